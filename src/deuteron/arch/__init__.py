@@ -1,0 +1,1 @@
+"""Chips, NPUs and boards as data."""

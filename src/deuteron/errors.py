@@ -1,0 +1,71 @@
+"""Every error that a user of Deuteron can meet; one root, children by audience."""
+
+
+class DeuteronError(Exception):
+    """Root of all Deuteron errors: what was found, where, and what to do.
+
+    Args:
+        message: what was found and what is allowed, without a full stop.
+        hint: what the reader can do about it, in the imperative.
+        where: the place: a file, an operator, a tensor or a source line.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.where = where
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}\n\nhint: {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.hint, self.where)
+
+
+def _rebuild(kind: type[DeuteronError], message: str, hint: str | None, where: str | None) -> DeuteronError:
+    """The error again on the other side of a process boundary."""
+    return kind(message, hint=hint, where=where)
+
+
+class InputError(DeuteronError):
+    """The user's model, data or file cannot be used as it is."""
+
+
+class OptionError(DeuteronError):
+    """An option or its value is not valid."""
+
+    exit_code = 2
+
+
+class UnsupportedError(DeuteronError):
+    """The model asks for something that nothing here can run."""
+
+
+class CapacityError(DeuteronError):
+    """Something does not fit; the message says needed and available."""
+
+
+class FormatError(DeuteronError):
+    """Bytes that do not follow their format: damaged, truncated or of another version."""
+
+
+class VerifyError(DeuteronError):
+    """A graph or program breaks a rule of its own form."""
+
+    exit_code = 2
+
+
+class MissingToolError(DeuteronError):
+    """A compiler, library or program that this job needs is not installed."""
+
+    exit_code = 2
+
+
+class InternalError(DeuteronError):
+    """A defect of Deuteron itself."""
+
+    exit_code = 2

@@ -1,0 +1,1 @@
+"""The intermediate representation: tensors, operators, graphs; their text form, rules and meaning."""

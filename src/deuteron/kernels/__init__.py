@@ -1,0 +1,1 @@
+"""NPU kernels: catalogue, parameters, and the program of calls."""

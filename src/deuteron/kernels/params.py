@@ -1,0 +1,261 @@
+"""Parameters of each NPU kernel: the fields, in this order, are the 32-bit words of its call in the microcode.
+
+These classes are the one definition: `spec/microcode.md` prints them, the C header `firmware/include/deuteron/
+microcode.h` is generated from them (`tools/gen_headers.py`), and encoder, decoder and disassembler walk their fields.
+All values are signed 32-bit. Sizes count elements; one element is one byte unless said.
+"""
+
+from dataclasses import astuple, dataclass, fields
+from typing import Self
+
+RANK = 6
+"""Dimensions of the strided kernels (copy); outer dimensions that a tensor lacks are 1."""
+
+BINARY_RANK = 5
+"""Dimensions of the broadcasting kernels (add, mul)."""
+
+Dims6 = tuple[int, int, int, int, int, int]
+Dims5 = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParams:
+    """Base of all parameter records; a field is one word, a tuple field is one word per item."""
+
+    def words(self) -> tuple[int, ...]:
+        """The words of the record in encoding order."""
+        flat: list[int] = []
+        for value in astuple(self):
+            flat.extend(value if isinstance(value, tuple) else (value,))
+        return tuple(flat)
+
+    @classmethod
+    def field_words(cls) -> tuple[tuple[str, int], ...]:
+        """(field name, number of words) in encoding order."""
+        lengths: dict[object, int] = {int: 1, Dims5: BINARY_RANK, Dims6: RANK}
+        return tuple((f.name, lengths[f.type]) for f in fields(cls))
+
+    @classmethod
+    def word_count(cls) -> int:
+        """Number of words of the record."""
+        return sum(n for _, n in cls.field_words())
+
+    @classmethod
+    def from_words(cls, words: tuple[int, ...]) -> Self:
+        """The record that `words` encode; there must be exactly `word_count()` of them."""
+        values: list[int | tuple[int, ...]] = []
+        at = 0
+        for _, n in cls.field_words():
+            values.append(words[at] if n == 1 else words[at : at + n])
+            at += n
+        if at != len(words):
+            raise ValueError(f"{cls.__name__} takes {at} words, found {len(words)}")
+        return cls(*values)
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2DParams(KernelParams):
+    """Convolution, NHWC with OHWI weights; padding below and right follows from the output size.
+
+    Padded positions contribute nothing (the input there equals its zero point). `requant_count` is 1 (one multiplier
+    for all channels) or out_c.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    pad_top: int
+    pad_left: int
+    requant_count: int
+    in_zp: int
+    out_zp: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseConv2DParams(KernelParams):
+    """Depthwise convolution, weights [kernel_h, kernel_w, out_c], out_c = in_c * multiplier."""
+
+    batches: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    multiplier: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    pad_top: int
+    pad_left: int
+    requant_count: int
+    in_zp: int
+    out_zp: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class FullyConnectedParams(KernelParams):
+    """rows x in_features by weights [out_features, in_features]."""
+
+    rows: int
+    in_features: int
+    out_features: int
+    requant_count: int
+    in_zp: int
+    out_zp: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddParams(KernelParams):
+    """Broadcasting sum over `dims`; input strides are in elements, 0 repeats; the output is contiguous.
+
+    out = clamp(out_zp + rne(((a - a_zp) * a_mult + (b - b_zp) * b_mult) / 2^shift)), shift 1..62.
+    """
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    a_zp: int
+    b_zp: int
+    a_mult: int
+    b_mult: int
+    shift: int
+    out_zp: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class MulParams(KernelParams):
+    """Broadcasting product over `dims`, strides as in AddParams.
+
+    out = clamp(out_zp + rne((a - a_zp) * (b - b_zp) * mult / 2^shift)).
+    """
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    a_zp: int
+    b_zp: int
+    mult: int
+    shift: int
+    out_zp: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePoolParams(KernelParams):
+    """Mean over each window, NHWC; only elements inside the map count.
+
+    The requantisation table has `requant_count` rows: 1 when every window lies wholly inside the map, else
+    kernel_h * kernel_w, and a window of n elements uses row n - 1.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_top: int
+    pad_left: int
+    requant_count: int
+    in_zp: int
+    out_zp: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPoolParams(KernelParams):
+    """Maximum over each window, NHWC; only elements inside the map count, and each window has at least one."""
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_top: int
+    pad_left: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeanParams(KernelParams):
+    """Mean over the middle of [outer, reduced, inner]: out = clamp(out_zp + rne(sum(x - in_zp) * mult / 2^shift))."""
+
+    outer: int
+    reduced: int
+    inner: int
+    in_zp: int
+    mult: int
+    shift: int
+    out_zp: int
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxParams(KernelParams):
+    """Softmax over rows of `depth` elements; e[k] = round(2^30 * exp(-k * beta * scale)), k = max - x.
+
+    out = sat(out_zp + rne(e * mult / (sum(e) * 2^shift))), shift 0..16.
+    """
+
+    rows: int
+    depth: int
+    mult: int
+    shift: int
+    out_zp: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyParams(KernelParams):
+    """Strided copy over `dims`: out[sum(i * out_strides)] = in[sum(i * in_strides)]; strides are in bytes."""
+
+    dims: Dims6
+    in_strides: Dims6
+    out_strides: Dims6
+
+
+@dataclass(frozen=True, slots=True)
+class FillParams(KernelParams):
+    """`size` bytes set to `value`."""
+
+    size: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class LutParams(KernelParams):
+    """`size` elements through a 256-entry table: out = table[x + 128]."""
+
+    size: int
