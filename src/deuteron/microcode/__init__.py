@@ -1,0 +1,1 @@
+"""The container of a converted partition and its command stream: encode, decode, disassemble."""

@@ -1,0 +1,105 @@
+"""Numbers of the microcode format: `spec/microcode.md` as constants.
+
+The encoder, the decoder and the generated C header (`tools/gen_headers.py`) all take them from here.
+"""
+
+from enum import IntEnum, IntFlag
+
+MAGIC = 0x64434D6E
+"""Word 0: the bytes `nMCd`, common to every Neutron microcode."""
+
+DEUTERON_MAGIC = 0x314E5444
+"""Word 1: the bytes `DTN1`; a vendor's microcode has something else here."""
+
+VERSION_MAJOR = 1
+VERSION_MINOR = 0
+VERSION = VERSION_MAJOR << 16 | VERSION_MINOR
+
+HEADER_WORDS = 20
+WORD_BYTES = 4
+ALIGNMENT = 16
+"""Bytes: start of every block and constant, and every size in the header."""
+
+NO_ORIGIN = 0xFFFFFFFF
+"""Word 2 of a call that comes from no TFLite operator."""
+
+MAX_MICROCODE_BYTES = 16 << 20
+MIN_WEIGHTS_BYTES = 16
+MAX_TENSORS = 255
+MAX_DIMENSION = 65_536
+"""Largest dimension, kernel size, stride and dilation of a kernel parameter."""
+
+MAX_REDUCTION = 1 << 23
+"""Most elements that one average may cover: above it 255 * elements leaves a 32-bit accumulator."""
+
+MAX_SOFTMAX_DEPTH = 65_536
+CHANNELS = 4
+"""Number of fetch channels."""
+
+OPERAND_WORDS = 3
+REQUANT_ROW_BYTES = 8
+LUT_BYTES = 256
+SOFTMAX_TABLE_BYTES = 1024
+PROFILE_RECORD_BYTES = 16
+
+
+class Header(IntEnum):
+    """Index of each header word; those from 10 on that depend on the layout are in `LayoutA` and `LayoutB`."""
+
+    MAGIC = 0
+    DEUTERON_MAGIC = 1
+    VERSION = 2
+    FLAGS = 3
+    COMMANDS = 4
+    CRC = 5
+    MICROCODE_BYTES = 6
+    WEIGHTS_BYTES = 7
+    WEIGHTS_CRC = 8
+    SCRATCH_BYTES = 9
+    FIRST_COMMAND = 15
+
+
+class LayoutA(IntEnum):
+    """Header words 10 to 14 without profiling; 13 and 14 are 0."""
+
+    PREFETCH_BYTES = 10
+    INPUTS = 11
+    OUTPUTS = 12
+
+
+class LayoutB(IntEnum):
+    """Header words 10 to 14 with profiling."""
+
+    PROFILE_BYTES = 10
+    DEBUG_BYTES = 11
+    PREFETCH_BYTES = 12
+    INPUTS = 13
+    OUTPUTS = 14
+
+
+class Flag(IntFlag):
+    """Bits of the flags word."""
+
+    PROFILING = 1
+
+
+class Opcode(IntEnum):
+    """First byte of a command."""
+
+    CALL = 1
+    FETCH = 2
+    WAIT = 3
+    END = 4
+
+
+class Region(IntEnum):
+    """Where an operand lives."""
+
+    INPUT = 0
+    OUTPUT = 1
+    SCRATCH = 2
+    WEIGHTS = 3
+    PREFETCH = 4
+
+
+WRITABLE = frozenset({Region.OUTPUT, Region.SCRATCH})
