@@ -1,1 +1,1 @@
-"""Chips, NPUs and boards as data."""
+"""Hardware as data: chips and their NPUs, read from TOML presets."""

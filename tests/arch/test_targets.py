@@ -1,0 +1,90 @@
+"""Targets: the presets, and every error of reading one."""
+
+from importlib import resources
+
+import pytest
+
+from deuteron.arch import targets
+from deuteron.arch.targets import Certainty, MemoryKind
+from deuteron.errors import FormatError, OptionError
+
+
+def preset(name: str = "imxrt700") -> str:
+    return (resources.files("deuteron.arch") / "presets" / f"{name}.toml").read_text("utf-8")
+
+
+def test_names_lists_every_preset():
+    assert targets.names() == ("imxrt700",)
+
+
+def test_imxrt700_has_the_published_figures():
+    arch = targets.load("imxrt700")
+    assert (arch.npu.name, arch.cpu.name) == ("neutron-c-n3-64", "cortex-m33")
+    assert (arch.npu.hw_version.value, arch.npu.pipelines.value, arch.npu.macs_per_pipeline.value) == (2, 8, 8)
+    assert arch.npu.macs_per_cycle == 64
+    assert [(m.name, m.kind, m.npu_access) for m in arch.memories] == [
+        ("sram", MemoryKind.SRAM, True),
+        ("xspi0", MemoryKind.FLASH, False),
+    ]
+    assert arch.prefetch_area.value == 1200 * 1024
+
+
+def test_a_figure_without_a_primary_source_says_so():
+    assert targets.load("imxrt700").npu.clock.certainty is Certainty.UNVERIFIED
+
+
+def test_load_gives_the_same_record_each_time():
+    assert targets.load("imxrt700") is targets.load("imxrt700")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "imxrt70",
+            "unknown target `imxrt70`\n\nhint: did you mean `imxrt700`? `deuteron targets` lists all",
+        ),
+        ("stm32n6", "unknown target `stm32n6`\n\nhint: the targets are `imxrt700`"),
+        ("", "unknown target ``\n\nhint: the targets are `imxrt700`"),
+        ("../presets/imxrt700", "unknown target `../presets/imxrt700`\n\nhint: did you mean `imxrt700`? "
+         "`deuteron targets` lists all"),
+    ],
+)  # fmt: skip
+def test_unknown_target(name: str, text: str):
+    with pytest.raises(OptionError) as caught:
+        targets.load(name)
+    assert str(caught.value) == text
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ('title = "NXP i.MX RT700"', "", "target `t`: field `title` is missing"),
+        ('title = "NXP i.MX RT700"', "title = 7", "target `t`: field `title` is 7, which is no str"),
+        ('kind = "flash"', 'kind = "rom"', "target `t`, `memory` 1: field `kind` is `rom`, allowed are sram, flash"),
+        (
+            "pipelines = { value = 8,",
+            "pipelines = { value = 0,",
+            "target `t`, table `npu`: figure `pipelines` is 0, it must be above 0",
+        ),
+        (
+            'certainty = "unverified"',
+            'certainty = "sure"',
+            "target `t`, table `npu`, table `clock`: field `certainty` is `sure`, "
+            "allowed are measured, quoted, derived, unverified",
+        ),
+        ('family = "neutron-c"', 'family = "n"\nsize = 1', "target `t`, table `npu`: unknown field `size`"),
+    ],
+)
+def test_a_bad_preset_is_refused(old: str, new: str, text: str):
+    source = preset()
+    assert old in source
+    with pytest.raises(FormatError) as caught:
+        targets.parse("t", source.replace(old, new, 1))
+    assert str(caught.value) == text
+
+
+def test_text_that_is_no_toml_is_refused():
+    with pytest.raises(FormatError, match="^target `t`: not a TOML file: "):
+        targets.parse("t", "title = ")
