@@ -84,6 +84,6 @@ def softmax_multiplier(out_scale: float) -> tuple[int, int]:
 
 
 def softmax_table(in_scale: float, beta: float) -> npt.NDArray[np.uint32]:
-    """e[k] = round(2^30 * exp(-k * beta * in_scale)), k = 0..255: the weight of an element k steps below the maximum."""
+    """e[k] = round(2^30 * exp(-k * beta * in_scale)), k = 0..255: the weight of an element k below the maximum."""
     steps = np.arange(256, dtype=np.float64)
     return np.rint(SOFTMAX_ONE * np.exp(-steps * beta * in_scale)).astype(np.uint32)

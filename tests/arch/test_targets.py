@@ -46,10 +46,12 @@ def test_load_gives_the_same_record_each_time():
         ),
         ("stm32n6", "unknown target `stm32n6`\n\nhint: the targets are `imxrt700`"),
         ("", "unknown target ``\n\nhint: the targets are `imxrt700`"),
-        ("../presets/imxrt700", "unknown target `../presets/imxrt700`\n\nhint: did you mean `imxrt700`? "
-         "`deuteron targets` lists all"),
+        (
+            "../presets/imxrt700",
+            "unknown target `../presets/imxrt700`\n\nhint: did you mean `imxrt700`? `deuteron targets` lists all",
+        ),
     ],
-)  # fmt: skip
+)
 def test_unknown_target(name: str, text: str):
     with pytest.raises(OptionError) as caught:
         targets.load(name)
@@ -86,5 +88,5 @@ def test_a_bad_preset_is_refused(old: str, new: str, text: str):
 
 
 def test_text_that_is_no_toml_is_refused():
-    with pytest.raises(FormatError, match="^target `t`: not a TOML file: "):
+    with pytest.raises(FormatError, match=r"^target `t`: not a TOML file: "):
         targets.parse("t", "title = ")

@@ -185,6 +185,9 @@ class _Table:
     def text(self, key: str) -> str:
         return self._take(key, str)
 
+    def number(self, key: str) -> int:
+        return self._take(key, int)
+
     def flag(self, key: str) -> bool:
         return self._take(key, bool)
 
@@ -205,7 +208,7 @@ class _Table:
     def figure(self, key: str) -> Figure:
         table = self.table(key)
         figure = Figure(
-            table._take("value", int), table.text("unit"), table.choice("certainty", Certainty), table.text("source")
+            table.number("value"), table.text("unit"), table.choice("certainty", Certainty), table.text("source")
         )
         if figure.value <= 0:
             raise FormatError(f"figure `{key}` is {figure.value}, it must be above 0", where=self._where)

@@ -129,9 +129,7 @@ class Tensor:
 
     def __post_init__(self) -> None:
         if self.data is not None and len(self.data) != self.type.nbytes:
-            raise VerifyError(
-                f"constant `{self.name}` holds {len(self.data)} bytes, its type needs {self.type.nbytes}"
-            )
+            raise VerifyError(f"constant `{self.name}` holds {len(self.data)} bytes, its type needs {self.type.nbytes}")
 
     @property
     def is_const(self) -> bool:

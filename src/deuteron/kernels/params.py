@@ -6,7 +6,7 @@ All values are signed 32-bit. Sizes count elements; one element is one byte unle
 """
 
 from dataclasses import astuple, dataclass, fields
-from typing import Self
+from typing import Self, cast
 
 RANK = 6
 """Dimensions of the strided kernels (copy); outer dimensions that a tensor lacks are 1."""
@@ -25,7 +25,7 @@ class KernelParams:
     def words(self) -> tuple[int, ...]:
         """The words of the record in encoding order."""
         flat: list[int] = []
-        for value in astuple(self):
+        for value in cast(tuple[int | tuple[int, ...], ...], astuple(self)):
             flat.extend(value if isinstance(value, tuple) else (value,))
         return tuple(flat)
 

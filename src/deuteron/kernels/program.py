@@ -8,7 +8,7 @@ from deuteron.kernels.params import KernelParams
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A block of bytes. Constants (`data` given) go to the weights image; the others live in inputs, outputs or scratch."""
+    """A block of bytes. Constants (`data` given) go to the weights image, the others to inputs, outputs or scratch."""
 
     name: str
     nbytes: int
