@@ -5,6 +5,13 @@ The encoder, the decoder and the generated C header (`tools/gen_headers.py`) all
 
 from enum import IntEnum, IntFlag
 
+from deuteron.kernels.limits import ALIGNMENT as ALIGNMENT
+from deuteron.kernels.limits import LUT_BYTES as LUT_BYTES
+from deuteron.kernels.limits import MAX_DIMENSION as MAX_DIMENSION
+from deuteron.kernels.limits import MAX_REDUCTION as MAX_REDUCTION
+from deuteron.kernels.limits import REQUANT_ROW_BYTES as REQUANT_ROW_BYTES
+from deuteron.kernels.limits import SOFTMAX_TABLE_BYTES as SOFTMAX_TABLE_BYTES
+
 MAGIC = 0x64434D6E
 """Word 0: the bytes `nMCd`, common to every Neutron microcode."""
 
@@ -17,29 +24,16 @@ VERSION = VERSION_MAJOR << 16 | VERSION_MINOR
 
 HEADER_WORDS = 20
 WORD_BYTES = 4
-ALIGNMENT = 16
-"""Bytes: start of every block and constant, and every size in the header."""
-
 NO_ORIGIN = 0xFFFFFFFF
 """Word 2 of a call that comes from no TFLite operator."""
 
 MAX_MICROCODE_BYTES = 16 << 20
 MIN_WEIGHTS_BYTES = 16
 MAX_TENSORS = 255
-MAX_DIMENSION = 65_536
-"""Largest dimension, kernel size, stride and dilation of a kernel parameter."""
-
-MAX_REDUCTION = 1 << 23
-"""Most elements that one average may cover: above it 255 * elements leaves a 32-bit accumulator."""
-
-MAX_SOFTMAX_DEPTH = 65_536
 CHANNELS = 4
 """Number of fetch channels."""
 
 OPERAND_WORDS = 3
-REQUANT_ROW_BYTES = 8
-LUT_BYTES = 256
-SOFTMAX_TABLE_BYTES = 1024
 PROFILE_RECORD_BYTES = 16
 
 

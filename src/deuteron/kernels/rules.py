@@ -1,0 +1,200 @@
+"""What must hold for a kernel call: `spec/microcode.md` section 6 in Python.
+
+The compiler asks `limit_problem` before it emits a call (a model may be too large), the decoder asks everything.
+"""
+
+import math
+from dataclasses import fields
+
+from deuteron.kernels import limits
+from deuteron.kernels import params as p
+
+Range = tuple[int, int]
+
+_DIMENSION: Range = (1, limits.MAX_DIMENSION)
+_STORED: Range = (-128, 127)
+_WORD: Range = (0, limits.MAX_WORD)
+_SHIFT: Range = (1, 62)
+
+_RANGES: dict[str, Range] = {
+    **dict.fromkeys(("batches", "in_h", "in_w", "in_c", "channels", "out_h", "out_w", "out_c"), _DIMENSION),
+    **dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"), _DIMENSION),
+    **dict.fromkeys(("multiplier", "rows", "in_features", "out_features", "depth", "dims"), _DIMENSION),
+    **dict.fromkeys(("outer", "inner"), _DIMENSION),
+    **dict.fromkeys(("in_zp", "out_zp", "a_zp", "b_zp", "act_min", "act_max", "value"), _STORED),
+    **dict.fromkeys(("mult", "a_mult", "b_mult", "pad_top", "pad_left"), _WORD),
+    **dict.fromkeys(("a_strides", "b_strides", "in_strides", "out_strides"), _WORD),
+    "reduced": (1, limits.MAX_REDUCTION),
+    "requant_count": (1, limits.MAX_WORD),
+    "shift": _SHIFT,
+    "size": (1, limits.MAX_WORD),
+}
+_SOFTMAX_RANGES: dict[str, Range] = {"mult": (1, limits.MAX_WORD), "shift": (0, 16)}
+
+Window = p.Conv2DParams | p.DepthwiseConv2DParams | p.AveragePoolParams | p.MaxPoolParams
+
+
+def limit_problem(params: p.KernelParams) -> str | None:
+    """The first parameter outside its range, as a sentence, or None."""
+    for field in fields(params):
+        low, high = _range(params, field.name)
+        value: int | tuple[int, ...] = getattr(params, field.name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if not low <= item <= high:
+                return f"{field.name} is {item}, allowed are {low}..{high}"
+    return None
+
+
+def _range(params: p.KernelParams, field: str) -> Range:
+    if isinstance(params, p.SoftmaxParams) and field in _SOFTMAX_RANGES:
+        return _SOFTMAX_RANGES[field]
+    return _RANGES[field]
+
+
+def operand_bytes(params: p.KernelParams) -> tuple[int, ...]:
+    """Size of each operand in the catalogue's order; for a strided operand the least that its strides reach."""
+    match params:
+        case p.Conv2DParams():
+            maps = params.batches * params.in_h * params.in_w * params.in_c
+            patch = params.kernel_h * params.kernel_w * params.in_c
+            requant = limits.REQUANT_ROW_BYTES * params.requant_count
+            sizes = (maps, params.out_c * patch, 4 * params.out_c, requant, _windows_out(params, params.out_c))
+            return (*sizes, conv_workspace(patch))
+        case p.DepthwiseConv2DParams():
+            maps = params.batches * params.in_h * params.in_w * params.in_c
+            weights = params.kernel_h * params.kernel_w * params.out_c
+            requant = limits.REQUANT_ROW_BYTES * params.requant_count
+            return (maps, weights, 4 * params.out_c, requant, _windows_out(params, params.out_c))
+        case p.FullyConnectedParams():
+            rows, width, height = params.rows, params.in_features, params.out_features
+            requant = limits.REQUANT_ROW_BYTES * params.requant_count
+            return (rows * width, height * width, 4 * height, requant, rows * height)
+        case p.AddParams() | p.MulParams():
+            dims = params.dims
+            return (reach(dims, params.a_strides), reach(dims, params.b_strides), math.prod(dims))
+        case p.AveragePoolParams():
+            maps = params.batches * params.in_h * params.in_w * params.channels
+            requant = limits.REQUANT_ROW_BYTES * params.requant_count
+            return (maps, requant, _windows_out(params, params.channels))
+        case p.MaxPoolParams():
+            maps = params.batches * params.in_h * params.in_w * params.channels
+            return (maps, _windows_out(params, params.channels))
+        case p.MeanParams():
+            return (params.outer * params.reduced * params.inner, params.outer * params.inner)
+        case p.SoftmaxParams():
+            return (params.rows * params.depth, limits.SOFTMAX_TABLE_BYTES, params.rows * params.depth)
+        case p.CopyParams():
+            return (reach(params.dims, params.in_strides), reach(params.dims, params.out_strides))
+        case p.FillParams():
+            return (params.size,)
+        case p.LutParams():
+            return (params.size, limits.LUT_BYTES, params.size)
+        case _:
+            raise TypeError(f"{type(params).__name__} is not a kernel's parameter record")
+
+
+def conv_workspace(patch: int) -> int:
+    """Bytes of workspace of a convolution whose window covers `patch` input elements."""
+    return 8 * limits.round_up(patch)
+
+
+def reach(dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Bytes from the first element to the end of the last that `strides` reach."""
+    return 1 + sum((dim - 1) * stride for dim, stride in zip(dims, strides, strict=True))
+
+
+def is_strided(params: p.KernelParams, operand: int) -> bool:
+    """True for an operand that may be larger than what the kernel reaches in it."""
+    return isinstance(params, p.CopyParams) or (isinstance(params, p.AddParams | p.MulParams) and operand < 2)
+
+
+def may_write_onto(params: p.KernelParams, operand: int) -> bool:
+    """True when the kernel may put its output exactly where it reads `operand` (specification, section 4)."""
+    match params:
+        case p.LutParams():
+            return operand == 0
+        case p.AddParams() | p.MulParams():
+            strides = (params.a_strides, params.b_strides)[operand] if operand < 2 else None
+            return strides is not None and _is_contiguous(params.dims, strides)
+        case _:
+            return False
+
+
+def form_problem(params: p.KernelParams) -> str | None:
+    """The first rule between parameters that does not hold, as a sentence, or None; ranges must hold already."""
+    act_min, act_max = getattr(params, "act_min", -128), getattr(params, "act_max", 127)
+    if act_min > act_max:
+        return f"act_min {act_min} is above act_max {act_max}"
+    match params:
+        case p.Conv2DParams() | p.DepthwiseConv2DParams():
+            if isinstance(params, p.DepthwiseConv2DParams) and params.out_c != params.in_c * params.multiplier:
+                return f"out_c {params.out_c} is not in_c {params.in_c} x multiplier {params.multiplier}"
+            spans = ((params.kernel_h - 1) * params.dilation_h + 1, (params.kernel_w - 1) * params.dilation_w + 1)
+            return _channel_rows_problem(params.requant_count, params.out_c) or _window_problem(params, spans)
+        case p.FullyConnectedParams():
+            return _channel_rows_problem(params.requant_count, params.out_features)
+        case p.AveragePoolParams():
+            return _average_pool_problem(params)
+        case p.MaxPoolParams():
+            return _window_problem(params, (params.kernel_h, params.kernel_w))
+        case p.CopyParams():
+            return _overwrite_problem(params)
+        case _:
+            return None
+
+
+def _windows_out(params: Window, channels: int) -> int:
+    return params.batches * params.out_h * params.out_w * channels
+
+
+def _is_contiguous(dims: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    step = 1
+    for dim, stride in zip(reversed(dims), reversed(strides), strict=True):
+        if dim > 1 and stride != step:
+            return False
+        step *= dim
+    return True
+
+
+def _channel_rows_problem(rows: int, channels: int) -> str | None:
+    return None if rows in (1, channels) else f"requant_count is {rows}, allowed are 1 and {channels}"
+
+
+def _window_problem(params: Window, spans: tuple[int, int]) -> str | None:
+    """Checks of one window axis after the other; `spans` are the dilated kernel sizes."""
+    axes = (
+        ("top", params.pad_top, spans[0], params.in_h, params.out_h, params.stride_h),
+        ("left", params.pad_left, spans[1], params.in_w, params.out_w, params.stride_w),
+    )
+    for side, pad, span, size, count, stride in axes:
+        if pad >= span:
+            return f"pad_{side} is {pad}, allowed are 0..{span - 1}"
+        if (count - 1) * stride - pad >= size:
+            return f"the last window starts at {(count - 1) * stride - pad}, beyond the map of {size}"
+    return None
+
+
+def _average_pool_problem(params: p.AveragePoolParams) -> str | None:
+    area = params.kernel_h * params.kernel_w
+    if area > limits.MAX_REDUCTION:
+        return f"the window covers {area} elements, allowed are {limits.MAX_REDUCTION}"
+    inside = (
+        params.pad_top == 0
+        and params.pad_left == 0
+        and (params.out_h - 1) * params.stride_h + params.kernel_h <= params.in_h
+        and (params.out_w - 1) * params.stride_w + params.kernel_w <= params.in_w
+    )
+    if params.requant_count != area and not (inside and params.requant_count == 1):
+        return f"requant_count is {params.requant_count}, allowed are {f'1 and {area}' if inside else area}"
+    return _window_problem(params, (params.kernel_h, params.kernel_w))
+
+
+def _overwrite_problem(params: p.CopyParams) -> str | None:
+    covered = 0
+    for stride, dim in sorted(zip(params.out_strides, params.dims, strict=True)):
+        if dim == 1:
+            continue
+        if stride <= covered:
+            return f"output stride {stride} writes bytes twice"
+        covered += (dim - 1) * stride
+    return None
