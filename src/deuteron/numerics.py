@@ -4,16 +4,20 @@
 float32 values that the flatbuffer holds), so a factor carries one rounding only: that of its 31-bit multiplier.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import UnsupportedError
 
+I8 = npt.NDArray[np.int8]
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 MULTIPLIER_BITS = 31
 MAX_SHIFT = 62
@@ -87,3 +91,61 @@ def softmax_table(in_scale: float, beta: float) -> npt.NDArray[np.uint32]:
     """e[k] = round(2^30 * exp(-k * beta * in_scale)), k = 0..255: the weight of an element k below the maximum."""
     steps = np.arange(256, dtype=np.float64)
     return np.rint(SOFTMAX_ONE * np.exp(-steps * beta * in_scale)).astype(np.uint32)
+
+
+def check_accumulators(weights: npt.NDArray[np.generic], bias: npt.NDArray[np.generic]) -> None:
+    """Nothing; `weights` holds one row per output channel, whose 32-bit accumulator no input may overflow.
+
+    Raises:
+        UnsupportedError: when 255 * sum|w| + |bias| of a channel reaches 2^31.
+    """
+    reach = 255 * np.abs(weights.astype(np.int64)).sum(axis=1) + np.abs(bias.astype(np.int64))
+    worst = int(reach.argmax())
+    if reach[worst] >= 1 << 31:
+        raise UnsupportedError(
+            f"the accumulator of output channel {worst} can reach {reach[worst]}; the NPU's is below 2^31",
+            hint="split the layer, or recalibrate: an outsized bias comes from a tiny input or weight scale",
+        )
+
+
+REAL_FUNCTIONS: Mapping[str, Callable[[F64], F64]] = MappingProxyType(
+    {
+        "relu": lambda x: np.maximum(x, 0.0),
+        "relu6": lambda x: np.clip(x, 0.0, 6.0),
+    }
+)
+"""The real function behind each unary operator, by the value of `ir.ops.Function`."""
+
+
+class RealFunction(Protocol):
+    """What `unary_table` needs of `ir.ops.Function`."""
+
+    @property
+    def value(self) -> str:
+        """Key in `REAL_FUNCTIONS`."""
+        ...
+
+
+class Affine(Protocol):
+    """What `unary_table` needs of a per-tensor `ir.types.Quant`."""
+
+    @property
+    def scale(self) -> float:
+        """Real value of one step."""
+        ...
+
+    @property
+    def zero_point(self) -> int:
+        """Stored value of real 0."""
+        ...
+
+
+def unary_table(function: RealFunction | None, source: Affine, target: Affine) -> I8:
+    """table[x + 128] = the int8 result for stored input x: the real function, or none to requantise, then one rounding.
+
+    float64 gives the correctly rounded result for piecewise linear functions; `spec/rounding.md` says why.
+    """
+    real = (np.arange(-128, 128, dtype=np.float64) - source.zero_point) * source.scale
+    if function is not None:
+        real = REAL_FUNCTIONS[function.value](real)
+    return np.clip(np.rint(real / target.scale) + target.zero_point, -128, 127).astype(np.int8)

@@ -13,14 +13,15 @@ class Graph:
     """Single-assignment graph: each tensor is an input, a constant or the output of exactly one op.
 
     `ops` is a valid execution order. `inputs` and `outputs` are tensor names in the order of the caller's arguments.
+    The order of `tensors` means nothing: two graphs that differ only in it are equal.
     """
 
     name: str
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[Tensor, ...] = field(compare=False)
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     ops: tuple[Op, ...]
-    _by_name: dict[str, Tensor] = field(init=False, repr=False, compare=False)
+    _by_name: dict[str, Tensor] = field(init=False, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         by_name = {tensor.name: tensor for tensor in self.tensors}

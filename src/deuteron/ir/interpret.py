@@ -1,0 +1,237 @@
+"""What every operator computes, on exact integers: slow, plain, and the definition that kernels must equal.
+
+Only the fixed-point steps come from `deuteron.numerics`; `spec/rounding.md` states each formula.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron import numerics
+from deuteron.errors import InputError, InternalError
+from deuteron.ir import ops
+from deuteron.ir.graph import Graph
+from deuteron.ir.types import Quant, TensorType
+
+Array = npt.NDArray[np.generic]
+I8 = npt.NDArray[np.int8]
+I64 = npt.NDArray[np.int64]
+
+_ALL = ops.Clamp()
+
+
+def run(graph: Graph, inputs: Sequence[npt.NDArray[np.generic]]) -> dict[str, Array]:
+    """Every tensor of a verified graph by name: `inputs` (in the graph's order), constants and all results.
+
+    Raises:
+        InputError: when the number, shape or element type of the inputs is not the graph's.
+        UnsupportedError: when an accumulator may overflow or a factor is out of range.
+    """
+    _check_inputs(graph, inputs)
+    values: dict[str, Array] = {tensor.name: tensor.array() for tensor in graph.tensors if tensor.is_const}
+    values |= zip(graph.inputs, inputs, strict=True)
+    for op in graph.ops:
+        (output,) = op.outputs
+        values[output] = run_op(op, graph, values)
+    return values
+
+
+def run_op(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> Array:
+    """The output of one op, whose inputs are in `values` by name; its types come from the graph."""
+    x = values[op.inputs[0]]
+    sources = tuple(graph.type(name) for name in op.inputs)
+    target = graph.type(op.outputs[0])
+    match op:
+        case ops.Conv2D() | ops.DepthwiseConv2D() | ops.FullyConnected():
+            return _weighted(op, tuple(values[name] for name in op.inputs), sources, target)
+        case ops.Add():
+            return _add(op, x, values[op.inputs[1]], sources, target)
+        case ops.Mul():
+            return _mul(op, x, values[op.inputs[1]], sources, target)
+        case ops.AveragePool2D():
+            return _average_pool(op, x, sources[0].q, target)
+        case ops.MaxPool2D():
+            return _max_pool(op, x, target)
+        case ops.Mean():
+            return _mean(op, x, sources[0].q, target)
+        case ops.Pad():
+            return np.pad(x, op.paddings, constant_values=op.value)
+        case ops.Reshape():
+            return x.reshape(target.shape)
+        case ops.Transpose():
+            return x.transpose(op.perm)
+        case ops.Concat():
+            return np.concatenate([values[name] for name in op.inputs], axis=op.axis)
+        case ops.Slice():
+            return x[tuple(slice(b, b + size) for b, size in zip(op.begin, target.shape, strict=True))]
+        case ops.Softmax():
+            return _softmax(op, x, sources[0].q, target.q)
+        case ops.Quantize():
+            return _lookup(x, numerics.unary_table(None, sources[0].q, target.q))
+        case ops.Unary():
+            return _lookup(x, numerics.unary_table(op.function, sources[0].q, target.q))
+        case _:
+            raise InternalError(f"operator {type(op).__name__} has no meaning in the interpreter")
+
+
+def _check_inputs(graph: Graph, inputs: Sequence[npt.NDArray[np.generic]]) -> None:
+    if len(inputs) != len(graph.inputs):
+        raise InputError(f"graph `{graph.name}` takes {len(graph.inputs)} inputs, found {len(inputs)}")
+    for name, value in zip(graph.inputs, inputs, strict=True):
+        kind = graph.type(name)
+        if value.shape != kind.shape or value.dtype != kind.dtype.numpy:
+            raise InputError(
+                f"input `{name}` has shape {list(value.shape)} and type {value.dtype}; "
+                f"{list(kind.shape)} and {kind.dtype.numpy} are required"
+            )
+
+
+# Weights: convolutions and fully connected layers.
+
+
+def _weighted(
+    op: ops.Conv2D | ops.DepthwiseConv2D | ops.FullyConnected,
+    operands: tuple[Array, ...],
+    sources: tuple[TensorType, ...],
+    target: TensorType,
+) -> I8:
+    x, weights, bias = operands
+    x_quant, w_quant = sources[0].q, sources[1].q
+    real_x = _stored(x) - x_quant.zero_point
+    channel_axis = -1 if isinstance(op, ops.DepthwiseConv2D) else 0
+    numerics.check_accumulators(np.moveaxis(weights, channel_axis, 0).reshape(len(bias), -1), bias)
+    match op:
+        case ops.Conv2D():
+            acc = _conv_sums(op, real_x, weights, target.shape)
+        case ops.DepthwiseConv2D():
+            acc = _depthwise_sums(op, real_x, weights, target.shape)
+        case ops.FullyConnected():
+            acc = _product(real_x.reshape(-1, weights.shape[1]), weights).reshape(target.shape)
+    scaled = _rescale(acc + _stored(bias), _factors(x_quant, w_quant, target.q))
+    return _saturate(scaled + target.q.zero_point, op.clamp)
+
+
+def _factors(x: Quant, weights: Quant, out: Quant) -> tuple[Fraction, ...]:
+    """x * w / out, one factor per weight scale."""
+    return tuple(Fraction(x.scale) * Fraction(scale) / Fraction(out.scale) for scale in weights.scales)
+
+
+def _rescale(acc: I64, factors: tuple[Fraction, ...]) -> I64:
+    """acc times its channel's factor (channels innermost) or the only factor, rounded once."""
+    rows = [numerics.requant(factor) for factor in factors]
+    multipliers = np.array([row.multiplier for row in rows], np.int64)
+    shifts = np.array([row.shift for row in rows], np.int64)
+    return numerics.rne_shift(acc * multipliers, shifts)
+
+
+def _conv_sums(op: ops.Conv2D, x: I64, weights: Array, out_shape: tuple[int, ...]) -> I64:
+    acc = np.zeros(out_shape, np.int64)
+    kernel = (weights.shape[1], weights.shape[2])
+    for (i, j), taps in _taps(_pad_map(x, op.pads, 0), kernel, op.stride, op.dilation, out_shape):
+        acc += _product(taps, weights[:, i, j, :])
+    return acc
+
+
+def _depthwise_sums(op: ops.DepthwiseConv2D, x: I64, weights: Array, out_shape: tuple[int, ...]) -> I64:
+    acc = np.zeros(out_shape, np.int64)
+    kernel = (weights.shape[1], weights.shape[2])
+    padded = _pad_map(np.repeat(x, op.multiplier, axis=3), op.pads, 0)
+    for (i, j), taps in _taps(padded, kernel, op.stride, op.dilation, out_shape):
+        acc += taps * _stored(weights[0, i, j])
+    return acc
+
+
+def _product(x: I64, weights: Array) -> I64:
+    """x times the transposed weights; sums stay below 2^31, so float64 and its fast product are exact."""
+    return (x.astype(np.float64) @ weights.astype(np.float64).T).astype(np.int64)
+
+
+# Windows.
+
+
+def _pad_map(x: I64, pads: ops.Pads, value: int) -> I64:
+    around = ((0, 0), (pads.top, pads.bottom), (pads.left, pads.right), (0, 0))
+    return np.pad(x, around, constant_values=value)
+
+
+def _taps(
+    padded: I64, kernel: ops.Pair, stride: ops.Pair, dilation: ops.Pair, out_shape: tuple[int, ...]
+) -> Iterator[tuple[ops.Pair, I64]]:
+    """For each kernel position, its coordinates and the elements that it meets, one per output position."""
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            top, left = i * dilation[0], j * dilation[1]
+            bottom = top + (out_shape[1] - 1) * stride[0] + 1
+            right = left + (out_shape[2] - 1) * stride[1] + 1
+            yield (i, j), padded[:, top : bottom : stride[0], left : right : stride[1], :]
+
+
+def _average_pool(op: ops.AveragePool2D, x: Array, quant: Quant, target: TensorType) -> I8:
+    real_x = _stored(x) - quant.zero_point
+    sums = np.zeros(target.shape, np.int64)
+    counts = np.zeros((1, *target.shape[1:3], 1), np.int64)
+    inside = np.ones((1, *real_x.shape[1:3], 1), np.int64)
+    for _, taps in _taps(_pad_map(real_x, op.pads, 0), op.window, op.stride, (1, 1), target.shape):
+        sums += taps
+    for _, taps in _taps(_pad_map(inside, op.pads, 0), op.window, op.stride, (1, 1), target.shape):
+        counts += taps
+    means = np.zeros(target.shape, np.int64)
+    for count in np.unique(counts).tolist():
+        means = np.where(counts == count, _rescale(sums, (_mean_factor(quant, target.q, count),)), means)
+    return _saturate(means + target.q.zero_point, op.clamp)
+
+
+def _max_pool(op: ops.MaxPool2D, x: Array, target: TensorType) -> I8:
+    highest = np.full(target.shape, -128, np.int64)
+    for _, taps in _taps(_pad_map(_stored(x), op.pads, -128), op.window, op.stride, (1, 1), target.shape):
+        highest = np.maximum(highest, taps)
+    return _saturate(highest, op.clamp)
+
+
+def _mean(op: ops.Mean, x: Array, quant: Quant, target: TensorType) -> I8:
+    sums = (_stored(x) - quant.zero_point).sum(axis=op.axes).reshape(target.shape)
+    count = x.size // target.numel
+    return _saturate(_rescale(sums, (_mean_factor(quant, target.q, count),)) + target.q.zero_point)
+
+
+def _mean_factor(quant: Quant, out: Quant, count: int) -> Fraction:
+    return Fraction(quant.scale) / (Fraction(out.scale) * count)
+
+
+# Element by element, and rows.
+
+
+def _add(op: ops.Add, a: Array, b: Array, sources: tuple[TensorType, ...], target: TensorType) -> I8:
+    a_quant, b_quant, out = sources[0].q, sources[1].q, target.q
+    (a_mult, b_mult), shift = numerics.requants([Fraction(q.scale) / Fraction(out.scale) for q in (a_quant, b_quant)])
+    total = (_stored(a) - a_quant.zero_point) * a_mult + (_stored(b) - b_quant.zero_point) * b_mult
+    return _saturate(numerics.rne_shift(total, shift) + out.zero_point, op.clamp)
+
+
+def _mul(op: ops.Mul, a: Array, b: Array, sources: tuple[TensorType, ...], target: TensorType) -> I8:
+    a_quant, b_quant, out = sources[0].q, sources[1].q, target.q
+    product = (_stored(a) - a_quant.zero_point) * (_stored(b) - b_quant.zero_point)
+    return _saturate(_rescale(product, _factors(a_quant, b_quant, out)) + out.zero_point, op.clamp)
+
+
+def _softmax(op: ops.Softmax, x: Array, quant: Quant, out: Quant) -> I8:
+    table = numerics.softmax_table(quant.scale, op.beta).astype(np.int64)
+    mult, shift = numerics.softmax_multiplier(out.scale)
+    stored = _stored(x)
+    weights = table[stored.max(axis=-1, keepdims=True) - stored]
+    sums = weights.sum(axis=-1, keepdims=True)
+    return _saturate(numerics.rne_divide(weights * mult, sums << shift) + out.zero_point)
+
+
+def _lookup(x: Array, table: I8) -> I8:
+    return table[_stored(x) + 128]
+
+
+def _stored(x: Array) -> I64:
+    return x.astype(np.int64)
+
+
+def _saturate(values: I64, clamp: ops.Clamp = _ALL) -> I8:
+    return np.clip(values, clamp.lo, clamp.hi).astype(np.int8)
