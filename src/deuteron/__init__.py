@@ -1,1 +1,38 @@
-"""Deuteron."""
+"""Deuteron takes a PyTorch model to a microcontroller whose NPU sits beside a Cortex-M.
+
+`import deuteron` costs next to nothing: the public names are loaded when they are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deuteron.api import Build, BuildOptions, build, run
+    from deuteron.errors import DeuteronError
+
+__all__ = ["Build", "BuildOptions", "DeuteronError", "__version__", "build", "run"]
+
+_HOMES = {
+    "Build": "deuteron.api",
+    "BuildOptions": "deuteron.api",
+    "DeuteronError": "deuteron.errors",
+    "build": "deuteron.api",
+    "run": "deuteron.api",
+}
+__version__: str
+
+
+def __getattr__(name: str) -> object:
+    """The public name, loaded from the module that defines it."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("deuteron")
+    if name not in _HOMES:
+        raise AttributeError(f"module `deuteron` has no attribute `{name}`")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,64 @@
+# `make help` lists the targets. Everything happens inside this folder, and every target may be run again at any time.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# The first of these interpreters that there is makes the virtual environment; set PYTHON to choose another.
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
+JOBS ?= 2
+BIN := .venv/bin
+PY := $(BIN)/python
+STAMP := .venv/.deuteron-stamp
+# What a test run writes elsewhere than on the terminal.
+REPORTS := build/reports
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## Install Debian packages, make .venv and install everything into it
+
+$(STAMP): pyproject.toml tools/debian-packages.sh
+	@echo "== setup: Debian packages"
+	@PYTHON=$(PYTHON) tools/debian-packages.sh
+	@echo "== setup: Python packages into .venv (about 2 GB the first time)"
+	@test -x $(PY) || $(PYTHON) -m venv .venv
+	@$(PY) -m pip install --quiet --progress-bar off --editable '.[executorch,examples,dev]'
+	@touch $@
+
+native: $(STAMP) ## Build the driver, the kernels and the ExecuTorch delegate for this machine
+	@echo "== native: driver, kernels and delegate"
+	@$(PY) -m deuteron.runtime.build_native
+
+demo: native ## Train, quantise, compile and run the digits model; prints accuracy and sizes
+	@echo "== demo"
+	@$(PY) examples/digits_demo.py
+
+lint: $(STAMP) ## Check style, formatting, types and generated headers
+	@echo "== lint: ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "== lint: clang-format"
+	@git ls-files -z 'firmware/*.c' 'firmware/*.h' 'firmware/*.cpp' | xargs -0 -r $(BIN)/clang-format --dry-run -Werror
+	@echo "== lint: basedpyright"
+	@$(BIN)/basedpyright --level error
+	@echo "== lint: generated headers"
+	@$(PY) tools/gen_headers.py --check
+
+test: lint native ## Run every check: lint, types, C warnings, fast tests, slow tests
+	@mkdir -p $(REPORTS)
+	@echo "== test: fast"
+	@$(PY) -m pytest -n $(JOBS) -q -m "not slow" --junitxml $(REPORTS)/fast.xml
+	@echo "== test: slow"
+	@$(PY) -m pytest -n $(JOBS) -q -m slow --durations 10 --junitxml $(REPORTS)/slow.xml
+
+bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to build/benches/
+	@echo "== bench: $*"
+	@mkdir -p build/benches
+	@$(PY) benches/$(subst -,_,$*).py --json build/benches/$*.json
+
+clean: ## Remove what was built; .venv stays
+	rm -rf build src/deuteron/runtime/lib demo-out .pytest_cache .ruff_cache .hypothesis
+	find src tests tools examples benches -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: help setup native demo lint test clean

@@ -1,0 +1,5 @@
+"""`python -m deuteron`: the command line."""
+
+from deuteron.cli import main
+
+main()

@@ -1,0 +1,144 @@
+"""The program `deuteron`: the table of commands, and what happens to errors."""
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from deuteron.cli.printer import Printer
+from deuteron.errors import DeuteronError, InternalError, OptionError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells give it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command: the module whose `command` runs it, and its line in the help; neither loads anything."""
+
+    name: str
+    help: str
+
+    @property
+    def module(self) -> str:
+        """Where the command is defined."""
+        return f"deuteron.cli.{self.name}"
+
+
+COMMANDS = (
+    Entry("build", "Compile a PyTorch model for a target"),
+    Entry("run", "Run a build on the host through ExecuTorch's own runtime"),
+    Entry("inspect", "Show what is inside a build, a .pte, a microcode file or a TFLite file"),
+    Entry("models", "List the models that can be built by name"),
+    Entry("targets", "List the targets and what is known of them"),
+    Entry("doctor", "Check this installation and say how to mend it"),
+)
+
+
+class LazyGroup(click.Group):
+    """The top command: knows its commands by table and imports the module of the one that runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the table."""
+        return [entry.name for entry in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, loaded now."""
+        for entry in COMMANDS:
+            if entry.name == cmd_name:
+                command: click.Command = import_module(entry.module).command
+                return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that `args` begin with; an unknown one is an error that names those close to it."""
+        name = args[0]
+        known = self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            near = difflib.get_close_matches(name, known, n=2)
+            listed = " or ".join(f"`{n}`" for n in near) if near else ", ".join(f"`{n}`" for n in known)
+            raise OptionError(
+                f"unknown command `{name}`", hint=f"did you mean {listed}?" if near else f"the commands are {listed}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command list of the help from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(entry.name, entry.help) for entry in COMMANDS])
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        import deuteron
+
+        ctx.ensure_object(Printer).data(f"deuteron {deuteron.__version__}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def app() -> None:
+    """Take a PyTorch model to a microcontroller whose NPU sits beside a Cortex-M."""
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the program and exit: 0 done, 1 the input or a check failed, 2 wrong usage or our fault."""
+    printer = Printer()
+    try:
+        code = _run(args, printer)
+        printer.flush()
+    except BrokenPipeError:
+        # Whoever read our output has left; the interpreter must not fail again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
+
+
+def _run(args: Sequence[str] | None, printer: Printer) -> int:
+    try:
+        return app.main(args, prog_name="deuteron", standalone_mode=False, obj=printer) or 0
+    except DeuteronError as e:
+        printer.error(e)
+        return e.exit_code
+    except click.exceptions.NoArgsIsHelpError as e:
+        e.show()
+        return e.exit_code
+    except click.UsageError as e:
+        command = e.ctx.command_path if e.ctx else "deuteron"
+        printer.error(OptionError(_as_sentence(e.format_message()), hint=f"`{command} --help` lists what is allowed"))
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        printer.note("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as e:  # noqa: BLE001 - the last line of defence: whatever it is, it is our defect
+        error = InternalError(
+            f"{type(e).__name__}: {e}",
+            hint="this is a defect of Deuteron; please report it with the lines above, the command "
+            "and what `deuteron doctor` says",
+        )
+        error.__cause__ = e
+        printer.error(error)
+        return error.exit_code
+
+
+def _as_sentence(message: str) -> str:
+    """A message of click's in our form: backticks, no full stop, small first letter."""
+    text = message.strip().removesuffix(".").replace("'", "`")
+    return text[:1].lower() + text[1:]

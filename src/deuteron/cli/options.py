@@ -1,0 +1,41 @@
+"""What every command has: the printer as first argument, `-q`, `-v`, and `--json` where it reports."""
+
+import functools
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec
+
+import click
+
+from deuteron.cli.printer import QUIET, Printer
+
+P = ParamSpec("P")
+
+
+def _set_quiet(ctx: click.Context, _param: click.Parameter, quiet: bool) -> None:
+    if quiet:
+        ctx.ensure_object(Printer).verbosity = QUIET
+
+
+def _set_verbose(ctx: click.Context, _param: click.Parameter, count: int) -> None:
+    if count:
+        ctx.ensure_object(Printer).verbosity = count
+
+
+def _set_json(ctx: click.Context, _param: click.Parameter, as_json: bool) -> None:
+    ctx.ensure_object(Printer).as_json = as_json
+
+
+def command(function: Callable[Concatenate[Printer, P], int | None]) -> click.Command:
+    """The function as a command that gets the printer first and returns its exit code (None is 0)."""
+
+    @click.pass_obj
+    @functools.wraps(function)
+    def run(printer: Printer, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
+        return function(printer, *args, **kwargs)
+
+    as_json = click.option("--json", is_flag=True, expose_value=False, callback=_set_json, help="Report as JSON.")
+    quiet = click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Say less.")
+    verbose = click.option(
+        "-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more; -vv adds tracebacks."
+    )
+    return click.command()(as_json(quiet(verbose(run))))

@@ -1,0 +1,103 @@
+"""The one object that writes for a command: data to stdout; progress, warnings and errors to stderr."""
+
+import contextlib
+import io
+import json
+import logging
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Generator
+from typing import TextIO
+
+from deuteron.errors import DeuteronError, InternalError
+
+Report = Callable[[str], None]
+"""What long work calls with the name of the step that it begins."""
+
+QUIET, NORMAL, VERBOSE, DEBUG = -1, 0, 1, 2
+
+
+class Printer:
+    """Owns the streams and the verbosity of one run of the program; library code returns values and never prints."""
+
+    def __init__(self) -> None:
+        self.verbosity = NORMAL
+        self.as_json = False
+
+    def data(self, text: str) -> None:
+        """Write a line of what was asked for."""
+        sys.stdout.write(text + "\n")
+
+    def json(self, value: object) -> None:
+        """Write what was asked for as one JSON document."""
+        self.data(json.dumps(value, indent=2))
+
+    def note(self, text: str) -> None:
+        """Write a line about what was done."""
+        if self.verbosity >= NORMAL:
+            sys.stderr.write(text + "\n")
+
+    def detail(self, text: str) -> None:
+        """Write a line that only `-v` shows."""
+        if self.verbosity >= VERBOSE:
+            sys.stderr.write(text + "\n")
+
+    def warn(self, text: str) -> None:
+        """Write a warning."""
+        if self.verbosity >= NORMAL:
+            sys.stderr.write(f"{self._coloured('warning', '33')}: {text}\n")
+
+    def error(self, error: DeuteronError) -> None:
+        """Write an error and its hint; with a traceback where that helps a developer."""
+        if self.verbosity >= DEBUG or isinstance(error, InternalError):
+            sys.stderr.write("".join(traceback.format_exception(error)) + "\n")
+        sys.stderr.write(f"{self._coloured('error', '31;1')}: {error}\n")
+
+    def flush(self) -> None:
+        """Hand everything to the operating system, so that a closed pipe shows now."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+    @contextlib.contextmanager
+    def work(self, title: str) -> Generator[Report]:
+        """Long work: its steps as a live line on a terminal, as lines with `-v`, otherwise not at all.
+
+        Libraries that print or warn meanwhile reach stderr with `-v` only, so that stdout stays clean.
+        """
+        elsewhere: TextIO = sys.stderr if self.verbosity >= VERBOSE else io.StringIO()
+        with contextlib.redirect_stdout(elsewhere), warnings.catch_warnings(), _library_logs(self.verbosity):
+            if self.verbosity < VERBOSE:
+                warnings.simplefilter("ignore")
+            if self.verbosity == NORMAL and sys.stderr.isatty():
+                with _live_line(title) as report:
+                    yield report
+            else:
+                yield lambda step: self.detail(f"{title}: {step}")
+
+    def _coloured(self, word: str, code: str) -> str:
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
+        return word if plain else f"\x1b[{code}m{word}\x1b[0m"
+
+
+@contextlib.contextmanager
+def _live_line(title: str) -> Generator[Report]:
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+        task = progress.add_task(title)
+        yield lambda step: progress.update(task, description=f"{title}: {step}")
+
+
+@contextlib.contextmanager
+def _library_logs(verbosity: int) -> Generator[None]:
+    """Keep log records of libraries below the level that `verbosity` asks for out of sight."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR if verbosity < VERBOSE else logging.NOTSET)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,58 @@
+"""`deuteron targets`: the chips that can be compiled for."""
+
+from deuteron.arch import targets
+from deuteron.arch.targets import Arch, Figure
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+
+
+@new_command
+def command(printer: Printer) -> None:
+    """List the targets, each figure with how certain it is and where it comes from."""
+    archs = [targets.load(name) for name in targets.names()]
+    if printer.as_json:
+        printer.json({"schema": 1, "targets": [_record(arch) for arch in archs]})
+        return
+    for arch in archs:
+        printer.data(f"{arch.name}  {arch.title}")
+        for label, figure in figures(arch):
+            value = f"{figure.value:,} {figure.unit}".rstrip()
+            printer.data(f"  {label:<36} {value:>20}  {figure.certainty.value:<10}  {figure.source}")
+
+
+def figures(arch: Arch) -> list[tuple[str, Figure]]:
+    """Every figure of a target with its label, in the order of the preset."""
+    npu, cpu = arch.npu, arch.cpu
+    rows = [
+        (f"{npu.name} hardware version", npu.hw_version),
+        (f"{npu.name} units", npu.units),
+        (f"{npu.name} pipelines", npu.pipelines),
+        (f"{npu.name} per pipeline", npu.macs_per_pipeline),
+        (f"{npu.name} clock", npu.clock),
+        (f"{cpu.name} clock", cpu.clock),
+    ]
+    for memory in arch.memories:
+        rows.append((f"{memory.name} size", memory.size))
+        if memory.bandwidth is not None:
+            rows.append((f"{memory.name} bandwidth", memory.bandwidth))
+    return [*rows, ("prefetch area", arch.prefetch_area)]
+
+
+def _record(arch: Arch) -> dict[str, object]:
+    return {
+        "name": arch.name,
+        "title": arch.title,
+        "npu": arch.npu.name,
+        "cpu": arch.cpu.name,
+        "memories": [{"name": m.name, "kind": m.kind.value, "npu_access": m.npu_access} for m in arch.memories],
+        "figures": [
+            {
+                "name": label,
+                "value": figure.value,
+                "unit": figure.unit,
+                "certainty": figure.certainty.value,
+                "source": figure.source,
+            }
+            for label, figure in figures(arch)
+        ],
+    }

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Makes sure that the programs which the build and the tests run are installed, through Debian's packages.
+# As root, or where sudo asks for no password, it installs what is missing; elsewhere it says what is missing and fails.
+set -eu
+
+missing=""
+need() { # need COMMAND PACKAGE
+    command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+need gcc build-essential
+need g++ build-essential
+need make build-essential
+need cmake cmake
+need git git
+"${PYTHON:-python3}" -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+[ -n "${missing# }" ] || { echo "Debian packages: all there"; exit 0; }
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "error: these packages (Debian's names) are missing: $missing" >&2
+    echo >&2
+    echo "hint: install them with this system's package manager, then run the command again" >&2
+    exit 1
+elif [ "$(id -u)" = 0 ]; then
+    as_root=""
+elif sudo -n true 2>/dev/null; then
+    as_root="sudo"
+else
+    echo "error: these Debian packages are missing: $missing" >&2
+    echo >&2
+    echo "hint: run \`sudo apt-get install $missing\`, then run the command again" >&2
+    exit 1
+fi
+echo "Debian packages: installing $missing"
+$as_root apt-get update -qq
+# shellcheck disable=SC2086 # a list of packages
+DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
