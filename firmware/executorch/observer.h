@@ -1,0 +1,33 @@
+/* Host only: watch every run of the delegate. `deuteron run --compare` replays what it sees here. */
+#ifndef DEUTERON_EXECUTORCH_OBSERVER_H
+#define DEUTERON_EXECUTORCH_OBSERVER_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One finished run. All pointers are valid only during the callback. */
+struct deuteron_delegate_call {
+  const void *payload; /* the delegate's whole blob, as it lies in the .pte */
+  size_t payload_bytes;
+  const void *microcode; /* inside the payload */
+  size_t microcode_bytes;
+  size_t inputs;
+  const void *const *input_data; /* as the driver read them: already channels last where the payload asks for it */
+  const size_t *input_bytes;
+  size_t outputs;
+  const void *const *output_data; /* as the driver wrote them */
+  const size_t *output_bytes;
+};
+
+/* Calls `fn(ctx, call)` after each successful run, on the thread that runs the program; NULL stops it. Not to be
+ * called while a program runs. */
+void deuteron_set_observer(void (*fn)(void *ctx, const struct deuteron_delegate_call *call), void *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,90 @@
+/**
+ * @file
+ * The error codes of this driver.
+ *
+ * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above: the number of
+ * the command that breaks the rule, counted from 0, the kernel's number where the row says so, 0 where neither applies.
+ */
+#ifndef DEUTERON_ERRORS_H
+#define DEUTERON_ERRORS_H
+
+#include "NeutronErrors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Largest detail; a higher command number is reported as this one. */
+#define DTN_MAX_DETAIL UINT32_C(0x7FFF)
+
+/** One row per reason: X(number, NAME, category, what the detail is, sentence). Numbers are never reused. */
+#define DTN_REASONS(X)                                                                                                 \
+    X(1, NULL_POINTER, INVALID, NONE, "a required pointer is NULL")                                                    \
+    X(2, MISALIGNED, INVALID, NONE, "a block or buffer does not start at a multiple of its alignment")                 \
+    X(3, BAD_HANDLE, BAD_HANDLE, NONE, "the handle is not that of a prepared model")                                   \
+    X(4, NO_MEMORY, NO_MEMORY, NONE, "the port has no memory for the model context")                                   \
+    X(5, OTHER_NPU, UNSUPPORTED, NONE, "this function exists on other Neutron NPUs only")                              \
+    X(6, PORT, INTERNAL_FAULT, NONE, "the port could not be initialised")                                              \
+    X(16, MAGIC, UCODE, NONE, "word 0 is not that of Neutron microcode")                                               \
+    X(17, NOT_DEUTERON, UCODE, NONE, "the microcode is another converter's: only Deuteron's runs on this driver")      \
+    X(18, VERSION, UCODE, NONE, "the microcode's format version is not one that this driver runs")                     \
+    X(19, FLAGS, UCODE, NONE, "the header has flags that this driver does not know")                                   \
+    X(20, HEADER_SIZE, UCODE, NONE, "a size in the header is out of range or not a multiple of 16")                    \
+    X(21, MICROCODE_CRC, UCODE, NONE, "the microcode is damaged: its CRC-32 does not match")                           \
+    X(22, WEIGHTS_CRC, UCODE, NONE, "the weights are damaged: their CRC-32 does not match")                            \
+    X(23, RESERVED, UCODE, NONE, "a byte of the header or the padding that must be 0 is not")                          \
+    X(24, TENSOR_COUNT, UCODE, NONE, "the header has more than 255 inputs or outputs")                                 \
+    X(25, FIRST_COMMAND, UCODE, NONE, "the first command's offset is misaligned or outside the command area")          \
+    X(26, PROFILE_SIZE, UCODE, NONE, "the profile size is not 16 bytes per command")                                   \
+    X(27, KERNELS_BLOCK, UCODE, NONE, "the kernels block does not list known kernels in ascending order")              \
+    X(32, OPCODE, UCODE, COMMAND, "the first word of a command is not one of the format's")                            \
+    X(33, LENGTH, UCODE, COMMAND, "a command's length is wrong for its kind or leaves the microcode")                  \
+    X(34, COMMAND_COUNT, UCODE, COMMAND, "`end` does not come where the header's number of commands says")             \
+    X(35, CHANNEL, UCODE, COMMAND, "a fetch or wait names a channel above 3")                                          \
+    X(36, FETCH_RANGE, UCODE, COMMAND, "a fetch is misaligned, empty, or leaves the weights or the prefetch area")     \
+    X(37, CHANNEL_BUSY, UCODE, COMMAND, "a channel has a fetch that nothing waited for")                               \
+    X(38, KERNEL_UNKNOWN, UNSUPPORTED, COMMAND, "a call names a kernel that this format does not have")                \
+    X(39, KERNEL_ABSENT, UNSUPPORTED, KERNEL, "a kernel that the model calls is not linked into this driver")          \
+    X(40, KERNEL_UNLISTED, UCODE, COMMAND, "a call names a kernel that the kernels block does not list")               \
+    X(41, SIGNATURE, UCODE, COMMAND, "a call has the wrong number of operands or parameters for its kernel")           \
+    X(42, OPERAND_REGION, UCODE, COMMAND, "an operand names a region or index that does not exist")                    \
+    X(43, OPERAND_RANGE, UCODE, COMMAND, "an operand leaves its region")                                               \
+    X(44, OPERAND_ALIGNMENT, UCODE, COMMAND, "an operand's offset is not a multiple of 16")                            \
+    X(45, OPERAND_READ_ONLY, UCODE, COMMAND, "a kernel would write to a region that is read only")                     \
+    X(46, OPERAND_OVERLAP, UCODE, COMMAND, "an operand that a kernel writes overlaps another operand")                 \
+    X(47, OPERAND_SIZE, UCODE, COMMAND, "an operand's size is not what the parameters need")                           \
+    X(48, PARAMETER, UCODE, COMMAND, "a kernel parameter is outside its range")                                        \
+    X(49, WINDOW, UCODE, COMMAND, "a window lies wholly outside the map")                                              \
+    X(50, REQUANT_COUNT, UCODE, COMMAND, "the number of requantisation rows is wrong")                                 \
+    X(51, REQUANT_ROW, UCODE, COMMAND, "a requantisation row is outside its range")                                    \
+    X(52, SOFTMAX_TABLE, UCODE, COMMAND, "a softmax table does not start with 2^30 or exceeds it")                     \
+    X(53, OVERWRITE, UCODE, COMMAND, "a copy would write a byte twice")
+
+/** Reasons; internal functions return them, `DTN_OK` for none. */
+typedef enum {
+    DTN_OK = 0,
+#define DTN_X(number, name, category, detail, text) DTN_REASON_##name = (number),
+    DTN_REASONS(DTN_X)
+#undef DTN_X
+} dtn_reason_t;
+
+/** The reason in an error of this driver. */
+#define DTN_ERROR_REASON(error) ((dtn_reason_t)(GET_ERROR_CODE(error) & 0xFF))
+
+/** The detail in an error of this driver. */
+#define DTN_ERROR_DETAIL(error) ((uint32_t)GET_ERROR_CODE(error) >> 8)
+
+/** The error for a reason; ENONE for DTN_OK. A detail above DTN_MAX_DETAIL is cut to it. */
+NeutronError dtn_error(dtn_reason_t reason, uint32_t detail);
+
+/**
+ * What an error means, in one static sentence without a full stop; "no error" for ENONE, "unknown error" for numbers
+ * that this driver does not make. In a translation unit of its own: a device that does not call it does not link it.
+ */
+const char *dtn_error_string(NeutronError error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DEUTERON_ERRORS_H */

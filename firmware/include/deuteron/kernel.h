@@ -1,0 +1,67 @@
+/**
+ * @file
+ * What a kernel is to the driver: one function per kernel number, called with resolved operands.
+ */
+#ifndef DEUTERON_KERNEL_H
+#define DEUTERON_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "deuteron/errors.h"
+#include "deuteron/microcode.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One operand of a call. */
+typedef struct {
+    uint8_t *data;  /**< NULL while the address is not known (check before a run); written only for output and workspace */
+    uint32_t bytes; /**< inside its region */
+    bool in_place;  /**< for an operand that is read: the output lies exactly on it */
+} dtn_operand_t;
+
+/** One call; operands stand in the catalogue's order (`DTN_<KERNEL>_<OPERAND>`), their number is right. */
+typedef struct {
+    const int32_t *params; /**< the kernel's parameter record, `dtn_<kernel>_params_t` */
+    dtn_operand_t operands[DTN_MAX_OPERANDS];
+} dtn_call_t;
+
+/** What a kernel is asked to do. */
+typedef enum {
+    /**
+     * Check parameters, operand sizes, and the content of tables whose address is known. The driver has checked the
+     * rest: number of operands and parameters, ranges, alignment, writability and overlap.
+     */
+    DTN_PHASE_CHECK,
+    /** Compute. A check of the same call has passed, and every operand has an address. */
+    DTN_PHASE_RUN
+} dtn_phase_t;
+
+/**
+ * A kernel: returns DTN_OK, or in the check phase the reason (`dtn_reason_t`) why the call must not run.
+ *
+ * Kernels keep nothing between calls and use a bounded stack. Data operands in inputs and outputs have any alignment,
+ * tables, weights and workspace 16 bytes.
+ */
+typedef int32_t (*dtn_kernel_t)(const dtn_call_t *call, dtn_phase_t phase);
+
+/**
+ * The linked kernels by number, NULL where one is absent. The only reference to the kernels: a build that defines its own
+ * table in an object before the library links just what that table names. It must have DTN_KERNEL_KINDS entries.
+ */
+extern int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase);
+
+/* The kernels: `dtn_k_<name>` for speed, `dtn_k_<name>_ref` as the definition; both give the same bytes. */
+#define DTN_X(name, NAME, read, written, words, tables, in_place)                                                      \
+    int32_t dtn_k_##name(const dtn_call_t *call, dtn_phase_t phase);                                                   \
+    int32_t dtn_k_##name##_ref(const dtn_call_t *call, dtn_phase_t phase);
+DTN_KERNELS(DTN_X)
+#undef DTN_X
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DEUTERON_KERNEL_H */

@@ -1,0 +1,38 @@
+/**
+ * @file
+ * What the driver needs from a platform. `port/template` is a place to start, `port/host` serves tests and hosts.
+ */
+#ifndef DEUTERON_PORT_H
+#define DEUTERON_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Prepares clocks and the tick counter; false when that fails. Called by `neutronInit`. */
+bool dtn_port_init(void);
+
+/** Undoes `dtn_port_init`. */
+void dtn_port_deinit(void);
+
+/** Memory for a model context, aligned to 16 bytes, or NULL. A port without a heap returns NULL: callers then pass memory. */
+void *dtn_port_alloc(size_t size);
+
+/** Gives back what `dtn_port_alloc` returned. */
+void dtn_port_free(void *memory);
+
+/** A counter that runs up and wraps at 2^32; profile records hold it. The host port counts nanoseconds. */
+uint32_t dtn_port_ticks(void);
+
+/** Starts (true) or stops the NPU's clock. */
+void dtn_port_clock(bool on);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DEUTERON_PORT_H */

@@ -1,0 +1,161 @@
+"""Write `firmware/include/deuteron/microcode.h` from the Python definitions of the microcode and of the kernels.
+
+Run without arguments to write the header, with `--check` to fail when the committed one is stale.
+"""
+
+import sys
+from collections.abc import Iterator
+from enum import IntEnum, IntFlag
+from pathlib import Path
+
+from deuteron.kernels.catalogue import KERNELS, Kernel
+from deuteron.microcode import format as fmt
+
+HEADER = Path(__file__).parent.parent / "firmware" / "include" / "deuteron" / "microcode.h"
+
+CONSTANTS: tuple[tuple[str, str], ...] = (
+    ("MAGIC", "first word: any Neutron microcode"),
+    ("DEUTERON_MAGIC", "second word: ours"),
+    ("VERSION_MAJOR", "the only major version that the driver takes"),
+    ("VERSION_MINOR", "the newest minor version that it takes"),
+    ("HEADER_WORDS", "words before the tensor size table"),
+    ("WORD_BYTES", "bytes per word"),
+    ("ALIGNMENT", "bytes: start of blocks and constants, sizes in the header"),
+    ("MAX_MICROCODE_BYTES", "largest microcode block"),
+    ("MIN_WEIGHTS_BYTES", "smallest weights block"),
+    ("MAX_TENSORS", "most inputs, and most outputs"),
+    ("MAX_DIMENSION", "largest dimension, kernel size, stride and dilation of windowed kernels"),
+    ("MAX_REDUCTION", "most elements under one average"),
+    ("CHANNELS", "number of fetch channels"),
+    ("OPERAND_WORDS", "words per operand"),
+    ("REQUANT_ROW_BYTES", "bytes per requantisation row"),
+    ("LUT_BYTES", "bytes of a lut_s8 table"),
+    ("SOFTMAX_TABLE_BYTES", "bytes of a softmax_s8 table"),
+    ("PROFILE_RECORD_BYTES", "bytes per profile record"),
+)
+ENUMS: tuple[tuple[str, type[IntEnum] | type[IntFlag]], ...] = (
+    ("HEADER", fmt.Header),
+    ("LAYOUT_A", fmt.LayoutA),
+    ("LAYOUT_B", fmt.LayoutB),
+    ("FLAG", fmt.Flag),
+    ("OPCODE", fmt.Opcode),
+    ("REGION", fmt.Region),
+)
+VERIFIED_TABLES = frozenset({"requant", "table"})
+"""Operands whose content a kernel's check reads; `lut_s8` takes any table, its check just ignores it."""
+IN_PLACE = {"add_s8": ("a", "b"), "mul_s8": ("a", "b"), "lut_s8": ("input",)}
+"""Operands that the output may lie exactly on (spec/microcode.md section 4)."""
+
+
+def first_line(text: str | None) -> str:
+    """The first line of a docstring."""
+    return (text or "").strip().splitlines()[0]
+
+
+def mask(kernel: Kernel, names: frozenset[str] | tuple[str, ...]) -> str:
+    """Bit mask of the operands of `kernel` that are among `names`, as a C literal."""
+    return f"0x{sum(1 << i for i, name in enumerate(kernel.operands) if name in names):X}U"
+
+
+def constants() -> Iterator[str]:
+    """Lines of the plain constants."""
+    for name, meaning in CONSTANTS:
+        value: int = getattr(fmt, name)
+        literal = f"UINT32_C(0x{value:08X})" if value >= 1 << 24 else f"UINT32_C({value})"
+        yield f"#define DTN_{name} {literal} /**< {meaning} */"
+
+
+def enums() -> Iterator[str]:
+    """Lines of the enumerations of `format.py`."""
+    for prefix, enum in ENUMS:
+        yield f"/** {first_line(enum.__doc__)} */"
+        yield "enum {"
+        yield from (f"    DTN_{prefix}_{member.name} = {member.value}," for member in enum)
+        yield "};"
+        yield ""
+
+
+def kernel_kinds() -> Iterator[str]:
+    """Lines of the kernel numbers and of the table of signatures."""
+    yield "/** Kernels by their number in a call; numbers are never reused. */"
+    yield "typedef enum NeutronKernelKind {"
+    yield from (f"    DTN_KERNEL_{k.name.upper()} = {k.kind}," for k in KERNELS)
+    yield "} NeutronKernelKind;"
+    yield ""
+    yield "/** Length of a table indexed by kernel number; number 0 is not used. */"
+    yield f"#define DTN_KERNEL_KINDS {max(k.kind for k in KERNELS) + 1}"
+    yield ""
+    yield "/** Most operands of any kernel. */"
+    yield f"#define DTN_MAX_OPERANDS {max(len(k.operands) for k in KERNELS)}"
+    yield ""
+    yield "/**"
+    yield " * One row per kernel: X(name, NAME, read, written, words, tables, in_place)."
+    yield " *"
+    yield " * `read` operands come first, then `written` ones; `words` parameter words follow. `tables` has a bit for each"
+    yield " * operand whose content the kernel's check reads, `in_place` for each that the output may lie exactly on."
+    yield " */"
+    rows: list[str] = []
+    for k in KERNELS:
+        written = len(k.operands) - len(k.reads)
+        tables = mask(k, VERIFIED_TABLES if k.name != "lut_s8" else ())
+        shape = f"{len(k.reads)}, {written}, {k.params.word_count()}, {tables}, {mask(k, IN_PLACE.get(k.name, ()))}"
+        rows.append(f"    X({k.name}, {k.name.upper()}, {shape})")
+    yield "#define DTN_KERNELS(X) \\"
+    yield " \\\n".join(rows)
+    yield ""
+
+
+def kernel_records() -> Iterator[str]:
+    """Lines of the operand indices and the parameter record of each kernel."""
+    for k in KERNELS:
+        yield f"/** Operands of {k.name}. */"
+        yield "enum {"
+        yield from (f"    DTN_{k.name.upper()}_{name.upper()} = {i}," for i, name in enumerate(k.operands))
+        yield "};"
+        yield ""
+        yield f"/** {first_line(k.params.__doc__)} */"
+        yield "typedef struct {"
+        for name, count in k.params.field_words():
+            yield f"    int32_t {name}{f'[{count}]' if count > 1 else ''};"
+        yield f"}} dtn_{k.name}_params_t;"
+        yield ""
+
+
+def generate() -> str:
+    """The text of the header."""
+    lines = [
+        "/**",
+        " * @file",
+        " * Numbers of the microcode and parameter records of the kernels; spec/microcode.md is the contract.",
+        " *",
+        " * Generated by tools/gen_headers.py from src/deuteron/microcode/format.py and src/deuteron/kernels/; do not edit.",
+        " */",
+        "#ifndef DEUTERON_MICROCODE_H",
+        "#define DEUTERON_MICROCODE_H",
+        "",
+        "#include <stdint.h>",
+        "",
+        *constants(),
+        "",
+        *enums(),
+        *kernel_kinds(),
+        *kernel_records(),
+        "#endif /* DEUTERON_MICROCODE_H */",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Exit status: 0 when the header is (now) current."""
+    text = generate()
+    if arguments == ["--check"]:
+        if HEADER.is_file() and HEADER.read_text() == text:
+            return 0
+        print(f"error: {HEADER.name} is stale\n\nhint: run tools/gen_headers.py", file=sys.stderr)
+        return 1
+    HEADER.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
