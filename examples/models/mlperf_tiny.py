@@ -6,6 +6,7 @@ anomaly detection (deep autoencoder).
 """
 
 import torch
+from seeding import Example, seeded
 from torch import Tensor, nn
 
 
@@ -103,8 +104,28 @@ class DeepAutoencoder(nn.Module):
         layers: list[nn.Module] = []
         widths = [640, 128, 128, 128, 128, 8, 128, 128, 128, 128]
         for cin, cout in zip(widths, widths[1:], strict=False):
-            layers += [nn.Linear(cin, cout), nn.ReLU()]
+            layers += [nn.Linear(cin, cout), nn.BatchNorm1d(cout), nn.ReLU()]
         self.net = nn.Sequential(*layers, nn.Linear(128, 640))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.net(x)
+
+
+def ds_cnn() -> Example:
+    """Keyword spotting."""
+    return seeded(DsCnn, (1, 49, 10))
+
+
+def resnet8() -> Example:
+    """Image classification."""
+    return seeded(ResNet8, (3, 32, 32))
+
+
+def mobilenet_v1_025() -> Example:
+    """Visual wake words."""
+    return seeded(MobileNetV1Quarter, (3, 96, 96))
+
+
+def deep_autoencoder() -> Example:
+    """Anomaly detection."""
+    return seeded(DeepAutoencoder, (640,))

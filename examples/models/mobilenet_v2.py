@@ -1,5 +1,6 @@
 """MobileNetV2 1.0 224 (Sandler et al., arXiv:1801.04381, table 2), channels-first, with seeded weights."""
 
+from seeding import Example, seeded
 from torch import Tensor, nn
 
 
@@ -48,3 +49,8 @@ class MobileNetV2(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.features(x).mean((2, 3)))
+
+
+def mobilenet_v2() -> Example:
+    """The network with seeded weights."""
+    return seeded(MobileNetV2, (3, 224, 224))

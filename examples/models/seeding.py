@@ -1,0 +1,50 @@
+"""Seeded inputs and seeded weights for the reference models that are not trained.
+
+With PyTorch's default initialisation the activations of a deep network shrink layer by layer until every value
+quantises to its zero point, and a comparison of such a network compares nothing. `seeded` therefore sets the batch
+norms to the statistics of seeded inputs, as training would, so that every layer works over its whole range.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
+"""What an example returns: the module, example inputs, and calibration batches."""
+
+CALIBRATION_BATCHES = 8
+
+
+def samples(shape: tuple[int, ...], count: int, seed: int) -> Tensor:
+    """`count` inputs of `shape`, stacked: smooth structure of differing strength under noise, as images or spectra have.
+
+    White noise alone would average out in the pooling layers, and all inputs would give nearly the same logits.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn((count, *shape), generator=generator)
+    maps = noise if len(shape) == 3 else noise.unsqueeze(1).unsqueeze(1)
+    height, width = maps.shape[-2:]
+    coarse = torch.randn((count, maps.shape[1], min(4, height), 4), generator=generator)
+    smooth = F.interpolate(coarse, size=(height, width), mode="bilinear", align_corners=False)
+    strength = 0.5 + torch.rand((count, 1, 1, 1), generator=generator)
+    return (strength * smooth + 0.3 * maps).reshape(count, *shape)
+
+
+def seeded(factory: Callable[[], nn.Module], shape: tuple[int, ...]) -> Example:
+    """The module with seeded weights and live batch norms, one example input, and calibration batches of one input."""
+    torch.manual_seed(0)
+    module = factory()
+    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = None  # a plain average over the batches below
+        nn.init.uniform_(norm.weight, 0.8, 1.2)
+        nn.init.uniform_(norm.bias, -0.2, 0.4)
+    module.train()
+    with torch.no_grad():
+        for step in range(2):
+            module(samples(shape, 16, seed=100 + step))
+    module.eval()
+    inputs = samples(shape, 1 + CALIBRATION_BATCHES, seed=1)
+    return module, (inputs[:1],), [(x.unsqueeze(0),) for x in inputs[1:]]
