@@ -4,8 +4,9 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-# The first of these interpreters that there is makes the virtual environment; set PYTHON to choose another.
-PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
+# The first of these that runs and is new enough makes the virtual environment; set PYTHON to choose another.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+  $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $$p && break; done)
 JOBS ?= 2
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -18,9 +19,11 @@ help: ## List the targets
 
 setup: $(STAMP) ## Install Debian packages, make .venv and install everything into it
 
-$(STAMP): pyproject.toml tools/debian-packages.sh
-	@echo "== setup: Debian packages"
-	@PYTHON=$(PYTHON) tools/debian-packages.sh
+packages:
+	@tools/debian-packages.sh
+
+$(STAMP): pyproject.toml | packages
+	@test -n "$(PYTHON)" || { echo "error: found no Python 3.11, 3.12 or 3.13; set PYTHON to one" >&2; exit 1; }
 	@echo "== setup: Python packages into .venv (about 2 GB the first time)"
 	@test -x $(PY) || $(PYTHON) -m venv .venv
 	@$(PY) -m pip install --quiet --progress-bar off --editable '.[executorch,examples,dev]'
@@ -61,4 +64,4 @@ clean: ## Remove what was built; .venv stays
 	rm -rf build src/deuteron/runtime/lib demo-out .pytest_cache .ruff_cache .hypothesis
 	find src tests tools examples benches -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup native demo lint test clean
+.PHONY: help setup packages native demo lint test clean

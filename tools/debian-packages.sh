@@ -12,9 +12,10 @@ need g++ build-essential
 need make build-essential
 need cmake cmake
 need git git
-"${PYTHON:-python3}" -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
+need python3 python3
+python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
-[ -n "${missing# }" ] || { echo "Debian packages: all there"; exit 0; }
+[ -n "${missing# }" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "error: these packages (Debian's names) are missing: $missing" >&2
