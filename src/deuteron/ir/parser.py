@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import NoReturn, TypeVar, get_args, get_type_hints
@@ -239,7 +239,7 @@ class _Parser:
             found[token.text] = self._value(hints[token.text])
         return found
 
-    def _value(self, hint: type) -> object:
+    def _value(self, hint: object) -> object:
         """A value of the annotated type of a field."""
         if hint is int:
             return self._int()
@@ -248,15 +248,15 @@ class _Parser:
         if isinstance(hint, type) and issubclass(hint, Enum):
             return self._enum(hint)
         self._need("(")
-        if is_dataclass(hint):
+        if isinstance(hint, type) and is_dataclass(hint):
             hints = get_type_hints(hint)
             return hint(*self._items([hints[f.name] for f in fields(hint)]))
         items = get_args(hint)
         if items[-1] is Ellipsis:
             return self._list(lambda: self._value(items[0]), ")")
-        return self._items(list(items))
+        return self._items(items)
 
-    def _items(self, hints: list[type]) -> tuple[object, ...]:
+    def _items(self, hints: Sequence[object]) -> tuple[object, ...]:
         """One value per hint, then the closing parenthesis."""
         values: list[object] = []
         for hint in hints:
