@@ -119,9 +119,8 @@ def _run(args: Sequence[str] | None, printer: Printer) -> int:
         e.show()
         return e.exit_code
     except click.UsageError as e:
-        command = e.ctx.command_path if e.ctx else "deuteron"
-        printer.error(OptionError(_as_sentence(e.format_message()), hint=f"`{command} --help` lists what is allowed"))
-        return 2
+        printer.error(_usage_error(e))
+        return OptionError.exit_code
     except (click.Abort, KeyboardInterrupt):
         printer.note("interrupted")
         return INTERRUPTED
@@ -138,7 +137,11 @@ def _run(args: Sequence[str] | None, printer: Printer) -> int:
         return error.exit_code
 
 
-def _as_sentence(message: str) -> str:
-    """A message of click's in our form: backticks, no full stop, small first letter."""
-    text = message.strip().removesuffix(".").replace("'", "`")
-    return text[:1].lower() + text[1:]
+def _usage_error(e: click.UsageError) -> OptionError:
+    """What click found wrong, in our form: backticks, no full stop, small first letter, and a hint."""
+    if isinstance(e, click.NoSuchOption) and e.possibilities:
+        near = " or ".join(f"`{name}`" for name in e.possibilities)
+        return OptionError(f"no such option `{e.option_name}`", hint=f"did you mean {near}?")
+    text = e.format_message().strip().removesuffix(".").replace("'", "`")
+    command = e.ctx.command_path if e.ctx else "deuteron"
+    return OptionError(text[:1].lower() + text[1:], hint=f"`{command} --help` lists what is allowed")

@@ -131,10 +131,15 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _natives() -> Iterator[Check]:
     from deuteron.runtime import native
 
-    purposes = {"driver": "runs microcode", "driver_ref": "checks kernels", "delegate": "joins ExecuTorch's runtime"}
+    purposes: dict[native.LibraryName, str] = {
+        "driver": "runs microcode",
+        "driver_ref": "checks kernels",
+        "delegate": "joins ExecuTorch's runtime",
+    }
     for name, purpose in purposes.items():
         try:
-            found, state = native.library(name).name, State.OK
+            native.library(name)
+            found, state = "built", State.OK
         except DeuteronError:
             found, state = "-", State.MISSING
         yield Check(f"native {name}", state, found, purpose, "run `make native` in the source checkout")

@@ -1,0 +1,179 @@
+"""The frame of the program: help, version, wrong usage, errors, and streams that close early."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deuteron.arch import targets
+from deuteron.cli.app import COMMANDS
+from deuteron.errors import InputError, InternalError, OptionError
+
+from .conftest import PROGRAM, Result
+
+Run = Callable[..., Result]
+
+HELP = """\
+Usage: deuteron [OPTIONS] COMMAND [ARGS]...
+
+  Take a PyTorch model to a microcontroller whose NPU sits beside a Cortex-M.
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
+
+Commands:
+  build    Compile a PyTorch model for a target
+  run      Run a build on the host through ExecuTorch's own runtime
+  inspect  Show what is inside a build, a .pte, a microcode file or a TFLite
+           file
+  models   List the models that can be built by name
+  targets  List the targets and what is known of them
+  doctor   Check this installation and say how to mend it
+"""
+
+
+def test_help(program: Run):
+    assert program("--help") == Result(0, HELP, "")
+    assert program("-h").out == HELP
+
+
+def test_no_command_shows_the_help_as_a_mistake(program: Run):
+    result = program()
+    assert (result.code, result.out, result.err.strip()) == (2, "", HELP.strip())
+
+
+def test_version(program: Run):
+    assert program("--version") == Result(0, "deuteron 0.1.0\n", "")
+
+
+def test_the_module_is_the_program_too(program: Run, tmp_path: Path):
+    done = subprocess.run([sys.executable, "-m", "deuteron", "--version"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == program("--version").out
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in COMMANDS])
+def test_every_command_explains_itself(deuteron: Run, name: str):
+    result = deuteron(name, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"Usage: deuteron {name} ")
+    for option in ("--json", "-q, --quiet", "-v, --verbose"):
+        assert option in result.out
+
+
+@pytest.mark.parametrize(
+    ("args", "err"),
+    [
+        (["biuld"], "error: unknown command `biuld`\n\nhint: did you mean `build`?\n"),
+        (
+            ["frobnicate"],
+            "error: unknown command `frobnicate`\n\n"
+            "hint: the commands are `build`, `run`, `inspect`, `models`, `targets`, `doctor`\n",
+        ),
+        (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
+        (
+            ["targets", "--jsn"],
+            "error: no such option `--jsn`\n\nhint: did you mean `--json`?\n",
+        ),
+        (
+            ["targets", "all"],
+            "error: got unexpected extra argument (all)\n\nhint: `deuteron targets --help` lists what is allowed\n",
+        ),
+        (["inspect"], "error: missing argument `PATH`\n\nhint: `deuteron inspect --help` lists what is allowed\n"),
+    ],
+)
+def test_wrong_usage(deuteron: Run, args: list[str], err: str):
+    assert deuteron(*args) == Result(2, "", err)
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail() -> tuple[str, ...]:
+        raise error
+
+    monkeypatch.setattr(targets, "names", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(InputError("the model is empty", hint="give it a layer", where="net.py"), 1), (OptionError("x"), 2)],
+)
+def test_an_error_is_a_message_and_an_exit_code(
+    deuteron: Run, monkeypatch: pytest.MonkeyPatch, error: OptionError | InputError, code: int
+):
+    fail_with(monkeypatch, error)
+    assert deuteron("targets") == Result(code, "", f"error: {error}\n")
+    shown = deuteron("targets", "-vv").err
+    assert shown.startswith("Traceback (most recent call last):\n")
+    assert shown.endswith(f"error: {error}\n")
+
+
+def test_the_form_of_an_error(deuteron: Run, monkeypatch: pytest.MonkeyPatch):
+    fail_with(monkeypatch, InputError("the model is empty", hint="give it a layer", where="net.py"))
+    assert deuteron("targets").err == "error: net.py: the model is empty\n\nhint: give it a layer\n"
+
+
+def test_our_own_defect_shows_a_traceback_and_asks_for_a_report(deuteron: Run, monkeypatch: pytest.MonkeyPatch):
+    fail_with(monkeypatch, ZeroDivisionError("division by zero"))
+    result = deuteron("targets")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("Traceback (most recent call last):\n")
+    assert "in fail\n    raise error\nZeroDivisionError: division by zero\n" in result.err
+    assert result.err.endswith(
+        "error: ZeroDivisionError: division by zero\n\nhint: this is a defect of Deuteron; please report it with "
+        "the lines above, the command and what `deuteron doctor` says\n"
+    )
+
+
+def test_an_internal_error_shows_a_traceback(deuteron: Run, monkeypatch: pytest.MonkeyPatch):
+    fail_with(monkeypatch, InternalError("the plan overlaps itself"))
+    result = deuteron("targets")
+    assert result.code == 2
+    assert result.err.startswith("Traceback (most recent call last):\n")
+
+
+def test_ctrl_c_ends_quietly(deuteron: Run, monkeypatch: pytest.MonkeyPatch):
+    fail_with(monkeypatch, KeyboardInterrupt())
+    assert deuteron("targets") == Result(130, "", "\ninterrupted\n")
+
+
+def test_a_reader_that_leaves_early_causes_no_noise():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([PROGRAM, "targets"], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def run_on_a_terminal(env: dict[str, str], *args: str) -> str:
+    """What `deuteron ARGS` writes to stderr when that is a terminal."""
+    import pty
+
+    parent, child = pty.openpty()
+    subprocess.run([PROGRAM, *args], stdout=subprocess.DEVNULL, stderr=child, env={**os.environ, **env}, check=False)
+    os.close(child)
+    said = b""
+    try:
+        while part := os.read(parent, 4096):
+            said += part
+    except OSError:  # what Linux reports at the end of a terminal whose other side is closed
+        pass
+    os.close(parent)
+    return said.decode()
+
+
+def test_colour_is_for_terminals_and_no_color_turns_it_off():
+    env = {"TERM": "xterm", "NO_COLOR": ""}
+    assert run_on_a_terminal(env, "biuld").startswith("\x1b[31;1merror\x1b[0m: unknown command `biuld`")
+    assert run_on_a_terminal({**env, "NO_COLOR": "1"}, "biuld").startswith("error: unknown command `biuld`")
+    assert run_on_a_terminal({"TERM": "dumb"}, "biuld").startswith("error: unknown command `biuld`")
+
+
+def test_interrupting_the_process_leaves_with_130():
+    code = "import os, signal; from deuteron.arch import targets; from deuteron.cli import main\n"
+    code += f"targets.names = lambda: os.kill(os.getpid(), {int(signal.SIGINT)}) or ()\nmain(['targets'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")

@@ -1,0 +1,157 @@
+"""`deuteron doctor`: what it says of a good, a bad and a bare installation."""
+
+import json
+import shutil
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from deuteron.cli import doctor
+from deuteron.errors import MissingToolError
+from deuteron.runtime import native
+
+from .conftest import Result
+
+Run = Callable[..., Result]
+
+VERSIONS = {
+    "click": "8.3.0",
+    "flatbuffers": "25.2.10",
+    "numpy": "2.2.0",
+    "rich": "14.0.0",
+    "tflite": "2.18.0",
+    "executorch": "1.5.1",
+    "torch": "2.13.0+cpu",
+}
+PROGRAMS = {"gcc": "12.2.0", "g++": "12.2.0", "cmake": "3.25.1"}
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes this look like a machine with these packages, native libraries and programs."""
+
+    def be(versions: dict[str, str] = VERSIONS, *, natives: bool = True, programs: dict[str, str] = PROGRAMS) -> None:
+        def version(name: str) -> str:
+            if name not in versions:
+                raise metadata.PackageNotFoundError(name)
+            return versions[name]
+
+        def library(name: str) -> Path:
+            if not natives:
+                raise MissingToolError("not built")
+            return Path(f"libdeuteron_{name}.so")
+
+        monkeypatch.setattr(metadata, "version", version)
+        monkeypatch.setattr(native, "library", library)
+        monkeypatch.setattr(doctor, "_program_version", programs.get)
+        monkeypatch.setattr(doctor, "_python", lambda: iter(()))
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    return be
+
+
+GOOD = """\
+ok       click              8.3.0          >=8.1
+ok       flatbuffers        25.2.10        >=24.3.25
+ok       numpy              2.2.0          >=2.0
+ok       rich               14.0.0         >=13
+ok       tflite             2.18.0         ==2.18.0
+ok       executorch         1.5.1          ==1.5.1
+ok       torch              2.13.0+cpu     ==2.13.0
+ok       native driver      built          runs microcode
+ok       native driver_ref  built          checks kernels
+ok       native delegate    built          joins ExecuTorch's runtime
+ok       gcc                12.2.0         compiles the driver and the kernels (`make native`)
+ok       g++                12.2.0         compiles the delegate (`make native`)
+ok       cmake              3.25.1         drives both (`make native`)
+absent   arm-none-eabi-gcc  -              compiles firmware for boards
+absent   qemu-system-arm    -              runs firmware without a board
+absent   eiq_neutron_sdk    -              vendor converter (`--converter vendor`)
+
+arm-none-eabi-gcc: optional; run `apt-get install gcc-arm-none-eabi` on Debian, or install it your system's way
+
+qemu-system-arm: optional; run `apt-get install qemu-system-arm` on Debian, or install it your system's way
+
+eiq_neutron_sdk: optional; NXP's package, needed only to make microcode for Neutron silicon
+
+everything that is required is there
+"""
+
+
+def test_a_good_machine(deuteron: Run, machine: Callable[..., None]):
+    machine()
+    assert deuteron("doctor") == Result(0, GOOD, "")
+
+
+def mends(result: Result) -> list[str]:
+    return [line for line in result.out.splitlines() if ": " in line and "optional" not in line]
+
+
+def test_wrong_and_missing_packages(deuteron: Run, machine: Callable[..., None]):
+    machine({**{k: v for k, v in VERSIONS.items() if k != "executorch"}, "torch": "2.12.1", "numpy": "1.26.4"})
+    result = deuteron("doctor")
+    assert result.code == 1
+    assert mends(result) == [
+        "numpy: run `pip install 'numpy>=2.0'`",
+        "executorch: run `make setup`, or `pip install 'deuteron[executorch]'`",
+        "torch: run `pip install 'torch==2.13.0'`",
+    ]
+    assert "UNFIT    torch              2.12.1         ==2.13.0\n" in result.out
+    assert result.out.endswith("\n3 required things are not right\n")
+
+
+def test_native_libraries_that_are_not_built(deuteron: Run, machine: Callable[..., None]):
+    machine(natives=False, programs={})
+    result = deuteron("doctor")
+    assert result.code == 1
+    assert mends(result)[0] == "native driver: run `make native` in the source checkout"
+    assert (
+        "absent   gcc                -              compiles the driver and the kernels (`make native`)\n" in result.out
+    )
+
+
+def test_json(deuteron: Run, machine: Callable[..., None]):
+    machine({k: v for k, v in VERSIONS.items() if k != "torch"})
+    result = deuteron("doctor", "--json")
+    report = json.loads(result.out)
+    assert (result.code, report["schema"], report["ok"]) == (1, 1, False)
+    assert [c for c in report["checks"] if c["state"] == "missing"] == [
+        {
+            "name": "torch",
+            "state": "missing",
+            "found": "-",
+            "wanted": "==2.13.0",
+            "mend": "run `make setup`, or `pip install 'deuteron[executorch]'`",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "pins", "fits"),
+    [
+        ("2.13.0+cpu", "==2.13.0", True),
+        ("2.13", "==2.13.0", True),
+        ("2.13.1", "==2.13.0", False),
+        ("8.10", ">=8.9", True),
+        ("8.9", ">=8.10", False),
+        ("3.13.2", ">=3.11,<3.14", True),
+        ("3.14", ">=3.11,<3.14", False),
+        ("1.0", "", True),
+    ],
+)
+def test_versions_are_compared_as_numbers(version: str, pins: str, fits: bool):
+    assert doctor.satisfies(version, pins) is fits
+
+
+def test_a_program_that_prints_no_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tool = tmp_path / "gcc"
+    tool.write_text("#!/bin/sh\necho hello\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    assert shutil.which("gcc") == str(tool)
+    assert doctor._program_version("gcc") == "?"
+    assert doctor._program_version("no-such-program") is None
+    tool.write_text("#!/bin/sh\necho 'gcc (Debian 12.2.0-14) 12.2.0'\n")
+    assert doctor._program_version("gcc") == "12.2.0"
