@@ -1,0 +1,1 @@
+"""TFLite flatbuffers: read into the IR, written from it, and wrapped around converted microcode."""

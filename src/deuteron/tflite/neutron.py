@@ -1,0 +1,82 @@
+"""The shape in which ExecuTorch's NXP backend takes a converted partition: one `NeutronGraph` custom operator.
+
+Its inputs are the graph's, then microcode, weights and kernels as uint8 constants; its outputs are the graph's, then a
+uint8 tensor for the scratch area and, when the microcode has profiling on, for the profile and debug areas.
+"""
+
+import struct
+from collections.abc import Mapping
+
+from deuteron.errors import FormatError
+from deuteron.microcode.container import Container
+from deuteron.microcode.format import HEADER_WORDS, WORD_BYTES, Flag, Header, LayoutB
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat import CUSTOM, FlatModel, FlatOperator, FlatTensor
+
+CUSTOM_CODE = "NeutronGraph"
+
+_BLOCKS = ("microcode", "weights", "kernels")
+
+
+def wrap(source: bytes, container: Container | None, metadata: Mapping[str, bytes]) -> bytes:
+    """The TFLite file that stands for `source` after conversion, with `metadata` as named buffers.
+
+    Names, types and order of the graph's inputs and outputs are those of `source`. Without a container (everything was
+    optimised away) the file has no operator, which tells the caller to leave this partition alone.
+    """
+    model = decode(source)
+    boundary = tuple(dict.fromkeys((*model.inputs, *model.outputs)))
+    tensors = [model.tensors[index] for index in boundary]
+    inputs = tuple(boundary.index(index) for index in model.inputs)
+    outputs = tuple(boundary.index(index) for index in model.outputs)
+    operators: tuple[FlatOperator, ...] = ()
+    if container is not None:
+        blocks = [_bytes_tensor(name, len(data), data) for name, data in zip(_BLOCKS, _blocks(container), strict=True)]
+        areas = [_bytes_tensor(name, size) for name, size in _area_sizes(container.microcode).items()]
+        first, last = len(tensors), len(tensors) + len(blocks)
+        node_inputs = (*inputs, *range(first, last))
+        node_outputs = (*outputs, *range(last, last + len(areas)))
+        operators = (FlatOperator(CUSTOM, node_inputs, node_outputs, custom_code=CUSTOM_CODE),)
+        tensors += [*blocks, *areas]
+    return encode(FlatModel(model.name, tuple(tensors), inputs, outputs, operators, metadata))
+
+
+def unwrap(data: bytes) -> tuple[Container, Mapping[str, bytes]]:
+    """The container and the metadata of a file that `wrap` made.
+
+    Raises:
+        FormatError: when the file is damaged or is not a converted partition.
+    """
+    model = decode(data)
+    if [(op.name, op.custom_code) for op in model.operators] != [(CUSTOM, CUSTOM_CODE)]:
+        found = ", ".join(op.custom_code or op.name for op in model.operators[:5]) or "none"
+        raise FormatError(
+            f"not a converted partition: its operators are {found}; exactly one {CUSTOM_CODE} is required",
+            hint="a partition that is still to be converted holds plain TFLite operators",
+        )
+    inputs = model.operators[0].inputs
+    blocks = [model.tensors[index].data or b"" for index in inputs[-len(_BLOCKS) :] if index >= 0]
+    if len(blocks) != len(_BLOCKS) or not all(blocks):
+        raise FormatError(f"the {CUSTOM_CODE} operator does not end in {', '.join(_BLOCKS)}, none of them empty")
+    microcode, weights, kernels = blocks
+    return Container(microcode, weights, kernels), model.metadata
+
+
+def _blocks(container: Container) -> tuple[bytes, bytes, bytes]:
+    return container.microcode, container.weights, container.kernels
+
+
+def _bytes_tensor(name: str, size: int, data: bytes | None = None) -> FlatTensor:
+    return FlatTensor(name, (size,), "UINT8", None, data)
+
+
+def _area_sizes(microcode: bytes) -> dict[str, int]:
+    """Bytes of each area that the driver needs besides the outputs (`spec/microcode.md` section 2)."""
+    if len(microcode) < HEADER_WORDS * WORD_BYTES:
+        raise FormatError(f"microcode of {len(microcode)} bytes; its header alone has {HEADER_WORDS * WORD_BYTES}")
+    words: tuple[int, ...] = struct.unpack_from(f"<{HEADER_WORDS}I", microcode)
+    sizes = {"scratch": words[Header.SCRATCH_BYTES]}
+    if words[Header.FLAGS] & Flag.PROFILING:
+        sizes |= {"profile": words[LayoutB.PROFILE_BYTES], "debug": words[LayoutB.DEBUG_BYTES]}
+    return sizes
