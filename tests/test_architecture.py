@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "frontend": {"sdk", "convert", "arch", "kernels"},
     "sdk": {"convert", "kernels", "arch"},
     "convert": {"tflite", "passes", "plan", "microcode", "arch", "ir", "kernels"},
-    "tflite": {"ir", "arch", "kernels"},
+    "tflite": {"ir", "arch", "kernels", "microcode"},
     "passes": {"ir", "arch", "kernels"},
     "plan": {"ir", "arch", "kernels"},
     "microcode": {"kernels", "arch"},
