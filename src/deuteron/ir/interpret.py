@@ -3,7 +3,7 @@
 Only the fixed-point steps come from `deuteron.numerics`; `spec/rounding.md` states each formula.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +13,7 @@ from deuteron import numerics
 from deuteron.errors import InputError, InternalError
 from deuteron.ir import ops
 from deuteron.ir.graph import Graph
+from deuteron.ir.sums import Weighted, pool_counts, pool_taps, weighted_sums
 from deuteron.ir.types import Quant, TensorType
 
 Array = npt.NDArray[np.generic]
@@ -88,29 +89,16 @@ def _check_inputs(graph: Graph, inputs: Sequence[npt.NDArray[np.generic]]) -> No
             )
 
 
-# Weights: convolutions and fully connected layers.
+# Sums: convolutions, fully connected layers, pools, means.
 
 
-def _weighted(
-    op: ops.Conv2D | ops.DepthwiseConv2D | ops.FullyConnected,
-    operands: tuple[Array, ...],
-    sources: tuple[TensorType, ...],
-    target: TensorType,
-) -> I8:
+def _weighted(op: Weighted, operands: tuple[Array, ...], sources: tuple[TensorType, ...], target: TensorType) -> I8:
     x, weights, bias = operands
     x_quant, w_quant = sources[0].q, sources[1].q
-    real_x = _stored(x) - x_quant.zero_point
     channel_axis = -1 if isinstance(op, ops.DepthwiseConv2D) else 0
     numerics.check_accumulators(np.moveaxis(weights, channel_axis, 0).reshape(len(bias), -1), bias)
-    match op:
-        case ops.Conv2D():
-            acc = _conv_sums(op, real_x, weights, target.shape)
-        case ops.DepthwiseConv2D():
-            acc = _depthwise_sums(op, real_x, weights, target.shape)
-        case ops.FullyConnected():
-            acc = _product(real_x.reshape(-1, weights.shape[1]), weights).reshape(target.shape)
-    scaled = _rescale(acc + _stored(bias), _factors(x_quant, w_quant, target.q))
-    return _saturate(scaled + target.q.zero_point, op.clamp)
+    acc = weighted_sums(op, _stored(x) - x_quant.zero_point, _stored(weights), target.shape) + _stored(bias)
+    return _saturate(_rescale(acc, _factors(x_quant, w_quant, target.q)) + target.q.zero_point, op.clamp)
 
 
 def _factors(x: Quant, weights: Quant, out: Quant) -> tuple[Fraction, ...]:
@@ -126,57 +114,9 @@ def _rescale(acc: I64, factors: tuple[Fraction, ...]) -> I64:
     return numerics.rne_shift(acc * multipliers, shifts)
 
 
-def _conv_sums(op: ops.Conv2D, x: I64, weights: Array, out_shape: tuple[int, ...]) -> I64:
-    acc = np.zeros(out_shape, np.int64)
-    kernel = (weights.shape[1], weights.shape[2])
-    for (i, j), taps in _taps(_pad_map(x, op.pads, 0), kernel, op.stride, op.dilation, out_shape):
-        acc += _product(taps, weights[:, i, j, :])
-    return acc
-
-
-def _depthwise_sums(op: ops.DepthwiseConv2D, x: I64, weights: Array, out_shape: tuple[int, ...]) -> I64:
-    acc = np.zeros(out_shape, np.int64)
-    kernel = (weights.shape[1], weights.shape[2])
-    padded = _pad_map(np.repeat(x, op.multiplier, axis=3), op.pads, 0)
-    for (i, j), taps in _taps(padded, kernel, op.stride, op.dilation, out_shape):
-        acc += taps * _stored(weights[0, i, j])
-    return acc
-
-
-def _product(x: I64, weights: Array) -> I64:
-    """x times the transposed weights; sums stay below 2^31, so float64 and its fast product are exact."""
-    return (x.astype(np.float64) @ weights.astype(np.float64).T).astype(np.int64)
-
-
-# Windows.
-
-
-def _pad_map(x: I64, pads: ops.Pads, value: int) -> I64:
-    around = ((0, 0), (pads.top, pads.bottom), (pads.left, pads.right), (0, 0))
-    return np.pad(x, around, constant_values=value)
-
-
-def _taps(
-    padded: I64, kernel: ops.Pair, stride: ops.Pair, dilation: ops.Pair, out_shape: tuple[int, ...]
-) -> Iterator[tuple[ops.Pair, I64]]:
-    """For each kernel position, its coordinates and the elements that it meets, one per output position."""
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            top, left = i * dilation[0], j * dilation[1]
-            bottom = top + (out_shape[1] - 1) * stride[0] + 1
-            right = left + (out_shape[2] - 1) * stride[1] + 1
-            yield (i, j), padded[:, top : bottom : stride[0], left : right : stride[1], :]
-
-
 def _average_pool(op: ops.AveragePool2D, x: Array, quant: Quant, target: TensorType) -> I8:
-    real_x = _stored(x) - quant.zero_point
-    sums = np.zeros(target.shape, np.int64)
-    counts = np.zeros((1, *target.shape[1:3], 1), np.int64)
-    inside = np.ones((1, *real_x.shape[1:3], 1), np.int64)
-    for _, taps in _taps(_pad_map(real_x, op.pads, 0), op.window, op.stride, (1, 1), target.shape):
-        sums += taps
-    for _, taps in _taps(_pad_map(inside, op.pads, 0), op.window, op.stride, (1, 1), target.shape):
-        counts += taps
+    sums = np.sum([*pool_taps(op, _stored(x) - quant.zero_point, 0, target.shape)], axis=0)
+    counts = pool_counts(op, x.shape, target.shape)
     means = np.zeros(target.shape, np.int64)
     for count in np.unique(counts).tolist():
         means = np.where(counts == count, _rescale(sums, (_mean_factor(quant, target.q, count),)), means)
@@ -184,10 +124,7 @@ def _average_pool(op: ops.AveragePool2D, x: Array, quant: Quant, target: TensorT
 
 
 def _max_pool(op: ops.MaxPool2D, x: Array, target: TensorType) -> I8:
-    highest = np.full(target.shape, -128, np.int64)
-    for _, taps in _taps(_pad_map(_stored(x), op.pads, -128), op.window, op.stride, (1, 1), target.shape):
-        highest = np.maximum(highest, taps)
-    return _saturate(highest, op.clamp)
+    return _saturate(np.max([*pool_taps(op, _stored(x), -128, target.shape)], axis=0), op.clamp)
 
 
 def _mean(op: ops.Mean, x: Array, quant: Quant, target: TensorType) -> I8:
