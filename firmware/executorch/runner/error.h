@@ -1,0 +1,26 @@
+/* What the runner tells the user when it cannot go on. */
+#ifndef DEUTERON_EXECUTORCH_RUNNER_ERROR_H
+#define DEUTERON_EXECUTORCH_RUNNER_ERROR_H
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace deuteron::runner {
+
+/* A failure with the way out of it; `main` prints both and exits with 1. */
+struct Failure : std::runtime_error {
+  explicit Failure(const std::string &what, std::string the_hint = "")
+      : std::runtime_error(what), hint(std::move(the_hint)) {}
+
+  std::string hint;
+};
+
+/* A command line that makes no sense; `main` exits with 2. */
+struct UsageError : Failure {
+  using Failure::Failure;
+};
+
+}  // namespace deuteron::runner
+
+#endif
