@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml | packages
 	@test -n "$(PYTHON)" || { echo "error: found no Python 3.11, 3.12 or 3.13; set PYTHON to one" >&2; exit 1; }
 	@echo "== setup: Python packages into .venv (about 2 GB the first time)"
 	@test -x $(PY) || $(PYTHON) -m venv .venv
-	@$(PY) -m pip install --quiet --progress-bar off --editable '.[executorch,examples,dev]'
+	@$(PY) -m pip install -qq --editable '.[executorch,examples,dev]'
 	@touch $@
 
 native: $(STAMP) ## Build the driver, the kernels and the ExecuTorch delegate for this machine
