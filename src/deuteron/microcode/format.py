@@ -11,6 +11,8 @@ from deuteron.kernels.limits import MAX_DIMENSION as MAX_DIMENSION
 from deuteron.kernels.limits import MAX_REDUCTION as MAX_REDUCTION
 from deuteron.kernels.limits import REQUANT_ROW_BYTES as REQUANT_ROW_BYTES
 from deuteron.kernels.limits import SOFTMAX_TABLE_BYTES as SOFTMAX_TABLE_BYTES
+from deuteron.kernels.regions import WRITABLE as WRITABLE
+from deuteron.kernels.regions import Region as Region
 
 MAGIC = 0x64434D6E
 """Word 0: the bytes `nMCd`, common to every Neutron microcode."""
@@ -33,7 +35,13 @@ MAX_TENSORS = 255
 CHANNELS = 4
 """Number of fetch channels."""
 
+UNALIGNED_KERNELS = frozenset({"copy_s8", "fill_s8"})
+"""Kernels whose operands may start anywhere."""
+
 OPERAND_WORDS = 3
+SOFTMAX_ONE = 1 << 30
+"""First and largest word of a softmax table: fixed-point 1.0."""
+
 PROFILE_RECORD_BYTES = 16
 
 
@@ -84,16 +92,3 @@ class Opcode(IntEnum):
     FETCH = 2
     WAIT = 3
     END = 4
-
-
-class Region(IntEnum):
-    """Where an operand lives."""
-
-    INPUT = 0
-    OUTPUT = 1
-    SCRATCH = 2
-    WEIGHTS = 3
-    PREFETCH = 4
-
-
-WRITABLE = frozenset({Region.OUTPUT, Region.SCRATCH})

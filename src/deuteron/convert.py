@@ -1,0 +1,164 @@
+"""The compiler as one function: TFLite bytes in, container and provenance out."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from deuteron.arch import targets
+from deuteron.errors import InternalError, OptionError
+from deuteron.ir.graph import Graph
+from deuteron.ir.ops import Reshape
+from deuteron.ir.verify import verify
+from deuteron.kernels.program import Program
+from deuteron.microcode.container import Container
+from deuteron.microcode.encode import encode
+from deuteron.passes.pipeline import optimise
+from deuteron.passes.select import select
+from deuteron.plan import Plan, check, plan
+from deuteron.tflite import reader
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """What a caller may ask of the compiler.
+
+    Attributes:
+        profiling: the driver writes a profile record for each command.
+        fetch_constants_to_sram: fetch weights from flash while kernels run; not yet available.
+        dump_kernel_selection_code: write the table of kernels that the model needs; not yet available.
+        verify_each: check the graph after every pass.
+    """
+
+    profiling: bool = False
+    fetch_constants_to_sram: bool = False
+    dump_kernel_selection_code: bool = False
+    verify_each: bool = False
+
+    def __post_init__(self) -> None:
+        if self.fetch_constants_to_sram:
+            raise OptionError(
+                "fetching constants to SRAM is not yet available",
+                hint="build without `--fetch-constants-to-sram`; weights are then read where they are linked",
+            )
+        if self.dump_kernel_selection_code:
+            raise OptionError(
+                "kernel selection code is not yet available",
+                hint="build without `--dump-kernel-selection-code`; the driver then links every kernel",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOrigin:
+    """Kernel call `index` of the program and the TFLite operators that it computes (some of)."""
+
+    index: int
+    kernel: str
+    ops: tuple[int, ...]
+
+
+class Fate(Enum):
+    """What became of a TFLite operator; the value is its spelling in reports."""
+
+    KERNELS = "kernels"
+    FOLDED = "folded"
+    FREE = "free"
+
+
+@dataclass(frozen=True, slots=True)
+class OpFate:
+    """TFLite operator `index`: computed by kernel calls, folded at compile time, or free because it changes no byte."""
+
+    index: int
+    op: str
+    fate: Fate
+    kernels: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Which kernel calls stand for which TFLite operators, both ways."""
+
+    kernels: tuple[KernelOrigin, ...]
+    ops: tuple[OpFate, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """The record as plain values."""
+        return {
+            "kernels": [{"index": k.index, "kernel": k.kernel, "ops": list(k.ops)} for k in self.kernels],
+            "ops": [{"index": o.index, "op": o.op, "fate": o.fate.value, "kernels": list(o.kernels)} for o in self.ops],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What came of one partition, from the graph after all passes to the bytes.
+
+    `container` is None when the partition computes nothing: each output is an input under another name.
+    """
+
+    graph: Graph
+    program: Program
+    plan: Plan
+    provenance: Provenance
+    container: Container | None
+
+
+def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Conversion:
+    """The partition compiled for `target`.
+
+    Raises:
+        FormatError: the bytes are not a TFLite model.
+        UnsupportedError: the model asks for something that no kernel does.
+        OptionError: there is no such target.
+    """
+    if isinstance(target, str):
+        targets.load(target)
+    source = reader.read(tflite)
+    return convert_graph(source, reader.op_names(tflite), options)
+
+
+def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOptions = ConvertOptions()) -> Conversion:
+    """`convert` from the graph on; `op_names` holds the name of each TFLite operator by index."""
+    verify(source)
+    graph = optimise(source, verify_each=options.verify_each)
+    program = select(graph)
+    planned = plan(program)
+    check(program, planned)
+    provenance = _trace(source, op_names, graph, program)
+    container = None if _is_empty(graph) else encode(program, planned, options.profiling)
+    return Conversion(graph, program, planned, provenance, container)
+
+
+def _is_empty(graph: Graph) -> bool:
+    """True when every output is an input, by itself or through a reshape that changes nothing."""
+    return all(
+        isinstance(op, Reshape)
+        and op.inputs[0] in graph.inputs
+        and graph.type(op.inputs[0]) == graph.type(op.outputs[0])
+        for op in graph.ops
+    ) and not any(graph.tensor(name).is_const for name in graph.outputs)
+
+
+def _trace(source: Graph, op_names: tuple[str, ...], graph: Graph, program: Program) -> Provenance:
+    """The provenance of a program; only copies of graph inputs to graph outputs come from no operator."""
+    for op in graph.ops:
+        if not op.origin:
+            raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
+    kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin) for i, call in enumerate(program.calls))
+    folded = _constant_ops(source)
+    fates: list[OpFate] = []
+    for index, name in enumerate(op_names):
+        calls = tuple(k.index for k in kernels if index in k.ops)
+        fate = Fate.KERNELS if calls else Fate.FOLDED if index in folded else Fate.FREE
+        fates.append(OpFate(index, name, fate, calls))
+    return Provenance(kernels, tuple(fates))
+
+
+def _constant_ops(graph: Graph) -> set[int]:
+    """TFLite operators whose results depend on constants only."""
+    known = {tensor.name for tensor in graph.tensors if tensor.is_const}
+    found: set[int] = set()
+    for op in graph.ops:
+        if known.issuperset(op.inputs):
+            known.update(op.outputs)
+            found.update(op.origin)
+    return found

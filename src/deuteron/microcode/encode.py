@@ -1,0 +1,79 @@
+"""Program and plan to microcode."""
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from deuteron.errors import CapacityError
+from deuteron.kernels.limits import round_up
+from deuteron.kernels.program import KernelCall, Program
+from deuteron.microcode import format as fmt
+from deuteron.microcode.container import Container
+from deuteron.microcode.layout import HeaderFields, header_words
+from deuteron.microcode.planned import Planned
+
+
+def encode(program: Program, plan: Planned, profiling: bool = False) -> Container:
+    """The container that runs `program` at the addresses of `plan`.
+
+    Raises:
+        CapacityError: when the program has more tensors or commands than the format takes.
+    """
+    sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
+    _check_tensors(program)
+    commands = [word for call in program.calls for word in _call(call, plan)]
+    commands.append(_first_word(fmt.Opcode.END, 1))
+    tensors = [sizes[name] for name in (*program.inputs, *program.outputs)]
+    first_command = round_up((fmt.HEADER_WORDS + len(tensors)) * fmt.WORD_BYTES)
+    nbytes = round_up(first_command + len(commands) * fmt.WORD_BYTES)
+    if nbytes > fmt.MAX_MICROCODE_BYTES:
+        raise CapacityError(f"the microcode takes {nbytes} bytes of {fmt.MAX_MICROCODE_BYTES}")
+    header = HeaderFields(
+        profiling=profiling,
+        commands=len(program.calls) + 1,
+        microcode_bytes=nbytes,
+        weights_bytes=len(plan.weights),
+        weights_crc=zlib.crc32(plan.weights),
+        scratch_bytes=plan.scratch_bytes,
+        prefetch_bytes=plan.prefetch_bytes,
+        profile_bytes=fmt.PROFILE_RECORD_BYTES * (len(program.calls) + 1) if profiling else 0,
+        debug_bytes=0,
+        inputs=len(program.inputs),
+        outputs=len(program.outputs),
+        first_command=first_command,
+    )
+    words = np.zeros(nbytes // fmt.WORD_BYTES, "<u4")
+    words[: fmt.HEADER_WORDS] = header_words(header)
+    words[fmt.HEADER_WORDS : fmt.HEADER_WORDS + len(tensors)] = tensors
+    at = first_command // fmt.WORD_BYTES
+    words[at : at + len(commands)] = commands
+    words[fmt.Header.CRC] = zlib.crc32(words.tobytes())
+    return Container(words.tobytes(), plan.weights, _kernels_block(program.calls))
+
+
+def _check_tensors(program: Program) -> None:
+    for kind, names in (("inputs", program.inputs), ("outputs", program.outputs)):
+        if len(names) > fmt.MAX_TENSORS:
+            raise CapacityError(f"the partition has {len(names)} {kind}, the format takes {fmt.MAX_TENSORS}")
+
+
+def _call(call: KernelCall, plan: Planned) -> list[int]:
+    words = [
+        call.kernel.kind | len(call.operands) << 16 | call.params.word_count() << 24,
+        call.origin[0] if call.origin else fmt.NO_ORIGIN,
+    ]
+    for ref in call.operands:
+        place = plan.placements[ref.buffer]
+        words += [place.region | place.index << 8, place.offset + ref.offset, ref.nbytes]
+    words += [value & 0xFFFFFFFF for value in call.params.words()]
+    return [_first_word(fmt.Opcode.CALL, len(words) + 1), *words]
+
+
+def _first_word(opcode: fmt.Opcode, length: int) -> int:
+    return opcode | length << 16
+
+
+def _kernels_block(calls: Sequence[KernelCall]) -> bytes:
+    kinds = sorted({call.kernel.kind for call in calls})
+    return np.array([len(kinds), *kinds], "<u4").tobytes()

@@ -1,0 +1,49 @@
+"""What the encoder needs of a plan, so that this room does not import the planner's."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from deuteron.kernels.regions import Region
+
+
+class Place(Protocol):
+    """Where a buffer starts."""
+
+    @property
+    def region(self) -> Region:
+        """The memory it lies in."""
+        ...
+
+    @property
+    def index(self) -> int:
+        """Which input or output; 0 in the other regions."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the start of the region."""
+        ...
+
+
+class Planned(Protocol):
+    """Addresses of a program's buffers."""
+
+    @property
+    def placements(self) -> Mapping[str, Place]:
+        """Where each buffer lies."""
+        ...
+
+    @property
+    def weights(self) -> bytes:
+        """The weights image."""
+        ...
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Size of the scratch region."""
+        ...
+
+    @property
+    def prefetch_bytes(self) -> int:
+        """Size of the prefetch region."""
+        ...

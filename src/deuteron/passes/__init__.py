@@ -1,0 +1,1 @@
+"""Graph to graph rewrites, one pure pass per file, and the choice of kernels."""

@@ -1,0 +1,52 @@
+"""What a pass is, and the two rewrites that several of them share."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import ClassVar, Protocol
+
+from deuteron.ir.graph import Graph
+from deuteron.ir.ops import Op
+
+
+class Pass(Protocol):
+    """A pure rewrite: takes a valid graph and returns a valid graph that computes the same outputs.
+
+    Graph inputs and outputs keep their names, and the same object comes back when there was nothing to do.
+    """
+
+    name: ClassVar[str]
+
+    def apply(self, graph: Graph) -> Graph:
+        """The rewritten graph."""
+        ...
+
+
+def merge_origins(*ops: Op) -> tuple[int, ...]:
+    """The TFLite operators of all of `ops`, ascending."""
+    return tuple(sorted({index for op in ops for index in op.origin}))
+
+
+def rename_tensors(ops: Iterable[Op], names: Mapping[str, str]) -> tuple[Op, ...]:
+    """`ops` with tensors renamed; chains in `names` are followed."""
+
+    def final(name: str) -> str:
+        while name in names:
+            name = names[name]
+        return name
+
+    def renamed(op: Op) -> Op:
+        inputs, outputs = tuple(map(final, op.inputs)), tuple(map(final, op.outputs))
+        return op if (inputs, outputs) == (op.inputs, op.outputs) else replace(op, inputs=inputs, outputs=outputs)
+
+    return tuple(map(renamed, ops)) if names else tuple(ops)
+
+
+def drop_dead_ops(graph: Graph) -> Graph:
+    """The graph without ops that contribute to no output."""
+    needed = set(graph.outputs)
+    kept: list[Op] = []
+    for op in reversed(graph.ops):
+        if needed.intersection(op.outputs):
+            needed.update(op.inputs)
+            kept.append(op)
+    return graph.with_ops(tuple(reversed(kept)))

@@ -1,0 +1,57 @@
+"""Computes at compile time what depends on constants only."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from deuteron.ir import interpret
+from deuteron.ir.graph import Graph
+from deuteron.ir.ops import Op, Reshape
+from deuteron.ir.types import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class FoldConstants:
+    """Ops whose inputs are all constant become constants.
+
+    A graph output keeps an op that writes it: where one turns out constant, a reshape copies it from a new constant.
+    """
+
+    name: ClassVar[str] = "fold-constants"
+
+    def apply(self, graph: Graph) -> Graph:
+        """The graph without ops that have constant inputs only, but for the copies to graph outputs."""
+        tensors = {tensor.name: tensor for tensor in graph.tensors}
+        ops: list[Op] = []
+        for op in graph.ops:
+            sources = [tensors[name] for name in op.inputs]
+            if not all(source.is_const for source in sources) or _copies_to_output(graph, op):
+                ops.append(op)
+                continue
+            for folded in _evaluate(sources, op, [tensors[name] for name in op.outputs]):
+                if folded.name in graph.outputs:
+                    copied = replace(folded, name=_free_name(tensors, folded.name))
+                    tensors[copied.name] = copied
+                    ops.append(Reshape(inputs=(copied.name,), outputs=(folded.name,), origin=op.origin))
+                else:
+                    tensors[folded.name] = folded
+        if tuple(ops) == graph.ops:
+            return graph
+        return replace(graph, tensors=tuple(tensors.values())).with_ops(tuple(ops))
+
+
+def _copies_to_output(graph: Graph, op: Op) -> bool:
+    return isinstance(op, Reshape) and op.outputs[0] in graph.outputs
+
+
+def _evaluate(sources: list[Tensor], op: Op, outputs: list[Tensor]) -> list[Tensor]:
+    """The op's outputs as constants: the interpreter says what an op computes."""
+    known = {tensor.name: tensor for tensor in (*sources, *outputs)}
+    values = interpret.run(Graph("fold", tuple(known.values()), (), op.outputs, (op,)), [])
+    return [replace(tensor, data=values[tensor.name].astype(tensor.type.dtype.numpy).tobytes()) for tensor in outputs]
+
+
+def _free_name(taken: dict[str, Tensor], name: str) -> str:
+    candidate = f"{name}.value"
+    while candidate in taken:
+        candidate += "_"
+    return candidate

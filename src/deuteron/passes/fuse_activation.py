@@ -1,0 +1,39 @@
+"""Moves activations into the clamp of the operator before them."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from deuteron.ir.graph import Graph
+from deuteron.ir.ops import Add, AveragePool2D, Conv2D, DepthwiseConv2D, FullyConnected, MaxPool2D, Mul, Op, Unary
+from deuteron.passes.activation import limit, stored_clamp
+from deuteron.passes.base import merge_origins
+
+Clamped = Conv2D | DepthwiseConv2D | FullyConnected | Add | Mul | AveragePool2D | MaxPool2D
+
+
+@dataclass(frozen=True, slots=True)
+class FuseActivation:
+    """An activation that only cuts its input off joins the op that computed the input, if nothing else reads that.
+
+    With another quantisation on its output the activation stays: PyTorch rounds twice there, and so must we.
+    """
+
+    name: ClassVar[str] = "fuse-activation"
+
+    def apply(self, graph: Graph) -> Graph:
+        """The graph with activations inside the ops before them."""
+        consumers = graph.consumers()
+        index = {name: at for at, op in enumerate(graph.ops) for name in op.outputs}
+        ops: list[Op | None] = list(graph.ops)
+        for at, op in enumerate(graph.ops):
+            source = op.inputs[0]
+            if not isinstance(op, Unary) or source in graph.outputs or len(consumers[source]) > 1:
+                continue
+            producer = ops[index[source]] if source in index else None
+            if not isinstance(producer, Clamped) or graph.type(source) != graph.type(op.outputs[0]):
+                continue
+            clamp = limit(producer.clamp, stored_clamp(op.function, graph.type(source).q))
+            ops[at] = None
+            ops[index[source]] = replace(producer, outputs=op.outputs, clamp=clamp, origin=merge_origins(producer, op))
+            index[op.outputs[0]] = index[source]
+        return graph.with_ops(tuple(op for op in ops if op is not None))

@@ -1,0 +1,1 @@
+"""From operators to kernel calls, one file per family; `passes/select.py` walks the graph."""

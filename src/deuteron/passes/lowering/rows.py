@@ -1,0 +1,63 @@
+"""Requantisation rows and the factors behind them."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.errors import UnsupportedError
+from deuteron.numerics import I64, MAX_SHIFT, MULTIPLIER_BITS, requant, rne_divide
+
+_MANTISSA_BITS = 24
+"""Bits of a float32 significand."""
+
+_DENOMINATOR_SHIFT = 38
+"""Largest shift of a 24-bit denominator that stays below 2^62."""
+
+
+def rows(factors: Sequence[Fraction]) -> npt.NDArray[np.int32]:
+    """One (multiplier, shift) row per factor, each with the full 31 bits."""
+    pairs = [requant(factor) for factor in factors]
+    return np.array([(pair.multiplier, pair.shift) for pair in pairs], dtype="<i4")
+
+
+def channel_rows(in_scale: float, channel_scales: Sequence[float], out_scale: float) -> npt.NDArray[np.int32]:
+    """`rows` of in_scale * channel_scale / out_scale, exactly, but over all channels at once.
+
+    A MobileNetV2 has 17,000 channels, and fractions take ten microseconds each. Scales are float32, so each factor is
+    product / out_mantissa * 2^exponent with a product of two 24-bit integers: 64-bit integers hold all of it.
+    """
+    in_mantissa, in_exponent = _split(np.array([in_scale]))
+    mantissas, exponents = _split(np.array(channel_scales))
+    out_mantissa, out_exponent = _split(np.array([out_scale]))
+    product = in_mantissa * mantissas
+    exponent = in_exponent + exponents - out_exponent
+    # The quotient lies in 2^22..2^25, so this shift makes it a multiplier of 31 bits, or of up to 33 and too long.
+    shift = np.clip(MULTIPLIER_BITS - _MANTISSA_BITS + 1 - exponent, 1, MAX_SHIFT)
+    scaled = _scaled(product, out_mantissa, exponent + shift)
+    while np.any(too_long := (scaled >= 1 << MULTIPLIER_BITS) & (shift > 1)):
+        shift = shift - too_long
+        scaled = _scaled(product, out_mantissa, exponent + shift)
+    if np.any(scaled >= 1 << MULTIPLIER_BITS):
+        largest = in_scale * max(channel_scales) / out_scale
+        raise UnsupportedError(
+            f"requantisation factor {largest:g} is outside 0..2^30",
+            hint="check the scales of this operator's tensors; the calibration data may be degenerate",
+        )
+    return np.stack([scaled, shift], axis=1).astype("<i4")
+
+
+def _split(scales: npt.NDArray[np.float64]) -> tuple[I64, I64]:
+    """Integer mantissas of 24 bits and exponents with scale = mantissa * 2^exponent."""
+    fraction, exponent = np.frexp(scales)
+    return (fraction * (1 << _MANTISSA_BITS)).astype(np.int64), exponent.astype(np.int64) - _MANTISSA_BITS
+
+
+def _scaled(product: I64, denominator: I64, exponent: I64) -> I64:
+    """product * 2^exponent / denominator, rounded half to even; more than 2^31 may come back as just that."""
+    up = np.clip(exponent, 0, 62 - 2 * _MANTISSA_BITS)
+    down = np.clip(-exponent, 0, _DENOMINATOR_SHIFT)
+    quotient = rne_divide(product << up, denominator << down)
+    # A product that vanishes under the largest denominator is below one half, so it rounds to zero.
+    return np.where(exponent > up, 1 << MULTIPLIER_BITS, np.where(-exponent > down, 0, quotient))

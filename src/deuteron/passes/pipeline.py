@@ -1,0 +1,44 @@
+"""The passes in order."""
+
+from deuteron.errors import VerifyError
+from deuteron.ir.graph import Graph
+from deuteron.ir.verify import verify
+from deuteron.passes.base import Pass
+from deuteron.passes.canonicalise import Canonicalise
+from deuteron.passes.fold_constants import FoldConstants
+from deuteron.passes.fuse_activation import FuseActivation
+from deuteron.passes.fuse_padding import FusePadding
+from deuteron.passes.remove_no_ops import RemoveNoOps
+from deuteron.passes.simplify_transposes import SimplifyTransposes
+
+
+def passes() -> tuple[Pass, ...]:
+    """One round of the pipeline."""
+    return (
+        FoldConstants(),
+        Canonicalise(),
+        SimplifyTransposes(),
+        RemoveNoOps(),
+        FuseActivation(),
+        FusePadding(),
+    )
+
+
+def optimise(graph: Graph, *, verify_each: bool = False) -> Graph:
+    """The graph after as many rounds of all passes as change it; each round that changes it makes it simpler."""
+    while True:
+        before = graph
+        for step in passes():
+            graph = step.apply(graph)
+            if verify_each:
+                _verify_after(step, graph)
+        if graph == before:
+            return graph
+
+
+def _verify_after(step: Pass, graph: Graph) -> None:
+    try:
+        verify(graph)
+    except VerifyError as error:
+        where = f"after pass `{step.name}`" + (f": {error.where}" if error.where else "")
+        raise VerifyError(error.message, hint=error.hint, where=where) from error

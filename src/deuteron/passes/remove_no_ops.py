@@ -1,0 +1,95 @@
+"""Takes out operators whose output equals their input."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from deuteron.ir.graph import Graph
+from deuteron.ir.ops import (
+    Add,
+    AveragePool2D,
+    Clamp,
+    Concat,
+    MaxPool2D,
+    Mean,
+    Mul,
+    Op,
+    Pad,
+    Pads,
+    Quantize,
+    Reshape,
+    Slice,
+    Transpose,
+    Unary,
+)
+from deuteron.ir.types import DType
+from deuteron.passes.activation import stored_clamp
+from deuteron.passes.base import drop_dead_ops, rename_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNoOps:
+    """Ops that change nothing go; between a graph input and a graph output a reshape stays, which is a copy."""
+
+    name: ClassVar[str] = "remove-no-ops"
+
+    def apply(self, graph: Graph) -> Graph:
+        """The graph without ops that change nothing."""
+        produced = {name for op in graph.ops for name in op.outputs}
+        names: dict[str, str] = {}
+        ops: list[Op] = []
+        for op in graph.ops:
+            if not is_no_op(graph, op):
+                ops.append(op)
+                continue
+            (output,), source = op.outputs, _final(names, op.inputs[0])
+            if output not in graph.outputs:
+                names[output] = source
+            elif source in produced and source not in graph.outputs:
+                names[source] = output
+            else:
+                ops.append(Reshape(inputs=op.inputs[:1], outputs=op.outputs, origin=op.origin))
+        return drop_dead_ops(graph.with_ops(rename_tensors(ops, names)))
+
+
+def _final(names: dict[str, str], name: str) -> str:
+    while name in names:
+        name = names[name]
+    return name
+
+
+def is_no_op(graph: Graph, op: Op) -> bool:
+    """True when the op's output is its first input, type and values."""
+    if graph.type(op.inputs[0]) != graph.type(op.outputs[0]):
+        return False
+    match op:
+        case Reshape() | Quantize() | Slice() | Mean():
+            # Equal types leave these nothing to do: a slice is the whole box, a mean is over single elements.
+            return True
+        case Transpose():
+            return op.perm == tuple(range(len(op.perm)))
+        case Pad():
+            return True
+        case Concat():
+            return len(op.inputs) == 1
+        case Unary():
+            return stored_clamp(op.function, graph.type(op.outputs[0]).q) == Clamp()
+        case MaxPool2D() | AveragePool2D():
+            return (op.window, op.stride, op.pads, op.clamp) == ((1, 1), (1, 1), Pads(), Clamp())
+        case Add():
+            return op.clamp == Clamp() and _is_constant(graph, op.inputs[1], 0.0)
+        case Mul():
+            return op.clamp == Clamp() and _is_constant(graph, op.inputs[1], 1.0)
+        case _:
+            return False
+
+
+def _is_constant(graph: Graph, name: str, real: float) -> bool:
+    """True when every element of a constant int8 tensor stands exactly for `real`."""
+    tensor = graph.tensor(name)
+    if not tensor.is_const or tensor.type.dtype is not DType.INT8:
+        return False
+    values: Iterable[int] = map(int, np.unique(tensor.array()))
+    return all((value - tensor.type.q.zero_point) * tensor.type.q.scale == real for value in values)

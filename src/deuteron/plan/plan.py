@@ -1,0 +1,101 @@
+"""The plan: an address for every buffer of a program."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from deuteron.errors import InternalError
+from deuteron.kernels.limits import ALIGNMENT, round_up
+from deuteron.kernels.program import Program
+from deuteron.kernels.regions import Region
+from deuteron.plan.lifetimes import Lifetime, lifetimes, spans
+from deuteron.plan.placement import place
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`nbytes` bytes from `offset` on in a region; `index` says which input or output."""
+
+    region: Region
+    index: int
+    offset: int
+    nbytes: int
+
+    def overlaps(self, other: "Placement") -> bool:
+        """True when both cover a common byte."""
+        same = (self.region, self.index) == (other.region, other.index)
+        return same and self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Addresses of a program's buffers.
+
+    Attributes:
+        placements: where each buffer lies; a buffer that no call names has no place.
+        weights: the weights image, constants in order of first use.
+        scratch_bytes: size of the scratch region, a multiple of the alignment.
+        prefetch_bytes: size of the prefetch region.
+        lifetimes: the blocks of scratch, in order of first use.
+    """
+
+    placements: Mapping[str, Placement]
+    weights: bytes
+    scratch_bytes: int
+    prefetch_bytes: int
+    lifetimes: tuple[Lifetime, ...]
+
+
+def plan(program: Program) -> Plan:
+    """A plan for the program; `check` holds for it."""
+    sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
+    placements: dict[str, Placement] = {}
+    for region, names in ((Region.INPUT, program.inputs), (Region.OUTPUT, program.outputs)):
+        placements |= {name: Placement(region, index, 0, sizes[name]) for index, name in enumerate(names)}
+    constants, weights = _weights_image(program)
+    blocks = lifetimes(program)
+    offsets = place(blocks)
+    for block, offset in offsets.items():
+        placements |= {name: Placement(Region.SCRATCH, 0, offset, block.nbytes) for name in block.buffers}
+    peak = max((offset + round_up(block.nbytes) for block, offset in offsets.items()), default=0)
+    return Plan(placements | constants, weights, peak, 0, blocks)
+
+
+def check(program: Program, planned: Plan) -> None:
+    """Nothing; every buffer in use has a place inside its region, and no two that live at once overlap.
+
+    Raises:
+        InternalError: naming the buffers; written apart from the planner, so that each checks the other.
+    """
+    sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
+    live = spans(program)
+    for name in live:
+        place_ = planned.placements[name]
+        inside = place_.offset >= 0 and place_.offset + sizes[name] <= planned.scratch_bytes
+        if place_.region is not Region.SCRATCH or place_.offset % ALIGNMENT or not inside:
+            raise InternalError(f"buffer `{name}` of {sizes[name]} bytes has no valid place in scratch: {place_}")
+    for a, b in combinations(live, 2):
+        (a_first, a_last), (b_first, b_last) = live[a], live[b]
+        if a_first > b_last or b_first > a_last or not planned.placements[a].overlaps(planned.placements[b]):
+            continue
+        in_place = any(
+            block.buffers[i : i + 2] == (a, b) for block in planned.lifetimes for i in range(len(block.buffers))
+        )
+        if not (in_place and a_last == b_first):
+            raise InternalError(f"buffers `{a}` and `{b}` overlap while both are in use")
+
+
+def _weights_image(program: Program) -> tuple[dict[str, Placement], bytes]:
+    """Places of the constants that calls read, and their bytes one after the other, each aligned."""
+    constants = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
+    placements: dict[str, Placement] = {}
+    blocks: list[bytes] = []
+    end = 0
+    for ref in (ref for call in program.calls for ref in call.operands):
+        data = constants.get(ref.buffer)
+        if data is None or ref.buffer in placements:
+            continue
+        placements[ref.buffer] = Placement(Region.WEIGHTS, 0, end, len(data))
+        blocks.append(data.ljust(round_up(len(data)), b"\0"))
+        end += len(blocks[-1])
+    return placements, b"".join(blocks).ljust(ALIGNMENT, b"\0")
