@@ -132,4 +132,4 @@ def _centred(graph: Graph, name: str, values: Mapping[str, Array]) -> I64:
 
 def _real(graph: Graph, name: str, values: Mapping[str, Array]) -> F64:
     kind = graph.type(name)
-    return _centred(graph, name, values) * kind.q.scales[0]
+    return _centred(graph, name, values).astype(np.float64) * kind.q.scale
