@@ -10,7 +10,7 @@ from seeding import CALIBRATION_BATCHES, Example
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 HELD_BACK = 400
 EPOCHS = 20
@@ -66,7 +66,7 @@ def train(split: Split) -> DigitsCnn:
     for _ in range(EPOCHS):
         for rows in torch.randperm(len(split.labels)).split(BATCH):
             optimiser.zero_grad()
-            loss = F.cross_entropy(model(split.images[rows]), split.labels[rows])
+            loss = functional.cross_entropy(model(split.images[rows]), split.labels[rows])
             loss.backward()
             optimiser.step()
         schedule.step()

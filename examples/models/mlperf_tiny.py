@@ -5,6 +5,8 @@ arXiv:2106.07597): keyword spotting (DS-CNN), image classification (ResNet-8), v
 anomaly detection (deep autoencoder).
 """
 
+from itertools import pairwise
+
 import torch
 from seeding import Example, seeded
 from torch import Tensor, nn
@@ -103,7 +105,7 @@ class DeepAutoencoder(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         widths = [640, 128, 128, 128, 128, 8, 128, 128, 128, 128]
-        for cin, cout in zip(widths, widths[1:], strict=False):
+        for cin, cout in pairwise(widths):
             layers += [nn.Linear(cin, cout), nn.BatchNorm1d(cout), nn.ReLU()]
         self.net = nn.Sequential(*layers, nn.Linear(128, 640))
 

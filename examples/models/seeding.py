@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
 """What an example returns: the module, example inputs, and calibration batches."""
@@ -18,7 +18,7 @@ CALIBRATION_BATCHES = 8
 
 
 def samples(shape: tuple[int, ...], count: int, seed: int) -> Tensor:
-    """`count` inputs of `shape`, stacked: smooth structure of differing strength under noise, as images or spectra have.
+    """`count` inputs of `shape`, stacked: smooth structure of differing strength under noise.
 
     White noise alone would average out in the pooling layers, and all inputs would give nearly the same logits.
     """
@@ -27,7 +27,7 @@ def samples(shape: tuple[int, ...], count: int, seed: int) -> Tensor:
     maps = noise if len(shape) == 3 else noise.unsqueeze(1).unsqueeze(1)
     height, width = maps.shape[-2:]
     coarse = torch.randn((count, maps.shape[1], min(4, height), 4), generator=generator)
-    smooth = F.interpolate(coarse, size=(height, width), mode="bilinear", align_corners=False)
+    smooth = functional.interpolate(coarse, size=(height, width), mode="bilinear", align_corners=False)
     strength = 0.5 + torch.rand((count, 1, 1, 1), generator=generator)
     return (strength * smooth + 0.3 * maps).reshape(count, *shape)
 

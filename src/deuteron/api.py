@@ -1,0 +1,175 @@
+"""The public functions: build a model, run a build."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.errors import InputError
+from deuteron.frontend import manifest as manifests
+from deuteron.frontend import output as outputs
+from deuteron.frontend.examples import EXAMPLES, ExampleModel
+from deuteron.frontend.manifest import Manifest
+from deuteron.frontend.options import BuildOptions, Converter
+
+if TYPE_CHECKING:
+    from deuteron.frontend.build import Progress
+
+__all__ = [
+    "EXAMPLES",
+    "Build",
+    "BuildOptions",
+    "Converter",
+    "ExampleModel",
+    "Manifest",
+    "build",
+    "build_model",
+    "read_manifest",
+    "run",
+    "seeded_inputs",
+]
+
+Array = npt.NDArray[np.generic]
+DEFAULT_TARGET = "imxrt700"
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A finished build.
+
+    Attributes:
+        manifest: the content of `build.json`.
+        pte: the program for ExecuTorch's runtime.
+        directory: where it was written, if it was.
+    """
+
+    manifest: Manifest
+    pte: bytes
+    directory: Path | None
+
+
+def build(
+    module: object,
+    example_inputs: object,
+    *,
+    target: str = DEFAULT_TARGET,
+    calibration: Iterable[object] | None = None,
+    output: str | Path | None = None,
+    options: BuildOptions = BuildOptions(),
+    name: str | None = None,
+    progress: "Progress | None" = None,
+) -> Build:
+    """The build of a `torch.nn.Module` for a target; written to the directory `output` if one is given.
+
+    Args:
+        module: the model; it is switched to evaluation mode.
+        example_inputs: one tensor per argument of `forward`, or the one tensor.
+        target: a name that `deuteron targets` lists.
+        calibration: batches like the example inputs; the ranges of all tensors are measured on them.
+        output: a directory that must not exist yet, unless `options.force` is set.
+        options: everything else.
+        name: what the manifest calls the model; its class by default.
+        progress: told when each step begins: its name, index, and the number of steps.
+
+    Raises:
+        DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
+    """
+    from deuteron.frontend.build import build as build_in_memory
+
+    directory = None if output is None else Path(output)
+    if directory is not None:
+        outputs.check_output(directory, force=options.force)
+    result = build_in_memory(
+        module,
+        example_inputs,
+        target=target,
+        calibration=calibration,
+        options=options,
+        name=name,
+        progress=progress,
+    )
+    if directory is not None:
+        text = result.manifest.to_json().encode()
+        outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
+    return Build(result.manifest, result.pte, directory)
+
+
+def build_model(
+    model: str,
+    *,
+    target: str = DEFAULT_TARGET,
+    calibration: Iterable[object] | None = None,
+    output: str | Path | None = None,
+    options: BuildOptions = BuildOptions(),
+    progress: "Progress | None" = None,
+) -> Build:
+    """The build of a model by name: `file.py:function` or the name of an example; otherwise as `build`.
+
+    `calibration` takes the place of the batches that the model's function returns.
+    """
+    if output is not None:
+        outputs.check_output(Path(output), force=options.force)
+    from deuteron.frontend.loader import load
+
+    found = load(model)
+    return build(
+        found.module,
+        found.example_inputs,
+        target=target,
+        calibration=found.calibration if calibration is None else calibration,
+        output=output,
+        options=options,
+        name=found.name,
+        progress=progress,
+    )
+
+
+def read_manifest(directory: str | Path) -> Manifest:
+    """The manifest of a build directory, whose files have been checked against it."""
+    return manifests.read(Path(directory))
+
+
+def seeded_inputs(manifest: Manifest, count: int, seed: int = 0) -> list[tuple[Array, ...]]:
+    """`count` random inputs of the build: normal float32 values, or integers over the whole range of their type."""
+    generator = np.random.default_rng(seed)
+
+    def draw(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+        if dtype.kind == "f":
+            return generator.standard_normal(shape).astype(dtype)
+        if dtype.kind == "b":
+            return generator.integers(0, 2, shape).astype(dtype)
+        limits = np.iinfo(dtype.name)
+        return generator.integers(limits.min, limits.max, shape, dtype.name, endpoint=True)
+
+    return [tuple(draw(i.shape, np.dtype(i.dtype)) for i in manifest.inputs) for _ in range(count)]
+
+
+def check_inputs(manifest: Manifest, inputs: Sequence[Array]) -> None:
+    """Checks number, shape and dtype of one set of inputs against the build.
+
+    Raises:
+        InputError: naming the input that differs.
+    """
+    if len(inputs) != len(manifest.inputs):
+        raise InputError(f"the model takes {len(manifest.inputs)} inputs, found {len(inputs)}")
+    for i, (value, wanted) in enumerate(zip(inputs, manifest.inputs, strict=True)):
+        if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
+            raise InputError(
+                f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}"
+            )
+
+
+def run(directory: str | Path, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of a build for one set of inputs, computed on the host by ExecuTorch's own runtime.
+
+    Raises:
+        DeuteronError: the directory is no undamaged build, or the inputs are not the model's.
+    """
+    from deuteron.runtime.host import HostRunner
+
+    manifest = read_manifest(directory)
+    check_inputs(manifest, inputs)
+    return HostRunner(Path(directory) / manifests.PROGRAM).run(inputs)

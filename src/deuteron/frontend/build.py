@@ -1,0 +1,228 @@
+"""From a PyTorch module to the files of a build, in memory: the steps in order, and the errors of each."""
+
+import base64
+import copy
+import importlib.metadata
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch.export import ExportedProgram
+
+from deuteron import sdk
+from deuteron.arch import targets
+from deuteron.errors import DeuteronError, UnsupportedError
+from deuteron.frontend import seam
+from deuteron.frontend.cpu import cpu_ops, need_runnable, no_out_variant
+from deuteron.frontend.export import export
+from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
+from deuteron.frontend.manifest import PROGRAM, REFERENCE, CpuOp, Manifest, ModelInfo, TensorInfo, entry_of
+from deuteron.frontend.options import BuildOptions
+from deuteron.frontend.partition import describe, intermediate_files
+from deuteron.frontend.provenance import first_line
+
+STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
+
+NO_CALIBRATION = (
+    "no calibration data: ranges come from the example inputs alone, so accuracy will suffer; give a few dozen "
+    "representative inputs"
+)
+NOTHING_DELEGATED = (
+    "nothing was delegated to the NPU: none of the model's operators is one that it supports in the form found; "
+    "the program runs on the CPU alone"
+)
+
+_OPERATOR_INDEX = re.compile(r"\bop (\d+)\b")
+
+
+class Progress(Protocol):
+    """Told when a step begins: its name, its index and the number of steps."""
+
+    def __call__(self, step: str, index: int, count: int) -> None:
+        """Step `index` of `count` begins."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """A finished build: its manifest and the bytes of every other file, by name."""
+
+    manifest: Manifest
+    files: Mapping[str, bytes]
+
+    @property
+    def pte(self) -> bytes:
+        """The program for ExecuTorch's runtime."""
+        return self.files[PROGRAM]
+
+
+def build(
+    module: object,
+    example_inputs: object,
+    *,
+    target: str,
+    calibration: Iterable[object] | None = None,
+    options: BuildOptions = BuildOptions(),
+    name: str | None = None,
+    progress: Progress | None = None,
+) -> BuildResult:
+    """The build of a module for a target.
+
+    Args:
+        module: a `torch.nn.Module`; it is switched to evaluation mode.
+        example_inputs: one tensor per argument of `forward`, or the one tensor; their shapes are the build's shapes.
+        target: a name that `deuteron targets` lists.
+        calibration: batches like the example inputs, from which the ranges of all tensors are measured.
+        options: everything else.
+        name: what the manifest calls the model; its class by default.
+        progress: told when each step begins.
+
+    Raises:
+        DeuteronError: see the classes in `deuteron.errors`.
+    """
+    arch = targets.load(target)
+    model, inputs = check_module(module), check_example_inputs(example_inputs)
+    steps = _Steps(progress)
+    with seam.converter(options) as session:
+        steps.begin("export")
+        program = export(model, inputs)
+        steps.begin("calibrate")
+        batches = steps.counted(
+            check_calibration([inputs] if calibration is None else calibration, inputs), calibration
+        )
+        quantised = seam.quantise(program, batches, arch.name)
+        steps.begin("quantise")
+        reference = torch.export.export(quantised, inputs, strict=True)
+        recording = seam.Recording()
+        unlowered = copy.deepcopy(reference)
+        steps.begin("partition and convert")
+        edge = _lower(reference, quantised.state_dict(), arch.name, options, recording, session)
+        steps.begin("write program")
+        on_cpu = cpu_ops(edge.exported_program().graph)
+        manager = _to_program(edge, on_cpu)
+    files = {PROGRAM: bytes(manager.buffer), REFERENCE: _save(unlowered, recording.partitions)}
+    if options.intermediates:
+        files |= intermediate_files(recording.partitions)
+    warnings = [NO_CALIBRATION] * (calibration is None) + [NOTHING_DELEGATED] * (not recording.partitions)
+    manifest = Manifest(
+        deuteron=importlib.metadata.version("deuteron"),
+        executorch=importlib.metadata.version("executorch"),
+        torch=torch.__version__,
+        target=arch.name,
+        converter=options.converter.value,
+        options=options,
+        model=ModelInfo(name or type(model).__name__),
+        files={file: entry_of(data) for file, data in files.items()},
+        inputs=_tensors(manager.exported_program(), "input"),
+        outputs=_tensors(manager.exported_program(), "output"),
+        partitions=tuple(describe(partition) for partition in recording.partitions),
+        cpu_ops=on_cpu,
+        warnings=tuple(warnings),
+    )
+    return BuildResult(manifest, files)
+
+
+class _Steps:
+    """Reports the steps of one build."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+
+    def begin(self, step: str, detail: str = "") -> None:
+        """Tells that a step begins, or where in the step the build is."""
+        if self._progress is not None:
+            self._progress(f"{step}{detail}", STEPS.index(step), len(STEPS))
+
+    def counted(self, batches: Iterator[Inputs], source: object) -> Iterator[Inputs]:
+        """The batches, each reported when it begins."""
+        total = f" of {len(source)}" if isinstance(source, Sized) else ""
+        for index, batch in enumerate(batches):
+            self.begin("calibrate", f", batch {index + 1}{total}")
+            yield batch
+
+
+def _lower(
+    program: ExportedProgram,
+    state: Mapping[str, Any],
+    target: str,
+    options: BuildOptions,
+    recording: seam.Recording,
+    session: sdk.Session,
+) -> Any:
+    """The edge program after delegation; an error in the converter names the line of the model."""
+    try:
+        return seam.lower(program, state, target, options, recording)
+    except DeuteronError:
+        raise
+    except Exception as e:
+        try:
+            session.raise_failure()
+        except DeuteronError as failure:
+            raise _with_source(failure, recording) from e
+        if recording.partitions and recording.partitions[-1].is_empty:
+            raise UnsupportedError(
+                f"partition {len(recording.partitions) - 1} computes nothing: all its operators were optimised away",
+                hint="keep them on the CPU with `--operators-not-to-delegate`: "
+                + ", ".join(sorted({n.operator for nodes in recording.partitions[-1].nodes.values() for n in nodes})),
+            ) from e
+        raise UnsupportedError(
+            f"ExecuTorch's NXP backend cannot lower this model: {type(e).__name__}: {first_line(e)}",
+            hint="run again with `-vv` to see its log",
+        ) from e
+
+
+def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronError:
+    """The converter's error, with the line of the model that its TFLite operator came from."""
+    found = _OPERATOR_INDEX.search(failure.where or "")
+    nodes = recording.partitions[-1].nodes.get(int(found[1]), ()) if found and recording.partitions else ()
+    source = next((node.source for node in nodes if node.source), None)
+    if source is None:
+        return failure
+    place = f"{source}: `{source.code}`"
+    return type(failure)(failure.message, hint=failure.hint, where=f"{place}, {failure.where}")
+
+
+def _to_program(edge: Any, on_cpu: tuple[CpuOp, ...]) -> Any:
+    """The ExecuTorch program manager, whose operators the runtime can all run."""
+    try:
+        manager = seam.to_executorch(edge)
+    except RuntimeError as e:
+        raise no_out_variant(e, on_cpu) or _cannot_lower(e) from e
+    except Exception as e:
+        raise _cannot_lower(e) from e
+    need_runnable(manager.executorch_program.execution_plan[0].operators, on_cpu)
+    return manager
+
+
+def _cannot_lower(e: Exception) -> UnsupportedError:
+    return UnsupportedError(
+        f"ExecuTorch cannot make a program of this model: {type(e).__name__}: {first_line(e)}",
+        hint="run again with `-vv` to see its log",
+    )
+
+
+def _save(program: ExportedProgram, partitions: Iterable[seam.Lowered]) -> bytes:
+    """The quantised program as `torch.export.save` writes it, with each partition's TFLite file in base64.
+
+    Extra files of that format are text: its loader decodes them as UTF-8.
+    """
+    stream = io.BytesIO()
+    extra = {f"npu_{i}.tflite": base64.b64encode(p.tflite).decode() for i, p in enumerate(partitions)}
+    torch.export.save(program, stream, extra_files=extra)
+    return stream.getvalue()
+
+
+def _tensors(program: ExportedProgram, side: Literal["input", "output"]) -> tuple[TensorInfo, ...]:
+    """Shape and dtype of the program's inputs or outputs, in the caller's order."""
+    signature = program.graph_signature
+    names = signature.user_inputs if side == "input" else signature.user_outputs
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    found: list[TensorInfo] = []
+    for name in names:
+        value = values.get(str(name))
+        if isinstance(value, torch.Tensor):
+            found.append(TensorInfo(tuple(value.shape), str(value.dtype).removeprefix("torch."), str(name)))
+    return tuple(found)

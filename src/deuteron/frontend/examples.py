@@ -1,0 +1,77 @@
+"""The reference models by name: what `deuteron models` lists and `deuteron build NAME` takes.
+
+They live in `examples/models/` of the source checkout, in the form that any user's model has: a file with a function
+that returns a module, example inputs and calibration batches.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from deuteron.errors import InputError
+
+FOLDER = Path(__file__).resolve().parents[3] / "examples" / "models"
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleModel:
+    """One reference model: where its function is, what goes in and out, and what it is."""
+
+    name: str
+    file: str
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    weights: str
+    summary: str
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the function `name`.
+
+        Raises:
+            InputError: when Deuteron is not installed from a source checkout.
+        """
+        path = FOLDER / self.file
+        if not path.is_file():
+            raise InputError(
+                f"the example model `{self.name}` is not installed: `{path}` does not exist",
+                hint="the examples are part of the source checkout; clone it and install with `pip install -e .`",
+            )
+        return path
+
+
+EXAMPLES: tuple[ExampleModel, ...] = (
+    ExampleModel(
+        "digits",
+        "digits.py",
+        (1, 1, 8, 8),
+        (1, 10),
+        "trained when built",
+        "small CNN on scikit-learn's handwritten digits",
+    ),
+    ExampleModel("ds_cnn", "mlperf_tiny.py", (1, 1, 49, 10), (1, 12), "seeded", "MLPerf Tiny keyword spotting: DS-CNN"),
+    ExampleModel(
+        "resnet8", "mlperf_tiny.py", (1, 3, 32, 32), (1, 10), "seeded", "MLPerf Tiny image classification: ResNet-8"
+    ),
+    ExampleModel(
+        "mobilenet_v1_025",
+        "mlperf_tiny.py",
+        (1, 3, 96, 96),
+        (1, 2),
+        "seeded",
+        "MLPerf Tiny visual wake words: MobileNetV1 0.25",
+    ),
+    ExampleModel(
+        "deep_autoencoder",
+        "mlperf_tiny.py",
+        (1, 640),
+        (1, 640),
+        "seeded",
+        "MLPerf Tiny anomaly detection: deep autoencoder",
+    ),
+    ExampleModel("mobilenet_v2", "mobilenet_v2.py", (1, 3, 224, 224), (1, 1000), "seeded", "MobileNetV2 1.0 224"),
+)
+
+
+def find(name: str) -> ExampleModel | None:
+    """The example of that name, if there is one."""
+    return next((example for example in EXAMPLES if example.name == name), None)

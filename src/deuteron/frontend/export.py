@@ -1,0 +1,69 @@
+"""`torch.export` with errors that a user of Deuteron can act on."""
+
+from typing import cast
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+
+from deuteron.errors import InputError, UnsupportedError
+from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.provenance import first_line, last_user_line, source_of, user_line_of
+from deuteron.frontend.seam import quiet
+
+
+def export(module: nn.Module, inputs: Inputs) -> ExportedProgram:
+    """The exported program; all its shapes are fixed.
+
+    Raises:
+        InputError: when the model does not run on its example inputs, or PyTorch cannot export it.
+        UnsupportedError: when a shape inside depends on data or was declared dynamic.
+    """
+    _try(module, inputs)
+    try:
+        with quiet():
+            program = torch.export.export(module, inputs, strict=True)
+    except Exception as e:
+        found = last_user_line(str(e)) or user_line_of(e)
+        raise InputError(
+            f"PyTorch cannot export this model: {first_line(e)}{f', at `{found[2]}`' if found else ''}",
+            where=f"{found[0]}:{found[1]}" if found else None,
+            hint="`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details",
+        ) from e
+    _need_fixed_shapes(program)
+    return program
+
+
+def _try(module: nn.Module, inputs: Inputs) -> None:
+    """Runs the model once: its own errors are clearer than what tracing makes of them."""
+    try:
+        with torch.no_grad(), quiet():
+            outputs = module(*inputs)
+    except Exception as e:
+        found = user_line_of(e)
+        raise InputError(
+            f"the model fails on its example inputs: {type(e).__name__}: {first_line(e)}",
+            where=f"{found[0]}:{found[1]}" if found else None,
+            hint=f"it was called with {', '.join(f'{x.dtype} {list(x.shape)}' for x in inputs)}",
+        ) from e
+    values = cast("tuple[object, ...]", outputs) if isinstance(outputs, tuple) else (outputs,)
+    for value in values:
+        if not isinstance(value, torch.Tensor):
+            raise InputError(
+                f"the model returns a `{type(value).__name__}`", hint="return a tensor or a tuple of tensors"
+            )
+
+
+def _need_fixed_shapes(program: ExportedProgram) -> None:
+    for node in program.graph.nodes:
+        value: object = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and any(isinstance(dim, torch.SymInt) for dim in value.shape):
+            source = source_of(node)
+            what = f"input `{node.name}`" if node.op == "placeholder" else f"the result of `{node.name}`"
+            raise UnsupportedError(
+                f"{what} has the dynamic shape [{', '.join(str(dim) for dim in value.shape)}]"
+                f"{f', at `{source.code}`' if source else ''}",
+                where=str(source) if source else None,
+                hint="every shape must be known when compiling: remove dynamic dimensions, and replace operators "
+                "whose result size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)",
+            )

@@ -1,0 +1,95 @@
+"""The checks on what a user hands over: the module, its example inputs, its calibration batches."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deuteron.errors import InputError
+
+Inputs = tuple[Tensor, ...]
+"""One value per argument of the module's `forward`."""
+
+
+def check_module(module: object) -> nn.Module:
+    """The module, switched to evaluation mode."""
+    if not isinstance(module, nn.Module):
+        kind = f"the class `{module.__name__}`" if isinstance(module, type) else f"of type `{type(module).__name__}`"
+        raise InputError(
+            f"the model is {kind}, not a `torch.nn.Module` object",
+            hint="pass an instance, for example `MyNet()`; wrap a function in a module with a `forward` method",
+        )
+    return module.eval()
+
+
+def check_example_inputs(inputs: object) -> Inputs:
+    """The example inputs as a tuple of tensors, one per argument."""
+    values = _as_tuple(inputs)
+    if not values:
+        raise InputError("there are no example inputs", hint="give one tensor per argument of `forward`")
+    tensors: list[Tensor] = []
+    for i, value in enumerate(values):
+        if not isinstance(value, Tensor):
+            raise InputError(
+                f"example input {i} is of type `{type(value).__name__}`, not a tensor",
+                hint="give one tensor per argument of `forward`, in a tuple",
+            )
+        if any(dim < 1 for dim in value.shape):
+            raise InputError(f"example input {i} has shape {list(value.shape)}, with a dimension below 1")
+        tensors.append(value)
+    _need_finite(tuple(tensors), "example input")
+    return tuple(tensors)
+
+
+def check_calibration(batches: Iterable[object], example: Inputs) -> Iterator[Inputs]:
+    """The calibration batches one by one, each like the example inputs in number, shape and dtype, and finite."""
+    count = 0
+    for batch in batches:
+        yield _check_batch(_as_tuple(batch), example, f"calibration batch {count}")
+        count += 1
+    if count == 0:
+        raise InputError(
+            "the calibration data holds no batches",
+            hint="give a few dozen representative inputs: the ranges of all tensors come from them",
+        )
+
+
+def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Inputs:
+    if len(batch) != len(example):
+        raise InputError(
+            f"{name} has {len(batch)} inputs, the model takes {len(example)}",
+            hint="each batch is a tensor or a tuple with one tensor per argument of `forward`",
+        )
+    tensors: list[Tensor] = []
+    for i, (item, like) in enumerate(zip(batch, example, strict=True)):
+        value = torch.tensor(item) if isinstance(item, np.ndarray) else item
+        if not isinstance(value, Tensor):
+            raise InputError(f"{name}, input {i} is of type `{type(value).__name__}`, not a tensor")
+        if value.shape != like.shape:
+            raise InputError(
+                f"{name}, input {i} has shape {list(value.shape)}, the example input has {list(like.shape)}",
+                hint="shapes are fixed when compiling; split or reshape the calibration data to the example's shape",
+            )
+        if value.dtype != like.dtype:
+            raise InputError(f"{name}, input {i} has dtype {value.dtype}, the example input has {like.dtype}")
+        tensors.append(value)
+    _need_finite(tuple(tensors), f"{name}, input")
+    return tuple(tensors)
+
+
+def _need_finite(tensors: Inputs, name: str) -> None:
+    for i, tensor in enumerate(tensors):
+        if tensor.is_floating_point() and not (finite := torch.isfinite(tensor)).all():
+            raise InputError(
+                f"{name} {i} holds {int((~finite).sum())} of {tensor.numel()} values that are NaN or infinite",
+                hint="remove or mend these samples; ranges measured from them would be meaningless",
+            )
+
+
+def _as_tuple(value: object) -> tuple[object, ...]:
+    """A tuple of the items of a list or tuple, or of the one value."""
+    if isinstance(value, list | tuple):
+        return tuple(cast("Sequence[object]", value))
+    return (value,)

@@ -1,0 +1,151 @@
+"""A model by name: `file.py:function`, or the name of a reference model."""
+
+import difflib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from torch import nn
+
+from deuteron.errors import DeuteronError, InputError
+from deuteron.frontend import examples
+from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
+
+RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is to be built: the module, one value per argument, and calibration batches where there are some."""
+
+    name: str
+    module: nn.Module
+    example_inputs: Inputs
+    calibration: Iterable[object] | None
+
+
+def load(spec: str) -> Model:
+    """The model that `spec` names.
+
+    Raises:
+        InputError: for every way in which that can fail: no such name, file or function, code that raises, and a
+            result that is not a module with example inputs.
+    """
+    example = examples.find(spec)
+    if example is not None:
+        return _call(example.path, example.name, name=example.name)
+    file, colon, function = spec.rpartition(":")
+    if not colon:
+        raise _no_such_model(spec)
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"the model file `{file}` does not exist", hint=_near_files(path))
+    return _call(path, function, name=f"{path.stem}.{function}")
+
+
+def _no_such_model(spec: str) -> InputError:
+    """What to say about a name that is neither an example nor `file.py:function`."""
+    if spec.endswith(".py"):
+        return InputError(
+            f"`{spec}` names a file but no function", hint=f"write `{spec}:FUNCTION`; the function must {RETURNS}"
+        )
+    names = [example.name for example in examples.EXAMPLES]
+    near = difflib.get_close_matches(spec, names, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else "`deuteron models` lists the examples"
+    return InputError(f"`{spec}` is neither an example model nor of the form `file.py:function`", hint=hint)
+
+
+def _near_files(path: Path) -> str | None:
+    """A hint that names a Python file beside the missing one."""
+    if not path.parent.is_dir():
+        return f"the folder `{path.parent}` does not exist either"
+    near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], n=1)
+    return f"did you mean `{path.parent / near[0]}`?" if near else None
+
+
+def _call(path: Path, function: str, *, name: str) -> Model:
+    """The model that a function of a file returns."""
+    path = path.resolve()
+    with _import_path(path.parent):
+        module = _execute(path)
+        result = _run(_function(module, function, path), path, f"`{function}()`")
+    return _model(result, name, f"`{path.name}:{function}`")
+
+
+@contextmanager
+def _import_path(folder: Path) -> Generator[None]:
+    """Lets the file import its neighbours, as `python file.py` would."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _execute(path: Path) -> ModuleType:
+    """The file as a module."""
+    name = f"_deuteron_model_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"`{path.name}` is not a Python file", hint="the name must end in `.py`")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    loader = spec.loader
+    _run(lambda: loader.exec_module(module), path, f"`{path.name}`")
+    return module
+
+
+def _function(module: ModuleType, function: str, path: Path) -> Callable[[], object]:
+    """The function of that name."""
+    found: object = getattr(module, function, None)
+    if callable(found):
+        return found
+    own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__]
+    near = difflib.get_close_matches(function, own, n=1)
+    what = "no function" if found is None else "something that is not a function"
+    raise InputError(
+        f"`{path.name}` has {what} named `{function}`",
+        hint=f"did you mean `{path.name}:{near[0]}`?" if near else f"the function must {RETURNS}",
+    )
+
+
+def _run(code: Callable[[], object], path: Path, name: str) -> object:
+    """What the user's code returns; what it raises becomes an error that names the user's line."""
+    try:
+        return code()
+    except DeuteronError:
+        raise
+    except (Exception, SystemExit) as e:
+        line = next(
+            (f.lineno for f in reversed(traceback.extract_tb(e.__traceback__)) if f.filename == str(path)), None
+        )
+        if line is None and isinstance(e, SyntaxError):
+            line = e.lineno
+        raise InputError(
+            f"{name} raised {type(e).__name__}: {str(e).splitlines()[0] if str(e) else 'no message'}",
+            where=f"{path}:{line}" if line else str(path),
+            hint="the model file must run by itself; try it with `python`",
+        ) from e
+
+
+def _model(result: object, name: str, where: str) -> Model:
+    """The checked result of the user's function."""
+    if not isinstance(result, tuple):
+        raise InputError(f"{where} returned a value of type `{type(result).__name__}`", hint=f"it must {RETURNS}")
+    values = cast("tuple[object, ...]", result)
+    if len(values) not in {2, 3}:
+        raise InputError(f"{where} returned {len(values)} values", hint=f"it must {RETURNS}")
+    calibration = values[2] if len(values) == 3 else None
+    if calibration is not None and not isinstance(calibration, Iterable):
+        raise InputError(
+            f"{where} returned calibration batches of type `{type(calibration).__name__}`",
+            hint="give a list, or anything else that can be iterated, of tensors or tuples of tensors",
+        )
+    batches = cast("Iterable[object] | None", calibration)
+    return Model(name, check_module(values[0]), check_example_inputs(values[1]), batches)

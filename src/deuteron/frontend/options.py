@@ -1,0 +1,105 @@
+"""What a build can be told, as one frozen value that checks itself and is stored in the manifest."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+from typing import Self, cast
+
+from deuteron.errors import FormatError, OptionError
+
+
+class Converter(Enum):
+    """Who turns a TFLite partition into microcode; the value is its spelling on the command line."""
+
+    OPEN = "open"
+    VENDOR = "vendor"
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """The converter of that name."""
+        try:
+            return cls(name)
+        except ValueError:
+            raise OptionError(
+                f"unknown converter `{name}`", hint="choose `open` (Deuteron's own) or `vendor` (NXP's eiq_neutron_sdk)"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """Options of `deuteron.build`.
+
+    Attributes:
+        converter: whose converter makes the microcode.
+        operators_not_to_delegate: edge operators kept on the CPU, named as ExecuTorch's NXP backend names them
+            (`aten_convolution_default`; `aten::convolution` style colons are accepted).
+        remove_quant_io_ops: leave quantising inputs and dequantising outputs to the application; the program's inputs
+            and outputs are then int8.
+        use_profiling: make microcode that records when each kernel starts and stops.
+        fetch_constants_to_sram: prefetch weights from flash; not available yet.
+        dump_kernel_selection_code: write the kernel selection file; not available yet.
+        intermediates: also write each partition's TFLite file and microcode.
+        verify_each: verify the graph after every compiler pass.
+        force: replace an existing build directory.
+    """
+
+    converter: Converter = Converter.OPEN
+    operators_not_to_delegate: tuple[str, ...] = ()
+    remove_quant_io_ops: bool = False
+    use_profiling: bool = False
+    fetch_constants_to_sram: bool = False
+    dump_kernel_selection_code: bool = False
+    intermediates: bool = False
+    verify_each: bool = False
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("fetch_constants_to_sram", "dump_kernel_selection_code"):
+            if getattr(self, name) and self.converter is Converter.OPEN:
+                raise OptionError(
+                    f"`--{name.replace('_', '-')}` is not available yet with Deuteron's own converter",
+                    hint="leave the option out, or use `--converter vendor`",
+                )
+        for operator in self.operators_not_to_delegate:
+            if not operator or "," in operator or any(c.isspace() for c in operator):
+                raise OptionError(
+                    f"`{operator}` is not an operator name",
+                    hint="give one edge operator per item, for example `aten::convolution`",
+                )
+
+    def to_json(self) -> dict[str, object]:
+        """The options as JSON values."""
+        options: dict[str, object] = asdict(self)
+        options["converter"] = self.converter.value
+        options["operators_not_to_delegate"] = list(self.operators_not_to_delegate)
+        return options
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Self:
+        """The options that `to_json` wrote.
+
+        Raises:
+            FormatError: on an unknown name or a value of the wrong type.
+        """
+        options: dict[str, object] = {}
+        known = {field.name for field in fields(cls)}
+        for name, value in data.items():
+            if name not in known:
+                raise FormatError(
+                    f"unknown build option `{name}`", hint="it was written by another version of Deuteron"
+                )
+            options[name] = _value(name, value)
+        return cls(**options)  # pyright: ignore[reportArgumentType]  # each value has been checked by _value
+
+
+def _value(name: str, value: object) -> object:
+    """The checked value of one option."""
+    if name == "converter" and isinstance(value, str):
+        return Converter.parse(value)
+    if name == "operators_not_to_delegate" and isinstance(value, list | tuple):
+        items = tuple(cast("Sequence[object]", value))
+        if all(isinstance(item, str) for item in items):
+            return items
+    if name not in {"converter", "operators_not_to_delegate"} and isinstance(value, bool):
+        return value
+    raise FormatError(f"build option `{name}` cannot be {value!r}")

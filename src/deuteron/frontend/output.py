@@ -1,0 +1,66 @@
+"""Writing a build directory: all of it or nothing."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from deuteron.errors import InputError, OptionError
+from deuteron.frontend.manifest import NAME
+
+
+def check_output(directory: Path, *, force: bool) -> None:
+    """Checks, before the long work, that a build may be written there.
+
+    Only a directory that holds nothing, or an earlier build, is ever replaced.
+
+    Raises:
+        OptionError: when something is there that may not be replaced.
+        InputError: when the parent directory does not exist.
+    """
+    if not directory.absolute().parent.is_dir():
+        raise InputError(f"the folder `{directory.absolute().parent}` does not exist", hint="create it first")
+    if not (directory.exists() or directory.is_symlink()):
+        return
+    if not force:
+        raise OptionError(
+            f"`{directory}` already exists", hint="choose another output directory, or replace this one with `--force`"
+        )
+    if directory.is_symlink() or not directory.is_dir():
+        raise OptionError(f"`{directory}` is not a directory", hint="choose another output directory")
+    if any(directory.iterdir()) and not (directory / NAME).is_file():
+        raise OptionError(
+            f"`{directory}` holds files but no `{NAME}`: it is not a build directory and is not replaced",
+            hint="choose another output directory, or empty this one yourself",
+        )
+
+
+def write(directory: Path, files: Mapping[str, bytes], *, force: bool) -> None:
+    """Writes the files into a new directory beside the wanted one and then gives it that name.
+
+    Raises:
+        OptionError: as `check_output`.
+        InputError: when the disk refuses.
+    """
+    check_output(directory, force=force)
+    target = directory.absolute()
+    try:
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
+            fresh = Path(scratch) / "new"
+            fresh.mkdir()
+            for name, data in files.items():
+                (fresh / name).write_bytes(data)
+            _replace(fresh, target, Path(scratch) / "old")
+    except OSError as e:
+        raise InputError(f"`{directory}` cannot be written: {e.strerror or e}") from e
+
+
+def _replace(fresh: Path, target: Path, aside: Path) -> None:
+    """Gives `fresh` the name `target`; what had that name goes to `aside`, and comes back if this fails."""
+    if target.exists():
+        target.rename(aside)
+    try:
+        fresh.rename(target)
+    except OSError:
+        if aside.exists():
+            aside.rename(target)
+        raise

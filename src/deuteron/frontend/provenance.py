@@ -1,0 +1,60 @@
+"""Where a node of an exported graph came from: the line of the user's model and the submodule it runs in."""
+
+import importlib.util
+import re
+import traceback
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+from torch import fx
+
+from deuteron.frontend.manifest import Source
+
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<code>\S[^\n]*)', re.MULTILINE)
+
+
+def source_of(node: fx.Node) -> Source | None:
+    """The innermost line outside PyTorch and ExecuTorch that made this node, if it has one."""
+    trace = node.meta.get("stack_trace")
+    found = last_user_line(trace) if isinstance(trace, str) else None
+    if found is None:
+        return None
+    file, line, code = found
+    return Source(file, line, code, _module_path(node))
+
+
+def last_user_line(trace: str) -> tuple[str, int, str] | None:
+    """(file, line, code) of the innermost frame of a printed stack trace that is neither PyTorch's nor generated."""
+    for frame in reversed(list(_FRAME.finditer(trace))):
+        file = frame["file"]
+        if not file.startswith("<") and not _in_library(file):
+            return file, int(frame["line"]), frame["code"].strip()
+    return None
+
+
+def user_line_of(error: BaseException) -> tuple[str, int, str] | None:
+    """(file, line, code) of the user's line at which an exception arose."""
+    return last_user_line("".join(traceback.format_tb(error.__traceback__)))
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's text, or its type where it has none."""
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip() if text else type(error).__name__
+
+
+def _module_path(node: fx.Node) -> str:
+    """Dotted path of the innermost submodule, empty for the model itself."""
+    stack = cast("dict[str, tuple[str, object]]", node.meta.get("nn_module_stack") or {})
+    return [path for path, _ in stack.values()][-1] if stack else ""
+
+
+@cache
+def _library_folders() -> tuple[str, ...]:
+    specs = [importlib.util.find_spec(name) for name in ("torch", "torchao", "executorch", "deuteron")]
+    return tuple(str(Path(folder)) for spec in specs if spec for folder in spec.submodule_search_locations or ())
+
+
+def _in_library(file: str) -> bool:
+    return file.startswith(_library_folders())

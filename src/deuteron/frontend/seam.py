@@ -1,0 +1,283 @@
+"""The one place that touches ExecuTorch's NXP backend: the wheel's pipeline, run unmodified and observed.
+
+The wheel quantises, partitions, and converts each partition to TFLite; it then calls a package `eiq_neutron_sdk` to
+make microcode of it. That package is `deuteron.sdk` here, or the vendor's own. What passes through is recorded by
+wrapping three functions of the wheel, whose behaviour stays as it is.
+"""
+
+import importlib
+import importlib.metadata
+import importlib.util
+import logging
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from deuteron import sdk
+from deuteron.errors import MissingToolError
+from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.manifest import Source
+from deuteron.frontend.options import BuildOptions, Converter
+from deuteron.frontend.provenance import source_of
+
+EXECUTORCH = "1.5."
+"""The releases whose NXP backend this adapter knows."""
+
+VENDOR_PACKAGE = "eiq_neutron_sdk"
+_QDQ = ("quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel")
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeNode:
+    """A node of the edge program: its name, operator and source line."""
+
+    name: str
+    operator: str
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """One partition as it passed through the seam.
+
+    Attributes:
+        payload: the delegate blob in the `.pte`.
+        tflite: the partition as the wheel's TFLite file.
+        converted: the TFLite file with one `NeutronGraph` operator that came back.
+        nodes: TFLite operator index -> the edge nodes it came from.
+    """
+
+    payload: bytes = b""
+    tflite: bytes = b""
+    converted: bytes = b""
+    nodes: Mapping[int, tuple[EdgeNode, ...]] = field(default_factory=dict[int, tuple[EdgeNode, ...]])
+
+    @property
+    def is_empty(self) -> bool:
+        """True when the converter gave the partition back without an operator, which the wheel cannot take."""
+        return bool(self.converted) and not self.payload
+
+
+@dataclass(slots=True)
+class Recording:
+    """The partitions in the order in which the wheel converted them; the last may be unfinished after an error."""
+
+    partitions: list[Lowered] = field(default_factory=list[Lowered])
+
+    def extend_last(self, **changes: object) -> None:
+        """Adds what has become known of the partition in work."""
+        self.partitions[-1] = replace(self.partitions[-1], **changes)
+
+
+def check_executorch() -> str:
+    """The version of the installed ExecuTorch, which must be one that this adapter knows."""
+    try:
+        version = importlib.metadata.version("executorch")
+    except importlib.metadata.PackageNotFoundError:
+        raise MissingToolError(
+            "ExecuTorch is not installed", hint="install it with `pip install deuteron[executorch]`"
+        ) from None
+    if not version.startswith(EXECUTORCH):
+        raise MissingToolError(
+            f"ExecuTorch {EXECUTORCH}x is required, found {version}",
+            hint="install the release that Deuteron was tested with: `pip install executorch==1.5.1`",
+        )
+    return version
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keeps the wheel's log lines, warnings and prints away from the user unless `deuteron` logs at debug level."""
+    if logging.getLogger("deuteron").isEnabledFor(logging.DEBUG):
+        with redirect_stdout(sys.stderr):
+            yield
+        return
+    disabled = logging.root.manager.disable
+    with warnings.catch_warnings(), tempfile.TemporaryFile("w") as nowhere, redirect_stdout(nowhere):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.ERROR)
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
+
+
+@contextmanager
+def converter(options: BuildOptions) -> Generator[sdk.Session]:
+    """Puts the chosen converter where the wheel looks for it; the session carries errors out of its process."""
+    check_executorch()
+    with tempfile.TemporaryDirectory(prefix="deuteron-") as folder, quiet():
+        session = sdk.Session(Path(folder))
+        if options.converter is Converter.OPEN:
+            sdk.install(session)
+        else:
+            sdk.uninstall()
+            _need_vendor_package()
+        try:
+            _bind()
+            yield session
+        finally:
+            sdk.uninstall()
+
+
+def _need_vendor_package() -> None:
+    if importlib.util.find_spec(VENDOR_PACKAGE) is None:
+        raise MissingToolError(
+            f"the vendor's converter, package `{VENDOR_PACKAGE}`, is not installed",
+            hint="install it from NXP, or leave out `--converter vendor` to use Deuteron's own",
+        )
+
+
+def _bind() -> None:
+    """Makes the wheel use the package that is installed now, even if it was imported with the other one before."""
+    package = importlib.import_module(VENDOR_PACKAGE)
+    manager = importlib.import_module("executorch.backends.nxp.backend.neutron_converter_manager")
+    for name in ("neutron_converter", "neutron_library_utils"):
+        part: object = getattr(package, name, None)
+        setattr(manager, name, part if part is not None else importlib.import_module(f"{VENDOR_PACKAGE}.{name}"))
+
+
+def quantise(program: ExportedProgram, batches: Iterable[Inputs], target: str) -> fx.GraphModule:
+    """The program with quantise and dequantise operators, ranges measured on the calibration batches."""
+    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
+    from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer
+    from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
+
+    quantizer = NeutronQuantizer(NeutronTargetSpec(target))
+    # Without guards: the quantiser does not know the call that ExportedProgram.module() would add for them.
+    return calibrate_and_quantize(program.module(check_guards=False), batches, quantizer)
+
+
+def lower(
+    program: ExportedProgram, state: Mapping[str, Any], target: str, options: BuildOptions, recording: Recording
+) -> Any:
+    """The edge program manager after delegation; `state` is the quantised module's state dict."""
+    from executorch.backends.nxp.backend.custom_delegation_options import CustomDelegationOptions
+    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
+    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+    from executorch.backends.nxp.edge_passes.remove_additional_quantize_dequantize_nodes_pass import (
+        RemoveAdditionalQDQClustersPass,
+    )
+    from executorch.backends.nxp.edge_passes.remove_io_quant_ops_pass import RemoveIOQuantOpsPass
+    from executorch.backends.nxp.neutron_partitioner import NeutronPartitioner
+    from executorch.backends.nxp.nxp_backend import core_aten_ops_exception_list, generate_neutron_compile_spec
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    aten = torch.ops.aten
+    partitioner = NeutronPartitioner(
+        generate_neutron_compile_spec(
+            target,
+            operators_not_to_delegate=list(options.operators_not_to_delegate),
+            fetch_constants_to_sram=options.fetch_constants_to_sram,
+            dump_kernel_selection_code=options.dump_kernel_selection_code,
+            use_profiling=options.use_profiling,
+        ),
+        NeutronTargetSpec(target),
+        CustomDelegationOptions(),
+        dict(state),
+        preserve_ops=[aten.prelu.default, aten.pad.default, aten.hardswish.default],
+    )
+    with _observed(recording):
+        edge = to_edge_transform_and_lower(
+            program,
+            transform_passes=NeutronEdgePassManager(),
+            partitioner=[partitioner],
+            compile_config=EdgeCompileConfig(
+                _check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list
+            ),
+        )
+    if options.remove_quant_io_ops:
+        edge = edge.transform([RemoveIOQuantOpsPass(edge_program_manager=edge)])
+    return edge.transform(NeutronEdgePassManager([RemoveAdditionalQDQClustersPass()]))
+
+
+def to_executorch(edge: Any) -> Any:
+    """The ExecuTorch program manager; delegate blobs stand in the flatbuffer itself, as microcontrollers want it."""
+    importlib.import_module("executorch.kernels.quantized")  # registers the out variants of quantise and dequantise
+    from executorch.exir import ExecutorchBackendConfig
+
+    return edge.to_executorch(config=ExecutorchBackendConfig(extract_delegate_segments=False))
+
+
+@contextmanager
+def _observed(recording: Recording) -> Generator[None]:
+    """Records what passes through the three functions of the wheel that see a partition."""
+    from executorch.backends.nxp.backend.edge_program_converter import EdgeProgramToIRConverter
+    from executorch.backends.nxp.backend.neutron_converter_manager import NeutronConverterManager
+    from executorch.backends.nxp.nxp_backend import NeutronBackend
+
+    preprocess: Callable[..., Any] = NeutronBackend.preprocess
+    to_tflite: Callable[..., Any] = EdgeProgramToIRConverter.convert_program
+    convert: Callable[..., Any] = NeutronConverterManager.convert
+
+    def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
+        recording.partitions.append(Lowered())
+        result = preprocess(edge_program, specs)
+        recording.extend_last(payload=result.processed_bytes)
+        return result
+
+    def to_tflite_(self: Any, edge_program: ExportedProgram, *args: Any, **kwargs: Any) -> Any:
+        tflite, formats, handles = to_tflite(self, edge_program, *args, **kwargs)
+        recording.extend_last(tflite=tflite, nodes=_nodes_by_op(edge_program, handles))
+        return tflite, formats, handles
+
+    def convert_(self: Any, *args: Any, **kwargs: Any) -> bytes:
+        converted = convert(self, *args, **kwargs)
+        recording.extend_last(converted=converted)
+        return converted
+
+    with (
+        _replaced(NeutronBackend, "preprocess", staticmethod(preprocess_)),
+        _replaced(EdgeProgramToIRConverter, "convert_program", to_tflite_),
+        _replaced(NeutronConverterManager, "convert", convert_),
+    ):
+        yield
+
+
+@contextmanager
+def _replaced(owner: type, name: str, function: object) -> Generator[None]:
+    """Another function in a class for a while."""
+    original = vars(owner)[name]
+    setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _nodes_by_op(program: ExportedProgram, handles: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[EdgeNode, ...]]:
+    """TFLite operator index -> edge nodes; the wheel tells which operators carry which debug handle."""
+    by_handle: dict[int, list[EdgeNode]] = {}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and not is_qdq(node):
+            by_handle.setdefault(node.meta.get("debug_handle"), []).append(edge_node(node))
+    found: dict[int, tuple[EdgeNode, ...]] = {}
+    for handle, indices in handles.items():
+        for index in indices:
+            found[index] = (*found.get(index, ()), *by_handle.get(handle, ()))
+    return found
+
+
+def edge_node(node: fx.Node) -> EdgeNode:
+    """What is kept of a node; the operator is spelt as in PyTorch's registry, `aten::add.Tensor`."""
+    return EdgeNode(node.name, operator_name(node.target), source_of(node))
+
+
+def operator_name(target: object) -> str:
+    """The registered name of an edge or ATen operator, or the name of a Python function."""
+    name: object = getattr(target, "name", None)
+    return str(name()) if callable(name) else getattr(target, "__name__", str(target))
+
+
+def is_qdq(node: fx.Node) -> bool:
+    """True for the quantise and dequantise operators that PT2E quantisation inserts."""
+    return any(name in str(node.target) for name in _QDQ)
