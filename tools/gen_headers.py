@@ -41,8 +41,10 @@ ENUMS: tuple[tuple[str, type[IntEnum] | type[IntFlag]], ...] = (
     ("OPCODE", fmt.Opcode),
     ("REGION", fmt.Region),
 )
-VERIFIED_TABLES = frozenset({"requant", "table"})
-"""Operands whose content a kernel's check reads; `lut_s8` takes any table, its check just ignores it."""
+CHECKED = ("requant", "table")
+"""Operands whose content a kernel's check reads; `lut_s8` takes any table."""
+ALIGNED = (*CHECKED, "bias", "workspace")
+"""Operands that kernels read as words, so that they cannot be in a caller's buffer, which has any alignment."""
 IN_PLACE = {"add_s8": ("a", "b"), "mul_s8": ("a", "b"), "lut_s8": ("input",)}
 """Operands that the output may lie exactly on (spec/microcode.md section 4)."""
 
@@ -52,7 +54,7 @@ def first_line(text: str | None) -> str:
     return (text or "").strip().splitlines()[0]
 
 
-def mask(kernel: Kernel, names: frozenset[str] | tuple[str, ...]) -> str:
+def mask(kernel: Kernel, names: tuple[str, ...]) -> str:
     """Bit mask of the operands of `kernel` that are among `names`, as a C literal."""
     return f"0x{sum(1 << i for i, name in enumerate(kernel.operands) if name in names):X}U"
 
@@ -89,17 +91,19 @@ def kernel_kinds() -> Iterator[str]:
     yield f"#define DTN_MAX_OPERANDS {max(len(k.operands) for k in KERNELS)}"
     yield ""
     yield "/**"
-    yield " * One row per kernel: X(name, NAME, read, written, words, tables, in_place)."
+    yield " * One row per kernel: X(name, NAME, read, written, words, checked, aligned, in_place)."
     yield " *"
-    yield " * `read` operands come first, then `written` ones; `words` parameter words follow. `tables` has a bit for each"
-    yield " * operand whose content the kernel's check reads, `in_place` for each that the output may lie exactly on."
+    yield " * `read` operands come first, then `written` ones; `words` parameter words follow. `checked` has a bit for each"
+    yield " * operand whose content the kernel's check reads, `aligned` for each that may not be an input or output of the"
+    yield " * model, `in_place` for each that the output may lie exactly on."
     yield " */"
     rows: list[str] = []
     for k in KERNELS:
         written = len(k.operands) - len(k.reads)
-        tables = mask(k, VERIFIED_TABLES if k.name != "lut_s8" else ())
-        shape = f"{len(k.reads)}, {written}, {k.params.word_count()}, {tables}, {mask(k, IN_PLACE.get(k.name, ()))}"
-        rows.append(f"    X({k.name}, {k.name.upper()}, {shape})")
+        bytewise = k.name == "lut_s8"
+        masks = (mask(k, () if bytewise else CHECKED), mask(k, () if bytewise else ALIGNED))
+        shape = f"{len(k.reads)}, {written}, {k.params.word_count()}, {', '.join(masks)}"
+        rows.append(f"    X({k.name}, {k.name.upper()}, {shape}, {mask(k, IN_PLACE.get(k.name, ()))})")
     yield "#define DTN_KERNELS(X) \\"
     yield " \\\n".join(rows)
     yield ""
@@ -135,11 +139,15 @@ def generate() -> str:
         "",
         "#include <stdint.h>",
         "",
+        "/* clang-format off */",
+        "",
         *constants(),
         "",
         *enums(),
         *kernel_kinds(),
         *kernel_records(),
+        "/* clang-format on */",
+        "",
         "#endif /* DEUTERON_MICROCODE_H */",
     ]
     return "\n".join(lines) + "\n"

@@ -20,7 +20,8 @@
 extern "C" {
 #endif
 
-/** Trace levels of `NeutronTraceConfig`; nothing here traces, profiling takes its place (spec/microcode.md section 7). */
+/** Trace levels of `NeutronTraceConfig`; nothing here traces, profiling takes its place (spec/microcode.md section 7).
+ */
 #define TRACE_CONFIG_KERNEL_LEVEL (1U << 0)
 #define TRACE_CONFIG_JOB_LEVEL (1U << 1)
 
@@ -39,9 +40,9 @@ typedef void *NeutronModelHandle;
 
 /** The three blocks of a model. They are used in place, and must stay unchanged until the model is unprepared. */
 typedef struct {
-    const void *microcode; /**< 16-byte aligned; its size is in its header */
-    const void *weights;   /**< 16-byte aligned; its size is in the microcode's header */
-    const void *kernels;   /**< 16-byte aligned; starts with its length */
+    const void *microcode;   /**< 16-byte aligned; its size is in its header */
+    const void *weights;     /**< 16-byte aligned; its size is in the microcode's header */
+    const void *kernels;     /**< 16-byte aligned; starts with its length */
     uint32_t timeoutSeconds; /**< not used: nothing here waits for hardware but the `wait` hook, which takes no limit */
 } NeutronModelConfig;
 
@@ -53,7 +54,7 @@ typedef struct {
     /**
      * One pointer per model output, any alignment, none overlapping another buffer of the run. With n outputs,
      * outputs[n] is the scratch buffer (16-byte aligned; read only when the header's scratch size is not 0) and, for a
-     * model with profiling, outputs[n + 1] the profile buffer (4-byte aligned). outputs[n + 2] (debug) is not used.
+     * model with profiling, outputs[n + 1] the profile buffer (16-byte aligned). outputs[n + 2] (debug) is not used.
      */
     void **outputs;
 
@@ -70,7 +71,8 @@ typedef struct {
 
 /** How weights get from flash to SRAM; the channel (0 to 3) ties a wait to the copies before it. */
 typedef struct {
-    /** Starts to copy `size` bytes, a multiple of 16 between 16-byte aligned addresses, and may return before it is done. */
+    /** Starts to copy `size` bytes, a multiple of 16 between 16-byte aligned addresses, and may return before it is
+     * done. */
     void (*copy)(void *dst, void *src, uint32_t size, uint32_t channel);
     /** Returns when the last copy on `channel` is done; at once if there was none. */
     void (*wait)(uint32_t channel);
@@ -108,7 +110,8 @@ NeutronError neutronModelUnprepare(NeutronModelHandle hdl);
  * Runs a prepared model to its end.
  *
  * Nothing is written when a needed pointer is NULL or misaligned. A table that only came into memory during the run
- * (prefetched requantisation rows) is checked then, and can still end the run with an error; outputs are undefined then.
+ * (prefetched requantisation rows) is checked then, and can still end the run with an error; outputs are undefined
+ * then.
  */
 NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig *dcfg);
 
@@ -131,8 +134,8 @@ NeutronSdkVersion neutronGetSdkVersion(void);
 
 /**
  * @name Functions of other Neutron NPUs
- * For NPUs with a controller of their own, or for Linux; they are here so that every user of the API links. Each returns
- * an error of category UNSUPPORTED (NULL from `neutronMemAlloc`) and touches none of its arguments.
+ * For NPUs with a controller of their own, or for Linux; they are here so that every user of the API links. Each
+ * returns an error of category UNSUPPORTED (NULL from `neutronMemAlloc`) and touches none of its arguments.
  * @{
  */
 NeutronError neutronCustomPrepare(uint32_t *inputSize, int32_t numInputs, uint32_t *outputSize, int32_t numOutputs,

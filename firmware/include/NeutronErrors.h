@@ -21,10 +21,10 @@ typedef int32_t NeutronError;
 
 /** Composes an error; each part is cut to its width. */
 #define GEN_NEUTRON_ERROR(component, category, code)                                                                   \
-    ((NeutronError)(((uint32_t)(component)&0x7U) | (((uint32_t)(category)&0x1FU) << 3) |                               \
-                    (((uint32_t)(code)&0x7FFFFFU) << 8)))
+    ((NeutronError)(((uint32_t)(component) & 0x7U) | (((uint32_t)(category) & 0x1FU) << 3) |                           \
+                    (((uint32_t)(code) & 0x7FFFFFU) << 8)))
 
-#define GET_ERROR_COMPONENT(e) ((e)&0x7)
+#define GET_ERROR_COMPONENT(e) ((e) & 0x7)
 #define GET_ERROR_CATEGORY(e) (((e) >> 3) & 0x1F)
 #define GET_ERROR_CODE(e) (((e) >> 8) & 0x7FFFFF)
 
@@ -49,7 +49,8 @@ typedef enum ERROR_CATEGORY_DRIVER {
     ERROR_CATEGORY_DRIVER_TIMEOUT = 9
 } ERROR_CATEGORY_DRIVER;
 
-/** Name of the component in `ne`, a static string; "none" for `ENONE`, "unknown" for numbers that nothing here makes. */
+/** Name of the component in `ne`, a static string; "none" for `ENONE`, "unknown" for numbers that nothing here makes.
+ */
 char *getNeutronErrorComponent(NeutronError ne);
 
 /** Name of the category in `ne`, a static string; "none" and "unknown" as above. */

@@ -2,8 +2,9 @@
  * @file
  * The error codes of this driver.
  *
- * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above: the number of
- * the command that breaks the rule, counted from 0, the kernel's number where the row says so, 0 where neither applies.
+ * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above: the number
+ * of the command that breaks the rule, counted from 0, the kernel's number where the row says so, 0 where neither
+ * applies.
  */
 #ifndef DEUTERON_ERRORS_H
 #define DEUTERON_ERRORS_H
@@ -49,7 +50,7 @@ extern "C" {
     X(41, SIGNATURE, UCODE, COMMAND, "a call has the wrong number of operands or parameters for its kernel")           \
     X(42, OPERAND_REGION, UCODE, COMMAND, "an operand names a region or index that does not exist")                    \
     X(43, OPERAND_RANGE, UCODE, COMMAND, "an operand leaves its region")                                               \
-    X(44, OPERAND_ALIGNMENT, UCODE, COMMAND, "an operand's offset is not a multiple of 16")                            \
+    X(44, OPERAND_ALIGNMENT, UCODE, COMMAND, "an operand that must be aligned to 16 is not")                           \
     X(45, OPERAND_READ_ONLY, UCODE, COMMAND, "a kernel would write to a region that is read only")                     \
     X(46, OPERAND_OVERLAP, UCODE, COMMAND, "an operand that a kernel writes overlaps another operand")                 \
     X(47, OPERAND_SIZE, UCODE, COMMAND, "an operand's size is not what the parameters need")                           \

@@ -17,7 +17,8 @@ extern "C" {
 
 /** One operand of a call. */
 typedef struct {
-    uint8_t *data;  /**< NULL while the address is not known (check before a run); written only for output and workspace */
+    uint8_t
+        *data; /**< NULL while the address is not known (check before a run); written only for output and workspace */
     uint32_t bytes; /**< inside its region */
     bool in_place;  /**< for an operand that is read: the output lies exactly on it */
 } dtn_operand_t;
@@ -48,13 +49,13 @@ typedef enum {
 typedef int32_t (*dtn_kernel_t)(const dtn_call_t *call, dtn_phase_t phase);
 
 /**
- * The linked kernels by number, NULL where one is absent. The only reference to the kernels: a build that defines its own
- * table in an object before the library links just what that table names. It must have DTN_KERNEL_KINDS entries.
+ * The linked kernels by number, NULL where one is absent. The only reference to the kernels: a build that defines its
+ * own table in an object before the library links just what that table names. It must have DTN_KERNEL_KINDS entries.
  */
 extern int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase);
 
 /* The kernels: `dtn_k_<name>` for speed, `dtn_k_<name>_ref` as the definition; both give the same bytes. */
-#define DTN_X(name, NAME, read, written, words, tables, in_place)                                                      \
+#define DTN_X(name, NAME, read, written, words, checked, aligned, in_place)                                            \
     int32_t dtn_k_##name(const dtn_call_t *call, dtn_phase_t phase);                                                   \
     int32_t dtn_k_##name##_ref(const dtn_call_t *call, dtn_phase_t phase);
 DTN_KERNELS(DTN_X)

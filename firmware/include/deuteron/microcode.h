@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+/* clang-format off */
+
 #define DTN_MAGIC UINT32_C(0x64434D6E) /**< first word: any Neutron microcode */
 #define DTN_DEUTERON_MAGIC UINT32_C(0x314E5444) /**< second word: ours */
 #define DTN_VERSION_MAJOR UINT32_C(1) /**< the only major version that the driver takes */
@@ -72,7 +74,7 @@ enum {
     DTN_OPCODE_END = 4,
 };
 
-/** Where an operand lives. */
+/** Where an operand lives; the value is its number in the microcode. */
 enum {
     DTN_REGION_INPUT = 0,
     DTN_REGION_OUTPUT = 1,
@@ -104,24 +106,25 @@ typedef enum NeutronKernelKind {
 #define DTN_MAX_OPERANDS 6
 
 /**
- * One row per kernel: X(name, NAME, read, written, words, tables, in_place).
+ * One row per kernel: X(name, NAME, read, written, words, checked, aligned, in_place).
  *
- * `read` operands come first, then `written` ones; `words` parameter words follow. `tables` has a bit for each
- * operand whose content the kernel's check reads, `in_place` for each that the output may lie exactly on.
+ * `read` operands come first, then `written` ones; `words` parameter words follow. `checked` has a bit for each
+ * operand whose content the kernel's check reads, `aligned` for each that may not be an input or output of the
+ * model, `in_place` for each that the output may lie exactly on.
  */
 #define DTN_KERNELS(X) \
-    X(conv2d_s8, CONV2D_S8, 4, 2, 20, 0x8U, 0x0U) \
-    X(depthwise_conv2d_s8, DEPTHWISE_CONV2D_S8, 4, 1, 21, 0x8U, 0x0U) \
-    X(fully_connected_s8, FULLY_CONNECTED_S8, 4, 1, 8, 0x8U, 0x0U) \
-    X(add_s8, ADD_S8, 2, 1, 23, 0x0U, 0x3U) \
-    X(mul_s8, MUL_S8, 2, 1, 22, 0x0U, 0x3U) \
-    X(average_pool_s8, AVERAGE_POOL_S8, 2, 1, 17, 0x2U, 0x0U) \
-    X(max_pool_s8, MAX_POOL_S8, 1, 1, 14, 0x0U, 0x0U) \
-    X(mean_s8, MEAN_S8, 1, 1, 7, 0x0U, 0x0U) \
-    X(softmax_s8, SOFTMAX_S8, 2, 1, 5, 0x2U, 0x0U) \
-    X(copy_s8, COPY_S8, 1, 1, 18, 0x0U, 0x0U) \
-    X(fill_s8, FILL_S8, 0, 1, 2, 0x0U, 0x0U) \
-    X(lut_s8, LUT_S8, 2, 1, 1, 0x0U, 0x1U)
+    X(conv2d_s8, CONV2D_S8, 4, 2, 20, 0x8U, 0x2CU, 0x0U) \
+    X(depthwise_conv2d_s8, DEPTHWISE_CONV2D_S8, 4, 1, 21, 0x8U, 0xCU, 0x0U) \
+    X(fully_connected_s8, FULLY_CONNECTED_S8, 4, 1, 8, 0x8U, 0xCU, 0x0U) \
+    X(add_s8, ADD_S8, 2, 1, 23, 0x0U, 0x0U, 0x3U) \
+    X(mul_s8, MUL_S8, 2, 1, 22, 0x0U, 0x0U, 0x3U) \
+    X(average_pool_s8, AVERAGE_POOL_S8, 2, 1, 17, 0x2U, 0x2U, 0x0U) \
+    X(max_pool_s8, MAX_POOL_S8, 1, 1, 14, 0x0U, 0x0U, 0x0U) \
+    X(mean_s8, MEAN_S8, 1, 1, 7, 0x0U, 0x0U, 0x0U) \
+    X(softmax_s8, SOFTMAX_S8, 2, 1, 5, 0x2U, 0x2U, 0x0U) \
+    X(copy_s8, COPY_S8, 1, 1, 18, 0x0U, 0x0U, 0x0U) \
+    X(fill_s8, FILL_S8, 0, 1, 2, 0x0U, 0x0U, 0x0U) \
+    X(lut_s8, LUT_S8, 2, 1, 1, 0x0U, 0x0U, 0x1U)
 
 /** Operands of conv2d_s8. */
 enum {
@@ -375,5 +378,7 @@ enum {
 typedef struct {
     int32_t size;
 } dtn_lut_s8_params_t;
+
+/* clang-format on */
 
 #endif /* DEUTERON_MICROCODE_H */

@@ -19,7 +19,8 @@ bool dtn_port_init(void);
 /** Undoes `dtn_port_init`. */
 void dtn_port_deinit(void);
 
-/** Memory for a model context, aligned to 16 bytes, or NULL. A port without a heap returns NULL: callers then pass memory. */
+/** Memory for a model context, aligned to 16 bytes, or NULL. A port without a heap returns NULL: callers then pass
+ * memory. */
 void *dtn_port_alloc(size_t size);
 
 /** Gives back what `dtn_port_alloc` returned. */

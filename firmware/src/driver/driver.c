@@ -1,0 +1,113 @@
+#include "model.h"
+
+#include "deuteron/port.h"
+
+/* Marks a live context; cleared by unprepare, so that a stale handle is noticed while its memory is still ours. */
+#define LIVE UINT32_C(0x6E757444)
+
+/* What a handle points to. */
+typedef struct {
+    uint32_t live;
+    bool owned; /* the memory came from the port */
+    dtn_model_t model;
+} context_t;
+
+static context_t *context_of(NeutronModelHandle hdl)
+{
+    context_t *context = (context_t *)hdl;
+    if (context == NULL || !dtn_is_aligned(context) || context->live != LIVE) {
+        return NULL;
+    }
+    return context;
+}
+
+NeutronError neutronInit(void)
+{
+    dtn_hooks_reset();
+    return dtn_port_init() ? ENONE : dtn_error(DTN_REASON_PORT, 0);
+}
+
+NeutronError neutronDeinit(void)
+{
+    dtn_port_deinit();
+    return ENONE;
+}
+
+NeutronError neutronModelPrepare(const NeutronModelConfig *mcfg, NeutronModelHandle *hdl)
+{
+    if (mcfg == NULL || hdl == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    }
+    if (!dtn_is_aligned(*hdl)) {
+        return dtn_error(DTN_REASON_MISALIGNED, 0);
+    }
+    dtn_model_t model;
+    NeutronError error = dtn_model_check(mcfg, neutronKernels, &model);
+    if (error != ENONE) {
+        return error;
+    }
+    bool owned = *hdl == NULL;
+    context_t *context = owned ? (context_t *)dtn_port_alloc(sizeof *context) : (context_t *)*hdl;
+    if (context == NULL) {
+        return dtn_error(DTN_REASON_NO_MEMORY, 0);
+    }
+    context->live = LIVE;
+    context->owned = owned;
+    context->model = model;
+    *hdl = context;
+    return ENONE;
+}
+
+NeutronError neutronModelUnprepare(NeutronModelHandle hdl)
+{
+    context_t *context = context_of(hdl);
+    if (context == NULL) {
+        return dtn_error(DTN_REASON_BAD_HANDLE, 0);
+    }
+    context->live = 0;
+    if (context->owned) {
+        dtn_port_free(context);
+    }
+    return ENONE;
+}
+
+NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig *dcfg)
+{
+    const context_t *context = context_of(hdl);
+    if (context == NULL) {
+        return dtn_error(DTN_REASON_BAD_HANDLE, 0);
+    }
+    if (dcfg == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    }
+    return dtn_model_run(&context->model, dcfg);
+}
+
+size_t neutronGetModelContextSize(void)
+{
+    return sizeof(context_t);
+}
+
+NeutronError neutronSuspend(void)
+{
+    dtn_port_clock(false);
+    return ENONE;
+}
+
+NeutronError neutronResume(void)
+{
+    dtn_port_clock(true);
+    return ENONE;
+}
+
+NeutronSdkVersion neutronGetSdkVersion(void)
+{
+    NeutronSdkVersion version = {
+        .major = DTN_VERSION_MAJOR,
+        .minor = DTN_VERSION_MINOR,
+        .patch = 0,
+        .hashString = "deuteron",
+        .hashUint32 = DTN_VERSION_MAJOR << 16 | DTN_VERSION_MINOR,
+    };
+    return version;
+}

@@ -1,0 +1,121 @@
+#include "model.h"
+
+static bool is_multiple(uint32_t bytes)
+{
+    return bytes % DTN_ALIGNMENT == 0;
+}
+
+static bool all_zero(const uint32_t *words, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        if (words[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t microcode_crc(const uint32_t *words, uint32_t bytes)
+{
+    static const uint32_t zero = 0;
+    uint32_t before = DTN_HEADER_CRC * DTN_WORD_BYTES;
+    uint32_t after = before + DTN_WORD_BYTES;
+    uint32_t crc = dtn_crc32(0, words, before);
+    crc = dtn_crc32(crc, &zero, sizeof zero);
+    return dtn_crc32(crc, words + DTN_HEADER_CRC + 1, bytes - after);
+}
+
+/* What this is and whether it is whole: until this has passed, only the fixed header may be read. */
+static dtn_reason_t identity_check(const uint32_t *words)
+{
+    uint32_t bytes = words[DTN_HEADER_MICROCODE_BYTES];
+    uint32_t version = words[DTN_HEADER_VERSION];
+    if (words[DTN_HEADER_MAGIC] != DTN_MAGIC) {
+        return DTN_REASON_MAGIC;
+    }
+    if (words[DTN_HEADER_DEUTERON_MAGIC] != DTN_DEUTERON_MAGIC) {
+        return DTN_REASON_NOT_DEUTERON;
+    }
+    if (version < DTN_VERSION_MAJOR << 16 || version > (DTN_VERSION_MAJOR << 16 | DTN_VERSION_MINOR)) {
+        return DTN_REASON_VERSION;
+    }
+    if (bytes <= DTN_HEADER_WORDS * DTN_WORD_BYTES || bytes > DTN_MAX_MICROCODE_BYTES || !is_multiple(bytes)) {
+        return DTN_REASON_HEADER_SIZE;
+    }
+    if (words[DTN_HEADER_CRC] != microcode_crc(words, bytes)) {
+        return DTN_REASON_MICROCODE_CRC;
+    }
+    return DTN_OK;
+}
+
+/* Words 10 to 14 come in two layouts; the profiling flag chooses. */
+static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)
+{
+    if ((words[DTN_HEADER_FLAGS] & ~(uint32_t)DTN_FLAG_PROFILING) != 0) {
+        return DTN_REASON_FLAGS;
+    }
+    if ((words[DTN_HEADER_FLAGS] & DTN_FLAG_PROFILING) != 0) {
+        model->profile_bytes = words[DTN_LAYOUT_B_PROFILE_BYTES];
+        model->prefetch_bytes = words[DTN_LAYOUT_B_PREFETCH_BYTES];
+        model->inputs = words[DTN_LAYOUT_B_INPUTS];
+        model->outputs = words[DTN_LAYOUT_B_OUTPUTS];
+        if (!is_multiple(words[DTN_LAYOUT_B_DEBUG_BYTES])) {
+            return DTN_REASON_HEADER_SIZE;
+        }
+        /* In 64 bits: the number of commands is not checked yet. */
+        if (model->profile_bytes != (uint64_t)model->commands * DTN_PROFILE_RECORD_BYTES) {
+            return DTN_REASON_PROFILE_SIZE;
+        }
+    } else {
+        model->profile_bytes = 0;
+        model->prefetch_bytes = words[DTN_LAYOUT_A_PREFETCH_BYTES];
+        model->inputs = words[DTN_LAYOUT_A_INPUTS];
+        model->outputs = words[DTN_LAYOUT_A_OUTPUTS];
+        if (!all_zero(words, DTN_LAYOUT_A_OUTPUTS + 1, DTN_HEADER_FIRST_COMMAND)) {
+            return DTN_REASON_RESERVED;
+        }
+    }
+    return DTN_OK;
+}
+
+dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *model)
+{
+    const uint32_t *words = (const uint32_t *)config->microcode;
+    dtn_reason_t reason = identity_check(words);
+    if (reason != DTN_OK) {
+        return reason;
+    }
+    model->words = words;
+    model->weights = (const uint8_t *)config->weights;
+    model->word_count = words[DTN_HEADER_MICROCODE_BYTES] / DTN_WORD_BYTES;
+    model->weights_bytes = words[DTN_HEADER_WEIGHTS_BYTES];
+    model->scratch_bytes = words[DTN_HEADER_SCRATCH_BYTES];
+    model->commands = words[DTN_HEADER_COMMANDS];
+    reason = layout_read(words, model);
+    if (reason != DTN_OK) {
+        return reason;
+    }
+    if (model->weights_bytes < DTN_MIN_WEIGHTS_BYTES || !is_multiple(model->weights_bytes) ||
+        !is_multiple(model->scratch_bytes) || !is_multiple(model->prefetch_bytes)) {
+        return DTN_REASON_HEADER_SIZE;
+    }
+    if (model->inputs > DTN_MAX_TENSORS || model->outputs > DTN_MAX_TENSORS) {
+        return DTN_REASON_TENSOR_COUNT;
+    }
+    uint32_t tables_end = DTN_HEADER_WORDS + model->inputs + model->outputs;
+    uint32_t first = words[DTN_HEADER_FIRST_COMMAND];
+    model->first_command = first / DTN_WORD_BYTES;
+    if (!is_multiple(first) || model->first_command < tables_end || model->first_command >= model->word_count) {
+        return DTN_REASON_FIRST_COMMAND;
+    }
+    if (!all_zero(words, DTN_HEADER_FIRST_COMMAND + 1, DTN_HEADER_WORDS) ||
+        !all_zero(words, tables_end, model->first_command)) {
+        return DTN_REASON_RESERVED;
+    }
+#if DTN_CHECK_WEIGHTS_CRC
+    if (words[DTN_HEADER_WEIGHTS_CRC] != dtn_crc32(0, model->weights, model->weights_bytes)) {
+        return DTN_REASON_WEIGHTS_CRC;
+    }
+#endif
+    return DTN_OK;
+}

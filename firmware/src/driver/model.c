@@ -1,0 +1,145 @@
+#include "model.h"
+
+#include "deuteron/port.h"
+
+NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_t *kernels, dtn_model_t *model)
+{
+    if (config->microcode == NULL || config->weights == NULL || config->kernels == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    }
+    if (!dtn_is_aligned(config->microcode) || !dtn_is_aligned(config->weights) || !dtn_is_aligned(config->kernels)) {
+        return dtn_error(DTN_REASON_MISALIGNED, 0);
+    }
+    dtn_reason_t reason = dtn_header_check(config, model);
+    if (reason != DTN_OK) {
+        return dtn_error(reason, 0);
+    }
+    model->kernels = kernels;
+    NeutronError error = dtn_kernels_check((const uint32_t *)config->kernels, model);
+    if (error != ENONE) {
+        return error;
+    }
+    return dtn_commands_check(model);
+}
+
+static bool any_null(const void *const *pointers, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (pointers[i] == NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A block that the model does not need is not looked at: callers leave its pointer uninitialised. */
+static dtn_reason_t block_check(const void *block, uint32_t bytes)
+{
+    if (bytes == 0) {
+        return DTN_OK;
+    }
+    if (block == NULL) {
+        return DTN_REASON_NULL_POINTER;
+    }
+    return dtn_is_aligned(block) ? DTN_OK : DTN_REASON_MISALIGNED;
+}
+
+static dtn_reason_t buffers_check(const dtn_model_t *model, const NeutronDataConfig *data)
+{
+    bool extra = model->scratch_bytes != 0 || model->profile_bytes != 0;
+    if ((model->inputs != 0 && data->inputs == NULL) || ((model->outputs != 0 || extra) && data->outputs == NULL)) {
+        return DTN_REASON_NULL_POINTER;
+    }
+    if (any_null((const void *const *)data->inputs, model->inputs) ||
+        any_null((const void *const *)data->outputs, model->outputs)) {
+        return DTN_REASON_NULL_POINTER;
+    }
+    dtn_reason_t reason = DTN_OK;
+    if (model->scratch_bytes != 0) {
+        reason = block_check(data->outputs[model->outputs], model->scratch_bytes);
+    }
+    if (reason == DTN_OK && model->profile_bytes != 0) {
+        reason = block_check(data->outputs[model->outputs + 1], model->profile_bytes);
+    }
+    if (reason == DTN_OK) {
+        reason = block_check(data->scratchWeights, model->prefetch_bytes);
+    }
+    return reason;
+}
+
+/* Opcodes of profile records, which are the vendor's and not those of commands. */
+enum { PROFILE_RUN = 0, PROFILE_CALL = 6, PROFILE_FETCH = 7, PROFILE_WAIT = 8 };
+
+/* Writes one record: a start and a stop of {u8 event, u8 opcode, u8 function, u8 timestamp, u32 time}. */
+static void record(uint32_t *to, uint32_t opcode, uint32_t function, uint32_t start)
+{
+    uint32_t code = opcode << 8 | function << 16;
+    to[0] = 1U | code;
+    to[1] = start;
+    to[2] = 2U | code;
+    to[3] = dtn_port_ticks();
+}
+
+static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command)
+{
+    const NeutronConfig *hooks = dtn_hooks();
+    switch (dtn_opcode(command[0])) {
+    case DTN_OPCODE_CALL:
+        return dtn_call_run(model, buffers, command);
+    case DTN_OPCODE_FETCH:
+        /* The hook's type has no const; it only reads from there. */
+        hooks->copy(buffers->prefetch + command[3], (void *)(model->weights + command[2]), command[4], command[1]);
+        return DTN_OK;
+    default:
+        hooks->wait(command[1]);
+        return DTN_OK;
+    }
+}
+
+static void command_record(uint32_t *to, const uint32_t *command, uint32_t start)
+{
+    switch (dtn_opcode(command[0])) {
+    case DTN_OPCODE_CALL:
+        record(to, PROFILE_CALL, command[1] & 0xFFU, start);
+        break;
+    case DTN_OPCODE_FETCH:
+        record(to, PROFILE_FETCH, command[1], start);
+        break;
+    default:
+        record(to, PROFILE_WAIT, command[1], start);
+        break;
+    }
+}
+
+NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data)
+{
+    dtn_reason_t reason = buffers_check(model, data);
+    if (reason != DTN_OK) {
+        return dtn_error(reason, 0);
+    }
+    dtn_buffers_t buffers = {
+        .inputs = (const void *const *)data->inputs,
+        .outputs = (void *const *)data->outputs,
+        .scratch = model->scratch_bytes == 0 ? NULL : (uint8_t *)data->outputs[model->outputs],
+        .prefetch = model->prefetch_bytes == 0 ? NULL : (uint8_t *)data->scratchWeights,
+    };
+    uint32_t *profile = model->profile_bytes == 0 ? NULL : (uint32_t *)data->outputs[model->outputs + 1];
+    uint32_t run_start = profile == NULL ? 0 : dtn_port_ticks();
+    const uint32_t *command = model->words + model->first_command;
+    for (uint32_t i = 0; i + 1 < model->commands; i++) {
+        uint32_t start = profile == NULL ? 0 : dtn_port_ticks();
+        reason = command_run(model, &buffers, command);
+        if (reason != DTN_OK) {
+            return dtn_error(reason, i);
+        }
+        if (profile != NULL) {
+            command_record(profile, command, start);
+            profile += DTN_PROFILE_RECORD_BYTES / DTN_WORD_BYTES;
+        }
+        command += dtn_length(command[0]);
+    }
+    if (profile != NULL) {
+        record(profile, PROFILE_RUN, 0, run_start);
+    }
+    return ENONE;
+}

@@ -1,0 +1,110 @@
+#include "check.h"
+
+#include "../requant.h"
+
+bool dtn_are_dimensions(const int32_t *dims, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (dims[i] < 1 || dims[i] > (int32_t)DTN_MAX_DIMENSION) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool dtn_has_size(const dtn_operand_t *operand, const int32_t *factors, size_t count)
+{
+    /* Stays below 2^32 before each product, so that 64 bits always hold it. */
+    uint64_t size = 1;
+    for (size_t i = 0; i < count; i++) {
+        size *= (uint64_t)factors[i];
+        if (size > UINT32_MAX) {
+            return false;
+        }
+    }
+    return operand->bytes == size;
+}
+
+bool dtn_is_reach_inside(const dtn_operand_t *operand, const int32_t *dims, const int32_t *strides, size_t rank)
+{
+    /* Each term is below 2^16 * 2^31; six of them fit. */
+    uint64_t reach = 1;
+    for (size_t i = 0; i < rank; i++) {
+        if (strides[i] < 0) {
+            return false;
+        }
+        reach += (uint64_t)(dims[i] - 1) * (uint64_t)strides[i];
+    }
+    return reach <= operand->bytes;
+}
+
+dtn_reason_t dtn_check_axis(dtn_axis_t axis)
+{
+    if (!dtn_are_dimensions(DTN_LIST(axis.in, axis.out, axis.kernel, axis.stride, axis.dilation))) {
+        return DTN_REASON_PARAMETER;
+    }
+    int64_t span = (int64_t)(axis.kernel - 1) * axis.dilation + 1;
+    if (axis.pad < 0 || axis.pad >= span) {
+        return DTN_REASON_PARAMETER;
+    }
+    int64_t last = (int64_t)(axis.out - 1) * axis.stride - axis.pad;
+    return last < axis.in ? DTN_OK : DTN_REASON_WINDOW;
+}
+
+static bool is_s8(int32_t value)
+{
+    return value >= INT8_MIN && value <= INT8_MAX;
+}
+
+dtn_reason_t dtn_check_range(int32_t in_zp, int32_t out_zp, int32_t act_min, int32_t act_max)
+{
+    bool ok = is_s8(in_zp) && is_s8(out_zp) && is_s8(act_min) && is_s8(act_max) && act_min <= act_max;
+    return ok ? DTN_OK : DTN_REASON_PARAMETER;
+}
+
+dtn_reason_t dtn_check_requant(const dtn_operand_t *operand, int32_t count)
+{
+    const dtn_requant_row_t *rows = (const dtn_requant_row_t *)(const void *)operand->data;
+    if (operand->bytes != (uint64_t)(uint32_t)count * DTN_REQUANT_ROW_BYTES) {
+        return DTN_REASON_OPERAND_SIZE;
+    }
+    for (int32_t i = 0; rows != NULL && i < count; i++) {
+        if (rows[i].multiplier < 0 || rows[i].shift < 1 || rows[i].shift > 62) {
+            return DTN_REASON_REQUANT_ROW;
+        }
+    }
+    return DTN_OK;
+}
+
+/* Element i of the operand is element i of the output. */
+static bool is_contiguous(const int32_t *dims, const int32_t *strides, size_t rank)
+{
+    uint64_t step = 1;
+    for (size_t i = rank; i-- > 0;) {
+        if (dims[i] > 1 && (uint64_t)strides[i] != step) {
+            return false;
+        }
+        step *= (uint64_t)dims[i];
+    }
+    return true;
+}
+
+dtn_reason_t dtn_check_broadcast(const dtn_call_t *call, const int32_t *dims, const int32_t *a_strides,
+                                 const int32_t *b_strides)
+{
+    enum { RANK = sizeof((dtn_add_s8_params_t *)0)->dims / sizeof(int32_t) };
+    const dtn_operand_t *a = &call->operands[DTN_ADD_S8_A];
+    const dtn_operand_t *b = &call->operands[DTN_ADD_S8_B];
+    if (!dtn_are_dimensions(dims, RANK)) {
+        return DTN_REASON_PARAMETER;
+    }
+    if (!dtn_has_size(&call->operands[DTN_ADD_S8_OUTPUT], dims, RANK) ||
+        !dtn_is_reach_inside(a, dims, a_strides, RANK) || !dtn_is_reach_inside(b, dims, b_strides, RANK)) {
+        return DTN_REASON_OPERAND_SIZE;
+    }
+    if ((a->in_place && !is_contiguous(dims, a_strides, RANK)) ||
+        (b->in_place && !is_contiguous(dims, b_strides, RANK))) {
+        return DTN_REASON_OPERAND_OVERLAP;
+    }
+    return DTN_OK;
+}
