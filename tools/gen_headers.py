@@ -94,8 +94,8 @@ def kernel_kinds() -> Iterator[str]:
     yield " * One row per kernel: X(name, NAME, read, written, words, checked, aligned, in_place)."
     yield " *"
     yield " * `read` operands come first, then `written` ones; `words` parameter words follow. `checked` has a bit for"
-    yield " * each operand whose content the kernel's check reads, `aligned` for each that may not be an input or output"
-    yield " * of the model, `in_place` for each that the output may lie exactly on."
+    yield " * each operand whose content the kernel's check reads, `aligned` for each that may not be an input or"
+    yield " * output of the model, `in_place` for each that the output may lie exactly on."
     yield " */"
     rows: list[str] = []
     for k in KERNELS:
