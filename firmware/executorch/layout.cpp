@@ -4,73 +4,81 @@
 
 #include "payload.h"
 
-namespace deuteron {
-namespace {
+namespace deuteron
+{
+namespace
+{
 
 using executorch::aten::ArrayRef;
 using executorch::aten::Tensor;
 using executorch::runtime::Error;
 
 /* Writes each [rows][columns] matrix of `src` transposed to `dst`. */
-void transpose(uint8_t *dst, const uint8_t *src, size_t matrices, size_t rows, size_t columns) {
-  for (size_t m = 0; m < matrices; m++) {
-    for (size_t r = 0; r < rows; r++) {
-      for (size_t c = 0; c < columns; c++) {
-        dst[c * rows + r] = src[r * columns + c];
-      }
+void transpose(uint8_t *dst, const uint8_t *src, size_t matrices, size_t rows, size_t columns)
+{
+    for (size_t m = 0; m < matrices; m++) {
+        for (size_t r = 0; r < rows; r++) {
+            for (size_t c = 0; c < columns; c++) {
+                dst[c * rows + r] = src[r * columns + c];
+            }
+        }
+        dst += rows * columns;
+        src += rows * columns;
     }
-    dst += rows * columns;
-    src += rows * columns;
-  }
 }
 
-}  // namespace
+} // namespace
 
 Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const Tensor &tensor, Side side,
-                    size_t index, size_t bytes, bool channels_last) {
-  const char *const what = side == Side::kInput ? "Input" : "Output";
-  ET_CHECK_OR_RETURN_ERROR(tensor.element_size() == 1, InvalidArgument, "%s %zu has elements of %zd bytes, the NPU 1",
-                           what, index, static_cast<ssize_t>(tensor.element_size()));
-  ET_CHECK_OR_RETURN_ERROR(tensor.nbytes() == bytes, InvalidArgument, "%s %zu has %zu bytes, the microcode %zu", what,
-                           index, tensor.nbytes(), bytes);
-  const auto order = tensor.dim_order();
-  const bool contiguous = executorch::runtime::is_contiguous_dim_order(order.data(), order.size());
-  const bool already_last =
-      channels_last && executorch::runtime::is_channels_last_dim_order(order.data(), order.size());
-  ET_CHECK_OR_RETURN_ERROR(contiguous || already_last, InvalidArgument, "%s %zu has an unsupported dim order; allowed: %s",
-                           what, index, channels_last ? "contiguous, channels last" : "contiguous");
+                    size_t index, size_t bytes, bool channels_last)
+{
+    const char *const what = side == Side::kInput ? "Input" : "Output";
+    ET_CHECK_OR_RETURN_ERROR(tensor.element_size() == 1, InvalidArgument, "%s %zu has elements of %zd bytes, the NPU 1",
+                             what, index, static_cast<ssize_t>(tensor.element_size()));
+    ET_CHECK_OR_RETURN_ERROR(tensor.nbytes() == bytes, InvalidArgument, "%s %zu has %zu bytes, the microcode %zu", what,
+                             index, tensor.nbytes(), bytes);
+    const auto order = tensor.dim_order();
+    const bool contiguous = executorch::runtime::is_contiguous_dim_order(order.data(), order.size());
+    const bool already_last =
+        channels_last && executorch::runtime::is_channels_last_dim_order(order.data(), order.size());
+    ET_CHECK_OR_RETURN_ERROR(contiguous || already_last, InvalidArgument,
+                             "%s %zu has an unsupported dim order; allowed: %s", what, index,
+                             channels_last ? "contiguous, channels last" : "contiguous");
 
-  tensor_data_ = side == Side::kInput ? const_cast<void *>(tensor.const_data_ptr()) : tensor.mutable_data_ptr();
-  buffer_ = tensor_data_;
-  ET_CHECK_OR_RETURN_ERROR(tensor_data_ != nullptr || bytes == 0, InvalidArgument, "%s %zu has no memory", what, index);
-  const ArrayRef<executorch::aten::SizesType> sizes = tensor.sizes();
-  if (!channels_last || already_last || sizes.size() < 3 || sizes[1] == 1) {
+    tensor_data_ = side == Side::kInput ? const_cast<void *>(tensor.const_data_ptr()) : tensor.mutable_data_ptr();
+    buffer_ = tensor_data_;
+    ET_CHECK_OR_RETURN_ERROR(tensor_data_ != nullptr || bytes == 0, InvalidArgument, "%s %zu has no memory", what,
+                             index);
+    const ArrayRef<executorch::aten::SizesType> sizes = tensor.sizes();
+    if (!channels_last || already_last || sizes.size() < 3 || sizes[1] == 1) {
+        return Error::Ok;
+    }
+    batches_ = static_cast<size_t>(sizes[0]);
+    channels_ = static_cast<size_t>(sizes[1]);
+    positions_ = 1;
+    for (size_t d = 2; d < sizes.size(); d++) {
+        positions_ *= static_cast<size_t>(sizes[d]);
+    }
+    buffer_ = context.allocate(bytes, kAlignment);
+    ET_CHECK_OR_RETURN_ERROR(buffer_ != nullptr, MemoryAllocationFailed, "No %zu bytes to reorder %s %zu", bytes, what,
+                             index);
     return Error::Ok;
-  }
-  batches_ = static_cast<size_t>(sizes[0]);
-  channels_ = static_cast<size_t>(sizes[1]);
-  positions_ = 1;
-  for (size_t d = 2; d < sizes.size(); d++) {
-    positions_ *= static_cast<size_t>(sizes[d]);
-  }
-  buffer_ = context.allocate(bytes, kAlignment);
-  ET_CHECK_OR_RETURN_ERROR(buffer_ != nullptr, MemoryAllocationFailed, "No %zu bytes to reorder %s %zu", bytes, what,
-                           index);
-  return Error::Ok;
 }
 
-void Binding::load() const {
-  if (buffer_ != tensor_data_) {
-    transpose(static_cast<uint8_t *>(buffer_), static_cast<const uint8_t *>(tensor_data_), batches_, channels_,
-              positions_);
-  }
+void Binding::load() const
+{
+    if (buffer_ != tensor_data_) {
+        transpose(static_cast<uint8_t *>(buffer_), static_cast<const uint8_t *>(tensor_data_), batches_, channels_,
+                  positions_);
+    }
 }
 
-void Binding::store() const {
-  if (buffer_ != tensor_data_) {
-    transpose(static_cast<uint8_t *>(tensor_data_), static_cast<const uint8_t *>(buffer_), batches_, positions_,
-              channels_);
-  }
+void Binding::store() const
+{
+    if (buffer_ != tensor_data_) {
+        transpose(static_cast<uint8_t *>(tensor_data_), static_cast<const uint8_t *>(buffer_), batches_, positions_,
+                  channels_);
+    }
 }
 
-}  // namespace deuteron
+} // namespace deuteron

@@ -9,35 +9,40 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace deuteron {
+namespace deuteron
+{
 
 enum class Side { kInput, kOutput };
 
 /* One tensor of a run as the driver sees it. */
-class Binding {
- public:
-  /* Checks the tensor against what the microcode expects (`bytes`, `channels_last`) and finds its buffer: the tensor's
-   * own memory, or memory from the context's temporary allocator where the layout differs. A mismatch is logged with
-   * the tensor's side and index and gives InvalidArgument; no memory gives MemoryAllocationFailed. */
-  executorch::runtime::Error bind(executorch::runtime::BackendExecutionContext &context,
-                                  const executorch::aten::Tensor &tensor, Side side, size_t index, size_t bytes,
-                                  bool channels_last);
+class Binding
+{
+  public:
+    /* Checks the tensor against what the microcode expects (`bytes`, `channels_last`) and finds its buffer: the
+     * tensor's own memory, or memory from the context's temporary allocator where the layout differs. A mismatch is
+     * logged with the tensor's side and index and gives InvalidArgument; no memory gives MemoryAllocationFailed. */
+    executorch::runtime::Error bind(executorch::runtime::BackendExecutionContext &context,
+                                    const executorch::aten::Tensor &tensor, Side side, size_t index, size_t bytes,
+                                    bool channels_last);
 
-  void *buffer() const { return buffer_; }
-  /* Before the run, for an input. */
-  void load() const;
-  /* After the run, for an output. */
-  void store() const;
+    void *buffer() const
+    {
+        return buffer_;
+    }
+    /* Before the run, for an input. */
+    void load() const;
+    /* After the run, for an output. */
+    void store() const;
 
- private:
-  void *tensor_data_;
-  void *buffer_;
-  /* The tensor as [batches][channels][positions], where buffer_ is not tensor_data_. */
-  size_t batches_;
-  size_t channels_;
-  size_t positions_;
+  private:
+    void *tensor_data_;
+    void *buffer_;
+    /* The tensor as [batches][channels][positions], where buffer_ is not tensor_data_. */
+    size_t batches_;
+    size_t channels_;
+    size_t positions_;
 };
 
-}  // namespace deuteron
+} // namespace deuteron
 
 #endif

@@ -4,20 +4,24 @@
  * either delegate works with this driver. Nothing is allocated but from the runtime's allocators.
  */
 #include <executorch/runtime/backend/interface.h>
+#include <executorch/runtime/platform/platform.h>
 
 #include <cinttypes>
 #include <new>
 
-#include "NeutronDriver.h"
+#include "deuteron/errors.h"
 #include "layout.h"
+#include "NeutronDriver.h"
 #include "payload.h"
 #include "profile.h"
-#ifdef DEUTERON_DELEGATE_OBSERVER
+#ifdef DEUTERON_DELEGATE_HOST
 #include "observer.h"
 #endif
 
-namespace deuteron {
-namespace {
+namespace deuteron
+{
+namespace
+{
 
 using executorch::aten::Tensor;
 using executorch::runtime::ArrayRef;
@@ -34,192 +38,222 @@ using executorch::runtime::Span;
 
 constexpr uint32_t kTimeoutSeconds = 60;
 
+/* How errors of the driver are logged: its sentence, then the command or kernel number that goes with it. */
+#define NEUTRON_ERROR_FORMAT "%s (error 0x%08" PRIX32 ", detail %" PRIu32 ")"
+#define NEUTRON_ERROR_ARGS(error) dtn_error_string(error), static_cast<uint32_t>(error), DTN_ERROR_DETAIL(error)
+
 /* What outlives a call: one per delegate of a loaded method. */
 struct Handle {
-  Bytes bytes;
-  Payload payload;
-  NeutronModelHandle model;
+    Bytes bytes;
+    Payload payload;
+    NeutronModelHandle model;
 };
 
 /* Memory for `count` objects from the temporary allocator, nullptr when there is none. */
-template <typename T>
-T *allocate(BackendExecutionContext &context, size_t count) {
-  return static_cast<T *>(context.allocate(count * sizeof(T), alignof(T)));
+template <typename T> T *allocate(BackendExecutionContext &context, size_t count)
+{
+    return static_cast<T *>(context.allocate(count * sizeof(T), alignof(T)));
 }
 
 /* The buffers of one run, all from the temporary allocator, which the runtime empties after each delegate call. */
 struct Run {
-  Binding *inputs;
-  Binding *outputs;
-  const void **input_pointers;
-  void **output_pointers; /* outputs, then scratch, profile, debug */
-  void *scratch;
-  void *profile;
-  void *debug;
-  void *prefetch;
+    Binding *inputs;
+    Binding *outputs;
+    const void **input_pointers;
+    void **output_pointers; /* outputs, then scratch, profile, debug */
+    void *scratch;
+    void *profile;
+    void *debug;
+    void *prefetch;
 };
 
-Error allocate_block(BackendExecutionContext &context, const char *what, size_t bytes, void **out) {
-  *out = bytes == 0 ? nullptr : context.allocate(bytes, kAlignment);
-  ET_CHECK_OR_RETURN_ERROR(*out != nullptr || bytes == 0, MemoryAllocationFailed, "No %zu bytes for the NPU's %s", bytes,
-                           what);
-  return Error::Ok;
+Error allocate_block(BackendExecutionContext &context, const char *what, size_t bytes, void **out)
+{
+    *out = bytes == 0 ? nullptr : context.allocate(bytes, kAlignment);
+    ET_CHECK_OR_RETURN_ERROR(*out != nullptr || bytes == 0, MemoryAllocationFailed, "No %zu bytes for the NPU's %s",
+                             bytes, what);
+    return Error::Ok;
 }
 
-Error allocate_run(BackendExecutionContext &context, const Payload &payload, Run *run) {
-  ET_CHECK_OR_RETURN_ERROR(context.get_temp_allocator() != nullptr, MemoryAllocationFailed,
-                           "The runtime has no temporary allocator, which the NPU's scratch memory comes from");
-  run->inputs = allocate<Binding>(context, payload.inputs());
-  run->outputs = allocate<Binding>(context, payload.outputs());
-  run->input_pointers = allocate<const void *>(context, payload.inputs());
-  run->output_pointers = allocate<void *>(context, payload.outputs() + 3);
-  const bool complete = (run->inputs != nullptr && run->input_pointers != nullptr) || payload.inputs() == 0;
-  ET_CHECK_OR_RETURN_ERROR(
-      complete && run->output_pointers != nullptr && (run->outputs != nullptr || payload.outputs() == 0),
-      MemoryAllocationFailed, "No memory for the buffer table of %zu inputs and %zu outputs", payload.inputs(),
-      payload.outputs());
-  ET_CHECK_OK_OR_RETURN_ERROR(allocate_block(context, "scratch memory", payload.scratch_bytes, &run->scratch));
-  ET_CHECK_OK_OR_RETURN_ERROR(allocate_block(context, "profile", payload.profile_bytes, &run->profile));
-  ET_CHECK_OK_OR_RETURN_ERROR(allocate_block(context, "debug memory", payload.debug_bytes, &run->debug));
-  return allocate_block(context, "prefetch area", payload.prefetch_bytes, &run->prefetch);
+Error allocate_run(BackendExecutionContext &context, const Payload &payload, Run *run)
+{
+    ET_CHECK_OR_RETURN_ERROR(context.get_temp_allocator() != nullptr, MemoryAllocationFailed,
+                             "The runtime has no temporary allocator, which the NPU's scratch memory comes from");
+    run->inputs = allocate<Binding>(context, payload.inputs());
+    run->outputs = allocate<Binding>(context, payload.outputs());
+    run->input_pointers = allocate<const void *>(context, payload.inputs());
+    run->output_pointers = allocate<void *>(context, payload.outputs() + 3);
+    const bool complete = (run->inputs != nullptr && run->input_pointers != nullptr) || payload.inputs() == 0;
+    ET_CHECK_OR_RETURN_ERROR(complete && run->output_pointers != nullptr &&
+                                 (run->outputs != nullptr || payload.outputs() == 0),
+                             MemoryAllocationFailed, "No memory for the buffer table of %zu inputs and %zu outputs",
+                             payload.inputs(), payload.outputs());
+    ET_CHECK_OK_OR_RETURN_ERROR(allocate_block(context, "scratch memory", payload.scratch_bytes, &run->scratch));
+    ET_CHECK_OK_OR_RETURN_ERROR(allocate_block(context, "profile", payload.profile_bytes, &run->profile));
+    ET_CHECK_OK_OR_RETURN_ERROR(allocate_block(context, "debug memory", payload.debug_bytes, &run->debug));
+    return allocate_block(context, "prefetch area", payload.prefetch_bytes, &run->prefetch);
 }
 
 Error bind_tensor(BackendExecutionContext &context, EValue *value, Side side, size_t index, size_t bytes,
-                  bool channels_last, Binding *binding) {
-  ET_CHECK_OR_RETURN_ERROR(value->isTensor(), InvalidArgument, "%s %zu is not a tensor",
-                           side == Side::kInput ? "Input" : "Output", index);
-  return (new (binding) Binding())->bind(context, value->toTensor(), side, index, bytes, channels_last);
+                  bool channels_last, Binding *binding)
+{
+    ET_CHECK_OR_RETURN_ERROR(value->isTensor(), InvalidArgument, "%s %zu is not a tensor",
+                             side == Side::kInput ? "Input" : "Output", index);
+    return (new (binding) Binding())->bind(context, value->toTensor(), side, index, bytes, channels_last);
 }
 
-Error bind_run(BackendExecutionContext &context, const Payload &payload, Span<EValue *> args, Run *run) {
-  for (size_t i = 0; i < payload.inputs(); i++) {
-    const size_t arg = payload.input_map[i];
-    ET_CHECK_OR_RETURN_ERROR(arg < args.size(), InvalidArgument, "Input %zu is argument %zu of %zu", i, arg, args.size());
-    ET_CHECK_OK_OR_RETURN_ERROR(bind_tensor(context, args[arg], Side::kInput, i, payload.input_bytes(i),
-                                            payload.input_formats[i] == 1, &run->inputs[i]));
-    run->inputs[i].load();
-    run->input_pointers[i] = run->inputs[i].buffer();
-  }
-  for (size_t i = 0; i < payload.outputs(); i++) {
-    const size_t arg = payload.input_args + payload.output_map[i];
-    ET_CHECK_OR_RETURN_ERROR(arg < args.size(), InvalidArgument, "Output %zu is argument %zu of %zu", i, arg, args.size());
-    ET_CHECK_OK_OR_RETURN_ERROR(bind_tensor(context, args[arg], Side::kOutput, i, payload.output_bytes(i),
-                                            payload.output_formats[i] == 1, &run->outputs[i]));
-    run->output_pointers[i] = run->outputs[i].buffer();
-  }
-  void **const extra = run->output_pointers + payload.outputs();
-  extra[0] = run->scratch;
-  extra[1] = run->profile;
-  extra[2] = run->debug;
-  return Error::Ok;
+Error bind_run(BackendExecutionContext &context, const Payload &payload, Span<EValue *> args, Run *run)
+{
+    for (size_t i = 0; i < payload.inputs(); i++) {
+        const size_t arg = payload.input_map[i];
+        ET_CHECK_OR_RETURN_ERROR(arg < args.size(), InvalidArgument, "Input %zu is argument %zu of %zu", i, arg,
+                                 args.size());
+        ET_CHECK_OK_OR_RETURN_ERROR(bind_tensor(context, args[arg], Side::kInput, i, payload.input_bytes(i),
+                                                payload.input_formats[i] == 1, &run->inputs[i]));
+        run->inputs[i].load();
+        run->input_pointers[i] = run->inputs[i].buffer();
+    }
+    for (size_t i = 0; i < payload.outputs(); i++) {
+        const size_t arg = payload.input_args + payload.output_map[i];
+        ET_CHECK_OR_RETURN_ERROR(arg < args.size(), InvalidArgument, "Output %zu is argument %zu of %zu", i, arg,
+                                 args.size());
+        ET_CHECK_OK_OR_RETURN_ERROR(bind_tensor(context, args[arg], Side::kOutput, i, payload.output_bytes(i),
+                                                payload.output_formats[i] == 1, &run->outputs[i]));
+        run->output_pointers[i] = run->outputs[i].buffer();
+    }
+    void **const extra = run->output_pointers + payload.outputs();
+    extra[0] = run->scratch;
+    extra[1] = run->profile;
+    extra[2] = run->debug;
+    return Error::Ok;
 }
 
-#ifdef DEUTERON_DELEGATE_OBSERVER
+#ifdef DEUTERON_DELEGATE_HOST
 void (*observer_fn)(void *, const deuteron_delegate_call *) = nullptr;
 void *observer_ctx = nullptr;
 
-Error observe(BackendExecutionContext &context, const Handle &handle, const Run &run) {
-  if (observer_fn == nullptr) {
+Error observe(BackendExecutionContext &context, const Handle &handle, const Run &run)
+{
+    if (observer_fn == nullptr) {
+        return Error::Ok;
+    }
+    const Payload &payload = handle.payload;
+    size_t *const sizes = allocate<size_t>(context, payload.inputs() + payload.outputs());
+    ET_CHECK_OR_RETURN_ERROR(sizes != nullptr, MemoryAllocationFailed, "No memory for the observer's record");
+    for (size_t i = 0; i < payload.inputs(); i++) {
+        sizes[i] = payload.input_bytes(i);
+    }
+    for (size_t i = 0; i < payload.outputs(); i++) {
+        sizes[payload.inputs() + i] = payload.output_bytes(i);
+    }
+    deuteron_delegate_call call = {};
+    call.payload = handle.bytes.data();
+    call.payload_bytes = handle.bytes.size();
+    call.microcode = payload.microcode.data();
+    call.microcode_bytes = payload.microcode.size();
+    call.inputs = payload.inputs();
+    call.input_data = run.input_pointers;
+    call.input_bytes = sizes;
+    call.outputs = payload.outputs();
+    call.output_data = run.output_pointers;
+    call.output_bytes = sizes + payload.inputs();
+    observer_fn(observer_ctx, &call);
     return Error::Ok;
-  }
-  const Payload &payload = handle.payload;
-  size_t *const sizes = allocate<size_t>(context, payload.inputs() + payload.outputs());
-  ET_CHECK_OR_RETURN_ERROR(sizes != nullptr, MemoryAllocationFailed, "No memory for the observer's record");
-  for (size_t i = 0; i < payload.inputs(); i++) {
-    sizes[i] = payload.input_bytes(i);
-  }
-  for (size_t i = 0; i < payload.outputs(); i++) {
-    sizes[payload.inputs() + i] = payload.output_bytes(i);
-  }
-  deuteron_delegate_call call = {};
-  call.payload = handle.bytes.data();
-  call.payload_bytes = handle.bytes.size();
-  call.microcode = payload.microcode.data();
-  call.microcode_bytes = payload.microcode.size();
-  call.inputs = payload.inputs();
-  call.input_data = run.input_pointers;
-  call.input_bytes = sizes;
-  call.outputs = payload.outputs();
-  call.output_data = run.output_pointers;
-  call.output_bytes = sizes + payload.inputs();
-  observer_fn(observer_ctx, &call);
-  return Error::Ok;
 }
 #endif
 
-class NeutronBackend final : public BackendInterface {
- public:
-  bool is_available() const override { return true; }
-
-  Result<DelegateHandle *> init(BackendInitContext &context, FreeableBuffer *processed,
-                                ArrayRef<CompileSpec> /*compile_specs*/) const override {
-    static const NeutronError started = neutronInit();
-    ET_CHECK_OR_RETURN_ERROR(started == ENONE, Internal, "The NPU driver did not start: %s", neutron_error(started));
-    executorch::runtime::MemoryAllocator *const allocator = context.get_runtime_allocator();
-    Handle *const memory = allocator->allocateInstance<Handle>();
-    const size_t context_bytes = neutronGetModelContextSize();
-    void *const model = allocator->allocate(context_bytes, kAlignment);
-    ET_CHECK_OR_RETURN_ERROR(memory != nullptr && model != nullptr, MemoryAllocationFailed,
-                             "No %zu bytes for the NPU's model context", sizeof(Handle) + context_bytes);
-    Handle *const handle = new (memory) Handle();
-    handle->bytes = Bytes(static_cast<const uint8_t *>(processed->data()), processed->size());
-    ET_CHECK_OK_OR_RETURN_ERROR(parse_payload(handle->bytes, &handle->payload));
-
-    NeutronModelConfig config = {};
-    config.microcode = handle->payload.microcode.data();
-    config.weights = handle->payload.weights.data();
-    config.kernels = handle->payload.kernels.data();
-    config.timeoutSeconds = kTimeoutSeconds;
-    handle->model = model;
-    const NeutronError error = neutronModelPrepare(&config, &handle->model);
-    ET_CHECK_OR_RETURN_ERROR(error == ENONE, InvalidProgram, "The NPU driver refused the model: %s",
-                             neutron_error(error));
-    return handle;
-  }
-
-  Error execute(BackendExecutionContext &context, DelegateHandle *opaque, Span<EValue *> args) const override {
-    const Handle &handle = *static_cast<const Handle *>(opaque);
-    const Payload &payload = handle.payload;
-    Run run = {};
-    ET_CHECK_OK_OR_RETURN_ERROR(allocate_run(context, payload, &run));
-    ET_CHECK_OK_OR_RETURN_ERROR(bind_run(context, payload, args, &run));
-
-    NeutronDataConfig data = {};
-    data.inputs = run.input_pointers;
-    data.outputs = run.output_pointers;
-    data.scratch = run.scratch;
-    data.scratchWeights = run.prefetch;
-    const RunClock clock = RunClock::start();
-    const NeutronError error = neutronRunBlocking(handle.model, &data);
-    log_run(context.event_tracer(), clock, Bytes(static_cast<const uint8_t *>(run.profile), payload.profile_bytes));
-    ET_CHECK_OR_RETURN_ERROR(error == ENONE, Internal, "The NPU run failed: %s", neutron_error(error));
-
-    for (size_t i = 0; i < payload.outputs(); i++) {
-      run.outputs[i].store();
-    }
-#ifdef DEUTERON_DELEGATE_OBSERVER
-    ET_CHECK_OK_OR_RETURN_ERROR(observe(context, handle, run));
+#ifdef DEUTERON_DELEGATE_HOST
+/* On a host this library starts the driver. On a device that is the application's part, as with ExecuTorch's own
+ * delegate: it knows when clocks run, and installs its copy hook afterwards. */
+const NeutronError started = neutronInit();
 #endif
-    return Error::Ok;
-  }
 
-  void destroy(DelegateHandle *opaque) const override {
-    if (opaque != nullptr) {
-      neutronModelUnprepare(static_cast<Handle *>(opaque)->model);
+class NeutronBackend final : public BackendInterface
+{
+  public:
+    bool is_available() const override
+    {
+#ifdef DEUTERON_DELEGATE_HOST
+        return started == ENONE;
+#else
+        return true;
+#endif
     }
-  }
+
+    Result<DelegateHandle *> init(BackendInitContext &context, FreeableBuffer *processed,
+                                  ArrayRef<CompileSpec> /*compile_specs*/) const override
+    {
+        executorch::runtime::MemoryAllocator *const allocator = context.get_runtime_allocator();
+        Handle *const memory = allocator->allocateInstance<Handle>();
+        const size_t context_bytes = neutronGetModelContextSize();
+        void *const model = allocator->allocate(context_bytes, kAlignment);
+        ET_CHECK_OR_RETURN_ERROR(memory != nullptr && model != nullptr, MemoryAllocationFailed,
+                                 "No %zu bytes for the NPU's model context", sizeof(Handle) + context_bytes);
+        Handle *const handle = new (memory) Handle();
+        handle->bytes = Bytes(static_cast<const uint8_t *>(processed->data()), processed->size());
+        ET_CHECK_OK_OR_RETURN_ERROR(parse_payload(handle->bytes, &handle->payload));
+
+        NeutronModelConfig config = {};
+        config.microcode = handle->payload.microcode.data();
+        config.weights = handle->payload.weights.data();
+        config.kernels = handle->payload.kernels.data();
+        config.timeoutSeconds = kTimeoutSeconds;
+        handle->model = model;
+        const NeutronError error = neutronModelPrepare(&config, &handle->model);
+        ET_CHECK_OR_RETURN_ERROR(error == ENONE, InvalidProgram,
+                                 "The NPU driver refused the model: " NEUTRON_ERROR_FORMAT, NEUTRON_ERROR_ARGS(error));
+        return handle;
+    }
+
+    Error execute(BackendExecutionContext &context, DelegateHandle *opaque, Span<EValue *> args) const override
+    {
+        const Handle &handle = *static_cast<const Handle *>(opaque);
+        const Payload &payload = handle.payload;
+        Run run = {};
+        ET_CHECK_OK_OR_RETURN_ERROR(allocate_run(context, payload, &run));
+        ET_CHECK_OK_OR_RETURN_ERROR(bind_run(context, payload, args, &run));
+
+        NeutronDataConfig data = {};
+        data.inputs = run.input_pointers;
+        data.outputs = run.output_pointers;
+        data.scratch = run.scratch;
+        data.scratchWeights = run.prefetch;
+        RunSpan span = {};
+        span.start = executorch::runtime::pal_current_ticks();
+        const NeutronError error = neutronRunBlocking(handle.model, &data);
+        span.stop = executorch::runtime::pal_current_ticks();
+        ET_CHECK_OR_RETURN_ERROR(error == ENONE, Internal, "The NPU run failed: " NEUTRON_ERROR_FORMAT,
+                                 NEUTRON_ERROR_ARGS(error));
+        log_run(context.event_tracer(), span, Bytes(static_cast<const uint8_t *>(run.profile), payload.profile_bytes));
+
+        for (size_t i = 0; i < payload.outputs(); i++) {
+            run.outputs[i].store();
+        }
+#ifdef DEUTERON_DELEGATE_HOST
+        ET_CHECK_OK_OR_RETURN_ERROR(observe(context, handle, run));
+#endif
+        return Error::Ok;
+    }
+
+    void destroy(DelegateHandle *opaque) const override
+    {
+        if (opaque != nullptr) {
+            neutronModelUnprepare(static_cast<Handle *>(opaque)->model);
+        }
+    }
 };
 
 NeutronBackend backend;
 /* A second copy of this library in one process finds the name taken, which is no fault: the first one serves. */
 const Error registered = executorch::runtime::register_backend({"NeutronBackend", &backend});
 
-}  // namespace
-}  // namespace deuteron
+} // namespace
+} // namespace deuteron
 
-#ifdef DEUTERON_DELEGATE_OBSERVER
-extern "C" void deuteron_set_observer(void (*fn)(void *ctx, const struct deuteron_delegate_call *call), void *ctx) {
-  deuteron::observer_fn = fn;
-  deuteron::observer_ctx = ctx;
+#ifdef DEUTERON_DELEGATE_HOST
+extern "C" void deuteron_set_observer(void (*fn)(void *ctx, const struct deuteron_delegate_call *call), void *ctx)
+{
+    deuteron::observer_fn = fn;
+    deuteron::observer_ctx = ctx;
 }
 #endif

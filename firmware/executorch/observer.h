@@ -1,8 +1,10 @@
-/* Host only: watch every run of the delegate. `deuteron run --compare` replays what it sees here. */
+/* Host only: what the process that loaded the delegate can learn from it. */
 #ifndef DEUTERON_EXECUTORCH_OBSERVER_H
 #define DEUTERON_EXECUTORCH_OBSERVER_H
 
 #include <stddef.h>
+
+#define DEUTERON_EXPORT __attribute__((visibility("default")))
 
 #ifdef __cplusplus
 extern "C" {
@@ -10,21 +12,26 @@ extern "C" {
 
 /* One finished run. All pointers are valid only during the callback. */
 struct deuteron_delegate_call {
-  const void *payload; /* the delegate's whole blob, as it lies in the .pte */
-  size_t payload_bytes;
-  const void *microcode; /* inside the payload */
-  size_t microcode_bytes;
-  size_t inputs;
-  const void *const *input_data; /* as the driver read them: already channels last where the payload asks for it */
-  const size_t *input_bytes;
-  size_t outputs;
-  const void *const *output_data; /* as the driver wrote them */
-  const size_t *output_bytes;
+    const void *payload; /* the delegate's whole blob, as it lies in the .pte */
+    size_t payload_bytes;
+    const void *microcode; /* inside the payload */
+    size_t microcode_bytes;
+    size_t inputs;
+    const void *const *input_data; /* as the driver read them: already channels last where the payload asks for it */
+    const size_t *input_bytes;
+    size_t outputs;
+    const void *const *output_data; /* as the driver wrote them */
+    const size_t *output_bytes;
 };
 
 /* Calls `fn(ctx, call)` after each successful run, on the thread that runs the program; NULL stops it. Not to be
  * called while a program runs. */
-void deuteron_set_observer(void (*fn)(void *ctx, const struct deuteron_delegate_call *call), void *ctx);
+DEUTERON_EXPORT void deuteron_set_observer(void (*fn)(void *ctx, const struct deuteron_delegate_call *call), void *ctx);
+
+/* Copies the error lines that ExecuTorch's runtime has logged since the last call, each with a line feed, and forgets
+ * them. Of more than `size` - 1 bytes the first are given; the result ends with a zero byte. Returns their length.
+ * The runtime's log goes here instead of to standard error; fatal lines go to both, as the process ends then. */
+DEUTERON_EXPORT size_t deuteron_take_log(char *buffer, size_t size);
 
 #ifdef __cplusplus
 }

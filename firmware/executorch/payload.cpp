@@ -3,163 +3,165 @@
 #include <cinttypes>
 #include <cstring>
 
-namespace deuteron {
-namespace {
+#include "deuteron/microcode.h"
+
+namespace deuteron
+{
+namespace
+{
 
 using executorch::runtime::Error;
 
-constexpr uint32_t kMagic = 0x64434D6E;         /* nMCd */
-constexpr uint32_t kDeuteronMagic = 0x314E5444; /* DTN1 */
-constexpr uint32_t kProfilingFlag = 1;
-
-/* Header words of the microcode, spec/microcode.md section 2. */
-enum Word : size_t {
-  kWordMagic = 0,
-  kWordDeuteronMagic = 1,
-  kWordFlags = 3,
-  kWordMicrocodeBytes = 6,
-  kWordWeightsBytes = 7,
-  kWordScratchBytes = 9,
-  kWordSizeTable = 20,
-};
-
-/* The words whose place depends on the layout. */
-struct Layout {
-  size_t prefetch_bytes;
-  size_t inputs;
-  size_t outputs;
-};
-constexpr Layout kLayoutA = {10, 11, 12};
-constexpr Layout kLayoutB = {12, 13, 14};
-constexpr size_t kLayoutBProfileBytes = 10;
-constexpr size_t kLayoutBDebugBytes = 11;
-
-uint32_t word(Bytes block, size_t index) {
-  uint32_t value;
-  std::memcpy(&value, block.data() + 4 * index, sizeof value);
-  return value;
+uint32_t word(Bytes block, size_t index)
+{
+    uint32_t value;
+    std::memcpy(&value, block.data() + 4 * index, sizeof value);
+    return value;
 }
 
-size_t align(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
+size_t align(size_t bytes)
+{
+    return (bytes + kAlignment - 1) & ~(kAlignment - 1);
+}
 
 /* Takes blocks off the front of a payload. */
-class Reader {
- public:
-  explicit Reader(Bytes bytes) : bytes_(bytes) {}
-
-  size_t left() const { return bytes_.size() - at_; }
-  bool take(size_t count, Bytes *out) {
-    if (count > left()) {
-      return false;
+class Reader
+{
+  public:
+    explicit Reader(Bytes bytes) : bytes_(bytes)
+    {
     }
-    *out = Bytes(bytes_.data() + at_, count);
-    at_ += count;
-    return true;
-  }
-  bool skip_to_alignment() {
-    Bytes padding;
-    return take(align(at_) - at_, &padding);
-  }
 
- private:
-  Bytes bytes_;
-  size_t at_ = 0;
+    size_t left() const
+    {
+        return bytes_.size() - at_;
+    }
+    bool take(size_t count, Bytes *out)
+    {
+        if (count > left()) {
+            return false;
+        }
+        *out = Bytes(bytes_.data() + at_, count);
+        at_ += count;
+        return true;
+    }
+    bool skip_to_alignment()
+    {
+        Bytes padding;
+        return take(align(at_) - at_, &padding);
+    }
+
+  private:
+    Bytes bytes_;
+    size_t at_ = 0;
 };
 
-Error parse_header(Reader *reader, Payload *payload, uint8_t *version) {
-  Bytes counts;
-  ET_CHECK_OR_RETURN_ERROR(reader->take(3, &counts), InvalidProgram, "Payload has %zu bytes, its header needs more",
-                           reader->left());
-  const size_t inputs = counts[0];
-  const size_t outputs = counts[1];
-  payload->input_args = counts[2];
-  Bytes tail;
-  const bool complete = reader->take(inputs, &payload->input_formats) &&
-                        reader->take(outputs, &payload->output_formats) && reader->take(inputs, &payload->input_map) &&
-                        reader->take(outputs, &payload->output_map) && reader->take(1, &tail) &&
-                        reader->skip_to_alignment();
-  ET_CHECK_OR_RETURN_ERROR(complete, InvalidProgram, "Payload ends inside its header of %zu inputs and %zu outputs",
-                           inputs, outputs);
-  *version = tail[0];
-  ET_CHECK_OR_RETURN_ERROR(*version <= 1, DelegateInvalidCompatibility, "Payload has version %u, 0 and 1 are known",
-                           *version);
-  for (size_t i = 0; i < inputs; i++) {
-    ET_CHECK_OR_RETURN_ERROR(payload->input_formats[i] <= 1, InvalidProgram, "Format of input %zu is %u, not 0 or 1", i,
-                             payload->input_formats[i]);
-    ET_CHECK_OR_RETURN_ERROR(payload->input_map[i] < payload->input_args, InvalidProgram,
-                             "Input %zu is mapped to argument %u of %zu", i, payload->input_map[i],
-                             payload->input_args);
-  }
-  for (size_t i = 0; i < outputs; i++) {
-    ET_CHECK_OR_RETURN_ERROR(payload->output_formats[i] <= 1, InvalidProgram, "Format of output %zu is %u, not 0 or 1",
-                             i, payload->output_formats[i]);
-  }
-  return Error::Ok;
+Error parse_header(Reader *reader, Payload *payload, uint8_t *version)
+{
+    Bytes counts;
+    ET_CHECK_OR_RETURN_ERROR(reader->take(3, &counts), InvalidProgram, "Payload has %zu bytes, its header needs more",
+                             reader->left());
+    const size_t inputs = counts[0];
+    const size_t outputs = counts[1];
+    payload->input_args = counts[2];
+    Bytes tail;
+    const bool complete = reader->take(inputs, &payload->input_formats) &&
+                          reader->take(outputs, &payload->output_formats) &&
+                          reader->take(inputs, &payload->input_map) && reader->take(outputs, &payload->output_map) &&
+                          reader->take(1, &tail) && reader->skip_to_alignment();
+    ET_CHECK_OR_RETURN_ERROR(complete, InvalidProgram, "Payload ends inside its header of %zu inputs and %zu outputs",
+                             inputs, outputs);
+    *version = tail[0];
+    ET_CHECK_OR_RETURN_ERROR(*version <= 1, DelegateInvalidCompatibility, "Payload has version %u, 0 and 1 are known",
+                             *version);
+    for (size_t i = 0; i < inputs; i++) {
+        ET_CHECK_OR_RETURN_ERROR(payload->input_formats[i] <= 1, InvalidProgram,
+                                 "Format of input %zu is %u, not 0 or 1", i, payload->input_formats[i]);
+        ET_CHECK_OR_RETURN_ERROR(payload->input_map[i] < payload->input_args, InvalidProgram,
+                                 "Input %zu is mapped to argument %u of %zu", i, payload->input_map[i],
+                                 payload->input_args);
+    }
+    for (size_t i = 0; i < outputs; i++) {
+        ET_CHECK_OR_RETURN_ERROR(payload->output_formats[i] <= 1, InvalidProgram,
+                                 "Format of output %zu is %u, not 0 or 1", i, payload->output_formats[i]);
+    }
+    return Error::Ok;
 }
 
-Error parse_blocks(Reader *reader, uint8_t version, Payload *payload) {
-  Bytes head;
-  const size_t tensors = payload->inputs() + payload->outputs();
-  const size_t head_bytes = 4 * (kWordSizeTable + tensors);
-  Reader ahead = *reader;
-  ET_CHECK_OR_RETURN_ERROR(ahead.take(head_bytes, &head), InvalidProgram,
-                           "Payload ends inside the microcode header: %zu bytes of %zu", reader->left(), head_bytes);
-  ET_CHECK_OR_RETURN_ERROR(word(head, kWordMagic) == kMagic, InvalidProgram,
-                           "Microcode starts with 0x%08" PRIX32 ", not 0x%08" PRIX32, word(head, kWordMagic), kMagic);
-  ET_CHECK_OR_RETURN_ERROR(word(head, kWordDeuteronMagic) == kDeuteronMagic, DelegateInvalidCompatibility,
-                           "Microcode is not Deuteron's: word 1 is 0x%08" PRIX32, word(head, kWordDeuteronMagic));
-  const bool profiling = (word(head, kWordFlags) & kProfilingFlag) != 0;
-  ET_CHECK_OR_RETURN_ERROR(profiling == (version == 1), InvalidProgram,
-                           "Payload version %u does not go with microcode %s profiling", version,
-                           profiling ? "with" : "without");
+Error parse_blocks(Reader *reader, uint8_t version, Payload *payload)
+{
+    Bytes head;
+    const size_t tensors = payload->inputs() + payload->outputs();
+    const size_t head_bytes = 4 * (DTN_HEADER_WORDS + tensors);
+    Reader ahead = *reader;
+    ET_CHECK_OR_RETURN_ERROR(ahead.take(head_bytes, &head), InvalidProgram,
+                             "Payload ends inside the microcode header: %zu bytes of %zu", reader->left(), head_bytes);
+    ET_CHECK_OR_RETURN_ERROR(word(head, DTN_HEADER_MAGIC) == DTN_MAGIC, InvalidProgram,
+                             "Microcode starts with 0x%08" PRIX32 ", not 0x%08" PRIX32, word(head, DTN_HEADER_MAGIC),
+                             DTN_MAGIC);
+    ET_CHECK_OR_RETURN_ERROR(word(head, DTN_HEADER_DEUTERON_MAGIC) == DTN_DEUTERON_MAGIC, DelegateInvalidCompatibility,
+                             "Microcode is not Deuteron's: word 1 is 0x%08" PRIX32,
+                             word(head, DTN_HEADER_DEUTERON_MAGIC));
+    const bool profiling = (word(head, DTN_HEADER_FLAGS) & DTN_FLAG_PROFILING) != 0;
+    ET_CHECK_OR_RETURN_ERROR(profiling == (version == 1), InvalidProgram,
+                             "Payload version %u does not go with microcode %s profiling", version,
+                             profiling ? "with" : "without");
 
-  const size_t microcode_bytes = word(head, kWordMicrocodeBytes);
-  const size_t weights_bytes = word(head, kWordWeightsBytes);
-  ET_CHECK_OR_RETURN_ERROR(microcode_bytes >= head_bytes && microcode_bytes % kAlignment == 0, InvalidProgram,
-                           "Microcode size %zu is below its header's %zu or no multiple of %zu", microcode_bytes,
-                           head_bytes, kAlignment);
-  ET_CHECK_OR_RETURN_ERROR(weights_bytes % kAlignment == 0, InvalidProgram, "Weights size %zu is no multiple of %zu",
-                           weights_bytes, kAlignment);
-  ET_CHECK_OR_RETURN_ERROR(reader->take(microcode_bytes, &payload->microcode), InvalidProgram,
-                           "Microcode needs %zu bytes, the payload has %zu left", microcode_bytes, reader->left());
-  ET_CHECK_OR_RETURN_ERROR(reader->take(weights_bytes, &payload->weights), InvalidProgram,
-                           "Weights need %zu bytes, the payload has %zu left", weights_bytes, reader->left());
+    const size_t microcode_bytes = word(head, DTN_HEADER_MICROCODE_BYTES);
+    const size_t weights_bytes = word(head, DTN_HEADER_WEIGHTS_BYTES);
+    ET_CHECK_OR_RETURN_ERROR(microcode_bytes >= head_bytes && microcode_bytes % kAlignment == 0, InvalidProgram,
+                             "Microcode size %zu is below its header's %zu or no multiple of %zu", microcode_bytes,
+                             head_bytes, kAlignment);
+    ET_CHECK_OR_RETURN_ERROR(weights_bytes % kAlignment == 0, InvalidProgram, "Weights size %zu is no multiple of %zu",
+                             weights_bytes, kAlignment);
+    ET_CHECK_OR_RETURN_ERROR(reader->take(microcode_bytes, &payload->microcode), InvalidProgram,
+                             "Microcode needs %zu bytes, the payload has %zu left", microcode_bytes, reader->left());
+    ET_CHECK_OR_RETURN_ERROR(reader->take(weights_bytes, &payload->weights), InvalidProgram,
+                             "Weights need %zu bytes, the payload has %zu left", weights_bytes, reader->left());
 
-  Bytes count;
-  ahead = *reader;
-  ET_CHECK_OR_RETURN_ERROR(ahead.take(4, &count), InvalidProgram, "Payload ends before its kernel list");
-  const uint64_t kernels_bytes = 4 * (uint64_t{1} + word(count, 0));
-  const bool fits =
-      kernels_bytes <= reader->left() && reader->take(static_cast<size_t>(kernels_bytes), &payload->kernels);
-  ET_CHECK_OR_RETURN_ERROR(fits, InvalidProgram, "Kernel list needs %" PRIu64 " bytes, the payload has %zu left",
-                           kernels_bytes, reader->left());
+    Bytes count;
+    ahead = *reader;
+    ET_CHECK_OR_RETURN_ERROR(ahead.take(4, &count), InvalidProgram, "Payload ends before its kernel list");
+    const uint64_t kernels_bytes = 4 * (uint64_t{1} + word(count, 0));
+    const bool fits =
+        kernels_bytes <= reader->left() && reader->take(static_cast<size_t>(kernels_bytes), &payload->kernels);
+    ET_CHECK_OR_RETURN_ERROR(fits, InvalidProgram, "Kernel list needs %" PRIu64 " bytes, the payload has %zu left",
+                             kernels_bytes, reader->left());
 
-  const Layout &layout = profiling ? kLayoutB : kLayoutA;
-  payload->scratch_bytes = word(head, kWordScratchBytes);
-  payload->prefetch_bytes = word(head, layout.prefetch_bytes);
-  payload->profile_bytes = profiling ? word(head, kLayoutBProfileBytes) : 0;
-  payload->debug_bytes = profiling ? word(head, kLayoutBDebugBytes) : 0;
-  ET_CHECK_OR_RETURN_ERROR(
-      word(head, layout.inputs) == payload->inputs() && word(head, layout.outputs) == payload->outputs(),
-      InvalidProgram, "Payload has %zu inputs and %zu outputs, its microcode %" PRIu32 " and %" PRIu32,
-      payload->inputs(), payload->outputs(), word(head, layout.inputs), word(head, layout.outputs));
-  return Error::Ok;
+    payload->scratch_bytes = word(head, DTN_HEADER_SCRATCH_BYTES);
+    payload->prefetch_bytes =
+        profiling ? word(head, DTN_LAYOUT_B_PREFETCH_BYTES) : word(head, DTN_LAYOUT_A_PREFETCH_BYTES);
+    payload->profile_bytes = profiling ? word(head, DTN_LAYOUT_B_PROFILE_BYTES) : 0;
+    payload->debug_bytes = profiling ? word(head, DTN_LAYOUT_B_DEBUG_BYTES) : 0;
+    const uint32_t inputs = profiling ? word(head, DTN_LAYOUT_B_INPUTS) : word(head, DTN_LAYOUT_A_INPUTS);
+    const uint32_t outputs = profiling ? word(head, DTN_LAYOUT_B_OUTPUTS) : word(head, DTN_LAYOUT_A_OUTPUTS);
+    ET_CHECK_OR_RETURN_ERROR(inputs == payload->inputs() && outputs == payload->outputs(), InvalidProgram,
+                             "Payload has %zu inputs and %zu outputs, its microcode %" PRIu32 " and %" PRIu32,
+                             payload->inputs(), payload->outputs(), inputs, outputs);
+    return Error::Ok;
 }
 
-}  // namespace
+} // namespace
 
-uint32_t Payload::input_bytes(size_t index) const { return word(microcode, kWordSizeTable + index); }
-
-uint32_t Payload::output_bytes(size_t index) const { return word(microcode, kWordSizeTable + inputs() + index); }
-
-Error parse_payload(Bytes bytes, Payload *payload) {
-  ET_CHECK_OR_RETURN_ERROR(reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment == 0, InvalidProgram,
-                           "Payload lies at %p, not at a multiple of %zu", static_cast<const void *>(bytes.data()),
-                           kAlignment);
-  Reader reader(bytes);
-  uint8_t version = 0;
-  ET_CHECK_OK_OR_RETURN_ERROR(parse_header(&reader, payload, &version));
-  return parse_blocks(&reader, version, payload);
+uint32_t Payload::input_bytes(size_t index) const
+{
+    return word(microcode, DTN_HEADER_WORDS + index);
 }
 
-}  // namespace deuteron
+uint32_t Payload::output_bytes(size_t index) const
+{
+    return word(microcode, DTN_HEADER_WORDS + inputs() + index);
+}
+
+Error parse_payload(Bytes bytes, Payload *payload)
+{
+    ET_CHECK_OR_RETURN_ERROR(reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment == 0, InvalidProgram,
+                             "Payload lies at %p, not at a multiple of %zu", static_cast<const void *>(bytes.data()),
+                             kAlignment);
+    Reader reader(bytes);
+    uint8_t version = 0;
+    ET_CHECK_OK_OR_RETURN_ERROR(parse_header(&reader, payload, &version));
+    return parse_blocks(&reader, version, payload);
+}
+
+} // namespace deuteron

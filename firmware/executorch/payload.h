@@ -17,7 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace deuteron {
+namespace deuteron
+{
 
 using Bytes = executorch::runtime::Span<const uint8_t>;
 
@@ -26,27 +27,33 @@ constexpr size_t kAlignment = 16;
 
 /* A view of a payload; it points into the payload's bytes and owns nothing. */
 struct Payload {
-  Bytes input_formats;
-  Bytes output_formats;
-  Bytes input_map;  /* each below input_args */
-  Bytes output_map; /* counted from the first output argument; the caller knows how many there are */
-  size_t input_args;
+    Bytes input_formats;
+    Bytes output_formats;
+    Bytes input_map;  /* each below input_args */
+    Bytes output_map; /* counted from the first output argument; the caller knows how many there are */
+    size_t input_args;
 
-  Bytes microcode;
-  Bytes weights;
-  Bytes kernels;
+    Bytes microcode;
+    Bytes weights;
+    Bytes kernels;
 
-  uint32_t scratch_bytes;
-  uint32_t profile_bytes; /* 0 without profiling */
-  uint32_t debug_bytes;
-  uint32_t prefetch_bytes;
+    uint32_t scratch_bytes;
+    uint32_t profile_bytes; /* 0 without profiling */
+    uint32_t debug_bytes;
+    uint32_t prefetch_bytes;
 
-  size_t inputs() const { return input_map.size(); }
-  size_t outputs() const { return output_map.size(); }
+    size_t inputs() const
+    {
+        return input_map.size();
+    }
+    size_t outputs() const
+    {
+        return output_map.size();
+    }
 
-  /* Byte sizes of the tensors, as the microcode has them. */
-  uint32_t input_bytes(size_t index) const;
-  uint32_t output_bytes(size_t index) const;
+    /* Byte sizes of the tensors, as the microcode has them. */
+    uint32_t input_bytes(size_t index) const;
+    uint32_t output_bytes(size_t index) const;
 };
 
 /* Fills `payload` from the bytes that the runtime hands to a delegate. Everything that is read, here or later through
@@ -55,6 +62,6 @@ struct Payload {
  * microcode are the driver's to check. */
 executorch::runtime::Error parse_payload(Bytes bytes, Payload *payload);
 
-}  // namespace deuteron
+} // namespace deuteron
 
 #endif

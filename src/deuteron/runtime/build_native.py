@@ -1,0 +1,78 @@
+"""`python -m deuteron.runtime.build_native`: builds the native libraries with CMake and puts them where `native` looks.
+
+Works in a checkout, where `firmware/` lies beside `src/`; object files go to `build/host`.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from deuteron.errors import DeuteronError, InternalError, MissingToolError
+from deuteron.runtime.native import LIBRARY_DIRECTORY
+
+CHECKOUT = Path(__file__).parents[3]
+
+
+def executorch_root() -> Path:
+    """The directory of the installed ExecuTorch package, found without importing it."""
+    spec = importlib.util.find_spec("executorch")
+    locations = list(spec.submodule_search_locations or ()) if spec else []
+    if not locations:
+        message = "ExecuTorch is not installed; the delegate is built against its headers and runtime library"
+        raise MissingToolError(message, hint="run `make setup`, or `pip install 'deuteron[executorch]'`")
+    return Path(locations[0])
+
+
+def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTORY) -> None:
+    """Nothing; configures, builds and installs the libraries.
+
+    Raises MissingToolError for what is not installed and InternalError when the build fails; the output of CMake and of
+    the compiler goes to this process's own.
+    """
+    sources = checkout / "firmware"
+    if not (sources / "CMakeLists.txt").is_file():
+        message = "Deuteron's C sources are not here: the native libraries are built in a checkout"
+        raise MissingToolError(message, where=str(sources), hint="clone the repository and run `make native` there")
+    _need("cmake", "cmake", "CMake")
+    _need(os.environ.get("CC", "cc"), "gcc", "a C compiler")
+    _need(os.environ.get("CXX", "c++"), "g++", "a C++ compiler")
+    _need("make", "make", "make")
+    build = checkout / "build" / "host"
+    _run(
+        "cmake", "-S", str(sources), "-B", str(build), "-G", "Unix Makefiles", "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_INSTALL_PREFIX={destination}", "-DDTN_EXECUTORCH=ON",
+        f"-DEXECUTORCH_ROOT={executorch_root()}",
+    )  # fmt: skip
+    _run("cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1))
+    _run("cmake", "--install", str(build))
+
+
+def _need(program: str, package: str, what: str) -> None:
+    if shutil.which(program.split(maxsplit=1)[0]) is None:
+        message = f"{what} is not installed: found no `{program}` on PATH"
+        raise MissingToolError(message, hint=f"install it, on Debian with `apt-get install {package}`")
+
+
+def _run(*command: str) -> None:
+    try:
+        subprocess.run(command, check=True)
+    except subprocess.CalledProcessError as error:
+        message = f"the native build failed: `{' '.join(command[:3])} ...` ended with exit code {error.returncode}"
+        raise InternalError(message, hint="the reason is in the output above this message") from error
+
+
+def main() -> int:
+    """The exit code."""
+    try:
+        build_native()
+    except DeuteronError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""The driver on this machine, without ExecuTorch and torch: container and input bytes in, output bytes out."""
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import TracebackType
+from typing import Literal, Self
+
+from deuteron.errors import DeuteronError, FormatError, InputError, InternalError, UnsupportedError
+from deuteron.microcode.container import Container
+from deuteron.microcode.format import (
+    ALIGNMENT,
+    HEADER_WORDS,
+    PROFILE_RECORD_BYTES,
+    WORD_BYTES,
+    Flag,
+    Header,
+    LayoutA,
+    LayoutB,
+)
+from deuteron.runtime.native import library
+
+_CATEGORY_UNSUPPORTED = 1
+_CATEGORY_UCODE = 2
+_FIRST_COMMAND_REASON = 32
+_KERNEL_ABSENT = 39
+_EXTRA_OUTPUTS = 3
+_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRecord:
+    """One record of `spec/microcode.md` section 7; times are the port's ticks, nanoseconds on a host, modulo 2^32."""
+
+    opcode: int
+    function: int
+    start: int
+    stop: int
+
+
+class _ModelConfig(ctypes.Structure):
+    _fields_ = (
+        ("microcode", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("kernels", ctypes.c_void_p),
+        ("timeoutSeconds", ctypes.c_uint32),
+    )
+
+
+class _DataConfig(ctypes.Structure):
+    _fields_ = (
+        ("inputs", ctypes.POINTER(ctypes.c_void_p)),
+        ("outputs", ctypes.POINTER(ctypes.c_void_p)),
+        ("scratch", ctypes.c_void_p),
+        ("scratchWeights", ctypes.c_void_p),
+    )
+
+
+class _Block:
+    """Memory that starts at a multiple of 16 and lives as long as this object."""
+
+    __slots__ = ("_memory", "address", "size")
+
+    def __init__(self, size: int, content: bytes = b"") -> None:
+        self._memory = ctypes.create_string_buffer(size + ALIGNMENT)
+        start = ctypes.addressof(self._memory)
+        self.address = start + -start % ALIGNMENT
+        self.size = size
+        self.fill(content)
+
+    def fill(self, content: bytes) -> None:
+        """Overwrites the block from its start."""
+        ctypes.memmove(self.address, content, len(content))
+
+    def read(self) -> bytes:
+        """All its bytes."""
+        return ctypes.string_at(self.address, self.size)
+
+
+class Driver:
+    """One build of the driver: `driver` has the fast kernels, `driver_ref` the reference ones."""
+
+    def __init__(self, name: Literal["driver", "driver_ref"] = "driver") -> None:
+        self.name = name
+        self.library = _load(name)
+
+    def load(self, container: Container) -> "Model":
+        """The container, checked by the driver and ready to run.
+
+        Raises FormatError with the driver's own sentence for microcode that it refuses, UnsupportedError for kernels
+        that it does not have.
+        """
+        return Model(self, container)
+
+    def run(self, container: Container, inputs: Sequence[bytes]) -> list[bytes]:
+        """The outputs of one run."""
+        with self.load(container) as model:
+            return model.run(inputs)
+
+    def error(self, code: int, doing: str) -> DeuteronError:
+        """The exception for a driver's error code."""
+        text = self.library.dtn_error_string(code).decode()
+        reason, detail, category = code >> 8 & 0xFF, code >> 16, code >> 3 & 0x1F
+        if reason >= _FIRST_COMMAND_REASON:
+            text += f" ({'kernel' if reason == _KERNEL_ABSENT else 'command'} {detail})"
+        message = f"{doing}: {text}"
+        match category:
+            case _ if category == _CATEGORY_UCODE:
+                return FormatError(message, hint="convert the model again; damaged or foreign microcode does not run")
+            case _ if category == _CATEGORY_UNSUPPORTED:
+                return UnsupportedError(message, hint="run `make native` to build a driver with every kernel")
+            case _:
+                return InternalError(message)
+
+
+class Model:
+    """A prepared container; a context manager, and to be closed otherwise."""
+
+    def __init__(self, driver: Driver, container: Container) -> None:
+        self._driver = driver
+        words = _header(container)
+        profiling = bool(words[Header.FLAGS] & Flag.PROFILING)
+        layout = LayoutB if profiling else LayoutA
+        inputs, outputs = words[layout.INPUTS], words[layout.OUTPUTS]
+        self._blocks = tuple(
+            _Block(len(data), data) for data in (container.microcode, container.weights, container.kernels)
+        )
+        self._context = _Block(driver.library.neutronGetModelContextSize())
+        self._handle = ctypes.c_void_p(self._context.address)
+        config = _ModelConfig(*(block.address for block in self._blocks), _TIMEOUT_SECONDS)
+        code = driver.library.neutronModelPrepare(ctypes.byref(config), ctypes.byref(self._handle))
+        if code:
+            raise driver.error(code, "the driver refused the microcode")
+        sizes = struct.unpack_from(f"<{inputs + outputs}I", container.microcode, WORD_BYTES * HEADER_WORDS)
+        self.input_bytes = sizes[:inputs]
+        self.output_bytes = sizes[inputs:]
+        self._inputs = tuple(_Block(size) for size in self.input_bytes)
+        self._outputs = tuple(_Block(size) for size in self.output_bytes)
+        self._scratch = _Block(words[Header.SCRATCH_BYTES])
+        self._prefetch = _Block(words[layout.PREFETCH_BYTES])
+        self._profile = _Block(words[LayoutB.PROFILE_BYTES] if profiling else 0)
+        self._debug = _Block(words[LayoutB.DEBUG_BYTES] if profiling else 0)
+
+    def run(self, inputs: Sequence[bytes]) -> list[bytes]:
+        """The outputs of one run; InputError when an input has the wrong size."""
+        self.run_on(inputs)
+        return [block.read() for block in self._outputs]
+
+    def run_profiled(self, inputs: Sequence[bytes]) -> tuple[list[bytes], tuple[ProfileRecord, ...]]:
+        """Outputs, and one record per command plus the closing one; none if the microcode has no profiling."""
+        outputs = self.run(inputs)
+        data = self._profile.read()
+        records = (struct.unpack_from("<BBBBIBBBBI", data, at) for at in range(0, len(data), PROFILE_RECORD_BYTES))
+        return outputs, tuple(ProfileRecord(r[6], r[7], r[4], r[9]) for r in records)
+
+    def close(self) -> None:
+        """Nothing; ends the use of the model."""
+        if self._handle.value is not None:
+            self._driver.library.neutronModelUnprepare(self._handle)
+            self._handle.value = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run_on(self, inputs: Sequence[bytes]) -> None:
+        """Nothing; runs and leaves outputs and profile in the model's own buffers."""
+        self._fill(inputs)
+        sources = (ctypes.c_void_p * max(1, len(self._inputs)))(*(block.address for block in self._inputs))
+        sinks = (*self._outputs, self._scratch, self._profile, self._debug)
+        targets = (ctypes.c_void_p * len(sinks))(*(block.address for block in sinks))
+        config = _DataConfig(sources, targets, self._scratch.address, self._prefetch.address)
+        code = self._driver.library.neutronRunBlocking(self._handle, ctypes.byref(config))
+        if code:
+            raise self._driver.error(code, "the run failed")
+
+    def _fill(self, inputs: Sequence[bytes]) -> None:
+        if len(inputs) != len(self._inputs):
+            message = f"the microcode takes {len(self._inputs)} inputs, {len(inputs)} were given"
+            raise InputError(message, hint="give one buffer per input of the partition")
+        for i, (block, data) in enumerate(zip(self._inputs, inputs, strict=True)):
+            if len(data) != block.size:
+                message = f"input {i} has {len(data)} bytes, the microcode takes {block.size}"
+                raise InputError(message, hint="give int8 data in the shape of the partition's input")
+            block.fill(data)
+
+
+def _header(container: Container) -> tuple[int, ...]:
+    """The header words, once it is known that no size in them leads the driver outside the blocks.
+
+    All else is the driver's to check: it gets pointers and takes sizes from the header.
+    """
+    least = WORD_BYTES * HEADER_WORDS
+    if len(container.microcode) < least:
+        raise _truncated("the microcode", least, len(container.microcode))
+    words = struct.unpack_from(f"<{HEADER_WORDS}I", container.microcode)
+    if words[Header.MICROCODE_BYTES] > len(container.microcode):
+        raise _truncated("the microcode", words[Header.MICROCODE_BYTES], len(container.microcode))
+    if words[Header.WEIGHTS_BYTES] > len(container.weights):
+        raise _truncated("the weights", words[Header.WEIGHTS_BYTES], len(container.weights))
+    count = struct.unpack_from("<I", container.kernels)[0] if len(container.kernels) >= WORD_BYTES else 0
+    if WORD_BYTES * (count + 1) > len(container.kernels):
+        raise _truncated("the kernel list", WORD_BYTES * (count + 1), len(container.kernels))
+    return words
+
+
+def _truncated(what: str, needed: int, found: int) -> FormatError:
+    return FormatError(f"{what} should have {needed} bytes, there are {found}", hint="convert the model again")
+
+
+@cache
+def _load(name: Literal["driver", "driver_ref"]) -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(library(name)))
+    loaded.dtn_error_string.restype = ctypes.c_char_p
+    loaded.neutronGetModelContextSize.restype = ctypes.c_size_t
+    for function in ("neutronModelPrepare", "neutronModelUnprepare", "neutronRunBlocking"):
+        getattr(loaded, function).restype = ctypes.c_int32
+    loaded.neutronModelPrepare.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    loaded.neutronModelUnprepare.argtypes = (ctypes.c_void_p,)
+    loaded.neutronRunBlocking.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    code = int(loaded.neutronInit())
+    if code:
+        raise InternalError(f"the driver `{name}` did not start: {loaded.dtn_error_string(code).decode()}")
+    return loaded

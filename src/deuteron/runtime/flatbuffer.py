@@ -1,0 +1,113 @@
+"""Reading flatbuffers from bytes that nobody has checked: every offset is checked before it is followed."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deuteron.errors import FormatError
+
+_U16 = struct.Struct("<H")
+_I32 = struct.Struct("<i")
+_U32 = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """The bytes of one flatbuffer and the name that errors give to it."""
+
+    data: bytes
+    where: str
+
+    def need(self, at: int, size: int) -> int:
+        """`at`, once it is known that `size` bytes from there on lie inside the buffer."""
+        if at < 0 or at + size > len(self.data):
+            message = f"an offset leads to bytes {at} to {at + size} of {len(self.data)}"
+            raise FormatError(message, where=self.where, hint="the file is damaged or truncated: build it again")
+        return at
+
+    def u32(self, at: int) -> int:
+        """The unsigned word at `at`."""
+        return int(_U32.unpack_from(self.data, self.need(at, 4))[0])
+
+    def follow(self, at: int) -> int:
+        """Where the offset stored at `at` leads."""
+        return at + self.u32(at)
+
+    def vector(self, at: int, item_bytes: int) -> tuple[int, int]:
+        """Start and length of the vector at `at`, whose items take `item_bytes` each."""
+        count = self.u32(at)
+        return self.need(at + 4, count * item_bytes), count
+
+    def root(self) -> "Table":
+        """The root table."""
+        return Table(self, self.follow(0))
+
+
+class Table:
+    """One table: fields by slot number, in the order of the schema; a union takes two slots."""
+
+    __slots__ = ("_at", "_buffer", "_slots", "_vtable")
+
+    def __init__(self, buffer: Buffer, at: int) -> None:
+        self._buffer = buffer
+        self._at = buffer.need(at, 4)
+        self._vtable = buffer.need(at - int(_I32.unpack_from(buffer.data, at)[0]), 4)
+        size = int(_U16.unpack_from(buffer.data, self._vtable)[0])
+        buffer.need(self._vtable, size)
+        self._slots = max(0, size - 4) // 2
+
+    def _field(self, slot: int) -> int | None:
+        """Position of a field, None where the table has none."""
+        if slot >= self._slots:
+            return None
+        offset = int(_U16.unpack_from(self._buffer.data, self._vtable + 4 + 2 * slot)[0])
+        return self._at + offset if offset else None
+
+    def scalar(self, slot: int, code: str, default: int = 0) -> int:
+        """An integer field; `code` is its `struct` format character."""
+        at = self._field(slot)
+        if at is None:
+            return default
+        self._buffer.need(at, struct.calcsize("<" + code))
+        return int(struct.unpack_from("<" + code, self._buffer.data, at)[0])
+
+    def scalars(self, slot: int, code: str) -> tuple[int, ...]:
+        """A vector of integers, empty where there is none."""
+        at = self._field(slot)
+        if at is None:
+            return ()
+        start, count = self._buffer.vector(self._buffer.follow(at), struct.calcsize("<" + code))
+        return struct.unpack_from(f"<{count}{code}", self._buffer.data, start)
+
+    def blob(self, slot: int) -> bytes | None:
+        """A vector of bytes or a string's bytes."""
+        at = self._field(slot)
+        if at is None:
+            return None
+        start, count = self._buffer.vector(self._buffer.follow(at), 1)
+        return self._buffer.data[start : start + count]
+
+    def string(self, slot: int) -> str:
+        """A string, empty where there is none."""
+        raw = self.blob(slot) or b""
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise FormatError(f"a string is not UTF-8: {raw[:40]!r}", where=self._buffer.where) from error
+
+    def table(self, slot: int) -> "Table | None":
+        """A table, or the member of a union."""
+        at = self._field(slot)
+        return None if at is None else Table(self._buffer, self._buffer.follow(at))
+
+    def tables(self, slot: int) -> "tuple[Table, ...]":
+        """A vector of tables, empty where there is none."""
+        return tuple(self._tables(slot))
+
+    def _tables(self, slot: int) -> "Iterator[Table]":
+        at = self._field(slot)
+        if at is None:
+            return
+        start, count = self._buffer.vector(self._buffer.follow(at), 4)
+        for i in range(count):
+            yield Table(self._buffer, self._buffer.follow(start + 4 * i))

@@ -1,0 +1,197 @@
+"""Running a `.pte` on this machine: ExecuTorch's own runtime with our delegate, numpy arrays in and out."""
+
+import ctypes
+import hashlib
+import importlib
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError
+from deuteron.runtime import pte
+from deuteron.runtime.native import library
+from deuteron.runtime.observer import DelegateCall, observing
+from deuteron.runtime.payload import BACKEND_ID
+
+if TYPE_CHECKING:
+    import torch
+    from executorch.runtime import Method, Runtime
+
+Array = npt.NDArray[np.generic]
+
+MANIFEST_NAME = "build.json"
+_LOG_BYTES = 4096
+_DEBUG_BUFFER_BYTES = 16 << 20
+
+
+class HostRunner:
+    """One loaded method of a `.pte`.
+
+    Attributes:
+        path: the file.
+        inputs: what `run` takes.
+        outputs: what it returns.
+    """
+
+    def __init__(self, path: Path | str, *, method: str = "forward", etdump: bool = False) -> None:
+        self.path = Path(path)
+        data = _read(self.path)
+        spec = _method(pte.read(data, str(self.path)), method, self.path)
+        self.inputs = _tensors(spec.inputs, "input", self.path)
+        self.outputs = _tensors(spec.outputs, "output", self.path)
+        self._etdump = etdump
+        self._delegate, runtime = _runtime()
+        _check_runtime(runtime, spec, self.path)
+        try:
+            # A method does not keep its program alive, nor the program its bytes.
+            self._program = runtime.load_program(  # pyright: ignore[reportUnknownMemberType]
+                data, enable_etdump=etdump, debug_buffer_size=_DEBUG_BUFFER_BYTES if etdump else 0
+            )
+            self._method = cast("Method", self._program.load_method(method))
+        except RuntimeError as error:
+            message = f"ExecuTorch's runtime refuses the program: {self._reason(error)}"
+            hint = "the file is damaged, or another version of Deuteron or ExecuTorch wrote it: build it again"
+            raise FormatError(message, where=str(self.path), hint=hint) from error
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs, in their logical shapes whatever the dim order; InputError for inputs that do not fit."""
+        if len(inputs) != len(self.inputs):
+            self._refuse(f"the program takes {len(self.inputs)} inputs, {len(inputs)} were given")
+        tensors = tuple(self._tensor(i, value) for i, value in enumerate(inputs))
+        try:
+            results = self._method.execute(tensors)
+        except RuntimeError as error:
+            message = f"ExecuTorch's runtime failed to run the program: {self._reason(error)}"
+            raise InternalError(message, where=str(self.path)) from error
+        return [np.ascontiguousarray(cast("torch.Tensor", result).numpy()) for result in results]
+
+    @contextmanager
+    def observe(self) -> Generator[list[DelegateCall]]:
+        """A list that fills with the NPU's calls while the context is open."""
+        with observing(self._delegate) as calls:
+            yield calls
+
+    def write_etdump(self, path: Path, debug_path: Path) -> None:
+        """Nothing; writes the events of the runs so far. The runner must have been made with `etdump`."""
+        if not self._etdump:
+            raise InternalError("a runner without `etdump` has no events to write")
+        self._program.write_etdump_result_to_file(str(path), str(debug_path))
+
+    def _tensor(self, index: int, value: Array) -> "torch.Tensor":
+        import torch
+
+        spec = self.inputs[index]
+        if value.shape != spec.shape:
+            self._refuse(f"input {index} has the shape {value.shape}, the program takes {spec.shape}")
+        if value.dtype != spec.dtype:
+            self._refuse(f"input {index} has the dtype {value.dtype}, the program takes {spec.dtype}")
+        tensor = torch.from_numpy(  # pyright: ignore[reportUnknownMemberType]
+            np.require(value, requirements=["C", "W"])
+        )
+        if not spec.channels_last:
+            return tensor
+        rank = len(spec.shape)
+        return tensor.permute(0, *range(2, rank), 1).contiguous().permute(0, rank - 1, *range(1, rank - 1))
+
+    def _refuse(self, message: str) -> NoReturn:
+        wanted = ", ".join(f"{spec.dtype} {spec.shape}" for spec in self.inputs)
+        raise InputError(message, where=str(self.path), hint=f"give arrays of these dtypes and shapes: {wanted}")
+
+    def _reason(self, error: RuntimeError) -> str:
+        """The first line that the runtime logged, or its exception's text."""
+        lines = _take_log(self._delegate).splitlines()
+        return lines[0] if lines else str(error)
+
+
+def _read(path: Path) -> bytes:
+    """The file's bytes, which must be those that a manifest beside it describes."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        hint = "give the `.pte` file that `deuteron build` wrote"
+        raise InputError(f"cannot read the program: {error.strerror}", where=str(path), hint=hint) from error
+    expected = _manifest_digest(path)
+    if expected is not None and hashlib.sha256(data).hexdigest() != expected:
+        message = f"the program is not the one that `{MANIFEST_NAME}` beside it describes: its SHA-256 differs"
+        raise FormatError(message, where=str(path), hint="the file is damaged or was replaced: build it again")
+    return data
+
+
+def _manifest_digest(path: Path) -> str | None:
+    """The SHA-256 that the manifest of a build directory has for a file, None where there is no manifest."""
+    manifest = path.with_name(MANIFEST_NAME)
+    if not manifest.is_file():
+        return None
+    try:
+        return cast("str", json.loads(manifest.read_bytes())["files"][path.name]["sha256"])
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"the manifest has no SHA-256 of `{path.name}`"
+        raise FormatError(message, where=str(manifest), hint="the file is damaged: build again") from error
+
+
+def _method(program: pte.Program, name: str, path: Path) -> pte.Method:
+    for method in program.methods:
+        if method.name == name:
+            return method
+    names = ", ".join(f"`{method.name}`" for method in program.methods)
+    raise InputError(f"the program has no method `{name}`", where=str(path), hint=f"its methods are {names}")
+
+
+def _tensors(specs: Sequence[pte.TensorSpec | None], side: str, path: Path) -> tuple[pte.TensorSpec, ...]:
+    for i, spec in enumerate(specs):
+        if spec is None or spec.dtype == "bfloat16":
+            found = "no tensor" if spec is None else "a bfloat16 tensor"
+            hint = "export the model with tensors of numpy's dtypes only"
+            raise UnsupportedError(f"{side} {i} of the program is {found}", where=str(path), hint=hint)
+    return cast("tuple[pte.TensorSpec, ...]", tuple(specs))
+
+
+def _check_runtime(runtime: "Runtime", method: pte.Method, path: Path) -> None:
+    """Raises UnsupportedError naming all that the program needs and this process does not have."""
+    backends = sorted({d.id for d in method.delegates if not runtime.backend_registry.is_available(d.id)})
+    if backends:
+        names = ", ".join(f"`{name}`" for name in backends)
+        hint = f"this runtime serves {', '.join(sorted(runtime.backend_registry.registered_backend_names))}"
+        raise UnsupportedError(f"the program is for backends that are not here: {names}", where=str(path), hint=hint)
+    missing = sorted(set(method.operators) - runtime.operator_registry.operator_names)
+    if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
+        hint = "build the model so that the NPU takes these operators, or write it with others"
+        raise UnsupportedError(f"ExecuTorch's runtime has no operators {names}", where=str(path), hint=hint)
+
+
+@cache
+def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
+    """Our delegate's library and ExecuTorch's runtime with it; loaded once per process."""
+    try:
+        from executorch.runtime import Runtime
+
+        importlib.import_module("executorch.kernels.quantized")  # registers the quantised CPU operators
+    except ImportError as error:
+        message = f"ExecuTorch's runtime is not installed: {error}"
+        raise MissingToolError(message, hint="run `make setup`, or `pip install 'deuteron[executorch]'`") from error
+    path = library("delegate")
+    try:
+        delegate = ctypes.CDLL(str(path))
+    except OSError as error:
+        message = f"the delegate does not load: {error}"
+        raise MissingToolError(message, where=str(path), hint="run `make native` again") from error
+    delegate.deuteron_take_log.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
+    delegate.deuteron_take_log.restype = ctypes.c_size_t
+    runtime = Runtime.get()
+    if not runtime.backend_registry.is_available(BACKEND_ID):
+        raise InternalError(f"the delegate did not register as `{BACKEND_ID}`", where=str(path))
+    return delegate, runtime
+
+
+def _take_log(delegate: ctypes.CDLL) -> str:
+    """The error lines of ExecuTorch's runtime since the last call."""
+    buffer = ctypes.create_string_buffer(_LOG_BYTES)
+    delegate.deuteron_take_log(buffer, len(buffer))
+    return buffer.value.decode(errors="replace")

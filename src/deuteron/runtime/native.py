@@ -1,0 +1,20 @@
+"""Where the native libraries are. `make native` builds them into `lib/` beside this file."""
+
+from pathlib import Path
+from typing import Literal
+
+from deuteron.errors import MissingToolError
+
+LIBRARY_DIRECTORY = Path(__file__).parent / "lib"
+
+LibraryName = Literal["driver", "driver_ref", "delegate"]
+"""The driver with fast kernels, the same with the reference kernels, and the delegate for ExecuTorch's runtime."""
+
+
+def library(name: LibraryName) -> Path:
+    """The path of a native library; MissingToolError when it has not been built."""
+    path = LIBRARY_DIRECTORY / f"libdeuteron_{name}.so"
+    if not path.is_file():
+        message = f"the native library `{path.name}` is not built"
+        raise MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
+    return path
