@@ -13,8 +13,8 @@ from typing import TextIO
 
 from deuteron.errors import DeuteronError, InternalError
 
-Report = Callable[[str], None]
-"""What long work calls with the name of the step that it begins."""
+Report = Callable[[str, int, int], None]
+"""What long work calls when it begins a step: the step's name, its index, and the number of steps."""
 
 QUIET, NORMAL, VERBOSE, DEBUG = -1, 0, 1, 2
 
@@ -74,7 +74,7 @@ class Printer:
                 with _live_line(title) as report:
                     yield report
             else:
-                yield lambda step: self.detail(f"{title}: {step}")
+                yield lambda step, index, total: self.detail(f"{title}: {index + 1}/{total} {step}")
 
     def _coloured(self, word: str, code: str) -> str:
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
@@ -83,13 +83,19 @@ class Printer:
 
 @contextlib.contextmanager
 def _live_line(title: str) -> Generator[Report]:
+    """A progress bar that is redrawn in place and gone at the end."""
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    text = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), text)
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
-        task = progress.add_task(title)
-        yield lambda step: progress.update(task, description=f"{title}: {step}")
+        task = progress.add_task(title, total=None)
+
+        def report(step: str, index: int, total: int) -> None:
+            progress.update(task, description=f"{title}: {step}", completed=index, total=total)
+
+        yield report
 
 
 @contextlib.contextmanager

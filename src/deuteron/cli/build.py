@@ -1,0 +1,89 @@
+"""`deuteron build`: from a PyTorch model to a build directory."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+
+if TYPE_CHECKING:
+    from deuteron.api import Build
+
+
+@new_command
+@click.argument("model")
+@click.option("-o", "--output", metavar="DIR", required=True, type=Path, help="Directory to write.")
+@click.option("--target", default="imxrt700", show_default=True, metavar="NAME", help="`deuteron targets` lists them.")
+@click.option(
+    "--converter",
+    default="open",
+    show_default=True,
+    metavar="open|vendor",
+    help="Deuteron's own, or NXP's if installed.",
+)
+@click.option(
+    "--operators-not-to-delegate",
+    multiple=True,
+    metavar="OP",
+    help="Keep an edge operator, such as `aten::convolution`, on the CPU; may be repeated.",
+)
+@click.option("--remove-quant-io-ops", is_flag=True, help="Leave quantising inputs and outputs to the application.")
+@click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
+@click.option("--fetch-constants-to-sram", is_flag=True, help="Prefetch weights from flash.")
+@click.option("--dump-kernel-selection-code", is_flag=True, help="Write the kernel selection file.")
+@click.option("--intermediates", is_flag=True, help="Also write each partition's TFLite file and microcode.")
+@click.option("--verify-each", is_flag=True, help="Verify the graph after every pass of the compiler.")
+@click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
+def command(
+    printer: Printer,
+    *,
+    model: str,
+    output: Path,
+    target: str,
+    converter: str,
+    operators_not_to_delegate: tuple[str, ...],
+    **flags: bool,
+) -> None:
+    """Compile MODEL for a target and write a build directory.
+
+    MODEL is `file.py:function`, where the function returns a module, its example inputs and, for calibration, batches
+    like them; or the name of a reference model (`deuteron models` lists them).
+    """
+    from deuteron import api
+    from deuteron.arch import targets
+
+    targets.load(target)  # before PyTorch is loaded, so that a wrong name is told at once
+    options = api.BuildOptions(
+        converter=api.Converter.parse(converter),
+        operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
+        **flags,
+    )
+    with printer.work(f"building {model}") as progress:
+        build = api.build_model(model, target=target, output=output, options=options, progress=progress)
+    for warning in build.manifest.warnings:
+        printer.warn(warning)
+    if printer.as_json:
+        printer.data(json.dumps({"directory": str(output), **json.loads(build.manifest.to_json())}, indent=2))
+    else:
+        _summary(printer, build, output)
+
+
+def _summary(printer: Printer, build: "Build", output: Path) -> None:
+    """What runs where, how large it is, and what was written."""
+    manifest = build.manifest
+    for i, part in enumerate(manifest.partitions):
+        printer.data(
+            f"npu {i}: {len(part.ops)} operators in {len(part.kernels)} kernel calls; microcode "
+            f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch {part.scratch_bytes:,} B"
+        )
+    on_cpu: dict[str, int] = {}
+    for op in manifest.cpu_ops:
+        on_cpu[op.op] = on_cpu.get(op.op, 0) + 1
+    listed = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in sorted(on_cpu.items()))
+    printer.data(f"cpu: {listed or 'nothing'}")
+    for name, entry in manifest.files.items():
+        printer.note(f"wrote `{output / name}`, {entry.bytes:,} B")
+    printer.note(f"wrote `{output / 'build.json'}`")

@@ -1,0 +1,25 @@
+"""`deuteron inspect`: what is inside a build or one of its files."""
+
+from pathlib import Path
+
+import click
+
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+
+
+@new_command
+@click.argument("path", type=Path)
+def command(printer: Printer, *, path: Path) -> None:
+    """Show what is in PATH: a build directory, a .pte, a microcode file, or a TFLite file.
+
+    The kind of a file is told by its content. Prints one line per kernel call, then where weights and scratch lie.
+    """
+    from deuteron.inspection import inspect
+
+    inspection = inspect(path)
+    if printer.as_json:
+        printer.json(inspection.to_json())
+        return
+    for line in inspection.lines():
+        printer.data(line)
