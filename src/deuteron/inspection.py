@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
 
-from deuteron.errors import FormatError, InputError
+from deuteron.errors import DeuteronError, FormatError, InputError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend.manifest import Manifest
 from deuteron.frontend.manifest import Partition as Entry
@@ -117,31 +117,37 @@ def inspect(path: Path) -> Inspection:
     """
     if path.is_dir():
         manifest = manifests.read(path)
-        return _program(str(path), Kind.BUILD, (path / manifests.PROGRAM).read_bytes(), manifest)
+        return _content(path, Kind.BUILD, (path / manifests.PROGRAM).read_bytes(), manifest)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"`{path}` does not exist") from None
     except OSError as e:
         raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
-    manifest = _manifest_beside(path)
-    match _kind(data):
-        case Kind.PROGRAM:
-            return _program(str(path), Kind.PROGRAM, data, manifest)
-        case Kind.PAYLOAD:
-            container = payloads.parse(data, str(path)).container
-            return _one(str(path), Kind.PAYLOAD, data, container, _entry(manifest, data))
-        case Kind.CONVERTED:
-            container, _ = neutron.unwrap(data)
-            return _one(str(path), Kind.CONVERTED, data, container, None)
-        case Kind.TFLITE:
-            return Inspection(str(path), Kind.TFLITE, len(data), graph=tuple(_listing(data)))
-        case _:
-            found = f"it starts with {data[:8].hex(' ')}" if data else "it is empty"
-            raise InputError(
-                f"`{path}` is nothing that can be inspected: {found}",
-                hint="give a build directory, a `.pte`, a `.microcode` file or a TFLite file",
-            )
+    return _content(path, None, data, _manifest_beside(path))
+
+
+def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | None) -> Inspection:
+    """What the bytes hold, of a kind that is given or told by them; errors name the file."""
+    try:
+        kind = kind or _kind(data)
+        match kind:
+            case Kind.BUILD | Kind.PROGRAM:
+                return _program(str(path), kind, data, manifest)
+            case Kind.PAYLOAD:
+                return _one(str(path), kind, data, payloads.parse(data).container, _entry(manifest, data))
+            case Kind.CONVERTED:
+                return _one(str(path), kind, data, neutron.unwrap(data)[0], None)
+            case Kind.TFLITE:
+                return Inspection(str(path), kind, len(data), graph=tuple(_listing(data)))
+            case None:
+                found = f"it starts with {data[:8].hex(' ')}" if data else "it is empty"
+                raise InputError(
+                    f"nothing that can be inspected: {found}",
+                    hint="give a build directory, a `.pte`, a `.microcode` file or a TFLite file",
+                )
+    except DeuteronError as e:
+        raise type(e)(e.message, hint=e.hint, where=f"{path}, {e.where}" if e.where else str(path)) from e
 
 
 def _kind(data: bytes) -> Kind | None:
@@ -173,7 +179,7 @@ def _entry(manifest: Manifest | None, payload: bytes) -> Entry | None:
 
 
 def _program(path: str, kind: Kind, data: bytes, manifest: Manifest | None) -> Inspection:
-    methods = pte.read(data, path).methods
+    methods = pte.read(data).methods
     delegates = [delegate for method in methods for delegate in method.delegates]
     ours = [d.payload for d in delegates if d.id == payloads.BACKEND_ID]
     entries = [_entry(manifest, payload) for payload in ours]
@@ -183,7 +189,7 @@ def _program(path: str, kind: Kind, data: bytes, manifest: Manifest | None) -> I
         len(data),
         target=manifest.target if manifest and (kind is Kind.BUILD or any(entries)) else None,
         partitions=tuple(
-            _partition(f"npu {i}", payloads.parse(payload, f"{path}, delegate {i}").container, entry)
+            _partition(f"npu {i}", payloads.parse(payload, f"delegate {i}").container, entry)
             for i, (payload, entry) in enumerate(zip(ours, entries, strict=True))
         ),
         others=tuple((d.id, len(d.payload)) for d in delegates if d.id != payloads.BACKEND_ID),

@@ -1,0 +1,191 @@
+"""`deuteron inspect` on files: what it prints of each kind, and what it says of files that are damaged."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deuteron.convert import convert
+from deuteron.ir.parser import parse_graph
+from deuteron.microcode.container import Container
+from deuteron.runtime.payload import Payload, compose
+from deuteron.tflite import neutron
+from deuteron.tflite.emit import emit
+
+from .conftest import Result
+
+Run = Callable[..., Result]
+
+GRAPH = """\
+graph net {
+  input %x: i8[1,4,4,2] q(0.5:-3)
+  const %w: i8[3,1,1,2] q(0.25:0, 0.5:0, 0.125:0; axis 0) = [1,2,3,4,5,6]
+  const %b: i32[3] = [100,-7,3]
+  %y: i8[1,4,4,3] q(0.25:0) = conv2d(%x, %w, %b) @[0]
+  %z: i8[1,2,2,3] q(0.25:0) = max_pool2d(%y) window=(2,2) stride=(2,2) @[1]
+  const %r: i8[1,1,1,3] q(0.25:0) = [1,2,3]
+  %s: i8[1,2,2,3] q(0.5:1) = add(%z, %r) @[2]
+  output %s
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def source() -> bytes:
+    return emit(parse_graph(GRAPH))
+
+
+@pytest.fixture(scope="module")
+def container(source: bytes) -> Container:
+    made = convert(source, "imxrt700").container
+    assert made is not None
+    return made
+
+
+@pytest.fixture
+def payload(container: Container) -> bytes:
+    return compose(Payload(1, (False,), (False,), (0,), (0,), 0, container))
+
+
+def test_a_plain_tflite_file(deuteron: Run, tmp_path: Path, source: bytes):
+    path = tmp_path / "odd-name"
+    path.write_bytes(source)
+    assert deuteron("inspect", path) == Result(
+        0,
+        f"""\
+{path}: TFLite file, {len(source):,} B
+graph net
+  input %x: i8[1,4,4,2] q(0.5:-3)
+  const %w: i8[3,1,1,2] q(3 channels; axis 0)
+  const %b: i32[3]
+  const %r: i8[1,1,1,3] q(0.25:0)
+  %y: i8[1,4,4,3] q(0.25:0) = conv2d(%x, %w, %b) @[0]
+  %z: i8[1,2,2,3] q(0.25:0) = max_pool2d(%y) window=(2,2) stride=(2,2) @[1]
+  %s: i8[1,2,2,3] q(0.5:1) = add(%z, %r) @[2]
+  output %s
+""",
+        "",
+    )
+
+
+MAPS = """\
+  weights map        offset      bytes  commands  content
+                        0x0          6  0         conv2d_s8 weights
+                       0x10         12  0         conv2d_s8 bias
+                       0x20         24  0         conv2d_s8 requant
+                       0x40          3  2         add_s8 b
+  scratch map        offset      bytes  commands  content
+                       0x80         48  0-1       conv2d_s8 output
+                        0x0        128  0         conv2d_s8 workspace
+                        0x0         12  1-2       max_pool_s8 output
+"""
+
+
+def test_a_payload_and_a_converted_file_show_the_same_microcode(
+    deuteron: Run, tmp_path: Path, source: bytes, container: Container, payload: bytes
+):
+    files = {"delegate payload": payload, "converted TFLite file": neutron.wrap(source, container, {})}
+    for kind, data in files.items():
+        path = tmp_path / "file"
+        path.write_bytes(data)
+        result = deuteron("inspect", path)
+        lines = result.out.splitlines()
+        assert (result.code, result.err) == (0, "")
+        assert lines[:2] == [f"{path}: {kind}, {len(data):,} B", ""]
+        assert lines[2].startswith("npu: 3 kernel calls; microcode ")
+        assert lines[3:5] == ["  in0: 32 B", "  out0: 12 B"]
+        assert lines[5].startswith("  0  conv2d_s8 [1,4,4,2] -> [1,4,4,3]  input in0+0x0:32, weights weights+0x0:6, ")
+        assert " in_zp=-3 out_zp=0 " in lines[5]
+        assert [line.split("; ")[-1] for line in lines[5:8]] == ["tflite op 0", "tflite op 1", "tflite op 2"]
+        assert lines[8] == "  3  end"
+        assert result.out.endswith(MAPS)
+
+
+def test_json(deuteron: Run, tmp_path: Path, payload: bytes):
+    path = tmp_path / "npu_0.microcode"
+    path.write_bytes(payload)
+    report = json.loads(deuteron("inspect", path, "--json").out)
+    assert (report["schema"], report["kind"], report["bytes"]) == (1, "delegate payload", len(payload))
+    (partition,) = report["partitions"]
+    assert [command["kernel"] for command in partition["commands"]] == ["conv2d_s8", "max_pool_s8", "add_s8"]
+    assert partition["scratch_map"][0] == {
+        "offset": 128,
+        "nbytes": 48,
+        "label": "conv2d_s8 output",
+        "first": 0,
+        "last": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"", "it is empty"),
+        (b"\x7fELF\2\1\1\0more", "it starts with 7f 45 4c 46 02 01 01 00"),
+        (b"x", "it starts with 78"),
+    ],
+)
+def test_a_file_of_another_kind(deuteron: Run, tmp_path: Path, content: bytes, found: str):
+    path = tmp_path / "model.pte"
+    path.write_bytes(content)
+    assert deuteron("inspect", path) == Result(
+        1,
+        "",
+        f"error: {path}: nothing that can be inspected: {found}\n\n"
+        "hint: give a build directory, a `.pte`, a `.microcode` file or a TFLite file\n",
+    )
+
+
+def test_a_missing_file(deuteron: Run, tmp_path: Path):
+    path = tmp_path / "model.pte"
+    assert deuteron("inspect", path) == Result(1, "", f"error: `{path}` does not exist\n")
+
+
+def test_a_directory_that_is_no_build(deuteron: Run, tmp_path: Path):
+    assert deuteron("inspect", tmp_path) == Result(
+        1,
+        "",
+        f"error: `{tmp_path}` holds no `build.json`\n\n"
+        "hint: give a directory that `deuteron build MODEL -o DIR` has written\n",
+    )
+
+
+def test_a_truncated_payload(deuteron: Run, tmp_path: Path, payload: bytes):
+    path = tmp_path / "npu_0.microcode"
+    path.write_bytes(payload[:200])
+    assert deuteron("inspect", path) == Result(
+        1,
+        "",
+        f"error: {path}, delegate payload: the microcode end at byte 512, the payload has 200\n\n"
+        "hint: the file is damaged or truncated: build it again\n",
+    )
+
+
+def test_a_flipped_bit_in_microcode_and_weights(deuteron: Run, tmp_path: Path, payload: bytes):
+    path = tmp_path / "npu_0.microcode"
+    for at, block in ((300, "microcode"), (len(payload) - 40, "weights")):
+        damaged = bytearray(payload)
+        damaged[at] ^= 4
+        path.write_bytes(damaged)
+        result = deuteron("inspect", path)
+        assert (result.code, result.out) == (1, "")
+        first, _, hint = result.err.splitlines()
+        assert first.startswith(f"error: {path}, {block}: checksum is 0x")
+        assert hint == "hint: build the model again; the file may be damaged"
+
+
+def test_a_truncated_tflite_file(deuteron: Run, tmp_path: Path, source: bytes):
+    path = tmp_path / "npu_0.tflite"
+    path.write_bytes(source[: len(source) // 2])
+    result = deuteron("inspect", path)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"error: {path}")
+
+
+def test_a_truncated_program(deuteron: Run, tmp_path: Path):
+    path = tmp_path / "model.pte"
+    path.write_bytes(b"\x10\0\0\0ET12" + bytes(8))
+    result = deuteron("inspect", path)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"error: {path}, program: ")
