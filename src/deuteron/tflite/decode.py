@@ -32,6 +32,7 @@ _DAMAGE = (struct.error, ArithmeticError, AttributeError, LookupError, MemoryErr
 
 _BUDGET_FACTOR = 8
 _BUDGET_BASE = 1 << 16
+_HINT_PLAIN = "export the model with plain int8 tensors"
 _HINT = "make the file again; it is not what a TFLite exporter writes"
 
 
@@ -183,9 +184,11 @@ class _Decoder:
                 hint="export the model without dynamic dimensions",
             )
         if table.child("Sparsity") is not None:
-            raise UnsupportedError(f"tensor `{name}` is sparse; only dense tensors can be compiled")
+            raise UnsupportedError(f"tensor `{name}` is sparse; only dense tensors can be compiled", hint=_HINT_PLAIN)
         if table.integer("IsVariable"):
-            raise UnsupportedError(f"tensor `{name}` is a variable; state between runs cannot be compiled")
+            raise UnsupportedError(
+                f"tensor `{name}` is a variable; state between runs cannot be compiled", hint=_HINT_PLAIN
+            )
         code = table.integer("Type")
         return FlatTensor(
             name=name,
@@ -240,7 +243,9 @@ def _quantisation(table: _Table | None, tensor: str) -> Quant | None:
     if table is None or not (scales := table.floats("Scale")):
         return None
     if table.integer("DetailsType"):
-        raise UnsupportedError(f"tensor `{tensor}` has custom quantisation; scales and zero points are allowed")
+        raise UnsupportedError(
+            f"tensor `{tensor}` has custom quantisation; scales and zero points are allowed", hint=_HINT_PLAIN
+        )
     zero_points = table.integers("ZeroPoint") or (0,)
     if len(zero_points) == 1:
         zero_points *= len(scales)

@@ -69,6 +69,7 @@ class _Emitter:
                 options = self.window(op) | _dilation(op) | {"DepthMultiplier": op.multiplier}
                 self.add(op, "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions", options)
             case ops.AveragePool2D():
+                self.need_one_quantisation(op)
                 self.add(op, "AVERAGE_POOL_2D", "Pool2DOptions", self.window(op) | _filter(op))
             case ops.MaxPool2D():
                 self.add(op, "MAX_POOL_2D", "Pool2DOptions", self.window(op) | _filter(op))
@@ -166,6 +167,11 @@ class _Emitter:
         if not keep and len(out) != 2:
             raise UnsupportedError(f"fully connected from {list(x)} to {list(out)}", where=_where(op))
         return {"WeightsFormat": 0, "KeepNumDims": keep} | self.activation(op)
+
+    def need_one_quantisation(self, op: ops.AveragePool2D) -> None:
+        """Refuse what interpreters would run without an error and without the rescaling."""
+        if self.graph.type(op.inputs[0]).q != self.graph.type(op.outputs[0]).q:
+            raise UnsupportedError("TFLite's average pooling cannot change the quantisation", where=_where(op))
 
     def activation(self, op: _Clamped) -> dict[str, int | float]:
         quant = self.graph.type(op.outputs[0]).q

@@ -21,10 +21,12 @@ _DESCRIPTION = "Deuteron"
 
 def encode(model: FlatModel) -> bytes:
     """The model as a TFLite flatbuffer; every operator has version 1, as ExecuTorch writes it."""
-    return _Encoder(model).finish()
+    return Encoder(model).finish()
 
 
-class _Encoder:
+class Encoder:
+    """Writes one model; `table` is the one way in which a table of the schema comes to be."""
+
     def __init__(self, model: FlatModel) -> None:
         self.model = model
         constants = [t.data for t in model.tensors if t.data] + list(model.metadata.values())
@@ -32,6 +34,7 @@ class _Encoder:
         self.buffers = [self.table("Buffer")]  # buffer 0 is empty: tensors without data name it
 
     def finish(self) -> bytes:
+        """The flatbuffer's bytes."""
         model = self.model
         codes = list(dict.fromkeys((op.name, op.custom_code) for op in model.operators))
         operators = [self.operator(op, codes.index((op.name, op.custom_code))) for op in model.operators]
@@ -69,12 +72,15 @@ class _Encoder:
         return offset
 
     def text(self, value: str) -> int:
+        """Offset of a string."""
         return int(self.builder.CreateString(value))
 
     def integers(self, values: Sequence[int], dtype: str = "<i4") -> int:
+        """Offset of a vector of integers."""
         return int(self.builder.CreateNumpyVector(np.array(values, dtype)))
 
     def offsets(self, offsets: Sequence[int]) -> int:
+        """Offset of a vector of tables."""
         self.builder.StartVector(4, len(offsets), 4)
         for offset in reversed(offsets):
             self.builder.PrependUOffsetTRelative(offset)
@@ -91,6 +97,7 @@ class _Encoder:
         return len(self.buffers) - 1
 
     def tensor(self, tensor: FlatTensor) -> int:
+        """Offset of a tensor; its data becomes a buffer of its own."""
         fields = {
             "Shape": self.integers(tensor.shape),
             "Type": int(getattr(tflite.TensorType, tensor.dtype)),
@@ -102,6 +109,7 @@ class _Encoder:
         return self.table("Tensor", **fields)
 
     def quantisation(self, quant: Quant) -> int:
+        """Offset of scales and zero points."""
         return self.table(
             "QuantizationParameters",
             Scale=int(self.builder.CreateNumpyVector(np.array(quant.scales, "<f4"))),
@@ -110,6 +118,7 @@ class _Encoder:
         )
 
     def operator(self, op: FlatOperator, code: int) -> int:
+        """Offset of an operator whose code is number `code`."""
         fields = {"OpcodeIndex": code, "Inputs": self.integers(op.inputs), "Outputs": self.integers(op.outputs)}
         if op.kind:
             fields["BuiltinOptionsType"] = int(getattr(tflite.BuiltinOptions, op.kind))
@@ -119,6 +128,7 @@ class _Encoder:
         return self.table("Operator", **fields)
 
     def operator_code(self, name: str, custom_code: str) -> int:
+        """Offset of an operator code; the builtin one stands in both fields, as readers of either expect."""
         code = int(getattr(tflite.BuiltinOperator, name))
         fields = {"DeprecatedBuiltinCode": min(code, _LARGEST_OLD_CODE), "Version": 1, "BuiltinCode": code}
         if custom_code:

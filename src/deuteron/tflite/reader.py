@@ -32,18 +32,11 @@ from deuteron.ir.verify import verify
 from deuteron.microcode.format import MAX_TENSORS
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat import FlatModel, FlatTensor
-from deuteron.tflite.site import Names, Site
+from deuteron.tflite.site import HINT_MALFORMED, Names, Site
 
-_DTYPES: Mapping[str, DType] = {
-    "INT8": DType.INT8,
-    "UINT8": DType.UINT8,
-    "INT16": DType.INT16,
-    "INT32": DType.INT32,
-    "INT64": DType.INT64,
-    "FLOAT32": DType.FLOAT32,
-    "BOOL": DType.BOOL,
-}
-_HINT = "make the file again; it is damaged or its exporter has a defect"
+_DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32}
+"""Element types of the tensors that ops name; `Site` lets no other through."""
+
 _DILATION = ("DilationHFactor", "DilationWFactor", 1)
 _STRIDE = ("StrideH", "StrideW")
 
@@ -66,7 +59,9 @@ def read(data: bytes) -> Graph:
     try:
         verify(graph)
     except VerifyError as error:
-        raise FormatError(f"the model contradicts itself: {error.message}", where=error.where, hint=_HINT) from error
+        raise FormatError(
+            f"the model contradicts itself: {error.message}", where=error.where, hint=HINT_MALFORMED
+        ) from error
     return graph
 
 
@@ -77,13 +72,10 @@ def op_names(data: bytes) -> tuple[str, ...]:
 
 def _tensor(tensor: FlatTensor, name: str) -> Tensor:
     """The IR's tensor; its type and data must agree."""
-    dtype = _DTYPES.get(tensor.dtype)
-    if dtype is None:
-        raise UnsupportedError(f"tensor `{name}` is {tensor.dtype}; INT8 is allowed, INT32 for biases")
     try:
-        return Tensor(name, TensorType(tensor.shape, dtype, tensor.quant), tensor.data)
+        return Tensor(name, TensorType(tensor.shape, _DTYPES[tensor.dtype], tensor.quant), tensor.data)
     except VerifyError as error:
-        raise FormatError(error.message, where=f"tensor `{name}`", hint=_HINT) from error
+        raise FormatError(error.message, where=f"tensor `{name}`", hint=HINT_MALFORMED) from error
 
 
 def _boundary(model: FlatModel, names: Names, which: Literal["input", "output"]) -> tuple[str, ...]:
@@ -96,7 +88,10 @@ def _boundary(model: FlatModel, names: Names, which: Literal["input", "output"])
     for index in indices:
         if (dtype := model.tensors[index].dtype) != "INT8":
             problem = "float left in a partition: " if dtype.startswith("FLOAT") else ""
-            raise UnsupportedError(f"{problem}graph {which} `{names.of[index]}` is {dtype}; INT8 is allowed")
+            raise UnsupportedError(
+                f"{problem}graph {which} `{names.of[index]}` is {dtype}; INT8 is allowed",
+                hint="quantise the inputs and outputs of the partition",
+            )
     return tuple(names.of[index] for index in indices)
 
 
@@ -126,11 +121,14 @@ def _depthwise_conv_2d(site: Site) -> Op:
     channels, results = site.input_tensor(0).shape[3], weights.shape[3]
     if channels < 1 or results % channels:
         raise site.malformed(f"{results} output channels are no multiple of {channels} input channels")
+    multiplier = results // channels
+    if (said := site.option("DepthMultiplier")) not in (0, multiplier):
+        raise site.malformed(f"depth multiplier {said} where {channels} input channels give {results}")
     return DepthwiseConv2D(
         inputs=(site.operand(0), site.weights(), site.bias(2, results)),
         outputs=(site.output(),),
         origin=(site.index,),
-        multiplier=results // channels,
+        multiplier=multiplier,
         stride=stride,
         dilation=dilation,
         pads=site.pads(window, stride, dilation),

@@ -11,6 +11,9 @@ from deuteron.ir.types import DType, Quant, Tensor, TensorType
 from deuteron.tflite.flat import CUSTOM, NO_TENSOR, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.forms import ACTIVATIONS, same_pads
 
+HINT_MALFORMED = "make the file again; it is damaged or its exporter has a defect"
+
+_HINT = "change the model, or keep this operator on the CPU"
 _FLOATS = ("FLOAT16", "BFLOAT16", "FLOAT32", "FLOAT64")
 _INDEX_TYPES = {"INT32": np.dtype("<i4"), "INT64": np.dtype("<i8")}
 _ACTIVATION_NAMES = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
@@ -61,15 +64,13 @@ class Site:
         output = f", output `{self.names.of[self.op.outputs[0]]}`" if self.op.outputs else ""
         return f"op {self.index} {name}{output}"
 
-    def unsupported(self, message: str, hint: str | None = None) -> UnsupportedError:
+    def unsupported(self, message: str, hint: str = _HINT) -> UnsupportedError:
         """The error for a valid operator that the compiler does not take."""
         return UnsupportedError(message, where=self.where, hint=hint)
 
     def malformed(self, message: str) -> FormatError:
         """The error for an operator that contradicts itself."""
-        return FormatError(
-            message, where=self.where, hint="make the file again; it is damaged or its exporter has a defect"
-        )
+        return FormatError(message, where=self.where, hint=HINT_MALFORMED)
 
     # operands
 

@@ -1,0 +1,127 @@
+"""Emitting and reading again gives the same graph; what TFLite cannot say is refused."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.tflite.cases import CASES, act, conv_2d, one_op, quant
+
+from deuteron.errors import UnsupportedError
+from deuteron.ir import ops
+from deuteron.ir.graph import Graph
+from deuteron.ir.printer import format_graph
+from deuteron.ir.types import Quant
+from deuteron.tflite.decode import decode
+from deuteron.tflite.emit import emit
+from deuteron.tflite.reader import op_names, read
+
+SEEDS = 30
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_operator_survives_a_round_trip(name: str):
+    for seed in range(SEEDS):
+        graph = CASES[name](rng(seed))
+        data = emit(graph)
+        assert format_graph(read(data)) == format_graph(graph)
+        assert read(data) == graph
+        assert op_names(data) == (name,)
+
+
+def test_padding_of_a_convolution_that_is_not_same_becomes_padv2():
+    q = quant(rng())
+    op = ops.MaxPool2D(inputs=("x",), outputs=("y",), window=(3, 3), stride=(1, 1), pads=ops.Pads(0, 2, 1, 0))
+    graph = one_op(op, act("x", (1, 5, 5, 2), q), act("y", (1, 5, 4, 2), q))
+    data = emit(graph)
+    assert op_names(data) == ("PADV2", "MAX_POOL_2D")
+    padding, pooling = read(data).ops
+    assert padding == ops.Pad(
+        inputs=("x",), outputs=("y/padded",), origin=(0,), paddings=((0, 0), (0, 2), (1, 0), (0, 0)), value=-128
+    )
+    assert pooling == replace(op, inputs=("y/padded",), origin=(1,), pads=ops.Pads())
+
+
+def test_a_convolution_is_padded_with_the_zero_point_of_its_input():
+    graph = conv_2d(rng(5))
+    (op,) = graph.ops
+    assert isinstance(op, ops.Conv2D)
+    n, h, w, c = graph.type("x").shape
+    padded = replace(op, pads=ops.Pads(top=0, bottom=graph.type("w").shape[1] - 1, left=0, right=0), stride=(1, 1))
+    # The output's shape does not matter here: only the value of the pad in front is looked at.
+    front = decode(emit(replace(graph, ops=(padded,))))
+    if front.operators[0].name == "PADV2":
+        value = front.tensors[front.operators[0].inputs[2]].data
+        assert value == graph.type("x").q.zero_point.to_bytes(1, signed=True)
+    else:
+        pytest.fail(f"no PADV2 in front for {(n, h, w, c)}")
+
+
+@pytest.mark.parametrize(
+    ("pads", "kind", "message"),
+    [
+        (
+            ops.Pads(0, 2, 1, 0),
+            ops.AveragePool2D,
+            "AveragePool2D `y`: average pooling with Pads(top=0, bottom=2, left=1, right=0); TFLite has SAME and VALID",
+        ),
+    ],
+)
+def test_paddings_that_tflite_lacks_are_refused(pads: ops.Pads, kind: type[ops.AveragePool2D], message: str):
+    q = quant(rng())
+    op = kind(inputs=("x",), outputs=("y",), window=(3, 3), stride=(1, 1), pads=pads)
+    graph = one_op(op, act("x", (1, 5, 5, 2), q), act("y", (1, 5, 4, 2), q))
+    with pytest.raises(UnsupportedError, match=f"^{re.escape(message)}$"):
+        emit(graph)
+
+
+def test_a_clamp_that_is_no_activation_is_refused():
+    q = Quant((0.5,), (0,))
+    op = ops.Add(inputs=("a", "b"), outputs=("y",), clamp=ops.Clamp(-3, 100))
+    graph = one_op(op, act("a", (4,), q), act("b", (4,), q), act("y", (4,), q))
+    with pytest.raises(UnsupportedError, match=r"^Add `y`: clamp -3\.\.100 is none of NONE, RELU, RELU6$"):
+        emit(graph)
+
+
+@pytest.mark.parametrize(
+    ("clamp", "activation"),
+    [(ops.Clamp(), 0), (ops.Clamp(lo=-4), 1), (ops.Clamp(-4, 8), 3)],
+    ids=["NONE", "RELU", "RELU6"],
+)
+def test_a_clamp_in_the_outputs_quantisation_is_a_fused_activation(clamp: ops.Clamp, activation: int):
+    q = Quant((0.5,), (-4,))
+    op = ops.Mul(inputs=("a", "b"), outputs=("y",), clamp=clamp, origin=(0,))
+    graph = one_op(op, act("a", (4,), q), act("b", (4,), q), act("y", (4,), q))
+    data = emit(graph)
+    assert decode(data).operators[0].options == {"FusedActivationFunction": activation}
+    assert read(data).ops == graph.ops
+
+
+def test_average_pooling_that_rescales_is_refused_because_interpreters_would_not_rescale():
+    op = ops.AveragePool2D(inputs=("x",), outputs=("y",), window=(2, 2), stride=(2, 2))
+    graph = one_op(op, act("x", (1, 4, 4, 1), Quant((0.5,), (0,))), act("y", (1, 2, 2, 1), Quant((0.25,), (0,))))
+    message = "AveragePool2D `y`: TFLite's average pooling cannot change the quantisation"
+    with pytest.raises(UnsupportedError, match=f"^{re.escape(message)}$"):
+        emit(graph)
+
+
+def test_a_fully_connected_result_of_another_rank_is_refused():
+    q = quant(rng())
+    graph = CASES["FULLY_CONNECTED"](rng(1))
+    wrong = Graph("g", (*graph.tensors[:-1], act("y", (1, 1, 1, 1, 9), q)), graph.inputs, graph.outputs, graph.ops)
+    with pytest.raises(
+        UnsupportedError, match=r"^FullyConnected `y`: fully connected from \[.*\] to \[1, 1, 1, 1, 9\]$"
+    ):
+        emit(wrong)
+
+
+def test_odd_names_and_an_empty_graph_survive():
+    q = quant(rng())
+    graph = Graph(
+        "", (act('np.int32(1), "ü" %/\\', (2, 2), q),), ('np.int32(1), "ü" %/\\',), ('np.int32(1), "ü" %/\\',), ()
+    )
+    assert read(emit(graph)) == graph
