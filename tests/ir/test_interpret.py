@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from tests.ir import naive
+from tests.ir.cases import CASES, case
 
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.ir import ops
@@ -10,8 +12,6 @@ from deuteron.ir.interpret import run
 from deuteron.ir.parser import parse_graph
 from deuteron.ir.printer import OPS
 from deuteron.ir.verify import verify
-from tests.ir import naive
-from tests.ir.cases import CASES, case
 
 SEEDS = range(12)
 

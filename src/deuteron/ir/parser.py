@@ -1,7 +1,6 @@
 """Reads the text form that `printer.py` writes; `#` starts a comment."""
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ _TOKEN = re.compile(
   | (?P<word>{BARE_NAME})
   | (?P<sign>[{{}}()\[\]%:;,=@])
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 
 
@@ -173,7 +172,8 @@ class _Parser:
         return self._build(lambda: Quant(scales, zero_points, axis), at)
 
     def _scale(self) -> tuple[float, int]:
-        scale = float(self._number())
+        with np.errstate(over="ignore"):
+            scale = float(np.float32(self._number()))
         self._need(":")
         return scale, self._int()
 
@@ -201,7 +201,7 @@ class _Parser:
         text = self._take("string", "base64 text in quotes")
         try:
             return base64.b64decode(text[1:-1], validate=True)
-        except binascii.Error:
+        except ValueError:
             self._fail("expected base64 text in quotes, found something else in them", at)
 
     # Operators.

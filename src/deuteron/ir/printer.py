@@ -25,7 +25,7 @@ import numpy as np
 from deuteron.errors import InternalError
 from deuteron.ir import ops
 from deuteron.ir.graph import Graph
-from deuteron.ir.types import Quant, Tensor, TensorType
+from deuteron.ir.types import DType, Quant, Tensor, TensorType
 
 BARE_NAME = r"[A-Za-z_0-9][A-Za-z_0-9./$-]*"
 """Names that need no quotes."""
@@ -101,7 +101,8 @@ def format_type(kind: TensorType) -> str:
 
 
 def _format_quant(quant: Quant) -> str:
-    pairs = ", ".join(f"{scale!r}:{zero}" for scale, zero in zip(quant.scales, quant.zero_points, strict=True))
+    scales = (str(np.float32(scale)) for scale in quant.scales)  # the shortest digits that give the float32 back
+    pairs = ", ".join(f"{scale}:{zero}" for scale, zero in zip(scales, quant.zero_points, strict=True))
     return f"q({pairs})" if quant.axis is None else f"q({pairs}; axis {quant.axis})"
 
 
@@ -109,7 +110,8 @@ def _format_data(tensor: Tensor, data: bytes) -> str:
     array = tensor.array()
     if array.size > INLINE_ELEMENTS or not np.isfinite(array).all():
         return f'base64"{base64.b64encode(data).decode()}"'
-    return _numbers(tuple(array.ravel().tolist()))
+    numbers = array.astype(np.uint8) if tensor.type.dtype is DType.BOOL else array
+    return _numbers(tuple(numbers.ravel().tolist()))
 
 
 def _format_value(value: object) -> str:

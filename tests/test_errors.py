@@ -1,0 +1,45 @@
+"""Errors: their text, their exit codes, and their way across processes."""
+
+import pickle
+
+import pytest
+
+from deuteron import errors
+from deuteron.errors import DeuteronError
+
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, DeuteronError)]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (DeuteronError("found a"), "found a"),
+        (DeuteronError("found a", where="file.pte"), "file.pte: found a"),
+        (DeuteronError("found a", hint="do b"), "found a\n\nhint: do b"),
+        (DeuteronError("found a", hint="do b", where="file.pte"), "file.pte: found a\n\nhint: do b"),
+    ],
+)
+def test_text(error: DeuteronError, text: str) -> None:
+    assert str(error) == text
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_error_survives_a_process_boundary(kind: type[DeuteronError]) -> None:
+    error = kind("found a", hint="do b", where="file.pte")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert (again.message, again.hint, again.where, str(again)) == ("found a", "do b", "file.pte", str(error))
+
+
+def test_exit_codes() -> None:
+    assert {kind.__name__: kind.exit_code for kind in KINDS} == {
+        "DeuteronError": 1,
+        "InputError": 1,
+        "OptionError": 2,
+        "UnsupportedError": 1,
+        "CapacityError": 1,
+        "FormatError": 1,
+        "VerifyError": 2,
+        "MissingToolError": 2,
+        "InternalError": 2,
+    }
