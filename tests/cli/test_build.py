@@ -1,0 +1,108 @@
+"""`deuteron build`: what is refused before any work, each with its exact text."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Result
+
+Run = Callable[..., Result]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "err"),
+    [
+        (
+            ["digits", "-o", "out", "--target", "imxrt70"],
+            2,
+            "error: unknown target `imxrt70`\n\nhint: did you mean `imxrt700`? `deuteron targets` lists all\n",
+        ),
+        (
+            ["digits"],
+            2,
+            "error: missing option `-o` / `--output`\n\nhint: `deuteron build --help` lists what is allowed\n",
+        ),
+        (
+            ["digits", "-o", "out", "--converter", "closed"],
+            2,
+            "error: unknown converter `closed`\n\n"
+            "hint: choose `open` (Deuteron's own) or `vendor` (NXP's eiq_neutron_sdk)\n",
+        ),
+        (
+            ["digits", "-o", "out", "--fetch-constants-to-sram"],
+            2,
+            "error: `--fetch-constants-to-sram` is not available yet with Deuteron's own converter\n\n"
+            "hint: leave the option out, or use `--converter vendor`\n",
+        ),
+        (
+            ["digits", "-o", "out", "--dump-kernel-selection-code"],
+            2,
+            "error: `--dump-kernel-selection-code` is not available yet with Deuteron's own converter\n\n"
+            "hint: leave the option out, or use `--converter vendor`\n",
+        ),
+        (
+            ["digits", "-o", "out", "--operators-not-to-delegate", "aten::relu,,aten::add"],
+            2,
+            "error: `` is not an operator name\n\n"
+            "hint: give one edge operator per item, for example `aten::convolution`\n",
+        ),
+        (
+            ["digit", "-o", "out"],
+            1,
+            "error: `digit` is neither an example model nor of the form `file.py:function`\n\n"
+            "hint: did you mean `digits`?\n",
+        ),
+        (
+            ["nte.py:net", "-o", "out"],
+            1,
+            "error: the model file `nte.py` does not exist\n\nhint: did you mean `net.py`?\n",
+        ),
+        (
+            ["net.py", "-o", "out"],
+            1,
+            "error: `net.py` names a file but no function\n\nhint: write `net.py:FUNCTION`; the function must "
+            "return `module, example_inputs` or `module, example_inputs, calibration_batches`\n",
+        ),
+        (
+            ["net.py:nte", "-o", "out"],
+            1,
+            "error: `net.py` has no function named `nte`\n\nhint: did you mean `net.py:net`?\n",
+        ),
+    ],
+)  # fmt: skip
+def test_refused(deuteron: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], code: int, err: str):
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text("def net():\n    return 1\n")
+    assert deuteron("build", *args) == Result(code, "", err)
+    assert not Path("out").exists()
+
+
+def test_an_existing_directory_is_not_overwritten(deuteron: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("out").mkdir()
+    Path("out/notes.txt").write_text("mine")
+    assert deuteron("build", "digits", "-o", "out") == Result(
+        2,
+        "",
+        "error: `out` already exists\n\nhint: choose another output directory, or replace this one with `--force`\n",
+    )
+    assert deuteron("build", "digits", "-o", "out", "--force") == Result(
+        2,
+        "",
+        "error: `out` holds files but no `build.json`: it is not a build directory and is not replaced\n\n"
+        "hint: choose another output directory, or empty this one yourself\n",
+    )
+    assert Path("out/notes.txt").read_text() == "mine"
+
+
+def test_what_is_wrong_with_the_options_is_told_before_torch_is_loaded(tmp_path: Path):
+    code = (
+        "import sys\nfrom deuteron.cli import main\n"
+        "try: main(['build', 'digits', '-o', 'out', '--target', 'x'])\n"
+        "except SystemExit: print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "False\n"
