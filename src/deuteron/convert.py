@@ -1,7 +1,9 @@
 """The compiler as one function: TFLite bytes in, container and provenance out."""
 
+import json
 from dataclasses import dataclass
 from enum import Enum
+from importlib.metadata import version
 
 from deuteron.arch import targets
 from deuteron.errors import InternalError, OptionError
@@ -14,7 +16,12 @@ from deuteron.microcode.encode import encode
 from deuteron.passes.pipeline import optimise
 from deuteron.passes.select import select
 from deuteron.plan import Plan, check, plan
-from deuteron.tflite import reader
+from deuteron.tflite import neutron, reader
+from deuteron.tflite.decode import decode
+
+PROVENANCE_KEY = "deuteron.provenance"
+VERSION_KEY = "deuteron.version"
+"""Names of the metadata in a converted file: JSON of `Provenance.as_json`, and the version that made it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,15 @@ class ConvertOptions:
                 "kernel selection code is not yet available",
                 hint="build without `--dump-kernel-selection-code`; the driver then links every kernel",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOp:
+    """A TFLite operator of the source: its builtin name and the tensors that it reads and writes."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +128,7 @@ def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions =
     """
     if isinstance(target, str):
         targets.load(target)
-    source = reader.read(tflite)
-    return convert_graph(source, reader.op_names(tflite), options)
+    return convert_graph(reader.read(tflite), reader.op_names(tflite), options)
 
 
 def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOptions = ConvertOptions()) -> Conversion:
@@ -126,6 +141,23 @@ def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOpti
     provenance = _trace(source, op_names, graph, program)
     container = None if _is_empty(graph) else encode(program, planned, options.profiling)
     return Conversion(graph, program, planned, provenance, container)
+
+
+def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
+    """The operators of a TFLite file in order, which is by index."""
+    model = decode(tflite)
+
+    def names(indices: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(model.tensors[index].name for index in indices if index >= 0)
+
+    return tuple(SourceOp(op.name, names(op.inputs), names(op.outputs)) for op in model.operators)
+
+
+def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:
+    """The file that ExecuTorch's NXP backend takes for the converted partition, its provenance among the metadata."""
+    provenance = json.dumps(conversion.provenance.as_json(), separators=(",", ":"))
+    metadata = {PROVENANCE_KEY: provenance.encode(), VERSION_KEY: version("deuteron").encode()}
+    return neutron.wrap(tflite, conversion.container, metadata)
 
 
 def _is_empty(graph: Graph) -> bool:

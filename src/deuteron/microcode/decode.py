@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from deuteron.errors import FormatError
-from deuteron.kernels.catalogue import BY_KIND, Kernel
+from deuteron.kernels.catalogue import BY_KIND, SOFTMAX, Kernel
 from deuteron.kernels.params import KernelParams
 from deuteron.kernels.rules import form_problem, is_strided, limit_problem, may_write_onto, operand_bytes
 from deuteron.microcode import format as fmt
@@ -294,6 +294,8 @@ class _Reader:
             own = operand.region in (Region.SCRATCH, Region.WEIGHTS, Region.PREFETCH)
             if own and operand.offset % fmt.ALIGNMENT and kernel.name not in fmt.UNALIGNED_KERNELS:
                 raise _error(f"offset {operand.offset} is no multiple of {fmt.ALIGNMENT}", place)
+            if not own and _holds_words(kernel, at):
+                raise _error(f"it may not lie in an {operand.region.name.lower()}, which has no alignment", place)
         for written in range(len(kernel.reads), len(operands)):
             place = f"{where}, operand `{kernel.operands[written]}`"
             if operands[written].region not in fmt.WRITABLE:
@@ -318,7 +320,7 @@ class _Reader:
                         f"row {row} is {rows[row, 0]} / 2^{rows[row, 1]}, multipliers are below 2^31 and shifts 1..62",
                         f"{where}, operand `requant`",
                     )
-            elif operand.nbytes == fmt.SOFTMAX_TABLE_BYTES:
+            elif kernel is SOFTMAX:
                 exponentials = np.frombuffer(data, "<u4")
                 if exponentials[0] != fmt.SOFTMAX_ONE or exponentials.max() > fmt.SOFTMAX_ONE:
                     raise _error("the exponentials do not start at 2^30 and stay below", f"{where}, operand `table`")
@@ -338,6 +340,12 @@ class _Reader:
             if end > size:
                 raise _error(f"bytes {end - nbytes}..{end} leave {name} of {size} bytes", where)
         return Fetch(_channel(channel, where), source, target, nbytes)
+
+
+def _holds_words(kernel: Kernel, operand: int) -> bool:
+    """True for an operand of 32-bit words."""
+    name = kernel.operands[operand]
+    return name in ("bias", "requant", "workspace") or (name == "table" and kernel is SOFTMAX)
 
 
 def _need_length(body: tuple[int, ...], expected: int, where: str) -> None:

@@ -83,10 +83,10 @@ def shape(params: p.KernelParams) -> str:
             raise TypeError(f"{type(params).__name__} is not a kernel's parameter record")
 
 
-_IN_SHAPE = frozenset(
-    ("batches", "in_h", "in_w", "in_c", "out_h", "out_w", "out_c", "channels", "rows", "in_features", "out_features")
-    + ("dims", "outer", "reduced", "inner", "depth", "size")
-)
+_MAP_FIELDS = ("batches", "in_h", "in_w", "in_c", "out_h", "out_w", "out_c", "channels")
+_OTHER_SIZES = ("rows", "in_features", "out_features", "dims", "outer", "reduced", "inner", "depth", "size")
+_IN_SHAPE = frozenset((*_MAP_FIELDS, *_OTHER_SIZES))
+"""Parameters that `shape` shows."""
 
 
 def settings(params: p.KernelParams) -> str:

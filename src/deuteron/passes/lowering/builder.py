@@ -81,11 +81,11 @@ class Builder:
 
     def unsupported(self, op: Op, problem: str, hint: str | None = None) -> UnsupportedError:
         """The error that refuses `op`: where it is and what is wrong with it."""
-        indices = ", ".join(map(str, op.origin)) or "none"
-        where = f"{type(op).__name__} writing `{op.outputs[0]}` (TFLite operator {indices})"
+        index = f"op {op.origin[0]} " if op.origin else ""
+        where = f"{index}{type(op).__name__}, output `{op.outputs[0]}`"
         return UnsupportedError(
             problem,
-            hint=hint or "leave this operator out of the delegate, for instance by `--operators-not-to-delegate`",
+            hint=hint or "change the model, or keep this operator on the CPU with `--operators-not-to-delegate`",
             where=where,
         )
 

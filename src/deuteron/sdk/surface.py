@@ -1,0 +1,102 @@
+"""The functions and classes of the vendor's converter that ExecuTorch uses; its spelling of names is kept."""
+# ruff: noqa: N802, N815
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from deuteron.convert import ConvertOptions, convert, source_ops, to_tflite
+from deuteron.errors import OptionError
+from deuteron.sdk.library import NeutronTarget
+from deuteron.sdk.log import conversion_log
+from deuteron.sdk.session import Session
+
+STDOUT = 1
+"""The log goes to the file descriptor: that is where ExecuTorch captures it, even from another process."""
+
+KNOWN_PASSES = ("HoistSliceAboveTranspose", "MergeTranspose")
+"""Passes of the vendor's that may be excluded. ExecuTorch names them to avoid defects which ours do not share."""
+
+
+@dataclass(slots=True)
+class CompilationOptions:
+    """The vendor's options, as far as ExecuTorch sets them."""
+
+    minNumOpsPerGraph: int = 1
+    excludeGraphPasses: str = ""
+    fetchConstantsToSRAM: bool = False
+    dumpKernelSelectionCode: bool = False
+    useProfiling: bool = False
+    dumpAfterImport: str = ""
+    dumpAfterGenerate: str = ""
+    verbose: bool = False
+
+
+@dataclass(slots=True)
+class CompilationContext:
+    """Target and options of a conversion."""
+
+    targetOpts: NeutronTarget | None = None
+    compilationOpts: CompilationOptions = field(default_factory=CompilationOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """`convertModel`, bound to the session that takes its failures."""
+
+    session: Session
+
+    def convertModel(self, model: Iterable[int], cctx: CompilationContext) -> bytes:
+        """The converted TFLite file for a TFLite file given as bytes or numbers; errors go to the session, too."""
+        try:
+            return _convert(bytes(model), cctx)
+        except Exception as error:
+            self.session.record(error)
+            raise
+
+
+def merge_kernel_selection_files(files: Iterable[str], out_path: str) -> None:
+    """Joins kernel selection files; not yet available."""
+    del files, out_path
+    raise OptionError(
+        "merging kernel selection files is not yet available",
+        hint="build without `--dump-kernel-selection-code`; the driver then links every kernel",
+    )
+
+
+def _convert(tflite: bytes, cctx: CompilationContext) -> bytes:
+    if cctx.targetOpts is None:
+        raise OptionError("no target is set", hint="assign `getNeutronTarget(name)` to `CompilationContext.targetOpts`")
+    conversion = convert(tflite, cctx.targetOpts.name, _options(cctx.compilationOpts))
+    if cctx.compilationOpts.verbose or "console" in (
+        cctx.compilationOpts.dumpAfterImport,
+        cctx.compilationOpts.dumpAfterGenerate,
+    ):
+        _write_all(STDOUT, conversion_log(source_ops(tflite), conversion.provenance).encode())
+    return to_tflite(tflite, conversion)
+
+
+def _options(asked: CompilationOptions) -> ConvertOptions:
+    """Our options for the vendor's.
+
+    Raises:
+        OptionError: for a value that means something we do not do.
+    """
+    if asked.minNumOpsPerGraph != 1:
+        raise OptionError(
+            f"minNumOpsPerGraph is {asked.minNumOpsPerGraph}, only 1 is allowed",
+            hint="choose what to delegate with ExecuTorch's partitioner",
+        )
+    for name in filter(None, (part.strip() for part in asked.excludeGraphPasses.split(","))):
+        if name not in KNOWN_PASSES:
+            raise OptionError(f"unknown pass `{name}` in excludeGraphPasses, allowed are {', '.join(KNOWN_PASSES)}")
+    return ConvertOptions(
+        profiling=asked.useProfiling,
+        fetch_constants_to_sram=asked.fetchConstantsToSRAM,
+        dump_kernel_selection_code=asked.dumpKernelSelectionCode,
+    )
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
