@@ -8,13 +8,19 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Generator
-from typing import TextIO
+from collections.abc import Generator
+from typing import Protocol, TextIO
 
 from deuteron.errors import DeuteronError, InternalError
 
-Report = Callable[[str, int, int], None]
-"""What long work calls when it begins a step: the step's name, its index, and the number of steps."""
+
+class Report(Protocol):
+    """What long work calls when it begins a step."""
+
+    def __call__(self, step: str, index: int, count: int) -> None:
+        """Tells the step's name, its index, and the number of steps, 0 while that is unknown."""
+        ...
+
 
 QUIET, NORMAL, VERBOSE, DEBUG = -1, 0, 1, 2
 
@@ -74,7 +80,7 @@ class Printer:
                 with _live_line(title) as report:
                     yield report
             else:
-                yield lambda step, index, total: self.detail(f"{title}: {index + 1}/{total} {step}")
+                yield lambda step, index, count: self.detail(f"{title}: {index + 1}/{count} {step}")
 
     def _coloured(self, word: str, code: str) -> str:
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
@@ -92,8 +98,8 @@ def _live_line(title: str) -> Generator[Report]:
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
         task = progress.add_task(title, total=None)
 
-        def report(step: str, index: int, total: int) -> None:
-            progress.update(task, description=f"{title}: {step}", completed=index, total=total)
+        def report(step: str, index: int, count: int) -> None:
+            progress.update(task, description=f"{title}: {step}", completed=index, total=count or None)
 
         yield report
 

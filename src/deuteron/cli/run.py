@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -73,12 +73,12 @@ def command(
     data = _read_samples(manifest, inputs) if inputs else api.seeded_inputs(manifest, samples or 1, seed)
     for sample in data:
         api.check_inputs(manifest, sample)
-    results = _run(printer, directory / "model.pte", data)
-    _write(printer, outputs, results)
-    if compare:
-        return _compare(printer, directory, data)
-    _report(printer, results)
-    return 0
+    if outputs or not compare:
+        results = _run(printer, directory / "model.pte", data)
+        _write(printer, outputs, results)
+        if not compare:
+            _report(printer, results)
+    return _compare(printer, directory, data) if compare else 0
 
 
 def _check_outputs(manifest: "Manifest", outputs: Sequence[Path], *, force: bool) -> None:
@@ -119,7 +119,7 @@ def _read_array(path: Path) -> "Array":
         raise InputError(f"`{path}` is not a .npy file: {e}", hint="write it with `numpy.save`") from e
     if not isinstance(array, np.ndarray):
         raise InputError(f"`{path}` is not a .npy file but an archive", hint="write one array with `numpy.save`")
-    return array
+    return cast("Array", array)
 
 
 def _run(printer: Printer, program: Path, data: "Sequence[Sample]") -> "list[Sample]":
@@ -164,8 +164,8 @@ def _compare(printer: Printer, directory: Path, data: "Sequence[Sample]") -> int
     """Compare with the quantised reference and report it; 1 when a bound is exceeded."""
     from deuteron.compare import compare
 
-    with printer.work("comparing"):
-        comparison = compare(directory, data)
+    with printer.work("comparing") as progress:
+        comparison = compare(directory, data, lambda done, of: progress("samples", done, of))
     if printer.as_json:
         printer.json(comparison.to_json())
     else:
