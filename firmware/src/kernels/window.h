@@ -20,6 +20,11 @@ static inline dtn_window_t dtn_window(int32_t out, int32_t stride, int32_t pad, 
                                       int32_t in)
 {
     int64_t start = (int64_t)out * stride - pad;
+    if (start >= 0 && start + (int64_t)(kernel - 1) * dilation < in) {
+        /* Most windows lie wholly inside, which needs no division. */
+        dtn_window_t whole = {start, 0, kernel};
+        return whole;
+    }
     int64_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
     int64_t end = start >= in ? 0 : (in - start + dilation - 1) / dilation;
     dtn_window_t window = {start, first < kernel ? (int32_t)first : kernel, end < kernel ? (int32_t)end : kernel};

@@ -1,26 +1,25 @@
 #include "../check/check.h"
-#include "../requant.h"
+#include "block.h"
+#include "strided.h"
 
 enum { RANK = sizeof((dtn_add_s8_params_t *)0)->dims / sizeof(int32_t) };
 
-/* One step of a counter with the limits `dims`, last digit first. */
-static void advance(int32_t *index, const int32_t *dims)
+/* Sums of one block; the output may be one of the inputs, so it is stored only after all of them are read. */
+static inline void block_add(const dtn_add_s8_params_t *p, const int8_t *a, size_t a_step, const int8_t *b,
+                             size_t b_step, int8_t *out, size_t n)
 {
-    for (int32_t d = RANK - 1; d >= 0; d--) {
-        if (++index[d] < dims[d]) {
-            return;
-        }
-        index[d] = 0;
+    int64_t sums[DTN_BLOCK];
+    int8_t narrow[DTN_BLOCK];
+    int32_t shift = p->shift;
+    for (size_t j = 0; j < n; j++) {
+        int64_t left = (int64_t)(a[j * a_step] - p->a_zp) * p->a_mult;
+        int64_t right = (int64_t)(b[j * b_step] - p->b_zp) * p->b_mult;
+        sums[j] = dtn_rne_shift(left + right, shift);
     }
-}
-
-static int8_t element(const int8_t *data, const int32_t *index, const int32_t *strides)
-{
-    size_t at = 0;
-    for (int32_t d = 0; d < RANK; d++) {
-        at += (size_t)index[d] * (size_t)strides[d];
+    for (size_t j = 0; j < n; j++) {
+        narrow[j] = dtn_clamp_s8(p->out_zp + sums[j], p->act_min, p->act_max);
     }
-    return data[at];
+    memcpy(out, narrow, n);
 }
 
 int32_t dtn_k_add_s8(const dtn_call_t *call, dtn_phase_t phase)
@@ -29,18 +28,21 @@ int32_t dtn_k_add_s8(const dtn_call_t *call, dtn_phase_t phase)
         return (int32_t)dtn_check_add_s8(call);
     }
     const dtn_add_s8_params_t *p = (const dtn_add_s8_params_t *)(const void *)call->params;
-    const int8_t *a = (const int8_t *)call->operands[DTN_ADD_S8_A].data;
-    const int8_t *b = (const int8_t *)call->operands[DTN_ADD_S8_B].data;
     int8_t *out = (int8_t *)call->operands[DTN_ADD_S8_OUTPUT].data;
-    uint32_t count = call->operands[DTN_ADD_S8_OUTPUT].bytes;
-    int32_t index[RANK] = {0};
+    dtn_walk_t walk = dtn_walk(p->dims, p->a_strides, p->b_strides, RANK);
 
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t left = element(a, index, p->a_strides) - p->a_zp;
-        int64_t right = element(b, index, p->b_strides) - p->b_zp;
-        int64_t value = left * p->a_mult + right * p->b_mult;
-        out[i] = dtn_clamp_s8(p->out_zp + dtn_rne_shift(value, p->shift), p->act_min, p->act_max);
-        advance(index, p->dims);
-    }
+    do {
+        const int8_t *a = (const int8_t *)call->operands[DTN_ADD_S8_A].data + walk.at[0];
+        const int8_t *b = (const int8_t *)call->operands[DTN_ADD_S8_B].data + walk.at[1];
+        size_t i = 0;
+        for (; walk.step[0] == 1 && walk.step[1] == 1 && i + DTN_BLOCK <= walk.count; i += DTN_BLOCK) {
+            block_add(p, a + i, 1, b + i, 1, out + i, DTN_BLOCK);
+        }
+        for (; i < walk.count; i += DTN_BLOCK) {
+            size_t n = walk.count - i < DTN_BLOCK ? walk.count - i : DTN_BLOCK;
+            block_add(p, a + i * walk.step[0], walk.step[0], b + i * walk.step[1], walk.step[1], out + i, n);
+        }
+        out += walk.count;
+    } while (dtn_walk_next(&walk));
     return DTN_OK;
 }

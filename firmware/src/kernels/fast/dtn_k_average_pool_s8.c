@@ -1,18 +1,37 @@
 #include "../check/check.h"
-#include "../requant.h"
 #include "../window.h"
+#include "block.h"
 
-static int32_t window_sum(const dtn_average_pool_s8_params_t *p, const int8_t *image, dtn_window_t rows,
-                          dtn_window_t columns, int32_t c)
+/* Sums of `n` channels from `image` on over one window. */
+static inline void window_sums(const dtn_average_pool_s8_params_t *p, const int8_t *image, dtn_window_t rows,
+                               dtn_window_t columns, int32_t n, uint32_t *sums)
 {
-    int32_t sum = 0;
     for (int32_t ky = rows.first; ky < rows.end; ky++) {
         for (int32_t kx = columns.first; kx < columns.end; kx++) {
             size_t pixel = (size_t)(rows.start + ky) * (size_t)p->in_w + (size_t)(columns.start + kx);
-            sum += image[pixel * (size_t)p->channels + (size_t)c] - p->in_zp;
+            const int8_t *in = image + pixel * (size_t)p->channels;
+            for (int32_t j = 0; j < n; j++) {
+                sums[j] += (uint32_t)(in[j] - p->in_zp);
+            }
         }
     }
-    return sum;
+}
+
+/* All channels of one output pixel. */
+static void pixel_run(const dtn_average_pool_s8_params_t *p, const int8_t *image, dtn_window_t rows,
+                      dtn_window_t columns, const dtn_block_t *block, int8_t *out)
+{
+    dtn_range_t range = {p->out_zp, p->act_min, p->act_max};
+    for (int32_t c = 0; c < p->channels; c += DTN_BLOCK) {
+        int32_t n = dtn_block_size(p->channels - c);
+        uint32_t sums[DTN_BLOCK] = {0};
+        if (n == DTN_BLOCK) {
+            window_sums(p, image + c, rows, columns, DTN_BLOCK, sums);
+        } else {
+            window_sums(p, image + c, rows, columns, n, sums);
+        }
+        dtn_block_store(sums, block, range, out + c, n);
+    }
 }
 
 int32_t dtn_k_average_pool_s8(const dtn_call_t *call, dtn_phase_t phase)
@@ -25,18 +44,17 @@ int32_t dtn_k_average_pool_s8(const dtn_call_t *call, dtn_phase_t phase)
     const dtn_requant_row_t *rows_of =
         (const dtn_requant_row_t *)(const void *)call->operands[DTN_AVERAGE_POOL_S8_REQUANT].data;
     int8_t *out = (int8_t *)call->operands[DTN_AVERAGE_POOL_S8_OUTPUT].data;
+    dtn_block_t block;
 
     for (int32_t b = 0; b < p->batches; b++) {
         for (int32_t oy = 0; oy < p->out_h; oy++) {
+            dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, 1, p->in_h);
             for (int32_t ox = 0; ox < p->out_w; ox++) {
-                dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, 1, p->in_h);
                 dtn_window_t columns = dtn_window(ox, p->stride_w, p->pad_left, p->kernel_w, 1, p->in_w);
                 int32_t elements = (rows.end - rows.first) * (columns.end - columns.first);
-                dtn_requant_row_t row = rows_of[p->requant_count == 1 ? 0 : elements - 1];
-                for (int32_t c = 0; c < p->channels; c++) {
-                    int32_t sum = window_sum(p, image, rows, columns, c);
-                    *out++ = dtn_requant_s8(sum, row, p->out_zp, p->act_min, p->act_max);
-                }
+                dtn_block_fill(&block, rows_of[p->requant_count == 1 ? 0 : elements - 1]);
+                pixel_run(p, image, rows, columns, &block, out);
+                out += p->channels;
             }
         }
         image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->channels;

@@ -1,27 +1,9 @@
 #include "../check/check.h"
+#include "strided.h"
+
+#include <string.h>
 
 enum { RANK = sizeof((dtn_copy_s8_params_t *)0)->dims / sizeof(int32_t) };
-
-/* One step of a counter with the limits `dims`, last digit first; false when it is back at its start. */
-static bool advance(int32_t *index, const int32_t *dims)
-{
-    for (int32_t d = RANK - 1; d >= 0; d--) {
-        if (++index[d] < dims[d]) {
-            return true;
-        }
-        index[d] = 0;
-    }
-    return false;
-}
-
-static size_t offset(const int32_t *index, const int32_t *strides)
-{
-    size_t at = 0;
-    for (int32_t d = 0; d < RANK; d++) {
-        at += (size_t)index[d] * (size_t)strides[d];
-    }
-    return at;
-}
 
 int32_t dtn_k_copy_s8(const dtn_call_t *call, dtn_phase_t phase)
 {
@@ -29,12 +11,18 @@ int32_t dtn_k_copy_s8(const dtn_call_t *call, dtn_phase_t phase)
         return (int32_t)dtn_check_copy_s8(call);
     }
     const dtn_copy_s8_params_t *p = (const dtn_copy_s8_params_t *)(const void *)call->params;
-    const uint8_t *in = call->operands[DTN_COPY_S8_INPUT].data;
-    uint8_t *out = call->operands[DTN_COPY_S8_OUTPUT].data;
-    int32_t index[RANK] = {0};
+    dtn_walk_t walk = dtn_walk(p->dims, p->in_strides, p->out_strides, RANK);
 
     do {
-        out[offset(index, p->out_strides)] = in[offset(index, p->in_strides)];
-    } while (advance(index, p->dims));
+        const uint8_t *in = call->operands[DTN_COPY_S8_INPUT].data + walk.at[0];
+        uint8_t *out = call->operands[DTN_COPY_S8_OUTPUT].data + walk.at[1];
+        if (walk.step[0] == 1 && walk.step[1] == 1) {
+            memcpy(out, in, walk.count);
+            continue;
+        }
+        for (size_t i = 0; i < walk.count; i++) {
+            out[i * walk.step[1]] = in[i * walk.step[0]];
+        }
+    } while (dtn_walk_next(&walk));
     return DTN_OK;
 }

@@ -1,25 +1,65 @@
 #include "../check/check.h"
-#include "../requant.h"
 #include "../window.h"
+#include "block.h"
 
-/* The sum over one window for output channel `oc`, which reads input channel oc / multiplier. */
-static uint32_t window_sum(const dtn_depthwise_conv2d_s8_params_t *p, const int8_t *image, const int8_t *weights,
-                           int32_t oy, int32_t ox, int32_t oc)
+/* What stays the same through a call. */
+typedef struct {
+    const dtn_depthwise_conv2d_s8_params_t *p;
+    const int8_t *weights;
+    const int32_t *bias;
+    const dtn_requant_row_t *rows;
+    dtn_range_t range;
+} depthwise_t;
+
+/* One tap: sums[j] += value * weight; |value| <= 255 and |weight| <= 128, so that the product fits 16 bits. */
+static inline void tap(uint32_t *sums, const int8_t *in, const int8_t *weights, int32_t in_zp, int32_t n)
 {
-    dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, p->dilation_h, p->in_h);
-    dtn_window_t columns = dtn_window(ox, p->stride_w, p->pad_left, p->kernel_w, p->dilation_w, p->in_w);
-    size_t ic = (size_t)(oc / p->multiplier);
-    uint32_t sum = 0;
+    for (int32_t j = 0; j < n; j++) {
+        int16_t value = (int16_t)(in[j] - in_zp);
+        int32_t product = (int16_t)(value * weights[j]);
+        sums[j] += (uint32_t)product;
+    }
+}
+
+/* As above, each input channel serving `multiplier` output channels; `first` is the first output channel. */
+static void tap_multiplied(uint32_t *sums, const int8_t *pixel, const int8_t *weights, int32_t in_zp, int32_t first,
+                           int32_t multiplier, int32_t n)
+{
+    for (int32_t j = 0; j < n; j++) {
+        sums[j] += (uint32_t)((pixel[(first + j) / multiplier] - in_zp) * weights[j]);
+    }
+}
+
+/* Channels first..first+n-1 of one output pixel. */
+static void block_run(const depthwise_t *dw, const int8_t *image, dtn_window_t rows, dtn_window_t columns,
+                      int32_t first, int32_t n, int8_t *out)
+{
+    const dtn_depthwise_conv2d_s8_params_t *p = dw->p;
+    uint32_t sums[DTN_BLOCK] = {0};
+    dtn_block_t block;
+    memcpy(sums, dw->bias + first, (size_t)n * sizeof *sums);
     for (int32_t ky = rows.first; ky < rows.end; ky++) {
+        size_t y = (size_t)(rows.start + (int64_t)ky * p->dilation_h);
         for (int32_t kx = columns.first; kx < columns.end; kx++) {
-            size_t y = (size_t)(rows.start + (int64_t)ky * p->dilation_h);
             size_t x = (size_t)(columns.start + (int64_t)kx * p->dilation_w);
-            int8_t value = image[(y * (size_t)p->in_w + x) * (size_t)p->in_c + ic];
-            int8_t weight = weights[((size_t)ky * (size_t)p->kernel_w + (size_t)kx) * (size_t)p->out_c + (size_t)oc];
-            sum += (uint32_t)((value - p->in_zp) * weight);
+            const int8_t *pixel = image + (y * (size_t)p->in_w + x) * (size_t)p->in_c;
+            const int8_t *weights =
+                dw->weights + ((size_t)ky * (size_t)p->kernel_w + (size_t)kx) * (size_t)p->out_c + first;
+            if (p->multiplier != 1) {
+                tap_multiplied(sums, pixel, weights, p->in_zp, first, p->multiplier, n);
+            } else if (n == DTN_BLOCK) {
+                tap(sums, pixel + first, weights, p->in_zp, DTN_BLOCK);
+            } else {
+                tap(sums, pixel + first, weights, p->in_zp, n);
+            }
         }
     }
-    return sum;
+    if (p->requant_count == 1) {
+        dtn_block_fill(&block, dw->rows[0]);
+    } else {
+        dtn_block_load(&block, dw->rows + first, n);
+    }
+    dtn_block_store(sums, &block, dw->range, out + first, n);
 }
 
 int32_t dtn_k_depthwise_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
@@ -27,22 +67,27 @@ int32_t dtn_k_depthwise_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
     if (phase == DTN_PHASE_CHECK) {
         return (int32_t)dtn_check_depthwise_conv2d_s8(call);
     }
+    const dtn_operand_t *operands = call->operands;
     const dtn_depthwise_conv2d_s8_params_t *p = (const dtn_depthwise_conv2d_s8_params_t *)(const void *)call->params;
-    const int8_t *image = (const int8_t *)call->operands[DTN_DEPTHWISE_CONV2D_S8_INPUT].data;
-    const int8_t *weights = (const int8_t *)call->operands[DTN_DEPTHWISE_CONV2D_S8_WEIGHTS].data;
-    const int32_t *bias = (const int32_t *)(const void *)call->operands[DTN_DEPTHWISE_CONV2D_S8_BIAS].data;
-    const dtn_requant_row_t *rows =
-        (const dtn_requant_row_t *)(const void *)call->operands[DTN_DEPTHWISE_CONV2D_S8_REQUANT].data;
-    int8_t *out = (int8_t *)call->operands[DTN_DEPTHWISE_CONV2D_S8_OUTPUT].data;
+    depthwise_t dw = {
+        .p = p,
+        .weights = (const int8_t *)operands[DTN_DEPTHWISE_CONV2D_S8_WEIGHTS].data,
+        .bias = (const int32_t *)(const void *)operands[DTN_DEPTHWISE_CONV2D_S8_BIAS].data,
+        .rows = (const dtn_requant_row_t *)(const void *)operands[DTN_DEPTHWISE_CONV2D_S8_REQUANT].data,
+        .range = {p->out_zp, p->act_min, p->act_max},
+    };
+    const int8_t *image = (const int8_t *)operands[DTN_DEPTHWISE_CONV2D_S8_INPUT].data;
+    int8_t *out = (int8_t *)operands[DTN_DEPTHWISE_CONV2D_S8_OUTPUT].data;
 
     for (int32_t b = 0; b < p->batches; b++) {
         for (int32_t oy = 0; oy < p->out_h; oy++) {
+            dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, p->dilation_h, p->in_h);
             for (int32_t ox = 0; ox < p->out_w; ox++) {
-                for (int32_t oc = 0; oc < p->out_c; oc++) {
-                    uint32_t sum = window_sum(p, image, weights, oy, ox, oc) + (uint32_t)bias[oc];
-                    dtn_requant_row_t row = rows[p->requant_count == 1 ? 0 : oc];
-                    *out++ = dtn_requant_s8(dtn_as_signed(sum), row, p->out_zp, p->act_min, p->act_max);
+                dtn_window_t columns = dtn_window(ox, p->stride_w, p->pad_left, p->kernel_w, p->dilation_w, p->in_w);
+                for (int32_t c = 0; c < p->out_c; c += DTN_BLOCK) {
+                    block_run(&dw, image, rows, columns, c, dtn_block_size(p->out_c - c), out);
                 }
+                out += p->out_c;
             }
         }
         image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;

@@ -1,5 +1,17 @@
 #include "../check/check.h"
-#include "../requant.h"
+#include "block.h"
+
+/* Adds `reduced` rows, `pitch` apart, of `n` elements each. */
+static inline void column_sums(const int8_t *in, size_t pitch, int32_t reduced, int32_t in_zp, int32_t n,
+                               uint32_t *sums)
+{
+    for (int32_t r = 0; r < reduced; r++) {
+        for (int32_t j = 0; j < n; j++) {
+            sums[j] += (uint32_t)(in[j] - in_zp);
+        }
+        in += pitch;
+    }
+}
 
 int32_t dtn_k_mean_s8(const dtn_call_t *call, dtn_phase_t phase)
 {
@@ -10,15 +22,23 @@ int32_t dtn_k_mean_s8(const dtn_call_t *call, dtn_phase_t phase)
     const int8_t *in = (const int8_t *)call->operands[DTN_MEAN_S8_INPUT].data;
     int8_t *out = (int8_t *)call->operands[DTN_MEAN_S8_OUTPUT].data;
     dtn_requant_row_t row = {p->mult, p->shift};
+    dtn_range_t range = {p->out_zp, INT8_MIN, INT8_MAX};
+    dtn_block_t block;
+    dtn_block_fill(&block, row);
 
     for (int32_t o = 0; o < p->outer; o++) {
-        for (int32_t i = 0; i < p->inner; i++) {
-            int32_t sum = 0;
-            for (int32_t r = 0; r < p->reduced; r++) {
-                sum += in[((size_t)o * (size_t)p->reduced + (size_t)r) * (size_t)p->inner + (size_t)i] - p->in_zp;
+        for (int32_t i = 0; i < p->inner; i += DTN_BLOCK) {
+            int32_t n = dtn_block_size(p->inner - i);
+            uint32_t sums[DTN_BLOCK] = {0};
+            if (n == DTN_BLOCK) {
+                column_sums(in + i, (size_t)p->inner, p->reduced, p->in_zp, DTN_BLOCK, sums);
+            } else {
+                column_sums(in + i, (size_t)p->inner, p->reduced, p->in_zp, n, sums);
             }
-            *out++ = dtn_requant_s8(sum, row, p->out_zp, INT8_MIN, INT8_MAX);
+            dtn_block_store(sums, &block, range, out + i, n);
         }
+        in += (size_t)p->reduced * (size_t)p->inner;
+        out += p->inner;
     }
     return DTN_OK;
 }

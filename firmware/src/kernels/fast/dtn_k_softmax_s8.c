@@ -1,6 +1,26 @@
 #include "../check/check.h"
 #include "../requant.h"
 
+/* One output: a division, the dear part. */
+static int8_t share(const dtn_softmax_s8_params_t *p, uint32_t weight, uint64_t sum)
+{
+    uint64_t quotient = dtn_rne_divide((uint64_t)weight * (uint64_t)p->mult, sum << p->shift);
+    return dtn_clamp_s8(p->out_zp + (int64_t)quotient, INT8_MIN, INT8_MAX);
+}
+
+/* A long row has at most 256 different outputs: one for each distance from its largest element. */
+static void long_row(const dtn_softmax_s8_params_t *p, const int8_t *in, const uint32_t *table, int32_t largest,
+                     uint64_t sum, int8_t *out)
+{
+    int8_t shares[256];
+    for (int32_t k = 0; k < 256; k++) {
+        shares[k] = share(p, table[k], sum);
+    }
+    for (int32_t i = 0; i < p->depth; i++) {
+        out[i] = shares[largest - in[i]];
+    }
+}
+
 int32_t dtn_k_softmax_s8(const dtn_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
@@ -20,11 +40,12 @@ int32_t dtn_k_softmax_s8(const dtn_call_t *call, dtn_phase_t phase)
         for (int32_t i = 0; i < p->depth; i++) {
             sum += table[largest - in[i]];
         }
-        /* At most 2^16 elements of 2^30 and a shift of 16: the denominator reaches 2^62. */
-        for (int32_t i = 0; i < p->depth; i++) {
-            uint64_t scaled = (uint64_t)table[largest - in[i]] * (uint64_t)p->mult;
-            uint64_t quotient = dtn_rne_divide(scaled, sum << p->shift);
-            out[i] = dtn_clamp_s8(p->out_zp + (int64_t)quotient, INT8_MIN, INT8_MAX);
+        if (p->depth > 256) {
+            long_row(p, in, table, largest, sum, out);
+        } else {
+            for (int32_t i = 0; i < p->depth; i++) {
+                out[i] = share(p, table[largest - in[i]], sum);
+            }
         }
         in += p->depth;
         out += p->depth;

@@ -1,0 +1,112 @@
+/**
+ * @file
+ * Output channels sixteen at a time: what the fast kernels share.
+ *
+ * Loops have a constant number of turns and work on plain arrays, which is the form that compilers vectorise.
+ */
+#ifndef DTN_BLOCK_H
+#define DTN_BLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../requant.h"
+
+/** Channels per block. */
+enum { DTN_BLOCK = 16 };
+
+/** The requantisation of one block of channels. */
+typedef struct {
+    int32_t multiplier[DTN_BLOCK];
+    int32_t shift[DTN_BLOCK];
+    int32_t least_shift;
+} dtn_block_t;
+
+/** Zero point and limits of an output. */
+typedef struct {
+    int32_t zero_point;
+    int32_t lo;
+    int32_t hi;
+} dtn_range_t;
+
+/** The block with one row for all channels. */
+static inline void dtn_block_fill(dtn_block_t *block, dtn_requant_row_t row)
+{
+    for (int j = 0; j < DTN_BLOCK; j++) {
+        block->multiplier[j] = row.multiplier;
+        block->shift[j] = row.shift;
+    }
+    block->least_shift = row.shift;
+}
+
+/** The block of `n` rows (at most DTN_BLOCK) from `rows` on; channels without a row repeat the last. */
+static inline void dtn_block_load(dtn_block_t *block, const dtn_requant_row_t *rows, int32_t n)
+{
+    int32_t least = rows[0].shift;
+    for (int32_t j = 0; j < DTN_BLOCK; j++) {
+        dtn_requant_row_t row = rows[j < n ? j : n - 1];
+        block->multiplier[j] = row.multiplier;
+        block->shift[j] = row.shift;
+        least = row.shift < least ? row.shift : least;
+    }
+    block->least_shift = least;
+}
+
+/*
+ * Requantises a block whose shifts are all above 32, in 32-bit arithmetic: with top and low the halves of the product,
+ *   round(product / 2^shift) = (top + 2^(r-1) - 1 + (odd | low != 0)) >> r,  r = shift - 32,
+ * because only whether the low half is 0 matters next to the bits of the upper half, and that only at a tie. `odd` is
+ * the last bit of the quotient. |top| is at most 2^30 and r at most 30, so nothing overflows. Right shifts of negative
+ * numbers are arithmetic on every compiler that this is built with; the tests would show another.
+ */
+static inline void dtn_block_requant_high(const uint32_t *sums, const dtn_block_t *block, dtn_range_t range,
+                                          int32_t *out)
+{
+    int32_t lo = range.lo - range.zero_point;
+    int32_t hi = range.hi - range.zero_point;
+    for (int j = 0; j < DTN_BLOCK; j++) {
+        int32_t sum = dtn_as_signed(sums[j]);
+        int32_t top = (int32_t)(((int64_t)sum * block->multiplier[j]) >> 32);
+        uint32_t low = (uint32_t)sum * (uint32_t)block->multiplier[j];
+        uint32_t inexact = (low | (0U - low)) >> 31;
+        int32_t r = block->shift[j] - 32;
+        int32_t up = (int32_t)(((uint32_t)(top >> r) & 1U) | inexact) + (1 << (r - 1)) - 1;
+        int32_t value = (top + up) >> r;
+        value = value < lo ? lo : value;
+        value = value > hi ? hi : value;
+        out[j] = value + range.zero_point;
+    }
+}
+
+/** Requantises a block of sums and stores its first `n` channels. */
+static inline void dtn_block_store(const uint32_t *sums, const dtn_block_t *block, dtn_range_t range, int8_t *out,
+                                   int32_t n)
+{
+    int32_t wide[DTN_BLOCK];
+    int8_t narrow[DTN_BLOCK];
+    if (block->least_shift > 32) {
+        dtn_block_requant_high(sums, block, range, wide);
+    } else {
+        for (int j = 0; j < DTN_BLOCK; j++) {
+            dtn_requant_row_t row = {block->multiplier[j], block->shift[j]};
+            wide[j] = dtn_requant_s8(dtn_as_signed(sums[j]), row, range.zero_point, range.lo, range.hi);
+        }
+    }
+    for (int j = 0; j < DTN_BLOCK; j++) {
+        narrow[j] = (int8_t)wide[j];
+    }
+    if (n == DTN_BLOCK) {
+        memcpy(out, narrow, DTN_BLOCK);
+    } else {
+        memcpy(out, narrow, (size_t)n);
+    }
+}
+
+/** The smaller of what is left and a whole block. */
+static inline int32_t dtn_block_size(int32_t left)
+{
+    return left < DTN_BLOCK ? left : DTN_BLOCK;
+}
+
+#endif /* DTN_BLOCK_H */
