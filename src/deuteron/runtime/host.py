@@ -1,9 +1,9 @@
 """Running a `.pte` on this machine: ExecuTorch's own runtime with our delegate, numpy arrays in and out."""
 
 import ctypes
-import hashlib
 import importlib
-import json
+import os
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.generic]
 
-MANIFEST_NAME = "build.json"
 _LOG_BYTES = 4096
 _DEBUG_BUFFER_BYTES = 16 << 20
 
@@ -110,29 +109,11 @@ class HostRunner:
 
 
 def _read(path: Path) -> bytes:
-    """The file's bytes, which must be those that a manifest beside it describes."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         hint = "give the `.pte` file that `deuteron build` wrote"
         raise InputError(f"cannot read the program: {error.strerror}", where=str(path), hint=hint) from error
-    expected = _manifest_digest(path)
-    if expected is not None and hashlib.sha256(data).hexdigest() != expected:
-        message = f"the program is not the one that `{MANIFEST_NAME}` beside it describes: its SHA-256 differs"
-        raise FormatError(message, where=str(path), hint="the file is damaged or was replaced: build it again")
-    return data
-
-
-def _manifest_digest(path: Path) -> str | None:
-    """The SHA-256 that the manifest of a build directory has for a file, None where there is no manifest."""
-    manifest = path.with_name(MANIFEST_NAME)
-    if not manifest.is_file():
-        return None
-    try:
-        return cast("str", json.loads(manifest.read_bytes())["files"][path.name]["sha256"])
-    except (ValueError, KeyError, TypeError) as error:
-        message = f"the manifest has no SHA-256 of `{path.name}`"
-        raise FormatError(message, where=str(manifest), hint="the file is damaged: build again") from error
 
 
 def _method(program: pte.Program, name: str, path: Path) -> pte.Method:
@@ -169,25 +150,42 @@ def _check_runtime(runtime: "Runtime", method: pte.Method, path: Path) -> None:
 @cache
 def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
     """Our delegate's library and ExecuTorch's runtime with it; loaded once per process."""
-    try:
-        from executorch.runtime import Runtime
-
-        importlib.import_module("executorch.kernels.quantized")  # registers the quantised CPU operators
-    except ImportError as error:
-        message = f"ExecuTorch's runtime is not installed: {error}"
-        raise MissingToolError(message, hint="run `make setup`, or `pip install 'deuteron[executorch]'`") from error
     path = library("delegate")
-    try:
-        delegate = ctypes.CDLL(str(path))
-    except OSError as error:
-        message = f"the delegate does not load: {error}"
-        raise MissingToolError(message, where=str(path), hint="run `make native` again") from error
+    with _quiet():
+        try:
+            from executorch.runtime import Runtime
+
+            importlib.import_module("executorch.kernels.quantized")  # registers the quantised CPU operators
+        except ImportError as error:
+            message = f"ExecuTorch's runtime is not installed: {error}"
+            raise MissingToolError(message, hint="run `make setup`, or `pip install 'deuteron[executorch]'`") from error
+        try:
+            delegate = ctypes.CDLL(str(path))
+        except OSError as error:
+            message = f"the delegate does not load: {error}"
+            raise MissingToolError(message, where=str(path), hint="run `make native` again") from error
     delegate.deuteron_take_log.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
     delegate.deuteron_take_log.restype = ctypes.c_size_t
     runtime = Runtime.get()
     if not runtime.backend_registry.is_available(BACKEND_ID):
         raise InternalError(f"the delegate did not register as `{BACKEND_ID}`", where=str(path))
     return delegate, runtime
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Nothing; drops what others write to standard error while they load: warnings about parts that we do not use."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    sink = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(sink)
 
 
 def _take_log(delegate: ctypes.CDLL) -> str:
