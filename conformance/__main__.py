@@ -1,0 +1,152 @@
+"""Command line: `python -m conformance --help`."""
+
+import argparse
+import json
+import queue
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rich.console import Console
+
+from deuteron.errors import DeuteronError, OptionError
+
+from . import deviations, report
+from .suite import HERE, Job, Result, Suite
+
+SLICE = HERE / "slice.txt"
+# Small enough that little is lost when a process dies, large enough that starting Python and torch does not count.
+TESTS_PER_PROCESS = 50
+
+
+def main() -> int:
+    """0 when nothing selected failed, 1 when something did or went wrong."""
+    options = _parse()
+    console = Console(stderr=True)
+    try:
+        return _run(options, console)
+    except DeuteronError as error:
+        console.print(f"error: {error}", markup=False, highlight=False)
+        return error.exit_code
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m conformance", description="Runs ExecuTorch's own NXP tests against Deuteron."
+    )
+    parser.add_argument("--shard", metavar="I/N", default="1/1", help="run the I-th of N parts (from 1)")
+    parser.add_argument("--resume", action="store_true", help="keep earlier results, run only what has none")
+    parser.add_argument("--failed", action="store_true", help="keep earlier results, run again what failed")
+    parser.add_argument("--slice", action="store_true", help="run only the tests of slice.txt")
+    parser.add_argument(
+        "-k", metavar="TEXT", action="append", default=[], help="run only tests whose id contains TEXT (may repeat)"
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="processes that run tests at the same time (default: 2)")
+    parser.add_argument("--list", action="store_true", help="print the ids of the selected tests and stop")
+    parser.add_argument("--report", action="store_true", help="run nothing, print the tables of the earlier results")
+    parser.add_argument("--work", type=Path, default=Path("build/conformance"), help="directory for all that is made")
+    parser.add_argument(
+        "--runner",
+        type=Path,
+        default=HERE.parent / "src/deuteron/runtime/lib/deuteron-runner",
+        help="executable with nxp_executor_runner's command line (default: the one of `make native`)",
+    )
+    return parser.parse_args()
+
+
+def _run(options: argparse.Namespace, console: Console) -> int:
+    if not options.runner.is_file():
+        raise OptionError(f"no runner `{options.runner}`", hint="run `make native`")
+    suite = Suite(options.work.resolve(), options.runner.resolve())
+    suite.work.mkdir(parents=True, exist_ok=True)
+    suite.install_packages()
+    everything = suite.collect()
+    deviating = deviations.assign(everything, deviations.load())
+    tests = _select(everything, options)
+    if options.list:
+        sys.stdout.writelines(f"{test}\n" for test in tests)
+        return 0
+    results = _earlier(suite.work / "results.jsonl", options)
+    todo = [test for test in tests if test not in results and (test not in deviating or deviating[test].runs)]
+    if not options.report:
+        console.print(f"{len(todo)} of {len(tests)} selected tests to run, {options.jobs} at a time")
+        _run_all(suite, [Job(test, test in deviating) for test in todo], options.jobs, results, console)
+    found = report.account(tests, results, deviating)
+    report.show(Console(width=200), tests, results, found)
+    return 1 if found.failed or found.missing else 0
+
+
+def _select(everything: Sequence[str], options: argparse.Namespace) -> tuple[str, ...]:
+    tests = list(everything)
+    if options.slice:
+        wanted = [line for line in SLICE.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+        if unknown := sorted(set(wanted) - set(tests)):
+            raise OptionError(f"`{SLICE.name}` names {len(unknown)} unknown tests, the first is `{unknown[0]}`")
+        tests = [test for test in tests if test in set(wanted)]
+    if options.k:
+        tests = [test for test in tests if any(text in test for text in options.k)]
+    try:
+        index, count = (int(part) for part in options.shard.split("/"))
+    except ValueError:
+        index, count = 0, 0
+    if not 1 <= index <= count:
+        raise OptionError(f"--shard is I/N with I from 1 to N, not `{options.shard}`")
+    return tuple(tests[index - 1 :: count])
+
+
+def _earlier(path: Path, options: argparse.Namespace) -> dict[str, Result]:
+    """Results to keep, which are also what stays in the file."""
+    results: dict[str, Result] = {}
+    if path.is_file() and (options.resume or options.failed or options.report):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            results[row["test"]] = Result(**(row | {"converter": tuple(row["converter"])}))
+    if options.failed:
+        results = {test: result for test, result in results.items() if result.outcome in report.GOOD}
+    if not options.report:
+        path.write_text("".join(_line(result) for result in results.values()), encoding="utf-8")
+    return results
+
+
+def _line(result: Result) -> str:
+    return json.dumps(asdict(result)) + "\n"
+
+
+def _run_all(suite: Suite, jobs: Sequence[Job], count: int, results: dict[str, Result], console: Console) -> None:
+    """Runs the jobs in `count` threads, each of which feeds one process after the other; fills `results`."""
+    work: queue.SimpleQueue[tuple[str, Sequence[Job]]] = queue.SimpleQueue()
+    for start in range(0, len(jobs), TESTS_PER_PROCESS):
+        work.put((f"{start:04}", jobs[start : start + TESTS_PER_PROCESS]))
+    lock = threading.Lock()
+    errors: list[DeuteronError] = []
+
+    def loop() -> None:
+        while not errors:
+            try:
+                name, part = work.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                for result in suite.run(name, part):
+                    with lock, (suite.work / "results.jsonl").open("a", encoding="utf-8") as file:
+                        file.write(_line(result))
+                        results[result.test] = result
+                        mark = "" if result.outcome in report.GOOD else f"  {report.cause(result)}"
+                        console.out(f"{result.outcome:8} {result.seconds:6.1f} s  {result.test}{mark}", highlight=False)
+            except DeuteronError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=loop) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

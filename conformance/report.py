@@ -1,0 +1,95 @@
+"""Tables over results: by file, and failures by cause."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .deviations import Deviation
+from .suite import Result
+
+# A strict expected failure that holds is what the test wants, and so is a test that skips itself.
+GOOD = ("passed", "skipped", "xfailed")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Every selected test, each in exactly one of the five columns."""
+
+    passed: tuple[str, ...]
+    lifted: tuple[str, ...]
+    """Passed without the expected-failure mark that the suite gives them."""
+    failed: tuple[str, ...]
+    deviating: tuple[str, ...]
+    """Not run, with a reason in the deviations file."""
+    missing: tuple[str, ...]
+    """Not run yet."""
+
+
+def account(tests: Iterable[str], results: Mapping[str, Result], deviations: Mapping[str, Deviation]) -> Account:
+    """Where each test stands."""
+    columns: dict[str, list[str]] = {name: [] for name in ("passed", "lifted", "failed", "deviating", "missing")}
+    for test in tests:
+        deviation = deviations.get(test)
+        result = results.get(test)
+        if deviation is not None and not deviation.runs:
+            columns["deviating"].append(test)
+        elif result is None:
+            columns["missing"].append(test)
+        elif result.outcome not in GOOD:
+            columns["failed"].append(test)
+        else:
+            columns["passed" if deviation is None else "lifted"].append(test)
+    return Account(**{name: tuple(members) for name, members in columns.items()})
+
+
+def cause(result: Result) -> str:
+    """Why a test failed, in words that tests with the same cause share: Deuteron's own error before the test's."""
+    text = result.converter[0].splitlines()[0] if result.converter else f"{result.outcome}: {result.error}"
+    # Names and sizes differ from test to test.
+    text = re.sub(r"/[^\s\"'`]*/", "", text)
+    return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "N", text)[:160]
+
+
+def show(console: Console, tests: Sequence[str], results: Mapping[str, Result], found: Account) -> None:
+    """Prints the tables."""
+    console.print(_by_file(tests, results, found))
+    if found.failed:
+        console.print(_by_cause([results[test] for test in found.failed]))
+
+
+def _by_file(tests: Sequence[str], results: Mapping[str, Result], found: Account) -> Table:
+    table = Table(title="ExecuTorch's NXP tests", show_footer=True)
+    members = (found.passed, found.lifted, found.failed, found.deviating, found.missing)
+    names = ("passed", "mark lifted", "failed", "not run: deviation", "not run yet")
+    seconds = Counter({test: result.seconds for test, result in results.items()})
+    table.add_column("file", footer="all")
+    for name, group in zip(names, members, strict=True):
+        table.add_column(name, footer=str(len(group)), justify="right")
+    table.add_column("tests", footer=str(len(tests)), justify="right")
+    table.add_column("seconds", footer=f"{sum(seconds[test] for test in tests):.0f}", justify="right")
+    for file in sorted({_file(test) for test in tests}):
+        inside = [test for test in tests if _file(test) == file]
+        counts = [len([test for test in group if _file(test) == file]) for group in members]
+        spent = sum(seconds[test] for test in inside)
+        table.add_row(file, *(str(count or "") for count in counts), str(len(inside)), f"{spent:.0f}")
+    return table
+
+
+def _by_cause(failures: Sequence[Result]) -> Table:
+    table = Table(title="Failures by cause")
+    table.add_column("tests", justify="right")
+    table.add_column("cause", overflow="fold")
+    table.add_column("for example", overflow="fold")
+    example = {cause(result): result.test for result in reversed(failures)}
+    for text, count in Counter(cause(result) for result in failures).most_common():
+        table.add_row(str(count), escape(text), escape(example[text]))
+    return table
+
+
+def _file(test: str) -> str:
+    return test.split("::")[0]

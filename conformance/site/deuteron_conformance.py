@@ -1,0 +1,101 @@
+"""Pytest plugin inside the processes that run the suite: selects tests, records results, takes marks away.
+
+Two environment variables tell it what to do, one or the other:
+
+- `DEUTERON_CONFORMANCE_COLLECT`: file to write the id of every test to, one JSON string per line;
+- `DEUTERON_CONFORMANCE_RUN`: directory with `select.jsonl`, one `{"id": .., "lift_xfail": ..}` per test. Results are
+  appended to `results.jsonl` there; `current` holds the id of the test that is running.
+"""
+
+import json
+import os
+import unittest
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+COLLECT = os.environ.get("DEUTERON_CONFORMANCE_COLLECT")
+RUN = os.environ.get("DEUTERON_CONFORMANCE_RUN")
+# The suite marks these classes so that pytest leaves them to unittest; here pytest runs them like everything else.
+HIDDEN_FROM_PYTEST = "__test__"
+REPORTS = pytest.StashKey[list[pytest.TestReport]]()
+
+
+def pytest_pycollect_makeitem(obj: object) -> None:
+    """Lets pytest see the classes that the suite keeps for `python -m unittest`."""
+    if isinstance(obj, type) and issubclass(obj, unittest.TestCase) and vars(obj).get(HIDDEN_FROM_PYTEST) is False:
+        setattr(obj, HIDDEN_FROM_PYTEST, True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Writes the ids, or keeps the selected tests."""
+    if COLLECT:
+        Path(COLLECT).write_text("".join(f"{json.dumps(item.nodeid)}\n" for item in items), encoding="utf-8")
+    if RUN:
+        rows = [json.loads(line) for line in (Path(RUN) / "select.jsonl").read_text(encoding="utf-8").splitlines()]
+        lift = {row["id"]: row["lift_xfail"] for row in rows}
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in lift])
+        items[:] = [item for item in items if item.nodeid in lift]
+        for item in items:
+            if lift[item.nodeid]:
+                item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "xfail"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Runs a test, and appends its result when it has one: a process that dies leaves the id in `current`."""
+    if not RUN:
+        return (yield)
+    current = Path(RUN) / "current"
+    current.write_text(item.nodeid, encoding="utf-8")
+    _take_converter_errors()
+    item.stash[REPORTS] = []
+    result = yield
+    with (Path(RUN) / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(_record(item)) + "\n")
+    current.write_text("", encoding="utf-8")
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keeps the reports of set-up, call and tear-down."""
+    report = yield
+    if REPORTS in item.stash:
+        item.stash[REPORTS].append(report)
+    return report
+
+
+def _record(item: pytest.Item) -> dict[str, object]:
+    reports = item.stash[REPORTS]
+    worst = next((report for report in reports if report.failed), None)
+    worst = worst or next((report for report in reports if report.skipped), reports[-1])
+    outcome = "xfailed" if worst.skipped and hasattr(worst, "wasxfail") else worst.outcome
+    return {
+        "test": item.nodeid,
+        "outcome": outcome,
+        "seconds": round(sum(report.duration for report in reports), 2),
+        "error": _first_line(worst) if outcome != "passed" else "",
+        # Only of a test that went wrong: a test may well expect a conversion to fail.
+        "converter": _take_converter_errors() if outcome != "passed" else [],
+        "unittest": isinstance(item, pytest.Function) and issubclass(item.cls or object, unittest.TestCase),
+    }
+
+
+def _first_line(report: pytest.TestReport) -> str:
+    if isinstance(report.longrepr, tuple):  # skipped: file, line, reason
+        return report.longrepr[2]
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else str(report.longrepr or "")
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    # A bare `assert` has no words of its own.
+    return f"{line} at {Path(crash.path).name}:{crash.lineno}" if crash is not None and line == "AssertionError" else line
+
+
+def _take_converter_errors() -> list[str]:
+    """Errors of Deuteron's converter since the last call; conversions run in processes of their own and leave files."""
+    import eiq_neutron_sdk
+
+    return eiq_neutron_sdk.take_errors()

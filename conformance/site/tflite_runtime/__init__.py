@@ -1,0 +1,1 @@
+"""The TFLite interpreter under the name that it had before it was called LiteRT."""

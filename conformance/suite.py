@@ -1,0 +1,189 @@
+"""The installed suite: where it is, the processes that collect and run it, what they need to find."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import distribution, version
+from pathlib import Path
+
+from deuteron.errors import DeuteronError, InternalError
+
+HERE = Path(__file__).resolve().parent
+SITE = HERE / "site"
+REQUIREMENTS = HERE / "requirements.txt"
+# A test that takes longer than this hangs: the slowest of the suite train a small network.
+TEST_SECONDS = 1200
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One test to run; `lift_xfail` runs it without its expected-failure mark."""
+
+    test: str
+    lift_xfail: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one test.
+
+    Attributes:
+        test: pytest's id, relative to the suite's directory.
+        outcome: passed, failed, skipped, xfailed, crashed or timeout.
+        seconds: of set-up, call and tear-down.
+        error: first line of what went wrong.
+        converter: what Deuteron's converter refused during the test, one text per conversion.
+        unittest: whether the suite keeps the test for `python -m unittest`.
+    """
+
+    test: str
+    outcome: str
+    seconds: float = 0.0
+    error: str = ""
+    converter: tuple[str, ...] = ()
+    unittest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """ExecuTorch's NXP tests as installed beside this Python.
+
+    Attributes:
+        work: directory for everything that is made: packages, working directories, results.
+        runner: executable that takes nxp_executor_runner's command line.
+    """
+
+    work: Path
+    runner: Path
+
+    @property
+    def directory(self) -> Path:
+        """The tests' directory; ids are relative to it."""
+        return Path(str(distribution("executorch").locate_file("executorch/backends/nxp/tests")))
+
+    @property
+    def packages(self) -> Path:
+        """Where the pinned packages of `requirements.txt` go."""
+        return self.work / "packages"
+
+    def install_packages(self) -> None:
+        """Installs what the tests import, unless the same list is there already."""
+        wanted = REQUIREMENTS.read_text(encoding="utf-8")
+        stamp = self.packages / "requirements.txt"
+        if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+            return
+        # Two of -q: pip warns of every index that does not carry a package.
+        command = [sys.executable, "-m", "pip", "install", "-qq", "--progress-bar", "off", "--no-deps", "--upgrade"]
+        subprocess.run([*command, "--target", str(self.packages), "-r", str(REQUIREMENTS)], check=True)
+        stamp.write_text(wanted, encoding="utf-8")
+
+    def collect(self) -> tuple[str, ...]:
+        """Ids of all tests in the suite's order; read back when this ExecuTorch was collected before."""
+        cache = self.work / f"tests-{version('executorch')}.jsonl"
+        if not cache.is_file():
+            directory = self._fresh_directory("collect")
+            found = directory / "tests.jsonl"
+            log = directory / "log.txt"
+            environment = self._environment() | {"DEUTERON_CONFORMANCE_COLLECT": str(found)}
+            with log.open("wb") as output:
+                command = self._command("--collect-only", "-qq", str(self.directory))
+                process = subprocess.run(
+                    command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT, check=False
+                )
+            if process.returncode != 0:
+                tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+                raise DeuteronError(f"ExecuTorch's NXP tests cannot be collected:\n{tail}", where=str(log))
+            found.replace(cache)
+        return tuple(json.loads(line) for line in cache.read_text(encoding="utf-8").splitlines())
+
+    def run(self, name: str, jobs: Sequence[Job]) -> Iterator[Result]:
+        """Yields results in the order in which the tests end; every job gets exactly one.
+
+        Runs in one process with a working directory of its own, and in another one for the rest if that one dies.
+        """
+        left = list(jobs)
+        while left:
+            directory = self._fresh_directory(name)
+            done: set[str] = set()
+            for result in self._run_once(directory, left):
+                done.add(result.test)
+                yield result
+            remaining = [job for job in left if job.test not in done]
+            if len(remaining) == len(left):
+                raise InternalError(f"No test of `{name}` gave a result", where=str(directory / "log.txt"))
+            left = remaining
+
+    def _run_once(self, directory: Path, jobs: Sequence[Job]) -> Iterator[Result]:
+        rows = "".join(json.dumps({"id": job.test, "lift_xfail": job.lift_xfail}) + "\n" for job in jobs)
+        (directory / "select.jsonl").write_text(rows, encoding="utf-8")
+        files = list(dict.fromkeys(str(self.directory / job.test.split("::")[0]) for job in jobs))
+        environment = self._environment() | {"DEUTERON_CONFORMANCE_RUN": str(directory)}
+        results = _Tail(directory / "results.jsonl")
+        with (directory / "log.txt").open("wb") as log:
+            # A session of its own, so that a hanging test takes the processes it started with it.
+            process = subprocess.Popen(
+                self._command(*files), cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+        last = time.monotonic()
+        outcome = "crashed"
+        while process.poll() is None:
+            time.sleep(0.5)
+            for result in results.read():
+                last = time.monotonic()
+                yield result
+            if time.monotonic() - last > TEST_SECONDS:
+                outcome = "timeout"
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        yield from results.read()
+        current = directory / "current"
+        if current.is_file() and (test := current.read_text(encoding="utf-8")):
+            yield Result(test, outcome, time.monotonic() - last, f"process ended with {process.returncode}")
+
+    def _command(self, *arguments: str) -> list[str]:
+        options = ["-p", "deuteron_conformance", "-p", "no:cacheprovider", "-c", os.devnull]
+        return [sys.executable, "-m", "pytest", *options, "--rootdir", str(self.directory), *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        """The environment of a process that runs tests; one thread each, so that sums come out the same every time."""
+        return os.environ | {
+            "PYTHONPATH": os.pathsep.join((str(SITE), str(self.packages))),
+            "NXP_RUNNER_PATH": str(self.runner),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def _fresh_directory(self, name: str) -> Path:
+        directory = self.work / "runs" / name
+        attempt = 0
+        while directory.exists():
+            attempt += 1
+            directory = self.work / "runs" / f"{name}.{attempt}"
+        directory.mkdir(parents=True)
+        return directory
+
+
+class _Tail:
+    """Reads the complete lines that a growing file has gained since the last time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+
+    def read(self) -> Iterator[Result]:
+        if not self._path.is_file():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._position += len(line)
+                row = json.loads(line)
+                yield Result(**(row | {"converter": tuple(row["converter"])}))
