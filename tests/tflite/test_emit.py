@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.tflite.cases import CASES, act, conv_2d, one_op, quant
+from tests.tflite.cases import CASES, act, one_op, quant, weighted_operands
 
 from deuteron.errors import UnsupportedError
 from deuteron.ir import ops
@@ -47,34 +47,22 @@ def test_padding_of_a_convolution_that_is_not_same_becomes_padv2():
 
 
 def test_a_convolution_is_padded_with_the_zero_point_of_its_input():
-    graph = conv_2d(rng(5))
-    (op,) = graph.ops
-    assert isinstance(op, ops.Conv2D)
-    n, h, w, c = graph.type("x").shape
-    padded = replace(op, pads=ops.Pads(top=0, bottom=graph.type("w").shape[1] - 1, left=0, right=0), stride=(1, 1))
-    # The output's shape does not matter here: only the value of the pad in front is looked at.
-    front = decode(emit(replace(graph, ops=(padded,))))
-    if front.operators[0].name == "PADV2":
-        value = front.tensors[front.operators[0].inputs[2]].data
-        assert value == graph.type("x").q.zero_point.to_bytes(1, signed=True)
-    else:
-        pytest.fail(f"no PADV2 in front for {(n, h, w, c)}")
+    xq = Quant((0.5,), (17,))
+    weights, bias, yq = weighted_operands(rng(), xq, (2, 3, 3, 1), 0, 9)
+    op = ops.Conv2D(inputs=("x", "w", "b"), outputs=("y",), pads=ops.Pads(top=2))
+    graph = one_op(op, act("x", (1, 4, 4, 1), xq), weights, bias, act("y", (1, 4, 2, 2), yq))
+    padding, _ = read(emit(graph)).ops
+    assert isinstance(padding, ops.Pad)
+    assert (padding.paddings, padding.value) == (((0, 0), (2, 0), (0, 0), (0, 0)), 17)
 
 
-@pytest.mark.parametrize(
-    ("pads", "kind", "message"),
-    [
-        (
-            ops.Pads(0, 2, 1, 0),
-            ops.AveragePool2D,
-            "AveragePool2D `y`: average pooling with Pads(top=0, bottom=2, left=1, right=0); TFLite has SAME and VALID",
-        ),
-    ],
-)
-def test_paddings_that_tflite_lacks_are_refused(pads: ops.Pads, kind: type[ops.AveragePool2D], message: str):
+def test_average_pooling_with_a_padding_that_tflite_lacks_is_refused():
     q = quant(rng())
-    op = kind(inputs=("x",), outputs=("y",), window=(3, 3), stride=(1, 1), pads=pads)
+    op = ops.AveragePool2D(inputs=("x",), outputs=("y",), window=(3, 3), stride=(1, 1), pads=ops.Pads(0, 2, 1, 0))
     graph = one_op(op, act("x", (1, 5, 5, 2), q), act("y", (1, 5, 4, 2), q))
+    message = (
+        "AveragePool2D `y`: average pooling with Pads(top=0, bottom=2, left=1, right=0); TFLite has SAME and VALID"
+    )
     with pytest.raises(UnsupportedError, match=f"^{re.escape(message)}$"):
         emit(graph)
 

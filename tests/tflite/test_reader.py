@@ -365,6 +365,21 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
         UnsupportedError,
         "op 0 CONCATENATION, output `y`: a fused activation; NONE is allowed",
     ),
+    "float output": (
+        lambda: with_tensor(chain_of("PAD"), "h", dtype="FLOAT32", quant=None),
+        UnsupportedError,
+        "op 0 PAD, output `h`: float left in a partition: tensor `h` is FLOAT32",
+    ),
+    "beta": (
+        lambda: with_op(model("SOFTMAX"), options={"Beta": float("nan")}),
+        FormatError,
+        "op 0 SOFTMAX, output `y`: beta nan; a positive number is required",
+    ),
+    "no beta": (
+        lambda: with_op(model("SOFTMAX"), kind="", options={}),
+        FormatError,
+        "op 0 SOFTMAX, output `y`: beta 0; a positive number is required",
+    ),
     "shuffled": (
         lambda: with_op(model("FULLY_CONNECTED"), options={"WeightsFormat": 1}),
         UnsupportedError,
@@ -532,6 +547,13 @@ def chain(dtype: str) -> FlatModel:
     """Two RELUs with a tensor `h` of another type between them."""
     tensors = tuple(FlatTensor(name, (4,), dtype if name == "h" else "INT8", Q) for name in "xhy")
     return FlatModel("m", tensors, (0,), (2,), (FlatOperator("RELU", (0,), (1,)), FlatOperator("RELU", (1,), (2,))))
+
+
+def chain_of(name: str) -> FlatModel:
+    """The chain with `name`, which takes a constant second input, as its first operator."""
+    source = chain("INT8")
+    second = FlatTensor("c", (1, 2), "INT32", None, bytes(8))
+    return with_op(replace(source, tensors=(*source.tensors, second)), name=name, inputs=(0, 3))
 
 
 @pytest.mark.parametrize("name", REFUSED)

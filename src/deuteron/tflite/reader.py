@@ -1,5 +1,6 @@
 """TFLite bytes -> `ir.Graph`: one function per operator, all listed in `LOWERINGS`."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -232,6 +233,8 @@ def _reshape(site: Site) -> Op:
 
 def _softmax(site: Site) -> Op:
     beta = float(site.op.options.get("Beta", 0.0))
+    if not (math.isfinite(beta) and beta > 0):
+        raise site.malformed(f"beta {beta:g}; a positive number is required")
     return Softmax(inputs=(site.operand(0),), outputs=(site.output(),), origin=(site.index,), beta=beta)
 
 
@@ -325,4 +328,5 @@ def _lower(site: Site) -> Op:
         raise site.malformed(f"{len(op.inputs)} inputs and {len(op.outputs)} outputs are not a form of this operator")
     if op.kind and lowering.options and op.kind != lowering.options:
         raise site.malformed(f"options {op.kind} instead of {lowering.options}")
+    site.output()  # a float or unquantised output is reported as such, before anything that follows from it
     return lowering.function(site)

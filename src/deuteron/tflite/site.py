@@ -48,7 +48,7 @@ class Site:
     """Operator `index` of `model`; `constants` collects the tensors it adds."""
 
     model: FlatModel
-    names: "Names"
+    names: Names
     index: int
     constants: list[Tensor]
 
