@@ -216,10 +216,17 @@ def _origins(decoded: Decoded, entry: Entry) -> tuple[str, ...]:
     """For each kernel call the TFLite operators and the source lines that it comes from."""
     ops = {op.index: op for op in entry.ops}
     texts: list[str] = []
-    for kernel, _call in zip(entry.kernels, decoded.calls, strict=True):
-        sources = dict.fromkeys(source for i in kernel.ops for source in ops[i].source)
-        lines = [f"{Path(source.file).name}:{source.line} `{source.code}`" for source in sources]
-        texts.append("; ".join([", ".join(f"{ops[i].op}#{i}" for i in kernel.ops), *lines]))
+    for index, call in enumerate(decoded.calls):
+        # Microcode itself names the first operator only.
+        origin = entry.kernels[index].ops if index < len(entry.kernels) else (call.origin,)
+        sources = dict.fromkeys(
+            f"{Path(source.file).name}:{source.line} `{source.code}`"
+            for i in origin
+            if i in ops
+            for source in ops[i].source
+        )
+        names = ", ".join(f"tflite op {i} {ops[i].op}" for i in origin if i in ops)
+        texts.append("; ".join([names or "no tflite op", *sources]))
     return tuple(texts)
 
 

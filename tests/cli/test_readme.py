@@ -34,6 +34,6 @@ def test_the_example_runs_as_written(tmp_path: Path):
         said += done.stdout
     manifest = json.loads((tmp_path / "net-build" / "build.json").read_text())
     assert len(manifest["partitions"]) == 1
-    assert "net.py:14 `x = self.pool(torch.relu(self.conv(x)))`" in said
+    assert "net.py:13 `x = self.pool(torch.relu(self.conv(x)))`" in said
     first, second = (json.loads((tmp_path / d / "build.json").read_text()) for d in ("net-build", "from-python"))
     assert first["files"]["model.pte"] == second["files"]["model.pte"]

@@ -58,7 +58,9 @@ class Printer:
     def error(self, error: DeuteronError) -> None:
         """Write an error and its hint; with a traceback where that helps a developer."""
         if self.verbosity >= DEBUG or isinstance(error, InternalError):
-            sys.stderr.write("".join(traceback.format_exception(error)) + "\n")
+            # What was never raised only stands for its cause.
+            shown = error if error.__traceback__ else error.__cause__ or error
+            sys.stderr.write("".join(traceback.format_exception(shown)) + "\n")
         sys.stderr.write(f"{self._coloured('error', '31;1')}: {error}\n")
 
     def flush(self) -> None:
