@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "api": {"frontend", "convert", "runtime"},
     "compare": {"frontend", "runtime", "tflite", "ir"},
     "inspection": {"frontend", "runtime", "microcode", "kernels", "tflite", "ir"},
-    "frontend": {"sdk", "convert", "arch", "kernels", "tflite", "ir"},
+    "frontend": {"sdk", "convert", "arch", "kernels", "microcode", "tflite", "ir"},
     "sdk": {"convert", "kernels", "arch"},
     "convert": {"tflite", "passes", "plan", "microcode", "arch", "ir", "kernels"},
     "tflite": {"ir", "arch", "kernels", "microcode"},

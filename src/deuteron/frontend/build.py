@@ -1,21 +1,23 @@
 """From a PyTorch module to the files of a build, in memory: the steps in order, and the errors of each."""
 
-import base64
 import copy
 import importlib.metadata
-import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sized
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import redirect_stdout
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol, cast
 
 import torch
+from torch import fx
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 
 from deuteron import sdk
 from deuteron.arch import targets
 from deuteron.errors import DeuteronError, UnsupportedError
-from deuteron.frontend import seam
+from deuteron.frontend import saved, seam
 from deuteron.frontend.cpu import cpu_ops, need_runnable, no_out_variant
 from deuteron.frontend.export import export
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
@@ -103,7 +105,7 @@ def build(
         steps.begin("write program")
         on_cpu = cpu_ops(edge.exported_program().graph)
         manager = _to_program(edge, on_cpu)
-    files = {PROGRAM: bytes(manager.buffer), REFERENCE: _save(unlowered, recording.partitions)}
+    files = {PROGRAM: bytes(manager.buffer), REFERENCE: saved.save(unlowered, [p.tflite for p in recording.partitions])}
     if options.intermediates:
         files |= intermediate_files(recording.partitions)
     warnings = [NO_CALIBRATION] * (calibration is None) + [NOTHING_DELEGATED] * (not recording.partitions)
@@ -116,8 +118,8 @@ def build(
         options=options,
         model=ModelInfo(name or type(model).__name__),
         files={file: entry_of(data) for file, data in files.items()},
-        inputs=_tensors(manager.exported_program(), "input"),
-        outputs=_tensors(manager.exported_program(), "output"),
+        inputs=_inputs(manager.exported_program()),
+        outputs=_outputs(manager.exported_program()),
         partitions=tuple(describe(partition) for partition in recording.partitions),
         cpu_ops=on_cpu,
         warnings=tuple(warnings),
@@ -130,11 +132,13 @@ class _Steps:
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
+        self._stdout = sys.stdout
 
     def begin(self, step: str, detail: str = "") -> None:
         """Tells that a step begins, or where in the step the build is."""
         if self._progress is not None:
-            self._progress(f"{step}{detail}", STEPS.index(step), len(STEPS))
+            with redirect_stdout(self._stdout):  # the wheel's output is kept away, the caller's is not
+                self._progress(f"{step}{detail}", STEPS.index(step), len(STEPS))
 
     def counted(self, batches: Iterator[Inputs], source: object) -> Iterator[Inputs]:
         """The batches, each reported when it begins."""
@@ -204,25 +208,20 @@ def _cannot_lower(e: Exception) -> UnsupportedError:
     )
 
 
-def _save(program: ExportedProgram, partitions: Iterable[seam.Lowered]) -> bytes:
-    """The quantised program as `torch.export.save` writes it, with each partition's TFLite file in base64.
-
-    Extra files of that format are text: its loader decodes them as UTF-8.
-    """
-    stream = io.BytesIO()
-    extra = {f"npu_{i}.tflite": base64.b64encode(p.tflite).decode() for i, p in enumerate(partitions)}
-    torch.export.save(program, stream, extra_files=extra)
-    return stream.getvalue()
+def _inputs(program: ExportedProgram) -> tuple[TensorInfo, ...]:
+    """What the program takes, in the caller's order."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    return tuple(_tensor(nodes[str(name)], str(name)) for name in program.graph_signature.user_inputs)
 
 
-def _tensors(program: ExportedProgram, side: Literal["input", "output"]) -> tuple[TensorInfo, ...]:
-    """Shape and dtype of the program's inputs or outputs, in the caller's order."""
-    signature = program.graph_signature
-    names = signature.user_inputs if side == "input" else signature.user_outputs
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    found: list[TensorInfo] = []
-    for name in names:
-        value = values.get(str(name))
-        if isinstance(value, torch.Tensor):
-            found.append(TensorInfo(tuple(value.shape), str(value.dtype).removeprefix("torch."), str(name)))
-    return tuple(found)
+def _outputs(program: ExportedProgram) -> tuple[TensorInfo, ...]:
+    """What the program returns; the nodes may have other names by now than the signature has."""
+    values = program.graph.output_node().args[0]
+    nodes = cast("Sequence[fx.Node]", values if isinstance(values, list | tuple) else (values,))
+    specs = program.graph_signature.output_specs
+    return tuple(_tensor(node) for node, spec in zip(nodes, specs, strict=True) if spec.kind is OutputKind.USER_OUTPUT)
+
+
+def _tensor(node: fx.Node, name: str = "") -> TensorInfo:
+    value: torch.Tensor = node.meta["val"]
+    return TensorInfo(tuple(value.shape), str(value.dtype).removeprefix("torch."), name)

@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.provenance import first_line, last_user_line, source_of, user_line_of
-from deuteron.frontend.seam import quiet
+from deuteron.frontend.quiet import quiet
 
 
 def export(module: nn.Module, inputs: Inputs) -> ExportedProgram:
@@ -61,9 +61,14 @@ def _need_fixed_shapes(program: ExportedProgram) -> None:
             source = source_of(node)
             what = f"input `{node.name}`" if node.op == "placeholder" else f"the result of `{node.name}`"
             raise UnsupportedError(
-                f"{what} has the dynamic shape [{', '.join(str(dim) for dim in value.shape)}]"
+                f"{what} has the dynamic shape [{', '.join(_text(dim) for dim in value.shape)}]"
                 f"{f', at `{source.code}`' if source else ''}",
                 where=str(source) if source else None,
                 hint="every shape must be known when compiling: remove dynamic dimensions, and replace operators "
                 "whose result size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)",
             )
+
+
+def _text(dim: int | torch.SymInt) -> str:
+    """A dimension, `?` where it is not known; PyTorch's own names for such change from run to run."""
+    return "?" if isinstance(dim, torch.SymInt) else str(dim)

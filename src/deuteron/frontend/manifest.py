@@ -188,7 +188,7 @@ def _check_file(path: Path, entry: FileEntry) -> None:
 
 def _decode(data: object, kind: object, at: str) -> object:
     """`data` as a value of the type `kind`: a scalar, a dataclass, or a tuple or mapping of such."""
-    if type(data) is kind:
+    if data.__class__ is kind:
         return data
     origin, args = get_origin(kind), get_args(kind)
     if isinstance(data, list) and origin is tuple:

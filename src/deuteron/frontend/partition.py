@@ -1,11 +1,81 @@
 """What a build keeps of each partition: sizes, operators with their source, kernel calls, and the files themselves."""
 
 import hashlib
+import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
+from deuteron.convert import PROVENANCE_KEY
 from deuteron.frontend.manifest import Partition, PartitionKernel, PartitionOp, TensorInfo
 from deuteron.frontend.seam import Lowered
+from deuteron.microcode.format import HEADER_WORDS, Flag, Header, LayoutA, LayoutB
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat import FlatModel
 from deuteron.tflite.neutron import unwrap
+
+
+def describe(partition: Lowered) -> Partition:
+    """The manifest's entry for a partition."""
+    container, metadata = unwrap(partition.converted)
+    model = decode(partition.tflite)
+    scratch, prefetch = _area_bytes(container.microcode)
+    return Partition(
+        payload_sha256=hashlib.sha256(partition.payload).hexdigest(),
+        microcode_bytes=len(container.microcode),
+        weights_bytes=len(container.weights),
+        kernels_bytes=len(container.kernels),
+        scratch_bytes=scratch,
+        prefetch_bytes=prefetch,
+        inputs=_tensors(model, model.inputs),
+        outputs=_tensors(model, model.outputs),
+        ops=tuple(_op(model, partition, index) for index in range(len(model.operators))),
+        kernels=_kernels(metadata),
+    )
+
+
+def _area_bytes(microcode: bytes) -> tuple[int, int]:
+    """(scratch, prefetch) from the header words that every Neutron driver reads."""
+    words: tuple[int, ...] = struct.unpack_from(f"<{HEADER_WORDS}I", microcode)
+    layout = LayoutB if words[Header.FLAGS] & Flag.PROFILING else LayoutA
+    return words[Header.SCRATCH_BYTES], words[layout.PREFETCH_BYTES]
+
+
+def _kernels(metadata: Mapping[str, bytes]) -> tuple[PartitionKernel, ...]:
+    """The kernel calls as our converter left them in the file; a vendor's converter leaves nothing."""
+    if PROVENANCE_KEY not in metadata:
+        return ()
+    data = cast("dict[str, list[dict[str, Any]]]", json.loads(metadata[PROVENANCE_KEY]))
+    return tuple(PartitionKernel(k["index"], k["kernel"], tuple(k["ops"])) for k in data["kernels"])
+
+
+def _tensors(model: FlatModel, indices: Iterable[int]) -> tuple[TensorInfo, ...]:
+    tensors = [model.tensors[index] for index in indices]
+    return tuple(TensorInfo(tensor.shape, tensor.dtype.lower(), tensor.name) for tensor in tensors)
+
+
+def _op(model: FlatModel, partition: Lowered, index: int) -> PartitionOp:
+    operator = model.operators[index]
+    nodes = partition.nodes.get(index, ())
+    return PartitionOp(
+        index,
+        operator.custom_code or operator.name,
+        tuple(model.tensors[tensor].name for tensor in operator.outputs),
+        tuple(node.name for node in nodes),
+        tuple(dict.fromkeys(node.source for node in nodes if node.source)),
+    )
+
+
+def intermediate_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
+    """The files that `--intermediates` adds: of each partition the TFLite file and the three blocks made of it."""
+    files: dict[str, bytes] = {}
+    for index, partition in enumerate(partitions):
+        container, _ = unwrap(partition.converted)
+        files |= {
+            f"npu_{index}.tflite": partition.tflite,
+            f"npu_{index}.converted.tflite": partition.converted,
+            f"npu_{index}.microcode": container.microcode,
+            f"npu_{index}.weights": container.weights,
+            f"npu_{index}.kernels": container.kernels,
+        }
+    return files

@@ -8,12 +8,9 @@ wrapping three functions of the wheel, whose behaviour stays as it is.
 import importlib
 import importlib.metadata
 import importlib.util
-import logging
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +25,7 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.manifest import Source
 from deuteron.frontend.options import BuildOptions, Converter
 from deuteron.frontend.provenance import source_of
+from deuteron.frontend.quiet import quiet
 
 EXECUTORCH = "1.5."
 """The releases whose NXP backend this adapter knows."""
@@ -95,30 +93,13 @@ def check_executorch() -> str:
 
 
 @contextmanager
-def quiet() -> Generator[None]:
-    """Keeps the wheel's log lines, warnings and prints away from the user unless `deuteron` logs at debug level."""
-    if logging.getLogger("deuteron").isEnabledFor(logging.DEBUG):
-        with redirect_stdout(sys.stderr):
-            yield
-        return
-    disabled = logging.root.manager.disable
-    with warnings.catch_warnings(), tempfile.TemporaryFile("w") as nowhere, redirect_stdout(nowhere):
-        warnings.simplefilter("ignore")
-        logging.disable(logging.ERROR)
-        try:
-            yield
-        finally:
-            logging.disable(disabled)
-
-
-@contextmanager
 def converter(options: BuildOptions) -> Generator[sdk.Session]:
     """Puts the chosen converter where the wheel looks for it; the session carries errors out of its process."""
     check_executorch()
     with tempfile.TemporaryDirectory(prefix="deuteron-") as folder, quiet():
-        session = sdk.Session(Path(folder))
+        session = sdk.Session(Path(folder), options.verify_each)
         if options.converter is Converter.OPEN:
-            sdk.install(session)
+            sdk.install(session, shadow_vendor=True)
         else:
             sdk.uninstall()
             _need_vendor_package()

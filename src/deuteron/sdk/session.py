@@ -16,6 +16,8 @@ class Session:
     """
 
     directory: Path
+    verify_each: bool = False
+    """Whether the compiler checks the graph after every pass; the vendor's options have no field for it."""
 
     @property
     def _failure(self) -> Path:

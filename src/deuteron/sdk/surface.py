@@ -49,7 +49,7 @@ class Converter:
     def convertModel(self, model: Iterable[int], cctx: CompilationContext) -> bytes:
         """The converted TFLite file for a TFLite file given as bytes or numbers; errors go to the session, too."""
         try:
-            return _convert(bytes(model), cctx)
+            return _convert(bytes(model), cctx, verify_each=self.session.verify_each)
         except Exception as error:
             self.session.record(error)
             raise
@@ -64,10 +64,10 @@ def merge_kernel_selection_files(files: Iterable[str], out_path: str) -> None:
     )
 
 
-def _convert(tflite: bytes, cctx: CompilationContext) -> bytes:
+def _convert(tflite: bytes, cctx: CompilationContext, *, verify_each: bool) -> bytes:
     if cctx.targetOpts is None:
         raise OptionError("no target is set", hint="assign `getNeutronTarget(name)` to `CompilationContext.targetOpts`")
-    conversion = convert(tflite, cctx.targetOpts.name, _options(cctx.compilationOpts))
+    conversion = convert(tflite, cctx.targetOpts.name, _options(cctx.compilationOpts, verify_each=verify_each))
     if cctx.compilationOpts.verbose or "console" in (
         cctx.compilationOpts.dumpAfterImport,
         cctx.compilationOpts.dumpAfterGenerate,
@@ -76,7 +76,7 @@ def _convert(tflite: bytes, cctx: CompilationContext) -> bytes:
     return to_tflite(tflite, conversion)
 
 
-def _options(asked: CompilationOptions) -> ConvertOptions:
+def _options(asked: CompilationOptions, *, verify_each: bool) -> ConvertOptions:
     """Our options for the vendor's.
 
     Raises:
@@ -94,6 +94,7 @@ def _options(asked: CompilationOptions) -> ConvertOptions:
         profiling=asked.useProfiling,
         fetch_constants_to_sram=asked.fetchConstantsToSRAM,
         dump_kernel_selection_code=asked.dumpKernelSelectionCode,
+        verify_each=verify_each,
     )
 
 

@@ -1,0 +1,315 @@
+"""A build against the quantised PyTorch model: every delegate call, every operator, every output.
+
+Three comparisons, each on the same inputs:
+
+1. What the NPU computed in ExecuTorch's runtime equals the IR interpreter on the partition's TFLite file, bit for bit.
+2. Operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value correctly rounded,
+   and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides (`spec/rounding.md`).
+3. End to end, no output is further than `MAX_STEPS` quantisation steps from PyTorch's, and the best scores agree.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from deuteron.errors import FormatError, InputError
+from deuteron.frontend import manifest as manifests
+from deuteron.frontend import saved
+from deuteron.frontend.reference import opinion
+from deuteron.ir import interpret, ops, ties
+from deuteron.ir.graph import Graph
+from deuteron.runtime.host import HostRunner
+from deuteron.runtime.observer import DelegateCall
+from deuteron.tflite import reader
+
+Array = npt.NDArray[np.generic]
+
+MAX_STEPS = 2
+"""How many quantisation steps an output may be from PyTorch's."""
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    """The NPU against the interpreter; `mismatches` of `elements` outputs differ and none may."""
+
+    index: int
+    calls: int = 0
+    elements: int = 0
+    mismatches: int = 0
+    largest: int = 0
+
+
+@dataclass(slots=True)
+class OperatorResult:
+    """One TFLite operator.
+
+    Attributes:
+        partition: index of the partition.
+        index: index of the operator in its TFLite file.
+        op: its name there.
+        output: the tensor it writes.
+        elements: results compared.
+        ties: those that lie so close to half-way that float32 may round them to either side.
+        mismatches: those where PyTorch's float32 result differs.
+        beyond: mismatches that are no ties, or larger than 1; none is allowed.
+        misrounded: results that are not the float64 value correctly rounded; none is allowed.
+        largest: the largest difference to PyTorch's float32 result.
+    """
+
+    partition: int
+    index: int
+    op: str
+    output: str
+    elements: int = 0
+    ties: int = 0
+    mismatches: int = 0
+    beyond: int = 0
+    misrounded: int = 0
+    largest: int = 0
+
+
+@dataclass(slots=True)
+class OutputResult:
+    """One output of the model against PyTorch's.
+
+    Attributes:
+        index: which output.
+        step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
+        elements: values compared.
+        mismatches: those that differ by more than half a step.
+        largest: the largest difference, in steps.
+        rows: rows of scores along the innermost dimension.
+        top1: rows whose best score is at the same place, or shares its value with the one that is.
+    """
+
+    index: int
+    step: float = 0.0
+    elements: int = 0
+    mismatches: int = 0
+    largest: float = 0.0
+    rows: int = 0
+    top1: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result; `passed` tells whether all bounds hold."""
+
+    samples: int
+    partitions: tuple[PartitionResult, ...]
+    operators: tuple[OperatorResult, ...]
+    outputs: tuple[OutputResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        """True when every bound holds."""
+        return not self.failures()
+
+    def failures(self) -> tuple[str, ...]:
+        """One sentence for each bound that is broken."""
+        found = [
+            f"partition {p.index}: {p.mismatches} of {p.elements} results of the NPU differ from the interpreter"
+            for p in self.partitions
+            if p.mismatches
+        ]
+        for op in self.operators:
+            name = f"partition {op.partition}, op {op.index} {op.op}"
+            if op.beyond:
+                found.append(f"{name}: {op.beyond} of {op.elements} results differ from PyTorch's beyond ties")
+            if op.misrounded:
+                found.append(f"{name}: {op.misrounded} of {op.elements} results are not correctly rounded")
+        for out in self.outputs:
+            if out.largest > MAX_STEPS:
+                found.append(
+                    f"output {out.index}: {out.largest:g} steps from PyTorch's, at most {MAX_STEPS} are allowed"
+                )
+            if out.top1 < out.rows:
+                found.append(
+                    f"output {out.index}: another best score than PyTorch's in {out.rows - out.top1} of {out.rows}"
+                )
+        return tuple(found)
+
+    def to_json(self) -> dict[str, object]:
+        """The result as JSON values."""
+        return {"schema": 1, "passed": self.passed, "failures": list(self.failures()), **asdict(self)}
+
+    def text(self) -> str:
+        """The result as lines for a terminal."""
+        lines = [f"compared on {self.samples} samples", ""]
+        lines += ["NPU against interpreter, bit for bit"]
+        lines += [
+            f"  partition {p.index}: {p.mismatches:,} of {p.elements:,} results differ in {p.calls} calls"
+            for p in self.partitions
+        ] or ["  nothing was delegated"]
+        lines += ["", *_operator_table(self.operators), "", "end to end against quantised PyTorch"]
+        lines += [
+            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ, the largest by {out.largest:.3g} "
+            f"steps of {out.step:.4g}; best score the same in {out.top1} of {out.rows}"
+            for out in self.outputs
+        ]
+        lines += ["", "all bounds hold" if self.passed else "bounds broken:", *(f"  {f}" for f in self.failures())]
+        return "\n".join(lines)
+
+
+def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
+    """Counts by kind of operator."""
+    lines = [
+        "operator by operator against float32 PyTorch",
+        f"  {'operator':<20}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'misrounded':>12}{'largest':>9}",
+    ]
+    kinds: dict[str, list[OperatorResult]] = {}
+    for operator in operators:
+        kinds.setdefault(operator.op, []).append(operator)
+    for kind, same in kinds.items():
+        elements, tied = sum(o.elements for o in same), sum(o.ties for o in same)
+        lines.append(
+            f"  {kind:<20}{elements:>14,}{100 * tied / max(1, elements):>9.3f}{sum(o.mismatches for o in same):>9,}"
+            f"{sum(o.beyond for o in same):>9,}{sum(o.misrounded for o in same):>12,}{max(o.largest for o in same):>9}"
+        )
+    return lines
+
+
+Progress = Callable[[int, int], object]
+
+
+def compare(directory: str | Path, samples: Sequence[Sequence[Array]], progress: Progress | None = None) -> Comparison:
+    """The build in `directory` compared with the quantised PyTorch model on these inputs.
+
+    Args:
+        directory: what `deuteron build` wrote.
+        samples: one array per input of the model, for each sample.
+        progress: told the number of samples done and of all.
+
+    Raises:
+        FormatError: the directory is damaged: for example the program is not the one that the manifest describes.
+        InputError: there are no samples, or they do not fit the model.
+    """
+    folder = Path(directory)
+    manifest = manifests.read(folder)
+    if not samples:
+        raise InputError("there are no samples to compare on")
+    reference = saved.load(folder / manifests.REFERENCE, len(manifest.partitions))
+    runner = HostRunner(folder / manifests.PROGRAM)
+    partitions = [
+        _Partition(i, p, data)
+        for i, (p, data) in enumerate(zip(manifest.partitions, reference.partitions, strict=True))
+    ]
+    outputs = [OutputResult(i) for i in range(len(manifest.outputs))]
+    for done, sample in enumerate(samples):
+        with runner.observe() as calls:
+            found = runner.run(sample)
+        for call in calls:
+            _partition_of(call, partitions).check(call)
+        for result, value, affine, wanted in zip(
+            outputs, found, reference.outputs, _expected(reference, sample), strict=True
+        ):
+            _check_output(result, value, affine, wanted.numpy())
+        if progress is not None:
+            progress(done + 1, len(samples))
+    return Comparison(
+        len(samples),
+        tuple(p.result for p in partitions),
+        tuple(op for p in partitions for op in p.operators.values()),
+        tuple(outputs),
+    )
+
+
+def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torch.Tensor, ...]:
+    """PyTorch's outputs; a build without quantising operators at its boundary takes stored values."""
+    inputs: list[torch.Tensor] = []
+    for value, affine in zip(sample, reference.inputs, strict=True):
+        tensor = torch.tensor(value)
+        inputs.append(affine.real(tensor) if affine and tensor.dtype == torch.int8 else tensor)
+    return reference.run(inputs)
+
+
+@dataclass(slots=True)
+class _Partition:
+    """One partition: its graph, and what has been counted of it."""
+
+    index: int
+    entry: manifests.Partition
+    tflite: bytes
+    graph: Graph = field(init=False)
+    result: PartitionResult = field(init=False)
+    operators: dict[ops.Op, OperatorResult] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.graph = reader.read(self.tflite)
+        self.result = PartitionResult(self.index)
+        names = reader.op_names(self.tflite)
+        self.operators = {
+            op: OperatorResult(self.index, op.origin[0], names[op.origin[0]], op.outputs[0]) for op in self.graph.ops
+        }
+
+    def check(self, call: DelegateCall) -> None:
+        """Compares one run of the NPU, and each operator on the way."""
+        values = interpret.run(
+            self.graph, [_shaped(self.graph, n, a) for n, a in zip(self.graph.inputs, call.inputs, strict=True)]
+        )
+        self.result.calls += 1
+        for name, found in zip(self.graph.outputs, call.outputs, strict=True):
+            difference = np.abs(_shaped(self.graph, name, found).astype(np.int64) - values[name].astype(np.int64))
+            self.result.elements += difference.size
+            self.result.mismatches += int(np.count_nonzero(difference))
+            self.result.largest = max(self.result.largest, int(difference.max()))
+        for op, result in self.operators.items():
+            _check_operator(op, self.graph, values, result)
+
+
+def _partition_of(call: DelegateCall, partitions: Sequence[_Partition]) -> _Partition:
+    for partition in partitions:
+        if partition.entry.payload_sha256 == call.payload_sha256:
+            return partition
+    raise FormatError(
+        f"the program calls a delegate with SHA-256 {call.payload_sha256[:12]}, which the manifest does not list",
+        hint="build the model again",
+    )
+
+
+def _shaped(graph: Graph, name: str, flat: Array) -> Array:
+    return flat.reshape(graph.type(name).shape)
+
+
+def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: OperatorResult) -> None:
+    """Adds what PyTorch thinks of one operator, on the interpreter's inputs, to its result."""
+    stored = values[op.outputs[0]]
+    view = opinion(op, graph, values)
+    lowest, highest = ties.allowed_range(op, graph, values)
+    difference = np.abs(stored.astype(np.int64) - view.quantised.astype(np.int64))
+    result.elements += difference.size
+    result.ties += int(np.count_nonzero(lowest != highest))
+    result.mismatches += int(np.count_nonzero(difference))
+    result.beyond += int(np.count_nonzero((view.quantised < lowest) | (view.quantised > highest) | (difference > 1)))
+    result.misrounded += int(np.count_nonzero(view.misrounded(stored)))
+    result.largest = max(result.largest, int(difference.max()))
+
+
+def _check_output(result: OutputResult, found: Array, affine: saved.Affine | None, wanted: Array) -> None:
+    """Adds one output of one sample to its result."""
+    ours = found.astype(np.float64)
+    if affine is not None and found.dtype == np.int8:
+        ours = (ours - affine.zero_point) * affine.scale
+    reference = wanted.astype(np.float64)
+    span = float(reference.max() - reference.min())
+    result.step = affine.scale if affine else max(result.step, span / 255, float(np.finfo(np.float32).tiny))
+    steps = np.abs(ours - reference) / result.step
+    result.elements += steps.size
+    result.mismatches += int(np.count_nonzero(steps > 0.5))
+    result.largest = max(result.largest, float(steps.max()))
+    width = ours.shape[-1] if ours.ndim else 1
+    if width > 1:
+        rows, expected = ours.reshape(-1, width), reference.reshape(-1, width)
+        result.rows += len(rows)
+        result.top1 += int(np.count_nonzero(_same_best(rows, expected)))
+
+
+def _same_best(ours: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Per row: the best is at the same place, or shares its value with the other's best."""
+    rows = np.arange(len(ours))
+    a, b = ours.argmax(axis=1), wanted.argmax(axis=1)
+    return (ours[rows, b] == ours[rows, a]) | (wanted[rows, a] == wanted[rows, b])

@@ -1,0 +1,109 @@
+"""`reference.pt2`: the quantised PyTorch program, and with it the TFLite file of each partition."""
+
+import base64
+import binascii
+import importlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+
+from deuteron.errors import FormatError
+from deuteron.frontend.quiet import quiet
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """Quantisation of a value at the program's boundary: real = scale * (stored - zero_point)."""
+
+    scale: float
+    zero_point: int
+
+    def real(self, stored: Tensor) -> Tensor:
+        """The real values, float32."""
+        return (stored.float() - self.zero_point) * self.scale
+
+    def stored(self, real: Tensor) -> Tensor:
+        """The nearest stored int8 values."""
+        return torch.clamp(torch.round(real / self.scale) + self.zero_point, -128, 127)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the user evaluates in PyTorch, as the build froze it.
+
+    Attributes:
+        program: the quantised program; float32 in and out.
+        inputs: quantisation of each input, None where an input is not quantised at once.
+        outputs: the same for each output.
+        partitions: TFLite bytes of each partition.
+    """
+
+    program: ExportedProgram
+    inputs: tuple[Affine | None, ...]
+    outputs: tuple[Affine | None, ...]
+    partitions: tuple[bytes, ...]
+
+    def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The program's outputs."""
+        with torch.no_grad(), quiet():
+            outputs: Tensor | tuple[Tensor, ...] = self.program.module(check_guards=False)(*inputs)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def save(program: ExportedProgram, partitions: Sequence[bytes]) -> bytes:
+    """The file for a quantised program; TFLite files are in base64, because its loader takes extra files as text."""
+    stream = io.BytesIO()
+    extra = {_name(i): base64.b64encode(data).decode() for i, data in enumerate(partitions)}
+    with quiet():
+        torch.export.save(program, stream, extra_files=extra)
+    return stream.getvalue()
+
+
+def load(path: Path, partitions: int) -> Reference:
+    """The content of a file that `save` made for a build with that many partitions.
+
+    Raises:
+        FormatError: when it is damaged.
+    """
+    extra = {_name(i): "" for i in range(partitions)}
+    with quiet():
+        importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the operators in the program
+        try:
+            program = torch.export.load(path, extra_files=extra)
+            data = tuple(base64.b64decode(extra[_name(i)], validate=True) for i in range(partitions))
+        except (RuntimeError, ValueError, KeyError, AssertionError, binascii.Error) as e:
+            raise FormatError(
+                f"`{path.name}` cannot be read: {type(e).__name__}", where=str(path), hint="build the model again"
+            ) from e
+    nodes = {node.name: node for node in program.graph.nodes}
+    return Reference(
+        program,
+        tuple(_input_affine(nodes[str(name)]) for name in program.graph_signature.user_inputs),
+        tuple(_output_affine(nodes[str(name)]) for name in program.graph_signature.user_outputs),
+        data,
+    )
+
+
+def _name(index: int) -> str:
+    return f"npu_{index}.tflite"
+
+
+def _input_affine(node: fx.Node) -> Affine | None:
+    return next((found for user in node.users if (found := _affine(user, ".quantize_per_tensor"))), None)
+
+
+def _output_affine(node: fx.Node) -> Affine | None:
+    return _affine(node, ".dequantize_per_tensor")
+
+
+def _affine(node: fx.Node, operator: str) -> Affine | None:
+    """The quantisation in a node, if it is that operator."""
+    if operator not in str(node.target):
+        return None
+    scale, zero_point = node.args[1:3]
+    return Affine(float(str(scale)), int(str(zero_point)))

@@ -1,0 +1,120 @@
+import inspect
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deuteron.errors import InputError, UnsupportedError
+from deuteron.frontend.export import export
+from deuteron.frontend.provenance import source_of
+
+X = (torch.ones(1, 1, 4, 4),)
+
+
+def at(module: nn.Module, code: str) -> str:
+    """`file:line` of a line of the module's forward."""
+    lines, first = inspect.getsourcelines(type(module).forward)
+    return f"{__file__}:{first + next(i for i, line in enumerate(lines) if code in line)}"
+
+
+class Branches(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            return x + 1
+        return x
+
+
+class Masks(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x[x > 0]
+        return y * 2
+
+
+class WrongWidth(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x)
+
+
+class TakesTwo(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + y
+
+
+class ReturnsDict(nn.Module):
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"y": x}
+
+
+class Doubles(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2
+
+
+def test_control_flow_on_data_names_what_torch_says_and_the_line():
+    with pytest.raises(InputError) as caught:
+        export(Branches(), X)
+    assert str(caught.value) == (
+        f"{at(Branches(), 'if x')}: PyTorch cannot export this model: Data-dependent branching, at `if x.sum() > 0:`\n\n"
+        "hint: `torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
+    )
+
+
+def test_a_shape_that_depends_on_data():
+    with pytest.raises(UnsupportedError) as caught:
+        export(Masks(), X)
+    assert str(caught.value) == (
+        f"{at(Masks(), 'y = x[')}: the result of `index` has the dynamic shape [?], at `y = x[x > 0]`\n\n"
+        "hint: every shape must be known when compiling: remove dynamic dimensions, and replace operators whose result "
+        "size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)"
+    )
+
+
+def test_an_input_that_is_marked_dynamic():
+    x = torch.ones(4, 2)
+    torch._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(UnsupportedError) as caught:
+        export(Doubles(), (x,))
+    assert str(caught.value) == (
+        "input `x` has the dynamic shape [?, 2]\n\n"
+        "hint: every shape must be known when compiling: remove dynamic dimensions, and replace operators whose result "
+        "size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)"
+    )
+
+
+def test_a_model_that_fails_on_its_example_inputs():
+    with pytest.raises(InputError) as caught:
+        export(WrongWidth(), X)
+    assert str(caught.value) == (
+        f"{at(WrongWidth(), 'return self.conv(x)')}: the model fails on its example inputs: RuntimeError: Given groups=1, "
+        "weight of size [4, 3, 3, 3], expected input[1, 1, 4, 4] to have 3 channels, but got 1 channels instead\n\n"
+        "hint: it was called with torch.float32 [1, 1, 4, 4]"
+    )
+
+
+def test_too_few_example_inputs():
+    with pytest.raises(InputError) as caught:
+        export(TakesTwo(), X)
+    assert str(caught.value) == (
+        "the model fails on its example inputs: TypeError: TakesTwo.forward() missing 1 required positional argument: "
+        "'y'\n\nhint: it was called with torch.float32 [1, 1, 4, 4]"
+    )
+
+
+def test_outputs_must_be_tensors():
+    with pytest.raises(InputError) as caught:
+        export(ReturnsDict(), X)
+    assert str(caught.value) == "the model returns a `dict`\n\nhint: return a tensor or a tuple of tensors"
+
+
+def test_a_node_knows_its_line_and_its_submodule():
+    module = nn.Sequential(Doubles(), Doubles())
+    nodes = [n for n in export(module, X).graph.nodes if n.op == "call_function"]
+    sources = [source_of(node) for node in nodes]
+    assert [(str(s), s.code, s.module) for s in sources if s] == [
+        (at(Doubles(), "x * 2"), "return x * 2", "0"),
+        (at(Doubles(), "x * 2"), "return x * 2", "1"),
+    ]

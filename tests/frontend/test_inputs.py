@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+import torch
+
+from deuteron.errors import InputError
+from deuteron.frontend.inputs import check_calibration
+
+EXAMPLE = (torch.zeros(1, 3, 4, 4), torch.zeros(1, dtype=torch.int64))
+GOOD = (torch.ones(1, 3, 4, 4), torch.ones(1, dtype=torch.int64))
+
+
+def test_batches_pass_through_in_order_and_numpy_arrays_become_tensors():
+    arrays = (np.full((1, 3, 4, 4), 2, np.float32), np.ones(1, np.int64))
+    batches = list(check_calibration([GOOD, list(GOOD), arrays], EXAMPLE))
+    assert [float(x.max()) for x, _ in batches] == [1, 1, 2]
+
+
+def test_batches_are_checked_only_when_they_are_used():
+    def batches():
+        yield GOOD
+        raise AssertionError("asked for too early")
+
+    assert next(check_calibration(batches(), EXAMPLE))[0].shape == (1, 3, 4, 4)
+
+
+NAN = torch.ones(1, 3, 4, 4)
+NAN[0, 0, 0, :3] = torch.tensor([float("nan"), float("inf"), float("-inf")])
+
+
+@pytest.mark.parametrize(
+    ("batch", "text"),
+    [
+        (
+            GOOD[:1],
+            "calibration batch 1 has 1 inputs, the model takes 2\n\n"
+            "hint: each batch is a tensor or a tuple with one tensor per argument of `forward`",
+        ),
+        ((GOOD[0], 3), "calibration batch 1, input 1 is of type `int`, not a tensor"),
+        (
+            (torch.ones(8, 3, 4, 4), GOOD[1]),
+            "calibration batch 1, input 0 has shape [8, 3, 4, 4], the example input has [1, 3, 4, 4]\n\n"
+            "hint: shapes are fixed when compiling; split or reshape the calibration data to the example's shape",
+        ),
+        (
+            (GOOD[0].double(), GOOD[1]),
+            "calibration batch 1, input 0 has dtype torch.float64, the example input has torch.float32",
+        ),
+        (
+            (NAN, GOOD[1]),
+            "calibration batch 1, input 0 holds 3 of 48 values that are NaN or infinite\n\n"
+            "hint: remove or mend these samples; ranges measured from them would be meaningless",
+        ),
+    ],
+)
+def test_a_batch_that_does_not_fit(batch: object, text: str):
+    with pytest.raises(InputError) as caught:
+        list(check_calibration([GOOD, batch], EXAMPLE))
+    assert str(caught.value) == text
+
+
+def test_no_batches():
+    with pytest.raises(InputError) as caught:
+        list(check_calibration([], EXAMPLE))
+    assert str(caught.value) == (
+        "the calibration data holds no batches\n\n"
+        "hint: give a few dozen representative inputs: the ranges of all tensors come from them"
+    )

@@ -1,0 +1,156 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from deuteron.errors import InputError
+from deuteron.frontend import loader
+from deuteron.frontend.examples import EXAMPLES
+
+RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
+FILE = """
+import torch
+from neighbour import WIDTH
+from torch import nn
+
+def plain():
+    return nn.Linear(WIDTH, 2), torch.ones(1, WIDTH)
+
+def calibrated():
+    return nn.Linear(WIDTH, 2), (torch.ones(1, WIDTH),), [torch.zeros(1, WIDTH)]
+
+def fails():
+    width = 4
+    return nn.Linear(width, undefined), None
+
+def one(): return nn.Linear(2, 2)
+def four(): return 1, 2, 3, 4
+def klass(): return nn.Linear, torch.ones(1)
+def number(): return 3, torch.ones(1)
+def no_inputs(): return nn.Linear(2, 2), ()
+def bad_input(): return nn.Linear(2, 2), [1.5]
+def nan_input(): return nn.Linear(2, 2), torch.tensor([[1.0, float("nan")]])
+def bad_calibration(): return nn.Linear(2, 2), torch.ones(1, 2), 5
+constant = 5
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "neighbour.py").write_text("WIDTH = 4\n")
+    (tmp_path / "net.py").write_text(FILE)
+    (tmp_path / "broken.py").write_text("x = 1\nif x\n    pass\n")
+    (tmp_path / "quits.py").write_text("import sys\n\nsys.exit('enough')\n")
+    return tmp_path / "net.py"
+
+
+def message(spec: str) -> str:
+    with pytest.raises(InputError) as caught:
+        loader.load(spec)
+    return str(caught.value)
+
+
+def test_a_function_of_a_file_that_imports_its_neighbour(file: Path):
+    model = loader.load(f"{file}:plain")
+    assert model.name == "net.plain"
+    assert not model.module.training
+    assert [tuple(x.shape) for x in model.example_inputs] == [(1, 4)]
+    assert model.calibration is None
+
+
+def test_a_function_that_gives_calibration_batches(file: Path):
+    batches = loader.load(f"{file}:calibrated").calibration
+    assert batches is not None
+    assert [b.tolist() for b in batches if isinstance(b, torch.Tensor)] == [[[0.0] * 4]]
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.weights == "seeded"], ids=lambda e: e.name)
+def test_examples_are_what_the_table_says(example, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)  # names work from any directory
+    model = loader.load(example.name)
+    assert model.name == example.name
+    assert tuple(model.example_inputs[0].shape) == example.input_shape
+    with torch.no_grad():
+        assert tuple(model.module(*model.example_inputs).shape) == example.output_shape
+    assert model.calibration is not None
+
+
+def test_names_close_to_an_example_are_suggested():
+    assert message("resnet") == (
+        "`resnet` is neither an example model nor of the form `file.py:function`\n\nhint: did you mean `resnet8`?"
+    )
+    assert message("zzz") == (
+        "`zzz` is neither an example model nor of the form `file.py:function`\n\n"
+        "hint: `deuteron models` lists the examples"
+    )
+
+
+def test_a_file_without_function():
+    assert (
+        message("net.py")
+        == f"`net.py` names a file but no function\n\nhint: write `net.py:FUNCTION`; the function must {RETURNS}"
+    )
+
+
+def test_missing_files(file: Path):
+    folder = file.parent
+    assert message(f"{folder}/nets.py:net") == (
+        f"the model file `{folder}/nets.py` does not exist\n\nhint: did you mean `{folder}/net.py`?"
+    )
+    assert message(f"{folder}/q/net.py:net") == (
+        f"the model file `{folder}/q/net.py` does not exist\n\nhint: the folder `{folder}/q` does not exist either"
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        ("plane", "`net.py` has no function named `plane`\n\nhint: did you mean `net.py:plain`?"),
+        (
+            "constant",
+            f"`net.py` has something that is not a function named `constant`\n\nhint: the function must {RETURNS}",
+        ),
+        ("one", f"`net.py:one` returned a value of type `Linear`\n\nhint: it must {RETURNS}"),
+        ("four", f"`net.py:four` returned 4 values\n\nhint: it must {RETURNS}"),
+        (
+            "klass",
+            "the model is the class `Linear`, not a `torch.nn.Module` object\n\n"
+            "hint: pass an instance, for example `MyNet()`; wrap a function in a module with a `forward` method",
+        ),
+        (
+            "number",
+            "the model is of type `int`, not a `torch.nn.Module` object\n\n"
+            "hint: pass an instance, for example `MyNet()`; wrap a function in a module with a `forward` method",
+        ),
+        ("no_inputs", "there are no example inputs\n\nhint: give one tensor per argument of `forward`"),
+        (
+            "bad_input",
+            "example input 0 is of type `float`, not a tensor\n\n"
+            "hint: give one tensor per argument of `forward`, in a tuple",
+        ),
+        (
+            "nan_input",
+            "example input 0 holds 1 of 2 values that are NaN or infinite\n\n"
+            "hint: remove or mend these samples; ranges measured from them would be meaningless",
+        ),
+        (
+            "bad_calibration",
+            "`net.py:bad_calibration` returned calibration batches of type `int`\n\n"
+            "hint: give a list, or anything else that can be iterated, of tensors or tuples of tensors",
+        ),
+    ],
+)
+def test_what_a_function_may_do_wrong(file: Path, function: str, text: str):
+    assert message(f"{file}:{function}") == text
+
+
+def test_code_that_raises_is_located(file: Path):
+    hint = "\n\nhint: the model file must run by itself; try it with `python`"
+    assert message(f"{file}:fails") == (f"{file}:14: `fails()` raised NameError: name 'undefined' is not defined{hint}")
+    assert (
+        message(f"{file.parent}/broken.py:f")
+        == f"{file.parent}/broken.py:2: `broken.py` raised SyntaxError: expected ':' (broken.py, line 2){hint}"
+    )
+    assert (
+        message(f"{file.parent}/quits.py:f") == f"{file.parent}/quits.py:3: `quits.py` raised SystemExit: enough{hint}"
+    )
