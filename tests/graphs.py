@@ -358,6 +358,19 @@ def _pad(build: _Builder, x: Tensor) -> None:
     build.emit(Pad(inputs=(x.name,), outputs=outputs, origin=origin, paddings=paddings, value=value), x.type.q, ())
 
 
+def _padded_window(build: _Builder, x: Tensor) -> None:
+    """A padding that the op after it could do itself, as ExecuTorch's converter writes it."""
+    if len(x.type.shape) != 4 or x.type.numel > MAX_ELEMENTS // 4:
+        return
+    pool = build.chance(0.3)
+    paddings = ((0, 0), (build.between(0, 2), 1), (build.between(0, 2), 1), (0, 0))
+    outputs, origin = build.op_fields()
+    value = -128 if pool else x.type.q.zero_point
+    build.emit(Pad(inputs=(x.name,), outputs=outputs, origin=origin, paddings=paddings, value=value), x.type.q, ())
+    make = _max_pool if pool else build.pick((_conv2d, _depthwise))
+    make(build, build.tensor(outputs[0]))
+
+
 def _reshape(build: _Builder, x: Tensor) -> None:
     outputs, origin = build.op_fields()
     build.emit(Reshape(inputs=(x.name,), outputs=outputs, origin=origin), x.type.q, _factors(build, x.type.numel))
@@ -435,7 +448,8 @@ MAKERS: tuple[Callable[[_Builder, Tensor], None], ...] = (
     _max_pool,
     _mean,
     _pad,
-    _pad,
+    _padded_window,
+    _padded_window,
     _reshape,
     _softmax,
     _transpose,
