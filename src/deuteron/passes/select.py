@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from deuteron.errors import InternalError
+from deuteron.errors import InternalError, UnsupportedError
 from deuteron.ir import ops
 from deuteron.ir.graph import Graph
 from deuteron.kernels.program import Program
@@ -19,7 +19,10 @@ def select(graph: Graph) -> Program:
     outputs = _Outputs.of(graph)
     build = Builder(graph, outputs.homes)
     for op in graph.ops:
-        _lower(build, op)
+        try:
+            _lower(build, op)
+        except UnsupportedError as error:
+            raise error if error.where else build.unsupported(op, error.message, error.hint) from error
     for name, buffer in outputs.copies:
         source = build.tensor(name)
         op = ops.Reshape(inputs=(name,), outputs=(buffer,))
