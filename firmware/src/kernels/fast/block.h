@@ -40,15 +40,23 @@ static inline void dtn_block_fill(dtn_block_t *block, dtn_requant_row_t row)
     block->least_shift = row.shift;
 }
 
-/** The block of `n` rows (at most DTN_BLOCK) from `rows` on; channels without a row repeat the last. */
+/** The block of `n` rows (at most DTN_BLOCK) from `rows` on; channels without a row take the first. */
 static inline void dtn_block_load(dtn_block_t *block, const dtn_requant_row_t *rows, int32_t n)
 {
     int32_t least = rows[0].shift;
-    for (int32_t j = 0; j < DTN_BLOCK; j++) {
-        dtn_requant_row_t row = rows[j < n ? j : n - 1];
-        block->multiplier[j] = row.multiplier;
-        block->shift[j] = row.shift;
-        least = row.shift < least ? row.shift : least;
+    if (n == DTN_BLOCK) {
+        for (int32_t j = 0; j < DTN_BLOCK; j++) {
+            block->multiplier[j] = rows[j].multiplier;
+            block->shift[j] = rows[j].shift;
+            least = rows[j].shift < least ? rows[j].shift : least;
+        }
+    } else {
+        dtn_block_fill(block, rows[0]);
+        for (int32_t j = 0; j < n; j++) {
+            block->multiplier[j] = rows[j].multiplier;
+            block->shift[j] = rows[j].shift;
+            least = rows[j].shift < least ? rows[j].shift : least;
+        }
     }
     block->least_shift = least;
 }

@@ -2,6 +2,9 @@
 #include "../window.h"
 #include "block.h"
 
+/* Channels at a time: enough for long inner loops, few enough for a small stack. */
+enum { CHUNK = 4 * DTN_BLOCK };
+
 /* What stays the same through a call. */
 typedef struct {
     const dtn_depthwise_conv2d_s8_params_t *p;
@@ -12,7 +15,8 @@ typedef struct {
 } depthwise_t;
 
 /* One tap: sums[j] += value * weight; |value| <= 255 and |weight| <= 128, so that the product fits 16 bits. */
-static inline void tap(uint32_t *sums, const int8_t *in, const int8_t *weights, int32_t in_zp, int32_t n)
+static void tap(uint32_t *restrict sums, const int8_t *restrict in, const int8_t *restrict weights, int32_t in_zp,
+                int32_t n)
 {
     for (int32_t j = 0; j < n; j++) {
         int16_t value = (int16_t)(in[j] - in_zp);
@@ -22,22 +26,19 @@ static inline void tap(uint32_t *sums, const int8_t *in, const int8_t *weights, 
 }
 
 /* As above, each input channel serving `multiplier` output channels; `first` is the first output channel. */
-static void tap_multiplied(uint32_t *sums, const int8_t *pixel, const int8_t *weights, int32_t in_zp, int32_t first,
-                           int32_t multiplier, int32_t n)
+static void tap_multiplied(uint32_t *restrict sums, const int8_t *restrict pixel, const int8_t *restrict weights,
+                           int32_t in_zp, int32_t first, int32_t multiplier, int32_t n)
 {
     for (int32_t j = 0; j < n; j++) {
         sums[j] += (uint32_t)((pixel[(first + j) / multiplier] - in_zp) * weights[j]);
     }
 }
 
-/* Channels first..first+n-1 of one output pixel. */
-static void block_run(const depthwise_t *dw, const int8_t *image, dtn_window_t rows, dtn_window_t columns,
-                      int32_t first, int32_t n, int8_t *out)
+/* Adds channels first..first+n-1 of one output pixel to `sums`. */
+static void pixel_sums(const depthwise_t *dw, const int8_t *image, dtn_window_t rows, dtn_window_t columns,
+                       int32_t first, int32_t n, uint32_t *sums)
 {
     const dtn_depthwise_conv2d_s8_params_t *p = dw->p;
-    uint32_t sums[DTN_BLOCK] = {0};
-    dtn_block_t block;
-    memcpy(sums, dw->bias + first, (size_t)n * sizeof *sums);
     for (int32_t ky = rows.first; ky < rows.end; ky++) {
         size_t y = (size_t)(rows.start + (int64_t)ky * p->dilation_h);
         for (int32_t kx = columns.first; kx < columns.end; kx++) {
@@ -45,21 +46,38 @@ static void block_run(const depthwise_t *dw, const int8_t *image, dtn_window_t r
             const int8_t *pixel = image + (y * (size_t)p->in_w + x) * (size_t)p->in_c;
             const int8_t *weights =
                 dw->weights + ((size_t)ky * (size_t)p->kernel_w + (size_t)kx) * (size_t)p->out_c + first;
-            if (p->multiplier != 1) {
-                tap_multiplied(sums, pixel, weights, p->in_zp, first, p->multiplier, n);
-            } else if (n == DTN_BLOCK) {
-                tap(sums, pixel + first, weights, p->in_zp, DTN_BLOCK);
-            } else {
+            if (p->multiplier == 1) {
                 tap(sums, pixel + first, weights, p->in_zp, n);
+            } else {
+                tap_multiplied(sums, pixel, weights, p->in_zp, first, p->multiplier, n);
             }
         }
     }
-    if (p->requant_count == 1) {
-        dtn_block_fill(&block, dw->rows[0]);
-    } else {
-        dtn_block_load(&block, dw->rows + first, n);
+}
+
+/* Channels first..first+n-1 of one row of output pixels. */
+static void row_run(const depthwise_t *dw, const int8_t *image, dtn_window_t rows, int32_t first, int32_t n,
+                    int8_t *out)
+{
+    const dtn_depthwise_conv2d_s8_params_t *p = dw->p;
+    dtn_block_t blocks[CHUNK / DTN_BLOCK];
+    uint32_t sums[CHUNK] = {0};
+    for (int32_t c = 0; c < n; c += DTN_BLOCK) {
+        if (p->requant_count == 1) {
+            dtn_block_fill(&blocks[c / DTN_BLOCK], dw->rows[0]);
+        } else {
+            dtn_block_load(&blocks[c / DTN_BLOCK], dw->rows + first + c, dtn_block_size(n - c));
+        }
     }
-    dtn_block_store(sums, &block, dw->range, out + first, n);
+    for (int32_t ox = 0; ox < p->out_w; ox++) {
+        dtn_window_t columns = dtn_window(ox, p->stride_w, p->pad_left, p->kernel_w, p->dilation_w, p->in_w);
+        int8_t *to = out + (size_t)ox * (size_t)p->out_c + first;
+        memcpy(sums, dw->bias + first, (size_t)n * sizeof *sums);
+        pixel_sums(dw, image, rows, columns, first, n, sums);
+        for (int32_t c = 0; c < n; c += DTN_BLOCK) {
+            dtn_block_store(sums + c, &blocks[c / DTN_BLOCK], dw->range, to + c, dtn_block_size(n - c));
+        }
+    }
 }
 
 int32_t dtn_k_depthwise_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
@@ -82,13 +100,10 @@ int32_t dtn_k_depthwise_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
     for (int32_t b = 0; b < p->batches; b++) {
         for (int32_t oy = 0; oy < p->out_h; oy++) {
             dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, p->dilation_h, p->in_h);
-            for (int32_t ox = 0; ox < p->out_w; ox++) {
-                dtn_window_t columns = dtn_window(ox, p->stride_w, p->pad_left, p->kernel_w, p->dilation_w, p->in_w);
-                for (int32_t c = 0; c < p->out_c; c += DTN_BLOCK) {
-                    block_run(&dw, image, rows, columns, c, dtn_block_size(p->out_c - c), out);
-                }
-                out += p->out_c;
+            for (int32_t c = 0; c < p->out_c; c += CHUNK) {
+                row_run(&dw, image, rows, c, p->out_c - c < CHUNK ? p->out_c - c : CHUNK, out);
             }
+            out += (size_t)p->out_w * (size_t)p->out_c;
         }
         image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
     }
