@@ -1,6 +1,7 @@
 """What a build directory or a file contains; the kind of a file is told by its content."""
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
@@ -23,6 +24,7 @@ from deuteron.tflite import neutron, reader
 from deuteron.tflite.decode import decode as decode_tflite
 
 SCHEMA = 1
+MAGIC_BYTES = MAGIC.to_bytes(4, "little")
 
 
 class Kind(Enum):
@@ -31,6 +33,7 @@ class Kind(Enum):
     BUILD = "build directory"
     PROGRAM = "ExecuTorch program"
     PAYLOAD = "delegate payload"
+    MICROCODE = "microcode"
     CONVERTED = "converted TFLite file"
     TFLITE = "TFLite file"
 
@@ -135,9 +138,13 @@ def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | No
             case Kind.BUILD | Kind.PROGRAM:
                 return _program(str(path), kind, data, manifest)
             case Kind.PAYLOAD:
-                return _one(str(path), kind, data, payloads.parse(data).container, _entry(manifest, data))
+                return _one(path, kind, data, payloads.parse(data).container, _entry(manifest, data))
+            case Kind.MICROCODE:
+                container = Container(data, _sibling(path, "weights"), _sibling(path, "kernels"))
+                return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
             case Kind.CONVERTED:
-                return _one(str(path), kind, data, neutron.unwrap(data)[0], None)
+                container = neutron.unwrap(data)[0]
+                return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
             case Kind.TFLITE:
                 return Inspection(str(path), kind, len(data), graph=tuple(_listing(data)))
             case None:
@@ -157,9 +164,11 @@ def _kind(data: bytes) -> Kind | None:
     if data[4:8] == b"TFL3":
         converted = any(op.custom_code == neutron.CUSTOM_CODE for op in decode_tflite(data).operators)
         return Kind.CONVERTED if converted else Kind.TFLITE
+    if data[:4] == MAGIC_BYTES:
+        return Kind.MICROCODE
     if len(data) >= 2:
         start = round_up(4 + 2 * (data[0] + data[1]))
-        if data[start : start + 4] == MAGIC.to_bytes(4, "little"):
+        if data[start : start + 4] == MAGIC_BYTES:
             return Kind.PAYLOAD
     return None
 
@@ -170,6 +179,26 @@ def _manifest_beside(path: Path) -> Manifest | None:
         return Manifest.from_json((path.parent / manifests.NAME).read_text("utf-8"))
     except (OSError, ValueError, FormatError):
         return None
+
+
+def _sibling(path: Path, block: str) -> bytes:
+    """The other block of a container that `--intermediates` wrote in three files."""
+    other = path.with_suffix(f".{block}")
+    if not other.is_file():
+        raise InputError(
+            f"its {block} `{other.name}` are not beside it",
+            hint="keep the files that `--intermediates` writes together",
+        )
+    return other.read_bytes()
+
+
+def _entry_of_file(manifest: Manifest | None, name: str, data: bytes) -> Entry | None:
+    """What the manifest says of the partition that an intermediate file of it belongs to."""
+    number = re.match(r"npu_(\d+)\.", name)
+    listed = manifest.files.get(name) if manifest else None
+    if manifest is None or number is None or listed is None or listed.sha256 != hashlib.sha256(data).hexdigest():
+        return None
+    return manifest.partitions[int(number[1])]
 
 
 def _entry(manifest: Manifest | None, payload: bytes) -> Entry | None:
@@ -197,8 +226,8 @@ def _program(path: str, kind: Kind, data: bytes, manifest: Manifest | None) -> I
     )
 
 
-def _one(path: str, kind: Kind, data: bytes, container: Container, entry: Entry | None) -> Inspection:
-    return Inspection(path, kind, len(data), partitions=(_partition("npu", container, entry),))
+def _one(path: Path, kind: Kind, data: bytes, container: Container, entry: Entry | None) -> Inspection:
+    return Inspection(str(path), kind, len(data), partitions=(_partition("npu", container, entry),))
 
 
 def _partition(name: str, container: Container, entry: Entry | None) -> Partition:

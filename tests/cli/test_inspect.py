@@ -102,8 +102,24 @@ def test_a_payload_and_a_converted_file_show_the_same_microcode(
         assert result.out.endswith(MAPS)
 
 
-def test_json(deuteron: Run, tmp_path: Path, payload: bytes):
+def test_microcode_needs_its_weights_and_kernels(deuteron: Run, tmp_path: Path, container: Container):
     path = tmp_path / "npu_0.microcode"
+    path.write_bytes(container.microcode)
+    for block, data in (("weights", container.weights), ("kernels", container.kernels)):
+        assert deuteron("inspect", path) == Result(
+            1,
+            "",
+            f"error: {path}: its {block} `npu_0.{block}` are not beside it\n\n"
+            "hint: keep the files that `--intermediates` writes together\n",
+        )
+        path.with_suffix(f".{block}").write_bytes(data)
+    result = deuteron("inspect", path)
+    assert result.out.startswith(f"{path}: microcode, {len(container.microcode)} B\n")
+    assert result.out.endswith(MAPS)
+
+
+def test_json(deuteron: Run, tmp_path: Path, payload: bytes):
+    path = tmp_path / "payload"
     path.write_bytes(payload)
     report = json.loads(deuteron("inspect", path, "--json").out)
     assert (report["schema"], report["kind"], report["bytes"]) == (1, "delegate payload", len(payload))
@@ -152,7 +168,7 @@ def test_a_directory_that_is_no_build(deuteron: Run, tmp_path: Path):
 
 
 def test_a_truncated_payload(deuteron: Run, tmp_path: Path, payload: bytes):
-    path = tmp_path / "npu_0.microcode"
+    path = tmp_path / "payload"
     path.write_bytes(payload[:200])
     assert deuteron("inspect", path) == Result(
         1,
@@ -163,7 +179,7 @@ def test_a_truncated_payload(deuteron: Run, tmp_path: Path, payload: bytes):
 
 
 def test_a_flipped_bit_in_microcode_and_weights(deuteron: Run, tmp_path: Path, payload: bytes):
-    path = tmp_path / "npu_0.microcode"
+    path = tmp_path / "payload"
     for at, block in ((300, "microcode"), (len(payload) - 40, "weights")):
         damaged = bytearray(payload)
         damaged[at] ^= 4
