@@ -137,7 +137,7 @@ def tracked_files() -> list[Path]:
 
 
 FORBIDDEN = {
-    "a path of one machine": rb"(?<![\w.])/(?:work|root|tmp|farm|home)/",
+    "a path of one machine": rb"(?<![\w.])/(?:work|root|tmp|farm)/",
     "a marker of unfinished work": rb"\b(?:TO[D]O|FIX[M]E|X[X]X|HACK[:])",
     "a conflict marker": rb"(?m)^(?:<{7}|>{7}) ",
     "the host of a package registry": rb"py[p]i\.org|pythonhosted[.]org|deb\.debia[n]\.org|download\.pytorc[h]\.org",
