@@ -21,9 +21,12 @@ class Buffer:
     def need(self, at: int, size: int) -> int:
         """`at`, once it is known that `size` bytes from there on lie inside the buffer."""
         if at < 0 or at + size > len(self.data):
-            message = f"an offset leads to bytes {at} to {at + size} of {len(self.data)}"
-            raise FormatError(message, where=self.where, hint="the file is damaged or truncated: build it again")
+            raise self.error(f"an offset leads to bytes {at} to {at + size} of {len(self.data)}")
         return at
+
+    def error(self, message: str) -> FormatError:
+        """The error for damage found here."""
+        return FormatError(message, where=self.where, hint="the file is damaged or truncated: build it again")
 
     def u32(self, at: int) -> int:
         """The unsigned word at `at`."""
@@ -80,7 +83,7 @@ class Table:
         return struct.unpack_from(f"<{count}{code}", self._buffer.data, start)
 
     def blob(self, slot: int) -> bytes | None:
-        """A vector of bytes or a string's bytes."""
+        """A vector of bytes."""
         at = self._field(slot)
         if at is None:
             return None
@@ -89,11 +92,18 @@ class Table:
 
     def string(self, slot: int) -> str:
         """A string, empty where there is none."""
-        raw = self.blob(slot) or b""
+        at = self._field(slot)
+        if at is None:
+            return ""
+        start, count = self._buffer.vector(self._buffer.follow(at), 1)
+        end = self._buffer.need(start + count, 1)
+        raw = self._buffer.data[start:end]
+        if self._buffer.data[end]:
+            raise self._buffer.error(f"a string does not end with a zero byte: {raw[:40]!r}")
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            raise FormatError(f"a string is not UTF-8: {raw[:40]!r}", where=self._buffer.where) from error
+            raise self._buffer.error(f"a string is not UTF-8: {raw[:40]!r}") from error
 
     def table(self, slot: int) -> "Table | None":
         """A table, or the member of a union."""

@@ -164,6 +164,9 @@ class _Reader:
         return len(self._index("segment of tensor data", table.scalar(0, "I"), self._segments)), offsets
 
     def _method(self, plan: Table) -> Method:
+        if container := plan.table(1):
+            container.string(0)
+            container.string(1)
         values = plan.tables(2)
         kinds = tuple(value.scalar(0, "B") for value in values)
         arenas = plan.scalars(8, "q")

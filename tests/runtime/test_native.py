@@ -1,0 +1,84 @@
+"""Native libraries: where they are, and what is said when they or the tools that build them are missing."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from deuteron.errors import InternalError, MissingToolError
+from deuteron.runtime import build_native, native
+
+
+def test_libraries_are_found() -> None:
+    assert native.library("driver").name == "libdeuteron_driver.so"
+    assert native.library("driver_ref").is_file()
+    assert native.library("delegate").is_file()
+
+
+def test_a_library_that_is_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
+    with pytest.raises(MissingToolError) as caught:
+        native.library("delegate")
+    assert str(caught.value) == (
+        f"{tmp_path}: the native library `libdeuteron_delegate.so` is not built\n\n"
+        "hint: run `make native` in Deuteron's checkout"
+    )
+
+
+def test_building_without_the_sources(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError) as caught:
+        build_native.build_native(tmp_path, tmp_path / "lib")
+    assert str(caught.value) == (
+        f"{tmp_path / 'firmware'}: Deuteron's C sources are not here: the native libraries are built in a checkout\n\n"
+        "hint: clone the repository and run `make native` there"
+    )
+
+
+@pytest.mark.parametrize(
+    ("absent", "what", "package"),
+    [("cmake", "CMake", "cmake"), ("cc", "a C compiler", "gcc"), ("c++", "a C++ compiler", "g++")],
+)
+def test_building_without_a_tool(monkeypatch: pytest.MonkeyPatch, absent: str, what: str, package: str) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda program: None if program == absent else f"/bin/{program}")
+    with pytest.raises(MissingToolError) as caught:
+        build_native.build_native()
+    assert str(caught.value) == (
+        f"{what} is not installed: found no `{absent}` on PATH\n\n"
+        f"hint: install it, on Debian with `apt-get install {package}`"
+    )
+
+
+def test_building_without_executorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_native.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingToolError) as caught:
+        build_native.executorch_root()
+    assert str(caught.value) == (
+        "ExecuTorch is not installed; the delegate is built against its headers and runtime library\n\n"
+        "hint: run `make setup`, or `pip install 'deuteron[executorch]'`"
+    )
+
+
+def test_a_build_that_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "firmware").mkdir()
+    (tmp_path / "firmware" / "CMakeLists.txt").write_text('message(FATAL_ERROR "broken on purpose")\n')
+    with pytest.raises(InternalError) as caught:
+        build_native.build_native(tmp_path, tmp_path / "lib")
+    assert str(caught.value) == (
+        f"the native build failed: `cmake -S {tmp_path / 'firmware'} ...` ended with exit code 1\n\n"
+        "hint: the reason is in the output above this message"
+    )
+    assert "broken on purpose" in capfd.readouterr().err
+
+
+def test_the_command_reports_errors_on_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise MissingToolError("CMake is not installed", hint="install it")
+
+    monkeypatch.setattr(build_native, "build_native", fail)
+    assert build_native.main() == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "error: CMake is not installed\n\nhint: install it\n")
