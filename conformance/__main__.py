@@ -3,11 +3,11 @@
 import argparse
 import json
 import queue
+import signal
 import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rich.console import Console
@@ -29,8 +29,11 @@ def main() -> int:
     try:
         return _run(options, console)
     except DeuteronError as error:
-        console.print(f"error: {error}", markup=False, highlight=False)
+        console.out(f"error: {error}", highlight=False)
         return error.exit_code
+    except KeyboardInterrupt:
+        console.out("interrupted; `--resume` goes on from here", highlight=False)
+        return 130
 
 
 def _parse() -> argparse.Namespace:
@@ -58,6 +61,8 @@ def _parse() -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace, console: Console) -> int:
+    # A polite end must reach the processes that run tests, which are in sessions of their own.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not options.runner.is_file():
         raise OptionError(f"no runner `{options.runner}`", hint="run `make native`")
     suite = Suite(options.work.resolve(), options.runner.resolve())
@@ -103,7 +108,7 @@ def _earlier(path: Path, options: argparse.Namespace) -> dict[str, Result]:
     if path.is_file() and (options.resume or options.failed or options.report):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            results[row["test"]] = Result(**(row | {"converter": tuple(row["converter"])}))
+            results[row["test"]] = Result(**row)
     if options.failed:
         results = {test: result for test, result in results.items() if result.outcome in report.GOOD}
     if not options.report:
@@ -121,7 +126,7 @@ def _run_all(suite: Suite, jobs: Sequence[Job], count: int, results: dict[str, R
     for start in range(0, len(jobs), TESTS_PER_PROCESS):
         work.put((f"{start:04}", jobs[start : start + TESTS_PER_PROCESS]))
     lock = threading.Lock()
-    errors: list[DeuteronError] = []
+    errors: list[BaseException] = []
 
     def loop() -> None:
         while not errors:
@@ -136,14 +141,19 @@ def _run_all(suite: Suite, jobs: Sequence[Job], count: int, results: dict[str, R
                         results[result.test] = result
                         mark = "" if result.outcome in report.GOOD else f"  {report.cause(result)}"
                         console.out(f"{result.outcome:8} {result.seconds:6.1f} s  {result.test}{mark}", highlight=False)
-            except DeuteronError as error:
+            except (DeuteronError, KeyboardInterrupt) as error:
                 errors.append(error)
 
     threads = [threading.Thread(target=loop) for _ in range(count)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        suite.stop.set()
+        for thread in threads:
+            thread.join()
     if errors:
         raise errors[0]
 

@@ -48,6 +48,13 @@ def load(path: Path = FILE) -> tuple[Deviation, ...]:
     """The entries of the file."""
     with path.open("rb") as file:
         rows = tomllib.load(file)["deviation"]
+    for row in rows:
+        if row["reason"] not in list(Reason):
+            raise InputError(
+                f"unknown reason `{row['reason']}` of `{row['tests']}`",
+                hint=f"reasons are {', '.join(Reason)}",
+                where=str(path),
+            )
     return tuple(Deviation(row["tests"], row["count"], Reason(row["reason"]), row["why"]) for row in rows)
 
 

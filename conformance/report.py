@@ -49,7 +49,7 @@ def account(tests: Iterable[str], results: Mapping[str, Result], deviations: Map
 
 def cause(result: Result) -> str:
     """Why a test failed, in words that tests with the same cause share: Deuteron's own error before the test's."""
-    text = result.converter[0].splitlines()[0] if result.converter else f"{result.outcome}: {result.error}"
+    text = result.converter or f"{result.outcome}: {result.error}"
     # Names and sizes differ from test to test.
     text = re.sub(r"/[^\s\"'`]*/", "", text)
     return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "N", text)[:160]
@@ -92,4 +92,4 @@ def _by_cause(failures: Sequence[Result]) -> Table:
 
 
 def _file(test: str) -> str:
-    return test.split("::")[0]
+    return test.split("::", maxsplit=1)[0]

@@ -5,9 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import distribution, version
 from pathlib import Path
 
@@ -16,8 +17,6 @@ from deuteron.errors import DeuteronError, InternalError
 HERE = Path(__file__).resolve().parent
 SITE = HERE / "site"
 REQUIREMENTS = HERE / "requirements.txt"
-# A test that takes longer than this hangs: the slowest of the suite train a small network.
-TEST_SECONDS = 1200
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Result:
         outcome: passed, failed, skipped, xfailed, crashed or timeout.
         seconds: of set-up, call and tear-down.
         error: first line of what went wrong.
-        converter: what Deuteron's converter refused during the test, one text per conversion.
+        converter: what made Deuteron's converter give up during the test, if it did.
         unittest: whether the suite keeps the test for `python -m unittest`.
     """
 
@@ -45,26 +44,31 @@ class Result:
     outcome: str
     seconds: float = 0.0
     error: str = ""
-    converter: tuple[str, ...] = ()
+    converter: str = ""
     unittest: bool = False
+
+
+def _installed_tests() -> Path:
+    return Path(str(distribution("executorch").locate_file("executorch/backends/nxp/tests")))
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """ExecuTorch's NXP tests as installed beside this Python.
+    """ExecuTorch's NXP tests and what their processes need.
 
     Attributes:
         work: directory for everything that is made: packages, working directories, results.
         runner: executable that takes nxp_executor_runner's command line.
+        directory: the tests' directory; ids are relative to it.
+        test_seconds: a test that takes longer hangs; the slowest of the suite train a small network.
+        stop: set it to end all runs.
     """
 
     work: Path
     runner: Path
-
-    @property
-    def directory(self) -> Path:
-        """The tests' directory; ids are relative to it."""
-        return Path(str(distribution("executorch").locate_file("executorch/backends/nxp/tests")))
+    directory: Path = field(default_factory=_installed_tests)
+    test_seconds: float = 1200
+    stop: threading.Event = field(default_factory=threading.Event)
 
     @property
     def packages(self) -> Path:
@@ -115,7 +119,7 @@ class Suite:
                 yield result
             remaining = [job for job in left if job.test not in done]
             if len(remaining) == len(left):
-                raise InternalError(f"No test of `{name}` gave a result", where=str(directory / "log.txt"))
+                raise InternalError(f"no test of `{name}` gave a result", where=str(directory / "log.txt"))
             left = remaining
 
     def _run_once(self, directory: Path, jobs: Sequence[Job]) -> Iterator[Result]:
@@ -129,21 +133,32 @@ class Suite:
             process = subprocess.Popen(
                 self._command(*files), cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
             )
-        last = time.monotonic()
-        outcome = "crashed"
-        while process.poll() is None:
-            time.sleep(0.5)
-            for result in results.read():
-                last = time.monotonic()
-                yield result
-            if time.monotonic() - last > TEST_SECONDS:
-                outcome = "timeout"
+        try:
+            outcome = yield from self._follow(process, results)
+        finally:
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         yield from results.read()
         current = directory / "current"
         if current.is_file() and (test := current.read_text(encoding="utf-8")):
-            yield Result(test, outcome, time.monotonic() - last, f"process ended with {process.returncode}")
+            yield Result(test, outcome, error=f"the process ended with {process.returncode}")
+
+    def _follow(self, process: subprocess.Popen[bytes], results: "_Tail") -> Generator[Result, None, str]:
+        """Yields results while the process runs; returns the outcome of a test that it does not finish."""
+        last = time.monotonic()
+        while process.poll() is None:
+            time.sleep(0.2)
+            for result in results.read():
+                last = time.monotonic()
+                yield result
+            if self.stop.is_set():
+                raise KeyboardInterrupt
+            if time.monotonic() - last > self.test_seconds:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return "timeout"
+        return "crashed"
 
     def _command(self, *arguments: str) -> list[str]:
         options = ["-p", "deuteron_conformance", "-p", "no:cacheprovider", "-c", os.devnull]
@@ -185,5 +200,4 @@ class _Tail:
                 if not line.endswith(b"\n"):
                     break
                 self._position += len(line)
-                row = json.loads(line)
-                yield Result(**(row | {"converter": tuple(row["converter"])}))
+                yield Result(**json.loads(line))

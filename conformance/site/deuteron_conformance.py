@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from deuteron.errors import DeuteronError
+from deuteron.sdk import Session
+
 COLLECT = os.environ.get("DEUTERON_CONFORMANCE_COLLECT")
 RUN = os.environ.get("DEUTERON_CONFORMANCE_RUN")
 # The suite marks these classes so that pytest leaves them to unittest; here pytest runs them like everything else.
@@ -50,7 +53,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     current = Path(RUN) / "current"
     current.write_text(item.nodeid, encoding="utf-8")
-    _take_converter_errors()
+    _take_converter_error()
     item.stash[REPORTS] = []
     result = yield
     with (Path(RUN) / "results.jsonl").open("a", encoding="utf-8") as file:
@@ -79,7 +82,7 @@ def _record(item: pytest.Item) -> dict[str, object]:
         "seconds": round(sum(report.duration for report in reports), 2),
         "error": _first_line(worst) if outcome != "passed" else "",
         # Only of a test that went wrong: a test may well expect a conversion to fail.
-        "converter": _take_converter_errors() if outcome != "passed" else [],
+        "converter": _take_converter_error() if outcome != "passed" else "",
         "unittest": isinstance(item, pytest.Function) and issubclass(item.cls or object, unittest.TestCase),
     }
 
@@ -90,12 +93,17 @@ def _first_line(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     text = crash.message if crash is not None else str(report.longrepr or "")
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    # A bare `assert` has no words of its own.
-    return f"{line} at {Path(crash.path).name}:{crash.lineno}" if crash is not None and line == "AssertionError" else line
+    if crash is not None and line == "AssertionError":  # of an `assert` without words
+        return f"{line} at {Path(crash.path).name}:{crash.lineno}"
+    return line
 
 
-def _take_converter_errors() -> list[str]:
-    """Errors of Deuteron's converter since the last call; conversions run in processes of their own and leave files."""
-    import eiq_neutron_sdk
-
-    return eiq_neutron_sdk.take_errors()
+def _take_converter_error() -> str:
+    """What made Deuteron's converter give up since the last call; it runs in processes of its own and leaves a file."""
+    try:
+        Session(Path(RUN or ".")).raise_failure()
+    except DeuteronError as error:
+        # An unexpected exception comes with its traceback, whose last line says what it was.
+        place = f"{error.where}: " if error.where else ""
+        return f"{type(error).__name__}: {place}{error.message.splitlines()[-1]}"
+    return ""

@@ -18,7 +18,7 @@ class _DeclareOperators(MetaPathFinder):
         if fullname != "torchvision._meta_registrations":
             return
         sys.meta_path.remove(self)
-        import torch
+        import torch  # noqa: TID251 - outside the product
 
         self.library = torch.library.Library("torchvision", "FRAGMENT")
         for name in ("nms", "qnms"):

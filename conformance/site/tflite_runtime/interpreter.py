@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from ai_edge_litert.interpreter import Interpreter, OpResolverType, load_delegate
+from ai_edge_litert.interpreter import Interpreter, OpResolverType, load_delegate  # noqa: TID251 - outside the product
 
 __all__ = ["Interpreter", "OpResolverType", "experimental", "load_delegate"]
 

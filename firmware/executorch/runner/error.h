@@ -6,21 +6,24 @@
 #include <string>
 #include <utility>
 
-namespace deuteron::runner {
+namespace deuteron::runner
+{
 
 /* A failure with the way out of it; `main` prints both and exits with 1. */
 struct Failure : std::runtime_error {
-  explicit Failure(const std::string &what, std::string the_hint = "")
-      : std::runtime_error(what), hint(std::move(the_hint)) {}
+    explicit Failure(const std::string &what, std::string the_hint = "")
+        : std::runtime_error(what), hint(std::move(the_hint))
+    {
+    }
 
-  std::string hint;
+    std::string hint;
 };
 
 /* A command line that makes no sense; `main` exits with 2. */
 struct UsageError : Failure {
-  using Failure::Failure;
+    using Failure::Failure;
 };
 
-}  // namespace deuteron::runner
+} // namespace deuteron::runner
 
 #endif

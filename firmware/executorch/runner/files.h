@@ -10,11 +10,12 @@
 
 #include "options.h"
 
-namespace deuteron::runner {
+namespace deuteron::runner
+{
 
 struct Sample {
-  std::string name; /* the directory of its outputs */
-  std::vector<std::filesystem::path> inputs;
+    std::string name; /* the directory of its outputs */
+    std::vector<std::filesystem::path> inputs;
 };
 
 /* Samples of `--dataset` or `--inputs` in name order (`--inputs`: as listed). Throws Failure when there are none. */
@@ -26,6 +27,6 @@ std::vector<uint8_t> read_file(const std::filesystem::path &path);
 /* Makes or replaces a file, and its directory if it is missing. A file that cannot be written completely is removed. */
 void write_file(const std::filesystem::path &path, const void *data, size_t bytes);
 
-}  // namespace deuteron::runner
+} // namespace deuteron::runner
 
 #endif

@@ -4,19 +4,20 @@
 
 #include <string>
 
-namespace deuteron::runner {
+namespace deuteron::runner
+{
 
 struct Options {
-  std::string model;
-  std::string dataset;
-  std::string inputs;
-  std::string output = "results";
-  std::string method;
-  /* What NXP's simulator needs. Nothing is read from them: the NPU's kernels run in this process. */
-  std::string firmware;
-  std::string nsys;
-  std::string nsys_config;
-  bool help = false;
+    std::string model;
+    std::string dataset;
+    std::string inputs;
+    std::string output = "results";
+    std::string method;
+    /* What NXP's simulator needs. Nothing is read from them: the NPU's kernels run in this process. */
+    std::string firmware;
+    std::string nsys;
+    std::string nsys_config;
+    bool help = false;
 };
 
 /* Options of a command line; `--name value` and `--name=value`. Throws UsageError. */
@@ -25,6 +26,6 @@ Options parse_options(int argc, char **argv);
 /* The text of --help. */
 std::string help_text();
 
-}  // namespace deuteron::runner
+} // namespace deuteron::runner
 
 #endif

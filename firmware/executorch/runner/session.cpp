@@ -12,8 +12,10 @@
 
 #include "error.h"
 
-namespace deuteron::runner {
-namespace {
+namespace deuteron::runner
+{
+namespace
+{
 
 using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
@@ -27,135 +29,144 @@ using executorch::runtime::Result;
 using executorch::runtime::Tag;
 using executorch::runtime::TensorInfo;
 
-std::string describe(Error error) {
-  return std::string(executorch::runtime::to_string(error)) + " (" + std::to_string(static_cast<unsigned>(error)) + ")";
+std::string describe(Error error)
+{
+    return std::string(executorch::runtime::to_string(error)) + " (" + std::to_string(static_cast<unsigned>(error)) +
+           ")";
 }
 
-std::string choose_method(Module &module, const std::string &wanted) {
-  const Result<std::unordered_set<std::string>> found = module.method_names();
-  if (!found.ok()) {
-    throw Failure("cannot list the program's methods: " + describe(found.error()));
-  }
-  const std::string name = !wanted.empty()       ? wanted
-                           : found->size() == 1 ? *found->begin()
-                                                : std::string("forward");
-  if (found->count(name) == 0) {
-    std::string names;
-    for (const std::string &each : *found) {
-      names += (names.empty() ? "`" : ", `") + each + "`";
+std::string choose_method(Module &module, const std::string &wanted)
+{
+    const Result<std::unordered_set<std::string>> found = module.method_names();
+    if (!found.ok()) {
+        throw Failure("cannot list the program's methods: " + describe(found.error()));
     }
-    throw Failure("the program has no method `" + name + "`", "choose with `--method`: " + names);
-  }
-  return name;
+    const std::string name = !wanted.empty() ? wanted : found->size() == 1 ? *found->begin() : std::string("forward");
+    if (found->count(name) == 0) {
+        std::string names;
+        for (const std::string &each : *found) {
+            names += (names.empty() ? "`" : ", `") + each + "`";
+        }
+        throw Failure("the program has no method `" + name + "`", "choose with `--method`: " + names);
+    }
+    return name;
 }
 
-size_t elements(const TensorInfo &info) {
-  size_t count = 1;
-  for (const int32_t size : info.sizes()) {
-    count *= static_cast<size_t>(size);
-  }
-  return count;
+size_t elements(const TensorInfo &info)
+{
+    size_t count = 1;
+    for (const int32_t size : info.sizes()) {
+        count *= static_cast<size_t>(size);
+    }
+    return count;
 }
 
 /* The bytes of an input tensor; a float tensor's file may hold one unsigned byte per element instead. */
-std::vector<uint8_t> load_input(const TensorInfo &info, const std::filesystem::path &path) {
-  std::vector<uint8_t> bytes = read_file(path);
-  if (bytes.size() == info.nbytes()) {
-    return bytes;
-  }
-  const bool is_float = info.scalar_type() == ScalarType::Float;
-  if (!is_float || bytes.size() != elements(info)) {
-    throw Failure("`" + path.string() + "` has " + std::to_string(bytes.size()) + " bytes; the input tensor takes " +
-                  std::to_string(info.nbytes()) +
-                  (is_float ? ", or " + std::to_string(elements(info)) + " of unsigned 8-bit values" : ""));
-  }
-  std::vector<uint8_t> widened(info.nbytes());
-  for (size_t i = 0; i < bytes.size(); i++) {
-    const float value = bytes[i];
-    std::memcpy(widened.data() + i * sizeof value, &value, sizeof value);
-  }
-  return widened;
+std::vector<uint8_t> load_input(const TensorInfo &info, const std::filesystem::path &path)
+{
+    std::vector<uint8_t> bytes = read_file(path);
+    if (bytes.size() == info.nbytes()) {
+        return bytes;
+    }
+    const bool is_float = info.scalar_type() == ScalarType::Float;
+    if (!is_float || bytes.size() != elements(info)) {
+        throw Failure("`" + path.string() + "` has " + std::to_string(bytes.size()) +
+                      " bytes; the input tensor takes " + std::to_string(info.nbytes()) +
+                      (is_float ? ", or " + std::to_string(elements(info)) + " of unsigned 8-bit values" : ""));
+    }
+    std::vector<uint8_t> widened(info.nbytes());
+    for (size_t i = 0; i < bytes.size(); i++) {
+        const float value = bytes[i];
+        std::memcpy(widened.data() + i * sizeof value, &value, sizeof value);
+    }
+    return widened;
 }
 
 /* A tensor of the program's own type, shape and dim order round `bytes`. */
-TensorPtr make_input(const TensorInfo &info, std::vector<uint8_t> bytes) {
-  return executorch::extension::make_tensor_ptr({info.sizes().begin(), info.sizes().end()}, std::move(bytes),
-                                                {info.dim_order().begin(), info.dim_order().end()}, {},
-                                                info.scalar_type());
+TensorPtr make_input(const TensorInfo &info, std::vector<uint8_t> bytes)
+{
+    return executorch::extension::make_tensor_ptr({info.sizes().begin(), info.sizes().end()}, std::move(bytes),
+                                                  {info.dim_order().begin(), info.dim_order().end()}, {},
+                                                  info.scalar_type());
 }
 
-std::vector<TensorPtr> load_inputs(const MethodMeta &meta, const Sample &sample) {
-  if (meta.num_inputs() != sample.inputs.size()) {
-    throw Failure("sample `" + sample.name + "` has " + std::to_string(sample.inputs.size()) +
-                      " input file(s), the program takes " + std::to_string(meta.num_inputs()),
-                  "`--inputs DIR,DIR..` takes one directory per sample with one file per input");
-  }
-  std::vector<TensorPtr> tensors;
-  for (size_t i = 0; i < meta.num_inputs(); i++) {
-    const Result<Tag> tag = meta.input_tag(i);
-    if (!tag.ok() || *tag != Tag::Tensor) {
-      throw Failure("input " + std::to_string(i) + " of the program is not a tensor");
+std::vector<TensorPtr> load_inputs(const MethodMeta &meta, const Sample &sample)
+{
+    if (meta.num_inputs() != sample.inputs.size()) {
+        throw Failure("sample `" + sample.name + "` has " + std::to_string(sample.inputs.size()) +
+                          " input file(s), the program takes " + std::to_string(meta.num_inputs()),
+                      "`--inputs DIR,DIR..` takes one directory per sample with one file per input");
     }
-    const Result<TensorInfo> info = meta.input_tensor_meta(i);
-    if (!info.ok()) {
-      throw Failure("cannot describe input " + std::to_string(i) + ": " + describe(info.error()));
+    std::vector<TensorPtr> tensors;
+    for (size_t i = 0; i < meta.num_inputs(); i++) {
+        const Result<Tag> tag = meta.input_tag(i);
+        if (!tag.ok() || *tag != Tag::Tensor) {
+            throw Failure("input " + std::to_string(i) + " of the program is not a tensor");
+        }
+        const Result<TensorInfo> info = meta.input_tensor_meta(i);
+        if (!info.ok()) {
+            throw Failure("cannot describe input " + std::to_string(i) + ": " + describe(info.error()));
+        }
+        tensors.push_back(make_input(*info, load_input(*info, sample.inputs[i])));
     }
-    tensors.push_back(make_input(*info, load_input(*info, sample.inputs[i])));
-  }
-  return tensors;
+    return tensors;
 }
 
 /* `0007.bin`: names sort in the order of the outputs. */
-std::string output_name(size_t index) {
-  const std::string digits = std::to_string(index);
-  return std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits + ".bin";
+std::string output_name(size_t index)
+{
+    const std::string digits = std::to_string(index);
+    return std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits + ".bin";
 }
 
-}  // namespace
+} // namespace
 
 Session::Session(const std::string &model, const std::string &method)
-    : module_(model, Module::LoadMode::File, std::make_unique<ETDumpGen>()) {
-  const Error loaded = module_.load();
-  if (loaded != Error::Ok) {
-    throw Failure("cannot load program `" + model + "`: " + describe(loaded), "is it a .pte file of ExecuTorch?");
-  }
-  method_ = choose_method(module_, method);
-  const Error ready = module_.load_method(method_);
-  if (ready != Error::Ok) {
-    throw Failure("cannot load method `" + method_ + "` of `" + model + "`: " + describe(ready),
-                  "the runtime's messages above say which operator or delegate is missing");
-  }
-}
-
-size_t Session::run(const Sample &sample, const std::filesystem::path &directory) {
-  const Result<MethodMeta> meta = module_.method_meta(method_);
-  if (!meta.ok()) {
-    throw Failure("cannot describe method `" + method_ + "`: " + describe(meta.error()));
-  }
-  const std::vector<TensorPtr> tensors = load_inputs(*meta, sample);
-  const std::vector<EValue> inputs(tensors.begin(), tensors.end());
-  const Result<std::vector<EValue>> outputs = module_.execute(method_, inputs);
-  if (!outputs.ok()) {
-    throw Failure("method `" + method_ + "` failed on sample `" + sample.name + "`: " + describe(outputs.error()));
-  }
-  for (size_t i = 0; i < outputs->size(); i++) {
-    const EValue &value = (*outputs)[i];
-    if (!value.isTensor() || value.toTensor().const_data_ptr() == nullptr) {
-      throw Failure("output " + std::to_string(i) + " of the program is not a tensor with memory");
+    : module_(model, Module::LoadMode::File, std::make_unique<ETDumpGen>())
+{
+    const Error loaded = module_.load();
+    if (loaded != Error::Ok) {
+        throw Failure("cannot load program `" + model + "`: " + describe(loaded), "is it a .pte file of ExecuTorch?");
     }
-    const Tensor tensor = value.toTensor();
-    write_file(directory / output_name(i), tensor.const_data_ptr(), tensor.nbytes());
-  }
-  return outputs->size();
+    method_ = choose_method(module_, method);
+    const Error ready = module_.load_method(method_);
+    if (ready != Error::Ok) {
+        throw Failure("cannot load method `" + method_ + "` of `" + model + "`: " + describe(ready),
+                      "the runtime's messages above say which operator or delegate is missing");
+    }
 }
 
-void Session::write_trace(const std::filesystem::path &path) {
-  const auto dump = static_cast<ETDumpGen *>(module_.event_tracer())->get_etdump_data();
-  const std::unique_ptr<void, decltype(&std::free)> owner(dump.buf, &std::free);
-  if (dump.buf == nullptr || dump.size == 0) {
-    throw Failure("the runtime recorded no events");
-  }
-  write_file(path, dump.buf, dump.size);
+size_t Session::run(const Sample &sample, const std::filesystem::path &directory)
+{
+    const Result<MethodMeta> meta = module_.method_meta(method_);
+    if (!meta.ok()) {
+        throw Failure("cannot describe method `" + method_ + "`: " + describe(meta.error()));
+    }
+    const std::vector<TensorPtr> tensors = load_inputs(*meta, sample);
+    const std::vector<EValue> inputs(tensors.begin(), tensors.end());
+    const Result<std::vector<EValue>> outputs = module_.execute(method_, inputs);
+    if (!outputs.ok()) {
+        throw Failure("method `" + method_ + "` failed on sample `" + sample.name + "`: " + describe(outputs.error()));
+    }
+    for (size_t i = 0; i < outputs->size(); i++) {
+        const EValue &value = (*outputs)[i];
+        if (!value.isTensor() || value.toTensor().const_data_ptr() == nullptr) {
+            throw Failure("output " + std::to_string(i) + " of the program is not a tensor with memory");
+        }
+        const Tensor tensor = value.toTensor();
+        write_file(directory / output_name(i), tensor.const_data_ptr(), tensor.nbytes());
+    }
+    return outputs->size();
 }
 
-}  // namespace deuteron::runner
+void Session::write_trace(const std::filesystem::path &path)
+{
+    const auto dump = static_cast<ETDumpGen *>(module_.event_tracer())->get_etdump_data();
+    const std::unique_ptr<void, decltype(&std::free)> owner(dump.buf, &std::free);
+    if (dump.buf == nullptr || dump.size == 0) {
+        throw Failure("the runtime recorded no events");
+    }
+    write_file(path, dump.buf, dump.size);
+}
+
+} // namespace deuteron::runner

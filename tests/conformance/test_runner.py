@@ -1,0 +1,161 @@
+"""deuteron-runner: a program with a float input in channels-last order and an int32 one, run like NXP's tests do."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deuteron.runtime.native import LIBRARY_DIRECTORY
+
+pytestmark = pytest.mark.slow
+
+RUNNER = LIBRARY_DIRECTORY / "deuteron-runner"
+SHAPE = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    code: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str | Path) -> Outcome:
+    # NXP's tests replace this variable, so the runner must find its libraries without it.
+    process = subprocess.run(
+        [RUNNER, *arguments], env={"LD_LIBRARY_PATH": "/nowhere"}, capture_output=True, text=True, check=False
+    )
+    # The runtime logs to stderr, too; its lines begin with a level and a time.
+    lines = [line for line in process.stderr.splitlines() if not line.startswith(("I ", "E "))]
+    return Outcome(process.returncode, process.stdout, "\n".join(lines))
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`-x, n * 2` with x channels last."""
+    import torch
+    from executorch.exir import to_edge
+
+    class Both(torch.nn.Module):
+        def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return -x, n * 2
+
+    inputs = (torch.zeros(SHAPE).to(memory_format=torch.channels_last), torch.zeros(3, dtype=torch.int32))
+    path = tmp_path_factory.mktemp("program") / "both.pte"
+    path.write_bytes(to_edge(torch.export.export(Both().eval(), inputs)).to_executorch().buffer)
+    return path
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    directory = tmp_path / "0000"
+    directory.mkdir()
+    np.arange(24, dtype=np.float32).tofile(directory / "00.bin")
+    np.array([1, 2, 3], dtype=np.int32).tofile(directory / "01.bin")
+    return directory
+
+
+def test_outputs_lie_in_memory_as_the_program_has_them(program: Path, sample: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    result = run("--model", program, "--inputs", sample, f"--output={output}")
+    assert result == Outcome(0, "0000: 2 outputs\n", "")
+    np.testing.assert_array_equal(np.fromfile(output / "0000/0000.bin", np.float32), -np.arange(24))
+    np.testing.assert_array_equal(np.fromfile(output / "0000/0001.bin", np.int32), [2, 4, 6])
+    assert (output / "trace.etdump").read_bytes()[8:12] == b"ED00"
+
+
+def test_bytes_become_floats(program: Path, sample: Path, tmp_path: Path) -> None:
+    np.full(24, 200, np.uint8).tofile(sample / "00.bin")
+    assert run("--model", program, "--inputs", sample, "--output", tmp_path / "out").code == 0
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out/0000/0000.bin", np.float32), np.full(24, -200))
+
+
+def test_files_of_one_sample(program: Path, sample: Path, tmp_path: Path) -> None:
+    files = ",".join(str(path) for path in sorted(sample.iterdir()))
+    assert run("--model", program, "--inputs", files, "--output", tmp_path / "out").code == 0
+    assert (tmp_path / "out/0001.bin").is_file()
+
+
+def test_paths_of_a_simulator_do_not_matter(program: Path, sample: Path, tmp_path: Path) -> None:
+    result = run("--model", program, "--inputs", sample, "--output", tmp_path / "out", "--nsys_config", "gone.ini")
+    assert result.code == 0
+    assert result.stderr == "warning: `--nsys_config`: no file `gone.ini`; it is not needed"
+
+
+def test_a_file_of_the_wrong_size(program: Path, sample: Path, tmp_path: Path) -> None:
+    (sample / "00.bin").write_bytes(b"12345")
+    result = run("--model", program, "--inputs", sample, "--output", tmp_path / "out")
+    assert result == Outcome(
+        1,
+        "",
+        f"error: `{sample}/00.bin` has 5 bytes; the input tensor takes 96, or 24 of unsigned 8-bit values",
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_few_inputs(program: Path, sample: Path, tmp_path: Path) -> None:
+    result = run("--model", program, "--dataset", sample, "--output", tmp_path / "out")
+    assert result.code == 1
+    assert result.stderr == (
+        "error: sample `00.bin` has 1 input file(s), the program takes 2\n\n"
+        "hint: `--inputs DIR,DIR..` takes one directory per sample with one file per input"
+    )
+
+
+def test_an_output_that_cannot_be_written(program: Path, sample: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    result = run("--model", program, "--inputs", sample, "--output", tmp_path / "out")
+    assert result.code == 1
+    assert result.stderr == f"error: cannot make directory `{tmp_path}/out/0000`: Not a directory"
+
+
+def test_something_that_is_no_program(sample: Path) -> None:
+    result = run("--model", sample / "00.bin", "--inputs", sample)
+    assert result.code == 1
+    assert result.stderr == (
+        f"error: cannot load program `{sample}/00.bin`: Error::InvalidProgram (35)\n\n"
+        "hint: is it a .pte file of ExecuTorch?"
+    )
+
+
+def test_an_unknown_method(program: Path, sample: Path) -> None:
+    result = run("--model", program, "--inputs", sample, "--method", "backward")
+    assert result.code == 1
+    assert result.stderr == "error: the program has no method `backward`\n\nhint: choose with `--method`: `forward`"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--dataset", "d"),
+            "error: `--model` is missing\n\nhint: give the program to run, for example `--model model.pte`",
+        ),
+        (
+            ("--model", "m"),
+            "error: neither `--dataset` nor `--inputs` is given\n\n"
+            "hint: `--dataset DIR` for programs with one input, `--inputs DIR,DIR..` for others",
+        ),
+        (
+            ("--model=m", "--dataset=d", "--inputs=i"),
+            "error: `--dataset` and `--inputs` exclude each other\n\n"
+            "hint: `--dataset DIR` for programs with one input, `--inputs DIR,DIR..` for others",
+        ),
+        (("--model",), "error: `--model` has no value\n\nhint: write `--model FILE`"),
+        (
+            ("--modle", "m"),
+            "error: unknown argument `--modle`\n\nhint: options are `--model`, `--dataset`, `--inputs`, `--output`, "
+            "`--method`, `--firmware`, `--nsys`, `--nsys_config`",
+        ),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], message: str) -> None:
+    assert run(*arguments) == Outcome(2, "", message)
+
+
+def test_help() -> None:
+    result = run("--help")
+    assert result.code == 0
+    assert "--dataset DIR" in result.stdout
