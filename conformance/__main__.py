@@ -3,6 +3,7 @@
 import argparse
 import json
 import queue
+import shutil
 import signal
 import sys
 import threading
@@ -112,6 +113,9 @@ def _earlier(path: Path, options: argparse.Namespace) -> dict[str, Result]:
     if options.failed:
         results = {test: result for test, result in results.items() if result.outcome in report.GOOD}
     if not options.report:
+        # Logs and outputs of runs whose results are forgotten help nobody.
+        if not results:
+            shutil.rmtree(path.parent / "runs", ignore_errors=True)
         path.write_text("".join(_line(result) for result in results.values()), encoding="utf-8")
     return results
 

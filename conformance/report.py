@@ -52,7 +52,8 @@ def cause(result: Result) -> str:
     text = result.converter or f"{result.outcome}: {result.error}"
     # Names and sizes differ from test to test.
     text = re.sub(r"/[^\s\"'`]*/", "", text)
-    return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "N", text)[:160]
+    text = re.sub(r"`[^`]*`", "`..`", text)
+    return re.sub(r"(?<![A-Za-z_\d])-?\d+(\.\d+)?(e-?\d+)?", "N", text)[:160]
 
 
 def show(console: Console, tests: Sequence[str], results: Mapping[str, Result], found: Account) -> None:

@@ -34,8 +34,10 @@ def test_each_test_stands_in_one_column() -> None:
 
 
 def test_our_converter_is_the_cause_before_the_test_itself() -> None:
-    result = Result("t", "failed", error="RuntimeError: exit code 1", converter="UnsupportedError: EXP at op 3")
-    assert report.cause(result) == "UnsupportedError: EXP at op N"
+    result = Result(
+        "t", "failed", error="RuntimeError: exit code 1", converter="UnsupportedError: op 3 CONV_2D, output `a`: no"
+    )
+    assert report.cause(result) == "UnsupportedError: op N CONV_2D, output `..`: no"
 
 
 def test_sizes_and_directories_do_not_make_causes_differ() -> None:

@@ -1,0 +1,85 @@
+"""The command line: which tests are selected, and what is said when something is missing."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conformance import __main__ as command
+from conformance.suite import Job, Suite
+
+TESTS = tuple(f"f{number % 3}.py::test[{number}]" for number in range(20))
+
+
+@pytest.fixture
+def suite(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A suite that is collected already and runs nothing; the command's working directory."""
+    (tmp_path / "runner").touch()
+    monkeypatch.setattr(Suite, "install_packages", lambda _: None)
+    monkeypatch.setattr(Suite, "collect", lambda _: TESTS)
+    monkeypatch.setattr(Suite, "run", _run)
+    monkeypatch.setattr(command.deviations, "load", tuple)
+    return tmp_path
+
+
+def _run(_: Suite, name: str, jobs: list[Job]) -> object:
+    return iter([command.Result(job.test, "failed" if "[7]" in job.test else "passed", 1.0) for job in jobs])
+
+
+def call(monkeypatch: pytest.MonkeyPatch, directory: Path, *arguments: str) -> int:
+    paths = ["--work", str(directory / "work"), "--runner", str(directory / "runner")]
+    monkeypatch.setattr(sys, "argv", ["conformance", *paths, *arguments])
+    return command.main()
+
+
+def recorded(directory: Path) -> list[str]:
+    lines = (directory / "work/results.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["test"] for line in lines]
+
+
+def test_shards_are_the_whole_suite(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed: list[str] = []
+    for shard in ("1/3", "2/3", "3/3"):
+        assert call(monkeypatch, suite, "--list", "--shard", shard) == 0
+        listed += capsys.readouterr().out.splitlines()
+    assert sorted(listed) == sorted(TESTS)
+
+
+def test_parts_of_ids(suite: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, suite, "--list", "-k", "[7]", "-k", "f2.py::test[2]") == 0
+    assert capsys.readouterr().out.splitlines() == ["f2.py::test[2]", "f1.py::test[7]"]
+
+
+@pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "a/b"])
+def test_a_shard_that_is_none(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shard: str
+) -> None:
+    assert call(monkeypatch, suite, "--list", "--shard", shard) == 2
+    assert capsys.readouterr().err == f"error: --shard is I/N with I from 1 to N, not `{shard}`\n"
+
+
+def test_a_runner_that_is_not_built(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (suite / "runner").unlink()
+    assert call(monkeypatch, suite) == 2
+    assert capsys.readouterr().err == f"error: no runner `{suite}/runner`\n\nhint: run `make native`\n"
+
+
+def test_resuming_and_running_failures_again(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call(monkeypatch, suite, "--shard", "1/2") == 0
+    assert recorded(suite) == list(TESTS[::2])
+    assert call(monkeypatch, suite, "--resume", "--jobs", "1") == 1, "one of the others fails"
+    assert recorded(suite) == [*TESTS[::2], *TESTS[1::2]]
+    assert call(monkeypatch, suite, "--failed") == 1
+    assert recorded(suite)[-1] == TESTS[7]
+    assert call(monkeypatch, suite, "-k", "[3]") == 0
+    assert recorded(suite) == [TESTS[3]], "without --resume it begins anew"
+
+
+def test_a_report_changes_nothing(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call(monkeypatch, suite, "-k", "[3]")
+    assert call(monkeypatch, suite, "--report") == 1, "most tests have no result"
+    assert recorded(suite) == [TESTS[3]]
