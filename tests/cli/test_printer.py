@@ -1,0 +1,80 @@
+"""The printer: what goes where at each verbosity, and what libraries may say during long work."""
+
+import logging
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from deuteron.cli.printer import DEBUG, NORMAL, QUIET, VERBOSE, Printer
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "err"),
+    [
+        (QUIET, ""),
+        (NORMAL, "a note\nwarning: a warning\n"),
+        (VERBOSE, "a note\na detail\nwarning: a warning\n"),
+        (DEBUG, "a note\na detail\nwarning: a warning\n"),
+    ],
+)
+def test_verbosity(capsys: pytest.CaptureFixture[str], verbosity: int, err: str):
+    printer = Printer()
+    printer.verbosity = verbosity
+    printer.data("data")
+    printer.note("a note")
+    printer.detail("a detail")
+    printer.warn("a warning")
+    assert capsys.readouterr() == ("data\n", err)
+
+
+def work_with_a_chatty_library(printer: Printer) -> None:
+    with printer.work("building") as report:
+        report("export", 0, 2)
+        sys.stdout.write("library output\n")
+        logging.getLogger("library").error("library log")
+        warnings.warn("library warning", stacklevel=1)
+        report("convert", 1, 2)
+    printer.data("done")
+
+
+def test_long_work_is_silent_when_nobody_watches(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture):
+    work_with_a_chatty_library(Printer())
+    assert capsys.readouterr() == ("done\n", "")
+    assert not caplog.records
+    logging.getLogger("library").error("afterwards")
+    assert [record.message for record in caplog.records] == ["afterwards"]
+
+
+def test_verbose_work_tells_its_steps_and_lets_libraries_speak(capsys: pytest.CaptureFixture[str]):
+    printer = Printer()
+    printer.verbosity = VERBOSE
+    with pytest.warns(UserWarning, match="library warning"):
+        work_with_a_chatty_library(printer)
+    out, err = capsys.readouterr()
+    assert out == "done\n"
+    assert err.startswith("building: 1/2 export\nlibrary output\n")
+    assert err.endswith("building: 2/2 convert\n")
+
+
+def test_long_work_draws_a_bar_on_a_terminal_only():
+    import pty
+
+    code = (
+        "import time\nfrom deuteron.cli.printer import Printer\np = Printer()\nwith p.work('building') as report:\n"
+        "    report('export', 1, 4)\n    print('library output')\n    time.sleep(0.3)\np.data('done')"
+    )
+    parent, child = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=child, env=env, text=True, check=True
+    )
+    os.close(child)
+    drawn = os.read(parent, 1 << 16).decode()
+    os.close(parent)
+    assert done.stdout == "done\n"
+    assert "1/4" in drawn
+    assert "building: export" in drawn
+    assert "library output" not in drawn
