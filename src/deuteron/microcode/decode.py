@@ -141,7 +141,7 @@ def _checked_header(container: Container, words: tuple[int, ...]) -> HeaderField
     computed = zlib.crc32(np.array(without_crc, "<u4").tobytes())
     if words[Header.CRC] != computed:
         raise _error(f"checksum is 0x{words[Header.CRC]:08X}, the bytes give 0x{computed:08X}")
-    if words[Header.FLAGS] & ~fmt.Flag.PROFILING:
+    if words[Header.FLAGS] & ~int(fmt.Flag.PROFILING):
         raise _error(f"flags are 0x{words[Header.FLAGS]:X}, only bit 0 may be set")
     expected = list(header_words(header))
     for index in set(range(fmt.HEADER_WORDS)) - {Header.VERSION, Header.CRC}:
@@ -151,8 +151,10 @@ def _checked_header(container: Container, words: tuple[int, ...]) -> HeaderField
         if count > fmt.MAX_TENSORS:
             raise _error(f"{count} {name}, at most {fmt.MAX_TENSORS} are allowed")
     _check_weights(container.weights, header)
-    if header.scratch_bytes % fmt.ALIGNMENT:
-        raise _error(f"scratch size {header.scratch_bytes} is no multiple of {fmt.ALIGNMENT}")
+    sizes = {"scratch": header.scratch_bytes, "prefetch": header.prefetch_bytes, "debug": header.debug_bytes}
+    for name, size in sizes.items():
+        if size % fmt.ALIGNMENT:
+            raise _error(f"{name} size {size} is no multiple of {fmt.ALIGNMENT}")
     if header.profiling and header.profile_bytes != fmt.PROFILE_RECORD_BYTES * header.commands:
         raise _error(
             f"profile size is {header.profile_bytes}, {header.commands} commands take "
