@@ -1,0 +1,701 @@
+/* The driver refuses every broken rule with its own reason, and runs what the format allows. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../src/driver/model.h"
+#include "random_call.h"
+#include "tables.h"
+#include "test.h"
+
+/* The error of preparing the container through the public API, which must leave the handle alone when it refuses. */
+static NeutronError prepare(const build_t *build)
+{
+    NeutronModelConfig config = build_config(build);
+    NeutronModelHandle handle = NULL;
+    NeutronError error = neutronModelPrepare(&config, &handle);
+    CHECK((error == ENONE) == (handle != NULL), "error 0x%X with handle %p", (unsigned)error, handle);
+    if (error == ENONE) {
+        CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    }
+    return error;
+}
+
+static void check_error(NeutronError found, dtn_reason_t reason, uint32_t detail, const char *what)
+{
+    CHECK(found == dtn_error(reason, detail), "%s: `%s` (%u), expected `%s` (%u)", what, dtn_error_string(found),
+          (unsigned)DTN_ERROR_DETAIL(found), dtn_error_string(dtn_error(reason, detail)), (unsigned)detail);
+}
+
+/* fetch, wait, lut (input to scratch), fill (output); the lut's table is in the weights. */
+static void start_small(build_t *build)
+{
+    uint8_t table[DTN_LUT_BYTES];
+    dtn_lut_s8_params_t lut = {32};
+    dtn_fill_s8_params_t fill = {16, -5};
+    for (uint32_t i = 0; i < sizeof table; i++) {
+        table[i] = (uint8_t)(255 - i);
+    }
+    build_start(build);
+    build_ref_t operands[] = {build_input(build, 32), build_constant(build, table, sizeof table),
+                              build_scratch(build, 32)};
+    build_ref_t filled[] = {build_output(build, 16)};
+    build->prefetch_bytes = 256;
+    build_fetch(build, 3, 0, 0, 256);
+    build_wait(build, 3);
+    build_call(build, DTN_KERNEL_LUT_S8, operands, &lut);
+    build_call(build, DTN_KERNEL_FILL_S8, filled, &fill);
+}
+
+/* Where the words of `start_small`'s blocks are. */
+enum { TABLES = 20, FIRST = 24, FETCH = FIRST, WAIT = FETCH + 5, LUT = WAIT + 2, FILL = LUT + 13, END = FILL + 8 };
+
+/* One word changed, CRCs made right again. */
+typedef struct {
+    uint32_t word;
+    uint32_t value;
+    dtn_reason_t reason;
+    uint32_t detail;
+} word_case_t;
+
+static const word_case_t words_refused[] = {
+    {DTN_HEADER_MAGIC, 0x64434D6F, DTN_REASON_MAGIC, 0},
+    {DTN_HEADER_DEUTERON_MAGIC, 0, DTN_REASON_NOT_DEUTERON, 0},
+    {DTN_HEADER_VERSION, 0x00000009, DTN_REASON_VERSION, 0},
+    {DTN_HEADER_VERSION, 0x00010001, DTN_REASON_VERSION, 0},
+    {DTN_HEADER_VERSION, 0x00020000, DTN_REASON_VERSION, 0},
+    {DTN_HEADER_FLAGS, 2, DTN_REASON_FLAGS, 0},
+    {DTN_HEADER_COMMANDS, 4, DTN_REASON_COMMAND_COUNT, 3},
+    {DTN_HEADER_COMMANDS, 6, DTN_REASON_COMMAND_COUNT, 4},
+    {DTN_HEADER_COMMANDS, 0, DTN_REASON_COMMAND_COUNT, 4},
+    {DTN_HEADER_SCRATCH_BYTES, 33, DTN_REASON_HEADER_SIZE, 0},
+    {DTN_HEADER_SCRATCH_BYTES, 16, DTN_REASON_OPERAND_RANGE, 2},
+    {DTN_LAYOUT_A_PREFETCH_BYTES, 248, DTN_REASON_HEADER_SIZE, 0},
+    {DTN_LAYOUT_A_PREFETCH_BYTES, 240, DTN_REASON_FETCH_RANGE, 0},
+    {DTN_LAYOUT_A_INPUTS, 256, DTN_REASON_TENSOR_COUNT, 0},
+    {DTN_LAYOUT_A_OUTPUTS, 0xFFFFFFFF, DTN_REASON_TENSOR_COUNT, 0},
+    {DTN_LAYOUT_A_OUTPUTS, 5, DTN_REASON_FIRST_COMMAND, 0},
+    {DTN_LAYOUT_A_OUTPUTS, 0, DTN_REASON_RESERVED, 0},
+    {13, 1, DTN_REASON_RESERVED, 0},
+    {14, 1, DTN_REASON_RESERVED, 0},
+    {16, 1, DTN_REASON_RESERVED, 0},
+    {19, 1, DTN_REASON_RESERVED, 0},
+    {TABLES + 2, 1, DTN_REASON_RESERVED, 0},
+    {END + 1, 1, DTN_REASON_RESERVED, 0},
+    {DTN_HEADER_FIRST_COMMAND, 80, DTN_REASON_FIRST_COMMAND, 0},
+    {DTN_HEADER_FIRST_COMMAND, 100, DTN_REASON_FIRST_COMMAND, 0},
+    {DTN_HEADER_FIRST_COMMAND, 0xFFFFFFF0, DTN_REASON_FIRST_COMMAND, 0},
+    {FETCH, 0x00050000, DTN_REASON_OPCODE, 0},
+    {FETCH, 0x00050005, DTN_REASON_OPCODE, 0},
+    {FETCH, 0x00050102, DTN_REASON_OPCODE, 0},
+    {FETCH, 0x00040002, DTN_REASON_LENGTH, 0},
+    {FETCH, 0x00000002, DTN_REASON_LENGTH, 0},
+    {FETCH, 0xFFFF0002, DTN_REASON_LENGTH, 0},
+    {FETCH + 1, 4, DTN_REASON_CHANNEL, 0},
+    {FETCH + 2, 8, DTN_REASON_FETCH_RANGE, 0},
+    {FETCH + 2, 16, DTN_REASON_FETCH_RANGE, 0},
+    {FETCH + 3, 16, DTN_REASON_FETCH_RANGE, 0},
+    {FETCH + 3, 0xFFFFFFF0, DTN_REASON_FETCH_RANGE, 0},
+    {FETCH + 4, 0, DTN_REASON_FETCH_RANGE, 0},
+    {FETCH + 4, 24, DTN_REASON_FETCH_RANGE, 0},
+    {FETCH + 1, 2, DTN_REASON_CHANNEL_BUSY, 4},
+    {WAIT, 0x00030003, DTN_REASON_LENGTH, 1},
+    {WAIT + 1, 4, DTN_REASON_CHANNEL, 1},
+    {LUT, 0x00020001, DTN_REASON_LENGTH, 2},
+    {LUT, 0x000E0001, DTN_REASON_SIGNATURE, 2},
+    {LUT + 1, 0x01030000, DTN_REASON_KERNEL_UNKNOWN, 2},
+    {LUT + 1, 0x0103000D, DTN_REASON_KERNEL_UNKNOWN, 2},
+    {LUT + 1, 0x0103000A, DTN_REASON_KERNEL_UNLISTED, 2},
+    {LUT + 1, 0x0104000C, DTN_REASON_SIGNATURE, 2},
+    {LUT + 1, 0x0203000C, DTN_REASON_SIGNATURE, 2},
+    {LUT + 3, 0x00000005, DTN_REASON_OPERAND_REGION, 2},
+    {LUT + 3, 0x00000100, DTN_REASON_OPERAND_REGION, 2},
+    {LUT + 3, 0x00010000, DTN_REASON_OPERAND_REGION, 2},
+    {LUT + 4, 1, DTN_REASON_OPERAND_RANGE, 2},
+    {LUT + 4, 0xFFFFFFFF, DTN_REASON_OPERAND_RANGE, 2},
+    {LUT + 5, 33, DTN_REASON_OPERAND_RANGE, 2},
+    {LUT + 5, 31, DTN_REASON_OPERAND_SIZE, 2},
+    {LUT + 8, 240, DTN_REASON_OPERAND_SIZE, 2},
+    {LUT + 9, 0x00000102, DTN_REASON_OPERAND_REGION, 2},
+    {LUT + 9, 3, DTN_REASON_OPERAND_READ_ONLY, 2},
+    {LUT + 9, 4, DTN_REASON_OPERAND_READ_ONLY, 2},
+    {LUT + 9, 0, DTN_REASON_OPERAND_READ_ONLY, 2},
+    {LUT + 12, 0, DTN_REASON_PARAMETER, 2},
+    {LUT + 12, 31, DTN_REASON_OPERAND_SIZE, 2},
+    {FILL + 6, 15, DTN_REASON_OPERAND_SIZE, 3},
+    {FILL + 7, 128, DTN_REASON_PARAMETER, 3},
+};
+
+static void test_words_refused(void)
+{
+    for (size_t i = 0; i < sizeof words_refused / sizeof words_refused[0]; i++) {
+        const word_case_t *c = &words_refused[i];
+        char what[64];
+        build_t build;
+        start_small(&build);
+        build_finish(&build);
+        build.microcode[c->word] = c->value;
+        build_seal(&build);
+        snprintf(what, sizeof what, "word %u = 0x%X", (unsigned)c->word, (unsigned)c->value);
+        check_error(prepare(&build), c->reason, c->detail, what);
+        build_free(&build);
+    }
+}
+
+static void test_sizes_refused(void)
+{
+    static const uint32_t sizes[] = {0, 80, 88, (16U << 20) + 16};
+    build_t build;
+    start_small(&build);
+    build_finish(&build);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        build.microcode[DTN_HEADER_MICROCODE_BYTES] = sizes[i];
+        check_error(prepare(&build), DTN_REASON_HEADER_SIZE, 0, "microcode size");
+    }
+    build.microcode[DTN_HEADER_MICROCODE_BYTES] = build.microcode_bytes;
+    build.microcode[DTN_HEADER_WEIGHTS_BYTES] = 0;
+    build_seal(&build);
+    check_error(prepare(&build), DTN_REASON_HEADER_SIZE, 0, "no weights");
+    build.microcode[DTN_HEADER_WEIGHTS_BYTES] = 24;
+    build_seal(&build);
+    check_error(prepare(&build), DTN_REASON_HEADER_SIZE, 0, "weights not a multiple of 16");
+    build_free(&build);
+}
+
+static void test_damage_refused(void)
+{
+    build_t build;
+    start_small(&build);
+    build_finish(&build);
+    check_error(prepare(&build), DTN_OK, 0, "the small model");
+    build.microcode[TABLES] ^= 1;
+    check_error(prepare(&build), DTN_REASON_MICROCODE_CRC, 0, "a flipped bit of microcode");
+    build.microcode[TABLES] ^= 1;
+    build.weights[100] ^= 1;
+    check_error(prepare(&build), DTN_REASON_WEIGHTS_CRC, 0, "a flipped bit of weights");
+    build.weights[100] ^= 1;
+    build.kernels[1] = DTN_KERNEL_LUT_S8;
+    build.kernels[2] = DTN_KERNEL_FILL_S8;
+    check_error(prepare(&build), DTN_REASON_KERNELS_BLOCK, 0, "kernels out of order");
+    build.kernels[0] = DTN_KERNEL_KINDS;
+    check_error(prepare(&build), DTN_REASON_KERNELS_BLOCK, 0, "too many kernels");
+    build.kernels[0] = 1;
+    build.kernels[1] = DTN_KERNEL_KINDS;
+    check_error(prepare(&build), DTN_REASON_KERNELS_BLOCK, 0, "an unknown kernel");
+    build_free(&build);
+}
+
+static void test_absent_kernel(void)
+{
+    dtn_kernel_t some[DTN_KERNEL_KINDS];
+    dtn_model_t model;
+    build_t build;
+    start_small(&build);
+    build_finish(&build);
+    NeutronModelConfig config = build_config(&build);
+    memcpy(some, table_fast, sizeof some);
+    CHECK_EQUAL(dtn_model_check(&config, some, &model), ENONE);
+    some[DTN_KERNEL_LUT_S8] = NULL;
+    check_error(dtn_model_check(&config, some, &model), DTN_REASON_KERNEL_ABSENT, DTN_KERNEL_LUT_S8, "no lut linked");
+    build_free(&build);
+}
+
+/* A parameter or operand word of a random call changed. */
+typedef struct {
+    uint32_t kind;
+    uint32_t word; /* of the parameters, or PART(operand, word) */
+    uint32_t value;
+    bool add; /* to the word, else instead of it */
+    dtn_reason_t reason;
+} call_case_t;
+
+#define PARAM(kernel, field) ((uint32_t)(offsetof(dtn_##kernel##_params_t, field) / sizeof(int32_t)))
+#define PART(operand, word) (1000U + 3U * (operand) + (word))
+#define WINDOW_CASES(NAME, name)                                                                                       \
+    {DTN_KERNEL_##NAME, PARAM(name, batches), 0, false, DTN_REASON_PARAMETER},                                         \
+        {DTN_KERNEL_##NAME, PARAM(name, batches), 65537, false, DTN_REASON_PARAMETER},                                 \
+        {DTN_KERNEL_##NAME, PARAM(name, batches), 1, true, DTN_REASON_OPERAND_SIZE},                                   \
+        {DTN_KERNEL_##NAME, PARAM(name, in_h), 0, false, DTN_REASON_PARAMETER},                                        \
+        {DTN_KERNEL_##NAME, PARAM(name, in_w), 1, true, DTN_REASON_OPERAND_SIZE},                                      \
+        {DTN_KERNEL_##NAME, PARAM(name, out_h), 60000, false, DTN_REASON_WINDOW},                                      \
+        {DTN_KERNEL_##NAME, PARAM(name, out_w), 60000, false, DTN_REASON_WINDOW},                                      \
+        {DTN_KERNEL_##NAME, PARAM(name, kernel_h), 0x80000000, false, DTN_REASON_PARAMETER},                           \
+        {DTN_KERNEL_##NAME, PARAM(name, stride_h), 0, false, DTN_REASON_PARAMETER},                                    \
+        {DTN_KERNEL_##NAME, PARAM(name, stride_w), 65537, false, DTN_REASON_PARAMETER},                                \
+        {DTN_KERNEL_##NAME, PARAM(name, pad_top), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},                            \
+        {DTN_KERNEL_##NAME, PARAM(name, pad_left), 100, false, DTN_REASON_PARAMETER},                                  \
+        {DTN_KERNEL_##NAME, PARAM(name, act_min), (uint32_t)-129, false, DTN_REASON_PARAMETER},                        \
+    {                                                                                                                  \
+        DTN_KERNEL_##NAME, PARAM(name, act_max), 128, false, DTN_REASON_PARAMETER                                      \
+    }
+#define QUANT_CASES(NAME, name, requant)                                                                               \
+    {DTN_KERNEL_##NAME, PARAM(name, in_zp), 128, false, DTN_REASON_PARAMETER},                                         \
+        {DTN_KERNEL_##NAME, PARAM(name, out_zp), (uint32_t)-129, false, DTN_REASON_PARAMETER},                         \
+        {DTN_KERNEL_##NAME, PARAM(name, requant_count), 0, false, DTN_REASON_REQUANT_COUNT},                           \
+        {DTN_KERNEL_##NAME, PART(requant, 2), (uint32_t)-8, true, DTN_REASON_OPERAND_SIZE},                            \
+    {                                                                                                                  \
+        DTN_KERNEL_##NAME, PART(requant, 1), 8, true, DTN_REASON_OPERAND_ALIGNMENT                                     \
+    }
+#define BINARY_CASES(NAME, name)                                                                                       \
+    {DTN_KERNEL_##NAME, PARAM(name, dims), 0, false, DTN_REASON_PARAMETER},                                            \
+        {DTN_KERNEL_##NAME, PARAM(name, dims) + 4, 1, true, DTN_REASON_OPERAND_SIZE},                                  \
+        {DTN_KERNEL_##NAME, PARAM(name, a_strides) + 4, 0xFFFFFFFF, false, DTN_REASON_OPERAND_SIZE},                   \
+        {DTN_KERNEL_##NAME, PARAM(name, a_zp), 128, false, DTN_REASON_PARAMETER},                                      \
+        {DTN_KERNEL_##NAME, PARAM(name, b_zp), 128, false, DTN_REASON_PARAMETER},                                      \
+        {DTN_KERNEL_##NAME, PARAM(name, shift), 0, false, DTN_REASON_PARAMETER},                                       \
+    {                                                                                                                  \
+        DTN_KERNEL_##NAME, PARAM(name, shift), 63, false, DTN_REASON_PARAMETER                                         \
+    }
+
+static const call_case_t calls_refused[] = {
+    WINDOW_CASES(CONV2D_S8, conv2d_s8),
+    QUANT_CASES(CONV2D_S8, conv2d_s8, DTN_CONV2D_S8_REQUANT),
+    {DTN_KERNEL_CONV2D_S8, PARAM(conv2d_s8, in_c), 1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_CONV2D_S8, PARAM(conv2d_s8, dilation_w), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_CONV2D_S8, PART(DTN_CONV2D_S8_BIAS, 2), (uint32_t)-4, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_CONV2D_S8, PART(DTN_CONV2D_S8_WEIGHTS, 2), (uint32_t)-1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_CONV2D_S8, PART(DTN_CONV2D_S8_WORKSPACE, 2), (uint32_t)-16, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_CONV2D_S8, PART(DTN_CONV2D_S8_WORKSPACE, 0), 3, false, DTN_REASON_OPERAND_READ_ONLY},
+    WINDOW_CASES(DEPTHWISE_CONV2D_S8, depthwise_conv2d_s8),
+    QUANT_CASES(DEPTHWISE_CONV2D_S8, depthwise_conv2d_s8, DTN_DEPTHWISE_CONV2D_S8_REQUANT),
+    {DTN_KERNEL_DEPTHWISE_CONV2D_S8, PARAM(depthwise_conv2d_s8, multiplier), 1, true, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_DEPTHWISE_CONV2D_S8, PART(DTN_DEPTHWISE_CONV2D_S8_WEIGHTS, 2), (uint32_t)-1, true,
+     DTN_REASON_OPERAND_SIZE},
+    QUANT_CASES(FULLY_CONNECTED_S8, fully_connected_s8, DTN_FULLY_CONNECTED_S8_REQUANT),
+    {DTN_KERNEL_FULLY_CONNECTED_S8, PARAM(fully_connected_s8, rows), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_FULLY_CONNECTED_S8, PARAM(fully_connected_s8, in_features), 1, true, DTN_REASON_OPERAND_SIZE},
+    BINARY_CASES(ADD_S8, add_s8),
+    {DTN_KERNEL_ADD_S8, PARAM(add_s8, a_mult), 0x80000000, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_ADD_S8, PARAM(add_s8, b_mult), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},
+    BINARY_CASES(MUL_S8, mul_s8),
+    {DTN_KERNEL_MUL_S8, PARAM(mul_s8, mult), 0x80000000, false, DTN_REASON_PARAMETER},
+    WINDOW_CASES(AVERAGE_POOL_S8, average_pool_s8),
+    QUANT_CASES(AVERAGE_POOL_S8, average_pool_s8, DTN_AVERAGE_POOL_S8_REQUANT),
+    WINDOW_CASES(MAX_POOL_S8, max_pool_s8),
+    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, reduced), (1U << 23) + 1, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, outer), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, inner), 1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, mult), 0x80000000, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, shift), 63, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_SOFTMAX_S8, PARAM(softmax_s8, depth), 65537, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_SOFTMAX_S8, PARAM(softmax_s8, rows), 1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_SOFTMAX_S8, PARAM(softmax_s8, mult), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_SOFTMAX_S8, PARAM(softmax_s8, shift), 17, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_SOFTMAX_S8, PARAM(softmax_s8, out_zp), 128, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_SOFTMAX_S8, PART(DTN_SOFTMAX_S8_TABLE, 2), (uint32_t)-4, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_SOFTMAX_S8, PART(DTN_SOFTMAX_S8_TABLE, 2), 0, false, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_COPY_S8, PARAM(copy_s8, dims), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_COPY_S8, PARAM(copy_s8, in_strides), 0x80000000, false, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_COPY_S8, PARAM(copy_s8, dims) + 5, 60000, false, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_FILL_S8, PARAM(fill_s8, value), (uint32_t)-129, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_FILL_S8, PARAM(fill_s8, size), 0x80000000, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_LUT_S8, PARAM(lut_s8, size), 1, true, DTN_REASON_OPERAND_SIZE},
+};
+
+/* The first call of `kind`, and its number among the commands. */
+static uint32_t *find_call(const build_t *build, uint32_t kind, uint32_t *number)
+{
+    uint32_t *at = build->microcode + build->microcode[DTN_HEADER_FIRST_COMMAND] / DTN_WORD_BYTES;
+    for (*number = 0; at[0] != (DTN_OPCODE_CALL | at[0] >> 16 << 16) || (at[1] & 0xFFFFU) != kind; (*number)++) {
+        at += dtn_length(at[0]);
+    }
+    return at;
+}
+
+static void test_calls_refused(void)
+{
+    for (size_t i = 0; i < sizeof calls_refused / sizeof calls_refused[0]; i++) {
+        const call_case_t *c = &calls_refused[i];
+        for (uint64_t seed = 1; seed <= 10; seed++) {
+            uint64_t state = seed * UINT64_C(0x9E3779B97F4A7C15);
+            uint32_t number;
+            char what[96];
+            build_t build;
+            build_start(&build);
+            random_call(&build, c->kind, &state);
+            build_constant(&build, NULL, 8192); /* so that an operand moved in the weights does not leave them */
+            build_finish(&build);
+            uint32_t *call = find_call(&build, c->kind, &number);
+            uint32_t operands = call[1] >> 16 & 0xFFU;
+            uint32_t *word = call + 3 + (c->word >= 1000 ? c->word - 1000 : 3 * operands + c->word);
+            *word = c->add ? *word + c->value : c->value;
+            build_seal(&build);
+            snprintf(what, sizeof what, "kernel %u, word %u = 0x%X, seed %u", (unsigned)c->kind, (unsigned)c->word,
+                     (unsigned)c->value, (unsigned)seed);
+            check_error(prepare(&build), c->reason, number, what);
+            build_free(&build);
+        }
+    }
+}
+
+/* A fully connected call whose requantisation rows, in region `from`, are `row`. */
+static void start_rows(build_t *build, const int32_t *row, uint32_t region)
+{
+    dtn_fully_connected_s8_params_t p = {1, 16, 1, 1, 0, 0, -128, 127};
+    build_start(build);
+    build_ref_t rows = build_constant(build, row, 8);
+    build_ref_t operands[] = {build_input(build, 16), build_constant(build, NULL, 16), build_constant(build, NULL, 4),
+                              rows, build_output(build, 1)};
+    if (region == DTN_REGION_PREFETCH) {
+        build->prefetch_bytes = 16;
+        build_fetch(build, 0, rows.offset, 0, 16);
+        build_wait(build, 0);
+        operands[3].region = region;
+        operands[3].offset = 0;
+    }
+    build_call(build, DTN_KERNEL_FULLY_CONNECTED_S8, operands, &p);
+    build_finish(build);
+}
+
+static void test_rows(void)
+{
+    static const int32_t bad[][2] = {{-1, 30}, {1, 0}, {1, 63}};
+    static const int32_t good[2] = {INT32_MAX, 62};
+    build_buffers_t buffers;
+    build_t build;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        start_rows(&build, bad[i], DTN_REGION_WEIGHTS);
+        check_error(prepare(&build), DTN_REASON_REQUANT_ROW, 0, "a row in the weights");
+        build_free(&build);
+
+        start_rows(&build, bad[i], DTN_REGION_PREFETCH);
+        NeutronModelConfig config = build_config(&build);
+        NeutronModelHandle handle = NULL;
+        CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+        build_buffers(&build, 1, &buffers);
+        check_error(neutronRunBlocking(handle, &buffers.config), DTN_REASON_REQUANT_ROW, 2, "a prefetched row");
+        build_buffers_free(&buffers);
+        CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+        build_free(&build);
+    }
+    start_rows(&build, good, DTN_REGION_WEIGHTS);
+    CHECK_EQUAL(prepare(&build), ENONE);
+    build_free(&build);
+}
+
+static void test_softmax_table(void)
+{
+    for (uint32_t word = 0; word < 2; word++) {
+        uint64_t state = 1;
+        build_t build;
+        build_start(&build);
+        random_call(&build, DTN_KERNEL_SOFTMAX_S8, &state);
+        build_finish(&build);
+        ((uint32_t *)(void *)build.weights)[word] = (1U << 30) + 1U;
+        build_seal(&build);
+        check_error(prepare(&build), DTN_REASON_SOFTMAX_TABLE, 0, "a table above 2^30");
+        build_free(&build);
+    }
+}
+
+/* A copy of dims [2, 3] within one region or between two. */
+static NeutronError copy_error(build_ref_t from, build_ref_t to, int32_t out_outer, int32_t out_inner)
+{
+    dtn_copy_s8_params_t p = {{1, 1, 1, 1, 2, 3}, {0, 0, 0, 0, 3, 1}, {0, 0, 0, 0, out_outer, out_inner}};
+    build_ref_t operands[] = {from, to};
+    build_t build;
+    build_start(&build);
+    build_input(&build, 64);
+    build_output(&build, 64);
+    build_scratch(&build, 64);
+    build_call(&build, DTN_KERNEL_COPY_S8, operands, &p);
+    build_finish(&build);
+    NeutronError error = prepare(&build);
+    build_free(&build);
+    return error;
+}
+
+static void test_copies(void)
+{
+    build_ref_t in = {DTN_REGION_INPUT, 0, 1, 6};
+    build_ref_t out = {DTN_REGION_OUTPUT, 0, 3, 20};
+    build_ref_t low = {DTN_REGION_SCRATCH, 0, 0, 6};
+    build_ref_t touching = {DTN_REGION_SCRATCH, 0, 6, 20};
+    build_ref_t overlapping = {DTN_REGION_SCRATCH, 0, 5, 20};
+    check_error(copy_error(in, out, 3, 1), DTN_OK, 0, "any offset");
+    check_error(copy_error(in, out, 1, 2), DTN_OK, 0, "interleaved rows");
+    check_error(copy_error(in, out, 1, 7), DTN_OK, 0, "transposed");
+    check_error(copy_error(in, out, 2, 1), DTN_REASON_OVERWRITE, 0, "rows that overlap");
+    check_error(copy_error(in, out, 0, 1), DTN_REASON_OVERWRITE, 0, "rows that coincide");
+    check_error(copy_error(in, out, 4, 2), DTN_REASON_OVERWRITE, 0, "rows that meet in one byte");
+    check_error(copy_error(in, out, 18, 1), DTN_REASON_OPERAND_SIZE, 0, "a reach one too far");
+    check_error(copy_error(low, touching, 3, 1), DTN_OK, 0, "neighbours");
+    check_error(copy_error(low, overlapping, 3, 1), DTN_REASON_OPERAND_OVERLAP, 0, "overlap");
+    check_error(copy_error(low, low, 3, 1), DTN_REASON_OPERAND_OVERLAP, 0, "a copy onto itself");
+}
+
+/* add with its output on input a, which is read with `strides`. */
+static NeutronError add_in_place(int32_t a_outer, int32_t a_inner, uint32_t out_offset)
+{
+    dtn_add_s8_params_t p = {.dims = {1, 1, 1, 4, 8},
+                             .a_strides = {0, 0, 0, a_outer, a_inner},
+                             .b_strides = {0, 0, 0, 0, 1},
+                             .a_mult = 1,
+                             .b_mult = 1,
+                             .shift = 1,
+                             .act_max = 127};
+    build_t build;
+    build_start(&build);
+    build_ref_t a = build_scratch(&build, 32);
+    build_ref_t operands[] = {a, build_input(&build, 8), a};
+    build_scratch(&build, 32);
+    operands[2].offset += out_offset;
+    build_call(&build, DTN_KERNEL_ADD_S8, operands, &p);
+    build_finish(&build);
+    NeutronError error = prepare(&build);
+    build_free(&build);
+    return error;
+}
+
+static void test_in_place(void)
+{
+    check_error(add_in_place(8, 1, 0), DTN_OK, 0, "in place");
+    check_error(add_in_place(0, 1, 0), DTN_REASON_OPERAND_OVERLAP, 0, "in place, repeated rows");
+    check_error(add_in_place(1, 4, 0), DTN_REASON_OPERAND_OVERLAP, 0, "in place, transposed");
+    check_error(add_in_place(8, 1, 16), DTN_REASON_OPERAND_OVERLAP, 0, "half in place");
+    check_error(add_in_place(8, 1, 32), DTN_OK, 0, "beside");
+}
+
+/* Words in a caller's buffer would be misaligned there. */
+static void test_words_in_inputs(void)
+{
+    dtn_fully_connected_s8_params_t p = {1, 16, 1, 1, 0, 0, -128, 127};
+    build_t build;
+    build_start(&build);
+    build_ref_t operands[] = {build_input(&build, 16), build_constant(&build, NULL, 16), build_input(&build, 4),
+                              build_constant(&build, NULL, 8), build_output(&build, 1)};
+    build_call(&build, DTN_KERNEL_FULLY_CONNECTED_S8, operands, &p);
+    build_finish(&build);
+    check_error(prepare(&build), DTN_REASON_OPERAND_ALIGNMENT, 0, "a bias in an input");
+    build_free(&build);
+}
+
+static void test_arguments(void)
+{
+    build_t build;
+    start_small(&build);
+    build_finish(&build);
+    NeutronModelConfig config = build_config(&build);
+    NeutronModelHandle handle = NULL;
+    check_error(neutronModelPrepare(NULL, &handle), DTN_REASON_NULL_POINTER, 0, "no config");
+    check_error(neutronModelPrepare(&config, NULL), DTN_REASON_NULL_POINTER, 0, "no handle");
+    config.weights = NULL;
+    check_error(neutronModelPrepare(&config, &handle), DTN_REASON_NULL_POINTER, 0, "no weights");
+    config = build_config(&build);
+    config.microcode = (const uint8_t *)config.microcode + 8;
+    check_error(neutronModelPrepare(&config, &handle), DTN_REASON_MISALIGNED, 0, "misaligned microcode");
+    config = build_config(&build);
+    config.kernels = (const uint8_t *)config.kernels + 8;
+    check_error(neutronModelPrepare(&config, &handle), DTN_REASON_MISALIGNED, 0, "misaligned kernels");
+    check_error(neutronModelUnprepare(NULL), DTN_REASON_BAD_HANDLE, 0, "unprepare of nothing");
+    check_error(neutronRunBlocking(NULL, NULL), DTN_REASON_BAD_HANDLE, 0, "run of nothing");
+    check_error(neutronSetConfig(NULL), DTN_REASON_NULL_POINTER, 0, "no hooks");
+    build_free(&build);
+}
+
+/* Memory of the caller's for the context: used when aligned, refused when not, dead after unprepare. */
+static void test_context(void)
+{
+    build_t build;
+    build_buffers_t buffers;
+    start_small(&build);
+    build_finish(&build);
+    build_buffers(&build, 1, &buffers);
+    NeutronModelConfig config = build_config(&build);
+    void *memory = build_alloc((uint32_t)neutronGetModelContextSize());
+    NeutronModelHandle handle = (uint8_t *)memory + 8;
+    check_error(neutronModelPrepare(&config, &handle), DTN_REASON_MISALIGNED, 0, "misaligned context");
+    handle = memory;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    CHECK(handle == memory, "the context is elsewhere");
+    CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+    check_error(neutronRunBlocking(handle, NULL), DTN_REASON_NULL_POINTER, 0, "no buffers");
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    check_error(neutronRunBlocking(handle, &buffers.config), DTN_REASON_BAD_HANDLE, 0, "run after unprepare");
+    check_error(neutronModelUnprepare(handle), DTN_REASON_BAD_HANDLE, 0, "unprepare twice");
+    free(memory);
+    build_buffers_free(&buffers);
+    build_free(&build);
+}
+
+static void test_buffers_refused(void)
+{
+    build_t build;
+    build_buffers_t buffers;
+    start_small(&build);
+    build.profiling = true;
+    build_finish(&build);
+    build_buffers(&build, 1, &buffers);
+    NeutronModelConfig config = build_config(&build);
+    NeutronModelHandle handle = NULL;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    void **places[] = {&buffers.inputs[0], &buffers.outputs[0], &buffers.outputs[1], &buffers.outputs[2],
+                       &buffers.config.scratchWeights};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        void *kept = *places[i];
+        *places[i] = NULL;
+        check_error(neutronRunBlocking(handle, &buffers.config), DTN_REASON_NULL_POINTER, 0, "a buffer missing");
+        if (i >= 2) {
+            *places[i] = (uint8_t *)kept + 8;
+            check_error(neutronRunBlocking(handle, &buffers.config), DTN_REASON_MISALIGNED, 0, "a buffer misaligned");
+        }
+        *places[i] = kept;
+    }
+    CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    build_buffers_free(&buffers);
+    build_free(&build);
+}
+
+static void test_profile(void)
+{
+    static const uint32_t codes[] = {0x0307 << 8, 0x0308 << 8, 0x0C06 << 8, 0x0B06 << 8, 0};
+    build_t build;
+    build_buffers_t buffers;
+    start_small(&build);
+    build.profiling = true;
+    build_finish(&build);
+    build_buffers(&build, 1, &buffers);
+    NeutronModelConfig config = build_config(&build);
+    NeutronModelHandle handle = NULL;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+    const uint32_t *records = (const uint32_t *)buffers.outputs[build.outputs + 1];
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        const uint32_t *record = records + 4 * i;
+        CHECK_EQUAL(record[0], codes[i] + 1);
+        CHECK_EQUAL(record[2], codes[i] + 2);
+        CHECK(record[3] - record[1] < 1000000000U, "record %u lasts %u ns", (unsigned)i,
+              (unsigned)(record[3] - record[1]));
+    }
+    /* The closing record spans all others. */
+    for (size_t i = 0; i < 4; i++) {
+        CHECK(records[4 * i + 1] - records[17] <= records[19] - records[17], "record %u starts outside", (unsigned)i);
+    }
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    build.microcode[DTN_LAYOUT_B_PROFILE_BYTES] -= 16;
+    build_seal(&build);
+    check_error(prepare(&build), DTN_REASON_PROFILE_SIZE, 0, "profile too small");
+    build_buffers_free(&buffers);
+    build_free(&build);
+}
+
+/* What the hooks below were asked, in order. */
+static char log_text[64];
+
+static void log_copy(void *dst, void *src, uint32_t size, uint32_t channel)
+{
+    size_t used = strlen(log_text);
+    snprintf(log_text + used, sizeof log_text - used, "copy %u on %u;", (unsigned)size, (unsigned)channel);
+    memcpy(dst, src, size);
+}
+
+static void log_wait(uint32_t channel)
+{
+    size_t used = strlen(log_text);
+    snprintf(log_text + used, sizeof log_text - used, "wait %u;", (unsigned)channel);
+}
+
+static void test_hooks(void)
+{
+    NeutronConfig hooks = {log_copy, log_wait};
+    NeutronConfig half = {log_copy, NULL};
+    build_t build;
+    build_buffers_t buffers;
+    start_small(&build);
+    build_finish(&build);
+    build_buffers(&build, 1, &buffers);
+    NeutronModelConfig config = build_config(&build);
+    NeutronModelHandle handle = NULL;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    CHECK_EQUAL(neutronSetConfig(&hooks), ENONE);
+    check_error(neutronSetConfig(&half), DTN_REASON_NULL_POINTER, 0, "half of the hooks");
+    CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+    CHECK(strcmp(log_text, "copy 256 on 3;wait 3;") == 0, "the hooks were asked: %s", log_text);
+    CHECK(memcmp(buffers.prefetch, build.weights, 256) == 0, "the prefetch area does not hold the weights");
+    CHECK_EQUAL(neutronInit(), ENONE); /* puts the default hooks back */
+    CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+    CHECK(strcmp(log_text, "copy 256 on 3;wait 3;") == 0, "hooks used after neutronInit: %s", log_text);
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    build_buffers_free(&buffers);
+    build_free(&build);
+}
+
+/* A channel may be fetched on again only after a wait. */
+static void test_channels(void)
+{
+    for (int waits = 0; waits < 2; waits++) {
+        build_t build;
+        build_start(&build);
+        build.prefetch_bytes = 32;
+        build_constant(&build, NULL, 32);
+        build_fetch(&build, 1, 0, 0, 16);
+        build_fetch(&build, 2, 0, 0, 16);
+        if (waits != 0) {
+            build_wait(&build, 1);
+        }
+        build_fetch(&build, 1, 16, 16, 16);
+        build_wait(&build, 1);
+        build_wait(&build, 2);
+        build_finish(&build);
+        check_error(prepare(&build), waits != 0 ? DTN_OK : DTN_REASON_CHANNEL_BUSY, waits != 0 ? 0 : 2, "fetch twice");
+        build_free(&build);
+    }
+}
+
+static void test_errors(void)
+{
+    NeutronError error = dtn_error(DTN_REASON_OPERAND_SIZE, 7);
+    CHECK_EQUAL(error, 3 | 2 << 3 | 47 << 8 | 7 << 16);
+    CHECK_EQUAL(DTN_ERROR_REASON(error), DTN_REASON_OPERAND_SIZE);
+    CHECK_EQUAL(DTN_ERROR_DETAIL(error), 7);
+    CHECK_EQUAL(DTN_ERROR_DETAIL(dtn_error(DTN_REASON_OPCODE, 100000)), 0x7FFF);
+    CHECK_EQUAL(dtn_error(DTN_OK, 5), ENONE);
+    CHECK(strcmp(dtn_error_string(error), "an operand's size is not what the parameters need") == 0, "%s",
+          dtn_error_string(error));
+    CHECK(strcmp(dtn_error_string(ENONE), "no error") == 0, "%s", dtn_error_string(ENONE));
+    CHECK(strcmp(dtn_error_string(0x2F03), "unknown error") == 0, "another category");
+    CHECK(strcmp(dtn_error_string(-1), "unknown error") == 0, "a negative number");
+    CHECK(strcmp(getNeutronErrorComponent(error), "driver") == 0, "%s", getNeutronErrorComponent(error));
+    CHECK(strcmp(getNeutronErrorCategory(error), "microcode") == 0, "%s", getNeutronErrorCategory(error));
+    CHECK(strcmp(getNeutronErrorComponent(7), "unknown") == 0, "%s", getNeutronErrorComponent(7));
+    CHECK(strcmp(getNeutronErrorCategory(31 << 3), "unknown") == 0, "%s", getNeutronErrorCategory(31 << 3));
+}
+
+static void test_other_npu(void)
+{
+    bool ready = false;
+    NeutronError error = neutronIsReady(NULL, &ready);
+    check_error(error, DTN_REASON_OTHER_NPU, 0, "neutronIsReady");
+    CHECK_EQUAL(GET_ERROR_CATEGORY(error), ERROR_CATEGORY_DRIVER_UNSUPPORTED);
+    check_error(neutronRunNonBlocking(NULL, NULL), DTN_REASON_OTHER_NPU, 0, "neutronRunNonBlocking");
+    CHECK(neutronMemAlloc(16, 16) == NULL, "neutronMemAlloc found memory");
+    CHECK_EQUAL(neutronGetSdkVersion().hashUint32, 0x10000);
+    CHECK_EQUAL(neutronSuspend(), ENONE);
+    CHECK_EQUAL(neutronResume(), ENONE);
+    CHECK_EQUAL(neutronDeinit(), ENONE);
+}
+
+int main(void)
+{
+    test_words_refused();
+    test_sizes_refused();
+    test_damage_refused();
+    test_absent_kernel();
+    test_calls_refused();
+    test_rows();
+    test_softmax_table();
+    test_copies();
+    test_in_place();
+    test_words_in_inputs();
+    test_arguments();
+    test_context();
+    test_buffers_refused();
+    test_profile();
+    test_hooks();
+    test_channels();
+    test_errors();
+    test_other_npu();
+    return test_result();
+}
