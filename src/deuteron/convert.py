@@ -10,7 +10,7 @@ from deuteron.errors import InternalError, OptionError
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Reshape
 from deuteron.ir.verify import verify
-from deuteron.kernels.program import Program
+from deuteron.kernels.program import KernelCall, Program
 from deuteron.microcode.container import Container
 from deuteron.microcode.encode import encode
 from deuteron.passes.pipeline import optimise
@@ -138,9 +138,10 @@ def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOpti
     program = select(graph)
     planned = plan(program)
     check(program, planned)
-    provenance = _trace(source, op_names, graph, program)
-    container = None if _is_empty(graph) else encode(program, planned, options.profiling)
-    return Conversion(graph, program, planned, provenance, container)
+    if _is_empty(graph):
+        return Conversion(graph, program, planned, _trace(source, op_names, graph, ()), None)
+    provenance = _trace(source, op_names, graph, program.calls)
+    return Conversion(graph, program, planned, provenance, encode(program, planned, options.profiling))
 
 
 def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
@@ -170,18 +171,18 @@ def _is_empty(graph: Graph) -> bool:
     ) and not any(graph.tensor(name).is_const for name in graph.outputs)
 
 
-def _trace(source: Graph, op_names: tuple[str, ...], graph: Graph, program: Program) -> Provenance:
-    """The provenance of a program; only copies of graph inputs to graph outputs come from no operator."""
+def _trace(source: Graph, op_names: tuple[str, ...], graph: Graph, calls: tuple[KernelCall, ...]) -> Provenance:
+    """The provenance of kernel calls; only copies of graph inputs to graph outputs come from no operator."""
     for op in graph.ops:
         if not op.origin:
             raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
-    kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin) for i, call in enumerate(program.calls))
+    kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin) for i, call in enumerate(calls))
     folded = _constant_ops(source)
     fates: list[OpFate] = []
     for index, name in enumerate(op_names):
-        calls = tuple(k.index for k in kernels if index in k.ops)
-        fate = Fate.KERNELS if calls else Fate.FOLDED if index in folded else Fate.FREE
-        fates.append(OpFate(index, name, fate, calls))
+        used = tuple(k.index for k in kernels if index in k.ops)
+        fate = Fate.KERNELS if used else Fate.FOLDED if index in folded else Fate.FREE
+        fates.append(OpFate(index, name, fate, used))
     return Provenance(kernels, tuple(fates))
 
 
