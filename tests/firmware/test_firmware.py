@@ -1,0 +1,48 @@
+"""The C tests: built with the sanitizers, every warning an error, and run by ctest; one Python test for each."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+BUILD = CHECKOUT / "build" / "firmware-tests"
+PROGRAMS = ("test_requant", "test_kernels", "test_driver", "fuzz_slice")
+
+pytestmark = pytest.mark.xdist_group("firmware")
+
+
+def command(*words: str | Path) -> str:
+    """Output of a command, which must succeed."""
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def build() -> Path:
+    """The build directory of the C tests, up to date."""
+    options = ("-DDTN_TESTS=ON", "-DDTN_SANITIZE=ON")
+    command("cmake", "-S", CHECKOUT / "firmware", "-B", BUILD, *options)
+    command("cmake", "--build", BUILD, "--parallel", str(os.cpu_count() or 1))
+    return BUILD
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(build: Path, name: str) -> None:
+    output = command("ctest", "--test-dir", build, "--output-on-failure", "--tests-regex", f"^{name}$")
+    assert "100% tests passed, 0 tests failed out of 1" in output
+
+
+def test_every_program_is_run_here(build: Path) -> None:
+    listed: list[str] = re.findall(r"Test +#\d+: (\S+)", command("ctest", "--test-dir", build, "--show-only"))
+    assert listed == list(PROGRAMS)
+
+
+def test_own_table_links_only_its_kernels(build: Path) -> None:
+    program = build / "tests" / "own_table"
+    command(program)
+    linked: set[str] = set(re.findall(r" T (dtn_k_\w+)", command("nm", program)))
+    assert linked == {"dtn_k_lut_s8"}
