@@ -46,8 +46,9 @@ def requants(factors: Sequence[Fraction]) -> tuple[tuple[int, ...], int]:
             f"requantisation factor {float(largest):g} is outside 0..2^30",
             hint="check the scales of this operator's tensors; the calibration data may be degenerate",
         )
-    # Highest shift at which the largest multiplier still fits; one less when rounding carries it to 2^31.
-    shift = MAX_SHIFT
+    # Highest shift at which the largest multiplier still fits; bit lengths give a bound at most two too high.
+    bound = MULTIPLIER_BITS + 1 - largest.numerator.bit_length() + largest.denominator.bit_length()
+    shift = min(MAX_SHIFT, bound) if largest else MAX_SHIFT
     while shift > 1 and round(largest * (1 << shift)) >= 1 << MULTIPLIER_BITS:
         shift -= 1
     return tuple(round(f * (1 << shift)) for f in factors), shift
