@@ -8,20 +8,38 @@
 #include "random_call.h"
 #include "test.h"
 
-/* A container of one to three random calls, sometimes profiled, sometimes with a fetch and wait. */
+/* Makes the first command, a fetch, copy all weights, and lets the calls of `build` read their constants from the
+ * prefetch area instead. */
+static void prefetch_constants(build_t *build)
+{
+    build->prefetch_bytes = build->weights_bytes;
+    build->stream[4] = build->weights_bytes;
+    for (uint32_t at = 0; at < build->stream_words; at += build->stream[at] >> 16) {
+        uint32_t operands = (build->stream[at] & 0xFFU) == DTN_OPCODE_CALL ? build->stream[at + 1] >> 16 & 0xFFU : 0;
+        for (uint32_t i = 0; i < operands; i++) {
+            uint32_t *region = &build->stream[at + 3 + i * DTN_OPERAND_WORDS];
+            *region = *region == DTN_REGION_WEIGHTS ? DTN_REGION_PREFETCH : *region;
+        }
+    }
+}
+
+/* A container of one to three random calls, sometimes profiled, sometimes with prefetched constants. */
 static void random_container(build_t *build, uint64_t *state)
 {
+    bool prefetch = test_between(state, 0, 2) == 0;
     build_start(build);
     build->profiling = test_between(state, 0, 2) == 0;
+    if (prefetch) {
+        uint32_t channel = (uint32_t)test_between(state, 0, 3);
+        build_fetch(build, channel, 0, 0, 0);
+        build_wait(build, channel);
+        build_constant(build, NULL, 16);
+    }
     for (int32_t calls = test_between(state, 1, 3); calls > 0; calls--) {
         random_call(build, (uint32_t)test_between(state, 1, DTN_KERNEL_KINDS - 1), state);
     }
-    if (test_between(state, 0, 2) == 0) {
-        uint32_t channel = (uint32_t)test_between(state, 0, 3);
-        build_constant(build, NULL, 32);
-        build->prefetch_bytes = 32;
-        build_fetch(build, channel, 0, 0, 32);
-        build_wait(build, channel);
+    if (prefetch) {
+        prefetch_constants(build);
     }
     build_finish(build);
 }
@@ -73,7 +91,7 @@ size_t fuzz_mutate(uint64_t *state, uint8_t *input, size_t size)
         int32_t choice = test_between(state, 0, 19);
         if (choice == 0) {
             size = (size_t)test_between(state, 0, (int32_t)size);
-        } else if (choice < 3 && size != 0) {
+        } else if (choice < 5 && size != 0) {
             input[test_between(state, 0, (int32_t)size - 1)] = (uint8_t)test_random(state);
         } else {
             size_t word = (size_t)test_between(state, 0, (int32_t)(microcode_bytes / DTN_WORD_BYTES) - 1);
