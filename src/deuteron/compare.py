@@ -8,7 +8,8 @@ Three comparisons, each on the same inputs:
 3. End to end, no output is further than `MAX_STEPS` quantisation steps from PyTorch's, and the best scores agree.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -116,6 +117,11 @@ class Comparison:
             for p in self.partitions
             if p.mismatches
         ]
+        found += [
+            f"partition {p.index}: ran {p.calls} times on {self.samples} samples"
+            for p in self.partitions
+            if p.calls != self.samples
+        ]
         for op in self.operators:
             name = f"partition {op.partition}, op {op.index} {op.op}"
             if op.beyond:
@@ -147,8 +153,8 @@ class Comparison:
         ] or ["  nothing was delegated"]
         lines += ["", *_operator_table(self.operators), "", "end to end against quantised PyTorch"]
         lines += [
-            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ, the largest by {out.largest:.3g} "
-            f"steps of {out.step:.4g}; best score the same in {out.top1} of {out.rows}"
+            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ, the largest by "
+            f"{out.largest:.3g} steps of {out.step:.4g}; best score the same in {out.top1} of {out.rows}"
             for out in self.outputs
         ]
         lines += ["", "all bounds hold" if self.passed else "bounds broken:", *(f"  {f}" for f in self.failures())]
@@ -199,23 +205,34 @@ def compare(directory: str | Path, samples: Sequence[Sequence[Array]], progress:
         for i, (p, data) in enumerate(zip(manifest.partitions, reference.partitions, strict=True))
     ]
     outputs = [OutputResult(i) for i in range(len(manifest.outputs))]
-    for done, sample in enumerate(samples):
-        with runner.observe() as calls:
-            found = runner.run(sample)
-        for call in calls:
-            _partition_of(call, partitions).check(call)
-        for result, value, affine, wanted in zip(
-            outputs, found, reference.outputs, _expected(reference, sample), strict=True
-        ):
-            _check_output(result, value, affine, wanted.numpy())
-        if progress is not None:
-            progress(done + 1, len(samples))
+    with _one_thread():
+        for done, sample in enumerate(samples):
+            with runner.observe() as calls:
+                found = runner.run(sample)
+            for call in calls:
+                _partition_of(call, partitions).check(call)
+            expected = _expected(reference, sample)
+            for result, ours, affine, wanted in zip(outputs, found, reference.outputs, expected, strict=True):
+                _check_output(result, ours, affine, wanted.numpy())
+            if progress is not None:
+                progress(done + 1, len(samples))
     return Comparison(
         len(samples),
         tuple(p.result for p in partitions),
         tuple(op for p in partitions for op in p.operators.values()),
         tuple(outputs),
     )
+
+
+@contextmanager
+def _one_thread() -> Generator[None]:
+    """PyTorch on one thread: most operators here are too small to share, and waiting costs more than they do."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torch.Tensor, ...]:
@@ -298,6 +315,8 @@ def _check_output(result: OutputResult, found: Array, affine: saved.Affine | Non
     span = float(reference.max() - reference.min())
     result.step = affine.scale if affine else max(result.step, span / 255, float(np.finfo(np.float32).tiny))
     steps = np.abs(ours - reference) / result.step
+    if affine is not None:
+        steps = np.rint(steps)  # both are whole steps; only float32 stands between
     result.elements += steps.size
     result.mismatches += int(np.count_nonzero(steps > 0.5))
     result.largest = max(result.largest, float(steps.max()))

@@ -187,8 +187,8 @@ def _check_file(path: Path, entry: FileEntry) -> None:
 
 
 def _decode(data: object, kind: object, at: str) -> object:
-    """`data` as a value of the type `kind`: a scalar, a dataclass, or a tuple or mapping of such."""
-    if data.__class__ is kind:
+    """`data` as a value of the type `kind`: a string, an integer, a dataclass, or a tuple or mapping of such."""
+    if (kind is str and isinstance(data, str)) or (kind is int and type(data) is int):
         return data
     origin, args = get_origin(kind), get_args(kind)
     if isinstance(data, list) and origin is tuple:

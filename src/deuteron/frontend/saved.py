@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.errors import FormatError
@@ -37,21 +37,21 @@ class Reference:
     """What the user evaluates in PyTorch, as the build froze it.
 
     Attributes:
-        program: the quantised program; float32 in and out.
+        module: the quantised program; float32 in and out.
         inputs: quantisation of each input, None where an input is not quantised at once.
         outputs: the same for each output.
         partitions: TFLite bytes of each partition.
     """
 
-    program: ExportedProgram
+    module: nn.Module
     inputs: tuple[Affine | None, ...]
     outputs: tuple[Affine | None, ...]
     partitions: tuple[bytes, ...]
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The program's outputs."""
-        with torch.no_grad(), quiet():
-            outputs: Tensor | tuple[Tensor, ...] = self.program.module(check_guards=False)(*inputs)
+        with torch.no_grad():
+            outputs: Tensor | tuple[Tensor, ...] = self.module(*inputs)
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
@@ -82,7 +82,7 @@ def load(path: Path, partitions: int) -> Reference:
             ) from e
     nodes = {node.name: node for node in program.graph.nodes}
     return Reference(
-        program,
+        program.module(check_guards=False),
         tuple(_input_affine(nodes[str(name)]) for name in program.graph_signature.user_inputs),
         tuple(_output_affine(nodes[str(name)]) for name in program.graph_signature.user_outputs),
         data,
