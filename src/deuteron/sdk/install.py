@@ -12,6 +12,7 @@ from deuteron.sdk.session import Session
 
 PACKAGE = "eiq_neutron_sdk"
 _OURS = "__deuteron__"
+"""Attribute that marks our package; it holds what it hides."""
 
 
 def install(session: Session, *, shadow_vendor: bool = False) -> None:
@@ -41,6 +42,7 @@ def install(session: Session, *, shadow_vendor: bool = False) -> None:
             getNeutronTargets=library.getNeutronTargets,
         ),
     }
+    setattr(package, _OURS, _take_modules())  # of the vendor's, to be put back
     sys.modules[PACKAGE] = package
     for name, part in parts.items():
         setattr(package, name, part)
@@ -48,11 +50,17 @@ def install(session: Session, *, shadow_vendor: bool = False) -> None:
 
 
 def uninstall() -> None:
-    """Takes our package out of the import system; the vendor's, or none, stays as it is."""
-    if not hasattr(sys.modules.get(PACKAGE), _OURS):
-        return
-    for name in [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]:
-        del sys.modules[name]
+    """Takes our package out of the import system; the vendor's, or none, is there again as it was before."""
+    hidden: dict[str, ModuleType] | None = getattr(sys.modules.get(PACKAGE), _OURS, None)
+    if hidden is not None:
+        _take_modules()
+        sys.modules.update(hidden)
+
+
+def _take_modules() -> dict[str, ModuleType]:
+    """The modules of the package that are imported now, which are no longer."""
+    names = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def _vendor_is_installed() -> bool:
@@ -67,7 +75,6 @@ def _module(name: str, **members: object) -> ModuleType:
     module = ModuleType(name, "Deuteron in the place of the vendor's converter.")
     module.__file__ = str(Path(__file__).parent / "__init__.py")
     module.__spec__ = ModuleSpec(name, None, origin=module.__file__, is_package=name == PACKAGE)
-    setattr(module, _OURS, True)
     for member, value in members.items():
         setattr(module, member, value)
     return module
