@@ -1,8 +1,9 @@
 /**
  * @file
- * Output channels sixteen at a time: what the fast kernels share.
+ * Output channels in blocks and chunks: what the fast kernels share.
  *
- * Loops have a constant number of turns and work on plain arrays, which is the form that compilers vectorise.
+ * Compilers vectorise these loops because they work on plain arrays that cannot overlap (`restrict`, or local) and are
+ * not unrolled first: gcc unrolls sixteen turns or fewer, unless the body is long, and then leaves them scalar.
  */
 #ifndef DTN_BLOCK_H
 #define DTN_BLOCK_H
@@ -13,8 +14,8 @@
 
 #include "../requant.h"
 
-/** Channels per block. */
-enum { DTN_BLOCK = 16 };
+/** Channels per block; and per chunk, which makes inner loops long enough to be worth vectorising and stacks small. */
+enum { DTN_BLOCK = 16, DTN_CHUNK = 4 * DTN_BLOCK };
 
 /** The requantisation of one block of channels. */
 typedef struct {
@@ -115,6 +116,21 @@ static inline void dtn_block_store(const uint32_t *sums, const dtn_block_t *bloc
 static inline int32_t dtn_block_size(int32_t left)
 {
     return left < DTN_BLOCK ? left : DTN_BLOCK;
+}
+
+/** The smaller of what is left and a whole chunk. */
+static inline int32_t dtn_chunk_size(size_t left)
+{
+    return left < DTN_CHUNK ? (int32_t)left : DTN_CHUNK;
+}
+
+/** Requantises `n` sums, at most a chunk, all with the row of `block`, and stores them. `sums` holds whole blocks. */
+static inline void dtn_chunk_store(const uint32_t *sums, const dtn_block_t *block, dtn_range_t range, int8_t *out,
+                                   int32_t n)
+{
+    for (int32_t c = 0; c < n; c += DTN_BLOCK) {
+        dtn_block_store(sums + c, block, range, out + c, dtn_block_size(n - c));
+    }
 }
 
 #endif /* DTN_BLOCK_H */

@@ -4,22 +4,53 @@
 
 enum { RANK = sizeof((dtn_add_s8_params_t *)0)->dims / sizeof(int32_t) };
 
-/* Sums of one block; the output may be one of the inputs, so it is stored only after all of them are read. */
-static inline void block_add(const dtn_add_s8_params_t *p, const int8_t *a, size_t a_step, const int8_t *b,
-                             size_t b_step, int8_t *out, size_t n)
+/* Scaled sums of `n` elements that lie side by side in both inputs. */
+static void sums_dense(const dtn_add_s8_params_t *p, const int8_t *a, const int8_t *b, int32_t n,
+                       int64_t *restrict sums)
 {
-    int64_t sums[DTN_BLOCK];
-    int8_t narrow[DTN_BLOCK];
+    for (int32_t j = 0; j < n; j++) {
+        int64_t left = (int64_t)(a[j] - p->a_zp) * p->a_mult;
+        int64_t right = (int64_t)(b[j] - p->b_zp) * p->b_mult;
+        sums[j] = left + right;
+    }
+}
+
+/* Scaled sums of `n` elements with any steps between them. */
+static void sums_strided(const dtn_add_s8_params_t *p, const int8_t *a, size_t a_step, const int8_t *b, size_t b_step,
+                         int32_t n, int64_t *restrict sums)
+{
+    for (int32_t j = 0; j < n; j++, a += a_step, b += b_step) {
+        sums[j] = (int64_t)(*a - p->a_zp) * p->a_mult + (int64_t)(*b - p->b_zp) * p->b_mult;
+    }
+}
+
+/* Rounds `n` sums and stores them. */
+static void store(const dtn_add_s8_params_t *p, const int64_t *restrict sums, int32_t n, int8_t *restrict out)
+{
     int32_t shift = p->shift;
-    for (size_t j = 0; j < n; j++) {
-        int64_t left = (int64_t)(a[j * a_step] - p->a_zp) * p->a_mult;
-        int64_t right = (int64_t)(b[j * b_step] - p->b_zp) * p->b_mult;
-        sums[j] = dtn_rne_shift(left + right, shift);
+    int64_t lo = p->act_min - p->out_zp;
+    int64_t hi = p->act_max - p->out_zp;
+    for (int32_t j = 0; j < n; j++) {
+        int64_t value = dtn_rne_shift(sums[j], shift);
+        value = value < lo ? lo : value;
+        value = value > hi ? hi : value;
+        out[j] = (int8_t)(value + p->out_zp);
     }
-    for (size_t j = 0; j < n; j++) {
-        narrow[j] = dtn_clamp_s8(p->out_zp + sums[j], p->act_min, p->act_max);
+}
+
+/* One run of the walk. The output may be an input, so a chunk is stored only after all of it is read. */
+static void run(const dtn_add_s8_params_t *p, const dtn_walk_t *walk, const int8_t *a, const int8_t *b, int8_t *out)
+{
+    int64_t sums[DTN_CHUNK];
+    for (size_t i = 0; i < walk->count; i += DTN_CHUNK) {
+        int32_t n = dtn_chunk_size(walk->count - i);
+        if (walk->step[0] == 1 && walk->step[1] == 1) {
+            sums_dense(p, a + i, b + i, n, sums);
+        } else {
+            sums_strided(p, a + i * walk->step[0], walk->step[0], b + i * walk->step[1], walk->step[1], n, sums);
+        }
+        store(p, sums, n, out + i);
     }
-    memcpy(out, narrow, n);
 }
 
 int32_t dtn_k_add_s8(const dtn_call_t *call, dtn_phase_t phase)
@@ -34,14 +65,7 @@ int32_t dtn_k_add_s8(const dtn_call_t *call, dtn_phase_t phase)
     do {
         const int8_t *a = (const int8_t *)call->operands[DTN_ADD_S8_A].data + walk.at[0];
         const int8_t *b = (const int8_t *)call->operands[DTN_ADD_S8_B].data + walk.at[1];
-        size_t i = 0;
-        for (; walk.step[0] == 1 && walk.step[1] == 1 && i + DTN_BLOCK <= walk.count; i += DTN_BLOCK) {
-            block_add(p, a + i, 1, b + i, 1, out + i, DTN_BLOCK);
-        }
-        for (; i < walk.count; i += DTN_BLOCK) {
-            size_t n = walk.count - i < DTN_BLOCK ? walk.count - i : DTN_BLOCK;
-            block_add(p, a + i * walk.step[0], walk.step[0], b + i * walk.step[1], walk.step[1], out + i, n);
-        }
+        run(p, &walk, a, b, out);
         out += walk.count;
     } while (dtn_walk_next(&walk));
     return DTN_OK;

@@ -3,8 +3,8 @@
 #include "block.h"
 
 /* Sums of `n` channels from `image` on over one window. */
-static inline void window_sums(const dtn_average_pool_s8_params_t *p, const int8_t *image, dtn_window_t rows,
-                               dtn_window_t columns, int32_t n, uint32_t *sums)
+static void window_sums(const dtn_average_pool_s8_params_t *p, const int8_t *image, dtn_window_t rows,
+                        dtn_window_t columns, int32_t n, uint32_t *restrict sums)
 {
     for (int32_t ky = rows.first; ky < rows.end; ky++) {
         for (int32_t kx = columns.first; kx < columns.end; kx++) {
@@ -22,15 +22,11 @@ static void pixel_run(const dtn_average_pool_s8_params_t *p, const int8_t *image
                       dtn_window_t columns, const dtn_block_t *block, int8_t *out)
 {
     dtn_range_t range = {p->out_zp, p->act_min, p->act_max};
-    for (int32_t c = 0; c < p->channels; c += DTN_BLOCK) {
-        int32_t n = dtn_block_size(p->channels - c);
-        uint32_t sums[DTN_BLOCK] = {0};
-        if (n == DTN_BLOCK) {
-            window_sums(p, image + c, rows, columns, DTN_BLOCK, sums);
-        } else {
-            window_sums(p, image + c, rows, columns, n, sums);
-        }
-        dtn_block_store(sums, block, range, out + c, n);
+    for (int32_t c = 0; c < p->channels; c += DTN_CHUNK) {
+        int32_t n = dtn_chunk_size((size_t)(p->channels - c));
+        uint32_t sums[DTN_CHUNK] = {0};
+        window_sums(p, image + c, rows, columns, n, sums);
+        dtn_chunk_store(sums, block, range, out + c, n);
     }
 }
 

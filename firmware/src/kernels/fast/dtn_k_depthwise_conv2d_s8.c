@@ -2,9 +2,6 @@
 #include "../window.h"
 #include "block.h"
 
-/* Channels at a time: enough for long inner loops, few enough for a small stack. */
-enum { CHUNK = 4 * DTN_BLOCK };
-
 /* What stays the same through a call. */
 typedef struct {
     const dtn_depthwise_conv2d_s8_params_t *p;
@@ -60,8 +57,8 @@ static void row_run(const depthwise_t *dw, const int8_t *image, dtn_window_t row
                     int8_t *out)
 {
     const dtn_depthwise_conv2d_s8_params_t *p = dw->p;
-    dtn_block_t blocks[CHUNK / DTN_BLOCK];
-    uint32_t sums[CHUNK] = {0};
+    dtn_block_t blocks[DTN_CHUNK / DTN_BLOCK];
+    uint32_t sums[DTN_CHUNK] = {0};
     for (int32_t c = 0; c < n; c += DTN_BLOCK) {
         if (p->requant_count == 1) {
             dtn_block_fill(&blocks[c / DTN_BLOCK], dw->rows[0]);
@@ -100,8 +97,8 @@ int32_t dtn_k_depthwise_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
     for (int32_t b = 0; b < p->batches; b++) {
         for (int32_t oy = 0; oy < p->out_h; oy++) {
             dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, p->dilation_h, p->in_h);
-            for (int32_t c = 0; c < p->out_c; c += CHUNK) {
-                row_run(&dw, image, rows, c, p->out_c - c < CHUNK ? p->out_c - c : CHUNK, out);
+            for (int32_t c = 0; c < p->out_c; c += DTN_CHUNK) {
+                row_run(&dw, image, rows, c, dtn_chunk_size((size_t)(p->out_c - c)), out);
             }
             out += (size_t)p->out_w * (size_t)p->out_c;
         }

@@ -2,8 +2,8 @@
 #include "block.h"
 
 /* Adds `reduced` rows, `pitch` apart, of `n` elements each. */
-static inline void column_sums(const int8_t *in, size_t pitch, int32_t reduced, int32_t in_zp, int32_t n,
-                               uint32_t *sums)
+static void column_sums(const int8_t *in, size_t pitch, int32_t reduced, int32_t in_zp, int32_t n,
+                        uint32_t *restrict sums)
 {
     for (int32_t r = 0; r < reduced; r++) {
         for (int32_t j = 0; j < n; j++) {
@@ -27,15 +27,11 @@ int32_t dtn_k_mean_s8(const dtn_call_t *call, dtn_phase_t phase)
     dtn_block_fill(&block, row);
 
     for (int32_t o = 0; o < p->outer; o++) {
-        for (int32_t i = 0; i < p->inner; i += DTN_BLOCK) {
-            int32_t n = dtn_block_size(p->inner - i);
-            uint32_t sums[DTN_BLOCK] = {0};
-            if (n == DTN_BLOCK) {
-                column_sums(in + i, (size_t)p->inner, p->reduced, p->in_zp, DTN_BLOCK, sums);
-            } else {
-                column_sums(in + i, (size_t)p->inner, p->reduced, p->in_zp, n, sums);
-            }
-            dtn_block_store(sums, &block, range, out + i, n);
+        for (int32_t i = 0; i < p->inner; i += DTN_CHUNK) {
+            int32_t n = dtn_chunk_size((size_t)(p->inner - i));
+            uint32_t sums[DTN_CHUNK] = {0};
+            column_sums(in + i, (size_t)p->inner, p->reduced, p->in_zp, n, sums);
+            dtn_chunk_store(sums, &block, range, out + i, n);
         }
         in += (size_t)p->reduced * (size_t)p->inner;
         out += p->inner;

@@ -4,16 +4,42 @@
 
 enum { RANK = sizeof((dtn_mul_s8_params_t *)0)->dims / sizeof(int32_t) };
 
-/* Products of one block; the output may be one of the inputs, so it is stored only after all of them are read. */
-static inline void block_mul(const dtn_mul_s8_params_t *p, const dtn_block_t *block, const int8_t *a, size_t a_step,
-                             const int8_t *b, size_t b_step, int8_t *out, int32_t n)
+/* Products of `n` elements that lie side by side in both inputs. */
+static void products_dense(const dtn_mul_s8_params_t *p, const int8_t *a, const int8_t *b, int32_t n,
+                           uint32_t *restrict products)
 {
-    uint32_t products[DTN_BLOCK] = {0};
-    dtn_range_t range = {p->out_zp, p->act_min, p->act_max};
-    for (size_t j = 0; j < (size_t)n; j++) {
-        products[j] = (uint32_t)((a[j * a_step] - p->a_zp) * (b[j * b_step] - p->b_zp));
+    for (int32_t j = 0; j < n; j++) {
+        products[j] = (uint32_t)((a[j] - p->a_zp) * (b[j] - p->b_zp));
     }
-    dtn_block_store(products, block, range, out, n);
+}
+
+/* Products of `n` elements with any steps between them. */
+static void products_strided(const dtn_mul_s8_params_t *p, const int8_t *a, size_t a_step, const int8_t *b,
+                             size_t b_step, int32_t n, uint32_t *restrict products)
+{
+    for (int32_t j = 0; j < n; j++, a += a_step, b += b_step) {
+        products[j] = (uint32_t)((*a - p->a_zp) * (*b - p->b_zp));
+    }
+}
+
+/* One run of the walk. The output may be an input, so a chunk is stored only after all of it is read. */
+static void run(const dtn_mul_s8_params_t *p, const dtn_walk_t *walk, const int8_t *a, const int8_t *b, int8_t *out)
+{
+    dtn_requant_row_t row = {p->mult, p->shift};
+    dtn_range_t range = {p->out_zp, p->act_min, p->act_max};
+    uint32_t products[DTN_CHUNK] = {0};
+    dtn_block_t block;
+    dtn_block_fill(&block, row);
+    for (size_t i = 0; i < walk->count; i += DTN_CHUNK) {
+        int32_t n = dtn_chunk_size(walk->count - i);
+        if (walk->step[0] == 1 && walk->step[1] == 1) {
+            products_dense(p, a + i, b + i, n, products);
+        } else {
+            products_strided(p, a + i * walk->step[0], walk->step[0], b + i * walk->step[1], walk->step[1], n,
+                             products);
+        }
+        dtn_chunk_store(products, &block, range, out + i, n);
+    }
 }
 
 int32_t dtn_k_mul_s8(const dtn_call_t *call, dtn_phase_t phase)
@@ -23,22 +49,12 @@ int32_t dtn_k_mul_s8(const dtn_call_t *call, dtn_phase_t phase)
     }
     const dtn_mul_s8_params_t *p = (const dtn_mul_s8_params_t *)(const void *)call->params;
     int8_t *out = (int8_t *)call->operands[DTN_MUL_S8_OUTPUT].data;
-    dtn_requant_row_t row = {p->mult, p->shift};
     dtn_walk_t walk = dtn_walk(p->dims, p->a_strides, p->b_strides, RANK);
-    dtn_block_t block;
-    dtn_block_fill(&block, row);
 
     do {
         const int8_t *a = (const int8_t *)call->operands[DTN_MUL_S8_A].data + walk.at[0];
         const int8_t *b = (const int8_t *)call->operands[DTN_MUL_S8_B].data + walk.at[1];
-        size_t i = 0;
-        for (; walk.step[0] == 1 && walk.step[1] == 1 && i + DTN_BLOCK <= walk.count; i += DTN_BLOCK) {
-            block_mul(p, &block, a + i, 1, b + i, 1, out + i, DTN_BLOCK);
-        }
-        for (; i < walk.count; i += DTN_BLOCK) {
-            int32_t n = walk.count - i < DTN_BLOCK ? (int32_t)(walk.count - i) : DTN_BLOCK;
-            block_mul(p, &block, a + i * walk.step[0], walk.step[0], b + i * walk.step[1], walk.step[1], out + i, n);
-        }
+        run(p, &walk, a, b, out);
         out += walk.count;
     } while (dtn_walk_next(&walk));
     return DTN_OK;
