@@ -128,7 +128,8 @@ def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions =
     """
     if isinstance(target, str):
         targets.load(target)
-    return convert_graph(reader.read(tflite), reader.op_names(tflite), options)
+    model = decode(tflite)
+    return convert_graph(reader.graph_of(model), tuple(op.name for op in model.operators), options)
 
 
 def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOptions = ConvertOptions()) -> Conversion:

@@ -62,9 +62,11 @@ class Quant:
             )
         if self.axis is None and len(self.scales) != 1:
             raise VerifyError(f"per-tensor quantisation has {len(self.scales)} scales instead of 1")
-        for scale in self.scales:
-            if not (math.isfinite(scale) and scale > 0) or float(np.float32(scale)) != scale:
-                raise VerifyError(f"scale {scale!r} is not a positive finite float32 value")
+        scales = np.array(self.scales)  # all at once: models have tens of thousands
+        with np.errstate(over="ignore", under="ignore"):
+            valid = np.isfinite(scales) & (scales > 0) & (scales.astype(np.float32) == scales)
+        if not valid.all():
+            raise VerifyError(f"scale {self.scales[int(np.argmin(valid))]!r} is not a positive finite float32 value")
 
     @property
     def scale(self) -> float:

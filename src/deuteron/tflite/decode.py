@@ -106,12 +106,12 @@ class _Table:
     def integers(self, field: str) -> tuple[int, ...]:
         """A vector of integers, () when it is left out."""
         values = self.vector(field)
-        return () if values is None else tuple(int(v) for v in values)
+        return () if values is None else tuple(values.tolist())
 
     def floats(self, field: str) -> tuple[float, ...]:
         """A vector of numbers, () when it is left out."""
         values = self.vector(field)
-        return () if values is None else tuple(float(v) for v in values)
+        return () if values is None else tuple(values.tolist())
 
     def child(self, field: str) -> "_Table | None":
         """A table field, None when it is left out."""

@@ -49,7 +49,11 @@ def read(data: bytes) -> Graph:
         FormatError: the bytes are damaged, truncated or contradict themselves.
         UnsupportedError: the model holds something that cannot be compiled.
     """
-    model = decode(data)
+    return graph_of(decode(data))
+
+
+def graph_of(model: FlatModel) -> Graph:
+    """The graph in a flatbuffer that is decoded already; otherwise as `read`."""
     names = Names(model)
     constants: list[Tensor] = []
     inputs, outputs = (_boundary(model, names, which) for which in ("input", "output"))
