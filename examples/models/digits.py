@@ -74,8 +74,12 @@ def train(split: Split) -> DigitsCnn:
     return model.eval()
 
 
+def calibration(split: Split) -> list[tuple[Tensor]]:
+    """Calibration batches: real digits of the training set, one at a time."""
+    return [(x,) for x in split.images[: 16 * CALIBRATION_BATCHES].split(1)]
+
+
 def digits() -> Example:
     """The trained network, a held-back digit, and calibration batches of real training digits."""
     training, held_back = data()
-    calibration = [(x,) for x in training.images[: 16 * CALIBRATION_BATCHES].split(1)]
-    return train(training), (held_back.images[:1],), calibration
+    return train(training), (held_back.images[:1],), calibration(training)
