@@ -22,7 +22,9 @@ def select(graph: Graph) -> Program:
         try:
             _lower(build, op)
         except UnsupportedError as error:
-            raise error if error.where else build.unsupported(op, error.message, error.hint) from error
+            if error.where:
+                raise
+            raise build.unsupported(op, error.message, error.hint) from error
     for name, buffer in outputs.copies:
         source = build.tensor(name)
         op = ops.Reshape(inputs=(name,), outputs=(buffer,))
