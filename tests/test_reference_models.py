@@ -1,0 +1,59 @@
+"""The six reference models on 32 inputs each: NPU, interpreter, float32 PyTorch and LiteRT agree within bounds."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benches.agreement import agreement, inputs
+from tests.tflite import litert
+
+from deuteron import api
+from deuteron.frontend import saved
+from deuteron.ir import interpret
+from deuteron.runtime.host import HostRunner
+from deuteron.tflite import reader
+
+SAMPLES = 32
+LITERT_SAMPLES = 2
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("example", api.EXAMPLES, ids=lambda example: example.name)
+def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleModel, tmp_path: Path):
+    directory = tmp_path / example.name
+    found = agreement(example.name, SAMPLES, directory)
+    assert found.failures() == ()
+    assert found.samples == SAMPLES
+    assert sum(p.elements for p in found.partitions) == SAMPLES * np.prod(example.output_shape)
+    assert all(op.elements for op in found.operators)
+
+    reference = saved.load(directory / "reference.pt2", 1)
+    graph = reader.read(reference.partitions[0])
+    quant = graph.type(graph.inputs[0]).q
+    for (sample,) in inputs(example, LITERT_SAMPLES):
+        stored = np.clip(np.rint(sample / quant.scale) + quant.zero_point, -128, 127).astype(np.int8)
+        values = interpret.run(graph, [stored])
+        for op in graph.ops:
+            ours = values[op.outputs[0]].astype(int)
+            theirs = litert.run_op(graph, op, values).astype(int)
+            assert np.abs(ours - theirs).max() <= 1, op
+
+
+def test_digits_lose_less_than_one_point_of_accuracy_on_the_npu(tmp_path: Path):
+    import digits  # benches.agreement puts the example models on the path
+
+    training, held_back = digits.data()
+    assert len(held_back.labels) >= 360
+    model = digits.train(training)
+    api.build(
+        model,
+        (held_back.images[:1],),
+        calibration=digits.calibration(training),
+        output=tmp_path / "digits",
+    )
+    runner = HostRunner(tmp_path / "digits" / "model.pte")
+    labels = held_back.labels.numpy()
+    on_npu = np.array([runner.run((image.numpy(),))[0].argmax() for image in held_back.images.split(1)])
+    in_float = model(held_back.images).argmax(1).numpy()
+    assert np.mean(in_float == labels) > 0.97
+    assert np.mean(on_npu == labels) >= np.mean(in_float == labels) - 0.01
