@@ -97,8 +97,8 @@ NeutronError neutronDeinit(void);
  * Checks a model completely and makes a handle for it; nothing of it runs before every check has passed.
  *
  * @param mcfg blocks of the model, none NULL.
- * @param hdl in: NULL inside asks the port for memory, else memory of `neutronGetModelContextSize()` bytes, aligned to
- *            16, which stays the caller's. Out: the handle; unchanged on error.
+ * @param hdl in: NULL inside asks the port for memory, else memory of `neutronGetModelContextSize()` bytes, aligned
+ *            as a pointer, which stays the caller's. Out: the handle; unchanged on error.
  * @return ENONE, or the first rule that does not hold (deuteron/errors.h).
  */
 NeutronError neutronModelPrepare(const NeutronModelConfig *mcfg, NeutronModelHandle *hdl);

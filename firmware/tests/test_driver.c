@@ -503,8 +503,10 @@ static void test_context(void)
     build_finish(&build);
     build_buffers(&build, 1, &buffers);
     NeutronModelConfig config = build_config(&build);
-    void *memory = build_alloc((uint32_t)neutronGetModelContextSize());
-    NeutronModelHandle handle = (uint8_t *)memory + 8;
+    void *block = build_alloc((uint32_t)(neutronGetModelContextSize() + sizeof(void *)));
+    /* The least alignment that ExecuTorch's delegate asks for. */
+    void *memory = (uint8_t *)block + sizeof(void *);
+    NeutronModelHandle handle = (uint8_t *)memory - 1;
     check_error(neutronModelPrepare(&config, &handle), DTN_REASON_MISALIGNED, 0, "misaligned context");
     handle = memory;
     CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
@@ -514,7 +516,7 @@ static void test_context(void)
     CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
     check_error(neutronRunBlocking(handle, &buffers.config), DTN_REASON_BAD_HANDLE, 0, "run after unprepare");
     check_error(neutronModelUnprepare(handle), DTN_REASON_BAD_HANDLE, 0, "unprepare twice");
-    free(memory);
+    free(block);
     build_buffers_free(&buffers);
     build_free(&build);
 }

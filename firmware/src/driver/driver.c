@@ -12,10 +12,17 @@ typedef struct {
     dtn_model_t model;
 } context_t;
 
+/* ExecuTorch's delegate asks its allocator for a context with the alignment of a pointer only, and a context needs no
+ * more. */
+static bool is_context_aligned(const void *memory)
+{
+    return (uintptr_t)memory % sizeof(void *) == 0;
+}
+
 static context_t *context_of(NeutronModelHandle hdl)
 {
     context_t *context = (context_t *)hdl;
-    if (context == NULL || !dtn_is_aligned(context) || context->live != LIVE) {
+    if (context == NULL || !is_context_aligned(context) || context->live != LIVE) {
         return NULL;
     }
     return context;
@@ -38,7 +45,7 @@ NeutronError neutronModelPrepare(const NeutronModelConfig *mcfg, NeutronModelHan
     if (mcfg == NULL || hdl == NULL) {
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
-    if (!dtn_is_aligned(*hdl)) {
+    if (!is_context_aligned(*hdl)) {
         return dtn_error(DTN_REASON_MISALIGNED, 0);
     }
     dtn_model_t model;
