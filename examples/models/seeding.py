@@ -52,5 +52,26 @@ def seeded(factory: Callable[[], nn.Module], shape: tuple[int, ...]) -> Example:
         for step in range(2):
             module(samples(shape, 16, seed=100 + step))
     module.eval()
+    classifier = getattr(module, "classifier", None)
+    if isinstance(classifier, nn.Linear):
+        _look_where_inputs_differ(module, classifier, samples(shape, 16, seed=102))
     inputs = samples(shape, 1 + CALIBRATION_BATCHES, seed=1)
     return module, (inputs[:1],), [(x.unsqueeze(0),) for x in inputs[1:]]
+
+
+def _look_where_inputs_differ(module: nn.Module, classifier: nn.Linear, inputs: Tensor) -> None:
+    """Gives the classifier weights along which the features of these inputs vary, as training would find them.
+
+    Its logits then have a standard deviation of 0.5 over the inputs; their means go from -0.5 to 0.5.
+    """
+    seen: list[Tensor] = []
+    hook = classifier.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    with torch.no_grad():
+        module(inputs)
+        hook.remove()
+        (features,) = seen
+        mean = features.mean(0)
+        weight = torch.randn(classifier.out_features, len(features)) @ (features - mean)
+        weight *= 0.5 / ((features - mean) @ weight.T).std()
+        classifier.weight.copy_(weight)
+        classifier.bias.copy_(torch.linspace(-0.5, 0.5, classifier.out_features) - weight @ mean)
