@@ -58,7 +58,8 @@ def test_control_flow_on_data_names_what_torch_says_and_the_line():
     with pytest.raises(InputError) as caught:
         export(Branches(), X)
     assert str(caught.value) == (
-        f"{at(Branches(), 'if x')}: PyTorch cannot export this model: Data-dependent branching, at `if x.sum() > 0:`\n\n"
+        f"{at(Branches(), 'if x')}: PyTorch cannot export this model: "
+        "Data-dependent branching, at `if x.sum() > 0:`\n\n"
         "hint: `torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
     )
 
@@ -89,8 +90,9 @@ def test_a_model_that_fails_on_its_example_inputs():
     with pytest.raises(InputError) as caught:
         export(WrongWidth(), X)
     assert str(caught.value) == (
-        f"{at(WrongWidth(), 'return self.conv(x)')}: the model fails on its example inputs: RuntimeError: Given groups=1, "
-        "weight of size [4, 3, 3, 3], expected input[1, 1, 4, 4] to have 3 channels, but got 1 channels instead\n\n"
+        f"{at(WrongWidth(), 'return self.conv(x)')}: the model fails on its example inputs: "
+        "RuntimeError: Given groups=1, weight of size [4, 3, 3, 3], "
+        "expected input[1, 1, 4, 4] to have 3 channels, but got 1 channels instead\n\n"
         "hint: it was called with torch.float32 [1, 1, 4, 4]"
     )
 

@@ -52,7 +52,7 @@ def test_a_manifest_survives_json(build: Path):
 
 
 def test_the_schema_number_comes_first():
-    assert list(json.loads(MANIFEST.to_json()))[0] == "schema"
+    assert next(iter(json.loads(MANIFEST.to_json()))) == "schema"
 
 
 def test_a_program_that_is_not_the_one_described(build: Path):

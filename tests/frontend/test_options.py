@@ -51,7 +51,8 @@ def test_operator_names_are_one_word_each(operator: str):
     with pytest.raises(OptionError) as caught:
         BuildOptions(operators_not_to_delegate=(operator,))
     assert str(caught.value) == (
-        f"`{operator}` is not an operator name\n\nhint: give one edge operator per item, for example `aten::convolution`"
+        f"`{operator}` is not an operator name\n\n"
+        "hint: give one edge operator per item, for example `aten::convolution`"
     )
 
 

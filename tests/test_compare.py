@@ -1,0 +1,132 @@
+"""`compare` finds what it is there to find: each kind of wrong result, made on purpose, breaks its bound."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deuteron import api, compare
+from deuteron.errors import FormatError, InputError
+from deuteron.frontend import saved
+from deuteron.frontend.reference import Opinion, opinion
+from deuteron.ir import ops
+from deuteron.ir.graph import Graph
+from deuteron.runtime.observer import DelegateCall
+
+Sample = tuple[npt.NDArray[np.generic], ...]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("compare build")]
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3)
+        self.fc = nn.Linear(4 * 4 * 4, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(torch.relu(self.conv(x)).flatten(1))
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 2, 6, 6) for _ in range(8)]
+    folder = tmp_path_factory.mktemp("compare") / "out"
+    api.build(Net(), (batches[0],), calibration=batches, output=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    rng = np.random.default_rng(1)
+    return [(rng.standard_normal((1, 2, 6, 6)).astype(np.float32),) for _ in range(3)]
+
+
+def test_a_sound_build_passes(directory: Path, samples: list[Sample]):
+    done: list[tuple[int, int]] = []
+    found = compare.compare(directory, samples, lambda index, count: done.append((index, count)))
+    assert found.failures() == ()
+    assert found.passed
+    assert done == [(1, 3), (2, 3), (3, 3)]
+    (partition,) = found.partitions
+    assert (partition.calls, partition.elements, partition.mismatches) == (3, 15, 0)
+    assert [o.op for o in found.operators][-1] == "FULLY_CONNECTED"
+    assert found.outputs[0].rows == found.outputs[0].top1 == 3
+    assert "all bounds hold" in found.text()
+
+
+def test_a_wrong_bit_of_the_npu_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    check = compare._Partition.check
+
+    def flipped(self: compare._Partition, call: DelegateCall) -> None:
+        output = call.outputs[0].copy()
+        output[2] ^= 1
+        check(self, replace(call, outputs=(output,)))
+
+    monkeypatch.setattr(compare._Partition, "check", flipped)
+    found = compare.compare(directory, samples)
+    assert found.failures() == ("partition 0: 3 of 15 results of the NPU differ from the interpreter",)
+    assert "bounds broken:" in found.text()
+
+
+def test_a_partition_that_never_ran_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compare._Partition, "check", lambda self, call: None)
+    assert compare.compare(directory, samples).failures() == ("partition 0: ran 0 times on 3 samples",)
+
+
+def test_an_operator_off_by_one_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    def shifted(op: ops.Op, graph: Graph, values: dict[str, npt.NDArray[np.generic]]) -> Opinion:
+        view = opinion(op, graph, values)
+        if not isinstance(op, ops.FullyConnected):
+            return view
+        return replace(view, quantised=np.where(view.quantised < 0, view.quantised + 1, view.quantised - 1))
+
+    monkeypatch.setattr(compare, "opinion", shifted)
+    (failure,) = compare.compare(directory, samples).failures()
+    assert "FULLY_CONNECTED: 15 of 15 results differ from PyTorch's beyond ties" in failure
+
+
+def test_a_wrong_rounding_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    def moved(op: ops.Op, graph: Graph, values: dict[str, npt.NDArray[np.generic]]) -> Opinion:
+        view = opinion(op, graph, values)
+        return replace(view, exact=view.exact + 1) if isinstance(op, ops.FullyConnected) else view
+
+    monkeypatch.setattr(compare, "opinion", moved)
+    (failure,) = compare.compare(directory, samples).failures()
+    assert failure.endswith("FULLY_CONNECTED: 15 of 15 results are not correctly rounded")
+
+
+def test_outputs_far_from_pytorch_are_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    expected = compare._expected
+
+    def far(reference: saved.Reference, sample: Sequence[npt.NDArray[np.generic]]) -> tuple[Tensor, ...]:
+        (scores,) = expected(reference, sample)
+        affine = reference.outputs[0]
+        assert affine is not None
+        scores = scores.clone()
+        scores[0, int(scores.argmin())] += 300 * affine.scale
+        return (scores,)
+
+    monkeypatch.setattr(compare, "_expected", far)
+    first, second = compare.compare(directory, samples).failures()
+    assert first == "output 0: 300 steps from PyTorch's, at most 2 are allowed"
+    assert second == "output 0: another best score than PyTorch's in 3 of 3"
+
+
+def test_no_samples_and_a_changed_program_are_refused(directory: Path, samples: list[Sample], tmp_path: Path):
+    with pytest.raises(InputError) as nothing:
+        compare.compare(directory, [])
+    assert str(nothing.value) == "there are no samples to compare on"
+    for file in directory.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    program = bytearray((tmp_path / "model.pte").read_bytes())
+    program[len(program) // 2] ^= 1
+    (tmp_path / "model.pte").write_bytes(program)
+    with pytest.raises(FormatError) as changed:
+        compare.compare(tmp_path, samples)
+    assert "`model.pte` is not the file that `build.json` describes" in str(changed.value)
