@@ -51,9 +51,9 @@ lint: $(STAMP) ## Check style, formatting, types and generated headers
 test: lint native ## Run every check: lint, types, C warnings, fast tests, slow tests
 	@mkdir -p $(REPORTS)
 	@echo "== test: fast"
-	@$(PY) -m pytest -n $(JOBS) --dist loadgroup -m "not slow" --junitxml $(REPORTS)/fast.xml
+	@$(PY) -m pytest -n $(JOBS) --dist loadfile -m "not slow" --junitxml $(REPORTS)/fast.xml
 	@echo "== test: slow"
-	@$(PY) -m pytest -n $(JOBS) --dist loadgroup -m slow --durations 10 --junitxml $(REPORTS)/slow.xml
+	@$(PY) -m pytest -n $(JOBS) --dist loadfile -m slow --durations 10 --junitxml $(REPORTS)/slow.xml
 
 bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to build/benches/
 	@echo "== bench: $*"

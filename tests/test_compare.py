@@ -19,7 +19,7 @@ from deuteron.ir.graph import Graph
 from deuteron.runtime.observer import DelegateCall
 
 Sample = tuple[npt.NDArray[np.generic], ...]
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("compare build")]
+pytestmark = pytest.mark.slow
 
 
 class Net(nn.Module):

@@ -14,7 +14,7 @@ from .conftest import Result
 
 Run = Callable[..., Result]
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cli build")]
+pytestmark = pytest.mark.slow
 
 MODEL = """\
 import torch

@@ -11,8 +11,6 @@ CHECKOUT = Path(__file__).parents[2]
 BUILD = CHECKOUT / "build" / "firmware-tests"
 PROGRAMS = ("test_requant", "test_kernels", "test_driver", "fuzz_slice")
 
-pytestmark = pytest.mark.xdist_group("firmware")
-
 
 def command(*words: str | Path) -> str:
     """Output of a command, which must succeed."""
