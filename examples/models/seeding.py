@@ -5,8 +5,8 @@ quantises to its zero point, and a comparison of such a network compares nothing
 norms to the statistics of seeded inputs, as training would, so that every layer works over its whole range.
 
 Deep networks of random weights are also chaotic: one result that rounds the other way in an early layer changes the
-logits beyond comparison, which it does in no trained network. So depthwise kernels mostly average, and the biases of
-the batch norms are positive, so that ReLU clips a fifth of the values and not half.
+logits beyond comparison, as it does in no trained network. So half of each layer's weights point where its inputs
+vary, depthwise kernels mostly average, and batch norms are biased so that ReLU clips a fifth of the values, not half.
 """
 
 from collections.abc import Callable
@@ -48,30 +48,34 @@ def seeded(factory: Callable[[], nn.Module], shape: tuple[int, ...]) -> Example:
         nn.init.uniform_(norm.weight, 0.8, 1.2)
         nn.init.uniform_(norm.bias, 0.3, 1.3)
     module.train()
+    layers = [m for m in module.modules() if isinstance(m, nn.Linear) or (isinstance(m, nn.Conv2d) and m.groups == 1)]
+    hooks = [layer.register_forward_pre_hook(_look_where_inputs_differ) for layer in layers]
     with torch.no_grad():
+        module(samples(shape, 16, seed=100))
+        for hook in hooks:
+            hook.remove()
+        for norm in norms:
+            norm.reset_running_stats()
         for step in range(2):
             module(samples(shape, 16, seed=100 + step))
     module.eval()
-    classifier = getattr(module, "classifier", None)
-    if isinstance(classifier, nn.Linear):
-        _look_where_inputs_differ(module, classifier, samples(shape, 16, seed=102))
     inputs = samples(shape, 1 + CALIBRATION_BATCHES, seed=1)
     return module, (inputs[:1],), [(x.unsqueeze(0),) for x in inputs[1:]]
 
 
-def _look_where_inputs_differ(module: nn.Module, classifier: nn.Linear, inputs: Tensor) -> None:
-    """Gives the classifier weights along which the features of these inputs vary, as training would find them.
-
-    Its logits then have a standard deviation of 0.5 over the inputs; their means go from -0.5 to 0.5.
-    """
-    seen: list[Tensor] = []
-    hook = classifier.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
-    with torch.no_grad():
-        module(inputs)
-        hook.remove()
-        (features,) = seen
-        mean = features.mean(0)
-        weight = torch.randn(classifier.out_features, len(features)) @ (features - mean)
-        weight *= 0.5 / ((features - mean) @ weight.T).std()
-        classifier.weight.copy_(weight)
-        classifier.bias.copy_(torch.linspace(-0.5, 0.5, classifier.out_features) - weight @ mean)
+def _look_where_inputs_differ(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+    """Turns half of a layer's weights towards the directions along which its inputs vary, as training does."""
+    assert isinstance(layer, nn.Linear | nn.Conv2d)
+    x = args[0]
+    if isinstance(layer, nn.Conv2d):
+        if layer.kernel_size != (1, 1):
+            return
+        x = x.permute(0, 2, 3, 1).reshape(-1, x.shape[1])
+    rows = x[torch.randperm(len(x))[:64]]
+    mean = rows.mean(0)
+    aligned = torch.randn(layer.weight.shape[0], len(rows)) @ (rows - mean)
+    weight = aligned / aligned.std() + torch.randn_like(aligned)
+    weight *= 0.5 / ((rows - mean) @ weight.T).std()
+    layer.weight.copy_(weight.reshape(layer.weight.shape))
+    if layer.bias is not None:
+        layer.bias.copy_(-weight @ mean)
