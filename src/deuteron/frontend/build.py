@@ -1,6 +1,5 @@
 """From a PyTorch module to the files of a build, in memory: the steps in order, and the errors of each."""
 
-import copy
 import importlib.metadata
 import re
 import sys
@@ -97,15 +96,16 @@ def build(
         )
         quantised = seam.quantise(program, batches, arch.name)
         steps.begin("quantise")
+        # Twice: lowering changes its program, and a deep copy renames inputs that are called like Python's builtins.
         reference = torch.export.export(quantised, inputs, strict=True)
+        lowerable = torch.export.export(quantised, inputs, strict=True)
         recording = seam.Recording()
-        unlowered = copy.deepcopy(reference)
         steps.begin("partition and convert")
-        edge = _lower(reference, quantised.state_dict(), arch.name, options, recording, session)
+        edge = _lower(lowerable, quantised.state_dict(), arch.name, options, recording, session)
         steps.begin("write program")
         on_cpu = cpu_ops(edge.exported_program().graph)
         manager = _to_program(edge, on_cpu)
-    files = {PROGRAM: bytes(manager.buffer), REFERENCE: saved.save(unlowered, [p.tflite for p in recording.partitions])}
+    files = {PROGRAM: bytes(manager.buffer), REFERENCE: saved.save(reference, [p.tflite for p in recording.partitions])}
     if options.intermediates:
         files |= intermediate_files(recording.partitions)
     warnings = [NO_CALIBRATION] * (calibration is None) + [NOTHING_DELEGATED] * (not recording.partitions)
@@ -169,8 +169,7 @@ def _lower(
         if recording.partitions and recording.partitions[-1].is_empty:
             raise UnsupportedError(
                 f"partition {len(recording.partitions) - 1} computes nothing: all its operators were optimised away",
-                hint="keep them on the CPU with `--operators-not-to-delegate`: "
-                + ", ".join(sorted({n.operator for nodes in recording.partitions[-1].nodes.values() for n in nodes})),
+                hint=_keep_on_cpu(recording.partitions[-1].nodes.values()),
             ) from e
         raise UnsupportedError(
             f"ExecuTorch's NXP backend cannot lower this model: {type(e).__name__}: {first_line(e)}",
@@ -185,8 +184,14 @@ def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronE
     source = next((node.source for node in nodes if node.source), None)
     if source is None:
         return failure
-    place = f"{source}: `{source.code}`"
-    return type(failure)(failure.message, hint=failure.hint, where=f"{place}, {failure.where}")
+    hint = _keep_on_cpu([nodes]) if isinstance(failure, UnsupportedError) else failure.hint
+    return type(failure)(failure.message, hint=hint, where=f"{source}: `{source.code}`: {failure.where}")
+
+
+def _keep_on_cpu(operators: Iterable[Sequence[seam.EdgeNode]]) -> str:
+    """The option that leaves these operators, each given by its edge nodes, to the CPU: the last node computes it."""
+    names = {nodes[-1].operator.partition(".")[0] for nodes in operators if nodes}
+    return f"keep it on the CPU with `--operators-not-to-delegate {','.join(sorted(names))}`"
 
 
 def _to_program(edge: Any, on_cpu: tuple[CpuOp, ...]) -> Any:

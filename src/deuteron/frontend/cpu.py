@@ -11,10 +11,7 @@ from deuteron.frontend.manifest import CpuOp
 from deuteron.frontend.provenance import source_of
 from deuteron.frontend.seam import operator_name
 
-_HINT = (
-    "replace the operator by ones that the NPU or ExecuTorch's portable and quantized kernels have; "
-    "`deuteron inspect` shows what was delegated in a build that works"
-)
+_HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
 _MISSING_OUT = re.compile(r"[\w.]+::[\w.]+")
 
 

@@ -8,6 +8,7 @@ wrapping three functions of the wheel, whose behaviour stays as it is.
 import importlib
 import importlib.metadata
 import importlib.util
+import operator
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -239,7 +240,7 @@ def _nodes_by_op(program: ExportedProgram, handles: Mapping[int, tuple[int, ...]
     """TFLite operator index -> edge nodes; the wheel tells which operators carry which debug handle."""
     by_handle: dict[int, list[EdgeNode]] = {}
     for node in program.graph.nodes:
-        if node.op == "call_function" and not is_qdq(node):
+        if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):
             by_handle.setdefault(node.meta.get("debug_handle"), []).append(edge_node(node))
     found: dict[int, tuple[EdgeNode, ...]] = {}
     for handle, indices in handles.items():
