@@ -24,6 +24,7 @@ from deuteron.tflite.encode import encode
 from deuteron.tflite.neutron import unwrap
 
 torch.set_num_threads(1)
+pytestmark = pytest.mark.slow
 
 
 class Net(nn.Module):
