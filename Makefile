@@ -48,12 +48,13 @@ lint: $(STAMP) ## Check style, formatting, types and generated headers
 	@echo "== lint: generated headers"
 	@$(PY) tools/gen_headers.py --check
 
+# One thread per worker: on small operators, waiting threads cost more than they do.
 test: lint native ## Run every check: lint, types, C warnings, fast tests, slow tests
 	@mkdir -p $(REPORTS)
 	@echo "== test: fast"
-	@$(PY) -m pytest -n $(JOBS) --dist loadfile -m "not slow" --junitxml $(REPORTS)/fast.xml
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile -m "not slow" --junitxml $(REPORTS)/fast.xml
 	@echo "== test: slow"
-	@$(PY) -m pytest -n $(JOBS) --dist loadfile -m slow --durations 10 --junitxml $(REPORTS)/slow.xml
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile -m slow --durations 10 --junitxml $(REPORTS)/slow.xml
 
 bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to build/benches/
 	@echo "== bench: $*"
