@@ -69,11 +69,21 @@ def rne_shift(values: I64, shift: int | I64) -> I64:
 
 
 def rne_divide(numerators: I64, denominators: I64) -> I64:
-    """numerators / denominators, rounded to nearest, ties to even; numerators >= 0, 0 < denominators < 2^62."""
+    """numerators / denominators, rounded to nearest, ties to even; |numerators| < 2^62, 0 < denominators <= 2^62."""
     quotient = numerators // denominators
-    twice = 2 * (numerators - quotient * denominators)
-    up = (twice > denominators) | ((twice == denominators) & ((quotient & 1) == 1))
-    return quotient + up
+    rest = numerators - quotient * denominators
+    over = rest - (denominators - rest)  # twice the rest less the denominator, which doubled might not fit
+    return quotient + ((over > 0) | ((over == 0) & ((quotient & 1) == 1)))
+
+
+def mean_requant(factor: Fraction, count: int) -> Requant:
+    """The fixed-point form of a factor whose product is then divided by up to `count`: count * 2^shift is at most 2^61.
+
+    The shift may be 0; the division is exact, so a tie stays one whatever the count is.
+    """
+    (multiplier,), shift = requants((factor,))
+    limit = MAX_SHIFT - 1 - (count - 1).bit_length()
+    return Requant(multiplier, shift) if shift <= limit else Requant(round(factor * (1 << limit)), limit)
 
 
 def softmax_multiplier(out_scale: float) -> tuple[int, int]:

@@ -31,8 +31,17 @@ class Clamp:
 class Function(Enum):
     """Real function of a unary operator; the value is its spelling in the text form."""
 
+    ABS = "abs"
+    EXP = "exp"
+    HARD_SWISH = "hard_swish"
+    LOG = "log"
+    LOGISTIC = "logistic"
     RELU = "relu"
     RELU6 = "relu6"
+    RELU_0_TO_1 = "relu_0_to_1"
+    RELU_N1_TO_1 = "relu_n1_to_1"
+    RSQRT = "rsqrt"
+    TANH = "tanh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +75,31 @@ class DepthwiseConv2D(Op):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeConv(Op):
+    """inputs (x NHWC, weights OHWI, bias i32 [O]): element j of x adds to outputs j * stride + k - pad, k = 0..kernel-1.
+
+    `pads` crops the full result of (in - 1) * stride + kernel rows; what lies below its end has the bias only, so the
+    bottom and right pads may be negative.
+    """
+
+    stride: Pair = (1, 1)
+    pads: Pads = Pads()
+    clamp: Clamp = Clamp()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FullyConnected(Op):
     """inputs (x [..., I], weights [O, I], bias i32 [O]); x is read as a matrix of rows of I elements."""
 
+    clamp: Clamp = Clamp()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMatMul(Op):
+    """inputs (x [..., M, K], y [..., K, N]), equal leading dimensions; `adj_*` takes that operand's last two swapped."""
+
+    adj_x: bool = False
+    adj_y: bool = False
     clamp: Clamp = Clamp()
 
 
@@ -80,10 +111,32 @@ class Add(Op):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sub(Op):
+    """Broadcasting difference: the first input less the second."""
+
+    clamp: Clamp = Clamp()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mul(Op):
     """Broadcasting product of two inputs."""
 
     clamp: Clamp = Clamp()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maximum(Op):
+    """Broadcasting maximum of the real values of two inputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minimum(Op):
+    """Broadcasting minimum of the real values of two inputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prelu(Op):
+    """inputs (x, alpha), alpha broadcasts to x: x where its real value is at least 0, else alpha * x."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +164,51 @@ class Mean(Op):
     """Mean over `axes`, which are sorted and non-negative; the output shape says whether they are kept."""
 
     axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum(Op):
+    """Sum over `axes`, as in Mean."""
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceMax(Op):
+    """Maximum over `axes`, as in Mean; input and output share one quantisation."""
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceMin(Op):
+    """Minimum over `axes`, as in Mean; input and output share one quantisation."""
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeBilinear(Op):
+    """Bilinear interpolation of an NHWC map to the output's size; one quantisation.
+
+    Row i of the output lies at (i + 1/2) * in / out - 1/2 with half-pixel centres, at i * (in - 1) / (out - 1) with
+    aligned corners, else at i * in / out, limited to 0..in - 1; columns alike.
+    """
+
+    align_corners: bool = False
+    half_pixel_centers: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeNearest(Op):
+    """Row i of the output is row floor(i * in / out) of an NHWC map, columns alike; one quantisation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorPad(Op):
+    """Padding with the elements next to the edge, which is not repeated (REFLECT); each pad is below its dimension."""
+
+    paddings: tuple[Pair, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,3 +262,10 @@ class Unary(Op):
     """A real function of one input, element by element."""
 
     function: Function
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeakyRelu(Op):
+    """x where its real value is at least 0, else alpha * x."""
+
+    alpha: float

@@ -128,7 +128,8 @@ class FullyConnectedParams(KernelParams):
 class AddParams(KernelParams):
     """Broadcasting sum over `dims`; input strides are in elements, 0 repeats; the output is contiguous.
 
-    out = clamp(out_zp + rne(((a - a_zp) * a_mult + (b - b_zp) * b_mult) / 2^shift)), shift 1..62.
+    out = clamp(out_zp + rne(((a - a_zp) * a_mult + (b - b_zp) * b_mult) / 2^shift)), shift 1..62; a difference has a
+    negative b_mult.
     """
 
     dims: Dims5
@@ -165,10 +166,9 @@ class MulParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class AveragePoolParams(KernelParams):
-    """Mean over each window, NHWC; only elements inside the map count.
+    """Mean over each window, NHWC; only the n elements inside the map count, and each window has at least one.
 
-    The requantisation table has `requant_count` rows: 1 when every window lies wholly inside the map, else
-    kernel_h * kernel_w, and a window of n elements uses row n - 1.
+    out = clamp(out_zp + rne(sum(x - in_zp) * mult / (n * 2^shift))); kernel_h * kernel_w * 2^shift is at most 2^61.
     """
 
     batches: int
@@ -183,8 +183,9 @@ class AveragePoolParams(KernelParams):
     stride_w: int
     pad_top: int
     pad_left: int
-    requant_count: int
     in_zp: int
+    mult: int
+    shift: int
     out_zp: int
     act_min: int
     act_max: int
@@ -211,12 +212,16 @@ class MaxPoolParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class MeanParams(KernelParams):
-    """Mean over the middle of [outer, reduced, inner]: out = clamp(out_zp + rne(sum(x - in_zp) * mult / 2^shift))."""
+class ReduceSumParams(KernelParams):
+    """Sum or mean over the middle of [outer, reduced, inner]; `divisor` is 1 for a sum, `reduced` for a mean.
+
+    out = sat(out_zp + rne(sum(x - in_zp) * mult / (divisor * 2^shift))); divisor * 2^shift is at most 2^61.
+    """
 
     outer: int
     reduced: int
     inner: int
+    divisor: int
     in_zp: int
     mult: int
     shift: int
@@ -239,8 +244,12 @@ class SoftmaxParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class CopyParams(KernelParams):
-    """Strided copy over `dims`: out[sum(i * out_strides)] = in[sum(i * in_strides)]; strides are in bytes."""
+    """Strided copy over `dims`: out[sum(i * out_strides)] = in[in_start + sum(i * in_strides)]; strides are in bytes.
 
+    Input strides may be negative, to read backwards from `in_start`.
+    """
+
+    in_start: int
     dims: Dims6
     in_strides: Dims6
     out_strides: Dims6
@@ -259,3 +268,85 @@ class LutParams(KernelParams):
     """`size` elements through a 256-entry table: out = table[x + 128]."""
 
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExtremumParams(KernelParams):
+    """Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams."""
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceExtremumParams(KernelParams):
+    """Maximum (`maximum` 1) or minimum (0) of stored values over the middle of [outer, reduced, inner]."""
+
+    outer: int
+    reduced: int
+    inner: int
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatMulParams(KernelParams):
+    """x [batches, rows, depth] by y [batches, depth, columns], contiguous.
+
+    out = clamp(out_zp + rne(sum((x - x_zp) * (y - y_zp)) * mult / 2^shift)), shift 1..62.
+    """
+
+    batches: int
+    rows: int
+    depth: int
+    columns: int
+    x_zp: int
+    y_zp: int
+    mult: int
+    shift: int
+    out_zp: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeBilinearParams(KernelParams):
+    """Bilinear interpolation, NHWC, stored values, input and output of one quantisation.
+
+    Output row i lies at (start_h + i * step_h) / unit_h rows of the input, limited to 0..in_h - 1; columns alike. Each
+    output is rne(sum of four weighted elements / (unit_h * unit_w)).
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    start_h: int
+    step_h: int
+    unit_h: int
+    start_w: int
+    step_w: int
+    unit_w: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreluParams(KernelParams):
+    """Broadcasting parametric relu over `dims`, strides as in AddParams: a is x, b is alpha.
+
+    out = sat(out_zp + rne((a - a_zp) * mult / 2^shift)) where a >= a_zp, else
+    sat(out_zp + rne((a - a_zp) * (b - b_zp) * alpha_mult / 2^alpha_shift)).
+    """
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    a_zp: int
+    b_zp: int
+    mult: int
+    shift: int
+    alpha_mult: int
+    alpha_shift: int
+    out_zp: int
