@@ -119,22 +119,34 @@ def check_accumulators(weights: npt.NDArray[np.generic], bias: npt.NDArray[np.ge
         )
 
 
-REAL_FUNCTIONS: Mapping[str, Callable[[F64], F64]] = MappingProxyType(
+RealFunction = Callable[[F64], F64]
+
+
+def _logistic(x: F64) -> F64:
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+REAL_FUNCTIONS: Mapping[str, RealFunction] = MappingProxyType(
     {
+        "abs": np.abs,
+        "exp": np.exp,
+        "hard_swish": lambda x: x * np.clip(x + 3.0, 0.0, 6.0) / 6.0,
+        "log": np.log,
+        "logistic": _logistic,
         "relu": lambda x: np.maximum(x, 0.0),
         "relu6": lambda x: np.clip(x, 0.0, 6.0),
+        "relu_0_to_1": lambda x: np.clip(x, 0.0, 1.0),
+        "relu_n1_to_1": lambda x: np.clip(x, -1.0, 1.0),
+        "rsqrt": lambda x: 1.0 / np.sqrt(x),
+        "tanh": np.tanh,
     }
 )
 """The real function behind each unary operator, by the value of `ir.ops.Function`."""
 
 
-class RealFunction(Protocol):
-    """What `unary_table` needs of `ir.ops.Function`."""
-
-    @property
-    def value(self) -> str:
-        """Key in `REAL_FUNCTIONS`."""
-        ...
+def leaky_relu(alpha: float) -> RealFunction:
+    """x where it is at least 0, else alpha * x."""
+    return lambda x: np.where(x >= 0.0, x, alpha * x)
 
 
 class Affine(Protocol):
@@ -154,9 +166,13 @@ class Affine(Protocol):
 def unary_table(function: RealFunction | None, source: Affine, target: Affine) -> I8:
     """table[x + 128] = the int8 result for stored input x: the real function, or none to requantise, then one rounding.
 
-    float64 gives the correctly rounded result for piecewise linear functions; `spec/rounding.md` says why.
+    float64 gives the correctly rounded result for piecewise linear functions; `spec/rounding.md` says why. Infinities
+    saturate; where the function has no value (the logarithm of a negative number) the result is stored 0, as PyTorch's
+    quantisation makes of a NaN.
     """
     real = (np.arange(-128, 128, dtype=np.float64) - source.zero_point) * source.scale
     if function is not None:
-        real = REAL_FUNCTIONS[function.value](real)
-    return np.clip(np.rint(real / target.scale) + target.zero_point, -128, 127).astype(np.int8)
+        with np.errstate(all="ignore"):
+            real = function(real)
+    stored = np.clip(np.rint(real / target.scale) + target.zero_point, -128, 127)
+    return np.where(np.isnan(stored), 0, stored).astype(np.int8)

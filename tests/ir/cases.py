@@ -145,14 +145,52 @@ def _two_inputs(rng: np.random.Generator) -> Builder:
     return b
 
 
-def add(rng: np.random.Generator) -> Case:
-    b = _two_inputs(rng)
-    return b.finish(ops.Add(inputs=("x", "z"), outputs=("y",), clamp=b.clamp()))
+def _clamped(kind: type[ops.Add | ops.Sub | ops.Mul]) -> Callable[[np.random.Generator], Case]:
+    def make(rng: np.random.Generator) -> Case:
+        b = _two_inputs(rng)
+        return b.finish(kind(inputs=("x", "z"), outputs=("y",), clamp=b.clamp()))
+
+    return make
 
 
-def mul(rng: np.random.Generator) -> Case:
-    b = _two_inputs(rng)
-    return b.finish(ops.Mul(inputs=("x", "z"), outputs=("y",), clamp=b.clamp()))
+def _extremum(kind: type[ops.Maximum | ops.Minimum]) -> Callable[[np.random.Generator], Case]:
+    def make(rng: np.random.Generator) -> Case:
+        b = _two_inputs(rng)
+        return b.finish(kind(inputs=("x", "z"), outputs=("y",)), b.tensors[0].type.q if rng.random() < 0.4 else None)
+
+    return make
+
+
+def prelu(rng: np.random.Generator) -> Case:
+    b = Builder(rng)
+    x = b.input("x", tuple(int(d) for d in rng.integers(1, 5, 4)))
+    b.input("z", tuple(d if rng.random() < 0.6 else 1 for d in x.shape)[int(rng.integers(0, 4)) :])
+    return b.finish(ops.Prelu(inputs=("x", "z"), outputs=("y",)))
+
+
+def batch_mat_mul(rng: np.random.Generator) -> Case:
+    b = Builder(rng)
+    stack = tuple(int(d) for d in rng.integers(1, 3, int(rng.integers(0, 3))))
+    rows, depth, columns = (int(d) for d in rng.integers(1, 6, 3))
+    adj_x, adj_y = rng.random() < 0.5, rng.random() < 0.5
+    b.input("x", (*stack, depth, rows) if adj_x else (*stack, rows, depth))
+    b.input("z", (*stack, columns, depth) if adj_y else (*stack, depth, columns))
+    return b.finish(ops.BatchMatMul(inputs=("x", "z"), outputs=("y",), adj_x=adj_x, adj_y=adj_y, clamp=b.clamp()))
+
+
+def transpose_conv(rng: np.random.Generator) -> Case:
+    b = Builder(rng)
+    kernel, stride = b.pair(1, 4), b.pair(1, 3)
+    x = b.input("x", (int(rng.integers(1, 3)), *b.pair(2, 4), int(rng.integers(1, 4))))
+    b.weights((int(rng.integers(1, 4)), *kernel, x.shape[3]), 0, x)
+    ends = [
+        int(rng.integers(-2, max(1, min(size, 1 + (d - 1) * s)))) for size, d, s in zip(kernel, x.shape[1:3], stride, strict=True)
+    ]
+    starts = [int(rng.integers(0, 2)) if size > 2 else 0 for size in kernel]
+    pads = ops.Pads(starts[0], ends[0], starts[1], ends[1])
+    return b.finish(
+        ops.TransposeConv(inputs=("x", "w", "b"), outputs=("y",), stride=stride, pads=pads, clamp=b.clamp())
+    )
 
 
 def average_pool2d(rng: np.random.Generator) -> Case:
@@ -176,12 +214,44 @@ def max_pool2d(rng: np.random.Generator) -> Case:
     return b.finish(op, x.q)
 
 
-def mean(rng: np.random.Generator) -> Case:
+def _reduction(
+    kind: type[ops.Mean | ops.Sum | ops.ReduceMax | ops.ReduceMin],
+) -> Callable[[np.random.Generator], Case]:
+    def make(rng: np.random.Generator) -> Case:
+        b = Builder(rng)
+        x = b.input("x", tuple(int(d) for d in rng.integers(1, 6, int(rng.integers(1, 5)))))
+        axes = tuple(i for i in range(len(x.shape)) if rng.random() < 0.5) or (0,)
+        shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape)) if rng.random() < 0.5 else None
+        keeps = kind in (ops.ReduceMax, ops.ReduceMin) or rng.random() < 0.4
+        return b.finish(kind(inputs=("x",), outputs=("y",), axes=axes), x.q if keeps else None, shape)
+
+    return make
+
+
+def _resized(b: Builder) -> tuple[TensorType, tuple[int, ...]]:
+    x = b.input("x", (int(b.rng.integers(1, 3)), *b.pair(1, 5), int(b.rng.integers(1, 4))))
+    return x, (x.shape[0], *b.pair(1, 9), x.shape[3])
+
+
+def resize_bilinear(rng: np.random.Generator) -> Case:
     b = Builder(rng)
-    x = b.input("x", tuple(int(d) for d in rng.integers(1, 6, int(rng.integers(1, 5)))))
-    axes = tuple(i for i in range(len(x.shape)) if rng.random() < 0.5) or (0,)
-    shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape)) if rng.random() < 0.5 else None
-    return b.finish(ops.Mean(inputs=("x",), outputs=("y",), axes=axes), x.q if rng.random() < 0.4 else None, shape)
+    x, shape = _resized(b)
+    corners, centres = [(False, False), (True, False), (False, True)][int(rng.integers(0, 3))]
+    op = ops.ResizeBilinear(inputs=("x",), outputs=("y",), align_corners=corners, half_pixel_centers=centres)
+    return b.finish(op, x.q, shape)
+
+
+def resize_nearest(rng: np.random.Generator) -> Case:
+    b = Builder(rng)
+    x, shape = _resized(b)
+    return b.finish(ops.ResizeNearest(inputs=("x",), outputs=("y",)), x.q, shape)
+
+
+def mirror_pad(rng: np.random.Generator) -> Case:
+    b = Builder(rng)
+    x = b.input("x", tuple(int(d) for d in rng.integers(1, 5, int(rng.integers(1, 5)))))
+    paddings = tuple((int(rng.integers(0, d)), int(rng.integers(0, d))) for d in x.shape)
+    return b.finish(ops.MirrorPad(inputs=("x",), outputs=("y",), paddings=paddings), x.q)
 
 
 def pad(rng: np.random.Generator) -> Case:
@@ -242,15 +312,33 @@ def unary(rng: np.random.Generator) -> Case:
     return b.finish(ops.Unary(inputs=("x",), outputs=("y",), function=rng.choice(np.array(list(ops.Function)))))
 
 
+def leaky_relu(rng: np.random.Generator) -> Case:
+    b = Builder(rng)
+    b.input("x", (5, 52))
+    return b.finish(ops.LeakyRelu(inputs=("x",), outputs=("y",), alpha=f32(rng.uniform(-1, 2))))
+
+
 CASES: dict[type[ops.Op], Callable[[np.random.Generator], Case]] = {
     ops.Conv2D: conv2d,
     ops.DepthwiseConv2D: depthwise_conv2d,
     ops.FullyConnected: fully_connected,
-    ops.Add: add,
-    ops.Mul: mul,
+    ops.TransposeConv: transpose_conv,
+    ops.BatchMatMul: batch_mat_mul,
+    ops.Add: _clamped(ops.Add),
+    ops.Sub: _clamped(ops.Sub),
+    ops.Mul: _clamped(ops.Mul),
+    ops.Maximum: _extremum(ops.Maximum),
+    ops.Minimum: _extremum(ops.Minimum),
+    ops.Prelu: prelu,
     ops.AveragePool2D: average_pool2d,
     ops.MaxPool2D: max_pool2d,
-    ops.Mean: mean,
+    ops.Mean: _reduction(ops.Mean),
+    ops.Sum: _reduction(ops.Sum),
+    ops.ReduceMax: _reduction(ops.ReduceMax),
+    ops.ReduceMin: _reduction(ops.ReduceMin),
+    ops.ResizeBilinear: resize_bilinear,
+    ops.ResizeNearest: resize_nearest,
+    ops.MirrorPad: mirror_pad,
     ops.Pad: pad,
     ops.Reshape: reshape,
     ops.Softmax: softmax,
@@ -259,6 +347,7 @@ CASES: dict[type[ops.Op], Callable[[np.random.Generator], Case]] = {
     ops.Slice: slice_,
     ops.Quantize: quantize,
     ops.Unary: unary,
+    ops.LeakyRelu: leaky_relu,
 }
 
 

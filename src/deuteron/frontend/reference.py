@@ -93,21 +93,28 @@ class _Operands:
                 weights = self.real(op.inputs[1])
                 rows = x.reshape(-1, weights.shape[1])
                 return functional.linear(rows, weights, self.bias(op)).reshape(target.shape)
-            case ops.Add():
-                return x + self.real(op.inputs[1])
-            case ops.Mul():
-                return x * self.real(op.inputs[1])
+            case ops.TransposeConv():
+                return self._transpose_conv(op, x, target)
+            case ops.BatchMatMul():
+                y = self.real(op.inputs[1])
+                return torch.matmul(x.mT if op.adj_x else x, y.mT if op.adj_y else y)
+            case ops.Add() | ops.Sub() | ops.Mul() | ops.Maximum() | ops.Minimum() | ops.Prelu():
+                return _BINARY[type(op)](x, self.real(op.inputs[1]))
             case ops.AveragePool2D():
                 return _average_pool(op, x)
             case ops.MaxPool2D():
                 padded = functional.pad(_nchw(x), _torch_pads(op.pads), value=-math.inf)
                 return _nhwc(functional.max_pool2d(padded, op.window, op.stride))
-            case ops.Mean():
-                return x.mean(op.axes).reshape(target.shape)
+            case ops.Mean() | ops.Sum() | ops.ReduceMax() | ops.ReduceMin():
+                return _REDUCTIONS[type(op)](x, op.axes).reshape(target.shape)
+            case ops.ResizeBilinear():
+                return _resize(op, x, target.shape[1:3])
             case ops.Softmax():
                 return torch.softmax(x * op.beta, -1)
             case ops.Unary():
                 return _FUNCTIONS[op.function](x)
+            case ops.LeakyRelu():
+                return functional.leaky_relu(x, op.alpha)
             case ops.Quantize():
                 return x
             case _:
@@ -121,12 +128,26 @@ class _Operands:
         groups = x.shape[3] if depthwise else 1
         return _nhwc(functional.conv2d(padded, kernel, self.bias(op), op.stride, 0, op.dilation, groups))
 
+    def _transpose_conv(self, op: ops.TransposeConv, x: Tensor, target: TensorType) -> Tensor:
+        kernel = self.real(op.inputs[1]).permute(3, 0, 1, 2)
+        full = functional.conv_transpose2d(_nchw(x), kernel, None, op.stride)
+        cropped = functional.pad(full, [-pad for pad in _torch_pads(op.pads)])
+        return _nhwc(cropped) + self.bias(op)
+
     def _movement(self, op: ops.Op, x: Tensor, target: TensorType) -> Tensor:
         """Operators that move elements and compute nothing."""
         match op:
             case ops.Pad():
                 flat = [n for pair in reversed(op.paddings) for n in pair]
                 return functional.pad(x, flat, value=(op.value - target.q.zero_point) * target.q.scale)
+            case ops.MirrorPad():
+                for axis, (before, after) in enumerate(op.paddings):
+                    size = x.shape[axis]
+                    order = [*range(before, 0, -1), *range(size), *range(size - 2, size - 2 - after, -1)]
+                    x = x.index_select(axis, torch.tensor(order))
+                return x
+            case ops.ResizeNearest():
+                return _nhwc(functional.interpolate(_nchw(x), target.shape[1:3], mode="nearest"))
             case ops.Reshape():
                 return x.reshape(target.shape)
             case ops.Transpose():
@@ -139,9 +160,34 @@ class _Operands:
                 raise InternalError(f"operator {type(op).__name__} has no PyTorch reference")
 
 
+_BINARY: Mapping[type[ops.Op], Callable[[Tensor, Tensor], Tensor]] = {
+    ops.Add: torch.add,
+    ops.Sub: torch.sub,
+    ops.Mul: torch.mul,
+    ops.Maximum: torch.maximum,
+    ops.Minimum: torch.minimum,
+    ops.Prelu: lambda x, alpha: torch.where(x >= 0, x, x * alpha),
+}
+
+_REDUCTIONS: Mapping[type[ops.Op], Callable[[Tensor, tuple[int, ...]], Tensor]] = {
+    ops.Mean: torch.mean,
+    ops.Sum: torch.sum,
+    ops.ReduceMax: torch.amax,
+    ops.ReduceMin: torch.amin,
+}
+
 _FUNCTIONS: Mapping[ops.Function, Callable[[Tensor], Tensor]] = {
+    ops.Function.ABS: torch.abs,
+    ops.Function.EXP: torch.exp,
+    ops.Function.HARD_SWISH: functional.hardswish,
+    ops.Function.LOG: torch.log,
+    ops.Function.LOGISTIC: torch.sigmoid,
     ops.Function.RELU: functional.relu,
     ops.Function.RELU6: functional.relu6,
+    ops.Function.RELU_0_TO_1: lambda x: functional.hardtanh(x, 0.0, 1.0),
+    ops.Function.RELU_N1_TO_1: functional.hardtanh,
+    ops.Function.RSQRT: torch.rsqrt,
+    ops.Function.TANH: torch.tanh,
 }
 
 
@@ -161,6 +207,19 @@ def _average_pool(op: ops.AveragePool2D, x: Tensor) -> Tensor:
     inside = functional.pad(torch.ones_like(x[:1, :, :, :1]).permute(0, 3, 1, 2), _torch_pads(op.pads))
     sums = functional.avg_pool2d(padded, op.window, op.stride, divisor_override=1)
     return _nhwc(sums / functional.avg_pool2d(inside, op.window, op.stride, divisor_override=1))
+
+
+def _resize(op: ops.ResizeBilinear, x: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Bilinear interpolation; the form without half pixels or aligned corners, which PyTorch lacks, is spelled out."""
+    if op.half_pixel_centers or op.align_corners:
+        return _nhwc(functional.interpolate(_nchw(x), size, mode="bilinear", align_corners=op.align_corners))
+    for axis, out in zip((1, 2), size, strict=True):
+        last = x.shape[axis] - 1
+        at = torch.clamp(torch.arange(out, dtype=x.dtype) * (x.shape[axis] / out), max=last)
+        low = at.floor().long()
+        share = (at - low).reshape([-1 if i == axis else 1 for i in range(4)])
+        x = x.index_select(axis, low) * (1 - share) + x.index_select(axis, torch.clamp(low + 1, max=last)) * share
+    return x
 
 
 def _slack(op: ops.Op, graph: Graph) -> float:

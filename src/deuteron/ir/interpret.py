@@ -3,8 +3,10 @@
 Only the fixed-point steps come from `deuteron.numerics`; `spec/rounding.md` states each formula.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,9 @@ from deuteron import numerics
 from deuteron.errors import InputError, InternalError
 from deuteron.ir import ops
 from deuteron.ir.graph import Graph
-from deuteron.ir.sums import Weighted, pool_counts, pool_taps, weighted_sums
+from deuteron.ir.shapes import resize_positions
+from deuteron.ir.sums import Weighted, pool_counts, pool_taps, products, weighted_sums
+from deuteron.ir.tables import function_table
 from deuteron.ir.types import Quant, TensorType
 
 Array = npt.NDArray[np.generic]
@@ -45,34 +49,57 @@ def run_op(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> Array:
     sources = tuple(graph.type(name) for name in op.inputs)
     target = graph.type(op.outputs[0])
     match op:
-        case ops.Conv2D() | ops.DepthwiseConv2D() | ops.FullyConnected():
+        case ops.Conv2D() | ops.DepthwiseConv2D() | ops.TransposeConv() | ops.FullyConnected():
             return _weighted(op, tuple(values[name] for name in op.inputs), sources, target)
-        case ops.Add():
+        case ops.BatchMatMul():
+            return _batch_matmul(op, x, values[op.inputs[1]], sources, target)
+        case ops.Add() | ops.Sub():
             return _add(op, x, values[op.inputs[1]], sources, target)
         case ops.Mul():
             return _mul(op, x, values[op.inputs[1]], sources, target)
+        case ops.Maximum() | ops.Minimum():
+            return _extremum(op, x, values[op.inputs[1]], sources, target)
+        case ops.Prelu():
+            return _prelu(x, values[op.inputs[1]], sources, target)
         case ops.AveragePool2D():
             return _average_pool(op, x, sources[0].q, target)
         case ops.MaxPool2D():
             return _max_pool(op, x, target)
-        case ops.Mean():
-            return _mean(op, x, sources[0].q, target)
+        case ops.Mean() | ops.Sum():
+            return _reduce_sum(op, x, sources[0].q, target)
+        case ops.ReduceMax():
+            return x.max(axis=op.axes).reshape(target.shape)
+        case ops.ReduceMin():
+            return x.min(axis=op.axes).reshape(target.shape)
+        case ops.ResizeBilinear():
+            return _resize_bilinear(op, x, target)
+        case ops.Softmax():
+            return _softmax(op, x, sources[0].q, target.q)
+        case ops.Quantize() | ops.Unary() | ops.LeakyRelu():
+            return _lookup(x, function_table(op, graph))
+        case _:
+            return _moved(op, [values[name] for name in op.inputs], target)
+
+
+def _moved(op: ops.Op, operands: list[Array], target: TensorType) -> Array:
+    """The output of an op that moves stored values and changes none."""
+    x = operands[0]
+    match op:
+        case ops.ResizeNearest():
+            rows, columns = (_nearest(size, out) for size, out in zip(x.shape[1:3], target.shape[1:3], strict=True))
+            return x[:, rows][:, :, columns]
         case ops.Pad():
             return np.pad(x, op.paddings, constant_values=op.value)
+        case ops.MirrorPad():
+            return np.pad(x, op.paddings, mode="reflect")
         case ops.Reshape():
             return x.reshape(target.shape)
         case ops.Transpose():
             return x.transpose(op.perm)
         case ops.Concat():
-            return np.concatenate([values[name] for name in op.inputs], axis=op.axis)
+            return np.concatenate(operands, axis=op.axis)
         case ops.Slice():
             return x[tuple(slice(b, b + size) for b, size in zip(op.begin, target.shape, strict=True))]
-        case ops.Softmax():
-            return _softmax(op, x, sources[0].q, target.q)
-        case ops.Quantize():
-            return _lookup(x, numerics.unary_table(None, sources[0].q, target.q))
-        case ops.Unary():
-            return _lookup(x, numerics.unary_table(op.function, sources[0].q, target.q))
         case _:
             raise InternalError(f"operator {type(op).__name__} has no meaning in the interpreter")
 
@@ -106,20 +133,29 @@ def _factors(x: Quant, weights: Quant, out: Quant) -> tuple[Fraction, ...]:
     return tuple(Fraction(x.scale) * Fraction(scale) / Fraction(out.scale) for scale in weights.scales)
 
 
+@lru_cache(maxsize=256)
+def _rows(factors: tuple[Fraction, ...]) -> tuple[I64, I64]:
+    """Multipliers and shifts of the factors; kept, because a comparison runs the same layers over and over."""
+    rows = [numerics.requant(factor) for factor in factors]
+    return np.array([row.multiplier for row in rows], np.int64), np.array([row.shift for row in rows], np.int64)
+
+
 def _rescale(acc: I64, factors: tuple[Fraction, ...]) -> I64:
     """acc times its channel's factor (channels innermost) or the only factor, rounded once."""
-    rows = [numerics.requant(factor) for factor in factors]
-    multipliers = np.array([row.multiplier for row in rows], np.int64)
-    shifts = np.array([row.shift for row in rows], np.int64)
+    multipliers, shifts = _rows(factors)
     return numerics.rne_shift(acc * multipliers, shifts)
+
+
+def _batch_matmul(op: ops.BatchMatMul, x: Array, y: Array, sources: tuple[TensorType, ...], target: TensorType) -> I8:
+    x_quant, y_quant, out = sources[0].q, sources[1].q, target.q
+    acc = products(op, _stored(x) - x_quant.zero_point, _stored(y) - y_quant.zero_point)
+    return _saturate(_rescale(acc, _factors(x_quant, y_quant, out)) + out.zero_point, op.clamp)
 
 
 def _average_pool(op: ops.AveragePool2D, x: Array, quant: Quant, target: TensorType) -> I8:
     sums = np.sum([*pool_taps(op, _stored(x) - quant.zero_point, 0, target.shape)], axis=0)
-    counts = pool_counts(op, x.shape, target.shape)
-    means = np.zeros(target.shape, np.int64)
-    for count in np.unique(counts).tolist():
-        means = np.where(counts == count, _rescale(sums, (_mean_factor(quant, target.q, count),)), means)
+    factor = numerics.mean_requant(_ratio(quant, target.q), math.prod(op.window))
+    means = numerics.rne_divide(sums * factor.multiplier, pool_counts(op, x.shape, target.shape) << factor.shift)
     return _saturate(means + target.q.zero_point, op.clamp)
 
 
@@ -127,23 +163,48 @@ def _max_pool(op: ops.MaxPool2D, x: Array, target: TensorType) -> I8:
     return _saturate(np.max([*pool_taps(op, _stored(x), -128, target.shape)], axis=0), op.clamp)
 
 
-def _mean(op: ops.Mean, x: Array, quant: Quant, target: TensorType) -> I8:
+def _reduce_sum(op: ops.Mean | ops.Sum, x: Array, quant: Quant, target: TensorType) -> I8:
     sums = (_stored(x) - quant.zero_point).sum(axis=op.axes).reshape(target.shape)
-    count = x.size // target.numel
-    return _saturate(_rescale(sums, (_mean_factor(quant, target.q, count),)) + target.q.zero_point)
+    count = np.int64(x.size // target.numel if isinstance(op, ops.Mean) else 1)
+    factor = numerics.mean_requant(_ratio(quant, target.q), int(count))
+    means = numerics.rne_divide(sums * factor.multiplier, count << np.int64(factor.shift))
+    return _saturate(means + target.q.zero_point)
 
 
-def _mean_factor(quant: Quant, out: Quant, count: int) -> Fraction:
-    return Fraction(quant.scale) / (Fraction(out.scale) * count)
+def _ratio(quant: Quant, out: Quant) -> Fraction:
+    return Fraction(quant.scale) / Fraction(out.scale)
+
+
+# Maps.
+
+
+def _resize_bilinear(op: ops.ResizeBilinear, x: Array, target: TensorType) -> I8:
+    values, unit = _stored(x) - target.q.zero_point, 1
+    for axis in (1, 2):
+        size, out = x.shape[axis], target.shape[axis]
+        start, step, parts = resize_positions(
+            size, out, align_corners=op.align_corners, half_pixel_centers=op.half_pixel_centers
+        )
+        at = np.clip(start + np.arange(out) * step, 0, (size - 1) * parts)
+        low, share = at // parts, (at % parts).reshape([-1 if i == axis else 1 for i in range(4)])
+        high = np.minimum(low + 1, size - 1)
+        values = values.take(low, axis) * (parts - share) + values.take(high, axis) * share
+        unit *= parts
+    return _saturate(numerics.rne_divide(values, np.int64(unit)) + target.q.zero_point)
+
+
+def _nearest(size: int, out: int) -> I64:
+    return np.arange(out, dtype=np.int64) * size // out
 
 
 # Element by element, and rows.
 
 
-def _add(op: ops.Add, a: Array, b: Array, sources: tuple[TensorType, ...], target: TensorType) -> I8:
+def _add(op: ops.Add | ops.Sub, a: Array, b: Array, sources: tuple[TensorType, ...], target: TensorType) -> I8:
     a_quant, b_quant, out = sources[0].q, sources[1].q, target.q
-    (a_mult, b_mult), shift = numerics.requants([Fraction(q.scale) / Fraction(out.scale) for q in (a_quant, b_quant)])
-    total = (_stored(a) - a_quant.zero_point) * a_mult + (_stored(b) - b_quant.zero_point) * b_mult
+    (a_mult, b_mult), shift = numerics.requants([_ratio(q, out) for q in (a_quant, b_quant)])
+    sign = -1 if isinstance(op, ops.Sub) else 1
+    total = (_stored(a) - a_quant.zero_point) * a_mult + sign * (_stored(b) - b_quant.zero_point) * b_mult
     return _saturate(numerics.rne_shift(total, shift) + out.zero_point, op.clamp)
 
 
@@ -151,6 +212,23 @@ def _mul(op: ops.Mul, a: Array, b: Array, sources: tuple[TensorType, ...], targe
     a_quant, b_quant, out = sources[0].q, sources[1].q, target.q
     product = (_stored(a) - a_quant.zero_point) * (_stored(b) - b_quant.zero_point)
     return _saturate(_rescale(product, _factors(a_quant, b_quant, out)) + out.zero_point, op.clamp)
+
+
+def _extremum(
+    op: ops.Maximum | ops.Minimum, a: Array, b: Array, sources: tuple[TensorType, ...], target: TensorType
+) -> I8:
+    """Rounding keeps the order, so both inputs may be requantised first."""
+    pick = np.maximum if isinstance(op, ops.Maximum) else np.minimum
+    a, b = (_lookup(v, numerics.unary_table(None, s.q, target.q)) for v, s in zip((a, b), sources, strict=True))
+    return pick(a, b)
+
+
+def _prelu(x: Array, alpha: Array, sources: tuple[TensorType, ...], target: TensorType) -> I8:
+    x_quant, alpha_quant, out = sources[0].q, sources[1].q, target.q
+    centred = _stored(x) - x_quant.zero_point
+    above = _rescale(centred, (_ratio(x_quant, out),))
+    below = _rescale(centred * (_stored(alpha) - alpha_quant.zero_point), _factors(x_quant, alpha_quant, out))
+    return _saturate(np.where(centred >= 0, above, below) + out.zero_point)
 
 
 def _softmax(op: ops.Softmax, x: Array, quant: Quant, out: Quant) -> I8:

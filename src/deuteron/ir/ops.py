@@ -76,7 +76,7 @@ class DepthwiseConv2D(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransposeConv(Op):
-    """inputs (x NHWC, weights OHWI, bias i32 [O]): element j of x adds to outputs j * stride + k - pad, k = 0..kernel-1.
+    """inputs (x NHWC, weights OHWI, bias i32 [O]): element j of x adds to outputs j * stride + k - pad, tap by tap k.
 
     `pads` crops the full result of (in - 1) * stride + kernel rows; what lies below its end has the bias only, so the
     bottom and right pads may be negative.
@@ -96,7 +96,7 @@ class FullyConnected(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMatMul(Op):
-    """inputs (x [..., M, K], y [..., K, N]), equal leading dimensions; `adj_*` takes that operand's last two swapped."""
+    """inputs (x [..., M, K], y [..., K, N]), leading dimensions equal; `adj_*`: its last two dimensions are swapped."""
 
     adj_x: bool = False
     adj_y: bool = False

@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import NoReturn, TypeVar, get_args, get_type_hints
@@ -241,12 +241,14 @@ class _Parser:
 
     def _value(self, hint: object) -> object:
         """A value of the annotated type of a field."""
+        if hint is bool:
+            return self._choice({"yes": True, "no": False})
         if hint is int:
             return self._int()
         if hint is float:
             return float(self._number())
         if isinstance(hint, type) and issubclass(hint, Enum):
-            return self._enum(hint)
+            return self._choice({str(member.value): member for member in hint})
         self._need("(")
         if isinstance(hint, type) and is_dataclass(hint):
             hints = get_type_hints(hint)
@@ -266,8 +268,7 @@ class _Parser:
         self._need(")")
         return tuple(values)
 
-    def _enum(self, kind: type[Enum]) -> Enum:
-        choices = {str(member.value): member for member in kind}
+    def _choice(self, choices: Mapping[str, T]) -> T:
         if self._next.text not in choices:
             self._expected(f"one of {', '.join(choices)}")
         return choices[self._take("word", "a word")]

@@ -121,6 +121,8 @@ def _format_value(value: object) -> str:
         case tuple():
             items = cast("tuple[object, ...]", value)
             return f"({','.join(map(_format_value, items))})"
+        case bool():
+            return "yes" if value else "no"
         case int() | float():
             return repr(value)
         case _ if is_dataclass(value):

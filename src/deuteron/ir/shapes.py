@@ -24,6 +24,23 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> ops.
     return total // 2, total - total // 2
 
 
+def resize_positions(
+    in_size: int, out_size: int, *, align_corners: bool = False, half_pixel_centers: bool = False
+) -> tuple[int, int, int]:
+    """(start, step, unit): output i lies at (start + i * step) / unit of the input, before it is limited to the map.
+
+    `ir.ops.ResizeBilinear` states the three formulas; numbers are as small as they can be.
+    """
+    if half_pixel_centers:
+        start, step, unit = in_size - out_size, 2 * in_size, 2 * out_size
+    elif align_corners:
+        start, step, unit = 0, in_size - 1 if out_size > 1 else 0, max(1, out_size - 1)
+    else:
+        start, step, unit = 0, in_size, out_size
+    common = math.gcd(start, step, unit)
+    return start // common, step // common, unit // common
+
+
 def broadcast(a: Shape, b: Shape) -> Shape:
     """The common shape of two operands: aligned at the innermost dimension, sizes equal or 1."""
     rank = max(len(a), len(b))
@@ -45,18 +62,35 @@ def output_shape(op: ops.Op, inputs: tuple[Shape, ...], declared: Shape) -> Shap
     match op:
         case ops.Conv2D() | ops.DepthwiseConv2D():
             return _conv(op, *inputs)
+        case ops.TransposeConv():
+            return _transpose_conv(op, *inputs)
         case ops.FullyConnected():
             return _fully_connected(*inputs, declared=declared)
-        case ops.Add() | ops.Mul():
+        case ops.BatchMatMul():
+            return _batch_matmul(op, *inputs)
+        case ops.Add() | ops.Sub() | ops.Mul() | ops.Maximum() | ops.Minimum():
             return broadcast(*inputs)
+        case ops.Prelu():
+            _need(broadcast(*inputs) == inputs[0], f"alpha {_text(inputs[1])} does not broadcast to {_text(inputs[0])}")
+            return inputs[0]
         case ops.AveragePool2D() | ops.MaxPool2D():
             n, h, w, c = _nhwc(inputs[0])
             out_h, out_w = _map_size((h, w), op.window, op.stride, (1, 1), op.pads)
             return (n, out_h, out_w, c)
-        case ops.Mean():
-            return _mean(op.axes, inputs[0], declared)
+        case ops.Mean() | ops.Sum() | ops.ReduceMax() | ops.ReduceMin():
+            return _reduce(op.axes, inputs[0], declared)
+        case ops.ResizeBilinear() | ops.ResizeNearest():
+            return _resize(inputs[0], declared)
         case ops.Pad():
             return _pad(op.paddings, inputs[0])
+        case ops.MirrorPad():
+            shape = _pad(op.paddings, inputs[0])
+            pairs = zip(op.paddings, inputs[0], strict=True)
+            _need(
+                all(max(pair) < dim for pair, dim in pairs),
+                f"a padding reaches beyond the far edge of {_text(inputs[0])}",
+            )
+            return shape
         case ops.Reshape():
             _need(math.prod(inputs[0]) == math.prod(declared), f"{_text(inputs[0])} has another number of elements")
             return declared
@@ -71,7 +105,7 @@ def output_shape(op: ops.Op, inputs: tuple[Shape, ...], declared: Shape) -> Shap
         case ops.Softmax():
             _need(len(inputs[0]) > 0, "a scalar has no innermost dimension")
             return inputs[0]
-        case ops.Quantize() | ops.Unary():
+        case ops.Quantize() | ops.Unary() | ops.LeakyRelu():
             return inputs[0]
         case _:
             raise InternalError(f"operator {type(op).__name__} has no shape rule")
@@ -89,6 +123,18 @@ def _conv(op: ops.Conv2D | ops.DepthwiseConv2D, x: Shape, weights: Shape, bias: 
         _need(in_c == c, f"weights {_text(weights)} do not fit {c} input channels")
     _need(bias == (out_c,), f"bias has shape {_text(bias)}, [{out_c}] is required")
     out_h, out_w = _map_size((h, w), (kh, kw), op.stride, op.dilation, op.pads)
+    return (n, out_h, out_w, out_c)
+
+
+def _transpose_conv(op: ops.TransposeConv, x: Shape, weights: Shape, bias: Shape) -> Shape:
+    n, h, w, c = _nhwc(x)
+    _need(len(weights) == 4, f"weights have shape {_text(weights)}, rank 4 is required")
+    out_c, kh, kw, in_c = weights
+    _need(in_c == c, f"weights {_text(weights)} do not fit {c} input channels")
+    _need(bias == (out_c,), f"bias has shape {_text(bias)}, [{out_c}] is required")
+    out_h = (h - 1) * op.stride[0] + kh - op.pads.top - op.pads.bottom
+    out_w = (w - 1) * op.stride[1] + kw - op.pads.left - op.pads.right
+    _need(min(out_h, out_w) >= 1, f"pads leave {out_h}x{out_w} of the map")
     return (n, out_h, out_w, out_c)
 
 
@@ -110,13 +156,28 @@ def _fully_connected(x: Shape, weights: Shape, bias: Shape, *, declared: Shape) 
     return (rows, features_out)
 
 
-def _mean(axes: tuple[int, ...], x: Shape, declared: Shape) -> Shape:
+def _reduce(axes: tuple[int, ...], x: Shape, declared: Shape) -> Shape:
     _need(
         bool(axes) and list(axes) == sorted(set(axes)) and 0 <= axes[0] and axes[-1] < len(x),
         f"axes {_text(axes)} are not sorted, distinct axes of {_text(x)}",
     )
     kept = tuple(1 if i in axes else dim for i, dim in enumerate(x))
     return kept if declared == kept else tuple(dim for i, dim in enumerate(x) if i not in axes)
+
+
+def _batch_matmul(op: ops.BatchMatMul, x: Shape, y: Shape) -> Shape:
+    fits = len(x) == len(y) >= 2 and x[:-2] == y[:-2]
+    _need(fits, f"{_text(x)} and {_text(y)} are not stacks of equally many matrices")
+    rows, depth = x[-2:][::-1] if op.adj_x else x[-2:]
+    height, columns = y[-2:][::-1] if op.adj_y else y[-2:]
+    _need(depth == height, f"rows of {depth} elements do not meet columns of {height}")
+    return (*x[:-2], rows, columns)
+
+
+def _resize(x: Shape, declared: Shape) -> Shape:
+    n, _, _, c = _nhwc(x)
+    _need(len(declared) == 4 and (declared[0], declared[3]) == (n, c), f"{_text(x)} has other batches or channels")
+    return declared
 
 
 def _pad(paddings: tuple[ops.Pair, ...], x: Shape) -> Shape:

@@ -10,7 +10,7 @@ from deuteron.ir import ops
 I64 = npt.NDArray[np.int64]
 Shape = tuple[int, ...]
 Pool = ops.AveragePool2D | ops.MaxPool2D
-Weighted = ops.Conv2D | ops.DepthwiseConv2D | ops.FullyConnected
+Weighted = ops.Conv2D | ops.DepthwiseConv2D | ops.TransposeConv | ops.FullyConnected
 
 
 def weighted_sums(op: Weighted, x: I64, weights: I64, out_shape: Shape) -> I64:
@@ -26,7 +26,15 @@ def weighted_sums(op: Weighted, x: I64, weights: I64, out_shape: Shape) -> I64:
             total = np.zeros(out_shape, np.int64)
             for (i, j), taps in _conv_taps(op, np.repeat(x, op.multiplier, axis=3), weights, out_shape):
                 total += taps * weights[0, i, j]
+        case ops.TransposeConv():
+            total = _spread(op, x, weights, out_shape)
     return total
+
+
+def products(op: ops.BatchMatMul, x: I64, y: I64) -> I64:
+    """The stacked matrix products; both operands have their zero points taken off."""
+    a = x.swapaxes(-1, -2) if op.adj_x else x
+    return _product(a, y if op.adj_y else y.swapaxes(-1, -2))
 
 
 def pool_taps(op: Pool, x: I64, outside: int, out_shape: Shape) -> Iterator[I64]:
@@ -42,8 +50,26 @@ def pool_counts(op: Pool, in_shape: Shape, out_shape: Shape) -> I64:
 
 
 def _product(x: I64, weights: I64) -> I64:
-    """x times the transposed weights; sums stay below 2^31, so float64 and its fast product are exact."""
-    return (x.astype(np.float64) @ weights.astype(np.float64).T).astype(np.int64)
+    """x times the transposed weights; sums stay far below 2^53, so float64 and its fast product are exact."""
+    return (x.astype(np.float64) @ weights.astype(np.float64).swapaxes(-1, -2)).astype(np.int64)
+
+
+def _spread(op: ops.TransposeConv, x: I64, weights: I64, out_shape: Shape) -> I64:
+    """The sums of a transposed convolution: each element of x times the kernel, added where it lands."""
+    (n, out_h, out_w, out_c), (_, h, w, _), (_, kernel_h, kernel_w, _) = out_shape, x.shape, weights.shape
+    (down, right), pads = op.stride, op.pads
+    full = (
+        n,
+        max((h - 1) * down + kernel_h, pads.top + out_h),
+        max((w - 1) * right + kernel_w, pads.left + out_w),
+        out_c,
+    )
+    total = np.zeros(full, np.int64)
+    for i in range(kernel_h):
+        for j in range(kernel_w):
+            rows, columns = slice(i, i + (h - 1) * down + 1, down), slice(j, j + (w - 1) * right + 1, right)
+            total[:, rows, columns] += _product(x, weights[:, i, j, :])
+    return total[:, pads.top : pads.top + out_h, pads.left : pads.left + out_w]
 
 
 def _conv_taps(

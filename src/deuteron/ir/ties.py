@@ -8,11 +8,12 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from deuteron import numerics
 from deuteron.ir import ops
 from deuteron.ir.graph import Graph
 from deuteron.ir.interpret import run_op
-from deuteron.ir.sums import Weighted, pool_counts, pool_taps, weighted_sums
+from deuteron.ir.shapes import resize_positions
+from deuteron.ir.sums import Weighted, pool_counts, pool_taps, products, weighted_sums
+from deuteron.ir.tables import Tabled, real_function
 
 Array = npt.NDArray[np.generic]
 F64 = npt.NDArray[np.float64]
@@ -22,11 +23,15 @@ I64 = npt.NDArray[np.int64]
 UNIT = 2.0**-24
 """Largest relative error of one float32 rounding."""
 
+_NEAR = 2.0**-20
+"""Relative step of the difference quotient that measures how a function carries an error on."""
+
 LAMBDA = 8.0
 """Standard deviations of accumulated rounding that the bound allows for."""
 
 _Rounding = (
-    Weighted | ops.Add | ops.Mul | ops.AveragePool2D | ops.Mean | ops.Softmax | ops.Quantize | ops.Unary
+    Weighted | ops.BatchMatMul | ops.Add | ops.Sub | ops.Mul | ops.Maximum | ops.Minimum | ops.Prelu | ops.AveragePool2D
+    | ops.Mean | ops.Sum | ops.ResizeBilinear | ops.Softmax | Tabled
 )  # fmt: skip
 _NO_CLAMP = ops.Clamp()
 
@@ -48,7 +53,7 @@ def allowed_range(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> tupl
     if not isinstance(op, _Rounding):
         return result, result
     exact = _exact(op, graph, values)
-    clamp = _NO_CLAMP if isinstance(op, (ops.Mean, ops.Softmax, ops.Quantize, ops.Unary)) else op.clamp
+    clamp: ops.Clamp = getattr(op, "clamp", _NO_CLAMP)
     zero_point = graph.type(op.outputs[0]).q.zero_point
     low, high = (
         np.clip(np.rint(edge) + zero_point, clamp.lo, clamp.hi)
@@ -65,13 +70,24 @@ def _exact(op: _Rounding, graph: Graph, values: Mapping[str, Array]) -> _Exact:
     step = graph.type(op.outputs[0]).q.scale
     shape = graph.type(op.outputs[0]).shape
     match op:
-        case ops.Add():
+        case ops.BatchMatMul():
+            x, y = (_centred(graph, name, values) for name in op.inputs)
+            scale = graph.type(op.inputs[0]).q.scale * graph.type(op.inputs[1]).q.scale / step
+            sums, sizes = products(op, x, y) * scale, products(op, np.abs(x), np.abs(y)) * scale
+            return _summed(sums, sizes, x.shape[-2 if op.adj_x else -1])
+        case ops.Add() | ops.Sub():
             a, b = real[0] / step, real[1] / step
-            exact = _summed(a + b, np.abs(a) + np.abs(b), 2)
+            exact = _summed(a - b if isinstance(op, ops.Sub) else a + b, np.abs(a) + np.abs(b), 2)
             return _Exact(exact.value, exact.bound + _shared_shift_error(op, graph, values))
         case ops.Mul():
             product = real[0] * real[1] / step
             return _summed(product, np.abs(product), 1)
+        case ops.Maximum() | ops.Minimum():
+            value = (np.maximum if isinstance(op, ops.Maximum) else np.minimum)(real[0], real[1]) / step
+            return _summed(value, np.abs(value), 1)
+        case ops.Prelu():
+            value = np.where(real[0] >= 0, real[0], real[0] * real[1]) / step
+            return _summed(value, np.abs(value), 1)
         case ops.AveragePool2D():
             (x,) = (_centred(graph, name, values) for name in op.inputs)
             counts = pool_counts(op, x.shape, shape)
@@ -82,13 +98,16 @@ def _exact(op: _Rounding, graph: Graph, values: Mapping[str, Array]) -> _Exact:
             count = real[0].size // math.prod(shape)
             sums, sizes = (terms.sum(axis=op.axes).reshape(shape) for terms in (real[0], np.abs(real[0])))
             return _summed(sums / (count * step), sizes / (count * step), count)
+        case ops.Sum():
+            count = real[0].size // math.prod(shape)
+            sums, sizes = (terms.sum(axis=op.axes).reshape(shape) for terms in (real[0], np.abs(real[0])))
+            return _summed(sums / step, sizes / step, count)
+        case ops.ResizeBilinear():
+            return _resize(op, real[0] / step, shape)
         case ops.Softmax():
             return _softmax(real[0] * op.beta, step)
-        case ops.Quantize():
-            return _summed(real[0] / step, np.abs(real[0] / step), 1)
-        case ops.Unary():
-            value = numerics.REAL_FUNCTIONS[op.function.value](real[0]) / step
-            return _summed(value, np.abs(value), 1)
+        case ops.Quantize() | ops.Unary() | ops.LeakyRelu():
+            return _tabled(op, real[0], step)
         case _:
             assert_never(op)
 
@@ -108,7 +127,34 @@ def _weighted(op: Weighted, graph: Graph, values: Mapping[str, Array]) -> _Exact
     return _summed(sums * factors, sizes * factors, weights.size // len(bias) + 1)
 
 
-def _shared_shift_error(op: ops.Add, graph: Graph, values: Mapping[str, Array]) -> F64:
+def _tabled(op: Tabled, x: F64, step: float) -> _Exact:
+    """A function's own rounding, and that of x as far as the function carries it on."""
+    function = real_function(op) or np.positive
+    with np.errstate(all="ignore"):
+        value = function(x) / step
+        carried = np.abs(function(x * (1 + _NEAR)) - function(x * (1 - _NEAR))) / (2 * _NEAR * step)
+    exact = _summed(value, np.abs(value) + carried, 1)
+    return _Exact(np.where(np.isnan(value), 0, value), np.where(np.isfinite(value), exact.bound, 0))
+
+
+def _resize(op: ops.ResizeBilinear, x: F64, shape: tuple[int, ...]) -> _Exact:
+    """Interpolation in float32 rounds its weights too, by as much as a position is large."""
+    value, size, largest = x, np.abs(x), 1
+    for axis in (1, 2):
+        start, step, unit = resize_positions(
+            x.shape[axis], shape[axis], align_corners=op.align_corners, half_pixel_centers=op.half_pixel_centers
+        )
+        at = np.clip(start + np.arange(shape[axis]) * step, 0, (x.shape[axis] - 1) * unit)
+        low = at // unit
+        high = np.minimum(low + 1, x.shape[axis] - 1)
+        share = ((at % unit) / unit).reshape([-1 if i == axis else 1 for i in range(4)])
+        value = value.take(low, axis) * (1 - share) + value.take(high, axis) * share
+        size = np.maximum(size.take(low, axis), size.take(high, axis))
+        largest = max(largest, x.shape[axis])
+    return _summed(value, size * largest, 4)
+
+
+def _shared_shift_error(op: ops.Add | ops.Sub, graph: Graph, values: Mapping[str, Array]) -> F64:
     """What the kernel's smaller factor loses because it shares the shift of the larger."""
     largest = max(graph.type(name).q.scale for name in op.inputs) / graph.type(op.outputs[0]).q.scale
     a, b = (np.abs(_centred(graph, name, values)) for name in op.inputs)

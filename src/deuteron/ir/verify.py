@@ -3,6 +3,7 @@
 A rule returns what it found when it is broken, else None.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -204,8 +205,11 @@ def _clamp(op: ops.Op, _: Graph) -> str | None:
         case (
             ops.Conv2D(clamp=clamp)
             | ops.DepthwiseConv2D(clamp=clamp)
+            | ops.TransposeConv(clamp=clamp)
             | ops.FullyConnected(clamp=clamp)
+            | ops.BatchMatMul(clamp=clamp)
             | ops.Add(clamp=clamp)
+            | ops.Sub(clamp=clamp)
             | ops.Mul(clamp=clamp)
             | ops.AveragePool2D(clamp=clamp)
             | ops.MaxPool2D(clamp=clamp)
@@ -233,9 +237,14 @@ def _pads(op: ops.Op, graph: Graph) -> str | None:
             extents = shapes.extent(kernel_h, op.dilation[0]), shapes.extent(kernel_w, op.dilation[1])
         case ops.AveragePool2D() | ops.MaxPool2D():
             extents = op.window
+        case ops.TransposeConv():
+            _, kernel_h, kernel_w, _ = graph.type(op.inputs[1]).shape
+            extents = kernel_h, kernel_w
         case _:
             return None
     rows, columns = (op.pads.top, op.pads.bottom), (op.pads.left, op.pads.right)
+    if isinstance(op, ops.TransposeConv):  # what the kernel does not reach may be added below and right
+        rows, columns = (op.pads.top, max(0, op.pads.bottom)), (op.pads.left, max(0, op.pads.right))
     inside = all(0 <= pad < extent for pads, extent in zip((rows, columns), extents, strict=True) for pad in pads)
     return None if inside else f"found rows {rows} and columns {columns} round a window of {extents[0]}x{extents[1]}"
 
@@ -245,11 +254,25 @@ def _pad_value(op: ops.Op, _: Graph) -> str | None:
     return None if not isinstance(op, ops.Pad) or -128 <= op.value <= 127 else f"found {op.value}"
 
 
-WEIGHTED = (ops.Conv2D, ops.DepthwiseConv2D, ops.FullyConnected)
-SPATIAL = (ops.Conv2D, ops.DepthwiseConv2D, ops.AveragePool2D, ops.MaxPool2D)
-MOVING = (ops.MaxPool2D, ops.Pad, ops.Reshape, ops.Transpose, ops.Concat, ops.Slice)
+def _centres(op: ops.Op, _: Graph) -> str | None:
+    """A resize has aligned corners or half-pixel centres, not both."""
+    return "found both" if isinstance(op, ops.ResizeBilinear) and op.align_corners and op.half_pixel_centers else None
 
-_OPERANDS = ((WEIGHTED, 3), ((ops.Add, ops.Mul), 2), (ops.Concat, 0))
+
+def _alpha(op: ops.Op, _: Graph) -> str | None:
+    """The slope of a leaky relu is a finite number."""
+    return None if not isinstance(op, ops.LeakyRelu) or math.isfinite(op.alpha) else f"found {op.alpha}"
+
+
+WEIGHTED = (ops.Conv2D, ops.DepthwiseConv2D, ops.TransposeConv, ops.FullyConnected)
+SPATIAL = (ops.Conv2D, ops.DepthwiseConv2D, ops.TransposeConv, ops.AveragePool2D, ops.MaxPool2D)
+MOVING = (
+    ops.MaxPool2D, ops.ReduceMax, ops.ReduceMin, ops.ResizeBilinear, ops.ResizeNearest, ops.Pad, ops.MirrorPad,
+    ops.Reshape, ops.Transpose, ops.Concat, ops.Slice,
+)  # fmt: skip
+BINARY = (ops.BatchMatMul, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum, ops.Prelu)
+
+_OPERANDS = ((WEIGHTED, 3), (BINARY, 2), (ops.Concat, 0))
 """Operands of each class: 1 when not listed, 0 for one or more."""
 
 GRAPH_RULES: tuple[GraphRule, ...] = (_named, _arity, _single_assignment, _order, _outputs, _zero_points)
@@ -267,4 +290,6 @@ OP_RULES: tuple[tuple[type[ops.Op] | tuple[type[ops.Op], ...], OpRule], ...] = (
     (ops.Op, _clamp),
     (SPATIAL, _pads),
     (ops.Pad, _pad_value),
+    (ops.ResizeBilinear, _centres),
+    (ops.LeakyRelu, _alpha),
 )

@@ -312,10 +312,10 @@ class MatMulParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ResizeBilinearParams(KernelParams):
-    """Bilinear interpolation, NHWC, stored values, input and output of one quantisation.
+    """Bilinear interpolation, NHWC, input and output of one quantisation.
 
     Output row i lies at (start_h + i * step_h) / unit_h rows of the input, limited to 0..in_h - 1; columns alike. Each
-    output is rne(sum of four weighted elements / (unit_h * unit_w)).
+    output is zero_point + rne(sum of four weighted x - zero_point / (unit_h * unit_w)).
     """
 
     batches: int
@@ -330,6 +330,7 @@ class ResizeBilinearParams(KernelParams):
     start_w: int
     step_w: int
     unit_w: int
+    zero_point: int
 
 
 @dataclass(frozen=True, slots=True)
