@@ -184,7 +184,8 @@ def transpose_conv(rng: np.random.Generator) -> Case:
     x = b.input("x", (int(rng.integers(1, 3)), *b.pair(2, 4), int(rng.integers(1, 4))))
     b.weights((int(rng.integers(1, 4)), *kernel, x.shape[3]), 0, x)
     ends = [
-        int(rng.integers(-2, max(1, min(size, 1 + (d - 1) * s)))) for size, d, s in zip(kernel, x.shape[1:3], stride, strict=True)
+        int(rng.integers(-2, max(1, min(size, 1 + (d - 1) * s))))
+        for size, d, s in zip(kernel, x.shape[1:3], stride, strict=True)
     ]
     starts = [int(rng.integers(0, 2)) if size > 2 else 0 for size in kernel]
     pads = ops.Pads(starts[0], ends[0], starts[1], ends[1])

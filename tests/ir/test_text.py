@@ -184,7 +184,7 @@ ELEMENTS = "i8, u8, i16, i32, i64, f32, bool"
         ("graph g { %y: i8[1] = relu(%x) }",
          f"line 1, column 23: expected an operator ({', '.join(sorted(OPS))}), found `relu`"),
         ("graph g { %y: i8[1] = unary(%x) function=tan }",
-         "line 1, column 42: expected one of relu, relu6, found `tan`"),
+         f"line 1, column 42: expected one of {', '.join(f.value for f in ops.Function)}, found `tan`"),
         ("graph g { %y: i8[1] = unary(%x) }",
          "line 1, column 23: expected attribute `function` of `unary`, found none"),
         ("graph g { %y: i8[1] = add(%x, %x) stride=(1,1) }",

@@ -14,6 +14,7 @@ from deuteron.ir.interpret import run_op
 from deuteron.ir.shapes import resize_positions
 from deuteron.ir.sums import Weighted, pool_counts, pool_taps, products, weighted_sums
 from deuteron.ir.tables import Tabled, real_function
+from deuteron.ir.types import Quant
 
 Array = npt.NDArray[np.generic]
 F64 = npt.NDArray[np.float64]
@@ -107,7 +108,7 @@ def _exact(op: _Rounding, graph: Graph, values: Mapping[str, Array]) -> _Exact:
         case ops.Softmax():
             return _softmax(real[0] * op.beta, step)
         case ops.Quantize() | ops.Unary() | ops.LeakyRelu():
-            return _tabled(op, real[0], step)
+            return _tabled(op, real[0], graph.type(op.outputs[0]).q)
         case _:
             assert_never(op)
 
@@ -127,14 +128,15 @@ def _weighted(op: Weighted, graph: Graph, values: Mapping[str, Array]) -> _Exact
     return _summed(sums * factors, sizes * factors, weights.size // len(bias) + 1)
 
 
-def _tabled(op: Tabled, x: F64, step: float) -> _Exact:
-    """A function's own rounding, and that of x as far as the function carries it on."""
+def _tabled(op: Tabled, x: F64, out: Quant) -> _Exact:
+    """A function's own rounding, and that of x as far as the function carries it on; no value at all is stored 0."""
+    step = out.scale
     function = real_function(op) or np.positive
     with np.errstate(all="ignore"):
         value = function(x) / step
         carried = np.abs(function(x * (1 + _NEAR)) - function(x * (1 - _NEAR))) / (2 * _NEAR * step)
     exact = _summed(value, np.abs(value) + carried, 1)
-    return _Exact(np.where(np.isnan(value), 0, value), np.where(np.isfinite(value), exact.bound, 0))
+    return _Exact(np.where(np.isnan(value), -out.zero_point, value), np.where(np.isfinite(value), exact.bound, 0))
 
 
 def _resize(op: ops.ResizeBilinear, x: F64, shape: tuple[int, ...]) -> _Exact:
