@@ -1,6 +1,7 @@
 """Random graphs of one op each, for round trips and for the comparison with LiteRT: `CASES[name](rng)`."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +127,7 @@ def fully_connected(rng: Rng) -> Graph:
     return one_op(op, act("x", (*lead, features), xq), weights, bias, act("y", result, yq))
 
 
-def binary(kind: type[ops.Add] | type[ops.Mul], scale: float) -> Callable[[Rng], Graph]:
+def binary(kind: type[ops.Add | ops.Sub | ops.Mul], scale: float) -> Callable[[Rng], Graph]:
     def make(rng: Rng) -> Graph:
         a = shape(rng, int(rng.integers(1, 5)))
         b = tuple(int(d) if rng.integers(3) else 1 for d in a)[int(rng.integers(len(a))) :]
@@ -149,14 +150,89 @@ def pool(kind: type[ops.AveragePool2D] | type[ops.MaxPool2D]) -> Callable[[Rng],
     return make
 
 
-def mean(rng: Rng) -> Graph:
+def transpose_conv(rng: Rng) -> Graph:
+    (n, h, w, c), out_c, xq = shape(rng, 4, 6), int(rng.integers(1, 6)), quant(rng)
+    kernel, stride = pair(rng, 4), pair(rng, 2)
+    weights, bias, yq = weighted_operands(rng, xq, (out_c, *kernel, c), 0, kernel[0] * kernel[1] * c)
+    if rng.integers(2):
+        size, before = (h * stride[0], w * stride[1]), same_pads((h * stride[0], w * stride[1]), kernel, stride)
+    else:
+        size, before = ((h - 1) * stride[0] + kernel[0], (w - 1) * stride[1] + kernel[1]), ops.Pads()
+    pads = ops.Pads(
+        before.top,
+        (h - 1) * stride[0] + kernel[0] - before.top - size[0],
+        before.left,
+        (w - 1) * stride[1] + kernel[1] - before.left - size[1],
+    )
+    op = ops.TransposeConv(
+        inputs=("x", "w", "b"), outputs=("y",), origin=ORIGIN, stride=stride, pads=pads, clamp=clamp(rng, yq)
+    )
+    return one_op(op, act("x", (n, h, w, c), xq), weights, bias, act("y", (n, *size, out_c), yq))
+
+
+def batch_matmul(rng: Rng) -> Graph:
+    stack, (rows, depth, columns) = shape(rng, int(rng.integers(1, 3)), 3), shape(rng, 3, 9)
+    adj_x, adj_y = bool(rng.integers(2)), bool(rng.integers(2))
+    x = (*stack, depth, rows) if adj_x else (*stack, rows, depth)
+    y = (*stack, columns, depth) if adj_y else (*stack, depth, columns)
+    xq, yq = (Quant((f32(0.05),), (0,)) for _ in range(2))  # LiteRT takes general ones, but tells no zero point apart
+    op = ops.BatchMatMul(inputs=("a", "b"), outputs=("y",), origin=ORIGIN, adj_x=adj_x, adj_y=adj_y)
+    return one_op(op, act("a", x, xq), act("b", y, yq), act("y", (*stack, rows, columns), quant(rng, 0.2)))
+
+
+def extremum(kind: type[ops.Maximum | ops.Minimum]) -> Callable[[Rng], Graph]:
+    def make(rng: Rng) -> Graph:
+        a, q = shape(rng, int(rng.integers(1, 5))), quant(rng)
+        b = tuple(int(d) if rng.integers(3) else 1 for d in a)[int(rng.integers(len(a))) :]
+        op = kind(inputs=("a", "b"), outputs=("y",), origin=ORIGIN)
+        return one_op(op, act("a", a, q), act("b", b, q), act("y", shapes.broadcast(a, b), q))
+
+    return make
+
+
+def prelu(rng: Rng) -> Graph:
+    x = shape(rng, 4)
+    alpha = const("alpha", rng.integers(-128, 128, (1, 1, x[3])).astype(np.int8), quant(rng, 0.01))
+    op = ops.Prelu(inputs=("x", "alpha"), outputs=("y",), origin=ORIGIN)
+    return one_op(op, act("x", x, quant(rng)), alpha, act("y", x, quant(rng)))
+
+
+def resize(kind: type[ops.ResizeBilinear | ops.ResizeNearest]) -> Callable[[Rng], Graph]:
+    def make(rng: Rng) -> Graph:
+        x, q = shape(rng, 4), quant(rng)
+        y = (x[0], *(int(dim * rng.choice((1, 2, 4, 8))) for dim in x[1:3]), x[3])
+        op = kind(inputs=("x",), outputs=("y",), origin=ORIGIN)
+        if isinstance(op, ops.ResizeBilinear):
+            corners, centres = ((False, False), (True, False), (False, True))[int(rng.integers(3))]
+            op = replace(op, align_corners=corners, half_pixel_centers=centres)
+        return one_op(op, act("x", x, q), act("y", y, q))
+
+    return make
+
+
+def mirror_pad(rng: Rng) -> Graph:
+    x, q = shape(rng, int(rng.integers(1, 5))), quant(rng)
+    paddings = tuple((int(rng.integers(dim)), int(rng.integers(dim))) for dim in x)
+    result = tuple(before + dim + after for dim, (before, after) in zip(x, paddings, strict=True))
+    op = ops.MirrorPad(inputs=("x",), outputs=("y",), origin=ORIGIN, paddings=paddings)
+    return one_op(op, act("x", x, q), act("y", result, q))
+
+
+def reduction(kind: type[ops.Mean | ops.Sum | ops.ReduceMax | ops.ReduceMin], around: float) -> Callable[[Rng], Graph]:
+    def make(rng: Rng) -> Graph:
+        return _reduced(rng, kind, around)
+
+    return make
+
+
+def _reduced(rng: Rng, kind: type[ops.Mean | ops.Sum | ops.ReduceMax | ops.ReduceMin], around: float) -> Graph:
     x = shape(rng, int(rng.integers(1, 5)), 9)
     axes = tuple(sorted(int(a) for a in rng.choice(len(x), int(rng.integers(1, len(x) + 1)), replace=False)))
     keep = bool(rng.integers(2)) or len(axes) == len(x)
     result = tuple(1 if i in axes else dim for i, dim in enumerate(x) if keep or i not in axes)
     xq = quant(rng)
-    yq = xq if rng.integers(2) else quant(rng, 0.02)
-    op = ops.Mean(inputs=("x",), outputs=("y",), origin=ORIGIN, axes=axes)
+    yq = xq if rng.integers(2) or kind in (ops.ReduceMax, ops.ReduceMin) else quant(rng, around)
+    op = kind(inputs=("x",), outputs=("y",), origin=ORIGIN, axes=axes)
     return one_op(op, act("x", x, xq), act("y", result, yq))
 
 
@@ -219,20 +295,42 @@ def unary(function: ops.Function) -> Callable[[Rng], Graph]:
 
 CASES: Mapping[str, Callable[[Rng], Graph]] = {
     "ADD": binary(ops.Add, 0.1),
+    "ABS": unary(ops.Function.ABS),
     "AVERAGE_POOL_2D": pool(ops.AveragePool2D),
+    "BATCH_MATMUL": batch_matmul,
     "CONCATENATION": concat,
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
     "FULLY_CONNECTED": fully_connected,
+    "EXP": unary(ops.Function.EXP),
+    "HARD_SWISH": unary(ops.Function.HARD_SWISH),
+    "LEAKY_RELU": elementwise(lambda: ops.LeakyRelu(inputs=("x",), outputs=("y",), origin=ORIGIN, alpha=f32(0.01))),
+    "LOG": unary(ops.Function.LOG),
+    "LOGISTIC": unary(ops.Function.LOGISTIC),
+    "MAXIMUM": extremum(ops.Maximum),
     "MAX_POOL_2D": pool(ops.MaxPool2D),
-    "MEAN": mean,
+    "MEAN": reduction(ops.Mean, 0.02),
+    "MINIMUM": extremum(ops.Minimum),
+    "MIRROR_PAD": mirror_pad,
     "MUL": binary(ops.Mul, 0.2),
     "PADV2": pad,
+    "PRELU": prelu,
     "QUANTIZE": elementwise(lambda: ops.Quantize(inputs=("x",), outputs=("y",), origin=ORIGIN)),
+    "REDUCE_MAX": reduction(ops.ReduceMax, 0.05),
+    "REDUCE_MIN": reduction(ops.ReduceMin, 0.05),
     "RELU": unary(ops.Function.RELU),
     "RELU6": unary(ops.Function.RELU6),
+    "RELU_0_TO_1": unary(ops.Function.RELU_0_TO_1),
+    "RELU_N1_TO_1": unary(ops.Function.RELU_N1_TO_1),
     "RESHAPE": reshape,
+    "RESIZE_BILINEAR": resize(ops.ResizeBilinear),
+    "RESIZE_NEAREST_NEIGHBOR": resize(ops.ResizeNearest),
+    "RSQRT": unary(ops.Function.RSQRT),
     "SLICE": slice_,
     "SOFTMAX": softmax,
+    "SUB": binary(ops.Sub, 0.1),
+    "SUM": reduction(ops.Sum, 0.5),
+    "TANH": unary(ops.Function.TANH),
     "TRANSPOSE": transpose,
+    "TRANSPOSE_CONV": transpose_conv,
 }

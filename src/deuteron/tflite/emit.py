@@ -15,7 +15,7 @@ from deuteron.tflite.encode import encode
 from deuteron.tflite.flat import FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.forms import ACTIVATIONS, same_pads
 
-_ACTIVATION_CODES = {"NONE": 0, "RELU": 1, "RELU6": 3}
+_ACTIVATION_CODES = {"NONE": 0, "RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}
 _SAME, _VALID = 0, 1
 _DTYPES = {
     DType.INT8: "INT8",
@@ -26,10 +26,18 @@ _DTYPES = {
     DType.FLOAT32: "FLOAT32",
     DType.BOOL: "BOOL",
 }
-_FUNCTIONS = {ops.Function.RELU: "RELU", ops.Function.RELU6: "RELU6"}
+_BINARY = {
+    ops.Add: ("ADD", "AddOptions"),
+    ops.Sub: ("SUB", "SubOptions"),
+    ops.Mul: ("MUL", "MulOptions"),
+    ops.Maximum: ("MAXIMUM", "MaximumMinimumOptions"),
+    ops.Minimum: ("MINIMUM", "MaximumMinimumOptions"),
+    ops.Prelu: ("PRELU", ""),
+}
+_REDUCTIONS = {ops.Mean: "MEAN", ops.Sum: "SUM", ops.ReduceMax: "REDUCE_MAX", ops.ReduceMin: "REDUCE_MIN"}
 
 _Windowed = ops.Conv2D | ops.DepthwiseConv2D | ops.AveragePool2D | ops.MaxPool2D
-_Clamped = _Windowed | ops.FullyConnected | ops.Add | ops.Mul
+_Clamped = _Windowed | ops.TransposeConv | ops.FullyConnected | ops.Add | ops.Sub | ops.Mul
 
 
 def emit(graph: Graph) -> bytes:
@@ -75,13 +83,29 @@ class _Emitter:
                 self.add(op, "MAX_POOL_2D", "Pool2DOptions", self.window(op) | _filter(op))
             case ops.FullyConnected():
                 self.add(op, "FULLY_CONNECTED", "FullyConnectedOptions", self.fully_connected(op))
-            case ops.Add():
-                self.add(op, "ADD", "AddOptions", self.activation(op))
-            case ops.Mul():
-                self.add(op, "MUL", "MulOptions", self.activation(op))
-            case ops.Mean(axes=axes):
+            case ops.TransposeConv():
+                self.transpose_conv(op)
+            case ops.BatchMatMul():
+                self.add(op, "BATCH_MATMUL", "BatchMatMulOptions", {"AdjX": op.adj_x, "AdjY": op.adj_y})
+            case ops.Add() | ops.Sub() | ops.Mul():
+                self.add(op, *_BINARY[type(op)], self.activation(op))
+            case ops.Maximum() | ops.Minimum():
+                self.need_one_quantisation(op)
+                self.add(op, *_BINARY[type(op)])
+            case ops.Prelu():
+                self.add(op, *_BINARY[type(op)])
+            case ops.Mean() | ops.Sum() | ops.ReduceMax() | ops.ReduceMin():
                 keep = len(self.shape(op.inputs[0])) == len(self.shape(op.outputs[0]))
-                self.add(op, "MEAN", "ReducerOptions", {"KeepDims": keep}, axes=axes)
+                self.add(op, _REDUCTIONS[type(op)], "ReducerOptions", {"KeepDims": keep}, axes=op.axes)
+            case ops.ResizeBilinear() | ops.ResizeNearest():
+                self.resize(op)
+            case _:
+                self.emit_movement(op)
+
+    def emit_movement(self, op: ops.Op) -> None:
+        match op:
+            case ops.MirrorPad():
+                self.mirror_pad(op)
             case ops.Pad():
                 self.pad(self.index[op.inputs[0]], self.index[op.outputs[0]], op.paddings, op.value)
             case ops.Reshape():
@@ -97,7 +121,9 @@ class _Emitter:
             case ops.Quantize():
                 self.add(op, "QUANTIZE", "QuantizeOptions")
             case ops.Unary(function=function):
-                self.add(op, _FUNCTIONS[function], "")
+                self.add(op, function.name, "")
+            case ops.LeakyRelu(alpha=alpha):
+                self.add(op, "LEAKY_RELU", "LeakyReluOptions", {"Alpha": alpha})
             case _:
                 raise UnsupportedError(f"operator {type(op).__name__} has no TFLite form", where=_where(op))
 
@@ -161,6 +187,38 @@ class _Emitter:
         )
         self.operators.append(FlatOperator("PADV2", inputs, (target,), "PadV2Options"))
 
+    def mirror_pad(self, op: ops.MirrorPad) -> None:
+        flat = tuple(pad for pair in op.paddings for pad in pair)
+        paddings = self.constant(f"{op.outputs[0]}/paddings", flat, (len(op.paddings), 2))
+        operands = (self.index[op.inputs[0]], paddings), (self.index[op.outputs[0]],)
+        self.operators.append(FlatOperator("MIRROR_PAD", *operands, "MirrorPadOptions", {"Mode": 0}))
+
+    def resize(self, op: ops.ResizeBilinear | ops.ResizeNearest) -> None:
+        size = self.shape(op.outputs[0])[1:3]
+        if isinstance(op, ops.ResizeNearest):
+            flags = {"AlignCorners": 0, "HalfPixelCenters": 0}
+            self.add(op, "RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions", flags, size=size)
+        else:
+            flags = {"AlignCorners": op.align_corners, "HalfPixelCenters": op.half_pixel_centers}
+            self.add(op, "RESIZE_BILINEAR", "ResizeBilinearOptions", flags, size=size)
+
+    def transpose_conv(self, op: ops.TransposeConv) -> None:
+        """The output's shape comes first; the padding is that of a convolution back to the input's size."""
+        _, *kernel, _ = self.shape(op.inputs[1])
+        result = self.shape(op.outputs[0])
+        same = same_pads((result[1], result[2]), (kernel[0], kernel[1]), op.stride)
+        before = (op.pads.top, op.pads.left)
+        if before not in ((0, 0), (same.top, same.left)):
+            raise UnsupportedError(
+                f"transposed convolution with {op.pads}; TFLite has SAME and VALID", where=_where(op)
+            )
+        x, weights, bias = (self.index[name] for name in op.inputs)
+        options = {"Padding": _VALID if before == (0, 0) else _SAME, "StrideH": op.stride[0], "StrideW": op.stride[1]}
+        inputs = (self.constant(f"{op.outputs[0]}/shape", result), weights, x, bias)
+        outputs = (self.index[op.outputs[0]],)
+        operator = ("TRANSPOSE_CONV", inputs, outputs, "TransposeConvOptions", options | self.activation(op))
+        self.operators.append(FlatOperator(*operator))
+
     def fully_connected(self, op: ops.FullyConnected) -> dict[str, int | float]:
         x, weights, out = (self.shape(name) for name in (op.inputs[0], op.inputs[1], op.outputs[0]))
         keep = out == (*x[:-1], weights[0]) and x[-1] == weights[1]
@@ -168,10 +226,11 @@ class _Emitter:
             raise UnsupportedError(f"fully connected from {list(x)} to {list(out)}", where=_where(op))
         return {"WeightsFormat": 0, "KeepNumDims": keep} | self.activation(op)
 
-    def need_one_quantisation(self, op: ops.AveragePool2D) -> None:
+    def need_one_quantisation(self, op: ops.AveragePool2D | ops.Maximum | ops.Minimum) -> None:
         """Refuse what interpreters would run without an error and without the rescaling."""
-        if self.graph.type(op.inputs[0]).q != self.graph.type(op.outputs[0]).q:
-            raise UnsupportedError("TFLite's average pooling cannot change the quantisation", where=_where(op))
+        if any(self.graph.type(name).q != self.graph.type(op.outputs[0]).q for name in op.inputs):
+            what = "average pooling" if isinstance(op, ops.AveragePool2D) else "maximum and minimum"
+            raise UnsupportedError(f"TFLite's {what} cannot change the quantisation", where=_where(op))
 
     def activation(self, op: _Clamped) -> dict[str, int | float]:
         quant = self.graph.type(op.outputs[0]).q

@@ -17,7 +17,17 @@ def _relu6(quant: Quant) -> Clamp:
     return Clamp(lo=max(-128, quant.zero_point), hi=min(127, six))
 
 
-ACTIVATIONS: Mapping[str, Callable[[Quant], Clamp]] = {"NONE": lambda _: Clamp(), "RELU": _relu, "RELU6": _relu6}
+def _relu_n1_to_1(quant: Quant) -> Clamp:
+    one = round(1 / Fraction(quant.scale))
+    return Clamp(lo=max(-128, quant.zero_point - one), hi=min(127, quant.zero_point + one))
+
+
+ACTIVATIONS: Mapping[str, Callable[[Quant], Clamp]] = {
+    "NONE": lambda _: Clamp(),
+    "RELU": _relu,
+    "RELU_N1_TO_1": _relu_n1_to_1,
+    "RELU6": _relu6,
+}
 """Fused activation -> the clamp that it is in the output's quantisation; limits round to nearest, ties to even."""
 
 

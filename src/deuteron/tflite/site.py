@@ -193,12 +193,14 @@ class Site:
 
     def pads(self, window: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Pads:
         """The padding around input 0."""
+        return same_pads(self.image_size(0), window, stride, dilation) if self.pads_same() else Pads()
+
+    def pads_same(self) -> bool:
+        """True for SAME padding, False for VALID."""
         code = self.option("Padding")
         if not 0 <= code < len(_PADDING_NAMES):
             raise self.malformed(f"padding number {code}; 0 (SAME) and 1 (VALID) are allowed")
-        if _PADDING_NAMES[code] == "VALID":
-            return Pads()
-        return same_pads(self.image_size(0), window, stride, dilation)
+        return _PADDING_NAMES[code] == "SAME"
 
     # checks
 
