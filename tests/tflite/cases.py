@@ -152,7 +152,8 @@ def pool(kind: type[ops.AveragePool2D] | type[ops.MaxPool2D]) -> Callable[[Rng],
 
 def transpose_conv(rng: Rng) -> Graph:
     (n, h, w, c), out_c, xq = shape(rng, 4, 6), int(rng.integers(1, 6)), quant(rng)
-    kernel, stride = pair(rng, 4), pair(rng, 2)
+    stride, extra = pair(rng, 2), pair(rng, 3)
+    kernel = (stride[0] + extra[0] - 1, stride[1] + extra[1] - 1)
     weights, bias, yq = weighted_operands(rng, xq, (out_c, *kernel, c), 0, kernel[0] * kernel[1] * c)
     if rng.integers(2):
         size, before = (h * stride[0], w * stride[1]), same_pads((h * stride[0], w * stride[1]), kernel, stride)
@@ -293,6 +294,27 @@ def unary(function: ops.Function) -> Callable[[Rng], Graph]:
     return elementwise(lambda: ops.Unary(inputs=("x",), outputs=("y",), origin=ORIGIN, function=function))
 
 
+def of_positive(function: ops.Function) -> Callable[[Rng], Graph]:
+    """Functions that LiteRT computes of positive numbers only: the zero point is below all stored values."""
+
+    def make(rng: Rng) -> Graph:
+        graph = unary(function)(rng)
+        x = act("x", graph.type("x").shape, Quant(graph.type("x").q.scales, (-128,)))
+        shifted = ops.Maximum(inputs=("x", "one"), outputs=("p",), origin=ORIGIN)
+        one = const("one", np.full((1,), -127, np.int8), x.type.q)
+        op = replace(graph.ops[0], inputs=("p",), origin=(1,))
+        p = act("p", x.type.shape, x.type.q)
+        return Graph("case", (x, one, p, graph.tensor("y")), ("x",), ("y",), (shifted, op))
+
+    return make
+
+
+def logistic(rng: Rng) -> Graph:
+    """LiteRT takes one output quantisation only."""
+    graph = unary(ops.Function.LOGISTIC)(rng)
+    return one_op(graph.ops[0], graph.tensor("x"), act("y", graph.type("y").shape, SOFTMAX_QUANT))
+
+
 CASES: Mapping[str, Callable[[Rng], Graph]] = {
     "ADD": binary(ops.Add, 0.1),
     "ABS": unary(ops.Function.ABS),
@@ -305,8 +327,8 @@ CASES: Mapping[str, Callable[[Rng], Graph]] = {
     "EXP": unary(ops.Function.EXP),
     "HARD_SWISH": unary(ops.Function.HARD_SWISH),
     "LEAKY_RELU": elementwise(lambda: ops.LeakyRelu(inputs=("x",), outputs=("y",), origin=ORIGIN, alpha=f32(0.01))),
-    "LOG": unary(ops.Function.LOG),
-    "LOGISTIC": unary(ops.Function.LOGISTIC),
+    "LOG": of_positive(ops.Function.LOG),
+    "LOGISTIC": logistic,
     "MAXIMUM": extremum(ops.Maximum),
     "MAX_POOL_2D": pool(ops.MaxPool2D),
     "MEAN": reduction(ops.Mean, 0.02),
@@ -325,7 +347,7 @@ CASES: Mapping[str, Callable[[Rng], Graph]] = {
     "RESHAPE": reshape,
     "RESIZE_BILINEAR": resize(ops.ResizeBilinear),
     "RESIZE_NEAREST_NEIGHBOR": resize(ops.ResizeNearest),
-    "RSQRT": unary(ops.Function.RSQRT),
+    "RSQRT": of_positive(ops.Function.RSQRT),
     "SLICE": slice_,
     "SOFTMAX": softmax,
     "SUB": binary(ops.Sub, 0.1),

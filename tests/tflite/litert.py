@@ -9,13 +9,20 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op
 from deuteron.tflite.emit import emit
+from deuteron.tflite.reader import op_names
 
 Array = npt.NDArray[np.generic]
 
 
 def run_bytes(model: bytes, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a TFLite model in the order of its subgraph, computed by LiteRT's reference kernels."""
-    interpreter = Interpreter(model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    """The outputs of a TFLite model in the order of its subgraph, computed by LiteRT's reference kernels.
+
+    A model with a SUM is left to the other builtin kernels: the reference one returns -1 for int8 whatever it is given.
+    """
+    resolver = (
+        OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if "SUM" in op_names(model) else OpResolverType.BUILTIN_REF
+    )
+    interpreter = Interpreter(model_content=model, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
     for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], value)

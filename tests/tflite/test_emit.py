@@ -30,7 +30,7 @@ def test_every_operator_survives_a_round_trip(name: str):
         data = emit(graph)
         assert format_graph(read(data)) == format_graph(graph)
         assert read(data) == graph
-        assert op_names(data) == (name,)
+        assert op_names(data)[-1] == name
 
 
 def test_padding_of_a_convolution_that_is_not_same_becomes_padv2():
@@ -71,7 +71,9 @@ def test_a_clamp_that_is_no_activation_is_refused():
     q = Quant((0.5,), (0,))
     op = ops.Add(inputs=("a", "b"), outputs=("y",), clamp=ops.Clamp(-3, 100))
     graph = one_op(op, act("a", (4,), q), act("b", (4,), q), act("y", (4,), q))
-    with pytest.raises(UnsupportedError, match=r"^Add `y`: clamp -3\.\.100 is none of NONE, RELU, RELU6$"):
+    with pytest.raises(
+        UnsupportedError, match=r"^Add `y`: clamp -3\.\.100 is none of NONE, RELU, RELU_N1_TO_1, RELU6$"
+    ):
         emit(graph)
 
 

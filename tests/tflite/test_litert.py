@@ -11,12 +11,23 @@ from deuteron.ir.verify import verify
 from deuteron.tflite.emit import emit
 
 SEEDS = 40
-EXACT = {"CONCATENATION", "MAX_POOL_2D", "PADV2", "RESHAPE", "SLICE", "TRANSPOSE"}
+EXACT = {
+    "CONCATENATION", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MIRROR_PAD", "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE",
+    "RESIZE_NEAREST_NEIGHBOR", "SLICE", "TRANSPOSE",
+}  # fmt: skip
 """Operators that only move values."""
 
 
 def random_inputs(graph: Graph, rng: np.random.Generator) -> list[np.ndarray]:
     return [rng.integers(-128, 128, graph.type(name).shape).astype(np.int8) for name in graph.inputs]
+
+
+def bound(op: ops.Op, graph: Graph) -> int:
+    """How far LiteRT may be; its bilinear resize keeps 10 bits of the step, so positions drift along the map."""
+    if isinstance(op, ops.ResizeBilinear):
+        _, rows, columns, _ = graph.type(op.outputs[0]).shape
+        return 1 + (rows + columns) * 255 // 2048
+    return 1
 
 
 def distance(graph: Graph, inputs: list[np.ndarray]) -> int:
@@ -30,12 +41,11 @@ def distance(graph: Graph, inputs: list[np.ndarray]) -> int:
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_operator_is_within_one_step_of_litert(name: str):
-    worst = 0
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
         graph = CASES[name](rng)
-        worst = max(worst, distance(graph, random_inputs(graph, rng)))
-    assert worst <= (0 if name in EXACT else 1)
+        allowed = 0 if name in EXACT else bound(graph.ops[0], graph)
+        assert distance(graph, random_inputs(graph, rng)) <= allowed, f"seed {seed}"
 
 
 @pytest.mark.parametrize("value", [-128, 127, None], ids=["all -128", "all 127", "random"])

@@ -165,9 +165,9 @@ def _max_pool(op: ops.MaxPool2D, x: Array, target: TensorType) -> I8:
 
 def _reduce_sum(op: ops.Mean | ops.Sum, x: Array, quant: Quant, target: TensorType) -> I8:
     sums = (_stored(x) - quant.zero_point).sum(axis=op.axes).reshape(target.shape)
-    count = np.int64(x.size // target.numel if isinstance(op, ops.Mean) else 1)
-    factor = numerics.mean_requant(_ratio(quant, target.q), int(count))
-    means = numerics.rne_divide(sums * factor.multiplier, count << np.int64(factor.shift))
+    count = x.size // target.numel if isinstance(op, ops.Mean) else 1
+    factor = numerics.mean_requant(_ratio(quant, target.q), count)
+    means = numerics.rne_divide(sums * factor.multiplier, np.asarray(count << factor.shift, np.int64))
     return _saturate(means + target.q.zero_point)
 
 
@@ -190,7 +190,7 @@ def _resize_bilinear(op: ops.ResizeBilinear, x: Array, target: TensorType) -> I8
         high = np.minimum(low + 1, size - 1)
         values = values.take(low, axis) * (parts - share) + values.take(high, axis) * share
         unit *= parts
-    return _saturate(numerics.rne_divide(values, np.int64(unit)) + target.q.zero_point)
+    return _saturate(numerics.rne_divide(values, np.asarray(unit, np.int64)) + target.q.zero_point)
 
 
 def _nearest(size: int, out: int) -> I64:

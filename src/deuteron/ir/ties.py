@@ -74,8 +74,12 @@ def _exact(op: _Rounding, graph: Graph, values: Mapping[str, Array]) -> _Exact:
         case ops.BatchMatMul():
             x, y = (_centred(graph, name, values) for name in op.inputs)
             scale = graph.type(op.inputs[0]).q.scale * graph.type(op.inputs[1]).q.scale / step
-            sums, sizes = products(op, x, y) * scale, products(op, np.abs(x), np.abs(y)) * scale
-            return _summed(sums, sizes, x.shape[-2 if op.adj_x else -1])
+            sums, sizes = products(op, x, y), products(op, np.abs(x), np.abs(y))
+            return _summed(
+                np.multiply(sums, scale, dtype=np.float64),
+                np.multiply(sizes, scale, dtype=np.float64),
+                x.shape[-2 if op.adj_x else -1],
+            )
         case ops.Add() | ops.Sub():
             a, b = real[0] / step, real[1] / step
             exact = _summed(a - b if isinstance(op, ops.Sub) else a + b, np.abs(a) + np.abs(b), 2)

@@ -10,6 +10,7 @@ import numpy as np
 from deuteron.errors import UnsupportedError
 from deuteron.ir import ops
 from deuteron.ir.graph import Graph
+from deuteron.ir.shapes import window_count
 from deuteron.ir.types import DType, Tensor
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat import FlatModel, FlatOperator, FlatTensor
@@ -205,15 +206,20 @@ class _Emitter:
     def transpose_conv(self, op: ops.TransposeConv) -> None:
         """The output's shape comes first; the padding is that of a convolution back to the input's size."""
         _, *kernel, _ = self.shape(op.inputs[1])
-        result = self.shape(op.outputs[0])
+        size, result = self.shape(op.inputs[0])[1:3], self.shape(op.outputs[0])
         same = same_pads((result[1], result[2]), (kernel[0], kernel[1]), op.stride)
         before = (op.pads.top, op.pads.left)
-        if before not in ((0, 0), (same.top, same.left)):
+        windows = tuple(window_count(*axis) for axis in zip(result[1:3], kernel, op.stride, strict=True))
+        if before == (0, 0) and windows == size:
+            padding = _VALID
+        elif before == (same.top, same.left):
+            padding = _SAME
+        else:
             raise UnsupportedError(
                 f"transposed convolution with {op.pads}; TFLite has SAME and VALID", where=_where(op)
             )
         x, weights, bias = (self.index[name] for name in op.inputs)
-        options = {"Padding": _VALID if before == (0, 0) else _SAME, "StrideH": op.stride[0], "StrideW": op.stride[1]}
+        options = {"Padding": padding, "StrideH": op.stride[0], "StrideW": op.stride[1]}
         inputs = (self.constant(f"{op.outputs[0]}/shape", result), weights, x, bias)
         outputs = (self.index[op.outputs[0]],)
         operator = ("TRANSPOSE_CONV", inputs, outputs, "TransposeConvOptions", options | self.activation(op))
