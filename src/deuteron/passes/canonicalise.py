@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from deuteron.ir.graph import Graph
-from deuteron.ir.ops import Add, Mean, Mul, Op, Reshape
+from deuteron.ir.ops import Add, Maximum, Mean, Minimum, Mul, Op, ReduceMax, ReduceMin, Reshape, Sum
 from deuteron.passes.base import drop_dead_ops, merge_origins
 
 
 @dataclass(frozen=True, slots=True)
 class Canonicalise:
-    """Drops dead ops, puts constants second, joins reshapes, and makes a reshape of a mean over single elements."""
+    """Drops dead ops, puts constants second, joins reshapes, and turns reductions of single elements into reshapes."""
 
     name: ClassVar[str] = "canonicalise"
 
@@ -29,13 +29,15 @@ class Canonicalise:
 def _canonical(graph: Graph, op: Op, producers: dict[str, Op]) -> Op:
     """The canonical form of `op`; `producers` are the canonical ops before it, by output."""
     match op:
-        case Add() | Mul() if graph.tensor(op.inputs[0]).is_const and not graph.tensor(op.inputs[1]).is_const:
+        case Add() | Mul() | Maximum() | Minimum() if (
+            graph.tensor(op.inputs[0]).is_const and not graph.tensor(op.inputs[1]).is_const
+        ):
             return replace(op, inputs=op.inputs[::-1])
         case Reshape() if isinstance(first := producers.get(op.inputs[0]), Reshape):
             return replace(op, inputs=first.inputs, origin=merge_origins(first, op))
-        case Mean() if all(graph.type(op.inputs[0]).shape[axis] == 1 for axis in op.axes) and (
-            graph.type(op.inputs[0]).quant == graph.type(op.outputs[0]).quant
-        ):
+        case Mean() | Sum() | ReduceMax() | ReduceMin() if all(
+            graph.type(op.inputs[0]).shape[axis] == 1 for axis in op.axes
+        ) and (graph.type(op.inputs[0]).quant == graph.type(op.outputs[0]).quant):
             return Reshape(inputs=op.inputs, outputs=op.outputs, origin=op.origin)
         case _:
             return op

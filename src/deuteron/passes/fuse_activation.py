@@ -4,11 +4,34 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from deuteron.ir.graph import Graph
-from deuteron.ir.ops import Add, AveragePool2D, Conv2D, DepthwiseConv2D, FullyConnected, MaxPool2D, Mul, Op, Unary
+from deuteron.ir.ops import (
+    Add,
+    AveragePool2D,
+    BatchMatMul,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    MaxPool2D,
+    Mul,
+    Op,
+    Sub,
+    TransposeConv,
+)
 from deuteron.passes.activation import limit, stored_clamp
 from deuteron.passes.base import merge_origins
 
-Clamped = Conv2D | DepthwiseConv2D | FullyConnected | Add | Mul | AveragePool2D | MaxPool2D
+Clamped = (
+    Conv2D
+    | DepthwiseConv2D
+    | TransposeConv
+    | FullyConnected
+    | BatchMatMul
+    | Add
+    | Sub
+    | Mul
+    | AveragePool2D
+    | MaxPool2D
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +50,13 @@ class FuseActivation:
         ops: list[Op | None] = list(graph.ops)
         for at, op in enumerate(graph.ops):
             source = op.inputs[0]
-            if not isinstance(op, Unary) or source in graph.outputs or len(consumers[source]) > 1:
+            activation = stored_clamp(graph, op)
+            if activation is None or source in graph.outputs or len(consumers[source]) > 1:
                 continue
             producer = ops[index[source]] if source in index else None
             if not isinstance(producer, Clamped) or graph.type(source) != graph.type(op.outputs[0]):
                 continue
-            clamp = limit(producer.clamp, stored_clamp(op.function, graph.type(source).q))
+            clamp = limit(producer.clamp, activation)
             ops[at] = None
             ops[index[source]] = replace(producer, outputs=op.outputs, clamp=clamp, origin=merge_origins(producer, op))
             index[op.outputs[0]] = index[source]

@@ -12,15 +12,24 @@ from deuteron.ir.ops import (
     AveragePool2D,
     Clamp,
     Concat,
+    Maximum,
     MaxPool2D,
     Mean,
+    Minimum,
+    MirrorPad,
     Mul,
     Op,
     Pad,
     Pads,
     Quantize,
+    ReduceMax,
+    ReduceMin,
     Reshape,
+    ResizeBilinear,
+    ResizeNearest,
     Slice,
+    Sub,
+    Sum,
     Transpose,
     Unary,
 )
@@ -65,20 +74,20 @@ def is_no_op(graph: Graph, op: Op) -> bool:
     if graph.type(op.inputs[0]) != graph.type(op.outputs[0]):
         return False
     match op:
-        case Reshape() | Quantize() | Slice() | Mean():
-            # Equal types leave these nothing to do: a slice is the whole box, a mean is over single elements.
+        case Reshape() | Quantize() | Slice() | Pad() | MirrorPad() | ResizeBilinear() | ResizeNearest():
+            # Equal types leave these nothing to do: a slice is the whole box, a resize keeps the size.
             return True
+        case Mean() | Sum() | ReduceMax() | ReduceMin():
+            return True  # over single elements
         case Transpose():
             return op.perm == tuple(range(len(op.perm)))
-        case Pad():
-            return True
         case Concat():
             return len(op.inputs) == 1
-        case Unary():
-            return stored_clamp(op.function, graph.type(op.outputs[0]).q) == Clamp()
+        case Unary() | Maximum() | Minimum():
+            return stored_clamp(graph, op) == Clamp()
         case MaxPool2D() | AveragePool2D():
             return (op.window, op.stride, op.pads, op.clamp) == ((1, 1), (1, 1), Pads(), Clamp())
-        case Add():
+        case Add() | Sub():
             return op.clamp == Clamp() and _is_constant(graph, op.inputs[1], 0.0)
         case Mul():
             return op.clamp == Clamp() and _is_constant(graph, op.inputs[1], 1.0)
