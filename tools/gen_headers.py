@@ -25,7 +25,10 @@ CONSTANTS: tuple[tuple[str, str], ...] = (
     ("MIN_WEIGHTS_BYTES", "smallest weights block"),
     ("MAX_TENSORS", "most inputs, and most outputs"),
     ("MAX_DIMENSION", "largest dimension, kernel size, stride and dilation of windowed kernels"),
-    ("MAX_REDUCTION", "most elements under one average"),
+    ("MAX_REDUCTION", "most elements under one sum"),
+    ("MAX_MEAN_SHIFT", "largest shift before a division by a count, and log2 of the largest divisor"),
+    ("MAX_MATMUL_DEPTH", "most products in one sum of a matrix product"),
+    ("MAX_RESIZE_UNIT", "largest start (either sign), step and unit of a resize"),
     ("CHANNELS", "number of fetch channels"),
     ("OPERAND_WORDS", "words per operand"),
     ("REQUANT_ROW_BYTES", "bytes per requantisation row"),
@@ -45,7 +48,7 @@ CHECKED = ("requant", "table")
 """Operands whose content a kernel's check reads; `lut_s8` takes any table."""
 ALIGNED = (*CHECKED, "bias", "workspace")
 """Operands that kernels read as words, so that they cannot be in a caller's buffer, which has any alignment."""
-IN_PLACE = {"add_s8": ("a", "b"), "mul_s8": ("a", "b"), "lut_s8": ("input",)}
+IN_PLACE = {**dict.fromkeys(("add_s8", "mul_s8", "extremum_s8", "prelu_s8"), ("a", "b")), "lut_s8": ("input",)}
 """Operands that the output may lie exactly on (spec/microcode.md section 4)."""
 
 

@@ -105,7 +105,7 @@ static const word_case_t words_refused[] = {
     {LUT, 0x00020001, DTN_REASON_LENGTH, 2},
     {LUT, 0x000E0001, DTN_REASON_SIGNATURE, 2},
     {LUT + 1, 0x01030000, DTN_REASON_KERNEL_UNKNOWN, 2},
-    {LUT + 1, 0x0103000D, DTN_REASON_KERNEL_UNKNOWN, 2},
+    {LUT + 1, 0x01030012, DTN_REASON_KERNEL_UNKNOWN, 2},
     {LUT + 1, 0x0103000A, DTN_REASON_KERNEL_UNLISTED, 2},
     {LUT + 1, 0x0104000C, DTN_REASON_SIGNATURE, 2},
     {LUT + 1, 0x0203000C, DTN_REASON_SIGNATURE, 2},
@@ -237,11 +237,15 @@ typedef struct {
     {                                                                                                                  \
         DTN_KERNEL_##NAME, PART(requant, 1), 8, true, DTN_REASON_OPERAND_ALIGNMENT                                     \
     }
-#define BINARY_CASES(NAME, name)                                                                                       \
+#define BROADCAST_CASES(NAME, name)                                                                                    \
     {DTN_KERNEL_##NAME, PARAM(name, dims), 0, false, DTN_REASON_PARAMETER},                                            \
         {DTN_KERNEL_##NAME, PARAM(name, dims) + 4, 1, true, DTN_REASON_OPERAND_SIZE},                                  \
-        {DTN_KERNEL_##NAME, PARAM(name, a_strides) + 4, 0xFFFFFFFF, false, DTN_REASON_OPERAND_SIZE},                   \
-        {DTN_KERNEL_##NAME, PARAM(name, a_zp), 128, false, DTN_REASON_PARAMETER},                                      \
+        {DTN_KERNEL_##NAME, PARAM(name, a_strides), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},                          \
+    {                                                                                                                  \
+        DTN_KERNEL_##NAME, PARAM(name, b_strides) + 4, 0x80000000, false, DTN_REASON_PARAMETER                         \
+    }
+#define BINARY_CASES(NAME, name)                                                                                       \
+    BROADCAST_CASES(NAME, name), {DTN_KERNEL_##NAME, PARAM(name, a_zp), 128, false, DTN_REASON_PARAMETER},             \
         {DTN_KERNEL_##NAME, PARAM(name, b_zp), 128, false, DTN_REASON_PARAMETER},                                      \
         {DTN_KERNEL_##NAME, PARAM(name, shift), 0, false, DTN_REASON_PARAMETER},                                       \
     {                                                                                                                  \
@@ -267,17 +271,24 @@ static const call_case_t calls_refused[] = {
     {DTN_KERNEL_FULLY_CONNECTED_S8, PARAM(fully_connected_s8, in_features), 1, true, DTN_REASON_OPERAND_SIZE},
     BINARY_CASES(ADD_S8, add_s8),
     {DTN_KERNEL_ADD_S8, PARAM(add_s8, a_mult), 0x80000000, false, DTN_REASON_PARAMETER},
-    {DTN_KERNEL_ADD_S8, PARAM(add_s8, b_mult), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_ADD_S8, PARAM(add_s8, b_mult), 0x80000000, false, DTN_REASON_PARAMETER},
     BINARY_CASES(MUL_S8, mul_s8),
     {DTN_KERNEL_MUL_S8, PARAM(mul_s8, mult), 0x80000000, false, DTN_REASON_PARAMETER},
     WINDOW_CASES(AVERAGE_POOL_S8, average_pool_s8),
-    QUANT_CASES(AVERAGE_POOL_S8, average_pool_s8, DTN_AVERAGE_POOL_S8_REQUANT),
+    {DTN_KERNEL_AVERAGE_POOL_S8, PARAM(average_pool_s8, in_zp), 128, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_AVERAGE_POOL_S8, PARAM(average_pool_s8, out_zp), (uint32_t)-129, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_AVERAGE_POOL_S8, PARAM(average_pool_s8, mult), 0x80000000, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_AVERAGE_POOL_S8, PARAM(average_pool_s8, shift), 62, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_AVERAGE_POOL_S8, PARAM(average_pool_s8, shift), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},
     WINDOW_CASES(MAX_POOL_S8, max_pool_s8),
-    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, reduced), (1U << 23) + 1, false, DTN_REASON_PARAMETER},
-    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, outer), 0, false, DTN_REASON_PARAMETER},
-    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, inner), 1, true, DTN_REASON_OPERAND_SIZE},
-    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, mult), 0x80000000, false, DTN_REASON_PARAMETER},
-    {DTN_KERNEL_MEAN_S8, PARAM(mean_s8, shift), 63, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_SUM_S8, PARAM(reduce_sum_s8, reduced), (1U << 23) + 1, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_SUM_S8, PARAM(reduce_sum_s8, outer), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_SUM_S8, PARAM(reduce_sum_s8, inner), 1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_REDUCE_SUM_S8, PARAM(reduce_sum_s8, mult), 0x80000000, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_SUM_S8, PARAM(reduce_sum_s8, shift), 62, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_SUM_S8, PARAM(reduce_sum_s8, shift), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_SUM_S8, PARAM(reduce_sum_s8, divisor), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_SUM_S8, PARAM(reduce_sum_s8, divisor), (1U << 23) + 1, false, DTN_REASON_PARAMETER},
     {DTN_KERNEL_SOFTMAX_S8, PARAM(softmax_s8, depth), 65537, false, DTN_REASON_PARAMETER},
     {DTN_KERNEL_SOFTMAX_S8, PARAM(softmax_s8, rows), 1, true, DTN_REASON_OPERAND_SIZE},
     {DTN_KERNEL_SOFTMAX_S8, PARAM(softmax_s8, mult), 0, false, DTN_REASON_PARAMETER},
@@ -286,11 +297,43 @@ static const call_case_t calls_refused[] = {
     {DTN_KERNEL_SOFTMAX_S8, PART(DTN_SOFTMAX_S8_TABLE, 2), (uint32_t)-4, true, DTN_REASON_OPERAND_SIZE},
     {DTN_KERNEL_SOFTMAX_S8, PART(DTN_SOFTMAX_S8_TABLE, 2), 0, false, DTN_REASON_OPERAND_SIZE},
     {DTN_KERNEL_COPY_S8, PARAM(copy_s8, dims), 0, false, DTN_REASON_PARAMETER},
-    {DTN_KERNEL_COPY_S8, PARAM(copy_s8, in_strides), 0x80000000, false, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_COPY_S8, PARAM(copy_s8, in_start), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_COPY_S8, PARAM(copy_s8, in_start), 0x7FFFFFFF, false, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_COPY_S8, PARAM(copy_s8, out_strides), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},
     {DTN_KERNEL_COPY_S8, PARAM(copy_s8, dims) + 5, 60000, false, DTN_REASON_OPERAND_SIZE},
     {DTN_KERNEL_FILL_S8, PARAM(fill_s8, value), (uint32_t)-129, false, DTN_REASON_PARAMETER},
     {DTN_KERNEL_FILL_S8, PARAM(fill_s8, size), 0x80000000, false, DTN_REASON_PARAMETER},
     {DTN_KERNEL_LUT_S8, PARAM(lut_s8, size), 1, true, DTN_REASON_OPERAND_SIZE},
+    BROADCAST_CASES(EXTREMUM_S8, extremum_s8),
+    {DTN_KERNEL_EXTREMUM_S8, PARAM(extremum_s8, maximum), 2, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_EXTREMUM_S8, PARAM(reduce_extremum_s8, reduced), (1U << 23) + 1, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_EXTREMUM_S8, PARAM(reduce_extremum_s8, outer), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_REDUCE_EXTREMUM_S8, PARAM(reduce_extremum_s8, inner), 1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_REDUCE_EXTREMUM_S8, PARAM(reduce_extremum_s8, maximum), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MATMUL_S8, PARAM(matmul_s8, depth), 32769, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MATMUL_S8, PARAM(matmul_s8, rows), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MATMUL_S8, PARAM(matmul_s8, batches), 1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_MATMUL_S8, PARAM(matmul_s8, columns), 1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_MATMUL_S8, PARAM(matmul_s8, x_zp), 128, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MATMUL_S8, PARAM(matmul_s8, y_zp), (uint32_t)-129, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MATMUL_S8, PARAM(matmul_s8, shift), 63, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MATMUL_S8, PARAM(matmul_s8, mult), 0x80000000, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_MATMUL_S8, PARAM(matmul_s8, act_max), 128, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, channels), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, out_w), 1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, in_h), 1, true, DTN_REASON_OPERAND_SIZE},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, start_h), 131073, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, start_w), (uint32_t)-131073, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, step_h), 0xFFFFFFFF, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, step_w), 131073, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, unit_h), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, unit_w), 131073, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_RESIZE_BILINEAR_S8, PARAM(resize_bilinear_s8, zero_point), 128, false, DTN_REASON_PARAMETER},
+    BINARY_CASES(PRELU_S8, prelu_s8),
+    {DTN_KERNEL_PRELU_S8, PARAM(prelu_s8, mult), 0x80000000, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_PRELU_S8, PARAM(prelu_s8, alpha_mult), 0x80000000, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_PRELU_S8, PARAM(prelu_s8, alpha_shift), 0, false, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_PRELU_S8, PARAM(prelu_s8, out_zp), 128, false, DTN_REASON_PARAMETER},
 };
 
 /* The first call of `kind`, and its number among the commands. */
@@ -392,7 +435,7 @@ static void test_softmax_table(void)
 /* A copy of dims [2, 3] within one region or between two. */
 static NeutronError copy_error(build_ref_t from, build_ref_t to, int32_t out_outer, int32_t out_inner)
 {
-    dtn_copy_s8_params_t p = {{1, 1, 1, 1, 2, 3}, {0, 0, 0, 0, 3, 1}, {0, 0, 0, 0, out_outer, out_inner}};
+    dtn_copy_s8_params_t p = {0, {1, 1, 1, 1, 2, 3}, {0, 0, 0, 0, 3, 1}, {0, 0, 0, 0, out_outer, out_inner}};
     build_ref_t operands[] = {from, to};
     build_t build;
     build_start(&build);

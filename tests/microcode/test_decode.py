@@ -34,6 +34,7 @@ def _starts() -> list[int]:
 
 CONV, ADD, POOL, SOFTMAX, COPY, END = _starts()
 CONV_PARAMS = CONV + 3 + 6 * 3
+COPY_PARAMS = COPY + 3 + 2 * 3
 
 
 def _fails(container: Container, text: str) -> None:
@@ -90,8 +91,15 @@ def _fails(container: Container, text: str) -> None:
         ({CONV_PARAMS + 15: 3}, "command 0 (conv2d_s8): requant_count is 3, allowed are 1 and 2"),
         ({CONV_PARAMS + 16: 128}, "command 0 (conv2d_s8): in_zp is 128, allowed are -128..127"),
         ({CONV_PARAMS + 18: 5, CONV_PARAMS + 19: 4}, "command 0 (conv2d_s8): act_min 5 is above act_max 4"),
-        ({COPY + 9 + 6 + 5: -1}, "command 4 (copy_s8): in_strides is -1, allowed are 0..2147483647"),
-        ({COPY + 9 + 12 + 5: 0}, "command 4 (copy_s8): output stride 0 writes bytes twice"),
+        ({POOL + 9 + 14: 60}, "command 2 (average_pool_s8): the divisor 4 x 2^60 is above 2^61"),
+        ({COPY_PARAMS: -1}, "command 4 (copy_s8): in_start is -1, allowed are 0..2147483647"),
+        (
+            {COPY_PARAMS + 1 + 6 + 5: -1},
+            "command 4 (copy_s8): input strides reach 15 bytes back from in_start 0",
+        ),
+        ({COPY_PARAMS: 1}, "command 4 (copy_s8), operand `input`: 32 bytes, the parameters give 33"),
+        ({COPY_PARAMS + 1 + 12 + 5: -1}, "command 4 (copy_s8): out_strides is -1, allowed are 0..2147483647"),
+        ({COPY_PARAMS + 1 + 12 + 5: 0}, "command 4 (copy_s8): output stride 0 writes bytes twice"),
         (
             {CONV + 9: 0, CONV + 10: 0},
             "command 0 (conv2d_s8), operand `bias`: it may not lie in an input, which has no alignment",
@@ -188,7 +196,7 @@ def test_fetch_and_wait_are_decoded() -> None:
         (((2, 0, 0, 8, 16), (3, 0)), "command 0: target 8 is no multiple of 16"),
         (((2, 0, 0, 0, 0), (3, 0)), "command 0: size is 0, at least 16 is required"),
         (((2, 0, 0, 64, 16), (3, 0)), "command 0: bytes 64..80 leave prefetch of 64 bytes"),
-        (((2, 0, 1 << 20, 0, 16), (3, 0)), "command 0: bytes 1048576..1048592 leave weights of 1120 bytes"),
+        (((2, 0, 1 << 20, 0, 16), (3, 0)), "command 0: bytes 1048576..1048592 leave weights of 1104 bytes"),
         (((2, 0, 0, 0, 16),), "microcode: channel 0 still fetches at `end`, a `wait` must come before"),
         (((2, 0, 0, 0, 16), (2, 0, 0, 0, 16)), "command 1: channel 0 still fetches, a `wait` must come before"),
         (((3, 0, 0),), "command 0: length 3 instead of 2"),

@@ -3,11 +3,13 @@
 import json
 from dataclasses import astuple
 
+import pytest
 from tests.microcode.programs import CONTAINER, PROGRAM
 
+from deuteron.kernels import params as p
 from deuteron.microcode.container import Container
 from deuteron.microcode.decode import Decoded, Fetch, Wait, decode
-from deuteron.microcode.disassemble import as_json, disassemble
+from deuteron.microcode.disassemble import as_json, disassemble, shape
 
 LINES = [
     "0  conv2d_s8 [1,4,4,2] -> [1,4,4,2]  input in0+0x0:32, weights weights+0x0:36, bias weights+0x30:8, "
@@ -16,18 +18,34 @@ LINES = [
     "act_max=127  ; tflite op 0",
     "1  add_s8 [32]  a scratch+0x100:32, b scratch+0x100:32, output scratch+0x100:32  a_strides=[1] b_strides=[1] "
     "a_zp=-5 b_zp=-5 a_mult=1073741824 b_mult=1073741824 shift=30 out_zp=-5 act_min=-5 act_max=100  ; tflite op 2",
-    "2  average_pool_s8 [1,4,4,2] -> [1,2,2,2]  input scratch+0x100:32, requant weights+0x50:8, "
-    "output scratch+0x0:8  kernel_h=2 kernel_w=2 stride_h=2 stride_w=2 pad_top=0 pad_left=0 requant_count=1 in_zp=-5 "
-    "out_zp=-5 act_min=-128 act_max=127  ; tflite op 3",
-    "3  softmax_s8 [1,8]  input scratch+0x0:8, table weights+0x60:1024, output out0+0x0:8  mult=16777216 shift=16 "
+    "2  average_pool_s8 [1,4,4,2] -> [1,2,2,2]  input scratch+0x100:32, output scratch+0x0:8  kernel_h=2 "
+    "kernel_w=2 stride_h=2 stride_w=2 pad_top=0 pad_left=0 in_zp=-5 mult=1073741824 shift=30 out_zp=-5 act_min=-128 "
+    "act_max=127  ; tflite op 3",
+    "3  softmax_s8 [1,8]  input scratch+0x0:8, table weights+0x50:1024, output out0+0x0:8  mult=16777216 shift=16 "
     "out_zp=-128  ; tflite op 5",
-    "4  copy_s8 [2,16]  input scratch+0x100:32, output out1+0x0:32  in_strides=[1,2] out_strides=[16,1]  ; tflite op 6",
+    "4  copy_s8 [2,16]  input scratch+0x100:32, output out1+0x0:32  in_start=0 in_strides=[1,2] out_strides=[16,1]  "
+    "; tflite op 6",
     "5  end",
 ]
 
 
 def test_one_line_per_command() -> None:
     assert disassemble(decode(CONTAINER)) == LINES
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        (p.ReduceSumParams(2, 3, 5, 3, 0, 1, 30, 0), "[2,3,5] -> [2,5]"),
+        (p.ReduceExtremumParams(2, 3, 5, 1), "[2,3,5] -> [2,5]"),
+        (p.ExtremumParams((1, 1, 1, 2, 3), (0,) * 5, (0,) * 5, 1), "[2,3]"),
+        (p.MatMulParams(2, 3, 4, 5, 0, 0, 1, 30, 0, -128, 127), "[2,3,4] x [2,4,5]"),
+        (p.ResizeBilinearParams(1, 2, 3, 4, 5, 6, 0, 1, 2, 0, 1, 2, 0), "[1,2,3,4] -> [1,5,6,4]"),
+        (p.PreluParams((1, 1, 1, 1, 3), (0,) * 5, (0,) * 5, 0, 0, 1, 30, 1, 30, 0), "[3]"),
+    ],
+)  # fmt: skip
+def test_shapes_of_calls(params: p.KernelParams, text: str) -> None:
+    assert shape(params) == text
 
 
 def test_origins_of_the_callers_choice() -> None:

@@ -22,7 +22,10 @@
 #define DTN_MIN_WEIGHTS_BYTES UINT32_C(16) /**< smallest weights block */
 #define DTN_MAX_TENSORS UINT32_C(255) /**< most inputs, and most outputs */
 #define DTN_MAX_DIMENSION UINT32_C(65536) /**< largest dimension, kernel size, stride and dilation of windowed kernels */
-#define DTN_MAX_REDUCTION UINT32_C(8388608) /**< most elements under one average */
+#define DTN_MAX_REDUCTION UINT32_C(8388608) /**< most elements under one sum */
+#define DTN_MAX_MEAN_SHIFT UINT32_C(61) /**< largest shift before a division by a count, and log2 of the largest divisor */
+#define DTN_MAX_MATMUL_DEPTH UINT32_C(32768) /**< most products in one sum of a matrix product */
+#define DTN_MAX_RESIZE_UNIT UINT32_C(131072) /**< largest start (either sign), step and unit of a resize */
 #define DTN_CHANNELS UINT32_C(4) /**< number of fetch channels */
 #define DTN_OPERAND_WORDS UINT32_C(3) /**< words per operand */
 #define DTN_REQUANT_ROW_BYTES UINT32_C(8) /**< bytes per requantisation row */
@@ -92,15 +95,20 @@ typedef enum NeutronKernelKind {
     DTN_KERNEL_MUL_S8 = 5,
     DTN_KERNEL_AVERAGE_POOL_S8 = 6,
     DTN_KERNEL_MAX_POOL_S8 = 7,
-    DTN_KERNEL_MEAN_S8 = 8,
+    DTN_KERNEL_REDUCE_SUM_S8 = 8,
     DTN_KERNEL_SOFTMAX_S8 = 9,
     DTN_KERNEL_COPY_S8 = 10,
     DTN_KERNEL_FILL_S8 = 11,
     DTN_KERNEL_LUT_S8 = 12,
+    DTN_KERNEL_EXTREMUM_S8 = 13,
+    DTN_KERNEL_REDUCE_EXTREMUM_S8 = 14,
+    DTN_KERNEL_MATMUL_S8 = 15,
+    DTN_KERNEL_RESIZE_BILINEAR_S8 = 16,
+    DTN_KERNEL_PRELU_S8 = 17,
 } NeutronKernelKind;
 
 /** Length of a table indexed by kernel number; number 0 is not used. */
-#define DTN_KERNEL_KINDS 13
+#define DTN_KERNEL_KINDS 18
 
 /** Most operands of any kernel. */
 #define DTN_MAX_OPERANDS 6
@@ -118,13 +126,18 @@ typedef enum NeutronKernelKind {
     X(fully_connected_s8, FULLY_CONNECTED_S8, 4, 1, 8, 0x8U, 0xCU, 0x0U) \
     X(add_s8, ADD_S8, 2, 1, 23, 0x0U, 0x0U, 0x3U) \
     X(mul_s8, MUL_S8, 2, 1, 22, 0x0U, 0x0U, 0x3U) \
-    X(average_pool_s8, AVERAGE_POOL_S8, 2, 1, 17, 0x2U, 0x2U, 0x0U) \
+    X(average_pool_s8, AVERAGE_POOL_S8, 1, 1, 18, 0x0U, 0x0U, 0x0U) \
     X(max_pool_s8, MAX_POOL_S8, 1, 1, 14, 0x0U, 0x0U, 0x0U) \
-    X(mean_s8, MEAN_S8, 1, 1, 7, 0x0U, 0x0U, 0x0U) \
+    X(reduce_sum_s8, REDUCE_SUM_S8, 1, 1, 8, 0x0U, 0x0U, 0x0U) \
     X(softmax_s8, SOFTMAX_S8, 2, 1, 5, 0x2U, 0x2U, 0x0U) \
-    X(copy_s8, COPY_S8, 1, 1, 18, 0x0U, 0x0U, 0x0U) \
+    X(copy_s8, COPY_S8, 1, 1, 19, 0x0U, 0x0U, 0x0U) \
     X(fill_s8, FILL_S8, 0, 1, 2, 0x0U, 0x0U, 0x0U) \
-    X(lut_s8, LUT_S8, 2, 1, 1, 0x0U, 0x0U, 0x1U)
+    X(lut_s8, LUT_S8, 2, 1, 1, 0x0U, 0x0U, 0x1U) \
+    X(extremum_s8, EXTREMUM_S8, 2, 1, 16, 0x0U, 0x0U, 0x3U) \
+    X(reduce_extremum_s8, REDUCE_EXTREMUM_S8, 1, 1, 4, 0x0U, 0x0U, 0x0U) \
+    X(matmul_s8, MATMUL_S8, 2, 1, 11, 0x0U, 0x0U, 0x0U) \
+    X(resize_bilinear_s8, RESIZE_BILINEAR_S8, 1, 1, 13, 0x0U, 0x0U, 0x0U) \
+    X(prelu_s8, PRELU_S8, 2, 1, 22, 0x0U, 0x0U, 0x3U)
 
 /** Operands of conv2d_s8. */
 enum {
@@ -261,11 +274,10 @@ typedef struct {
 /** Operands of average_pool_s8. */
 enum {
     DTN_AVERAGE_POOL_S8_INPUT = 0,
-    DTN_AVERAGE_POOL_S8_REQUANT = 1,
-    DTN_AVERAGE_POOL_S8_OUTPUT = 2,
+    DTN_AVERAGE_POOL_S8_OUTPUT = 1,
 };
 
-/** Mean over each window, NHWC; only elements inside the map count. */
+/** Mean over each window, NHWC; only the n elements inside the map count, and each window has at least one. */
 typedef struct {
     int32_t batches;
     int32_t in_h;
@@ -279,8 +291,9 @@ typedef struct {
     int32_t stride_w;
     int32_t pad_top;
     int32_t pad_left;
-    int32_t requant_count;
     int32_t in_zp;
+    int32_t mult;
+    int32_t shift;
     int32_t out_zp;
     int32_t act_min;
     int32_t act_max;
@@ -310,22 +323,23 @@ typedef struct {
     int32_t act_max;
 } dtn_max_pool_s8_params_t;
 
-/** Operands of mean_s8. */
+/** Operands of reduce_sum_s8. */
 enum {
-    DTN_MEAN_S8_INPUT = 0,
-    DTN_MEAN_S8_OUTPUT = 1,
+    DTN_REDUCE_SUM_S8_INPUT = 0,
+    DTN_REDUCE_SUM_S8_OUTPUT = 1,
 };
 
-/** Mean over the middle of [outer, reduced, inner]: out = clamp(out_zp + rne(sum(x - in_zp) * mult / 2^shift)). */
+/** Sum or mean over the middle of [outer, reduced, inner]; `divisor` is 1 for a sum, `reduced` for a mean. */
 typedef struct {
     int32_t outer;
     int32_t reduced;
     int32_t inner;
+    int32_t divisor;
     int32_t in_zp;
     int32_t mult;
     int32_t shift;
     int32_t out_zp;
-} dtn_mean_s8_params_t;
+} dtn_reduce_sum_s8_params_t;
 
 /** Operands of softmax_s8. */
 enum {
@@ -349,8 +363,9 @@ enum {
     DTN_COPY_S8_OUTPUT = 1,
 };
 
-/** Strided copy over `dims`: out[sum(i * out_strides)] = in[sum(i * in_strides)]; strides are in bytes. */
+/** Strided copy over `dims`: out[sum(i * out_strides)] = in[in_start + sum(i * in_strides)]; strides are in bytes. */
 typedef struct {
+    int32_t in_start;
     int32_t dims[6];
     int32_t in_strides[6];
     int32_t out_strides[6];
@@ -378,6 +393,101 @@ enum {
 typedef struct {
     int32_t size;
 } dtn_lut_s8_params_t;
+
+/** Operands of extremum_s8. */
+enum {
+    DTN_EXTREMUM_S8_A = 0,
+    DTN_EXTREMUM_S8_B = 1,
+    DTN_EXTREMUM_S8_OUTPUT = 2,
+};
+
+/** Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams. */
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t maximum;
+} dtn_extremum_s8_params_t;
+
+/** Operands of reduce_extremum_s8. */
+enum {
+    DTN_REDUCE_EXTREMUM_S8_INPUT = 0,
+    DTN_REDUCE_EXTREMUM_S8_OUTPUT = 1,
+};
+
+/** Maximum (`maximum` 1) or minimum (0) of stored values over the middle of [outer, reduced, inner]. */
+typedef struct {
+    int32_t outer;
+    int32_t reduced;
+    int32_t inner;
+    int32_t maximum;
+} dtn_reduce_extremum_s8_params_t;
+
+/** Operands of matmul_s8. */
+enum {
+    DTN_MATMUL_S8_X = 0,
+    DTN_MATMUL_S8_Y = 1,
+    DTN_MATMUL_S8_OUTPUT = 2,
+};
+
+/** x [batches, rows, depth] by y [batches, depth, columns], contiguous. */
+typedef struct {
+    int32_t batches;
+    int32_t rows;
+    int32_t depth;
+    int32_t columns;
+    int32_t x_zp;
+    int32_t y_zp;
+    int32_t mult;
+    int32_t shift;
+    int32_t out_zp;
+    int32_t act_min;
+    int32_t act_max;
+} dtn_matmul_s8_params_t;
+
+/** Operands of resize_bilinear_s8. */
+enum {
+    DTN_RESIZE_BILINEAR_S8_INPUT = 0,
+    DTN_RESIZE_BILINEAR_S8_OUTPUT = 1,
+};
+
+/** Bilinear interpolation, NHWC, input and output of one quantisation. */
+typedef struct {
+    int32_t batches;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t channels;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t start_h;
+    int32_t step_h;
+    int32_t unit_h;
+    int32_t start_w;
+    int32_t step_w;
+    int32_t unit_w;
+    int32_t zero_point;
+} dtn_resize_bilinear_s8_params_t;
+
+/** Operands of prelu_s8. */
+enum {
+    DTN_PRELU_S8_A = 0,
+    DTN_PRELU_S8_B = 1,
+    DTN_PRELU_S8_OUTPUT = 2,
+};
+
+/** Broadcasting parametric relu over `dims`, strides as in AddParams: a is x, b is alpha. */
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t a_zp;
+    int32_t b_zp;
+    int32_t mult;
+    int32_t shift;
+    int32_t alpha_mult;
+    int32_t alpha_shift;
+    int32_t out_zp;
+} dtn_prelu_s8_params_t;
 
 /* clang-format on */
 

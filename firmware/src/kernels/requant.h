@@ -36,6 +36,14 @@ static inline uint64_t dtn_rne_divide(uint64_t numerator, uint64_t denominator)
     return quotient + (twice > denominator || (twice == denominator && (quotient & 1U) == 1U) ? 1U : 0U);
 }
 
+/** As dtn_rne_divide, for a numerator of either sign: to round to nearest, ties to even, is to round magnitudes. */
+static inline int64_t dtn_rne_divide_signed(int64_t numerator, uint64_t denominator)
+{
+    uint64_t magnitude = numerator < 0 ? 0U - (uint64_t)numerator : (uint64_t)numerator;
+    int64_t quotient = (int64_t)dtn_rne_divide(magnitude, denominator);
+    return numerator < 0 ? -quotient : quotient;
+}
+
 /** `value` held within lo..hi. */
 static inline int8_t dtn_clamp_s8(int64_t value, int32_t lo, int32_t hi)
 {
@@ -53,6 +61,13 @@ static inline int8_t dtn_requant_s8(int32_t accumulator, dtn_requant_row_t row, 
                                     int32_t hi)
 {
     return dtn_clamp_s8(zero_point + dtn_rne_shift((int64_t)accumulator * row.multiplier, row.shift), lo, hi);
+}
+
+/** clamp(zero_point + round(sum * multiplier / divisor)); 0 < divisor <= 2^62. */
+static inline int8_t dtn_mean_s8(int32_t sum, int32_t multiplier, uint64_t divisor, int32_t zero_point, int32_t lo,
+                                 int32_t hi)
+{
+    return dtn_clamp_s8(zero_point + dtn_rne_divide_signed((int64_t)sum * multiplier, divisor), lo, hi);
 }
 
 #endif /* DTN_REQUANT_H */

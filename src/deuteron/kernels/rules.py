@@ -19,18 +19,33 @@ _SHIFT: Range = (1, 62)
 _RANGES: dict[str, Range] = {
     **dict.fromkeys(("batches", "in_h", "in_w", "in_c", "channels", "out_h", "out_w", "out_c"), _DIMENSION),
     **dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"), _DIMENSION),
-    **dict.fromkeys(("multiplier", "rows", "in_features", "out_features", "depth", "dims"), _DIMENSION),
+    **dict.fromkeys(("multiplier", "rows", "in_features", "out_features", "depth", "columns", "dims"), _DIMENSION),
     **dict.fromkeys(("outer", "inner"), _DIMENSION),
-    **dict.fromkeys(("in_zp", "out_zp", "a_zp", "b_zp", "act_min", "act_max", "value"), _STORED),
-    **dict.fromkeys(("mult", "a_mult", "b_mult", "pad_top", "pad_left"), _WORD),
-    **dict.fromkeys(("a_strides", "b_strides", "in_strides", "out_strides"), _WORD),
-    "reduced": (1, limits.MAX_REDUCTION),
-    "requant_count": (1, limits.MAX_WORD),
-    "shift": _SHIFT,
-    "size": (1, limits.MAX_WORD),
+    **dict.fromkeys(
+        ("in_zp", "out_zp", "a_zp", "b_zp", "x_zp", "y_zp", "zero_point", "act_min", "act_max", "value"), _STORED
+    ),
+    **dict.fromkeys(("mult", "a_mult", "alpha_mult", "pad_top", "pad_left", "in_start"), _WORD),
+    **dict.fromkeys(("a_strides", "b_strides", "out_strides"), _WORD),
+    "b_mult": (-limits.MAX_WORD, limits.MAX_WORD),
+    "in_strides": (-limits.MAX_WORD - 1, limits.MAX_WORD),
+    **dict.fromkeys(("reduced", "divisor"), (1, limits.MAX_REDUCTION)),
+    **dict.fromkeys(("shift", "alpha_shift"), _SHIFT),
+    **dict.fromkeys(("requant_count", "size"), (1, limits.MAX_WORD)),
+    **dict.fromkeys(("start_h", "start_w"), (-limits.MAX_RESIZE_UNIT, limits.MAX_RESIZE_UNIT)),
+    **dict.fromkeys(("step_h", "step_w"), (0, limits.MAX_RESIZE_UNIT)),
+    **dict.fromkeys(("unit_h", "unit_w"), (1, limits.MAX_RESIZE_UNIT)),
+    "maximum": (0, 1),
 }
-_SOFTMAX_RANGES: dict[str, Range] = {"mult": (1, limits.MAX_WORD), "shift": (0, 16)}
+_MEAN_RANGES: dict[str, Range] = {"shift": (0, limits.MAX_MEAN_SHIFT)}
+_OWN_RANGES: dict[type[p.KernelParams], dict[str, Range]] = {
+    p.AveragePoolParams: _MEAN_RANGES,
+    p.ReduceSumParams: _MEAN_RANGES,
+    p.SoftmaxParams: {"mult": (1, limits.MAX_WORD), "shift": (0, 16)},
+    p.MatMulParams: {"depth": (1, limits.MAX_MATMUL_DEPTH)},
+}
+"""Ranges in which a kernel differs from the others."""
 
+Binary = p.AddParams | p.MulParams | p.ExtremumParams | p.PreluParams
 Window = p.Conv2DParams | p.DepthwiseConv2DParams | p.AveragePoolParams | p.MaxPoolParams
 
 
@@ -46,9 +61,7 @@ def limit_problem(params: p.KernelParams) -> str | None:
 
 
 def _range(params: p.KernelParams, field: str) -> Range:
-    if isinstance(params, p.SoftmaxParams) and field in _SOFTMAX_RANGES:
-        return _SOFTMAX_RANGES[field]
-    return _RANGES[field]
+    return _OWN_RANGES.get(type(params), {}).get(field) or _RANGES[field]
 
 
 def operand_bytes(params: p.KernelParams) -> tuple[int, ...]:
@@ -69,22 +82,21 @@ def operand_bytes(params: p.KernelParams) -> tuple[int, ...]:
             rows, width, height = params.rows, params.in_features, params.out_features
             requant = limits.REQUANT_ROW_BYTES * params.requant_count
             return (rows * width, height * width, 4 * height, requant, rows * height)
-        case p.AddParams() | p.MulParams():
+        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
             dims = params.dims
             return (reach(dims, params.a_strides), reach(dims, params.b_strides), math.prod(dims))
-        case p.AveragePoolParams():
+        case p.AveragePoolParams() | p.MaxPoolParams() | p.ResizeBilinearParams():
             maps = params.batches * params.in_h * params.in_w * params.channels
-            requant = limits.REQUANT_ROW_BYTES * params.requant_count
-            return (maps, requant, _windows_out(params, params.channels))
-        case p.MaxPoolParams():
-            maps = params.batches * params.in_h * params.in_w * params.channels
-            return (maps, _windows_out(params, params.channels))
-        case p.MeanParams():
+            return (maps, params.batches * params.out_h * params.out_w * params.channels)
+        case p.MatMulParams():
+            left, right = params.rows * params.depth, params.depth * params.columns
+            return tuple(params.batches * matrix for matrix in (left, right, params.rows * params.columns))
+        case p.ReduceSumParams() | p.ReduceExtremumParams():
             return (params.outer * params.reduced * params.inner, params.outer * params.inner)
         case p.SoftmaxParams():
             return (params.rows * params.depth, limits.SOFTMAX_TABLE_BYTES, params.rows * params.depth)
         case p.CopyParams():
-            return (reach(params.dims, params.in_strides), reach(params.dims, params.out_strides))
+            return (params.in_start + reach(params.dims, params.in_strides), reach(params.dims, params.out_strides))
         case p.FillParams():
             return (params.size,)
         case p.LutParams():
@@ -99,13 +111,18 @@ def conv_workspace(patch: int) -> int:
 
 
 def reach(dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Bytes from the first element to the end of the last that `strides` reach."""
-    return 1 + sum((dim - 1) * stride for dim, stride in zip(dims, strides, strict=True))
+    """Bytes from element 0 to the end of the furthest that `strides` reach after it."""
+    return 1 + sum((dim - 1) * max(0, stride) for dim, stride in zip(dims, strides, strict=True))
+
+
+def reach_back(dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Bytes from the furthest element that negative `strides` reach to element 0."""
+    return reach(dims, tuple(-stride for stride in strides)) - 1
 
 
 def is_strided(params: p.KernelParams, operand: int) -> bool:
     """True for an operand that may be larger than what the kernel reaches in it."""
-    return isinstance(params, p.CopyParams) or (isinstance(params, p.AddParams | p.MulParams) and operand < 2)
+    return isinstance(params, p.CopyParams) or (isinstance(params, Binary) and operand < 2)
 
 
 def may_write_onto(params: p.KernelParams, operand: int) -> bool:
@@ -113,7 +130,7 @@ def may_write_onto(params: p.KernelParams, operand: int) -> bool:
     match params:
         case p.LutParams():
             return operand == 0
-        case p.AddParams() | p.MulParams():
+        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
             strides = (params.a_strides, params.b_strides)[operand] if operand < 2 else None
             return strides is not None and _is_contiguous(params.dims, strides)
         case _:
@@ -134,11 +151,16 @@ def form_problem(params: p.KernelParams) -> str | None:
         case p.FullyConnectedParams():
             return _channel_rows_problem(params.requant_count, params.out_features)
         case p.AveragePoolParams():
-            return _average_pool_problem(params)
+            area = params.kernel_h * params.kernel_w
+            if area > limits.MAX_REDUCTION:
+                return f"the window covers {area} elements, allowed are {limits.MAX_REDUCTION}"
+            return _divisor_problem(area, params.shift) or _window_problem(params, (params.kernel_h, params.kernel_w))
+        case p.ReduceSumParams():
+            return _divisor_problem(params.divisor, params.shift)
         case p.MaxPoolParams():
             return _window_problem(params, (params.kernel_h, params.kernel_w))
         case p.CopyParams():
-            return _overwrite_problem(params)
+            return _backward_problem(params) or _overwrite_problem(params)
         case _:
             return None
 
@@ -174,19 +196,14 @@ def _window_problem(params: Window, spans: tuple[int, int]) -> str | None:
     return None
 
 
-def _average_pool_problem(params: p.AveragePoolParams) -> str | None:
-    area = params.kernel_h * params.kernel_w
-    if area > limits.MAX_REDUCTION:
-        return f"the window covers {area} elements, allowed are {limits.MAX_REDUCTION}"
-    inside = (
-        params.pad_top == 0
-        and params.pad_left == 0
-        and (params.out_h - 1) * params.stride_h + params.kernel_h <= params.in_h
-        and (params.out_w - 1) * params.stride_w + params.kernel_w <= params.in_w
-    )
-    if params.requant_count != area and not (inside and params.requant_count == 1):
-        return f"requant_count is {params.requant_count}, allowed are {f'1 and {area}' if inside else area}"
-    return _window_problem(params, (params.kernel_h, params.kernel_w))
+def _divisor_problem(count: int, shift: int) -> str | None:
+    found = f"the divisor {count} x 2^{shift} is above 2^{limits.MAX_MEAN_SHIFT}"
+    return found if count << shift > 1 << limits.MAX_MEAN_SHIFT else None
+
+
+def _backward_problem(params: p.CopyParams) -> str | None:
+    back = reach_back(params.dims, params.in_strides)
+    return f"input strides reach {back} bytes back from in_start {params.in_start}" if back > params.in_start else None
 
 
 def _overwrite_problem(params: p.CopyParams) -> str | None:

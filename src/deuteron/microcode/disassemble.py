@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from deuteron.kernels import params as p
+from deuteron.kernels.rules import Binary, Window
 from deuteron.microcode.decode import Call, Command, Decoded, Fetch, Operand, Wait
 from deuteron.microcode.format import Region
 
@@ -66,13 +67,16 @@ def shape(params: p.KernelParams) -> str:
     match params:
         case p.Conv2DParams() | p.DepthwiseConv2DParams():
             return _maps(params.batches, params, params.in_c, params.out_c)
-        case p.AveragePoolParams() | p.MaxPoolParams():
+        case p.AveragePoolParams() | p.MaxPoolParams() | p.ResizeBilinearParams():
             return _maps(params.batches, params, params.channels, params.channels)
         case p.FullyConnectedParams():
             return f"[{params.rows},{params.in_features}] -> [{params.rows},{params.out_features}]"
-        case p.AddParams() | p.MulParams() | p.CopyParams():
+        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams() | p.CopyParams():
             return _dims(_significant(params.dims))
-        case p.MeanParams():
+        case p.MatMulParams():
+            x, y = (params.batches, params.rows, params.depth), (params.batches, params.depth, params.columns)
+            return f"{_dims(x)} x {_dims(y)}"
+        case p.ReduceSumParams() | p.ReduceExtremumParams():
             outer, inner = params.outer, params.inner
             return f"{_dims((outer, params.reduced, inner))} -> {_dims((outer, inner))}"
         case p.SoftmaxParams():
@@ -84,14 +88,14 @@ def shape(params: p.KernelParams) -> str:
 
 
 _MAP_FIELDS = ("batches", "in_h", "in_w", "in_c", "out_h", "out_w", "out_c", "channels")
-_OTHER_SIZES = ("rows", "in_features", "out_features", "dims", "outer", "reduced", "inner", "depth", "size")
+_OTHER_SIZES = ("rows", "in_features", "out_features", "dims", "outer", "reduced", "inner", "depth", "size", "columns")
 _IN_SHAPE = frozenset((*_MAP_FIELDS, *_OTHER_SIZES))
 """Parameters that `shape` shows."""
 
 
 def settings(params: p.KernelParams) -> str:
     """The parameters that `shape` does not show, as `name=value` in encoding order."""
-    strided = isinstance(params, p.AddParams | p.MulParams | p.CopyParams)
+    strided = isinstance(params, Binary | p.CopyParams)
     rank = len(_significant(params.dims)) if strided else 0
     shown: list[str] = []
     for field in fields(params):
@@ -103,7 +107,7 @@ def settings(params: p.KernelParams) -> str:
 
 def _maps(
     batches: int,
-    params: p.Conv2DParams | p.DepthwiseConv2DParams | p.AveragePoolParams | p.MaxPoolParams,
+    params: Window | p.ResizeBilinearParams,
     in_c: int,
     out_c: int,
 ) -> str:

@@ -8,7 +8,10 @@ from enum import IntEnum, IntFlag
 from deuteron.kernels.limits import ALIGNMENT as ALIGNMENT
 from deuteron.kernels.limits import LUT_BYTES as LUT_BYTES
 from deuteron.kernels.limits import MAX_DIMENSION as MAX_DIMENSION
+from deuteron.kernels.limits import MAX_MATMUL_DEPTH as MAX_MATMUL_DEPTH
+from deuteron.kernels.limits import MAX_MEAN_SHIFT as MAX_MEAN_SHIFT
 from deuteron.kernels.limits import MAX_REDUCTION as MAX_REDUCTION
+from deuteron.kernels.limits import MAX_RESIZE_UNIT as MAX_RESIZE_UNIT
 from deuteron.kernels.limits import REQUANT_ROW_BYTES as REQUANT_ROW_BYTES
 from deuteron.kernels.limits import SOFTMAX_TABLE_BYTES as SOFTMAX_TABLE_BYTES
 from deuteron.kernels.regions import WRITABLE as WRITABLE

@@ -25,17 +25,39 @@ bool dtn_has_size(const dtn_operand_t *operand, const int32_t *factors, size_t c
     return operand->bytes == size;
 }
 
-bool dtn_is_reach_inside(const dtn_operand_t *operand, const int32_t *dims, const int32_t *strides, size_t rank)
+bool dtn_is_reach_inside(const dtn_operand_t *operand, int32_t start, const int32_t *dims, const int32_t *strides,
+                         size_t rank)
 {
-    /* Each term is below 2^16 * 2^31; six of them fit. */
-    uint64_t reach = 1;
+    /* Each term is below 2^16 * 2^31 in magnitude; six of them fit. */
+    int64_t first = start;
+    int64_t last = start;
+    for (size_t i = 0; i < rank; i++) {
+        int64_t reach = (int64_t)(dims[i] - 1) * strides[i];
+        first += reach < 0 ? reach : 0;
+        last += reach > 0 ? reach : 0;
+    }
+    return first >= 0 && last < operand->bytes;
+}
+
+bool dtn_are_forward(const int32_t *strides, size_t rank)
+{
     for (size_t i = 0; i < rank; i++) {
         if (strides[i] < 0) {
             return false;
         }
-        reach += (uint64_t)(dims[i] - 1) * (uint64_t)strides[i];
     }
-    return reach <= operand->bytes;
+    return true;
+}
+
+bool dtn_is_factor(int32_t multiplier, int32_t shift)
+{
+    return multiplier >= 0 && shift >= 1 && shift <= 62;
+}
+
+bool dtn_is_mean_factor(int32_t multiplier, int32_t shift, int64_t count)
+{
+    return multiplier >= 0 && shift >= 0 && shift <= (int32_t)DTN_MAX_MEAN_SHIFT &&
+           count <= (INT64_C(1) << DTN_MAX_MEAN_SHIFT) >> shift;
 }
 
 dtn_reason_t dtn_check_axis(dtn_axis_t axis)
@@ -95,11 +117,11 @@ dtn_reason_t dtn_check_broadcast(const dtn_call_t *call, const int32_t *dims, co
     enum { RANK = sizeof((dtn_add_s8_params_t *)0)->dims / sizeof(int32_t) };
     const dtn_operand_t *a = &call->operands[DTN_ADD_S8_A];
     const dtn_operand_t *b = &call->operands[DTN_ADD_S8_B];
-    if (!dtn_are_dimensions(dims, RANK)) {
+    if (!dtn_are_dimensions(dims, RANK) || !dtn_are_forward(a_strides, RANK) || !dtn_are_forward(b_strides, RANK)) {
         return DTN_REASON_PARAMETER;
     }
     if (!dtn_has_size(&call->operands[DTN_ADD_S8_OUTPUT], dims, RANK) ||
-        !dtn_is_reach_inside(a, dims, a_strides, RANK) || !dtn_is_reach_inside(b, dims, b_strides, RANK)) {
+        !dtn_is_reach_inside(a, 0, dims, a_strides, RANK) || !dtn_is_reach_inside(b, 0, dims, b_strides, RANK)) {
         return DTN_REASON_OPERAND_SIZE;
     }
     if ((a->in_place && !is_contiguous(dims, a_strides, RANK)) ||

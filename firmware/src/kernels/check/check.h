@@ -39,7 +39,14 @@ dtn_reason_t dtn_check_range(int32_t in_zp, int32_t out_zp, int32_t act_min, int
 /** The operand is `count` rows, each (when the address is known) in range. */
 dtn_reason_t dtn_check_requant(const dtn_operand_t *operand, int32_t count);
 
-/** Operands, dimensions and strides of a broadcasting kernel (add, mul). */
+/** A multiplier of 0 or more and a shift of 1 to 62. */
+bool dtn_is_factor(int32_t multiplier, int32_t shift);
+
+/** A multiplier of 0 or more and a shift before a division by up to `count`: count * 2^shift fits DTN_MAX_MEAN_SHIFT.
+ */
+bool dtn_is_mean_factor(int32_t multiplier, int32_t shift, int64_t count);
+
+/** Operands, dimensions and strides of a broadcasting kernel (add, mul, extremum, prelu). */
 dtn_reason_t dtn_check_broadcast(const dtn_call_t *call, const int32_t *dims, const int32_t *a_strides,
                                  const int32_t *b_strides);
 
@@ -49,8 +56,15 @@ bool dtn_are_dimensions(const int32_t *dims, size_t count);
 /** The operand has exactly as many bytes as the product of the factors, each 1 or more. */
 bool dtn_has_size(const dtn_operand_t *operand, const int32_t *factors, size_t count);
 
-/** The elements that the strides reach lie inside the operand; strides are 0 or more, dimensions in range. */
-bool dtn_is_reach_inside(const dtn_operand_t *operand, const int32_t *dims, const int32_t *strides, size_t rank);
+/**
+ * The elements that the strides reach from byte `start` on lie inside the operand; dimensions are in range. Strides may
+ * be negative.
+ */
+bool dtn_is_reach_inside(const dtn_operand_t *operand, int32_t start, const int32_t *dims, const int32_t *strides,
+                         size_t rank);
+
+/** Every stride is 0 or more. */
+bool dtn_are_forward(const int32_t *strides, size_t rank);
 
 /** The arguments as an array and its length. */
 #define DTN_LIST(...) (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)

@@ -1,11 +1,5 @@
 #include "check.h"
 
-/* The windows of the axis lie wholly inside the map. */
-static bool is_inside(dtn_axis_t axis)
-{
-    return axis.pad == 0 && (int64_t)(axis.out - 1) * axis.stride + axis.kernel <= axis.in;
-}
-
 dtn_reason_t dtn_check_average_pool_s8(const dtn_call_t *call)
 {
     const dtn_average_pool_s8_params_t *p = (const dtn_average_pool_s8_params_t *)(const void *)call->params;
@@ -23,15 +17,12 @@ dtn_reason_t dtn_check_average_pool_s8(const dtn_call_t *call)
         return reason;
     }
     int64_t area = (int64_t)p->kernel_h * p->kernel_w;
-    if (area > (int64_t)DTN_MAX_REDUCTION) {
+    if (area > (int64_t)DTN_MAX_REDUCTION || !dtn_is_mean_factor(p->mult, p->shift, area)) {
         return DTN_REASON_PARAMETER;
-    }
-    if (p->requant_count != area && !(p->requant_count == 1 && is_inside(vertical) && is_inside(horizontal))) {
-        return DTN_REASON_REQUANT_COUNT;
     }
     if (!dtn_has_size(&operands[DTN_AVERAGE_POOL_S8_INPUT], DTN_LIST(p->batches, p->in_h, p->in_w, p->channels)) ||
         !dtn_has_size(&operands[DTN_AVERAGE_POOL_S8_OUTPUT], DTN_LIST(p->batches, p->out_h, p->out_w, p->channels))) {
         return DTN_REASON_OPERAND_SIZE;
     }
-    return dtn_check_requant(&operands[DTN_AVERAGE_POOL_S8_REQUANT], p->requant_count);
+    return DTN_OK;
 }

@@ -32,11 +32,11 @@ static bool writes_once(const int32_t *dims, const int32_t *strides)
 dtn_reason_t dtn_check_copy_s8(const dtn_call_t *call)
 {
     const dtn_copy_s8_params_t *p = (const dtn_copy_s8_params_t *)(const void *)call->params;
-    if (!dtn_are_dimensions(p->dims, RANK)) {
+    if (!dtn_are_dimensions(p->dims, RANK) || p->in_start < 0 || !dtn_are_forward(p->out_strides, RANK)) {
         return DTN_REASON_PARAMETER;
     }
-    if (!dtn_is_reach_inside(&call->operands[DTN_COPY_S8_INPUT], p->dims, p->in_strides, RANK) ||
-        !dtn_is_reach_inside(&call->operands[DTN_COPY_S8_OUTPUT], p->dims, p->out_strides, RANK)) {
+    if (!dtn_is_reach_inside(&call->operands[DTN_COPY_S8_INPUT], p->in_start, p->dims, p->in_strides, RANK) ||
+        !dtn_is_reach_inside(&call->operands[DTN_COPY_S8_OUTPUT], 0, p->dims, p->out_strides, RANK)) {
         return DTN_REASON_OPERAND_SIZE;
     }
     return writes_once(p->dims, p->out_strides) ? DTN_OK : DTN_REASON_OVERWRITE;

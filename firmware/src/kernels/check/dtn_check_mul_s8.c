@@ -10,7 +10,7 @@ dtn_reason_t dtn_check_mul_s8(const dtn_call_t *call)
     if (reason != DTN_OK) {
         return reason;
     }
-    if (p->mult < 0 || p->shift < 1 || p->shift > 62) {
+    if (!dtn_is_factor(p->mult, p->shift)) {
         return DTN_REASON_PARAMETER;
     }
     return dtn_check_broadcast(call, p->dims, p->a_strides, p->b_strides);

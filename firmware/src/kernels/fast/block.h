@@ -133,4 +133,13 @@ static inline void dtn_chunk_store(const uint32_t *sums, const dtn_block_t *bloc
     }
 }
 
+/** Stores `n` sums, at most a chunk, times multiplier / divisor; 0 < divisor <= 2^62. */
+static inline void dtn_chunk_store_means(const uint32_t *sums, int32_t multiplier, uint64_t divisor, dtn_range_t range,
+                                         int8_t *out, int32_t n)
+{
+    for (int32_t j = 0; j < n; j++) {
+        out[j] = dtn_mean_s8(dtn_as_signed(sums[j]), multiplier, divisor, range.zero_point, range.lo, range.hi);
+    }
+}
+
 #endif /* DTN_BLOCK_H */

@@ -19,14 +19,15 @@ static void window_sums(const dtn_average_pool_s8_params_t *p, const int8_t *ima
 
 /* All channels of one output pixel. */
 static void pixel_run(const dtn_average_pool_s8_params_t *p, const int8_t *image, dtn_window_t rows,
-                      dtn_window_t columns, const dtn_block_t *block, int8_t *out)
+                      dtn_window_t columns, int8_t *out)
 {
+    uint64_t elements = (uint64_t)(rows.end - rows.first) * (uint64_t)(columns.end - columns.first);
     dtn_range_t range = {p->out_zp, p->act_min, p->act_max};
     for (int32_t c = 0; c < p->channels; c += DTN_CHUNK) {
         int32_t n = dtn_chunk_size((size_t)(p->channels - c));
         uint32_t sums[DTN_CHUNK] = {0};
         window_sums(p, image + c, rows, columns, n, sums);
-        dtn_chunk_store(sums, block, range, out + c, n);
+        dtn_chunk_store_means(sums, p->mult, elements << p->shift, range, out + c, n);
     }
 }
 
@@ -37,19 +38,14 @@ int32_t dtn_k_average_pool_s8(const dtn_call_t *call, dtn_phase_t phase)
     }
     const dtn_average_pool_s8_params_t *p = (const dtn_average_pool_s8_params_t *)(const void *)call->params;
     const int8_t *image = (const int8_t *)call->operands[DTN_AVERAGE_POOL_S8_INPUT].data;
-    const dtn_requant_row_t *rows_of =
-        (const dtn_requant_row_t *)(const void *)call->operands[DTN_AVERAGE_POOL_S8_REQUANT].data;
     int8_t *out = (int8_t *)call->operands[DTN_AVERAGE_POOL_S8_OUTPUT].data;
-    dtn_block_t block;
 
     for (int32_t b = 0; b < p->batches; b++) {
         for (int32_t oy = 0; oy < p->out_h; oy++) {
             dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, 1, p->in_h);
             for (int32_t ox = 0; ox < p->out_w; ox++) {
                 dtn_window_t columns = dtn_window(ox, p->stride_w, p->pad_left, p->kernel_w, 1, p->in_w);
-                int32_t elements = (rows.end - rows.first) * (columns.end - columns.first);
-                dtn_block_fill(&block, rows_of[p->requant_count == 1 ? 0 : elements - 1]);
-                pixel_run(p, image, rows, columns, &block, out);
+                pixel_run(p, image, rows, columns, out);
                 out += p->channels;
             }
         }

@@ -23,7 +23,7 @@ typedef struct {
     size_t index[DTN_MAX_RANK];
 } dtn_walk_t;
 
-/** Starts a walk over `dims`, outermost first. */
+/** Starts a walk over `dims`, outermost first; negative strides work modulo the size of size_t. */
 static inline dtn_walk_t dtn_walk(const int32_t *dims, const int32_t *first, const int32_t *second, size_t rank)
 {
     dtn_walk_t walk = {.count = 1};

@@ -1,27 +1,6 @@
 #include "../check/check.h"
 #include "../requant.h"
-
-enum { RANK = sizeof((dtn_add_s8_params_t *)0)->dims / sizeof(int32_t) };
-
-/* One step of a counter with the limits `dims`, last digit first. */
-static void advance(int32_t *index, const int32_t *dims)
-{
-    for (int32_t d = RANK - 1; d >= 0; d--) {
-        if (++index[d] < dims[d]) {
-            return;
-        }
-        index[d] = 0;
-    }
-}
-
-static int8_t element(const int8_t *data, const int32_t *index, const int32_t *strides)
-{
-    size_t at = 0;
-    for (int32_t d = 0; d < RANK; d++) {
-        at += (size_t)index[d] * (size_t)strides[d];
-    }
-    return data[at];
-}
+#include "broadcast.h"
 
 int32_t dtn_k_add_s8_ref(const dtn_call_t *call, dtn_phase_t phase)
 {
@@ -33,14 +12,14 @@ int32_t dtn_k_add_s8_ref(const dtn_call_t *call, dtn_phase_t phase)
     const int8_t *b = (const int8_t *)call->operands[DTN_ADD_S8_B].data;
     int8_t *out = (int8_t *)call->operands[DTN_ADD_S8_OUTPUT].data;
     uint32_t count = call->operands[DTN_ADD_S8_OUTPUT].bytes;
-    int32_t index[RANK] = {0};
+    int32_t index[DTN_BROADCAST_RANK] = {0};
 
     for (uint32_t i = 0; i < count; i++) {
-        int64_t left = element(a, index, p->a_strides) - p->a_zp;
-        int64_t right = element(b, index, p->b_strides) - p->b_zp;
+        int64_t left = dtn_broadcast_element(a, index, p->a_strides) - p->a_zp;
+        int64_t right = dtn_broadcast_element(b, index, p->b_strides) - p->b_zp;
         int64_t value = left * p->a_mult + right * p->b_mult;
         out[i] = dtn_clamp_s8(p->out_zp + dtn_rne_shift(value, p->shift), p->act_min, p->act_max);
-        advance(index, p->dims);
+        dtn_broadcast_next(index, p->dims);
     }
     return DTN_OK;
 }

@@ -22,8 +22,6 @@ int32_t dtn_k_average_pool_s8_ref(const dtn_call_t *call, dtn_phase_t phase)
     }
     const dtn_average_pool_s8_params_t *p = (const dtn_average_pool_s8_params_t *)(const void *)call->params;
     const int8_t *image = (const int8_t *)call->operands[DTN_AVERAGE_POOL_S8_INPUT].data;
-    const dtn_requant_row_t *rows_of =
-        (const dtn_requant_row_t *)(const void *)call->operands[DTN_AVERAGE_POOL_S8_REQUANT].data;
     int8_t *out = (int8_t *)call->operands[DTN_AVERAGE_POOL_S8_OUTPUT].data;
 
     for (int32_t b = 0; b < p->batches; b++) {
@@ -31,11 +29,10 @@ int32_t dtn_k_average_pool_s8_ref(const dtn_call_t *call, dtn_phase_t phase)
             for (int32_t ox = 0; ox < p->out_w; ox++) {
                 dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, 1, p->in_h);
                 dtn_window_t columns = dtn_window(ox, p->stride_w, p->pad_left, p->kernel_w, 1, p->in_w);
-                int32_t elements = (rows.end - rows.first) * (columns.end - columns.first);
-                dtn_requant_row_t row = rows_of[p->requant_count == 1 ? 0 : elements - 1];
+                uint64_t elements = (uint64_t)(rows.end - rows.first) * (uint64_t)(columns.end - columns.first);
                 for (int32_t c = 0; c < p->channels; c++) {
                     int32_t sum = window_sum(p, image, rows, columns, c);
-                    *out++ = dtn_requant_s8(sum, row, p->out_zp, p->act_min, p->act_max);
+                    *out++ = dtn_mean_s8(sum, p->mult, elements << p->shift, p->out_zp, p->act_min, p->act_max);
                 }
             }
         }

@@ -14,11 +14,10 @@ static bool advance(int32_t *index, const int32_t *dims)
     return false;
 }
 
-static size_t offset(const int32_t *index, const int32_t *strides)
+static int64_t offset(int64_t at, const int32_t *index, const int32_t *strides)
 {
-    size_t at = 0;
     for (int32_t d = 0; d < RANK; d++) {
-        at += (size_t)index[d] * (size_t)strides[d];
+        at += (int64_t)index[d] * strides[d];
     }
     return at;
 }
@@ -34,7 +33,7 @@ int32_t dtn_k_copy_s8_ref(const dtn_call_t *call, dtn_phase_t phase)
     int32_t index[RANK] = {0};
 
     do {
-        out[offset(index, p->out_strides)] = in[offset(index, p->in_strides)];
+        out[offset(0, index, p->out_strides)] = in[offset(p->in_start, index, p->in_strides)];
     } while (advance(index, p->dims));
     return DTN_OK;
 }

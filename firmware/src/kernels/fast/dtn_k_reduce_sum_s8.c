@@ -13,25 +13,23 @@ static void column_sums(const int8_t *in, size_t pitch, int32_t reduced, int32_t
     }
 }
 
-int32_t dtn_k_mean_s8(const dtn_call_t *call, dtn_phase_t phase)
+int32_t dtn_k_reduce_sum_s8(const dtn_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
-        return (int32_t)dtn_check_mean_s8(call);
+        return (int32_t)dtn_check_reduce_sum_s8(call);
     }
-    const dtn_mean_s8_params_t *p = (const dtn_mean_s8_params_t *)(const void *)call->params;
-    const int8_t *in = (const int8_t *)call->operands[DTN_MEAN_S8_INPUT].data;
-    int8_t *out = (int8_t *)call->operands[DTN_MEAN_S8_OUTPUT].data;
-    dtn_requant_row_t row = {p->mult, p->shift};
+    const dtn_reduce_sum_s8_params_t *p = (const dtn_reduce_sum_s8_params_t *)(const void *)call->params;
+    const int8_t *in = (const int8_t *)call->operands[DTN_REDUCE_SUM_S8_INPUT].data;
+    int8_t *out = (int8_t *)call->operands[DTN_REDUCE_SUM_S8_OUTPUT].data;
+    uint64_t divisor = (uint64_t)p->divisor << p->shift;
     dtn_range_t range = {p->out_zp, INT8_MIN, INT8_MAX};
-    dtn_block_t block;
-    dtn_block_fill(&block, row);
 
     for (int32_t o = 0; o < p->outer; o++) {
         for (int32_t i = 0; i < p->inner; i += DTN_CHUNK) {
             int32_t n = dtn_chunk_size((size_t)(p->inner - i));
             uint32_t sums[DTN_CHUNK] = {0};
             column_sums(in + i, (size_t)p->inner, p->reduced, p->in_zp, n, sums);
-            dtn_chunk_store(sums, &block, range, out + i, n);
+            dtn_chunk_store_means(sums, p->mult, divisor, range, out + i, n);
         }
         in += (size_t)p->reduced * (size_t)p->inner;
         out += p->inner;
