@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.ir.cases import CASES, case
 from tests.passes.text import graph
 
 from deuteron.errors import UnsupportedError
@@ -9,8 +10,9 @@ from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Conv2D, FullyConnected, Mean, Op, Softmax
 from deuteron.ir.parser import parse_graph
 from deuteron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.kernels.catalogue import Kernel
 from deuteron.kernels.program import Program
-from deuteron.passes.select import select
+from deuteron.passes.select import LOWERINGS, select
 
 HALF = Quant((0.5,), (0,))
 
@@ -104,11 +106,11 @@ def test_a_padding_is_a_fill_and_a_copy_of_one_op() -> None:
 @pytest.mark.parametrize(
     ("axes", "kernels", "sizes"),
     [
-        ("(1,2)", ["mean_s8"], (2, 12, 5)),
-        ("(0)", ["mean_s8"], (1, 2, 60)),
-        ("(3)", ["mean_s8"], (24, 5, 1)),
-        ("(0,1,2,3)", ["mean_s8"], (1, 120, 1)),
-        ("(0,2)", ["copy_s8", "mean_s8"], (15, 8, 1)),
+        ("(1,2)", ["reduce_sum_s8"], (2, 12, 5)),
+        ("(0)", ["reduce_sum_s8"], (1, 2, 60)),
+        ("(3)", ["reduce_sum_s8"], (24, 5, 1)),
+        ("(0,1,2,3)", ["reduce_sum_s8"], (1, 120, 1)),
+        ("(0,2)", ["copy_s8", "reduce_sum_s8"], (15, 8, 1)),
     ],
 )
 def test_means_become_outer_reduced_inner(axes: str, kernels: list[str], sizes: tuple[int, ...]) -> None:
@@ -124,18 +126,13 @@ def test_means_become_outer_reduced_inner(axes: str, kernels: list[str], sizes: 
     assert program.calls[-1].params.words()[:3] == sizes
 
 
-def test_an_average_pool_has_a_row_per_count_only_where_windows_leave_the_map() -> None:
-    counts = {}
-    for pads, out in (("", 2), (" pads=(1,0,1,0)", 3)):
-        program = _select(
-            f"""
-            input %x: i8[1,4,4,1] q(0.5:0)
-            %y: i8[1,{out},{out},1] q(0.5:0) = average_pool2d(%x) window=(3,3) stride=(1,1){pads} @[0]
-            output %y
-            """
-        )
-        counts[pads] = program.calls[0].operands[1].nbytes
-    assert list(counts.values()) == [8, 72]
+def test_every_operator_has_a_lowering_that_calls_no_other_kernels_than_it_says() -> None:
+    assert set(LOWERINGS) == set(CASES)
+    used: dict[type[Op], set[Kernel]] = {}
+    for kind in CASES:
+        for seed in range(40):
+            used.setdefault(kind, set()).update(call.kernel for call in select(case(kind, seed)[0]).calls)
+    assert used == {kind: set(lowering.kernels) for kind, lowering in LOWERINGS.items()}
 
 
 # Refusals.
@@ -195,7 +192,7 @@ def test_a_mean_over_too_many_elements_is_refused() -> None:
     op = Mean(inputs=("x",), outputs=("y",), origin=(0,), axes=(0, 1))
     with pytest.raises(UnsupportedError) as caught:
         select(_graph(op, {"x": _i8(4096, 2049), "y": _i8(1, 1)}, {}))
-    assert caught.value.message == "kernel mean_s8 cannot take it: reduced is 8392704, allowed are 1..8388608"
+    assert caught.value.message == "kernel reduce_sum_s8 cannot take it: reduced is 8392704, allowed are 1..8388608"
 
 
 def test_degenerate_scales_are_refused_at_their_op() -> None:

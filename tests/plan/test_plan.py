@@ -91,7 +91,7 @@ def test_constants_lie_in_order_of_first_use_and_aligned() -> None:
 
 
 def _copy(size: int) -> p.CopyParams:
-    return p.CopyParams((1, 1, 1, 1, 1, size), (0, 0, 0, 0, 0, 1), (0, 0, 0, 0, 0, 1))
+    return p.CopyParams(0, (1, 1, 1, 1, 1, size), (0, 0, 0, 0, 0, 1), (0, 0, 0, 0, 0, 1))
 
 
 def test_a_program_without_constants_has_the_least_weights_image() -> None:

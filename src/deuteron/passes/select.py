@@ -1,12 +1,35 @@
 """Chooses kernels: a graph becomes a program of kernel calls."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Never, cast
 
-from deuteron.errors import InternalError, UnsupportedError
+from deuteron.errors import UnsupportedError
 from deuteron.ir import ops
 from deuteron.ir.graph import Graph
+from deuteron.kernels.catalogue import (
+    ADD,
+    AVERAGE_POOL,
+    CONV2D,
+    COPY,
+    DEPTHWISE_CONV2D,
+    EXTREMUM,
+    FILL,
+    FULLY_CONNECTED,
+    LUT,
+    MATMUL,
+    MAX_POOL,
+    MUL,
+    PRELU,
+    REDUCE_EXTREMUM,
+    REDUCE_SUM,
+    RESIZE_BILINEAR,
+    SOFTMAX,
+    Kernel,
+)  # fmt: skip
 from deuteron.kernels.program import Program
-from deuteron.passes.lowering import convolution, elementwise, movement, reduction
+from deuteron.passes.lowering import convolution, elementwise, matmul, movement, reduction, resize
 from deuteron.passes.lowering.builder import Builder
 
 
@@ -32,40 +55,58 @@ def select(graph: Graph) -> Program:
     return build.program(outputs.buffers)
 
 
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """How one kind of operator becomes kernel calls.
+
+    Attributes:
+        lower: appends the calls of an op of that kind to the program.
+        kernels: every kernel that it may call.
+    """
+
+    lower: Callable[[Builder, Never], None]
+    kernels: tuple[Kernel, ...]
+
+
+LOWERINGS: Mapping[type[ops.Op], Lowering] = MappingProxyType(
+    {
+        ops.Conv2D: Lowering(convolution.conv2d, (CONV2D,)),
+        ops.DepthwiseConv2D: Lowering(convolution.depthwise_conv2d, (DEPTHWISE_CONV2D,)),
+        ops.TransposeConv: Lowering(convolution.transpose_conv, (FILL, COPY, CONV2D)),
+        ops.FullyConnected: Lowering(convolution.fully_connected, (FULLY_CONNECTED,)),
+        ops.BatchMatMul: Lowering(matmul.batch_matmul, (COPY, MATMUL)),
+        ops.Add: Lowering(elementwise.add, (ADD,)),
+        ops.Sub: Lowering(elementwise.add, (ADD,)),
+        ops.Mul: Lowering(elementwise.mul, (MUL,)),
+        ops.Maximum: Lowering(elementwise.extremum, (LUT, EXTREMUM)),
+        ops.Minimum: Lowering(elementwise.extremum, (LUT, EXTREMUM)),
+        ops.Prelu: Lowering(elementwise.prelu, (PRELU,)),
+        ops.Unary: Lowering(elementwise.table, (LUT,)),
+        ops.LeakyRelu: Lowering(elementwise.table, (LUT,)),
+        ops.Quantize: Lowering(elementwise.table, (LUT,)),
+        ops.Softmax: Lowering(elementwise.softmax, (SOFTMAX,)),
+        ops.AveragePool2D: Lowering(reduction.average_pool, (AVERAGE_POOL,)),
+        ops.MaxPool2D: Lowering(reduction.max_pool, (MAX_POOL,)),
+        ops.Mean: Lowering(reduction.mean, (COPY, REDUCE_SUM)),
+        ops.Sum: Lowering(reduction.mean, (COPY, REDUCE_SUM)),
+        ops.ReduceMax: Lowering(reduction.extremum, (COPY, REDUCE_EXTREMUM)),
+        ops.ReduceMin: Lowering(reduction.extremum, (COPY, REDUCE_EXTREMUM)),
+        ops.ResizeBilinear: Lowering(resize.bilinear, (RESIZE_BILINEAR,)),
+        ops.ResizeNearest: Lowering(resize.nearest, (COPY,)),
+        ops.Reshape: Lowering(movement.reshape, (COPY,)),
+        ops.Transpose: Lowering(movement.transpose, (COPY,)),
+        ops.Slice: Lowering(movement.slice_, (COPY,)),
+        ops.Concat: Lowering(movement.concat, (COPY,)),
+        ops.Pad: Lowering(movement.pad, (FILL, COPY)),
+        ops.MirrorPad: Lowering(movement.mirror_pad, (COPY,)),
+    }
+)
+"""What becomes of each operator; the support table of `deuteron ops` prints it."""
+
+
 def _lower(build: Builder, op: ops.Op) -> None:
-    match op:
-        case ops.Conv2D():
-            convolution.conv2d(build, op)
-        case ops.DepthwiseConv2D():
-            convolution.depthwise_conv2d(build, op)
-        case ops.FullyConnected():
-            convolution.fully_connected(build, op)
-        case ops.Add():
-            elementwise.add(build, op)
-        case ops.Mul():
-            elementwise.mul(build, op)
-        case ops.Unary() | ops.Quantize():
-            elementwise.table(build, op)
-        case ops.Softmax():
-            elementwise.softmax(build, op)
-        case ops.AveragePool2D():
-            reduction.average_pool(build, op)
-        case ops.MaxPool2D():
-            reduction.max_pool(build, op)
-        case ops.Mean():
-            reduction.mean(build, op)
-        case ops.Reshape():
-            movement.reshape(build, op)
-        case ops.Transpose():
-            movement.transpose(build, op)
-        case ops.Slice():
-            movement.slice_(build, op)
-        case ops.Pad():
-            movement.pad(build, op)
-        case ops.Concat():
-            movement.concat(build, op)
-        case _:
-            raise InternalError(f"operator {type(op).__name__} has no lowering")
+    lower = cast(Callable[[Builder, ops.Op], None], LOWERINGS[type(op)].lower)
+    lower(build, op)
 
 
 @dataclass(slots=True)

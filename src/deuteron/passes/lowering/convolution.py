@@ -1,15 +1,19 @@
 """Convolutions and fully connected layers."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from deuteron import numerics
-from deuteron.ir.ops import Conv2D, DepthwiseConv2D, FullyConnected, Op
+from deuteron.ir.ops import Conv2D, DepthwiseConv2D, FullyConnected, Op, TransposeConv
 from deuteron.kernels import params as p
-from deuteron.kernels.catalogue import CONV2D, DEPTHWISE_CONV2D, FULLY_CONNECTED
+from deuteron.kernels.catalogue import CONV2D, DEPTHWISE_CONV2D, FILL, FULLY_CONNECTED
 from deuteron.kernels.program import Ref
 from deuteron.kernels.rules import conv_workspace
 from deuteron.passes.lowering.builder import Builder
+from deuteron.passes.lowering.movement import move_box
 from deuteron.passes.lowering.rows import channel_rows
+from deuteron.passes.lowering.strides import contiguous_strides
 
 LARGEST_WEIGHT = 128
 
@@ -31,6 +35,69 @@ def conv2d(build: Builder, op: Conv2D) -> None:
     )  # fmt: skip
     workspace = build.scratch(f"{op.outputs[0]}/workspace", conv_workspace(kernel_h * kernel_w * in_c))
     build.call(op, CONV2D, (*map(build.tensor, op.inputs), requant, build.tensor(op.outputs[0]), workspace), params)
+
+
+def transpose_conv(build: Builder, op: TransposeConv) -> None:
+    """Lowers a transposed convolution to a convolution, stride 1, over the map with its elements moved apart.
+
+    Between the elements the map has its zero point, which adds nothing, and the kernel is turned round.
+    """
+    x, weights, bias = op.inputs
+    batches, in_h, in_w, channels = build.type(x).shape
+    out_c, kernel_h, kernel_w, _ = build.type(weights).shape
+    _, out_h, out_w, _ = build.type(op.outputs[0]).shape
+    rows = _spread(in_h, out_h, kernel_h, op.stride[0], op.pads.top)
+    columns = _spread(in_w, out_w, kernel_w, op.stride[1], op.pads.left)
+    _check_accumulators(build, op, channel_axis=0)
+    requant, requant_count = _requant(build, op)
+    params = p.Conv2DParams(
+        batches=batches, in_h=rows.size, in_w=columns.size, in_c=channels, out_h=out_h, out_w=out_w, out_c=out_c,
+        kernel_h=kernel_h, kernel_w=kernel_w, stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, pad_top=rows.pad,
+        pad_left=columns.pad, requant_count=requant_count, in_zp=build.type(x).q.zero_point,
+        out_zp=build.type(op.outputs[0]).q.zero_point, act_min=op.clamp.lo, act_max=op.clamp.hi,
+    )  # fmt: skip
+    turned = build.graph.tensor(weights).array()[:, ::-1, ::-1, :]
+    source = _spread_map(build, op, rows, columns)
+    workspace = build.scratch(f"{op.outputs[0]}/workspace", conv_workspace(kernel_h * kernel_w * channels))
+    operands = (
+        source, build.array(f"{weights}/turned", turned), build.tensor(bias), requant,
+        build.tensor(op.outputs[0]), workspace,
+    )  # fmt: skip
+    build.call(op, CONV2D, operands, params)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """One axis of a map with its elements moved apart.
+
+    Attributes:
+        size: elements of the map, of which every `stride`-th comes from the input.
+        pad: elements that the first window starts before the map.
+    """
+
+    size: int
+    stride: int
+    pad: int
+
+
+def _spread(in_size: int, out_size: int, kernel: int, stride: int, crop: int) -> _Spread:
+    """The least that the convolution needs: the map ends at its last element, but the last window must start on it."""
+    pad = kernel - 1 - crop
+    return _Spread(max((in_size - 1) * stride, out_size - 1 - pad) + 1, stride, pad)
+
+
+def _spread_map(build: Builder, op: TransposeConv, rows: _Spread, columns: _Spread) -> Ref:
+    """The input moved apart: a fill with its zero point, then a copy; the input itself where nothing moves."""
+    (x, *_), kind = op.inputs, build.type(op.inputs[0])
+    batches, in_h, in_w, channels = kind.shape
+    if (rows.size, columns.size) == (in_h, in_w):
+        return build.tensor(x)
+    spread = build.scratch(f"{op.outputs[0]}/spread", batches * rows.size * columns.size * channels)
+    build.call(op, FILL, (spread,), p.FillParams(spread.nbytes, kind.q.zero_point))
+    batch, row, column, channel = contiguous_strides((batches, rows.size, columns.size, channels))
+    write = (batch, row * rows.stride, column * columns.stride, channel)
+    move_box(build, op, kind.shape, (build.tensor(x), 0, contiguous_strides(kind.shape)), (spread, 0, write))
+    return spread
 
 
 def depthwise_conv2d(build: Builder, op: DepthwiseConv2D) -> None:

@@ -1,18 +1,24 @@
-"""Sums, products, tables and softmax."""
+"""Operators of two broadcasting inputs, functions of one stored value, and softmax."""
 
 from fractions import Fraction
 
+import numpy as np
+
 from deuteron import numerics
-from deuteron.ir.ops import Add, Mul, Quantize, Softmax, Unary
+from deuteron.ir.ops import Add, Maximum, Minimum, Mul, Prelu, Softmax, Sub
+from deuteron.ir.tables import Tabled, function_table
 from deuteron.ir.types import TensorType
 from deuteron.kernels import params as p
-from deuteron.kernels.catalogue import ADD, LUT, MUL, SOFTMAX
+from deuteron.kernels.catalogue import ADD, EXTREMUM, LUT, MUL, PRELU, SOFTMAX
+from deuteron.kernels.program import Ref
 from deuteron.passes.lowering.builder import Builder
 from deuteron.passes.lowering.strides import broadcast_strides, collapse, contiguous_strides, fill_rank
 
+Binary = Add | Sub | Mul | Maximum | Minimum | Prelu
 
-def add(build: Builder, op: Add) -> None:
-    """Lowers a sum: both inputs are scaled to the output by multipliers of one shift."""
+
+def add(build: Builder, op: Add | Sub) -> None:
+    """Lowers a sum or difference: both inputs are scaled to the output by multipliers of one shift."""
     a, b, out = _binary_types(build, op)
     (a_mult, b_mult), shift = numerics.requants(
         (Fraction(a.q.scale) / Fraction(out.q.scale), Fraction(b.q.scale) / Fraction(out.q.scale))
@@ -20,7 +26,8 @@ def add(build: Builder, op: Add) -> None:
     dims, a_strides, b_strides = _binary_dims(build, op)
     params = p.AddParams(
         dims=dims, a_strides=a_strides, b_strides=b_strides, a_zp=a.q.zero_point, b_zp=b.q.zero_point,
-        a_mult=a_mult, b_mult=b_mult, shift=shift, out_zp=out.q.zero_point, act_min=op.clamp.lo, act_max=op.clamp.hi,
+        a_mult=a_mult, b_mult=-b_mult if isinstance(op, Sub) else b_mult, shift=shift, out_zp=out.q.zero_point,
+        act_min=op.clamp.lo, act_max=op.clamp.hi,
     )  # fmt: skip
     build.call(op, ADD, tuple(map(build.tensor, (*op.inputs, *op.outputs))), params)
 
@@ -37,11 +44,32 @@ def mul(build: Builder, op: Mul) -> None:
     build.call(op, MUL, tuple(map(build.tensor, (*op.inputs, *op.outputs))), params)
 
 
-def table(build: Builder, op: Unary | Quantize) -> None:
+def extremum(build: Builder, op: Maximum | Minimum) -> None:
+    """Lowers a maximum or minimum; an input of another quantisation goes through a table first."""
+    dims, a_strides, b_strides = _binary_dims(build, op)
+    params = p.ExtremumParams(dims, a_strides, b_strides, maximum=int(isinstance(op, Maximum)))
+    a, b = (_requantised(build, op, name) for name in op.inputs)
+    build.call(op, EXTREMUM, (a, b, build.tensor(op.outputs[0])), params)
+
+
+def prelu(build: Builder, op: Prelu) -> None:
+    """Lowers a parametric relu: one factor at and above zero, one for the product with alpha below."""
+    x, alpha, out = _binary_types(build, op)
+    above = numerics.requant(Fraction(x.q.scale) / Fraction(out.q.scale))
+    below = numerics.requant(Fraction(x.q.scale) * Fraction(alpha.q.scale) / Fraction(out.q.scale))
+    dims, a_strides, b_strides = _binary_dims(build, op)
+    params = p.PreluParams(
+        dims=dims, a_strides=a_strides, b_strides=b_strides, a_zp=x.q.zero_point, b_zp=alpha.q.zero_point,
+        mult=above.multiplier, shift=above.shift, alpha_mult=below.multiplier, alpha_shift=below.shift,
+        out_zp=out.q.zero_point,
+    )  # fmt: skip
+    build.call(op, PRELU, tuple(map(build.tensor, (*op.inputs, *op.outputs))), params)
+
+
+def table(build: Builder, op: Tabled) -> None:
     """Lowers a function of one stored value to a table of its 256 results."""
     (x,), (y,) = op.inputs, op.outputs
-    function = op.function if isinstance(op, Unary) else None
-    entries = build.array(f"{y}/table", numerics.unary_table(function, build.type(x).q, build.type(y).q))
+    entries = build.array(f"{y}/table", function_table(op, build.graph))
     build.call(op, LUT, (build.tensor(x), entries, build.tensor(y)), p.LutParams(build.type(y).numel))
 
 
@@ -56,11 +84,25 @@ def softmax(build: Builder, op: Softmax) -> None:
     build.call(op, SOFTMAX, operands, params)
 
 
-def _binary_types(build: Builder, op: Add | Mul) -> tuple[TensorType, TensorType, TensorType]:
+def _binary_types(build: Builder, op: Binary) -> tuple[TensorType, TensorType, TensorType]:
     return build.type(op.inputs[0]), build.type(op.inputs[1]), build.type(op.outputs[0])
 
 
-def _binary_dims(build: Builder, op: Add | Mul) -> tuple[p.Dims5, p.Dims5, p.Dims5]:
+def _requantised(build: Builder, op: Binary, name: str) -> Ref:
+    """An input under the output's quantisation; a constant gets it here, another by a call."""
+    source, target = build.graph.tensor(name), build.type(op.outputs[0])
+    if source.type.q == target.q:
+        return build.tensor(name)
+    entries = numerics.unary_table(None, source.type.q, target.q)
+    if source.is_const:
+        return build.array(f"{name}/requantised", entries[source.array().astype(np.int64) + 128])
+    result = build.scratch(f"{op.outputs[0]}/{name}", source.type.nbytes)
+    table = build.array(f"{op.outputs[0]}/table", entries)
+    build.call(op, LUT, (build.tensor(name), table, result), p.LutParams(source.type.numel))
+    return result
+
+
+def _binary_dims(build: Builder, op: Binary) -> tuple[p.Dims5, p.Dims5, p.Dims5]:
     """The fewest dimensions that describe the broadcast, and the strides of both inputs over them."""
     shape = build.type(op.outputs[0]).shape
     a, b = (broadcast_strides(build.type(name).shape, shape) for name in op.inputs)

@@ -1,12 +1,14 @@
 """Operators that move bytes: all become strided copies, with a fill before them for padding."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
 
-from deuteron.ir.ops import Concat, Op, Pad, Reshape, Slice, Transpose
+from deuteron.ir.ops import Concat, MirrorPad, Op, Pad, Pair, Reshape, Slice, Transpose
 from deuteron.kernels import params as p
 from deuteron.kernels.catalogue import COPY, FILL
 from deuteron.kernels.program import Ref
-from deuteron.kernels.rules import reach
+from deuteron.kernels.rules import reach, reach_back
 from deuteron.passes.lowering.builder import Builder
 from deuteron.passes.lowering.strides import Ints, collapse, contiguous_strides, fill_rank
 
@@ -49,6 +51,34 @@ def pad(build: Builder, op: Pad) -> None:
     move_box(build, op, dims, (build.tensor(op.inputs[0]), 0, strides), (target, offset, out))
 
 
+def mirror_pad(build: Builder, op: MirrorPad) -> None:
+    """One copy for each side, edge and corner; the strips beside the map are read backwards."""
+    shape, read = _layout(build, op.inputs[0])
+    _, write = _layout(build, op.outputs[0])
+    for strips in product(*(_strips(dim, pads) for dim, pads in zip(shape, op.paddings, strict=True))):
+        walk = tuple(strip.step * stride for strip, stride in zip(strips, read, strict=True))
+        source = (build.tensor(op.inputs[0]), _offset([strip.source for strip in strips], read), walk)
+        target = (build.tensor(op.outputs[0]), _offset([strip.target for strip in strips], write), write)
+        move_box(build, op, tuple(strip.size for strip in strips), source, target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """Elements of one axis: `size` from `target` on in the output are those from `source` on, `step` apart."""
+
+    source: int
+    target: int
+    size: int
+    step: int
+
+
+def _strips(dim: int, pads: Pair) -> tuple[_Strip, ...]:
+    """What stands before, in and after the map along one axis of a mirroring pad."""
+    before, after = pads
+    strips = (_Strip(before, 0, before, -1), _Strip(0, before, dim, 1), _Strip(dim - 2, before + dim, after, -1))
+    return tuple(strip for strip in strips if strip.size > 0)
+
+
 def concat(build: Builder, op: Concat) -> None:
     """One copy per input."""
     _, out = _layout(build, op.outputs[0])
@@ -61,7 +91,8 @@ def concat(build: Builder, op: Concat) -> None:
 
 
 Side = tuple[Ref, int, Ints]
-"""A tensor, the byte at which a box starts in it, and the bytes from one index to the next."""
+"""A tensor, the byte at which a box starts in it, and the bytes from one index to the next; a source's may be negative.
+"""
 
 
 def move_box(build: Builder, op: Op, shape: Ints, source: Side, target: Side) -> None:
@@ -69,9 +100,10 @@ def move_box(build: Builder, op: Op, shape: Ints, source: Side, target: Side) ->
     dims, (read, write) = collapse(shape, (source[2], target[2]))
     if len(dims) > p.RANK:
         raise build.unsupported(op, f"the copy takes {len(dims)} dimensions to describe, at most {p.RANK} are allowed")
-    params = p.CopyParams(_dims6(dims, 1), _dims6(read, 0), _dims6(write, 0))
+    back = reach_back(dims, read)
+    params = p.CopyParams(back, _dims6(dims, 1), _dims6(read, 0), _dims6(write, 0))
     operands = (
-        Ref(source[0].buffer, source[0].offset + source[1], reach(dims, read)),
+        Ref(source[0].buffer, source[0].offset + source[1] - back, back + reach(dims, read)),
         Ref(target[0].buffer, target[0].offset + target[1], reach(dims, write)),
     )
     build.call(op, COPY, operands, params)

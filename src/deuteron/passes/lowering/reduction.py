@@ -1,38 +1,34 @@
-"""Pooling and means."""
+"""Pooling, and reductions of whole dimensions."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from deuteron.ir.ops import AveragePool2D, MaxPool2D, Mean
+from deuteron.ir.ops import AveragePool2D, MaxPool2D, Mean, ReduceMax, ReduceMin, Sum
 from deuteron.kernels import params as p
-from deuteron.kernels.catalogue import AVERAGE_POOL, MAX_POOL, MEAN
-from deuteron.kernels.limits import MAX_REDUCTION
+from deuteron.kernels.catalogue import AVERAGE_POOL, MAX_POOL, REDUCE_EXTREMUM, REDUCE_SUM
 from deuteron.kernels.program import Ref
-from deuteron.numerics import requant
+from deuteron.numerics import Requant, mean_requant
 from deuteron.passes.lowering.builder import Builder
 from deuteron.passes.lowering.movement import move_box
-from deuteron.passes.lowering.rows import rows
 from deuteron.passes.lowering.strides import Ints, contiguous_strides
+
+Reduction = Mean | Sum | ReduceMax | ReduceMin
 
 
 def average_pool(build: Builder, op: AveragePool2D) -> None:
-    """Lowers an average pool; where windows leave the map it has one requantisation row per number of elements."""
+    """Lowers an average pool; each window divides by the number of its elements inside the map."""
     (x,), (y,) = op.inputs, op.outputs
     batches, in_h, in_w, channels = build.type(x).shape
     _, out_h, out_w, _ = build.type(y).shape
-    area = prod(op.window)
-    if area > MAX_REDUCTION:
-        raise build.unsupported(op, f"the window covers {area} elements, at most {MAX_REDUCTION} are allowed")
-    factor = Fraction(build.type(x).q.scale) / Fraction(build.type(y).q.scale)
-    counts = (area,) if _windows_stay_inside(op, (in_h, in_w), (out_h, out_w)) else range(1, area + 1)
-    table = rows([factor / count for count in counts])
+    factor = _mean_factor(build, op, prod(op.window))
     params = p.AveragePoolParams(
         batches=batches, in_h=in_h, in_w=in_w, channels=channels, out_h=out_h, out_w=out_w,
         kernel_h=op.window[0], kernel_w=op.window[1], stride_h=op.stride[0], stride_w=op.stride[1],
-        pad_top=op.pads.top, pad_left=op.pads.left, requant_count=len(table),
-        in_zp=build.type(x).q.zero_point, out_zp=build.type(y).q.zero_point, act_min=op.clamp.lo, act_max=op.clamp.hi,
+        pad_top=op.pads.top, pad_left=op.pads.left, in_zp=build.type(x).q.zero_point, mult=factor.multiplier,
+        shift=factor.shift, out_zp=build.type(y).q.zero_point, act_min=op.clamp.lo, act_max=op.clamp.hi,
     )  # fmt: skip
-    build.call(op, AVERAGE_POOL, (build.tensor(x), build.array(f"{y}/requant", table), build.tensor(y)), params)
+    build.call(op, AVERAGE_POOL, (build.tensor(x), build.tensor(y)), params)
 
 
 def max_pool(build: Builder, op: MaxPool2D) -> None:
@@ -48,30 +44,56 @@ def max_pool(build: Builder, op: MaxPool2D) -> None:
     build.call(op, MAX_POOL, (build.tensor(x), build.tensor(y)), params)
 
 
-def mean(build: Builder, op: Mean) -> None:
-    """Lowers a mean over neighbouring dimensions; others are brought together by a copy first."""
+def mean(build: Builder, op: Mean | Sum) -> None:
+    """Lowers a mean or a sum to one call, with a copy before it where `_reduction` needs one."""
     (x,), (y,) = op.inputs, op.outputs
-    shape = build.type(x).shape
+    sizes = _reduction(build, op)
+    divisor = sizes.reduced if isinstance(op, Mean) else 1
+    factor = _mean_factor(build, op, divisor)
+    params = p.ReduceSumParams(
+        outer=sizes.outer, reduced=sizes.reduced, inner=sizes.inner, divisor=divisor,
+        in_zp=build.type(x).q.zero_point, mult=factor.multiplier, shift=factor.shift,
+        out_zp=build.type(y).q.zero_point,
+    )  # fmt: skip
+    build.call(op, REDUCE_SUM, (sizes.source, build.tensor(y)), params)
+
+
+def extremum(build: Builder, op: ReduceMax | ReduceMin) -> None:
+    """Lowers a maximum or minimum over whole dimensions to one call, as `mean`."""
+    sizes = _reduction(build, op)
+    params = p.ReduceExtremumParams(sizes.outer, sizes.reduced, sizes.inner, maximum=int(isinstance(op, ReduceMax)))
+    build.call(op, REDUCE_EXTREMUM, (sizes.source, build.tensor(op.outputs[0])), params)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """An operand as [outer, reduced, inner]."""
+
+    source: Ref
+    outer: int
+    reduced: int
+    inner: int
+
+
+def _reduction(build: Builder, op: Reduction) -> _Reduction:
+    """The operand with its reduced dimensions side by side; where they are not, a copy brings them together."""
+    shape = build.type(op.inputs[0]).shape
+    source = build.tensor(op.inputs[0])
     reduced = [axis for axis in op.axes if shape[axis] > 1]
     kept = [axis for axis in range(len(shape)) if axis not in op.axes and shape[axis] > 1]
-    source = build.tensor(x)
-    first, last = (reduced[0], reduced[-1]) if reduced else (0, -1)
-    if any(first < axis < last for axis in kept):
-        source = _permuted(build, op, (*kept, *reduced))
-        outer, inner = prod(shape[axis] for axis in kept), 1
-    else:
-        outer = prod(shape[axis] for axis in kept if axis < first)
-        inner = prod(shape[axis] for axis in kept if axis > last) if reduced else prod(shape)
     count = prod(shape[axis] for axis in reduced)
-    factor = requant(Fraction(build.type(x).q.scale) / (count * Fraction(build.type(y).q.scale)))
-    params = p.MeanParams(
-        outer=outer if reduced else 1, reduced=count, inner=inner, in_zp=build.type(x).q.zero_point,
-        mult=factor.multiplier, shift=factor.shift, out_zp=build.type(y).q.zero_point,
-    )  # fmt: skip
-    build.call(op, MEAN, (source, build.tensor(y)), params)
+    if not reduced:
+        return _Reduction(source, 1, 1, prod(shape))
+    first, last = reduced[0], reduced[-1]
+    if any(first < axis < last for axis in kept):
+        permuted = _permuted(build, op, (*kept, *reduced))
+        return _Reduction(permuted, prod(shape[axis] for axis in kept), count, 1)
+    outer = prod(shape[axis] for axis in kept if axis < first)
+    inner = prod(shape[axis] for axis in kept if axis > last)
+    return _Reduction(source, outer, count, inner)
 
 
-def _permuted(build: Builder, op: Mean, order: Ints) -> Ref:
+def _permuted(build: Builder, op: Reduction, order: Ints) -> Ref:
     """A copy of the input with its dimensions in this order; those left out are 1."""
     shape = build.type(op.inputs[0]).shape
     strides = contiguous_strides(shape)
@@ -82,8 +104,8 @@ def _permuted(build: Builder, op: Mean, order: Ints) -> Ref:
     return target
 
 
-def _windows_stay_inside(op: AveragePool2D, size: tuple[int, int], count: tuple[int, int]) -> bool:
-    if op.pads.top or op.pads.left:
-        return False
-    ends = [(n - 1) * stride + window for n, stride, window in zip(count, op.stride, op.window, strict=True)]
-    return ends[0] <= size[0] and ends[1] <= size[1]
+def _mean_factor(build: Builder, op: AveragePool2D | Mean | Sum, count: int) -> Requant:
+    """The factor from input to output steps, whose product is divided by up to `count`."""
+    scales = (build.type(name).q.scale for name in (op.inputs[0], op.outputs[0]))
+    source, target = map(Fraction, scales)
+    return mean_requant(source / target, count)

@@ -1,13 +1,12 @@
 """Requantisation rows and the factors behind them."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import UnsupportedError
-from deuteron.numerics import I64, MAX_SHIFT, MULTIPLIER_BITS, requant, rne_divide
+from deuteron.numerics import I64, MAX_SHIFT, MULTIPLIER_BITS, rne_divide
 
 _MANTISSA_BITS = 24
 """Bits of a float32 significand."""
@@ -16,14 +15,8 @@ _DENOMINATOR_SHIFT = 38
 """Largest shift of a 24-bit denominator that stays below 2^62."""
 
 
-def rows(factors: Sequence[Fraction]) -> npt.NDArray[np.int32]:
-    """One (multiplier, shift) row per factor, each with the full 31 bits."""
-    pairs = [requant(factor) for factor in factors]
-    return np.array([(pair.multiplier, pair.shift) for pair in pairs], dtype="<i4")
-
-
 def channel_rows(in_scale: float, channel_scales: Sequence[float], out_scale: float) -> npt.NDArray[np.int32]:
-    """`rows` of in_scale * channel_scale / out_scale, exactly, but over all channels at once.
+    """One (multiplier, shift) row per channel for in_scale * channel_scale / out_scale: `requant`, but all at once.
 
     A MobileNetV2 has 17,000 channels, and fractions take ten microseconds each. Scales are float32, so each factor is
     product / out_mantissa * 2^exponent with a product of two 24-bit integers: 64-bit integers hold all of it.

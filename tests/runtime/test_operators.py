@@ -1,0 +1,70 @@
+"""Both drivers compute every operator exactly as the interpreter defines it."""
+
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import pytest
+from tests.ir.cases import CASES, case
+
+from deuteron.ir import ops
+from deuteron.ir.graph import Graph
+from deuteron.ir.interpret import run
+from deuteron.ir.parser import parse_graph
+from deuteron.kernels.catalogue import KERNELS
+from deuteron.microcode.decode import decode
+from deuteron.microcode.encode import encode
+from deuteron.passes.select import select
+from deuteron.plan import plan
+from deuteron.runtime.driver import Driver
+
+Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+DRIVERS: tuple[Literal["driver", "driver_ref"], ...] = ("driver", "driver_ref")
+SEEDS = range(60)
+
+
+def _check(graph: Graph, inputs: list[Array], note: str) -> None:
+    """The drivers' outputs of the graph as it stands, without passes, are the interpreter's."""
+    program = select(graph)
+    container = encode(program, plan(program))
+    decode(container)
+    expected = run(graph, inputs)
+    for name in DRIVERS:
+        with Driver(name).load(container) as model:
+            found = model.run([value.tobytes() for value in inputs])
+        for output, data in zip(graph.outputs, found, strict=True):
+            values = np.frombuffer(data, np.int8).reshape(graph.type(output).shape)
+            np.testing.assert_array_equal(values, expected[output], f"{note}, {name}, output `{output}`")
+
+
+@pytest.mark.parametrize("kind", CASES, ids=lambda kind: kind.__name__)
+def test_drivers_agree_with_the_interpreter(kind: type[ops.Op]) -> None:
+    for seed in SEEDS:
+        graph, inputs = case(kind, seed)
+        _check(graph, inputs, f"seed {seed}")
+
+
+def test_the_operators_reach_every_kernel() -> None:
+    calls = (call for kind in CASES for seed in range(10) for call in select(case(kind, seed)[0]).calls)
+    assert {call.kernel for call in calls} == set(KERNELS)
+
+
+@pytest.mark.parametrize("count", range(2, 65))
+def test_ties_of_means_go_to_even(count: int) -> None:
+    """With equal scales each sum s gives s / count; for an even count, count / 2 times an odd number is a tie."""
+    zero = -7
+    sums = np.array([count * halves // 2 + off for halves in range(-9, 10) for off in (-1, 0, 1)])
+    x = np.full((len(sums), count), zero) + sums[:, None] // count
+    x[np.arange(count) < (sums % count)[:, None]] += 1
+    expected = [zero + round(Fraction(int(total), count)) for total in sums]
+    text = f"""graph ties {{
+      input %x: i8[{len(sums)},1,{count},1] q(0.3:{zero})
+      %m: i8[{len(sums)},1,1,1] q(0.3:{zero}) = mean(%x) axes=(2)
+      %p: i8[{len(sums)},1,1,1] q(0.3:{zero}) = average_pool2d(%x) window=(1,{count}) stride=(1,1)
+      output %m
+      output %p
+    }}""".replace("0.3", repr(float(np.float32(0.3))))
+    graph, inputs = parse_graph(text), [x.reshape(-1, 1, count, 1).astype(np.int8)]
+    values = run(graph, inputs)
+    assert values["m"].ravel().tolist() == values["p"].ravel().tolist() == expected
+    _check(graph, inputs, f"count {count}")
