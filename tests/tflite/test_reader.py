@@ -307,26 +307,31 @@ def moved_with_other_quant(name: str) -> FlatModel:
     return with_tensor(model(name), "y", quant=Quant((0.75,), (1,)))
 
 
+def both(first: str, problem: str) -> str:
+    """The text for a tensor that neither the operator before it nor the RELU after it takes."""
+    return f"2 operators cannot be compiled:\n  op 0 {first}, output `h`: {problem}\n  op 1 RELU, output `y`: {problem}"
+
+
 REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
     "float": (
         lambda: chain("FLOAT32"),
         UnsupportedError,
-        "op 0 RELU, output `h`: float left in a partition: tensor `h` is FLOAT32",
+        both("RELU", "float left in a partition: tensor `h` is FLOAT32"),
     ),
     "float16": (
         lambda: chain("FLOAT16"),
         UnsupportedError,
-        "op 0 RELU, output `h`: float left in a partition: tensor `h` is FLOAT16",
+        both("RELU", "float left in a partition: tensor `h` is FLOAT16"),
     ),
     "other type": (
         lambda: chain("INT16"),
         UnsupportedError,
-        "op 0 RELU, output `h`: tensor `h` is INT16; INT8 is allowed",
+        both("RELU", "tensor `h` is INT16; INT8 is allowed"),
     ),
     "unknown type": (
         lambda: chain("VARIANT"),
         UnsupportedError,
-        "op 0 RELU, output `h`: tensor `h` is VARIANT; INT8 is allowed",
+        both("RELU", "tensor `h` is VARIANT; INT8 is allowed"),
     ),
     "float input": (
         lambda: with_tensor(model("RELU"), "x", dtype="FLOAT32"),
@@ -366,7 +371,7 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
     "float output": (
         lambda: with_tensor(chain_of("PAD"), "h", dtype="FLOAT32", quant=None),
         UnsupportedError,
-        "op 0 PAD, output `h`: float left in a partition: tensor `h` is FLOAT32",
+        both("PAD", "float left in a partition: tensor `h` is FLOAT32"),
     ),
     "beta": (
         lambda: with_op(model("SOFTMAX"), options={"Beta": float("nan")}),

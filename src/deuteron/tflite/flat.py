@@ -67,6 +67,7 @@ OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
     "ConcatenationOptions": ("Axis", "FusedActivationFunction"),
     "SliceOptions": (),
     "QuantizeOptions": (),
+    "DequantizeOptions": (),
 }
 """The option tables that the room knows, with the fields that matter. Further fields keep their defaults."""
 

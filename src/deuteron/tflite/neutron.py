@@ -6,11 +6,13 @@ uint8 tensor for the scratch area and, when the microcode has profiling on, for 
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 
 from deuteron.errors import FormatError
 from deuteron.microcode.container import Container
 from deuteron.microcode.format import HEADER_WORDS, WORD_BYTES, Flag, Header, LayoutB
 from deuteron.tflite.decode import decode
+from deuteron.tflite.edges import find_edges
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat import CUSTOM, FlatModel, FlatOperator, FlatTensor
 
@@ -22,24 +24,36 @@ _BLOCKS = ("microcode", "weights", "kernels")
 def wrap(source: bytes, container: Container | None, metadata: Mapping[str, bytes]) -> bytes:
     """The TFLite file that stands for `source` after conversion, with `metadata` as named buffers.
 
-    Names, types and order of the graph's inputs and outputs are those of `source`. Without a container (everything was
-    optimised away) the file has no operator, which tells the caller to leave this partition alone.
+    Names, types and order of the graph's inputs and outputs are those of `source`; its float edges stay operators of
+    their own. Without a container (everything was optimised away) the file has no operator, which tells the caller to
+    leave this partition alone.
     """
     model = decode(source)
-    boundary = tuple(dict.fromkeys((*model.inputs, *model.outputs)))
+    edges = find_edges(model)
+    boundary = tuple(dict.fromkeys((*model.inputs, *edges.inputs, *edges.outputs, *model.outputs)))
     tensors = [model.tensors[index] for index in boundary]
-    inputs = tuple(boundary.index(index) for index in model.inputs)
-    outputs = tuple(boundary.index(index) for index in model.outputs)
-    operators: tuple[FlatOperator, ...] = ()
+
+    def kept(indices: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(boundary.index(index) for index in indices)
+
+    inputs, outputs = kept(edges.inputs), kept(edges.outputs)
+    around = [
+        replace(model.operators[i], inputs=kept(model.operators[i].inputs), outputs=kept(model.operators[i].outputs))
+        for i in edges.operators
+    ]
+    operators = [op for op in around if op.name == "QUANTIZE"]
     if container is not None:
         blocks = [_bytes_tensor(name, len(data), data) for name, data in zip(_BLOCKS, _blocks(container), strict=True)]
         areas = [_bytes_tensor(name, size) for name, size in _area_sizes(container.microcode).items()]
         first, last = len(tensors), len(tensors) + len(blocks)
         node_inputs = (*inputs, *range(first, last))
         node_outputs = (*outputs, *range(last, last + len(areas)))
-        operators = (FlatOperator(CUSTOM, node_inputs, node_outputs, custom_code=CUSTOM_CODE),)
+        operators.append(FlatOperator(CUSTOM, node_inputs, node_outputs, custom_code=CUSTOM_CODE))
         tensors += [*blocks, *areas]
-    return encode(FlatModel(model.name, tuple(tensors), inputs, outputs, operators, metadata))
+    operators += [op for op in around if op.name == "DEQUANTIZE"]
+    return encode(
+        FlatModel(model.name, tuple(tensors), kept(model.inputs), kept(model.outputs), tuple(operators), metadata)
+    )
 
 
 def unwrap(data: bytes) -> tuple[Container, Mapping[str, bytes]]:
@@ -49,13 +63,15 @@ def unwrap(data: bytes) -> tuple[Container, Mapping[str, bytes]]:
         FormatError: when the file is damaged or is not a converted partition.
     """
     model = decode(data)
-    if [(op.name, op.custom_code) for op in model.operators] != [(CUSTOM, CUSTOM_CODE)]:
+    edges = find_edges(model)
+    inside = [op for i, op in enumerate(model.operators) if i not in edges.operators]
+    if [(op.name, op.custom_code) for op in inside] != [(CUSTOM, CUSTOM_CODE)]:
         found = ", ".join(op.custom_code or op.name for op in model.operators[:5]) or "none"
         raise FormatError(
             f"not a converted partition: its operators are {found}; exactly one {CUSTOM_CODE} is required",
             hint="a partition that is still to be converted holds plain TFLite operators",
         )
-    inputs = model.operators[0].inputs
+    inputs = inside[0].inputs
     blocks = [model.tensors[index].data or b"" for index in inputs[-len(_BLOCKS) :] if index >= 0]
     if len(blocks) != len(_BLOCKS) or not all(blocks):
         raise FormatError(f"the {CUSTOM_CODE} operator does not end in {', '.join(_BLOCKS)}, none of them empty")

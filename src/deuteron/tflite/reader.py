@@ -1,5 +1,6 @@
 """TFLite bytes -> `ir.Graph`; `operators/table.py` lists the operators."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from deuteron.errors import FormatError, UnsupportedError, VerifyError
@@ -9,6 +10,7 @@ from deuteron.ir.types import DType, Tensor, TensorType
 from deuteron.ir.verify import verify
 from deuteron.microcode.format import MAX_TENSORS
 from deuteron.tflite.decode import decode
+from deuteron.tflite.edges import find_edges
 from deuteron.tflite.flat import FlatModel, FlatTensor
 from deuteron.tflite.operators.table import LOWERINGS
 from deuteron.tflite.site import HINT_MALFORMED, Names, Site
@@ -31,8 +33,11 @@ def graph_of(model: FlatModel) -> Graph:
     """The graph in a flatbuffer that is decoded already; otherwise as `read`."""
     names = Names(model)
     constants: list[Tensor] = []
-    inputs, outputs = (_boundary(model, names, which) for which in ("input", "output"))
-    ops = tuple(_lower(Site(model, names, index, constants)) for index in range(len(model.operators)))
+    edges = find_edges(model)
+    inputs = _boundary(model, names, "input", edges.inputs)
+    outputs = _boundary(model, names, "output", edges.outputs)
+    inside = (index for index in range(len(model.operators)) if index not in edges.operators)
+    ops = _lower_all(Site(model, names, index, constants) for index in inside)
     used = {*inputs, *outputs, *(name for op in ops for name in (*op.inputs, *op.outputs))}
     tensors = tuple(_tensor(t, name) for t, name in zip(model.tensors, names.of, strict=True) if name in used)
     graph = Graph(model.name, (*tensors, *constants), inputs, outputs, ops)
@@ -58,9 +63,10 @@ def _tensor(tensor: FlatTensor, name: str) -> Tensor:
         raise FormatError(error.message, where=f"tensor `{name}`", hint=HINT_MALFORMED) from error
 
 
-def _boundary(model: FlatModel, names: Names, which: Literal["input", "output"]) -> tuple[str, ...]:
+def _boundary(
+    model: FlatModel, names: Names, which: Literal["input", "output"], indices: tuple[int, ...]
+) -> tuple[str, ...]:
     """Names of the graph's inputs or outputs, which must be few and INT8."""
-    indices = model.inputs if which == "input" else model.outputs
     if len(indices) > MAX_TENSORS:
         raise UnsupportedError(
             f"{len(indices)} graph {which}s; at most {MAX_TENSORS} are possible", hint="split the partition"
@@ -73,6 +79,27 @@ def _boundary(model: FlatModel, names: Names, which: Literal["input", "output"])
                 hint="quantise the inputs and outputs of the partition",
             )
     return tuple(names.of[index] for index in indices)
+
+
+def _lower_all(sites: Iterable[Site]) -> tuple[Op, ...]:
+    """The IR op of every site.
+
+    Raises:
+        UnsupportedError: naming every operator that cannot be compiled, not only the first.
+    """
+    ops: list[Op] = []
+    refused: list[UnsupportedError] = []
+    for site in sites:
+        try:
+            ops.append(_lower(site))
+        except UnsupportedError as error:
+            refused.append(error)
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        lines = "".join(f"\n  {error.where}: {error.message}" for error in refused)
+        raise UnsupportedError(f"{len(refused)} operators cannot be compiled:{lines}", hint=refused[0].hint)
+    return tuple(ops)
 
 
 def _lower(site: Site) -> Op:
