@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -43,7 +43,9 @@ def test_requant_vectors() -> None:
 
 def test_divide_vectors() -> None:
     numerator, denominator, expected = np.array([*vectors("divide.txt")], np.int64).T
-    assert len(numerator) > 900
+    assert len(numerator) > 1900
+    assert denominator.max() == 2**62
+    assert {*np.sign(numerator)} == {-1, 0, 1}
     np.testing.assert_array_equal(numerics.rne_divide(numerator, denominator), expected)
 
 
@@ -52,7 +54,7 @@ def test_rne_shift_is_pythons_round(value: int, shift: int) -> None:
     assert numerics.rne_shift(np.array([value]), shift).tolist() == [round(Fraction(value, 2**shift))]
 
 
-@given(st.integers(0, 2**61), st.integers(1, 2**62))
+@given(st.integers(-(2**62) + 1, 2**62 - 1), st.integers(1, 2**62))
 def test_rne_divide_is_pythons_round(numerator: int, denominator: int) -> None:
     assert numerics.rne_divide(np.array([numerator]), np.array([denominator])).tolist() == [
         round(Fraction(numerator, denominator))
@@ -88,6 +90,32 @@ def test_factors_share_the_shift_of_the_largest(factors: list[Fraction]) -> None
 )
 def test_factors_at_the_edges(factor: Fraction, multiplier: int, shift: int) -> None:
     assert numerics.requant(factor) == numerics.Requant(multiplier, shift)
+
+
+@given(scales, st.integers(1, 2**23))
+def test_a_mean_leaves_room_for_its_count(factor: Fraction, count: int) -> None:
+    row = numerics.mean_requant(factor, count)
+    assert row.shift <= numerics.requant(factor).shift
+    assert row.multiplier == round(factor * 2**row.shift) < 2**31
+    assert count << row.shift <= 2**61
+    if row.shift < numerics.requant(factor).shift:
+        assert count << row.shift > 2**60
+    if 256 * factor > Fraction(1, 2):  # smaller ones round every mean of stored values to 0
+        assert abs(Fraction(row.multiplier, 2**row.shift) - factor) <= factor / 2**30
+
+
+@pytest.mark.parametrize(
+    ("factor", "count", "multiplier", "shift"),
+    [
+        (Fraction(1), 3, 2**30, 30),
+        (Fraction(1), 2**23, 2**30, 30),
+        (Fraction(1, 2**20), 2**11, 2**30, 50),
+        (Fraction(1, 2**20), 2**11 + 1, 2**29, 49),
+        (Fraction(3, 2**22), 2**23, 3 * 2**16, 38),
+    ],
+)
+def test_factors_of_means(factor: Fraction, count: int, multiplier: int, shift: int) -> None:
+    assert numerics.mean_requant(factor, count) == numerics.Requant(multiplier, shift)
 
 
 @pytest.mark.parametrize(("factor", "text"), [(Fraction(2**30), "1.07374e+09"), (Fraction(2**70), "1.18059e+21")])
@@ -141,18 +169,34 @@ quants = st.builds(
 )
 
 
-@given(st.sampled_from([None, Function.RELU, Function.RELU6]), quants, quants)
+PIECEWISE_LINEAR: dict[Function | None, Callable[[Fraction], Fraction]] = {
+    None: lambda x: x,
+    Function.ABS: abs,
+    Function.RELU: lambda x: max(x, Fraction(0)),
+    Function.RELU6: lambda x: min(max(x, Fraction(0)), Fraction(6)),
+    Function.RELU_0_TO_1: lambda x: min(max(x, Fraction(0)), Fraction(1)),
+    Function.RELU_N1_TO_1: lambda x: min(max(x, Fraction(-1)), Fraction(1)),
+}
+
+
+@given(st.sampled_from(list(PIECEWISE_LINEAR)), quants, quants)
 def test_unary_tables_are_exact(function: Function | None, source: Quant, target: Quant) -> None:
     real_function = None if function is None else numerics.REAL_FUNCTIONS[function.value]
     table = numerics.unary_table(real_function, source, target)
     for stored in range(-128, 128):
-        real = (stored - source.zero_point) * Fraction(source.scale)
-        if function is not None:
-            real = max(real, Fraction(0))
-        if function is Function.RELU6:
-            real = min(real, Fraction(6))
+        real = PIECEWISE_LINEAR[function]((stored - source.zero_point) * Fraction(source.scale))
         exact = round(real / Fraction(target.scale)) + target.zero_point
         assert table[stored + 128] == min(max(exact, -128), 127)
+
+
+def test_true_ties_of_products_round_to_even() -> None:
+    source, one = Quant((0.5,), (0,)), Quant((1.0,), (0,))
+    leaky = numerics.unary_table(numerics.leaky_relu(0.5), source, one)
+    assert leaky[[128 - 2, 128 - 6, 128 - 10, 128 + 1, 128 + 3]].tolist() == [0, -2, -2, 0, 2]
+    swish = numerics.unary_table(numerics.REAL_FUNCTIONS["hard_swish"], Quant((1.0,), (0,)), one)
+    assert swish[[128 - 1, 128 + 1, 128 + 2, 128 + 3]].tolist() == [0, 1, 2, 3]
+    halves = numerics.unary_table(numerics.REAL_FUNCTIONS["hard_swish"], source, Quant((0.25,), (0,)))
+    assert halves[128 + 3] == 4  # 1.5 * 4.5 / 6 = 4.5 steps
 
 
 def test_accumulators_below_the_limit_pass() -> None:

@@ -21,7 +21,7 @@ REQUANT_HEADER = """\
 DIVIDE_HEADER = """\
 # numerator denominator expected
 # expected = numerator / denominator, rounded to nearest, ties to even; spec/rounding.md section 2.
-# numerator: 0..2^61; denominator: 1..2^62.
+# numerator: -(2^62 - 1)..2^62 - 1; denominator: 1..2^62.
 # Made by tools/gen_vectors.py; do not edit.
 """
 
@@ -51,16 +51,25 @@ def requant_cases(rng: random.Random) -> Iterator[tuple[int, int, int]]:
 
 
 def divide_cases(rng: random.Random) -> Iterator[tuple[int, int]]:
+    """(numerator, denominator): those of `magnitudes` and their negatives."""
+    for numerator, denominator in magnitudes(rng):
+        yield numerator, denominator
+        if numerator:
+            yield -numerator, denominator
+
+
+def magnitudes(rng: random.Random) -> Iterator[tuple[int, int]]:
     """(numerator, denominator): small ones in full, exact ties and their neighbours at every size, then random ones."""
     for denominator in range(1, 9):
         yield from ((numerator, denominator) for numerator in range(2 * denominator + 2))
-    yield from ((0, 2**62), (2**61, 2**62), (2**61 - 1, 2**62), (2**61, 1), (2**61, 2**61 + 1), (2**61, 3))
+    yield from ((0, 2**62), (2**61, 2**62), (2**61 - 1, 2**62), (2**61 + 1, 2**62), (2**62 - 1, 2**62), (2**62 - 1, 1))
+    yield from ((2**61, 1), (2**61, 2**61 + 1), (2**61, 3), (2**62 - 1, 2**61 - 1), (2**62 - 1, 2), (2**62 - 3, 2))
     for _ in range(200):
         half = rng.randrange(1, 2 ** rng.randint(1, 52))
         odd = 2 * rng.randrange(0, 128) + 1
         yield from ((half * odd + near, 2 * half) for near in (-1, 0, 1))
     for _ in range(300):
-        yield rng.randrange(2**61 + 1), rng.randrange(1, 2 ** rng.randint(1, 62) + 1)
+        yield rng.randrange(2**62), rng.randrange(1, 2 ** rng.randint(1, 62) + 1)
 
 
 def nearest_even(value: Fraction) -> int:

@@ -79,7 +79,7 @@ def rne_divide(numerators: I64, denominators: I64) -> I64:
 def mean_requant(factor: Fraction, count: int) -> Requant:
     """The fixed-point form of a factor whose product is then divided by up to `count`: count * 2^shift is at most 2^61.
 
-    The shift may be 0; the division is exact, so a tie stays one whatever the count is.
+    The count is no part of the factor, so a tie stays one whatever the count is.
     """
     (multiplier,), shift = requants((factor,))
     limit = MAX_SHIFT - 1 - (count - 1).bit_length()
@@ -171,8 +171,8 @@ def unary_table(function: RealFunction | None, source: Affine, target: Affine) -
     quantisation makes of a NaN.
     """
     real = (np.arange(-128, 128, dtype=np.float64) - source.zero_point) * source.scale
-    if function is not None:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        if function is not None:
             real = function(real)
-    stored = np.clip(np.rint(real / target.scale) + target.zero_point, -128, 127)
+        stored = np.clip(np.rint(real / target.scale) + target.zero_point, -128, 127)
     return np.where(np.isnan(stored), 0, stored).astype(np.int8)
