@@ -73,6 +73,41 @@ def test_wrong_inputs(inputs: list[np.ndarray], message: str) -> None:
     assert str(error.value) == message
 
 
+def test_means_round_every_tie_to_even() -> None:
+    for count in (3, 5, 6, 7, 12):
+        op = "mean(%x) axes=(1) output %y"
+        graph = parse_graph(f"graph g {{ input %x: i8[2,{count}] q(0.3:0) %y: i8[2] q(0.6:0) = {op} }}")
+        x = np.zeros((2, count), np.int8)
+        x[:, 0] = count, 3 * count  # 1 and 3 input steps on average, 1/2 and 3/2 of the output's
+        assert run(graph, [x])["y"].tolist() == [0, 2]
+
+
+def test_a_mean_under_one_quantisation_rounds_its_ties_to_even() -> None:
+    graph = parse_graph("graph g { input %x: i8[4,6] q(0.3:7) %y: i8[4] q(0.3:7) = mean(%x) axes=(1) output %y }")
+    x = np.full((4, 6), 7, np.int8)
+    x[:, 0] += np.array([3, 9, -3, -9], np.int8)
+    assert run(graph, [x])["y"].tolist() == [7, 9, 7, 5]
+
+
+def test_a_pool_divides_each_window_by_its_own_count() -> None:
+    graph = parse_graph("""
+        graph g {
+          input %x: i8[1,3,3,1] q(0.1:0)
+          %y: i8[1,3,3,1] q(0.1:0) = average_pool2d(%x) window=(3,3) stride=(1,1) pads=(1,1,1,1)
+          output %y
+        }
+    """)
+    x = np.array([[6, 0, 3], [0, 0, 0], [-3, 0, 9]], np.int8)
+    means = run(graph, [x.reshape(1, 3, 3, 1)])["y"].reshape(3, 3)
+    assert means.tolist() == [[2, 2, 1], [0, 2, 2], [-1, 1, 2]]  # 6/4, 9/6, 3/4; 3/6, 15/9, 12/6; -3/4, 6/6, 9/4
+
+
+def test_a_sum_saturates() -> None:
+    graph = parse_graph("graph g { input %x: i8[2,9] q(0.5:0) %y: i8[2] q(0.5:3) = sum(%x) axes=(1) output %y }")
+    x = np.array([[127] * 9, [1] * 9], np.int8)
+    assert run(graph, [x])["y"].tolist() == [127, 12]
+
+
 def _dense(bias: int) -> Graph:
     return parse_graph(f"""
         graph dense {{
