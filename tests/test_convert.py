@@ -133,20 +133,20 @@ def _small() -> bytes:
 def test_provenance_tells_what_became_of_each_operator() -> None:
     provenance = convert(_small(), "imxrt700").provenance
     assert [(k.kernel, k.ops) for k in provenance.kernels] == [
-        ("conv2d_s8", (1, 2, 3)),
-        ("max_pool_s8", (4,)),
+        ("conv2d_s8", (0, 1, 2, 3)),
+        ("max_pool_s8", (4, 5)),
         ("fully_connected_s8", (7,)),
         ("fill_s8", (8,)),
         ("copy_s8", (8,)),
         ("softmax_s8", (9,)),
     ]
     assert [(op.op, op.fate, op.kernels) for op in provenance.ops] == [
-        ("TRANSPOSE", Fate.FREE, ()),
+        ("TRANSPOSE", Fate.FREE, (0,)),
         ("PADV2", Fate.KERNELS, (0,)),
         ("CONV_2D", Fate.KERNELS, (0,)),
         ("RELU", Fate.KERNELS, (0,)),
         ("MAX_POOL_2D", Fate.KERNELS, (1,)),
-        ("RESHAPE", Fate.FREE, ()),
+        ("RESHAPE", Fate.FREE, (1,)),
         ("TRANSPOSE", Fate.FOLDED, ()),
         ("FULLY_CONNECTED", Fate.KERNELS, (2,)),
         ("PADV2", Fate.KERNELS, (3, 4)),

@@ -1,7 +1,7 @@
 """The compiler as one function: TFLite bytes in, container and provenance out."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.metadata import version
 
@@ -10,9 +10,11 @@ from deuteron.errors import InternalError, OptionError
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Reshape
 from deuteron.ir.verify import verify
-from deuteron.kernels.program import KernelCall, Program
+from deuteron.kernels.program import Program
 from deuteron.microcode.container import Container
 from deuteron.microcode.encode import encode
+from deuteron.passes.attribute import attribute, constant_ops
+from deuteron.passes.base import drop_dead_ops
 from deuteron.passes.pipeline import optimise
 from deuteron.passes.select import select
 from deuteron.plan import Plan, check, plan
@@ -77,11 +79,16 @@ class Fate(Enum):
     KERNELS = "kernels"
     FOLDED = "folded"
     FREE = "free"
+    UNUSED = "unused"
 
 
 @dataclass(frozen=True, slots=True)
 class OpFate:
-    """TFLite operator `index`: computed by kernel calls, folded at compile time, or free because it changes no byte."""
+    """TFLite operator `index`, what became of it, and the kernel calls that name it.
+
+    Kernel calls compute it; or it was folded at compile time; or it is free, because it changes no byte, and the calls
+    that compute its operands, or read its result, stand for it; or it is unused, because no output depends on it.
+    """
 
     index: int
     op: str
@@ -136,12 +143,17 @@ def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOpti
     """`convert` from the graph on; `op_names` holds the name of each TFLite operator by index."""
     verify(source)
     graph = optimise(source, verify_each=options.verify_each)
-    program = select(graph)
+    for op in graph.ops:
+        if not op.origin:
+            raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
+    selected = select(graph)
+    program = attribute(source, selected)
     planned = plan(program)
     check(program, planned)
     if _is_empty(graph):
-        return Conversion(graph, program, planned, _trace(source, op_names, graph, ()), None)
-    provenance = _trace(source, op_names, graph, program.calls)
+        nothing = replace(program, calls=())
+        return Conversion(graph, program, planned, _trace(source, op_names, nothing, nothing), None)
+    provenance = _trace(source, op_names, selected, program)
     return Conversion(graph, program, planned, provenance, encode(program, planned, options.profiling))
 
 
@@ -172,27 +184,25 @@ def _is_empty(graph: Graph) -> bool:
     ) and not any(graph.tensor(name).is_const for name in graph.outputs)
 
 
-def _trace(source: Graph, op_names: tuple[str, ...], graph: Graph, calls: tuple[KernelCall, ...]) -> Provenance:
-    """The provenance of kernel calls; only copies of graph inputs to graph outputs come from no operator."""
-    for op in graph.ops:
-        if not op.origin:
-            raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
-    kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin) for i, call in enumerate(calls))
-    folded = _constant_ops(source)
+def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program: Program) -> Provenance:
+    """The provenance of a program; in `selected`, its calls name only what they compute.
+
+    Only copies of graph inputs to graph outputs come from no operator.
+    """
+    kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin) for i, call in enumerate(program.calls))
+    computed = {index for call in selected.calls for index in call.origin}
+    folded = constant_ops(source)
+    needed = {index for op in drop_dead_ops(source).ops for index in op.origin}
     fates: list[OpFate] = []
     for index, name in enumerate(op_names):
-        used = tuple(k.index for k in kernels if index in k.ops)
-        fate = Fate.KERNELS if used else Fate.FOLDED if index in folded else Fate.FREE
-        fates.append(OpFate(index, name, fate, used))
+        match index:
+            case _ if index in computed:
+                fate = Fate.KERNELS
+            case _ if index in folded:
+                fate = Fate.FOLDED
+            case _ if index in needed:
+                fate = Fate.FREE
+            case _:
+                fate = Fate.UNUSED
+        fates.append(OpFate(index, name, fate, tuple(k.index for k in kernels if index in k.ops)))
     return Provenance(kernels, tuple(fates))
-
-
-def _constant_ops(graph: Graph) -> set[int]:
-    """TFLite operators whose results depend on constants only."""
-    known = {tensor.name for tensor in graph.tensors if tensor.is_const}
-    found: set[int] = set()
-    for op in graph.ops:
-        if known.issuperset(op.inputs):
-            known.update(op.outputs)
-            found.update(op.origin)
-    return found
