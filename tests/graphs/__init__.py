@@ -60,7 +60,7 @@ def random_graph(seed: int, ops: int | None = None, *, stock: bool = False) -> G
     """A verified-by-construction graph of about `ops` operators, 2 to 30 by default, small ones more often.
 
     `stock` leaves out what no TFLite file can say with one operator: clamps that are no activation, pads that are
-    neither SAME nor VALID, an average pool that requantises, an output that is an input.
+    neither SAME nor VALID, an average pool or a maximum that requantises, an output that is an input.
     """
     build = Builder(np.random.default_rng(seed), stock=stock)
     wanted = ops if ops is not None else round(2 * (MOST_OPS / 2) ** build.factor(0, 1))

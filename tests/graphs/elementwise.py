@@ -57,11 +57,12 @@ def mul(build: Builder, x: Tensor) -> None:
 
 
 def extremum(build: Builder, x: Tensor) -> None:
-    """A maximum or a minimum, often of equally quantised values, as ExecuTorch's clamps are."""
+    """A maximum or a minimum, often of equally quantised values, as ExecuTorch's clamps are and TFLite's must be."""
     a, b = _operands(build, x)
-    if b.is_const and build.chance(0.6):
-        b = build.constant(b.type.shape, a.type.q)
-    out = a.type.q if build.chance(0.7) else build.quant(max(a.type.q.scale, b.type.q.scale) * build.factor(0.3, 2))
+    if (build.stock or build.chance(0.6)) and a.type.quant != b.type.quant:
+        a, b = (build.constant(v.type.shape, x.type.q) if v is not x else x for v in (a, b))
+    keeps = build.stock or build.chance(0.7)
+    out = a.type.q if keeps else build.quant(max(a.type.q.scale, b.type.q.scale) * build.factor(0.3, 2))
     outputs, origin = build.fields()
     kind = build.pick((Maximum, Minimum))
     build.emit(kind(inputs=(a.name, b.name), outputs=outputs, origin=origin), out)

@@ -1,0 +1,184 @@
+"""Differential testing: random graphs as TFLite files through the compiler and the driver, judged from three sides.
+
+Each graph's outputs must be those of the IR interpreter bit for bit, each operator alone must be within the bound of
+`spec/rounding.md` of LiteRT, and each kernel call and TFLite operator must name the other. Every fourth graph runs on
+the reference kernels, too. A graph that fails, crashes or hangs shrinks itself into `tests/regressions/`.
+
+make bench-differential
+"""
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.differential import regressions
+from tests.differential.check import Checked, Driver, Failure, OpTally, check
+from tests.differential.isolated import Worker, wait_any
+from tests.differential.shrink import shrink
+from tests.graphs import random_graph, random_inputs
+
+from deuteron.ir.graph import Graph
+from deuteron.runtime import driver
+
+GRAPHS = 20_000
+REFERENCE_EVERY = 4
+MAX_FAILURES = 10
+
+Case = tuple[Graph, tuple[npt.NDArray[np.generic], ...]]
+
+
+@dataclass(slots=True)
+class Totals:
+    """All graphs together: operators, kernel calls, and the failures by seed."""
+
+    graphs: int = 0
+    kernels: Counter[str] = field(default_factory=Counter[str])
+    operators: dict[str, OpTally] = field(default_factory=dict[str, OpTally])
+    failures: dict[int, Failure] = field(default_factory=dict[int, Failure])
+
+    def add(self, seed: int, checked: Checked) -> None:
+        """Nothing; takes a graph's results in."""
+        self.graphs += 1
+        self.kernels.update(checked.kernels)
+        for name, tally in checked.operators.items():
+            self.operators.setdefault(name, OpTally()).add(tally)
+        if checked.failures:
+            self.failures[seed] = checked.failures[0]
+
+
+@cache
+def _driver(name: str) -> Driver:
+    return driver.Driver("driver" if name == "driver" else "driver_ref")
+
+
+def case(seed: int) -> Case:
+    """The graph of a seed and its inputs."""
+    graph = random_graph(seed, stock=True)
+    return graph, tuple(random_inputs(graph, seed))
+
+
+def check_seed(seed: int) -> Checked:
+    """What comes of the graph of a seed."""
+    drivers = [_driver("driver")] + [_driver("driver_ref")] * (seed % REFERENCE_EVERY == 0)
+    return check(*case(seed), drivers)
+
+
+def check_case(given: Case) -> Checked:
+    """What comes of a case on both drivers."""
+    return check(*given, [_driver("driver"), _driver("driver_ref")])
+
+
+def results(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, Checked]]:
+    """Each seed and what came of it, in the order in which they end."""
+    left = iter(seeds)
+    busy = {Worker(check_seed): seed for _, seed in zip(range(jobs), left, strict=False)}
+    try:
+        for worker, seed in busy.items():
+            worker.begin(seed)
+        while busy:
+            wait_any([*busy])
+            for worker, seed in [*busy.items()]:
+                if (checked := worker.poll()) is None:
+                    continue
+                yield seed, checked
+                if (following := next(left, None)) is None:
+                    worker.close()
+                    del busy[worker]
+                else:
+                    busy[worker] = following
+                    worker.begin(following)
+    finally:
+        for worker in busy:
+            worker.close()
+
+
+def keep(seed: int, failure: Failure) -> Path:
+    """The file of the shrunk graph of a seed that fails."""
+    with Worker(check_case) as worker:
+
+        def fails(graph: Graph, inputs: Sequence[npt.NDArray[np.generic]]) -> bool:
+            return any(found.kind is failure.kind for found in worker.run((graph, tuple(inputs))).failures)
+
+        graph, inputs = case(seed)
+        if fails(graph, inputs):
+            graph, inputs = shrink(graph, inputs, fails)
+    path = regressions.DIRECTORY / f"seed{seed}_{failure.kind.value}.ir"
+    path.parent.mkdir(exist_ok=True)
+    regressions.save(path, graph, inputs, f"{failure.kind.value}: {failure.text}")
+    return path
+
+
+def table(totals: Totals) -> Table:
+    """A row per operator."""
+    made = Table(title="measured beside LiteRT, operator by operator")
+    for column in ("operator", "count", "elements", "compared", "differ", "differ %", "largest step"):
+        made.add_column(column, justify="left" if column == "operator" else "right")
+    rows = [*sorted(totals.operators.items()), ("all", OpTally())]
+    for tally in totals.operators.values():
+        rows[-1][1].add(tally)
+    for name, t in rows:
+        share = f"{100 * t.apart / t.compared:.3f}" if t.compared else "-"
+        numbers = (f"{n:,}" for n in (t.count, t.elements, t.compared, t.apart))
+        made.add_row(name, *numbers, share, f"{t.largest}", end_section=name == rows[-2][0])
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the table; 0 when no graph failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", type=int, default=GRAPHS, help=f"how many graphs (default: {GRAPHS:,})")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first; the others follow it (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    args = parser.parse_args(argv)
+
+    totals, began = Totals(), time.perf_counter()
+    text = TextColumn("{task.description}")
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), text)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=args.graphs)
+        for seed, checked in results(range(args.seed, args.seed + args.graphs), args.jobs):
+            totals.add(seed, checked)
+            progress.update(task, advance=1, description=f"{len(totals.failures)} failures")
+            if len(totals.failures) >= MAX_FAILURES:
+                break
+    seconds = time.perf_counter() - began
+    Console(width=130).print(table(totals))
+    calls = f"{totals.kernels.total():,} calls of {len(totals.kernels)} kernels"
+    print(f"{totals.graphs:,} graphs, {calls}, {len(totals.failures)} failures; {seconds:.0f} s measured")
+    for seed, failure in sorted(totals.failures.items()):
+        print(f"seed {seed}: {failure.kind.value}: {failure.text}\n  {keep(seed, failure)}")
+    if args.json is not None:
+        args.json.write_text(json.dumps(_as_json(totals, args.seed, seconds), indent=1))
+    return int(bool(totals.failures))
+
+
+def _as_json(totals: Totals, first: int, seconds: float) -> dict[str, object]:
+    return {
+        "machine": {"cpu": platform.processor() or platform.machine(), "python": platform.python_version()},
+        "seconds": seconds,
+        "first_seed": first,
+        "graphs": totals.graphs,
+        "kernels": dict(sorted(totals.kernels.items())),
+        "operators": {name: asdict(tally) for name, tally in sorted(totals.operators.items())},
+        "failures": {seed: f"{found.kind.value}: {found.text}" for seed, found in sorted(totals.failures.items())},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

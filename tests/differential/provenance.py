@@ -1,0 +1,84 @@
+"""What must hold of the provenance of a conversion, checked without the code that made it."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.convert import Conversion, Fate
+from deuteron.ir.graph import Graph
+
+Values = Mapping[str, npt.NDArray[np.generic]]
+
+
+def problems(source: Graph, conversion: Conversion, values: Values) -> Iterator[str]:
+    """What is wrong, one sentence each; `values` are all tensors of one run of the source graph."""
+    if conversion.container is None:
+        return  # computes nothing: no kernel, and nothing that one could stand for
+    kernels, fates = conversion.provenance.kernels, conversion.provenance.ops
+    if [k.ops for k in kernels] != [call.origin for call in conversion.program.calls]:
+        yield "the provenance and the program name different operators"
+    known = {index for op in source.ops for index in op.origin}
+    for kernel in kernels:
+        name = f"call {kernel.index} ({kernel.kernel})"
+        if not kernel.ops:
+            yield f"{name} comes from no operator"
+        elif not known.issuperset(kernel.ops):
+            yield f"{name} names an operator that is not there: {kernel.ops}"
+        elif not _connected(source, kernel.ops):
+            yield f"{name} names operators that do not feed each other: {kernel.ops}"
+    folded, live = _constant(source), _live(source)
+    for fate in fates:
+        named = tuple(kernel.index for kernel in kernels if fate.index in kernel.ops)
+        if named != fate.kernels:
+            yield f"op {fate.index} ({fate.op}) says kernels {fate.kernels}, those that name it are {named}"
+        if (fate.fate is Fate.FOLDED) != (fate.index in folded and not named):
+            yield f"op {fate.index} ({fate.op}) is {fate.fate.value}, but its operands say otherwise"
+        if not named and fate.index in live - folded:
+            yield f"op {fate.index} ({fate.op}) is named by no kernel call"
+        if fate.fate is Fate.FREE and not _moves_only(source, fate.index, values):
+            yield f"op {fate.index} ({fate.op}) computes something, but no kernel of its own does"
+
+
+def _connected(graph: Graph, indices: tuple[int, ...]) -> bool:
+    """True when the operators hang together by the tensors that they read and write."""
+    wanted = [op for op in graph.ops if set(op.origin) & set(indices)]
+    reached, tensors = {id(wanted[0])}, {*wanted[0].inputs, *wanted[0].outputs}
+    grew = True
+    while grew:
+        grew = False
+        for op in wanted:
+            if id(op) not in reached and tensors.intersection((*op.inputs, *op.outputs)):
+                reached.add(id(op))
+                tensors.update(op.inputs, op.outputs)
+                grew = True
+    return len(reached) == len(wanted)
+
+
+def _constant(graph: Graph) -> set[int]:
+    """TFLite operators whose results depend on constants only."""
+    known = {tensor.name for tensor in graph.tensors if tensor.is_const}
+    found: set[int] = set()
+    for op in graph.ops:
+        if known.issuperset(op.inputs):
+            known.update(op.outputs)
+            found.update(op.origin)
+    return found
+
+
+def _live(graph: Graph) -> set[int]:
+    """TFLite operators on whose results an output depends."""
+    needed, found = set(graph.outputs), set[int]()
+    for op in reversed(graph.ops):
+        if needed.intersection(op.outputs):
+            needed.update(op.inputs)
+            found.update(op.origin)
+    return found
+
+
+def _moves_only(graph: Graph, index: int, values: Values) -> bool:
+    """True when the operator's result holds nothing but stored values of what it reads."""
+    ops = [op for op in graph.ops if index in op.origin]
+    read = np.concatenate([values[name].ravel() for op in ops for name in op.inputs])
+    written = np.concatenate([values[name].ravel() for op in ops for name in op.outputs])
+    return bool(np.isin(written, read).all())

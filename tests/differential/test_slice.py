@@ -1,0 +1,42 @@
+"""A slice of `benches/differential.py`: the first graphs of it, in this process, on both drivers."""
+
+from collections import Counter
+
+import pytest
+from tests.differential import regressions
+from tests.differential.check import check
+from tests.graphs import random_graph, random_inputs
+
+from deuteron.ir import ops
+from deuteron.ir.printer import OPS
+from deuteron.kernels.catalogue import KERNELS
+from deuteron.runtime.driver import Driver
+
+GRAPHS, CHUNK = 400, 50
+DRIVERS = (Driver("driver"), Driver("driver_ref"))
+
+
+@pytest.mark.parametrize("first", range(0, GRAPHS, CHUNK))
+def test_compiler_driver_litert_and_provenance_agree(first: int) -> None:
+    kernels: Counter[str] = Counter()
+    for seed in range(first, first + CHUNK):
+        graph = random_graph(seed, stock=True)
+        checked = check(graph, random_inputs(graph, seed), DRIVERS)
+        assert not checked.failures, f"seed {seed}"
+        kernels.update(checked.kernels)
+    assert len(kernels) > len(KERNELS) * 3 / 4
+
+
+def test_the_slice_has_every_operator_and_function_alone_and_in_long_graphs() -> None:
+    graphs = [random_graph(seed, stock=True) for seed in range(GRAPHS)]
+    assert {type(op) for graph in graphs for op in graph.ops} == set(OPS.values())
+    assert {op.function for graph in graphs for op in graph.ops if isinstance(op, ops.Unary)} == set(ops.Function)
+    sizes = [len(graph.ops) for graph in graphs]
+    assert min(sizes) <= 2
+    assert max(sizes) >= 30
+
+
+@pytest.mark.parametrize("path", sorted(regressions.DIRECTORY.glob("*.ir")), ids=lambda path: path.stem)
+def test_what_failed_once(path: pytest.Item) -> None:
+    graph, inputs = regressions.load(path)
+    assert not check(graph, inputs, DRIVERS).failures
