@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,11 @@ from deuteron.errors import InputError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
 from deuteron.frontend.examples import EXAMPLES, ExampleModel
-from deuteron.frontend.manifest import Manifest
+from deuteron.frontend.manifest import Manifest, TensorInfo
 from deuteron.frontend.options import BuildOptions, Converter
 
 if TYPE_CHECKING:
+    from deuteron.convert import Conversion, ConvertOptions
     from deuteron.frontend.build import Progress
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Manifest",
     "build",
     "build_model",
+    "convert_file",
     "read_manifest",
     "run",
     "seeded_inputs",
@@ -127,13 +129,47 @@ def build_model(
     )
 
 
+def convert_file(
+    source: str | Path,
+    output: str | Path,
+    *,
+    target: str = DEFAULT_TARGET,
+    options: "ConvertOptions | None" = None,
+    force: bool = False,
+) -> "Conversion":
+    """The conversion of a TFLite file, written to the TFLite file `output`, whose one operator is the NPU's.
+
+    Raises:
+        DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
+    """
+    from deuteron.convert import ConvertOptions, convert, to_tflite
+
+    outputs.check_file(Path(output), force=force)
+    try:
+        data = Path(source).read_bytes()
+    except OSError as error:
+        raise InputError(f"`{source}` cannot be read: {error.strerror or error}") from error
+    conversion = convert(data, target, options or ConvertOptions())
+    outputs.write_file(Path(output), to_tflite(data, conversion))
+    return conversion
+
+
 def read_manifest(directory: str | Path) -> Manifest:
     """The manifest of a build directory, whose files have been checked against it."""
     return manifests.read(Path(directory))
 
 
-def seeded_inputs(manifest: Manifest, count: int, seed: int = 0) -> list[tuple[Array, ...]]:
-    """`count` random inputs of the build: normal float32 values, or integers over the whole range of their type."""
+class Signature(Protocol):
+    """What is known of a model's inputs: a build's manifest, or a TFLite file."""
+
+    @property
+    def inputs(self) -> Sequence[TensorInfo]:
+        """Shape, dtype and name of each input, in order."""
+        ...
+
+
+def seeded_inputs(model: Signature, count: int, seed: int = 0) -> list[tuple[Array, ...]]:
+    """`count` random inputs of the model: normal float32 values, or integers over the whole range of their type."""
     generator = np.random.default_rng(seed)
 
     def draw(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
@@ -144,18 +180,18 @@ def seeded_inputs(manifest: Manifest, count: int, seed: int = 0) -> list[tuple[A
         limits = np.iinfo(dtype.name)
         return generator.integers(limits.min, limits.max, shape, dtype.name, endpoint=True)
 
-    return [tuple(draw(i.shape, np.dtype(i.dtype)) for i in manifest.inputs) for _ in range(count)]
+    return [tuple(draw(i.shape, np.dtype(i.dtype)) for i in model.inputs) for _ in range(count)]
 
 
-def check_inputs(manifest: Manifest, inputs: Sequence[Array]) -> None:
-    """Checks number, shape and dtype of one set of inputs against the build.
+def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
+    """Checks number, shape and dtype of one set of inputs against the model's.
 
     Raises:
         InputError: naming the input that differs.
     """
-    if len(inputs) != len(manifest.inputs):
-        raise InputError(f"the model takes {len(manifest.inputs)} inputs, found {len(inputs)}")
-    for i, (value, wanted) in enumerate(zip(inputs, manifest.inputs, strict=True)):
+    if len(inputs) != len(model.inputs):
+        raise InputError(f"the model takes {len(model.inputs)} inputs, found {len(inputs)}")
+    for i, (value, wanted) in enumerate(zip(inputs, model.inputs, strict=True)):
         if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
             raise InputError(
                 f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}"

@@ -32,8 +32,10 @@ class Entry:
 
 COMMANDS = (
     Entry("build", "Compile a PyTorch model for a target"),
-    Entry("run", "Run a build on the host through ExecuTorch's own runtime"),
+    Entry("run", "Run a build, or a TFLite file, on the host"),
+    Entry("convert", "Convert a TFLite file for the NPU"),
     Entry("inspect", "Show what is inside a build, a .pte, a microcode file or a TFLite file"),
+    Entry("ops", "List the operators that the NPU takes, and on which conditions"),
     Entry("models", "List the models that can be built by name"),
     Entry("targets", "List the targets and what is known of them"),
     Entry("doctor", "Check this installation and say how to mend it"),

@@ -1,30 +1,35 @@
-"""`deuteron run`: a build on this machine, through ExecuTorch's own runtime."""
+"""`deuteron run`: a build on this machine, through ExecuTorch's own runtime, or a TFLite file on the driver alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from deuteron.cli.options import command as new_command
-from deuteron.cli.printer import Printer
+from deuteron.cli.printer import Printer, Report
 from deuteron.errors import InputError, OptionError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from deuteron.api import Manifest
+    from deuteron.api import Signature
+
+    from deuteron.compare import Comparison as PytorchComparison
+    from deuteron.litert import Comparison as LitertComparison
 
     Array = npt.NDArray[np.generic]
     Sample = tuple[Array, ...]
+    Run = Callable[[Sequence[Array]], list[Array]]
+    Comparison = PytorchComparison | LitertComparison
 
 SHOWN = 20
 """Samples that the text report lists."""
 
 
 @new_command
-@click.argument("directory", metavar="DIR", type=Path)
+@click.argument("path", metavar="DIR|FILE.tflite", type=Path)
 @click.option(
     "--input",
     "inputs",
@@ -49,42 +54,111 @@ SHOWN = 20
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random samples.")
 @click.option(
-    "--compare", is_flag=True, help="Compare every operator with the quantised PyTorch model; exit 1 beyond the bounds."
+    "--compare",
+    is_flag=False,
+    flag_value="reference",
+    type=click.Choice(("reference", "pytorch", "litert")),
+    help="Compare every operator with the quantised PyTorch model (a build) or LiteRT (a file); exit 1 beyond the bounds.",
+)
+@click.option(
+    "--target", default="imxrt700", show_default=True, metavar="NAME", help="What a TFLite file is converted for."
 )
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 def command(
     printer: Printer,
     *,
-    directory: Path,
+    path: Path,
     inputs: tuple[Path, ...],
     outputs: tuple[Path, ...],
     samples: int | None,
     seed: int,
-    compare: bool,
+    compare: str | None,
+    target: str,
     force: bool,
 ) -> int:
-    """Run the build in DIR on the host; with no `--input`, on random samples."""
+    """Run the build in DIR, or FILE.tflite, on the host; with no `--input`, on random samples.
+
+    A build runs through ExecuTorch's own runtime. A TFLite file is converted, unless it has been already, and runs on
+    the NPU driver alone.
+    """
     from deuteron import api
 
-    manifest = api.read_manifest(directory)
-    _check_outputs(manifest, outputs, force=force)
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
-    data = _read_samples(manifest, inputs) if inputs else api.seeded_inputs(manifest, samples or 1, seed)
+    subject = _File(path, target) if path.is_file() else _Directory(path)
+    subject.check(compare)
+    _check_outputs(len(subject.model.outputs), outputs, force=force)
+    data = _read_samples(subject.model, inputs) if inputs else api.seeded_inputs(subject.model, samples or 1, seed)
     for sample in data:
-        api.check_inputs(manifest, sample)
+        api.check_inputs(subject.model, sample)
     if outputs or not compare:
-        results = _run(printer, directory / "model.pte", data)
+        with printer.work("running") as progress:
+            results = _run(subject.runner(), data, progress)
         _write(printer, outputs, results)
         if not compare:
             _report(printer, results)
-    return _compare(printer, directory, data) if compare else 0
+    return _compare(printer, subject, data) if compare else 0
 
 
-def _check_outputs(manifest: "Manifest", outputs: Sequence[Path], *, force: bool) -> None:
+class _Directory:
+    """A build directory, which ExecuTorch's runtime runs."""
+
+    def __init__(self, path: Path) -> None:
+        from deuteron import api
+
+        self.path = path
+        self.model = api.read_manifest(path)
+
+    def check(self, compare: str | None) -> None:
+        """Refuses the wrong reference."""
+        if compare == "litert":
+            raise OptionError(
+                "a build is compared with PyTorch, not with LiteRT",
+                hint="use `--compare`, or run one of the TFLite files that `deuteron build --intermediates` writes",
+            )
+
+    def runner(self) -> "Run":
+        """What runs one sample."""
+        from deuteron.runtime.host import HostRunner
+
+        return HostRunner(self.path / "model.pte").run
+
+    def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> "Comparison":
+        """The comparison with the quantised PyTorch model."""
+        from deuteron.compare import compare
+
+        return compare(self.path, data, progress)
+
+
+class _File:
+    """A TFLite file, which the driver runs."""
+
+    def __init__(self, path: Path, target: str) -> None:
+        from deuteron import tflite_model
+
+        self.path = path
+        self.model = tflite_model.load(path, target)
+
+    def check(self, compare: str | None) -> None:
+        """Refuses the wrong reference."""
+        if compare == "pytorch":
+            raise OptionError("a TFLite file is compared with LiteRT, not with PyTorch", hint="use `--compare litert`")
+
+    def runner(self) -> "Run":
+        """What runs one sample."""
+        return self.model.run
+
+    def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> "Comparison":
+        """The comparison with LiteRT."""
+        from deuteron.litert import compare
+
+        return compare(self.model, data, progress)
+
+
+def _check_outputs(count: int, outputs: Sequence[Path], *, force: bool) -> None:
     """Refuse output files that cannot be written, before any work is done."""
-    if outputs and len(outputs) != len(manifest.outputs):
-        raise OptionError(f"the model has {len(manifest.outputs)} outputs, `--output` is given {len(outputs)} times")
+    if outputs and len(outputs) != count:
+        raise OptionError(f"the model has {count} outputs, `--output` is given {len(outputs)} times")
     for path in outputs:
         if path.exists() and not force:
             raise InputError(f"`{path}` exists", hint="choose another name, or replace it with `--force`")
@@ -92,12 +166,12 @@ def _check_outputs(manifest: "Manifest", outputs: Sequence[Path], *, force: bool
             raise InputError(f"`{path}` cannot be written: there is no directory `{path.parent}`")
 
 
-def _read_samples(manifest: "Manifest", paths: Sequence[Path]) -> "list[Sample]":
+def _read_samples(model: "Signature", paths: Sequence[Path]) -> "list[Sample]":
     """The samples that the input files hold: one, or as many as their extra first dimension says."""
-    if len(paths) != len(manifest.inputs):
-        raise OptionError(f"the model has {len(manifest.inputs)} inputs, `--input` is given {len(paths)} times")
+    if len(paths) != len(model.inputs):
+        raise OptionError(f"the model has {len(model.inputs)} inputs, `--input` is given {len(paths)} times")
     columns: list[list[Array]] = []
-    for path, wanted in zip(paths, manifest.inputs, strict=True):
+    for path, wanted in zip(paths, model.inputs, strict=True):
         array = _read_array(path)
         columns.append(list(array) if array.ndim == len(wanted.shape) + 1 else [array])
     counts = {len(column) for column in columns}
@@ -122,15 +196,11 @@ def _read_array(path: Path) -> "Array":
     return cast("Array", array)
 
 
-def _run(printer: Printer, program: Path, data: "Sequence[Sample]") -> "list[Sample]":
-    from deuteron.runtime.host import HostRunner
-
-    with printer.work("running") as progress:
-        runner = HostRunner(program)
-        results: list[Sample] = []
-        for i, sample in enumerate(data):
-            progress(f"sample {i}", i, len(data))
-            results.append(tuple(runner.run(sample)))
+def _run(run: "Run", data: "Sequence[Sample]", progress: Report) -> "list[Sample]":
+    results: list[Sample] = []
+    for i, sample in enumerate(data):
+        progress(f"sample {i}", i, len(data))
+        results.append(tuple(run(sample)))
     return results
 
 
@@ -160,12 +230,10 @@ def _report(printer: Printer, results: "Sequence[Sample]") -> None:
         printer.data(f"[{len(results) - SHOWN} others]")
 
 
-def _compare(printer: Printer, directory: Path, data: "Sequence[Sample]") -> int:
-    """Compare with the quantised reference and report it; 1 when a bound is exceeded."""
-    from deuteron.compare import compare
-
+def _compare(printer: Printer, subject: _Directory | _File, data: "Sequence[Sample]") -> int:
+    """Compare with the reference and report it; 1 when a bound is exceeded."""
     with printer.work("comparing") as progress:
-        comparison = compare(directory, data, lambda done, of: progress("samples", done, of))
+        comparison = subject.compare(data, lambda done, of: progress("samples", done, of))
     if printer.as_json:
         printer.json(comparison.to_json())
     else:

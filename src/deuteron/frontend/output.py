@@ -34,6 +34,37 @@ def check_output(directory: Path, *, force: bool) -> None:
         )
 
 
+def check_file(path: Path, *, force: bool) -> None:
+    """Checks, before the work, that a file may be written there.
+
+    Raises:
+        InputError: when something is there that may not be replaced, or there is no such folder.
+    """
+    if path.exists() and not force:
+        raise InputError(f"`{path}` exists", hint="choose another name, or replace it with `--force`")
+    if path.is_dir():
+        raise InputError(f"`{path}` is a directory", hint="name a file")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"`{path}` cannot be written: there is no directory `{path.parent}`")
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Writes a new file beside the wanted one and then gives it that name.
+
+    Raises:
+        InputError: when the disk refuses.
+    """
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        try:
+            fresh.write_bytes(data)
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as e:
+        raise InputError(f"`{path}` cannot be written: {e.strerror or e}") from e
+
+
 def write(directory: Path, files: Mapping[str, bytes], *, force: bool) -> None:
     """Writes the files into a new directory beside the wanted one and then gives it that name.
 

@@ -56,6 +56,11 @@ def wrap(source: bytes, container: Container | None, metadata: Mapping[str, byte
     )
 
 
+def is_converted(model: FlatModel) -> bool:
+    """True for what `wrap` made of a container."""
+    return any((op.name, op.custom_code) == (CUSTOM, CUSTOM_CODE) for op in model.operators)
+
+
 def unwrap(data: bytes) -> tuple[Container, Mapping[str, bytes]]:
     """The container and the metadata of a file that `wrap` made.
 

@@ -1,0 +1,141 @@
+"""A TFLite file as a program: converted if it is not yet, then run by the driver on this machine, without torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.arch import targets
+from deuteron.convert import Conversion, ConvertOptions, convert
+from deuteron.errors import InputError, InternalError
+from deuteron.frontend.manifest import TensorInfo
+from deuteron.ir import interpret
+from deuteron.ir.graph import Graph
+from deuteron.ir.types import Quant
+from deuteron.microcode.container import Container
+from deuteron.runtime.driver import Driver
+from deuteron.tflite import neutron, reader
+from deuteron.tflite.decode import decode
+from deuteron.tflite.edges import find_edges
+from deuteron.tflite.flat import FlatModel, FlatTensor
+
+Array = npt.NDArray[np.generic]
+F32 = npt.NDArray[np.float32]
+I8 = npt.NDArray[np.int8]
+
+_NUMPY = {"INT8": "int8", "FLOAT32": "float32"}
+
+
+@dataclass(frozen=True, slots=True)
+class TfliteModel:
+    """A TFLite file that the driver can run.
+
+    Attributes:
+        source: the file as it was read.
+        inputs: the file's inputs, float32 where the file quantises them itself.
+        outputs: the file's outputs.
+        container: what the driver runs; None when the model computes nothing.
+        graph: the int8 graph inside, None for a file that was converted before.
+        conversion: what the compiler made of it, None for a file that was converted before.
+    """
+
+    source: bytes
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    container: Container | None
+    graph: Graph | None
+    conversion: Conversion | None
+    _inner: tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for one array per input of the file."""
+        outer, inner = self.inputs, self._inner[0]
+        stored = [_stored(x, info, tensor) for x, info, tensor in zip(inputs, outer, inner, strict=True)]
+        found = self.run_stored(stored)
+        return [_outer(y, info, tensor) for y, info, tensor in zip(found, self.outputs, self._inner[1], strict=True)]
+
+    def run_stored(self, inputs: Sequence[I8]) -> list[I8]:
+        """The int8 outputs of what is inside the float edges, for its int8 inputs."""
+        shapes = [tensor.shape for tensor in self._inner[1]]
+        if self.container is None:
+            if self.graph is None:
+                raise InternalError("a converted file without microcode")
+            values = interpret.run(self.graph, inputs)
+            return [
+                np.asarray(values[name], np.int8).reshape(s) for name, s in zip(self.graph.outputs, shapes, strict=True)
+            ]
+        outputs = Driver().run(self.container, [x.tobytes() for x in inputs])
+        return [np.frombuffer(data, np.int8).reshape(shape) for data, shape in zip(outputs, shapes, strict=True)]
+
+    def stored_inputs(self, inputs: Sequence[Array]) -> list[I8]:
+        """What the edges make of one array per input of the file."""
+        return [_stored(x, info, t) for x, info, t in zip(inputs, self.inputs, self._inner[0], strict=True)]
+
+
+def load(path: Path, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> TfliteModel:
+    """The file at `path`, converted for `target` unless it has been already.
+
+    Raises:
+        InputError: there is no such file.
+        FormatError: it is no TFLite file, or damaged.
+        UnsupportedError: it holds operators that the NPU does not take; all are named.
+    """
+    data = read(path)
+    model = decode(data)
+    if neutron.is_converted(model):
+        container, _ = neutron.unwrap(data)
+        return _loaded(data, model, container, None, None)
+    graph = reader.graph_of(model)
+    conversion = convert(data, target, options)
+    return _loaded(data, model, conversion.container, graph, conversion)
+
+
+def read(path: Path) -> bytes:
+    """The bytes of the file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
+
+
+def _loaded(
+    data: bytes, model: FlatModel, container: Container | None, graph: Graph | None, conversion: Conversion | None
+) -> TfliteModel:
+    edges = find_edges(model)
+    inner = tuple(model.tensors[i] for i in edges.inputs), tuple(model.tensors[i] for i in edges.outputs)
+    inputs, outputs = _infos(model, model.inputs), _infos(model, model.outputs)
+    return TfliteModel(data, inputs, outputs, container, graph, conversion, inner)
+
+
+def _infos(model: FlatModel, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:
+    tensors = (model.tensors[index] for index in indices)
+    return tuple(TensorInfo(t.shape, _NUMPY.get(t.dtype, t.dtype.lower()), t.name) for t in tensors)
+
+
+def _stored(x: Array, info: TensorInfo, tensor: FlatTensor) -> I8:
+    """`x` as TFLite's QUANTIZE stores it, halves away from zero; int8 as it is."""
+    if info.dtype == "int8":
+        return x.astype(np.int8)
+    real: F32 = x.astype(np.float32)
+    if not np.isfinite(real).all():
+        raise InputError(f"input `{info.name}` holds NaN or infinite values; they cannot be quantised")
+    quant = _quant(tensor)
+    steps = (real / np.float32(quant.scale)).astype(np.float64)
+    rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
+    return np.clip(rounded + quant.zero_point, -128, 127).astype(np.int8)
+
+
+def _outer(y: I8, info: TensorInfo, tensor: FlatTensor) -> Array:
+    """`y` as TFLite's DEQUANTIZE gives it; int8 as it is."""
+    if info.dtype == "int8":
+        return y
+    quant = _quant(tensor)
+    return (y.astype(np.int32) - quant.zero_point).astype(np.float32) * np.float32(quant.scale)
+
+
+def _quant(tensor: FlatTensor) -> Quant:
+    if tensor.quant is None:
+        raise InputError(f"tensor `{tensor.name}` has no quantisation")
+    return tensor.quant
