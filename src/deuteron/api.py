@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from deuteron.convert import Conversion, ConvertOptions, convert, to_tflite
 from deuteron.errors import InputError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
@@ -16,13 +17,14 @@ from deuteron.frontend.manifest import Manifest, TensorInfo
 from deuteron.frontend.options import BuildOptions, Converter
 
 if TYPE_CHECKING:
-    from deuteron.convert import Conversion, ConvertOptions
     from deuteron.frontend.build import Progress
 
 __all__ = [
     "EXAMPLES",
     "Build",
     "BuildOptions",
+    "Conversion",
+    "ConvertOptions",
     "Converter",
     "ExampleModel",
     "Manifest",
@@ -134,22 +136,20 @@ def convert_file(
     output: str | Path,
     *,
     target: str = DEFAULT_TARGET,
-    options: "ConvertOptions | None" = None,
+    options: ConvertOptions = ConvertOptions(),
     force: bool = False,
-) -> "Conversion":
+) -> Conversion:
     """The conversion of a TFLite file, written to the TFLite file `output`, whose one operator is the NPU's.
 
     Raises:
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
     """
-    from deuteron.convert import ConvertOptions, convert, to_tflite
-
     outputs.check_file(Path(output), force=force)
     try:
         data = Path(source).read_bytes()
     except OSError as error:
         raise InputError(f"`{source}` cannot be read: {error.strerror or error}") from error
-    conversion = convert(data, target, options or ConvertOptions())
+    conversion = convert(data, target, options)
     outputs.write_file(Path(output), to_tflite(data, conversion))
     return conversion
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from deuteron.api import Signature
-
     from deuteron.compare import Comparison as PytorchComparison
     from deuteron.litert import Comparison as LitertComparison
 
@@ -58,7 +57,7 @@ SHOWN = 20
     is_flag=False,
     flag_value="reference",
     type=click.Choice(("reference", "pytorch", "litert")),
-    help="Compare every operator with the quantised PyTorch model (a build) or LiteRT (a file); exit 1 beyond the bounds.",
+    help="Compare every operator with quantised PyTorch (a build) or LiteRT (a file); exit 1 beyond the bounds.",
 )
 @click.option(
     "--target", default="imxrt700", show_default=True, metavar="NAME", help="What a TFLite file is converted for."

@@ -56,6 +56,7 @@ def binary(kind: type[Add | Sub | Mul]) -> Callable[[Site], Op]:
     """The reader of one kind of arithmetic."""
 
     def lower(site: Site) -> Op:
+        """The operands broadcast; fused activations as listed."""
         return kind(
             inputs=(site.operand(0), site.operand(1)),
             outputs=(site.output(),),

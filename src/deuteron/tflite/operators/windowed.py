@@ -92,6 +92,7 @@ def pool(kind: type[AveragePool2D] | type[MaxPool2D]) -> Callable[[Site], Op]:
     """The reader of one kind of pooling."""
 
     def lower(site: Site) -> Op:
+        """SAME or VALID padding; fused activations as listed."""
         site.image_size(0)
         window, stride = site.pair("FilterHeight", "FilterWidth"), site.pair(*_STRIDE)
         return kind(

@@ -1,0 +1,51 @@
+"""`deuteron ops`: what the NPU takes."""
+
+from dataclasses import asdict
+
+import click
+
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+from deuteron.errors import OptionError
+
+
+@new_command
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--target", default="imxrt700", show_default=True, metavar="NAME", help="`deuteron targets` lists them.")
+@click.option("--markdown", is_flag=True, help="Print the table as a Markdown page.")
+def command(printer: Printer, *, names: tuple[str, ...], target: str, markdown: bool) -> None:
+    """List the TFLite operators that the NPU takes, or only those whose name or edge operator contains a NAME.
+
+    For each: the edge operators of ExecuTorch that arrive as it, the conditions, and the kernels that run it.
+    """
+    from deuteron import support
+    from deuteron.arch import targets
+
+    targets.load(target)
+    if markdown:
+        printer.data(support.markdown(target).rstrip("\n"))
+        return
+    wanted = [name.lower() for name in names]
+    found = [
+        op
+        for op in support.operators()
+        if not wanted or any(name in text.lower() for name in wanted for text in (op.name, *op.edge))
+    ]
+    if not found:
+        raise OptionError(
+            f"no operator that the NPU takes contains `{' or '.join(names)}`", hint="`deuteron ops` lists all of them"
+        )
+    if printer.as_json:
+        table = [asdict(op) for op in found]
+        printer.json({"schema": 1, "target": target, "general": list(support.general()), "operators": table})
+        return
+    if not wanted:
+        printer.data("for all operators:")
+        for sentence in support.general():
+            printer.data(f"  {sentence}")
+        printer.data("")
+    for op in found:
+        printer.data(f"{op.name}  from {', '.join(op.edge) or 'no edge operator'}")
+        for sentence in op.conditions:
+            printer.data(f"  {sentence}")
+        printer.data(f"  kernels: {', '.join(op.kernels) or 'none, it is free'}")
