@@ -29,6 +29,7 @@ from deuteron.kernels.catalogue import (
     Kernel,
 )  # fmt: skip
 from deuteron.kernels.program import Program
+from deuteron.passes.constraints import check
 from deuteron.passes.lowering import convolution, elementwise, matmul, movement, reduction, resize
 from deuteron.passes.lowering.builder import Builder
 
@@ -37,7 +38,7 @@ def select(graph: Graph) -> Program:
     """The program that computes the graph.
 
     Raises:
-        UnsupportedError: when no kernel can run an op of this size or type; it names the op and its TFLite index.
+        UnsupportedError: when an op breaks a constraint of the NPU; it names the op and its TFLite index.
     """
     outputs = _Outputs.of(graph)
     build = Builder(graph, outputs.homes)
@@ -105,6 +106,7 @@ LOWERINGS: Mapping[type[ops.Op], Lowering] = MappingProxyType(
 
 
 def _lower(build: Builder, op: ops.Op) -> None:
+    check(op, build.graph)
     lower = cast(Callable[[Builder, ops.Op], None], LOWERINGS[type(op)].lower)
     lower(build, op)
 

@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from deuteron import numerics
 from deuteron.ir.ops import Conv2D, DepthwiseConv2D, FullyConnected, Op, TransposeConv
 from deuteron.kernels import params as p
 from deuteron.kernels.catalogue import CONV2D, DEPTHWISE_CONV2D, FILL, FULLY_CONNECTED
@@ -15,8 +12,6 @@ from deuteron.passes.lowering.movement import move_box
 from deuteron.passes.lowering.rows import channel_rows
 from deuteron.passes.lowering.strides import contiguous_strides
 
-LARGEST_WEIGHT = 128
-
 
 def conv2d(build: Builder, op: Conv2D) -> None:
     """Lowers a convolution to one call with a workspace."""
@@ -24,7 +19,6 @@ def conv2d(build: Builder, op: Conv2D) -> None:
     batches, in_h, in_w, in_c = build.type(x).shape
     out_c, kernel_h, kernel_w, _ = build.type(weights).shape
     _, out_h, out_w, _ = build.type(op.outputs[0]).shape
-    _check_accumulators(build, op, channel_axis=0)
     requant, requant_count = _requant(build, op)
     params = p.Conv2DParams(
         batches=batches, in_h=in_h, in_w=in_w, in_c=in_c, out_h=out_h, out_w=out_w, out_c=out_c,
@@ -48,7 +42,6 @@ def transpose_conv(build: Builder, op: TransposeConv) -> None:
     _, out_h, out_w, _ = build.type(op.outputs[0]).shape
     rows = _spread(in_h, out_h, kernel_h, op.stride[0], op.pads.top)
     columns = _spread(in_w, out_w, kernel_w, op.stride[1], op.pads.left)
-    _check_accumulators(build, op, channel_axis=0)
     requant, requant_count = _requant(build, op)
     params = p.Conv2DParams(
         batches=batches, in_h=rows.size, in_w=columns.size, in_c=channels, out_h=out_h, out_w=out_w, out_c=out_c,
@@ -106,7 +99,6 @@ def depthwise_conv2d(build: Builder, op: DepthwiseConv2D) -> None:
     batches, in_h, in_w, in_c = build.type(x).shape
     _, kernel_h, kernel_w, out_c = build.type(weights).shape
     _, out_h, out_w, _ = build.type(op.outputs[0]).shape
-    _check_accumulators(build, op, channel_axis=3)
     requant, requant_count = _requant(build, op)
     params = p.DepthwiseConv2DParams(
         batches=batches, in_h=in_h, in_w=in_w, in_c=in_c, out_h=out_h, out_w=out_w, out_c=out_c,
@@ -122,7 +114,6 @@ def fully_connected(build: Builder, op: FullyConnected) -> None:
     """Lowers a fully connected layer to one call."""
     x, weights, _ = op.inputs
     out_features, in_features = build.type(weights).shape
-    _check_accumulators(build, op, channel_axis=0)
     requant, requant_count = _requant(build, op)
     params = p.FullyConnectedParams(
         rows=build.type(x).numel // in_features, in_features=in_features, out_features=out_features,
@@ -138,13 +129,3 @@ def _requant(build: Builder, op: Op) -> tuple[Ref, int]:
     scales = build.type(weights).q.scales
     table = channel_rows(build.type(x).q.scale, scales, build.type(op.outputs[0]).q.scale)
     return build.array(f"{op.outputs[0]}/requant", table), len(scales)
-
-
-def _check_accumulators(build: Builder, op: Op, channel_axis: int) -> None:
-    """Refuses an op whose sums could leave 32 bits; weights not known yet count as the largest there are."""
-    _, weights, bias = (build.graph.tensor(name) for name in op.inputs)
-    if not bias.is_const:
-        raise build.unsupported(op, f"bias `{bias.name}` is not a constant; its values must be known to bound the sums")
-    values = weights.array() if weights.is_const else np.full(weights.type.shape, LARGEST_WEIGHT, np.int16)
-    rows = np.moveaxis(values, channel_axis, 0).reshape(weights.type.shape[channel_axis], -1)
-    numerics.check_accumulators(rows, bias.array())
