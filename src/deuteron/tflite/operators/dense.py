@@ -43,6 +43,9 @@ def fully_connected(site: Site) -> Op:
 
 def batch_matmul(site: Site) -> Op:
     """Both operands are stacks of equally many matrices, either of which may come transposed."""
+    stacks = [site.input_tensor(position).shape[:-2] for position in (0, 1)]
+    if stacks[0] != stacks[1]:
+        raise site.unsupported(f"stacks {list(stacks[0])} and {list(stacks[1])} of matrices; they must be equal")
     return BatchMatMul(
         inputs=(site.operand(0), site.operand(1)),
         outputs=(site.output(),),
@@ -94,6 +97,7 @@ def reduction(kind: type[Mean | Sum | ReduceMax | ReduceMin], name: str) -> Call
     """The reader of one kind of reduction, called `name` in messages."""
 
     def lower(site: Site) -> Op:
+        """Axes are constant, at least one."""
         rank = len(site.input_tensor(0).shape)
         axes = tuple(sorted({site.axis(value, rank) for value in site.integers(1, "axes")}))
         if not axes:
@@ -101,8 +105,6 @@ def reduction(kind: type[Mean | Sum | ReduceMax | ReduceMin], name: str) -> Call
         source = site.moved(0) if kind in (ReduceMax, ReduceMin) else site.operand(0)
         return kind(inputs=(source,), outputs=(site.output(),), origin=(site.index,), axes=axes)
 
-    keeps = "; input and output share quantisation" if kind in (ReduceMax, ReduceMin) else ""
-    lower.__doc__ = f"Axes are constant, at least one{keeps}."
     return lower
 
 

@@ -37,7 +37,7 @@ def conv_2d(site: Site) -> Op:
 
 
 def depthwise_conv_2d(site: Site) -> Op:
-    """Weights are symmetric and constant, per tensor or per channel; any depth multiplier."""
+    """Weights are symmetric and constant, per tensor or per channel; the bias is INT32 or left out."""
     weights = site.input_tensor(1)
     stride, dilation = site.pair(*_STRIDE), site.pair(*_DILATION)
     window = site.image_size(1)
@@ -109,7 +109,7 @@ def pool(kind: type[AveragePool2D] | type[MaxPool2D]) -> Callable[[Site], Op]:
 
 
 def resize_bilinear(site: Site) -> Op:
-    """The size is constant; aligned corners, half-pixel centres, or neither; input and output share quantisation."""
+    """The size is constant; aligned corners, half-pixel centres, or neither."""
     _need_size(site)
     corners, centres = bool(site.option("AlignCorners")), bool(site.option("HalfPixelCenters"))
     if corners and centres:
@@ -124,7 +124,7 @@ def resize_bilinear(site: Site) -> Op:
 
 
 def resize_nearest(site: Site) -> Op:
-    """The size is constant; neither aligned corners nor half-pixel centres; input and output share quantisation."""
+    """The size is constant; neither aligned corners nor half-pixel centres."""
     _need_size(site)
     for option, text in (("AlignCorners", "aligned corners"), ("HalfPixelCenters", "half-pixel centres")):
         if site.option(option):
