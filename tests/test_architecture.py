@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
         "kernels",
         "arch",
     },
-    "api": {"frontend", "convert", "runtime"},
+    "api": {"frontend", "convert", "runtime", "tflite_model"},
     "compare": {"frontend", "runtime", "tflite", "ir"},
     "litert": {"tflite_model", "tflite", "ir"},
     "tflite_model": {"frontend", "convert", "runtime", "microcode", "tflite", "arch", "ir"},

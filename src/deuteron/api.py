@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from deuteron import tflite_model
 from deuteron.convert import Conversion, ConvertOptions, convert, to_tflite
 from deuteron.errors import InputError
 from deuteron.frontend import manifest as manifests
@@ -145,11 +146,9 @@ def convert_file(
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
     """
     outputs.check_file(Path(output), force=force)
-    try:
-        data = Path(source).read_bytes()
-    except OSError as error:
-        raise InputError(f"`{source}` cannot be read: {error.strerror or error}") from error
-    conversion = convert(data, target, options)
+    data = tflite_model.read(Path(source))
+    with tflite_model.told_where(Path(source)):
+        conversion = convert(data, target, options)
     outputs.write_file(Path(output), to_tflite(data, conversion))
     return conversion
 

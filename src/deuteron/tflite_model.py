@@ -1,6 +1,7 @@
 """A TFLite file as a program: converted if it is not yet, then run by the driver on this machine, without torch."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from deuteron.arch import targets
 from deuteron.convert import Conversion, ConvertOptions, convert
-from deuteron.errors import InputError, InternalError
+from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError
 from deuteron.frontend.manifest import TensorInfo
 from deuteron.ir import interpret
 from deuteron.ir.graph import Graph
@@ -83,13 +84,14 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
         UnsupportedError: it holds operators that the NPU does not take; all are named.
     """
     data = read(path)
-    model = decode(data)
-    if neutron.is_converted(model):
-        container, _ = neutron.unwrap(data)
-        return _loaded(data, model, container, None, None)
-    graph = reader.graph_of(model)
-    conversion = convert(data, target, options)
-    return _loaded(data, model, conversion.container, graph, conversion)
+    with told_where(path):
+        model = decode(data)
+        if neutron.is_converted(model):
+            container, _ = neutron.unwrap(data)
+            return _loaded(data, model, container, None, None)
+        graph = reader.graph_of(model)
+        conversion = convert(data, target, options)
+        return _loaded(data, model, conversion.container, graph, conversion)
 
 
 def read(path: Path) -> bytes:
@@ -98,6 +100,17 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def told_where(path: Path) -> Generator[None]:
+    """Errors about what is in a file name the file when they name no place in it."""
+    try:
+        yield
+    except (FormatError, UnsupportedError) as error:
+        if error.where:
+            raise
+        raise type(error)(error.message, hint=error.hint, where=f"`{path}`") from error
 
 
 def _loaded(

@@ -28,9 +28,11 @@ Options:
 
 Commands:
   build    Compile a PyTorch model for a target
-  run      Run a build on the host through ExecuTorch's own runtime
+  run      Run a build, or a TFLite file, on the host
+  convert  Convert a TFLite file for the NPU
   inspect  Show what is inside a build, a .pte, a microcode file or a TFLite
            file
+  ops      List the operators that the NPU takes, and on which conditions
   models   List the models that can be built by name
   targets  List the targets and what is known of them
   doctor   Check this installation and say how to mend it
@@ -72,7 +74,7 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
         (
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
-            "hint: the commands are `build`, `run`, `inspect`, `models`, `targets`, `doctor`\n",
+            "hint: the commands are `build`, `run`, `convert`, `inspect`, `ops`, `models`, `targets`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (

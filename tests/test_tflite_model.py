@@ -1,0 +1,157 @@
+"""TFLite files as programs: with float edges and without, converted before or now, beside LiteRT."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.tflite.cases import CASES
+
+from deuteron import litert, tflite_model
+from deuteron.convert import convert, to_tflite
+from deuteron.errors import FormatError, InputError, UnsupportedError
+from deuteron.ir.graph import Graph
+from deuteron.tflite.decode import decode
+from deuteron.tflite.emit import emit
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat import FlatModel, FlatOperator, FlatTensor
+
+TARGET = "imxrt700"
+Save = Callable[[bytes], Path]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Save:
+    """Writes a file and tells its path."""
+
+    def write(data: bytes) -> Path:
+        path = tmp_path / "model.tflite"
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+def graph(name: str, seed: int = 3) -> Graph:
+    return CASES[name](np.random.default_rng(seed))
+
+
+def with_float_edges(data: bytes) -> bytes:
+    """The model between a QUANTIZE at each input and a DEQUANTIZE at each output."""
+    model = decode(data)
+    tensors = list(model.tensors)
+    before: list[FlatOperator] = []
+    after: list[FlatOperator] = []
+
+    def outside(index: int) -> int:
+        tensors.append(FlatTensor(f"{tensors[index].name}_float", tensors[index].shape, "FLOAT32"))
+        return len(tensors) - 1
+
+    inputs, outputs = tuple(map(outside, model.inputs)), tuple(map(outside, model.outputs))
+    for float_, stored in zip(inputs, model.inputs, strict=True):
+        before.append(FlatOperator("QUANTIZE", (float_,), (stored,), "QuantizeOptions"))
+    for float_, stored in zip(outputs, model.outputs, strict=True):
+        after.append(FlatOperator("DEQUANTIZE", (stored,), (float_,), "DequantizeOptions"))
+    operators = (*before, *model.operators, *after)
+    return encode(FlatModel(model.name, tuple(tensors), inputs, outputs, operators))
+
+
+@pytest.mark.parametrize("name", ["CONV_2D", "SUB", "SUM", "RESHAPE"])
+def test_float_edges_are_quantised_as_litert_does(save: Save, name: str):
+    source = with_float_edges(emit(graph(name)))
+    model = tflite_model.load(save(source), TARGET)
+    assert {info.dtype for info in (*model.inputs, *model.outputs)} == {"float32"}
+    rng = np.random.default_rng(0)
+    sample = [rng.uniform(-4, 4, info.shape).astype(np.float32) for info in model.inputs]
+    (found,), (wanted,) = model.run(sample), litert.run(source, sample)
+    step = graph(name).type("y").q.scale
+    assert found.dtype == np.float32
+    assert np.abs(found - wanted).max() <= step * 1.001
+
+
+def test_halves_at_the_edge_go_away_from_zero(save: Save):
+    source = with_float_edges(emit(graph("RESHAPE")))
+    model = tflite_model.load(save(source), TARGET)
+    quant = graph("RESHAPE").type("x").q
+    x = np.resize((np.array([0.5, -0.5, 1.5, -1.5, 2.5]) * quant.scale).astype(np.float32), model.inputs[0].shape)
+    (found,), (wanted,) = model.run([x]), litert.run(source, [x])
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_converted_file_runs_as_the_one_it_was_made_from(save: Save):
+    for source in (emit(graph("CONV_2D")), with_float_edges(emit(graph("CONV_2D")))):
+        converted = to_tflite(source, convert(source, TARGET))
+        path = save(source)
+        now = tflite_model.load(path, TARGET)
+        before = tflite_model.load(save(converted), TARGET)
+        assert (before.inputs, before.outputs) == (now.inputs, now.outputs)
+        assert (before.graph, before.conversion) == (None, None)
+        rng = np.random.default_rng(0)
+        sample = [rng.integers(-3, 4, info.shape).astype(info.dtype) for info in now.inputs]
+        np.testing.assert_array_equal(before.run(sample)[0], now.run(sample)[0])
+
+
+def test_nan_cannot_be_quantised(save: Save):
+    model = tflite_model.load(save(with_float_edges(emit(graph("RESHAPE")))), TARGET)
+    with pytest.raises(InputError, match=r"^input `x_float` holds NaN or infinite values; they cannot be quantised$"):
+        model.run([np.full(model.inputs[0].shape, np.nan, np.float32)])
+
+
+def test_every_operator_that_is_not_taken_is_named(save: Save):
+    model = decode(emit(graph("LOG")))
+    wrong = tuple(replace(op, name=name, kind="") for op, name in zip(model.operators, ("GELU", "CUMSUM"), strict=True))
+    path = save(encode(replace(model, operators=wrong)))
+    with pytest.raises(UnsupportedError) as caught:
+        tflite_model.load(path, TARGET)
+    assert str(caught.value) == (
+        f"`{path}`: 2 operators cannot be compiled:\n"
+        "  op 0 GELU, output `p`: this operator cannot be compiled\n"
+        "  op 1 CUMSUM, output `y`: this operator cannot be compiled\n\n"
+        "hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists"
+    )
+
+
+def test_a_comparison_counts_and_passes(save: Save):
+    model = tflite_model.load(save(with_float_edges(emit(graph("CONV_2D")))), TARGET)
+    rng = np.random.default_rng(0)
+    samples = [[rng.uniform(-4, 4, i.shape).astype(np.float32) for i in model.inputs] for _ in range(3)]
+    found = litert.compare(model, samples)
+    assert found.passed
+    (op,), (out,) = found.operators, found.outputs
+    assert (op.op, op.index, op.bound) == ("CONV_2D", 1, 1)
+    assert op.elements == out.elements == 3 * graph("CONV_2D").type("y").numel
+    assert out.npu_mismatches == 0
+
+
+def test_a_comparison_finds_a_wrong_kernel(save: Save, monkeypatch: pytest.MonkeyPatch):
+    model = tflite_model.load(save(emit(graph("RESHAPE"))), TARGET)
+    right = tflite_model.TfliteModel.run_stored
+    monkeypatch.setattr(tflite_model.TfliteModel, "run_stored", lambda self, x: [y ^ 1 for y in right(self, x)])
+    found = litert.compare(model, [[np.zeros(model.inputs[0].shape, np.int8)]])
+    size = model.outputs[0].shape
+    count = int(np.prod(size))
+    assert found.failures() == (f"output `y`: {count} of {count} results differ from the interpreter's",)
+
+
+def test_a_comparison_finds_what_litert_rounds_otherwise(save: Save, monkeypatch: pytest.MonkeyPatch):
+    model = tflite_model.load(save(emit(graph("CONV_2D"))), TARGET)
+    right = litert.run_op
+    monkeypatch.setattr(litert, "run_op", lambda *args: right(*args) // 2)
+    found = litert.compare(model, [[np.full(model.inputs[0].shape, 100, np.int8)]])
+    assert not found.passed
+    assert found.failures()[0].startswith("op 0 CONV_2D: up to ")
+    assert found.failures()[0].endswith(" steps from LiteRT, at most 1 are allowed")
+    assert "bounds broken:" in found.text()
+
+
+def test_a_converted_file_cannot_be_compared(save: Save):
+    source = emit(graph("CONV_2D"))
+    model = tflite_model.load(save(to_tflite(source, convert(source, TARGET))), TARGET)
+    with pytest.raises(FormatError, match=r"^a converted file has no operators that LiteRT could run"):
+        litert.compare(model, [])
+
+
+def test_what_litert_does_not_take_is_its_own_error():
+    with pytest.raises(InputError, match=r"^LiteRT does not run the model: "):
+        litert.run(emit(graph("CONV_2D")), [np.zeros((1,), np.float32)])
