@@ -1,7 +1,7 @@
 """Chooses kernels: a graph becomes a program of kernel calls."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Never, cast
 
@@ -32,6 +32,7 @@ from deuteron.kernels.program import Program
 from deuteron.passes.constraints import check
 from deuteron.passes.lowering import convolution, elementwise, matmul, movement, reduction, resize
 from deuteron.passes.lowering.builder import Builder
+from deuteron.passes.lowering.homes import find_homes
 
 
 def select(graph: Graph) -> Program:
@@ -40,8 +41,8 @@ def select(graph: Graph) -> Program:
     Raises:
         UnsupportedError: when an op breaks a constraint of the NPU; it names the op and its TFLite index.
     """
-    outputs = _Outputs.of(graph)
-    build = Builder(graph, outputs.homes)
+    homes = find_homes(graph)
+    build = Builder(graph, homes.of)
     for op in graph.ops:
         try:
             _lower(build, op)
@@ -49,11 +50,11 @@ def select(graph: Graph) -> Program:
             if error.where:
                 raise
             raise build.unsupported(op, error.message, error.hint) from error
-    for name, buffer in outputs.copies:
+    for name, buffer in homes.copies:
         source = build.tensor(name)
         op = ops.Reshape(inputs=(name,), outputs=(buffer,))
         movement.copy_whole(build, op, name, build.output(buffer, source.nbytes))
-    return build.program(outputs.buffers)
+    return build.program(homes.outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,37 +110,3 @@ def _lower(build: Builder, op: ops.Op) -> None:
     check(op, build.graph)
     lower = cast(Callable[[Builder, ops.Op], None], LOWERINGS[type(op)].lower)
     lower(build, op)
-
-
-@dataclass(slots=True)
-class _Outputs:
-    """Where the graph's outputs live.
-
-    Attributes:
-        buffers: output buffers in argument order.
-        homes: tensor -> output buffer, for outputs and for what reshapes turn into them.
-        copies: (tensor, output buffer) where the tensor is an input or a constant.
-    """
-
-    buffers: tuple[str, ...] = ()
-    homes: dict[str, str] = field(default_factory=dict[str, str])
-    copies: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-
-    @classmethod
-    def of(cls, graph: Graph) -> "_Outputs":
-        """The homes of the graph's outputs."""
-        found = cls()
-        buffers: list[str] = []
-        produced = graph.producers()
-        for name in graph.outputs:
-            if name in produced:
-                found.homes[name] = name
-                buffers.append(name)
-            else:
-                buffers.append(f"{name}/output")
-                found.copies.append((name, buffers[-1]))
-        found.buffers = tuple(buffers)
-        for op in reversed(graph.ops):
-            if isinstance(op, ops.Reshape) and op.outputs[0] in found.homes and op.inputs[0] in produced:
-                found.homes.setdefault(op.inputs[0], found.homes[op.outputs[0]])
-        return found

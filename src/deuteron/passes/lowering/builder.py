@@ -10,9 +10,11 @@ from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op
 from deuteron.ir.types import TensorType
 from deuteron.kernels.catalogue import Kernel
+from deuteron.kernels.limits import ALIGNMENT
 from deuteron.kernels.params import KernelParams
 from deuteron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.kernels.rules import limit_problem
+from deuteron.passes.lowering.homes import Home
 
 
 class Builder:
@@ -20,19 +22,20 @@ class Builder:
 
     Args:
         graph: the graph being lowered.
-        homes: tensor name -> buffer that must hold it, for tensors that share storage with a graph output.
+        homes: tensor name -> where it must live, for tensors that share storage with others.
     """
 
-    def __init__(self, graph: Graph, homes: Mapping[str, str]) -> None:
+    def __init__(self, graph: Graph, homes: Mapping[str, Home]) -> None:
         self.graph = graph
         self._homes = homes
         self._buffers: dict[str, Buffer] = {}
-        self._storage: dict[str, str] = {}
+        self._storage: dict[str, Ref] = {}
         self._constants: dict[bytes, str] = {}
         self._calls: list[KernelCall] = []
-        self._reserved = {tensor.name for tensor in graph.tensors if not tensor.is_const} | set(homes.values())
+        self._reserved = {tensor.name for tensor in graph.tensors if not tensor.is_const}
+        self._of_caller = {*graph.inputs, *graph.outputs}
         for name in graph.inputs:
-            self._storage[name] = self._buffer(name, graph.type(name).nbytes)
+            self._storage[name] = Ref(self._buffer(name, graph.type(name).nbytes), 0, graph.type(name).nbytes)
 
     def type(self, name: str) -> TensorType:
         """Shape, dtype and quantisation of a tensor."""
@@ -44,15 +47,23 @@ class Builder:
         if tensor.data is not None:
             return self.constant(name, tensor.data)
         if name not in self._storage:
-            self._storage[name] = self._buffer(self._homes.get(name, name), tensor.type.nbytes)
-        return Ref(self._storage[name], 0, tensor.type.nbytes)
+            home = self._homes.get(name, Home(name))
+            self._buffer(home.buffer, self.graph.type(home.buffer).nbytes)
+            self._storage[name] = Ref(home.buffer, home.offset, tensor.type.nbytes)
+        return self._storage[name]
 
-    def alias(self, name: str, source: str) -> bool:
-        """Lets tensor `name` share the storage of `source`; False when both have a home of their own."""
-        stored = self.tensor(source).buffer
-        if self._homes.get(name, stored) != stored:
+    def alias(self, name: str, source: str, offset: int = 0) -> bool:
+        """Lets tensor `name` be what stands `offset` bytes into `source`.
+
+        False when that is not where it must live, and where kernels could not read it.
+        """
+        stored = self.tensor(source)
+        place = Home(stored.buffer, stored.offset + offset)
+        if self._homes.get(name, place) != place:
             return False
-        self._storage[name] = stored
+        if place.offset % ALIGNMENT and stored.buffer not in self._of_caller:
+            return False
+        self._storage[name] = Ref(place.buffer, place.offset, self.type(name).nbytes)
         return True
 
     def constant(self, name: str, data: bytes) -> Ref:
@@ -91,7 +102,7 @@ class Builder:
 
     def program(self, outputs: tuple[str, ...]) -> Program:
         """The finished program, whose outputs are these buffers."""
-        inputs = tuple(self._storage[name] for name in self.graph.inputs)
+        inputs = tuple(self._storage[name].buffer for name in self.graph.inputs)
         return Program(tuple(self._buffers.values()), inputs, outputs, tuple(self._calls))
 
     def _buffer(self, name: str, nbytes: int, data: bytes | None = None) -> str:

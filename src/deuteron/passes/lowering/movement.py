@@ -34,10 +34,14 @@ def transpose(build: Builder, op: Transpose) -> None:
 
 
 def slice_(build: Builder, op: Slice) -> None:
-    """A copy of a box of the input."""
-    _, strides = _layout(build, op.inputs[0])
+    """A box whose bytes lie side by side is read where it is; of any other, and between two homes, it takes a copy."""
+    shape, strides = _layout(build, op.inputs[0])
     dims, out = _layout(build, op.outputs[0])
-    source = (build.tensor(op.inputs[0]), _offset(op.begin, strides), strides)
+    at = _offset(op.begin, strides)
+    if _is_contiguous(shape, dims) and not build.graph.tensor(op.inputs[0]).is_const:
+        if build.alias(op.outputs[0], op.inputs[0], at):
+            return
+    source = (build.tensor(op.inputs[0]), at, strides)
     move_box(build, op, dims, source, (build.tensor(op.outputs[0]), 0, out))
 
 
@@ -80,13 +84,15 @@ def _strips(dim: int, pads: Pair) -> tuple[_Strip, ...]:
 
 
 def concat(build: Builder, op: Concat) -> None:
-    """One copy per input."""
+    """One copy per input that is not already where it belongs."""
     _, out = _layout(build, op.outputs[0])
     target = build.tensor(op.outputs[0])
     at = 0
     for name in op.inputs:
         dims, strides = _layout(build, name)
-        move_box(build, op, dims, (build.tensor(name), 0, strides), (target, at * out[op.axis], out))
+        source, offset = build.tensor(name), at * out[op.axis]
+        if source != Ref(target.buffer, target.offset + offset, source.nbytes):
+            move_box(build, op, dims, (source, 0, strides), (target, offset, out))
         at += dims[op.axis]
 
 
@@ -113,6 +119,12 @@ def _layout(build: Builder, name: str) -> tuple[Ints, Ints]:
     """The shape and the strides of a tensor, whose elements are bytes."""
     shape = build.type(name).shape
     return shape, contiguous_strides(shape)
+
+
+def _is_contiguous(shape: Ints, box: Ints) -> bool:
+    """True when a box of a row-major array is one run of bytes: whole but for one dimension, with 1s before it."""
+    cut = [axis for axis, (dim, size) in enumerate(zip(shape, box, strict=True)) if size != dim]
+    return not cut or max(box[: cut[-1]], default=1) == 1
 
 
 def _offset(index: Sequence[int], strides: Ints) -> int:
