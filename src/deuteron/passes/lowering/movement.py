@@ -38,9 +38,9 @@ def slice_(build: Builder, op: Slice) -> None:
     shape, strides = _layout(build, op.inputs[0])
     dims, out = _layout(build, op.outputs[0])
     at = _offset(op.begin, strides)
-    if _is_contiguous(shape, dims) and not build.graph.tensor(op.inputs[0]).is_const:
-        if build.alias(op.outputs[0], op.inputs[0], at):
-            return
+    in_place = _is_contiguous(shape, dims) and not build.graph.tensor(op.inputs[0]).is_const
+    if in_place and build.alias(op.outputs[0], op.inputs[0], at):
+        return
     source = (build.tensor(op.inputs[0]), at, strides)
     move_box(build, op, dims, source, (build.tensor(op.outputs[0]), 0, out))
 
