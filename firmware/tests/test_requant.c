@@ -63,6 +63,31 @@ static int test_divide(FILE *file)
     return lines;
 }
 
+/* The quotient without a division against the one with: awkward and random factors, and sums round their ties. */
+static void test_quotient(void)
+{
+    static const int32_t edges[] = {0, 1, 2, 3, 255, 1 << 16, (1 << 30) - 1, 1 << 30, INT32_MAX};
+    uint64_t state = 1;
+    for (int32_t i = 0; i < 300000; i++) {
+        int32_t bits = test_between(&state, 0, 61);
+        uint64_t divisor = 1 + (test_random(&state) & ((UINT64_C(1) << bits) - 1U));
+        int32_t multiplier = i % 3 == 0 ? edges[test_between(&state, 0, 8)] : test_between(&state, 0, INT32_MAX);
+        int32_t sum = i % 5 == 0 ? edges[test_between(&state, 0, 8)] : test_between(&state, -(1 << 20), 1 << 20);
+        if (i % 4 == 0 && multiplier > 0) {
+            /* A result of a few halves: near a tie, or on it. */
+            uint64_t halves = (uint64_t)test_between(&state, 1, 300) * divisor / 2U / (uint64_t)multiplier;
+            sum = (int32_t)(halves > INT32_MAX ? INT32_MAX : halves) * (i % 8 == 0 ? 1 : -1);
+        }
+        dtn_quotient_t quotient = dtn_quotient(multiplier, divisor);
+        int64_t expected = dtn_rne_divide_signed((int64_t)sum * multiplier, divisor);
+        int64_t found = dtn_rne_quotient(sum, &quotient);
+        bool near = expected > -(1 << 20) && expected < 1 << 20;
+        CHECK(near ? found == expected : saturate(found) == saturate(expected),
+              "%" PRId32 " * %" PRId32 " / %" PRIu64 " is %jd, not %jd", sum, multiplier, divisor, (intmax_t)expected,
+              (intmax_t)found);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3) {
@@ -75,6 +100,7 @@ int main(int argc, char **argv)
     }
     CHECK(test_shift(shifts) > 1000, "too few vectors of shifts");
     CHECK(test_divide(divisions) > 100, "too few vectors of divisions");
+    test_quotient();
     fclose(shifts);
     fclose(divisions);
     return test_result();

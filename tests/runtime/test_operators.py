@@ -49,6 +49,26 @@ def test_the_operators_reach_every_kernel() -> None:
     assert {call.kernel for call in calls} == set(KERNELS)
 
 
+@pytest.mark.parametrize(("depthwise", "channels"), [(False, 1), (False, 17), (True, 1), (True, 17)])
+def test_windows_that_step_over_the_map_have_the_bias_only(depthwise: bool, channels: int) -> None:
+    """Taps 3 apart round a map of 1 or 2 rows: some windows have no tap on it, and every output is still computed."""
+    name, weights = ("depthwise_conv2d", "1,2,1,C") if depthwise else ("conv2d", "C,2,1,C")
+    values = np.random.default_rng(channels).integers(-128, 128, 2 * channels * (1 if depthwise else channels))
+    for rows in (1, 2):
+        text = f"""graph sparse {{
+          input %x: i8[1,{rows},1,{channels}] q(0.5:3)
+          const %w: i8[{weights.replace("C", str(channels))}] q(0.25:0) = {values.tolist()}
+          const %b: i32[{channels}] = {[1000] * channels}
+          %y: i8[1,{rows + 1},1,{channels}] q(16.0:-5) = {name}(%x, %w, %b) dilation=(3,1) pads=(2,2,0,0)
+          output %y
+        }}"""
+        inputs = [np.arange(rows * channels).reshape(1, rows, 1, channels).astype(np.int8)]
+        graph = parse_graph(text)
+        only_bias = -5 + round(Fraction(1000, 128))
+        assert run(graph, inputs)["y"][0, 1, 0].tolist() == [only_bias] * channels
+        _check(graph, inputs, f"{rows} rows")
+
+
 @pytest.mark.parametrize("count", range(2, 65))
 def test_ties_of_means_go_to_even(count: int) -> None:
     """With equal scales each sum s gives s / count; for an even count, count / 2 times an odd number is a tie."""

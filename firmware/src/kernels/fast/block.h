@@ -133,12 +133,51 @@ static inline void dtn_chunk_store(const uint32_t *sums, const dtn_block_t *bloc
     }
 }
 
-/** Stores `n` sums, at most a chunk, times multiplier / divisor; 0 < divisor <= 2^62. */
-static inline void dtn_chunk_store_means(const uint32_t *sums, int32_t multiplier, uint64_t divisor, dtn_range_t range,
+/** The factor multiplier / divisor, and reciprocal / 2^shift a little below it. */
+typedef struct {
+    int64_t multiplier;
+    int64_t divisor;
+    int64_t reciprocal;
+    int32_t shift;
+} dtn_quotient_t;
+
+/** The quotient of a multiplier of 0 or more and a divisor of 1 to 2^61. */
+static inline dtn_quotient_t dtn_quotient(int32_t multiplier, uint64_t divisor)
+{
+    dtn_quotient_t quotient = {multiplier, (int64_t)divisor, 0, 32};
+    uint64_t reciprocal = ((uint64_t)multiplier << 32) / divisor;
+    while (reciprocal > INT32_MAX && quotient.shift > 1) {
+        reciprocal >>= 1;
+        quotient.shift--;
+    }
+    quotient.reciprocal = reciprocal > INT32_MAX ? INT32_MAX : (int64_t)reciprocal;
+    return quotient;
+}
+
+/**
+ * sum * multiplier / divisor, rounded to nearest, ties to even, without a division; |sum| < 2^31. A result beyond 2^20
+ * may be off, but not below that.
+ *
+ * The estimate is at most 1 away: with a shift of 32 the factor is short by less than 2^-32, times a sum below 2^31;
+ * with a smaller shift the reciprocal has 31 bits, which is exact enough for a result below 2^20. What the estimate
+ * leaves of the product, doubled at most twice the divisor, says whether the next integer is nearer.
+ */
+static inline int64_t dtn_rne_quotient(int32_t sum, const dtn_quotient_t *quotient)
+{
+    int64_t value = dtn_rne_shift(sum * quotient->reciprocal, quotient->shift);
+    int64_t twice = 2 * (sum * quotient->multiplier - value * quotient->divisor);
+    int64_t odd = value & 1;
+    value += (twice + odd > quotient->divisor) - (twice - odd < -quotient->divisor);
+    return value;
+}
+
+/** Stores `n` sums, at most a chunk, times the quotient. */
+static inline void dtn_chunk_store_means(const uint32_t *sums, const dtn_quotient_t *quotient, dtn_range_t range,
                                          int8_t *out, int32_t n)
 {
     for (int32_t j = 0; j < n; j++) {
-        out[j] = dtn_mean_s8(dtn_as_signed(sums[j]), multiplier, divisor, range.zero_point, range.lo, range.hi);
+        int64_t value = dtn_rne_quotient(dtn_as_signed(sums[j]), quotient);
+        out[j] = dtn_clamp_s8(range.zero_point + value, range.lo, range.hi);
     }
 }
 

@@ -22,12 +22,13 @@ static void pixel_run(const dtn_average_pool_s8_params_t *p, const int8_t *image
                       dtn_window_t columns, int8_t *out)
 {
     uint64_t elements = (uint64_t)(rows.end - rows.first) * (uint64_t)(columns.end - columns.first);
+    dtn_quotient_t quotient = dtn_quotient(p->mult, elements << p->shift);
     dtn_range_t range = {p->out_zp, p->act_min, p->act_max};
     for (int32_t c = 0; c < p->channels; c += DTN_CHUNK) {
         int32_t n = dtn_chunk_size((size_t)(p->channels - c));
         uint32_t sums[DTN_CHUNK] = {0};
         window_sums(p, image + c, rows, columns, n, sums);
-        dtn_chunk_store_means(sums, p->mult, elements << p->shift, range, out + c, n);
+        dtn_chunk_store_means(sums, &quotient, range, out + c, n);
     }
 }
 

@@ -17,6 +17,17 @@ static void column_extrema(const int8_t *in, size_t pitch, int32_t reduced, int8
     }
 }
 
+/* The largest of `reduced` elements side by side. */
+static int8_t row_extremum(const int8_t *in, int32_t reduced, int8_t flip)
+{
+    int8_t extremum = INT8_MIN;
+    for (int32_t r = 0; r < reduced; r++) {
+        int8_t value = (int8_t)(in[r] ^ flip);
+        extremum = value > extremum ? value : extremum;
+    }
+    return extremum;
+}
+
 int32_t dtn_k_reduce_extremum_s8(const dtn_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
@@ -32,7 +43,11 @@ int32_t dtn_k_reduce_extremum_s8(const dtn_call_t *call, dtn_phase_t phase)
             int32_t n = dtn_chunk_size((size_t)(p->inner - i));
             int8_t extrema[DTN_CHUNK];
             memset(extrema, INT8_MIN, sizeof extrema);
-            column_extrema(in + i, (size_t)p->inner, p->reduced, flip, n, extrema);
+            if (p->inner == 1) {
+                extrema[0] = row_extremum(in, p->reduced, flip);
+            } else {
+                column_extrema(in + i, (size_t)p->inner, p->reduced, flip, n, extrema);
+            }
             for (int32_t j = 0; j < n; j++) {
                 out[i + j] = (int8_t)(extrema[j] ^ flip);
             }
