@@ -14,6 +14,7 @@ from deuteron.ir import interpret, ops
 from deuteron.ir.graph import Graph
 from deuteron.ir.printer import format_op, op_name
 from deuteron.ir.verify import verify
+from deuteron.litert import distance_bound
 from deuteron.microcode.container import Container
 from deuteron.microcode.decode import decode
 from deuteron.tflite.decode import decode as decode_tflite
@@ -151,7 +152,7 @@ def _compare_with_litert(graph: Graph, values: dict[str, Array], checked: Checke
             distance = np.abs(found[name].astype(np.int64) - values[name].astype(np.int64))[mask]
             tally.compared, tally.apart = distance.size, int((distance > 0).sum())
             tally.largest = int(distance.max(initial=0))
-            if tally.largest > litert.bound(op, graph):
+            if tally.largest > distance_bound(op, graph):
                 worst = worst or f"`{format_op(op, graph)}` is {tally.largest} apart from LiteRT"
         checked.operators.setdefault(spelling(op), OpTally()).add(tally)
     if worst:

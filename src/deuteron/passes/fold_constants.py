@@ -13,7 +13,8 @@ from deuteron.ir.types import Tensor
 class FoldConstants:
     """Ops whose inputs are all constant become constants.
 
-    A graph output keeps an op that writes it: where one turns out constant, a reshape copies it from a new constant.
+    A graph output keeps an op that writes it: where one turns out constant, a reshape copies it from a new constant,
+    which other ops read directly.
     """
 
     name: ClassVar[str] = "fold-constants"
@@ -21,8 +22,10 @@ class FoldConstants:
     def apply(self, graph: Graph) -> Graph:
         """The graph without ops that have constant inputs only, but for the copies to graph outputs."""
         tensors = {tensor.name: tensor for tensor in graph.tensors}
+        values: dict[str, str] = {}
         ops: list[Op] = []
-        for op in graph.ops:
+        for before in graph.ops:
+            op = _reading(before, values)
             sources = [tensors[name] for name in op.inputs]
             if not all(source.is_const for source in sources) or _copies_to_output(graph, op):
                 ops.append(op)
@@ -31,12 +34,19 @@ class FoldConstants:
                 if folded.name in graph.outputs:
                     copied = replace(folded, name=_free_name(tensors, folded.name))
                     tensors[copied.name] = copied
+                    values[folded.name] = copied.name
                     ops.append(Reshape(inputs=(copied.name,), outputs=(folded.name,), origin=op.origin))
                 else:
                     tensors[folded.name] = folded
         if tuple(ops) == graph.ops:
             return graph
         return replace(graph, tensors=tuple(tensors.values())).with_ops(tuple(ops))
+
+
+def _reading(op: Op, names: dict[str, str]) -> Op:
+    """The op with its inputs renamed."""
+    inputs = tuple(names.get(name, name) for name in op.inputs)
+    return op if inputs == op.inputs else replace(op, inputs=inputs)
 
 
 def _copies_to_output(graph: Graph, op: Op) -> bool:
