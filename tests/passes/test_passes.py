@@ -64,6 +64,30 @@ def test_folding_goes_through_chains() -> None:
     )
 
 
+def test_readers_of_a_constant_output_read_the_constant() -> None:
+    check(
+        FoldConstants(),
+        """
+        input %x: i8[2] q(0.5:0)
+        const %c: i8[2] q(0.5:0) = [-3,4]
+        %r: i8[2] q(0.5:0) = unary(%c) function=relu @[0]
+        %s: i8[2] q(0.5:0) = add(%r, %c) @[1]
+        %y: i8[2] q(0.5:0) = add(%x, %s) @[2]
+        output %r
+        output %y
+        """,
+        """
+        input %x: i8[2] q(0.5:0)
+        const %s: i8[2] q(0.5:0) = [-3,8]
+        const %r.value: i8[2] q(0.5:0) = [0,4]
+        %r: i8[2] q(0.5:0) = reshape(%r.value) @[0]
+        %y: i8[2] q(0.5:0) = add(%x, %s) @[2]
+        output %r
+        output %y
+        """,
+    )
+
+
 def test_a_constant_output_is_copied_from_a_new_constant() -> None:
     check(
         FoldConstants(),

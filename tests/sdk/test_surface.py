@@ -90,24 +90,3 @@ def test_a_context_without_target(converter: Converter) -> None:
 def test_merging_kernel_selections_is_not_yet_there() -> None:
     with pytest.raises(DeuteronError, match="merging kernel selection files is not yet available"):
         merge_kernel_selection_files([], "out.c")
-
-
-def test_executorch_reads_the_whole_mapping_from_the_log(
-    converter: Converter, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    from deuteron import sdk
-
-    sdk.install(Session(tmp_path))  # the module below asks for the package when it is imported
-    try:
-        from executorch.backends.nxp.backend.neutron_map import NeutronMap
-    finally:
-        sdk.uninstall()
-    source = parallel()
-    options = {"useProfiling": True, "dumpAfterImport": "console", "dumpAfterGenerate": "console", "verbose": True}
-    converter.convertModel(list(source), _context(**options))
-    log = capfd.readouterr().out
-    edge = {100 + index: (index,) for index in range(8)}
-    provenance = convert(source, "imxrt700").provenance
-    expected = {k.index: tuple(100 + index for index in k.ops) for k in provenance.kernels}
-    assert NeutronMap(log, edge).get_neutron_to_edge_map() == {**expected, len(expected): ()}
-    assert log.count("Graphs:") == 2
