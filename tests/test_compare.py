@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deuteron import api, compare
 from deuteron.errors import FormatError, InputError
@@ -30,6 +31,26 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc(torch.relu(self.conv(x)).flatten(1))
+
+
+class EveryOperator(nn.Module):
+    """What no reference model has: functions, differences, extremes, resizes, reductions, products of activations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(2, 4, 1)
+        self.spread, self.slopes = nn.ConvTranspose2d(4, 3, 2, stride=2), nn.PReLU(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = torch.sigmoid(self.first(x)), torch.tanh(self.second(x))
+        y = torch.minimum(functional.leaky_relu(torch.maximum(a - b, functional.hardswish(b)), 0.1), a)
+        y = functional.interpolate(y, scale_factor=2, mode="bilinear", align_corners=False)
+        y = functional.interpolate(self.slopes(self.spread(y)), scale_factor=2, mode="nearest")
+        y = functional.pad(y, (1, 2, 2, 1), mode="reflect")
+        y = torch.cat([y.amax((2, 3)), y.amin((2, 3)), y.sum((2, 3)), y.mean((2, 3))], 1)
+        y = torch.bmm(y.reshape(1, 3, 4), y.reshape(1, 4, 3)).flatten(1)
+        y = torch.exp(-torch.abs(y))
+        return torch.clamp(torch.rsqrt(y + 1.0) + torch.log(y + 2.0), -1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +79,20 @@ def test_a_sound_build_passes(directory: Path, samples: list[Sample]):
     assert [o.op for o in found.operators][-1] == "FULLY_CONNECTED"
     assert found.outputs[0].rows == found.outputs[0].top1 == 3
     assert "all bounds hold" in found.text()
+
+
+def test_a_sound_build_of_every_other_operator_passes(samples: list[Sample], tmp_path: Path):
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 2, 6, 6) for _ in range(8)]
+    api.build(EveryOperator(), (batches[0],), calibration=batches, output=tmp_path / "out")
+    found = compare.compare(tmp_path / "out", samples)
+    assert found.failures() == ()
+    assert {
+        "ABS", "BATCH_MATMUL", "EXP", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "MAXIMUM", "MEAN", "MINIMUM",
+        "MIRROR_PAD", "PRELU", "REDUCE_MAX", "REDUCE_MIN", "RELU_N1_TO_1", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR",
+        "RSQRT", "SUB", "SUM", "TANH", "TRANSPOSE_CONV",
+    } <= {result.op for result in found.operators}  # fmt: skip
+    assert all(result.elements for result in found.operators)
 
 
 def test_a_wrong_bit_of_the_npu_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
