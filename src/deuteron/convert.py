@@ -8,7 +8,7 @@ from importlib.metadata import version
 from deuteron.arch import targets
 from deuteron.errors import InternalError, OptionError
 from deuteron.ir.graph import Graph
-from deuteron.ir.ops import Reshape
+from deuteron.ir.ops import Add, Concat, Mul, ReduceMax, ReduceMin, Reshape, Sub, Sum, Transpose
 from deuteron.ir.verify import verify
 from deuteron.kernels.program import Program
 from deuteron.microcode.container import Container
@@ -16,10 +16,14 @@ from deuteron.microcode.encode import encode
 from deuteron.passes.attribute import attribute, constant_ops
 from deuteron.passes.base import drop_dead_ops
 from deuteron.passes.pipeline import optimise
+from deuteron.passes.remove_no_ops import is_no_op
 from deuteron.passes.select import select
 from deuteron.plan import Plan, check, plan
 from deuteron.tflite import neutron, reader
 from deuteron.tflite.decode import decode
+
+IDLE = (Reshape, Concat, Add, Sub, Mul, Sum, ReduceMax, ReduceMin, Transpose)
+"""Operators that ExecuTorch's partitioner looks through when they change nothing; others count as work."""
 
 PROVENANCE_KEY = "deuteron.provenance"
 VERSION_KEY = "deuteron.version"
@@ -150,7 +154,7 @@ def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOpti
     program = attribute(source, selected)
     planned = plan(program)
     check(program, planned)
-    if _is_empty(graph):
+    if _is_empty(source, graph):
         nothing = replace(program, calls=())
         return Conversion(graph, program, planned, _trace(source, op_names, nothing, nothing), None)
     provenance = _trace(source, op_names, selected, program)
@@ -174,14 +178,14 @@ def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:
     return neutron.wrap(tflite, conversion.container, metadata)
 
 
-def _is_empty(graph: Graph) -> bool:
-    """True when every output is an input, by itself or through a reshape that changes nothing."""
-    return all(
-        isinstance(op, Reshape)
-        and op.inputs[0] in graph.inputs
-        and graph.type(op.inputs[0]) == graph.type(op.outputs[0])
-        for op in graph.ops
-    ) and not any(graph.tensor(name).is_const for name in graph.outputs)
+def _is_empty(source: Graph, graph: Graph) -> bool:
+    """True when every output is an input and each operator of the source alone would have changed nothing.
+
+    ExecuTorch's partitioner leaves such operators out, and expects no microcode for them where it is made to take
+    them. Where operators undo each other it expects microcode, which then copies.
+    """
+    idle = all(isinstance(op, IDLE) and is_no_op(source, op) for op in drop_dead_ops(source).ops)
+    return idle and all(isinstance(op, Reshape) and op.inputs[0] in graph.inputs for op in graph.ops)
 
 
 def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program: Program) -> Provenance:

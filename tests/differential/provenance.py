@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from deuteron.convert import Conversion, Fate
 from deuteron.ir.graph import Graph
+from deuteron.ir.ops import Op, Reshape, Transpose
 
 Values = Mapping[str, npt.NDArray[np.generic]]
 
@@ -41,18 +42,44 @@ def problems(source: Graph, conversion: Conversion, values: Values) -> Iterator[
 
 
 def _connected(graph: Graph, indices: tuple[int, ...]) -> bool:
-    """True when the operators hang together by the tensors that they read and write."""
+    """True when the operators hang together by the tensors that they read and write.
+
+    A transpose or reshape between two of them does not part them: it may have moved behind both. Transposes may also
+    stand apart, when one that comes later, where their results have met, stands for all.
+    """
     wanted = [op for op in graph.ops if set(op.origin) & set(indices)]
-    reached, tensors = {id(wanted[0])}, {*wanted[0].inputs, *wanted[0].outputs}
-    grew = True
-    while grew:
-        grew = False
-        for op in wanted:
-            if id(op) not in reached and tensors.intersection((*op.inputs, *op.outputs)):
-                reached.add(id(op))
-                tensors.update(op.inputs, op.outputs)
-                grew = True
-    return len(reached) == len(wanted)
+    values = _values(graph)
+    groups: list[list[Op]] = []
+    while wanted:
+        group, tensors = [wanted.pop(0)], set[str]()
+        for member in group:  # which grows as it is walked
+            tensors.update(values[name] for name in (*member.inputs, *member.outputs))
+            near = [op for op in wanted if tensors.intersection(values[name] for name in (*op.inputs, *op.outputs))]
+            wanted = [op for op in wanted if op not in near]
+            group += near
+        groups.append(group)
+    if len(groups) == 1:
+        return True
+    all_transpose = all(any(isinstance(op, Transpose) for op in group) for group in groups)
+    return all_transpose and bool(set.intersection(*(_beyond(graph, group[0]) for group in groups)))
+
+
+def _values(graph: Graph) -> dict[str, str]:
+    """Tensor -> the tensor that holds the same values in the order in which they were computed."""
+    found = {tensor.name: tensor.name for tensor in graph.tensors}
+    for op in graph.ops:
+        if isinstance(op, Transpose | Reshape):
+            found[op.outputs[0]] = found[op.inputs[0]]
+    return found
+
+
+def _beyond(graph: Graph, start: Op) -> set[str]:
+    """Every tensor that depends on the op's result."""
+    found = set(start.outputs)
+    for op in graph.ops:
+        if found.intersection(op.inputs):
+            found.update(op.outputs)
+    return found
 
 
 def _constant(graph: Graph) -> set[int]:

@@ -494,6 +494,7 @@ def test_pass_names_are_unique() -> None:
         "fold-constants",
         "canonicalise",
         "simplify-transposes",
+        "push-transposes",
         "remove-no-ops",
         "fuse-activation",
         "fuse-padding",

@@ -8,6 +8,7 @@ from deuteron.passes.canonicalise import Canonicalise
 from deuteron.passes.fold_constants import FoldConstants
 from deuteron.passes.fuse_activation import FuseActivation
 from deuteron.passes.fuse_padding import FusePadding
+from deuteron.passes.push_transposes import PushTransposes
 from deuteron.passes.remove_no_ops import RemoveNoOps
 from deuteron.passes.simplify_transposes import SimplifyTransposes
 
@@ -18,6 +19,7 @@ def passes() -> tuple[Pass, ...]:
         FoldConstants(),
         Canonicalise(),
         SimplifyTransposes(),
+        PushTransposes(),
         RemoveNoOps(),
         FuseActivation(),
         FusePadding(),
