@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.tflite.cases import CASES
+from tests.tflite.files import with_float_edges
 
 from deuteron import litert, tflite_model
 from deuteron.convert import convert, to_tflite
@@ -15,7 +16,6 @@ from deuteron.ir.graph import Graph
 from deuteron.tflite.decode import decode
 from deuteron.tflite.emit import emit
 from deuteron.tflite.encode import encode
-from deuteron.tflite.flat import FlatModel, FlatOperator, FlatTensor
 
 TARGET = "imxrt700"
 Save = Callable[[bytes], Path]
@@ -35,26 +35,6 @@ def save(tmp_path: Path) -> Save:
 
 def graph(name: str, seed: int = 3) -> Graph:
     return CASES[name](np.random.default_rng(seed))
-
-
-def with_float_edges(data: bytes) -> bytes:
-    """The model between a QUANTIZE at each input and a DEQUANTIZE at each output."""
-    model = decode(data)
-    tensors = list(model.tensors)
-    before: list[FlatOperator] = []
-    after: list[FlatOperator] = []
-
-    def outside(index: int) -> int:
-        tensors.append(FlatTensor(f"{tensors[index].name}_float", tensors[index].shape, "FLOAT32"))
-        return len(tensors) - 1
-
-    inputs, outputs = tuple(map(outside, model.inputs)), tuple(map(outside, model.outputs))
-    for float_, stored in zip(inputs, model.inputs, strict=True):
-        before.append(FlatOperator("QUANTIZE", (float_,), (stored,), "QuantizeOptions"))
-    for float_, stored in zip(outputs, model.outputs, strict=True):
-        after.append(FlatOperator("DEQUANTIZE", (stored,), (float_,), "DequantizeOptions"))
-    operators = (*before, *model.operators, *after)
-    return encode(FlatModel(model.name, tuple(tensors), inputs, outputs, operators))
 
 
 @pytest.mark.parametrize("name", ["CONV_2D", "SUB", "SUM", "RESHAPE"])

@@ -62,6 +62,26 @@ def with_constant(source: FlatModel, name: str, values: list[int], dtype: str = 
     return with_tensor(source, name, shape=(len(values),), dtype=dtype, data=data)
 
 
+def with_float_edges(data: bytes) -> bytes:
+    """The model between a QUANTIZE at each input and a DEQUANTIZE at each output."""
+    model = decode(data)
+    tensors = list(model.tensors)
+    before: list[FlatOperator] = []
+    after: list[FlatOperator] = []
+
+    def outside(index: int) -> int:
+        tensors.append(FlatTensor(f"{tensors[index].name}_float", tensors[index].shape, "FLOAT32"))
+        return len(tensors) - 1
+
+    inputs, outputs = tuple(map(outside, model.inputs)), tuple(map(outside, model.outputs))
+    for float_, stored in zip(inputs, model.inputs, strict=True):
+        before.append(FlatOperator("QUANTIZE", (float_,), (stored,), "QuantizeOptions"))
+    for float_, stored in zip(outputs, model.outputs, strict=True):
+        after.append(FlatOperator("DEQUANTIZE", (stored,), (float_,), "DequantizeOptions"))
+    operators = (*before, *model.operators, *after)
+    return encode(FlatModel(model.name, tuple(tensors), inputs, outputs, operators))
+
+
 def chain(dtype: str) -> FlatModel:
     """Two RELUs with a tensor `h` of another type between them."""
     tensors = tuple(FlatTensor(name, (4,), dtype if name == "h" else "INT8", Q) for name in "xhy")
@@ -127,6 +147,7 @@ __all__ = [
     "strided_slice",
     "transpose_conv",
     "with_constant",
+    "with_float_edges",
     "with_op",
     "with_tensor",
     "without_hint",

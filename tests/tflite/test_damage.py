@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.tflite.cases import CASES
-from tests.tflite.files import model, odd_bytes
+from tests.tflite.files import model, odd_bytes, strided_slice, with_float_edges
 
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.ir.types import Quant
@@ -63,7 +63,10 @@ def partition() -> bytes:
 CONTAINER = Container(bytes(80), b"weights!" * 2, b"kernels!" * 2)
 FILES = {name: emit(make(np.random.default_rng(0))) for name, make in CASES.items()}
 FILES["partition"] = partition()
+FILES["strided slice"] = encode(strided_slice([0, 0], [2, 2]))
+FILES["float edges"] = with_float_edges(FILES["ADD"])
 FILES["converted"] = wrap(FILES["partition"], CONTAINER, {"deuteron.build": b"{}"})
+FILES["converted, float edges"] = wrap(FILES["float edges"], CONTAINER, {})
 
 
 def mutate(data: bytes, rng: np.random.Generator) -> bytes:
@@ -101,7 +104,7 @@ def outcome(data: bytes) -> str:
 def test_the_files_are_sound_before_they_are_damaged():
     assert op_names(FILES["partition"])[1:4] == ("PADV2", "CONV_2D", "RELU")
     for name, data in FILES.items():
-        assert outcome(data) == ("result" if name != "converted" else "UnsupportedError")
+        assert outcome(data) == ("UnsupportedError" if name.startswith("converted") else "result")
 
 
 @pytest.mark.parametrize("name", FILES)
