@@ -181,7 +181,7 @@ def test_a_model_that_computes_nothing_has_no_container() -> None:
           input %x: i8[2] q(0.5:-128)
           const %zero: i8[1] q(0.5:0) = [0]
           %a: i8[2] q(0.5:-128) = add(%zero, %x) @[0]
-          %y: i8[2] q(0.5:-128) = unary(%a) function=relu @[1]
+          %y: i8[2] q(0.5:-128) = concat(%a) axis=0 @[1]
           output %y
         }"""
     )
@@ -190,6 +190,23 @@ def test_a_model_that_computes_nothing_has_no_container() -> None:
     assert conversion.container is None
     assert [op.fate for op in conversion.provenance.ops] == [Fate.FREE, Fate.FREE]
     assert source_ops(to_tflite(source, conversion)) == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%a: i8[3,2] q(0.5:0) = transpose(%x) perm=(1,0) @[0]\n%y: i8[2,3] q(0.5:0) = transpose(%a) perm=(1,0) @[1]",
+        "%y: i8[2,3] q(0.5:0) = unary(%x) function=relu_n1_to_1 @[0]",
+    ],
+    ids=["transposes that cancel", "an activation that the quantisation implies"],
+)
+def test_operators_that_undo_each_other_leave_a_copy(body: str) -> None:
+    text = f"graph idle {{ input %x: i8[2,3] q(0.5:0)\n{body}\noutput %y }}".replace("q(0.5:0)", "q(0.0078125:0)")
+    conversion = convert_graph(parse_graph(text), ("OP", "OP")[: body.count("@[")])
+    assert [(k.kernel, k.ops) for k in conversion.provenance.kernels] == [("copy_s8", tuple(range(body.count("@["))))]
+    assert conversion.container is not None
+    (found,) = Driver().run(conversion.container, [bytes(range(6))])
+    assert found == bytes(range(6))
 
 
 def test_equal_files_convert_to_equal_bytes() -> None:

@@ -15,6 +15,7 @@ from deuteron.microcode.container import Container
 from deuteron.microcode.encode import encode
 from deuteron.passes.attribute import attribute, constant_ops
 from deuteron.passes.base import drop_dead_ops
+from deuteron.passes.canonicalise import Canonicalise
 from deuteron.passes.pipeline import optimise
 from deuteron.passes.remove_no_ops import is_no_op
 from deuteron.passes.select import select
@@ -184,7 +185,8 @@ def _is_empty(source: Graph, graph: Graph) -> bool:
     ExecuTorch's partitioner leaves such operators out, and expects no microcode for them where it is made to take
     them. Where operators undo each other it expects microcode, which then copies.
     """
-    idle = all(isinstance(op, IDLE) and is_no_op(source, op) for op in drop_dead_ops(source).ops)
+    source = Canonicalise().apply(source)
+    idle = all(isinstance(op, IDLE) and is_no_op(source, op) for op in source.ops)
     return idle and all(isinstance(op, Reshape) and op.inputs[0] in graph.inputs for op in graph.ops)
 
 
