@@ -17,6 +17,7 @@ from deuteron.tflite.emit import emit
 from deuteron.tflite.reader import op_names, read
 
 SEEDS = 30
+Q = Quant((0.5,), (-4,))
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -79,8 +80,8 @@ def test_a_clamp_that_is_no_activation_is_refused():
 
 @pytest.mark.parametrize(
     ("clamp", "activation"),
-    [(ops.Clamp(), 0), (ops.Clamp(lo=-4), 1), (ops.Clamp(-4, 8), 3)],
-    ids=["NONE", "RELU", "RELU6"],
+    [(ops.Clamp(), 0), (ops.Clamp(lo=-4), 1), (ops.Clamp(-6, -2), 2), (ops.Clamp(-4, 8), 3)],
+    ids=["NONE", "RELU", "RELU_N1_TO_1", "RELU6"],
 )
 def test_a_clamp_in_the_outputs_quantisation_is_a_fused_activation(clamp: ops.Clamp, activation: int):
     q = Quant((0.5,), (-4,))
@@ -95,6 +96,36 @@ def test_average_pooling_that_rescales_is_refused_because_interpreters_would_not
     op = ops.AveragePool2D(inputs=("x",), outputs=("y",), window=(2, 2), stride=(2, 2))
     graph = one_op(op, act("x", (1, 4, 4, 1), Quant((0.5,), (0,))), act("y", (1, 2, 2, 1), Quant((0.25,), (0,))))
     message = "AveragePool2D `y`: TFLite's average pooling cannot change the quantisation"
+    with pytest.raises(UnsupportedError, match=f"^{re.escape(message)}$"):
+        emit(graph)
+
+
+@pytest.mark.parametrize("kind", [ops.Maximum, ops.Minimum])
+def test_an_extremum_that_rescales_is_refused_because_interpreters_would_not_rescale(
+    kind: type[ops.Maximum | ops.Minimum],
+):
+    op = kind(inputs=("a", "b"), outputs=("y",))
+    other = Quant((0.25,), (0,))
+    graph = one_op(op, act("a", (4,), Q), act("b", (4,), other), act("y", (4,), Q))
+    with pytest.raises(UnsupportedError, match=r"`y`: TFLite's maximum and minimum cannot change the quantisation$"):
+        emit(graph)
+
+
+def test_a_matrix_product_with_a_clamp_is_refused():
+    op = ops.BatchMatMul(inputs=("a", "b"), outputs=("y",), clamp=ops.Clamp(lo=0))
+    graph = one_op(op, act("a", (2, 2), Q), act("b", (2, 2), Q), act("y", (2, 2), Q))
+    with pytest.raises(UnsupportedError, match=r"^BatchMatMul `y`: TFLite's matrix product has no fused activation$"):
+        emit(graph)
+
+
+def test_a_transposed_convolution_with_a_padding_that_tflite_lacks_is_refused():
+    weights, bias, yq = weighted_operands(rng(), Q, (2, 3, 3, 1), 0, 9)
+    op = ops.TransposeConv(inputs=("x", "w", "b"), outputs=("y",), stride=(2, 2), pads=ops.Pads(1, 1, 1, 0))
+    graph = one_op(op, act("x", (1, 4, 4, 1), Q), weights, bias, act("y", (1, 7, 8, 2), yq))
+    message = (
+        "TransposeConv `y`: transposed convolution with Pads(top=1, bottom=1, left=1, right=0); "
+        "TFLite has SAME and VALID"
+    )
     with pytest.raises(UnsupportedError, match=f"^{re.escape(message)}$"):
         emit(graph)
 

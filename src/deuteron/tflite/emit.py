@@ -87,6 +87,8 @@ class _Emitter:
             case ops.TransposeConv():
                 self.transpose_conv(op)
             case ops.BatchMatMul():
+                if op.clamp != ops.Clamp():
+                    raise UnsupportedError("TFLite's matrix product has no fused activation", where=_where(op))
                 self.add(op, "BATCH_MATMUL", "BatchMatMulOptions", {"AdjX": op.adj_x, "AdjY": op.adj_y})
             case ops.Add() | ops.Sub() | ops.Mul():
                 self.add(op, *_BINARY[type(op)], self.activation(op))
