@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benches.agreement import agreement, inputs
+from tests.differential import provenance
 from tests.tflite import litert
 
 from deuteron import api
+from deuteron.convert import convert
 from deuteron.frontend import saved
 from deuteron.ir import interpret
 from deuteron.runtime.host import HostRunner
@@ -30,9 +32,11 @@ def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleMo
     reference = saved.load(directory / "reference.pt2", 1)
     graph = reader.read(reference.partitions[0])
     quant = graph.type(graph.inputs[0]).q
+    conversion = convert(reference.partitions[0], "imxrt700")
     for (sample,) in inputs(example, LITERT_SAMPLES):
         stored = np.clip(np.rint(sample / quant.scale) + quant.zero_point, -128, 127).astype(np.int8)
         values = interpret.run(graph, [stored])
+        assert [*provenance.problems(graph, conversion, values)] == []
         for op in graph.ops:
             ours = values[op.outputs[0]].astype(int)
             theirs = litert.run_op(graph, op, values).astype(int)

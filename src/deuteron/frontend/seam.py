@@ -22,6 +22,7 @@ from torch.export import ExportedProgram
 
 from deuteron import sdk
 from deuteron.errors import MissingToolError
+from deuteron.frontend.handles import debug_handle_map
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.manifest import Source
 from deuteron.frontend.options import BuildOptions, Converter
@@ -52,12 +53,14 @@ class Lowered:
         payload: the delegate blob in the `.pte`.
         tflite: the partition as the wheel's TFLite file.
         converted: the TFLite file with one `NeutronGraph` operator that came back.
+        handles: ExecuTorch's debug handle of an edge node -> TFLite operators (indices) that carry it.
         nodes: TFLite operator index -> the edge nodes it came from.
     """
 
     payload: bytes = b""
     tflite: bytes = b""
     converted: bytes = b""
+    handles: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     nodes: Mapping[int, tuple[EdgeNode, ...]] = field(default_factory=dict[int, tuple[EdgeNode, ...]])
 
     @property
@@ -204,12 +207,16 @@ def _observed(recording: Recording) -> Generator[None]:
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
         recording.partitions.append(Lowered())
         result = preprocess(edge_program, specs)
+        if result.debug_handle_map:  # the wheel makes one for profiling only, by matching names in the converter's log
+            last = recording.partitions[-1]
+            exact = debug_handle_map(last.tflite, last.converted, last.handles)
+            result.debug_handle_map = exact or result.debug_handle_map
         recording.extend_last(payload=result.processed_bytes)
         return result
 
     def to_tflite_(self: Any, edge_program: ExportedProgram, *args: Any, **kwargs: Any) -> Any:
         tflite, formats, handles = to_tflite(self, edge_program, *args, **kwargs)
-        recording.extend_last(tflite=tflite, nodes=_nodes_by_op(edge_program, handles))
+        recording.extend_last(tflite=tflite, handles=handles, nodes=_nodes_by_op(edge_program, handles))
         return tflite, formats, handles
 
     def convert_(self: Any, *args: Any, **kwargs: Any) -> bytes:
