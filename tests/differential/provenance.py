@@ -27,7 +27,7 @@ def problems(source: Graph, conversion: Conversion, values: Values) -> Iterator[
         elif not known.issuperset(kernel.ops):
             yield f"{name} names an operator that is not there: {kernel.ops}"
         elif not _connected(source, kernel.ops):
-            yield f"{name} names operators that do not feed each other: {kernel.ops}"
+            yield f"{name} names operators that do not depend on each other: {kernel.ops}"
     folded, live = _constant(source), _live(source)
     for fate in fates:
         named = tuple(kernel.index for kernel in kernels if fate.index in kernel.ops)
@@ -42,44 +42,23 @@ def problems(source: Graph, conversion: Conversion, values: Values) -> Iterator[
 
 
 def _connected(graph: Graph, indices: tuple[int, ...]) -> bool:
-    """True when the operators hang together by the tensors that they read and write.
+    """True when each operator depends on another one or the other way round, and all hang together by that.
 
-    A transpose or reshape between two of them does not part them: it may have moved behind both. Transposes may also
-    stand apart, when one that comes later, where their results have met, stands for all.
+    They need not be neighbours: a transpose moves through others to the one that then does its work.
     """
-    wanted = [op for op in graph.ops if set(op.origin) & set(indices)]
-    values = _values(graph)
-    groups: list[list[Op]] = []
-    while wanted:
-        group, tensors = [wanted.pop(0)], set[str]()
-        for member in group:  # which grows as it is walked
-            tensors.update(values[name] for name in (*member.inputs, *member.outputs))
-            near = [op for op in wanted if tensors.intersection(values[name] for name in (*op.inputs, *op.outputs))]
-            wanted = [op for op in wanted if op not in near]
-            group += near
-        groups.append(group)
-    if len(groups) == 1:
-        return True
-    all_transpose = all(any(isinstance(op, Transpose) for op in group) for group in groups)
-    return all_transpose and bool(set.intersection(*(_beyond(graph, group[0]) for group in groups)))
-
-
-def _values(graph: Graph) -> dict[str, str]:
-    """Tensor -> the tensor that holds the same values in the order in which they were computed."""
-    found = {tensor.name: tensor.name for tensor in graph.tensors}
+    sources: dict[str, set[int]] = {}
+    related = {index: {index} for index in indices}
     for op in graph.ops:
-        if isinstance(op, Transpose | Reshape):
-            found[op.outputs[0]] = found[op.inputs[0]]
-    return found
-
-
-def _beyond(graph: Graph, start: Op) -> set[str]:
-    """Every tensor that depends on the op's result."""
-    found = set(start.outputs)
-    for op in graph.ops:
-        if found.intersection(op.inputs):
-            found.update(op.outputs)
-    return found
+        before = set[int]().union(*(sources.get(name, ()) for name in op.inputs)).intersection(indices)
+        for index in set(op.origin).intersection(indices):
+            for other in before:
+                related[index].add(other)
+                related[other].add(index)
+        sources[op.outputs[0]] = before.union(op.origin)
+    reached = {indices[0]}
+    while (grown := reached.union(*(related[index] for index in reached))) != reached:
+        reached = grown
+    return reached == set(indices)
 
 
 def _constant(graph: Graph) -> set[int]:

@@ -20,9 +20,11 @@ GRAPH = """graph case {
   %t: i8[2,8] q(0.5:0) = transpose(%k) perm=(1,0) @[3]
   %y: i8[1,2] q(2.0:0) = fully_connected(%r, %t, %z) @[4]
   %o: i8[1,2] q(0.03125:0) = unary(%y) function=tanh @[5]
+  %q: i8[1,4,4,2] q(0.00390625:-128) = unary(%x) function=logistic @[6]
   output %o
+  output %q
 }"""
-NAMES = ("MAX_POOL_2D", "RELU", "RESHAPE", "TRANSPOSE", "FULLY_CONNECTED", "TANH")
+NAMES = ("MAX_POOL_2D", "RELU", "RESHAPE", "TRANSPOSE", "FULLY_CONNECTED", "TANH", "LOGISTIC")
 
 
 @pytest.fixture
@@ -42,9 +44,9 @@ def found(graph: Graph, conversion: Conversion) -> list[str]:
 
 
 def test_a_right_one(graph: Graph, conversion: Conversion) -> None:
-    assert [k.ops for k in conversion.provenance.kernels] == [(0, 1, 2), (4,), (5,)]
+    assert [k.ops for k in conversion.provenance.kernels] == [(0, 1, 2), (4,), (5,), (6,)]
     assert [op.fate.value for op in conversion.provenance.ops] == [
-        "kernels", "free", "free", "folded", "kernels", "kernels",
+        "kernels", "free", "free", "folded", "kernels", "kernels", "kernels",
     ]  # fmt: skip
     assert found(graph, conversion) == []
 
@@ -68,9 +70,9 @@ def test_an_operator_that_is_not_there(graph: Graph, conversion: Conversion) -> 
     assert found(graph, _with(conversion, 2, (5, 9))) == ["call 2 (lut_s8) names an operator that is not there: (5, 9)"]
 
 
-def test_operators_that_have_nothing_to_do_with_each_other(graph: Graph, conversion: Conversion) -> None:
-    broken = _with(conversion, 2, (0, 5), (OpFate(0, "MAX_POOL_2D", Fate.KERNELS, (0, 2)),))
-    assert found(graph, broken) == ["call 2 (lut_s8) names operators that do not feed each other: (0, 5)"]
+def test_operators_that_do_not_depend_on_each_other(graph: Graph, conversion: Conversion) -> None:
+    broken = _with(conversion, 2, (5, 6), (OpFate(6, "LOGISTIC", Fate.KERNELS, (2, 3)),))
+    assert found(graph, broken) == ["call 2 (lut_s8) names operators that do not depend on each other: (5, 6)"]
 
 
 def test_both_ways_must_agree(graph: Graph, conversion: Conversion) -> None:
