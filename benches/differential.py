@@ -13,7 +13,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -83,10 +83,12 @@ def check_case(given: Case) -> Checked:
     return check(*given, [_driver("driver"), _driver("driver_ref")])
 
 
-def results(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, Checked]]:
+def results(
+    seeds: Sequence[int], jobs: int, work: Callable[[int], Checked] = check_seed
+) -> Iterator[tuple[int, Checked]]:
     """Each seed and what came of it, in the order in which they end."""
     left = iter(seeds)
-    busy = {Worker(check_seed): seed for _, seed in zip(range(jobs), left, strict=False)}
+    busy = {Worker(work): seed for _, seed in zip(range(jobs), left, strict=False)}
     try:
         for worker, seed in busy.items():
             worker.begin(seed)

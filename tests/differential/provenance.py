@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from deuteron.convert import Conversion, Fate
 from deuteron.ir.graph import Graph
-from deuteron.ir.ops import Op, Reshape, Transpose
 
 Values = Mapping[str, npt.NDArray[np.generic]]
 
