@@ -141,7 +141,7 @@ def _different(graph: Graph, values: dict[str, Array], outputs: list[bytes]) -> 
 
 
 def _compare_with_litert(graph: Graph, values: dict[str, Array], checked: Checked) -> None:
-    chosen = tuple(op for op in graph.ops if litert.computes(op, graph, values))
+    chosen = tuple(op for op in graph.ops if litert.computes(op, graph))
     found = litert.results(graph, chosen, values)
     worst = ""
     for op in graph.ops:

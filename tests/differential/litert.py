@@ -37,16 +37,33 @@ def apart(graph: Graph, chosen: tuple[ops.Op, ...]) -> Graph:
 def results(graph: Graph, chosen: tuple[ops.Op, ...], values: Mapping[str, Array]) -> dict[str, Array]:
     """LiteRT's result of each of these operators by name, their operands taken from `values`."""
     found: dict[str, Array] = {}
-    # A file with a sum is not run by the reference kernels, so that sums get a file of their own.
-    for sums in (False, True):
-        if some := tuple(op for op in chosen if isinstance(op, ops.Sum) is sums):
-            alone = apart(graph, some)
-            outputs = run(emit(alone), [values[name.removesuffix(".in")] for name in alone.inputs])
-            found |= zip(alone.outputs, outputs, strict=True)
+    # A file with a sum is not run by the reference kernels, and one with roots not at all unless all are of positive
+    # numbers, so that both get files of their own.
+    for apart_from_others in (ops.Sum, ops.Function.RSQRT, None):
+        some = tuple(op for op in chosen if _special(op) is apart_from_others)
+        if not some:
+            continue
+        alone = apart(graph, some)
+        operands = [values[name.removesuffix(".in")] for name in alone.inputs]
+        if apart_from_others is ops.Function.RSQRT:
+            least = [alone.type(name).q.zero_point + 1 for name in alone.inputs]
+            operands = [np.maximum(value, np.int8(low)) for value, low in zip(operands, least, strict=True)]
+        found |= zip(alone.outputs, run(emit(alone), operands), strict=True)
     return found
 
 
-def computes(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> bool:
+def _special(op: ops.Op) -> object:
+    """What makes an operator one that is run apart from others."""
+    match op:
+        case ops.Sum():
+            return ops.Sum
+        case ops.Unary(function=ops.Function.RSQRT):
+            return ops.Function.RSQRT
+        case _:
+            return None
+
+
+def computes(op: ops.Op, graph: Graph) -> bool:
     """True when LiteRT's reference kernel takes this operator and means the same by it."""
     x, out = graph.type(op.inputs[0]).q, graph.type(op.outputs[0]).q
     match op:
@@ -58,14 +75,15 @@ def computes(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> bool:
         case ops.Unary(function=ops.Function.HARD_SWISH):
             return x.scale < 128 * out.scale  # its factor must not exceed 1
         case ops.Unary(function=ops.Function.RSQRT):
-            return bool((values[op.inputs[0]] > x.zero_point).all())  # refuses the run for any other value
+            # Refuses numbers that are not positive, of which `results` rids an operand unless it is constant.
+            return x.zero_point < 127 and not graph.tensor(op.inputs[0]).is_const
         case _:
             return True
 
 
 def compared(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
-    """Which elements of the result mean something in LiteRT: a logarithm has none at 0 and below."""
+    """Which elements of the result mean something in LiteRT: logarithms and roots have none at 0 and below."""
     shape = values[op.outputs[0]].shape
-    if isinstance(op, ops.Unary) and op.function is ops.Function.LOG:
+    if isinstance(op, ops.Unary) and op.function in (ops.Function.LOG, ops.Function.RSQRT):
         return values[op.inputs[0]] > graph.type(op.inputs[0]).q.zero_point
     return np.ones(shape, np.bool_)
