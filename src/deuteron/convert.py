@@ -16,7 +16,7 @@ from deuteron.microcode.encode import encode
 from deuteron.passes.attribute import attribute, constant_ops
 from deuteron.passes.base import drop_dead_ops
 from deuteron.passes.canonicalise import Canonicalise
-from deuteron.passes.pipeline import optimise
+from deuteron.passes.pipeline import optimise, passes
 from deuteron.passes.remove_no_ops import is_no_op
 from deuteron.passes.select import select
 from deuteron.plan import Plan, check, plan
@@ -40,14 +40,20 @@ class ConvertOptions:
         fetch_constants_to_sram: fetch weights from flash while kernels run; not yet available.
         dump_kernel_selection_code: write the table of kernels that the model needs; not yet available.
         verify_each: check the graph after every pass.
+        excluded_passes: names of passes to leave out, to see what they are worth.
     """
 
     profiling: bool = False
     fetch_constants_to_sram: bool = False
     dump_kernel_selection_code: bool = False
     verify_each: bool = False
+    excluded_passes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        known = [step.name for step in passes()]
+        for name in self.excluded_passes:
+            if name not in known:
+                raise OptionError(f"there is no pass `{name}`", hint=f"the passes are {', '.join(known)}")
         if self.fetch_constants_to_sram:
             raise OptionError(
                 "fetching constants to SRAM is not yet available",
@@ -147,7 +153,7 @@ def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions =
 def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOptions = ConvertOptions()) -> Conversion:
     """`convert` from the graph on; `op_names` holds the name of each TFLite operator by index."""
     verify(source)
-    graph = optimise(source, verify_each=options.verify_each)
+    graph = optimise(source, verify_each=options.verify_each, excluded=options.excluded_passes)
     for op in graph.ops:
         if not op.origin:
             raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     "--fetch-constants-to-sram", is_flag=True, help="Prefetch weights from external flash (not yet available)."
 )
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Write the table of kernels used (not yet available).")
+@click.option("--exclude-pass", "excluded_passes", multiple=True, metavar="NAME", help="Leave a compiler pass out.")
 @click.option("--verify-each", is_flag=True, help="Check the graph after every compiler pass.")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
 def command(
@@ -32,6 +33,7 @@ def command(
     use_profiling: bool,
     fetch_constants_to_sram: bool,
     dump_kernel_selection_code: bool,
+    excluded_passes: tuple[str, ...],
     verify_each: bool,
     force: bool,
 ) -> None:
@@ -46,6 +48,7 @@ def command(
         fetch_constants_to_sram=fetch_constants_to_sram,
         dump_kernel_selection_code=dump_kernel_selection_code,
         verify_each=verify_each,
+        excluded_passes=excluded_passes,
     )
     conversion = api.convert_file(source, output, target=target, options=options, force=force)
     if printer.as_json:

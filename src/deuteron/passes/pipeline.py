@@ -1,5 +1,7 @@
 """The passes in order."""
 
+from collections.abc import Collection
+
 from deuteron.errors import VerifyError
 from deuteron.ir.graph import Graph
 from deuteron.ir.verify import verify
@@ -26,11 +28,18 @@ def passes() -> tuple[Pass, ...]:
     )
 
 
-def optimise(graph: Graph, *, verify_each: bool = False) -> Graph:
-    """The graph after as many rounds of all passes as change it; each round that changes it makes it simpler."""
+def optimise(graph: Graph, *, verify_each: bool = False, excluded: Collection[str] = ()) -> Graph:
+    """The graph after as many rounds of all passes as change it; each round that changes it makes it simpler.
+
+    Args:
+        graph: what to simplify.
+        verify_each: check the graph after every pass.
+        excluded: names of passes to leave out.
+    """
+    steps = tuple(step for step in passes() if step.name not in excluded)
     while True:
         before = graph
-        for step in passes():
+        for step in steps:
             graph = step.apply(graph)
             if verify_each:
                 _verify_after(step, graph)
