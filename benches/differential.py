@@ -164,7 +164,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     calls = f"{totals.kernels.total():,} calls of {len(totals.kernels)} kernels"
     print(f"{totals.graphs:,} graphs, {calls}, {len(totals.failures)} failures; {seconds:.0f} s measured")
     for seed, failure in sorted(totals.failures.items()):
-        print(f"seed {seed}: {failure.kind.value}: {failure.text}\n  {keep(seed, failure)}")
+        print(f"seed {seed}: {failure.kind.value}: {failure.text}", flush=True)
+        print(f"  {keep(seed, failure)}", flush=True)
     if args.json is not None:
         args.json.write_text(json.dumps(_as_json(totals, args.seed, seconds), indent=1))
     return int(bool(totals.failures))
