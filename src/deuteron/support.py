@@ -20,7 +20,7 @@ class Operator:
         name: its name in the TFLite schema.
         edge: the edge operators of ExecuTorch that arrive as it.
         conditions: what must hold, each a sentence.
-        kernels: the kernels that run it; with none it costs nothing.
+        kernels: the kernels that may run it; it may also be fused into others, folded or free.
     """
 
     name: str
@@ -59,14 +59,15 @@ def markdown(target: str) -> str:
         "",
         *(f"- {sentence}" for sentence in general()),
         "",
+        "Kernels are those that may run the operator; the compiler also fuses operators, computes them when it can,",
+        "and leaves them out where they change no byte. What breaks a condition is refused by an error that names it.",
+        "",
         "| TFLite operator | from the edge operators | conditions | kernels |",
         "|---|---|---|---|",
     ]
     for op in operators():
         edge = ", ".join(f"`{name}`" for name in op.edge) or "-"
-        lines.append(
-            f"| {op.name} | {edge} | {' '.join(op.conditions)} | {', '.join(op.kernels) or 'none: it is free'} |"
-        )
+        lines.append(f"| {op.name} | {edge} | {' '.join(op.conditions)} | {', '.join(op.kernels)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -32,20 +32,17 @@ def command(printer: Printer, *, names: tuple[str, ...], target: str, markdown: 
         if not wanted or any(name in text.lower() for name in wanted for text in (op.name, *op.edge))
     ]
     if not found:
-        raise OptionError(
-            f"no operator that the NPU takes contains `{' or '.join(names)}`", hint="`deuteron ops` lists all of them"
-        )
+        listed = " or ".join(f"`{name}`" for name in names)
+        raise OptionError(f"no operator that the NPU takes contains {listed}", hint="`deuteron ops` lists all of them")
     if printer.as_json:
         table = [asdict(op) for op in found]
         printer.json({"schema": 1, "target": target, "general": list(support.general()), "operators": table})
         return
-    if not wanted:
-        printer.data("for all operators:")
-        for sentence in support.general():
-            printer.data(f"  {sentence}")
-        printer.data("")
+    printer.data("all operators")
+    for sentence in support.general():
+        printer.data(f"  {sentence}")
     for op in found:
         printer.data(f"{op.name}  from {', '.join(op.edge) or 'no edge operator'}")
         for sentence in op.conditions:
             printer.data(f"  {sentence}")
-        printer.data(f"  kernels: {', '.join(op.kernels) or 'none, it is free'}")
+        printer.data(f"  kernels: {', '.join(op.kernels)}")

@@ -86,7 +86,7 @@ def prelu(site: Site) -> Op:
 
 
 def leaky_relu(site: Site) -> Op:
-    """The slope is a finite number."""
+    """Any quantisation of input and output."""
     alpha = float(site.op.options.get("Alpha", 0.0))
     if not math.isfinite(alpha):
         raise site.malformed(f"slope {alpha:g}; a finite number is required")
