@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from deuteron import tflite_model
 from deuteron.convert import Conversion, ConvertOptions, convert, to_tflite
-from deuteron.errors import InputError
+from deuteron.errors import InputError, OptionError, UnsupportedError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
 from deuteron.frontend.examples import EXAMPLES, ExampleModel
@@ -138,19 +138,35 @@ def convert_file(
     *,
     target: str = DEFAULT_TARGET,
     options: ConvertOptions = ConvertOptions(),
+    intermediates: bool = False,
     force: bool = False,
-) -> Conversion:
-    """The conversion of a TFLite file, written to the TFLite file `output`, whose one operator is the NPU's.
+) -> tuple[Conversion, tuple[Path, ...]]:
+    """The conversion of a TFLite file, and the files that were written.
+
+    Those are the TFLite file `output`, whose one operator, but for float edges, is the NPU's; with `intermediates` also
+    the blocks of that operator, named after it: `.microcode`, `.weights` and `.kernels`.
 
     Raises:
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
     """
-    outputs.check_file(Path(output), force=force)
-    data = tflite_model.read(Path(source))
-    with tflite_model.told_where(Path(source)):
+    source, output = Path(source), Path(output)
+    paths = [output, *(output.with_suffix(f".{block}") for block in ("microcode", "weights", "kernels"))]
+    for path in paths if intermediates else paths[:1]:
+        outputs.check_file(path, force=force)
+    data = tflite_model.read(source)
+    if output.exists() and output.samefile(source):
+        raise OptionError(f"`{output}` is the file to be converted", hint="choose another name for the output")
+    with tflite_model.told_where(source):
         conversion = convert(data, target, options)
-    outputs.write_file(Path(output), to_tflite(data, conversion))
-    return conversion
+        container = conversion.container
+        if container is None:
+            raise UnsupportedError(
+                "the model computes nothing: each of its outputs is an input", hint="run it without the NPU"
+            )
+    contents = [to_tflite(data, conversion), container.microcode, container.weights, container.kernels]
+    files = dict(zip(paths, contents, strict=True) if intermediates else [(output, contents[0])])
+    outputs.write_files(files)
+    return conversion, tuple(files)
 
 
 def read_manifest(directory: str | Path) -> Manifest:

@@ -6,7 +6,7 @@ from enum import Enum
 from importlib.metadata import version
 
 from deuteron.arch import targets
-from deuteron.errors import InternalError, OptionError
+from deuteron.errors import InternalError, OptionError, UnsupportedError
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Add, Concat, Mul, ReduceMax, ReduceMin, Reshape, Sub, Sum, Transpose
 from deuteron.ir.verify import verify
@@ -91,6 +91,7 @@ class Fate(Enum):
     FOLDED = "folded"
     FREE = "free"
     UNUSED = "unused"
+    EDGE = "edge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ class OpFate:
     """TFLite operator `index`, what became of it, and the kernel calls that name it.
 
     Kernel calls compute it; or it was folded at compile time; or it is free, because it changes no byte, and the calls
-    that compute its operands, or read its result, stand for it; or it is unused, because no output depends on it.
+    that compute its operands, or read its result, stand for it; or it is unused, because no output depends on it; or it
+    lies at a float edge and stays an operator of the file, for the CPU.
     """
 
     index: int
@@ -141,12 +143,16 @@ def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions =
 
     Raises:
         FormatError: the bytes are not a TFLite model.
-        UnsupportedError: the model asks for something that no kernel does.
+        UnsupportedError: the model asks for something that no kernel does, or has been converted already.
         OptionError: there is no such target.
     """
     if isinstance(target, str):
         targets.load(target)
     model = decode(tflite)
+    if neutron.is_converted(model):
+        raise UnsupportedError(
+            "the model has been converted already", hint="run it as it is, or convert the file that it was made from"
+        )
     return convert_graph(reader.graph_of(model), tuple(op.name for op in model.operators), options)
 
 
@@ -205,6 +211,7 @@ def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program:
     computed = {index for call in selected.calls for index in call.origin}
     folded = constant_ops(source)
     needed = {index for op in drop_dead_ops(source).ops for index in op.origin}
+    inside = {index for op in source.ops for index in op.origin}
     fates: list[OpFate] = []
     for index, name in enumerate(op_names):
         match index:
@@ -214,7 +221,9 @@ def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program:
                 fate = Fate.FOLDED
             case _ if index in needed:
                 fate = Fate.FREE
-            case _:
+            case _ if index in inside:
                 fate = Fate.UNUSED
+            case _:
+                fate = Fate.EDGE
         fates.append(OpFate(index, name, fate, tuple(k.index for k in kernels if index in k.ops)))
     return Provenance(kernels, tuple(fates))

@@ -1,5 +1,7 @@
 """Every error that a user of Deuteron can meet; one root, children by audience."""
 
+from collections.abc import Sequence
+
 
 class DeuteronError(Exception):
     """Root of all Deuteron errors: what was found, where, and what to do.
@@ -43,6 +45,14 @@ class OptionError(DeuteronError):
 
 class UnsupportedError(DeuteronError):
     """The model asks for something that nothing here can run."""
+
+
+def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
+    """One error for all operators that were refused, each named with its place; the first one's hint serves for all."""
+    if len(refused) == 1:
+        return refused[0]
+    lines = "".join(f"\n  {error.where}: {error.message}" for error in refused)
+    return UnsupportedError(f"{len(refused)} operators cannot be compiled:{lines}", hint=refused[0].hint)
 
 
 class CapacityError(DeuteronError):

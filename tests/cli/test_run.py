@@ -114,11 +114,29 @@ def test_run_reads_and_writes_arrays(deuteron: Run, build: Path, tmp_path: Path)
 
 
 def test_compare_holds(deuteron: Run, build: Path):
-    result = deuteron("run", build, "--samples", "4", "--compare")
+    result = deuteron("run", "--compare", build, "--samples", "4")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("compared on 4 samples\n")
     report = json.loads(deuteron("run", build, "--samples", "4", "--compare", "--json").out)
     assert (report["schema"], report["passed"], report["samples"]) == (1, True, 4)
+
+
+def test_what_is_for_tflite_files_only(deuteron: Run, build: Path):
+    assert deuteron("run", build, "--compare", "litert") == Result(
+        2,
+        "",
+        "error: a build is compared with PyTorch, not with LiteRT\n\n"
+        "hint: use `--compare`, or run one of the TFLite files that `deuteron build --intermediates` writes\n",
+    )
+    assert deuteron("run", build, "--target", "imxrt700") == Result(
+        2, "", f"error: `{build}` has been compiled for its target already\n\nhint: leave out `--target`\n"
+    )
+
+
+def test_a_partition_of_a_build_runs_beside_litert(deuteron: Run, build: Path):
+    result = deuteron("run", build / "npu_0.tflite", "--compare", "litert", "--samples", "4")
+    assert (result.code, result.out.splitlines()[-1]) == (0, "all bounds hold")
+    assert deuteron("run", build / "npu_0.converted.tflite", "--samples", "4").code == 0
 
 
 @pytest.mark.parametrize(
@@ -168,7 +186,7 @@ def test_inspect_shows_the_source_lines(deuteron: Run, build: Path):
     conv, fc = (line for line in result.out.splitlines() if "net.py:" in line)
     assert "conv2d_s8 [1,8,8,1] -> [1,6,6,4]" in conv
     assert "CONV_2D" in conv
-    assert conv.endswith("; net.py:12 `x = torch.relu(self.conv(x))`")
+    assert "; net.py:12 `x = torch.relu(self.conv(x))`" in conv
     assert fc.endswith("FULLY_CONNECTED; net.py:13 `return self.fc(torch.flatten(x, 1))`")
 
 

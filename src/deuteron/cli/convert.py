@@ -9,7 +9,17 @@ from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from deuteron.api import Conversion
+
+OTHER_FATES = {
+    "folded": "computed at compile time",
+    "free": "free, because they change no byte",
+    "unused": "left out, because no output depends on them",
+    "edge": "float edges, left to the CPU",
+}
+"""What the report says of the operators that no kernel call computes."""
 
 
 @new_command
@@ -23,7 +33,8 @@ if TYPE_CHECKING:
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Write the table of kernels used (not yet available).")
 @click.option("--exclude-pass", "excluded_passes", multiple=True, metavar="NAME", help="Leave a compiler pass out.")
 @click.option("--verify-each", is_flag=True, help="Check the graph after every compiler pass.")
-@click.option("--force", is_flag=True, help="Replace the output file if it exists.")
+@click.option("--intermediates", is_flag=True, help="Also write OUT.microcode, OUT.weights and OUT.kernels.")
+@click.option("--force", is_flag=True, help="Replace output files that exist.")
 def command(
     printer: Printer,
     *,
@@ -35,6 +46,7 @@ def command(
     dump_kernel_selection_code: bool,
     excluded_passes: tuple[str, ...],
     verify_each: bool,
+    intermediates: bool,
     force: bool,
 ) -> None:
     """Convert the int8 TFLite model IN.tflite into OUT.tflite, whose one operator runs on the NPU.
@@ -50,12 +62,16 @@ def command(
         verify_each=verify_each,
         excluded_passes=excluded_passes,
     )
-    conversion = api.convert_file(source, output, target=target, options=options, force=force)
+    conversion, paths = api.convert_file(
+        source, output, target=target, options=options, intermediates=intermediates, force=force
+    )
     if printer.as_json:
-        printer.json(_record(output, target, conversion))
-        return
-    for line in _lines(output, target, conversion):
-        printer.data(line)
+        printer.json(_record(paths, target, conversion))
+    else:
+        for line in _lines(target, conversion):
+            printer.data(line)
+    for path in paths:
+        printer.note(f"wrote `{path}`")
 
 
 def _sizes(conversion: "Conversion") -> dict[str, int]:
@@ -66,22 +82,23 @@ def _sizes(conversion: "Conversion") -> dict[str, int]:
     return blocks | {"scratch": conversion.plan.scratch_bytes}
 
 
-def _lines(output: Path, target: str, conversion: "Conversion") -> list[str]:
-    if conversion.container is None:
-        return [f"{output}: nothing to run on the NPU; every output is an input"]
+def _lines(target: str, conversion: "Conversion") -> "Iterator[str]":
+    """One line for all sizes, one per kernel call with the TFLite operators that it computes, one per other fate."""
+    provenance = conversion.provenance
     sizes = ", ".join(f"{name} {size:,} B" for name, size in _sizes(conversion).items())
-    lines = [f"{output}: for {target}, {sizes}"]
-    names = {fate.index: fate.op for fate in conversion.provenance.ops}
-    for kernel in conversion.provenance.kernels:
-        origin = ", ".join(f"{index} {names[index]}" for index in kernel.ops)
-        lines.append(f"  {kernel.index:>4}  {kernel.kernel:<24} {origin}")
-    return lines
+    yield f"npu for {target}: {len(provenance.kernels)} kernel calls; {sizes}"
+    names = {op.index: f"{op.index} {op.op}" for op in provenance.ops}
+    for kernel in provenance.kernels:
+        yield f"  {kernel.index:>3}  {kernel.kernel:<24} {', '.join(names[index] for index in kernel.ops)}"
+    for fate, meaning in OTHER_FATES.items():
+        if found := [names[op.index] for op in provenance.ops if op.fate.value == fate]:
+            yield f"{meaning}: {', '.join(found)}"
 
 
-def _record(output: Path, target: str, conversion: "Conversion") -> dict[str, object]:
+def _record(paths: "Sequence[Path]", target: str, conversion: "Conversion") -> dict[str, object]:
     return {
         "schema": 1,
-        "output": str(output),
+        "files": [str(path) for path in paths],
         "target": target,
         "bytes": _sizes(conversion),
         **conversion.provenance.as_json(),

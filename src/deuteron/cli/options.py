@@ -25,7 +25,9 @@ def _set_json(ctx: click.Context, _param: click.Parameter, as_json: bool) -> Non
     ctx.ensure_object(Printer).as_json = as_json
 
 
-def command(function: Callable[Concatenate[Printer, P], int | None]) -> click.Command:
+def command(
+    function: Callable[Concatenate[Printer, P], int | None], cls: type[click.Command] = click.Command
+) -> click.Command:
     """The function as a command that gets the printer first and returns its exit code (None is 0)."""
 
     @click.pass_obj
@@ -38,4 +40,4 @@ def command(function: Callable[Concatenate[Printer, P], int | None]) -> click.Co
     verbose = click.option(
         "-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more; -vv adds tracebacks."
     )
-    return click.command()(as_json(quiet(verbose(run))))
+    return click.command(cls=cls)(as_json(quiet(verbose(run))))

@@ -1,6 +1,7 @@
 """`deuteron run`: a build on this machine, through ExecuTorch's own runtime, or a TFLite file on the driver alone."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -26,8 +27,23 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Samples that the text report lists."""
 
+REFERENCES = ("reference", "pytorch", "litert")
+"""What `--compare` may name; the first, the one that fits the model, need not be."""
 
-@new_command
+
+class _Command(click.Command):
+    """The command, whose `--compare` may stand before the path without a value of its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What is left of the arguments when the options are read."""
+        following = (*args[1:], "")
+        named = (arg == "--compare" and after not in REFERENCES for arg, after in zip(args, following, strict=True))
+        return super().parse_args(
+            ctx, [f"{arg}={REFERENCES[0]}" if bare else arg for arg, bare in zip(args, named, strict=True)]
+        )
+
+
+@partial(new_command, cls=_Command)
 @click.argument("path", metavar="DIR|FILE.tflite", type=Path)
 @click.option(
     "--input",
@@ -54,13 +70,11 @@ SHOWN = 20
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random samples.")
 @click.option(
     "--compare",
-    is_flag=False,
-    flag_value="reference",
-    type=click.Choice(("reference", "pytorch", "litert")),
+    type=click.Choice(REFERENCES),
     help="Compare every operator with quantised PyTorch (a build) or LiteRT (a file); exit 1 beyond the bounds.",
 )
 @click.option(
-    "--target", default="imxrt700", show_default=True, metavar="NAME", help="What a TFLite file is converted for."
+    "--target", metavar="NAME", help="What a TFLite file is converted for, unless it has been.  [default: imxrt700]"
 )
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 def command(
@@ -72,7 +86,7 @@ def command(
     samples: int | None,
     seed: int,
     compare: str | None,
-    target: str,
+    target: str | None,
     force: bool,
 ) -> int:
     """Run the build in DIR, or FILE.tflite, on the host; with no `--input`, on random samples.
@@ -84,7 +98,9 @@ def command(
 
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
-    subject = _File(path, target) if path.is_file() else _Directory(path)
+    subject = _File(path, target or api.DEFAULT_TARGET) if path.is_file() else _Directory(path)
+    if target and subject.is_compiled:
+        raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
     subject.check(compare)
     _check_outputs(len(subject.model.outputs), outputs, force=force)
     data = _read_samples(subject.model, inputs) if inputs else api.seeded_inputs(subject.model, samples or 1, seed)
@@ -107,6 +123,7 @@ class _Directory:
 
         self.path = path
         self.model = api.read_manifest(path)
+        self.is_compiled = True
 
     def check(self, compare: str | None) -> None:
         """Refuses the wrong reference."""
@@ -137,6 +154,7 @@ class _File:
 
         self.path = path
         self.model = tflite_model.load(path, target)
+        self.is_compiled = self.model.conversion is None
 
     def check(self, compare: str | None) -> None:
         """Refuses the wrong reference."""

@@ -48,19 +48,23 @@ def check_file(path: Path, *, force: bool) -> None:
         raise InputError(f"`{path}` cannot be written: there is no directory `{path.parent}`")
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Writes a new file beside the wanted one and then gives it that name.
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Writes each file beside the wanted one, and gives them their names when all are written.
 
     Raises:
         InputError: when the disk refuses.
     """
-    fresh = path.with_name(f".{path.name}.new")
+    fresh = {path: path.with_name(f".{path.name}.new") for path in files}
+    path = next(iter(files))
     try:
         try:
-            fresh.write_bytes(data)
-            fresh.replace(path)
+            for path, data in files.items():
+                fresh[path].write_bytes(data)
+            for path, written in fresh.items():
+                written.replace(path)
         finally:
-            fresh.unlink(missing_ok=True)
+            for written in fresh.values():
+                written.unlink(missing_ok=True)
     except OSError as e:
         raise InputError(f"`{path}` cannot be written: {e.strerror or e}") from e
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Never, cast
 
-from deuteron.errors import UnsupportedError
+from deuteron.errors import UnsupportedError, all_refused
 from deuteron.ir import ops
 from deuteron.ir.graph import Graph
 from deuteron.kernels.catalogue import (
@@ -39,17 +39,18 @@ def select(graph: Graph) -> Program:
     """The program that computes the graph.
 
     Raises:
-        UnsupportedError: when an op breaks a constraint of the NPU; it names the op and its TFLite index.
+        UnsupportedError: when ops break a constraint of the NPU; it names each of them and its TFLite index.
     """
     homes = find_homes(graph)
     build = Builder(graph, homes.of)
+    refused: list[UnsupportedError] = []
     for op in graph.ops:
         try:
             _lower(build, op)
         except UnsupportedError as error:
-            if error.where:
-                raise
-            raise build.unsupported(op, error.message, error.hint) from error
+            refused.append(error if error.where else build.unsupported(op, error.message, error.hint))
+    if refused:
+        raise all_refused(refused)
     for name, buffer in homes.copies:
         source = build.tensor(name)
         op = ops.Reshape(inputs=(name,), outputs=(buffer,))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from deuteron.errors import FormatError, UnsupportedError, VerifyError
+from deuteron.errors import FormatError, UnsupportedError, VerifyError, all_refused
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op
 from deuteron.ir.types import DType, Tensor, TensorType
@@ -76,7 +76,8 @@ def _boundary(
             problem = "float left in a partition: " if dtype.startswith("FLOAT") else ""
             raise UnsupportedError(
                 f"{problem}graph {which} `{names.of[index]}` is {dtype}; INT8 is allowed",
-                hint="quantise the inputs and outputs of the partition",
+                hint="quantise the whole model to int8, inputs and outputs too; TensorFlow's converter has "
+                "`inference_input_type` and `inference_output_type` for that",
             )
     return tuple(names.of[index] for index in indices)
 
@@ -94,11 +95,8 @@ def _lower_all(sites: Iterable[Site]) -> tuple[Op, ...]:
             ops.append(_lower(site))
         except UnsupportedError as error:
             refused.append(error)
-    if len(refused) == 1:
-        raise refused[0]
     if refused:
-        lines = "".join(f"\n  {error.where}: {error.message}" for error in refused)
-        raise UnsupportedError(f"{len(refused)} operators cannot be compiled:{lines}", hint=refused[0].hint)
+        raise all_refused(refused)
     return tuple(ops)
 
 

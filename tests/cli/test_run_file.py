@@ -1,0 +1,176 @@
+"""`deuteron run FILE.tflite`: on the driver, before and after conversion, and beside LiteRT."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.test_inspect import GRAPH
+from tests.tflite.files import with_float_edges
+
+from deuteron import litert
+from deuteron.ir import interpret
+from deuteron.ir.parser import parse_graph
+from deuteron.tflite.decode import decode
+from deuteron.tflite.emit import emit
+from deuteron.tflite.encode import encode
+
+from .conftest import Result
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    """A TFLite file of three operators."""
+    path = tmp_path / "net.tflite"
+    path.write_bytes(emit(parse_graph(GRAPH)))
+    return path
+
+
+@pytest.fixture
+def converted(deuteron: Run, net: Path, tmp_path: Path) -> Path:
+    """The same file after conversion."""
+    path = tmp_path / "converted.tflite"
+    assert deuteron("convert", net, "-o", path).code == 0
+    return path
+
+
+def test_random_samples(deuteron: Run, net: Path):
+    result = deuteron("run", net, "--samples", "2", "--seed", "7")
+    assert (result.code, result.err) == (0, "")
+    first, second = result.out.splitlines()
+    assert first.startswith("sample 0  output 0  int8 [1, 2, 2, 3]  min ")
+    assert second.startswith("sample 1  output 0  int8 [1, 2, 2, 3]  min ")
+    assert deuteron("run", net, "--samples", "2", "--seed", "7").out == result.out
+    assert deuteron("run", net, "--samples", "2", "--seed", "8").out != result.out
+
+
+def test_files_in_and_out_are_what_the_interpreter_computes(deuteron: Run, net: Path, converted: Path, tmp_path: Path):
+    graph = parse_graph(GRAPH)
+    samples = np.random.default_rng(1).integers(-128, 128, (5, 1, 4, 4, 2)).astype(np.int8)
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, samples)
+    wanted = np.stack([interpret.run(graph, [sample])["s"] for sample in samples])
+    for path in (net, converted):
+        assert deuteron("run", path, "--input", x, "--output", y, "--force").err == f"wrote `{y}`\n"
+        np.testing.assert_array_equal(np.load(y), wanted)
+    shown = json.loads(deuteron("run", net, "--input", x, "--json").out)
+    assert [sample[0]["values"] for sample in shown["samples"]] == wanted.tolist()
+
+
+def test_float_edges_take_and_give_float32(deuteron: Run, net: Path, tmp_path: Path):
+    net.write_bytes(with_float_edges(net.read_bytes()))
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, np.linspace(-50, 50, 32, dtype=np.float32).reshape(1, 4, 4, 2))
+    assert deuteron("run", net, "--input", x, "--output", y).code == 0
+    stored = np.clip(np.rint(np.load(x) / 0.5) - 3, -128, 127).astype(np.int8)
+    wanted = (interpret.run(parse_graph(GRAPH), [stored])["s"].astype(np.float32) - 1) * 0.5
+    np.testing.assert_array_equal(np.load(y), wanted)
+    np.save(x, np.zeros((1, 4, 4, 2), np.int8))
+    assert deuteron("run", net, "--input", x).err == (
+        "error: input 0 is int8 [1, 4, 4, 2], the model takes float32 [1, 4, 4, 2]\n"
+    )
+
+
+def test_compare_says_which_bound_holds_for_each_operator(deuteron: Run, net: Path):
+    result = deuteron("run", net, "--compare", "litert", "--samples", "3")
+    assert (result.code, result.err) == (0, "")
+    rows = [line.split() for line in result.out.splitlines()]
+    assert rows[0] == ["compared", "on", "3", "samples"]
+    assert rows[3] == ["operator", "output", "results", "differ", "largest", "allowed"]
+    assert [(row[0], row[1], row[2], row[3], row[-1]) for row in rows[4:7]] == [
+        ("0", "CONV_2D", "y", "144", "1"),
+        ("1", "MAX_POOL_2D", "z", "36", "0"),
+        ("2", "ADD", "s", "36", "1"),
+    ]
+    assert "  output `s`: 0 of 36 results of the NPU differ from the interpreter, " in result.out
+    assert rows[-1] == ["all", "bounds", "hold"]
+    report = json.loads(deuteron("run", net, "--compare", "litert", "--samples", "3", "--json").out)
+    assert (report["schema"], report["passed"], report["failures"], report["samples"]) == (1, True, [], 3)
+    assert [op["bound"] for op in report["operators"]] == [1, 0, 1]
+    assert (report["outputs"][0]["name"], report["outputs"][0]["elements"]) == ("s", 36)
+
+
+def test_compare_needs_no_value_wherever_it_stands(deuteron: Run, net: Path):
+    wanted = deuteron("run", net, "--compare", "litert")
+    assert wanted.out.startswith("compared on 1 samples\n")
+    for args in (["--compare", net], [net, "--compare"], [net, "--compare", "--seed", "0"], ["--compare=litert", net]):
+        assert deuteron("run", *args) == wanted
+
+
+def test_a_broken_bound_is_exit_code_1(deuteron: Run, net: Path, monkeypatch: pytest.MonkeyPatch):
+    right = litert.run_op
+    monkeypatch.setattr(litert, "run_op", lambda graph, op, values: right(graph, op, values) ^ 1)
+    result = deuteron("run", net, "--compare")
+    assert result.code == 1
+    assert "\nbounds broken:\n" in result.out
+    assert "  op 1 MAX_POOL_2D: up to 1 steps from LiteRT, at most 0 are allowed\n" in result.out
+
+
+def test_litert_that_is_not_installed(deuteron: Run, net: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
+    assert deuteron("run", net, "--compare") == Result(
+        2, "", "error: LiteRT is not installed\n\nhint: install it with `pip install 'deuteron[litert]'`\n"
+    )
+    assert deuteron("run", net).code == 0
+
+
+def test_comparisons_that_there_are_not(deuteron: Run, net: Path, converted: Path):
+    assert deuteron("run", net, "--compare", "pytorch") == Result(
+        2,
+        "",
+        "error: a TFLite file is compared with LiteRT, not with PyTorch\n\nhint: use `--compare litert`\n",
+    )
+    assert deuteron("run", converted, "--compare") == Result(
+        1,
+        "",
+        "error: a converted file has no operators that LiteRT could run\n\n"
+        "hint: compare the file that it was converted from\n",
+    )
+    assert deuteron("run", net, "--compare=vela") == Result(
+        2,
+        "",
+        "error: invalid value for `--compare`: `vela` is not one of `reference`, `pytorch`, `litert`\n\n"
+        "hint: `deuteron run --help` lists what is allowed\n",
+    )
+
+
+def test_the_target_is_for_files_that_are_not_converted_yet(deuteron: Run, net: Path, converted: Path):
+    assert deuteron("run", net, "--target", "imxrt700").code == 0
+    assert (
+        deuteron("run", net, "--target", "x").err == "error: unknown target `x`\n\nhint: the targets are `imxrt700`\n"
+    )
+    assert deuteron("run", converted, "--target", "imxrt700") == Result(
+        2, "", f"error: `{converted}` has been compiled for its target already\n\nhint: leave out `--target`\n"
+    )
+
+
+def test_operators_that_the_npu_does_not_take_are_named_not_skipped(deuteron: Run, net: Path):
+    model = decode(net.read_bytes())
+    first, *rest, last = model.operators
+    operators = (first, *rest, replace(last, name="GELU", kind=""))
+    net.write_bytes(encode(replace(model, operators=operators)))
+    assert deuteron("run", net) == Result(
+        1,
+        "",
+        "error: op 2 GELU, output `s`: this operator cannot be compiled\n\n"
+        "hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists\n",
+    )
+
+
+def test_a_converted_file_that_is_damaged(deuteron: Run, converted: Path):
+    model = decode(converted.read_bytes())
+    (weights,) = (t for t in model.tensors if t.name == "weights")
+    damaged = replace(weights, data=bytes([weights.data[0] ^ 1, *weights.data[1:]]))
+    tensors = tuple(damaged if t is weights else t for t in model.tensors)
+    converted.write_bytes(encode(replace(model, tensors=tensors)))
+    assert deuteron("run", converted) == Result(
+        1,
+        "",
+        "error: the driver refused the microcode: the weights are damaged: their CRC-32 does not match\n\n"
+        "hint: convert the model again; damaged or foreign microcode does not run\n",
+    )
