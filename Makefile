@@ -49,12 +49,14 @@ lint: $(STAMP) ## Check style, formatting, types and generated headers
 	@$(PY) tools/gen_headers.py --check
 
 # One thread per worker: on small operators, waiting threads cost more than they do.
-test: lint native ## Run every check: lint, types, C warnings, fast tests, slow tests
+test: lint native ## Run every check: lint, types, C warnings, fast and slow tests, a part of ExecuTorch's own
 	@mkdir -p $(REPORTS)
 	@echo "== test: fast"
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile -m "not slow" --junitxml $(REPORTS)/fast.xml
 	@echo "== test: slow"
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile -m slow --durations 10 --junitxml $(REPORTS)/slow.xml
+	@echo "== test: a part of ExecuTorch's own NXP tests"
+	@$(PY) -m conformance --jobs $(JOBS) --slice
 
 bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to build/benches/
 	@echo "== bench: $*"

@@ -75,14 +75,20 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     if options.list:
         sys.stdout.writelines(f"{test}\n" for test in tests)
         return 0
-    results = _earlier(suite.work / "results.jsonl", options)
+    kept = _results(suite, options)
+    results = _earlier(kept, options)
     todo = [test for test in tests if test not in results and (test not in deviating or deviating[test].runs)]
     if not options.report:
         console.print(f"{len(todo)} of {len(tests)} selected tests to run, {options.jobs} at a time")
-        _run_all(suite, [Job(test, test in deviating) for test in todo], options.jobs, results, console)
+        _run_all(suite, [Job(test, test in deviating) for test in todo], options.jobs, results, kept, console)
     found = report.account(tests, results, deviating)
     report.show(Console(width=200), tests, results, found)
     return 1 if found.failed or found.missing else 0
+
+
+def _results(suite: Suite, options: argparse.Namespace) -> Path:
+    """Where results are kept: those of the slice apart, so that a run of it forgets nothing of the whole suite's."""
+    return suite.work / ("slice.jsonl" if options.slice else "results.jsonl")
 
 
 def _select(everything: Sequence[str], options: argparse.Namespace) -> tuple[str, ...]:
@@ -124,8 +130,10 @@ def _line(result: Result) -> str:
     return json.dumps(asdict(result)) + "\n"
 
 
-def _run_all(suite: Suite, jobs: Sequence[Job], count: int, results: dict[str, Result], console: Console) -> None:
-    """Runs the jobs in `count` threads, each of which feeds one process after the other; fills `results`."""
+def _run_all(
+    suite: Suite, jobs: Sequence[Job], count: int, results: dict[str, Result], kept: Path, console: Console
+) -> None:
+    """Runs the jobs in `count` threads, each of which feeds one process after the other; fills `results` and `kept`."""
     work: queue.SimpleQueue[tuple[str, Sequence[Job]]] = queue.SimpleQueue()
     for start in range(0, len(jobs), TESTS_PER_PROCESS):
         work.put((f"{start:04}", jobs[start : start + TESTS_PER_PROCESS]))
@@ -140,7 +148,7 @@ def _run_all(suite: Suite, jobs: Sequence[Job], count: int, results: dict[str, R
                 return
             try:
                 for result in suite.run(name, part):
-                    with lock, (suite.work / "results.jsonl").open("a", encoding="utf-8") as file:
+                    with lock, kept.open("a", encoding="utf-8") as file:
                         file.write(_line(result))
                         results[result.test] = result
                         mark = "" if result.outcome in report.GOOD else f"  {report.cause(result)}"
