@@ -1,4 +1,4 @@
-"""The README's example, run as a reader would: in an empty directory, with the program on PATH."""
+"""The examples of the README and of a guide, run as a reader would: in a directory, with the program on PATH."""
 
 import json
 import os
@@ -7,7 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.cli.test_inspect import GRAPH
+from tests.tflite.files import with_float_edges
+
+from deuteron.ir.parser import parse_graph
+from deuteron.tflite.emit import emit
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,20 +26,46 @@ def blocks(section: str) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w+)\n(.*?)^```$", body[1], re.DOTALL | re.MULTILINE)
 
 
+def run(commands: list[str], folder: Path) -> str:
+    """What the commands print, all of which must end well."""
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    said = ""
+    for command in commands:
+        done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        said += done.stdout
+    return said
+
+
 @pytest.mark.slow
 def test_the_example_runs_as_written(tmp_path: Path):
     (kind, module), (shell, commands), (python, script) = blocks("An example from end to end")
     assert (kind, shell, python) == ("python", "sh", "python")
     (tmp_path / "net.py").write_text(module)
     (tmp_path / "again.py").write_text(script)
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    said = ""
-    for command in [*commands.splitlines(), "python again.py"]:
-        done = subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        said += done.stdout
+    said = run([*commands.splitlines(), "python again.py"], tmp_path)
     manifest = json.loads((tmp_path / "net-build" / "build.json").read_text())
     assert len(manifest["partitions"]) == 1
     assert "net.py:13 `x = self.pool(torch.relu(self.conv(x)))`" in said
     first, second = (json.loads((tmp_path / d / "build.json").read_text()) for d in ("net-build", "from-python"))
     assert first["files"]["model.pte"] == second["files"]["model.pte"]
+
+
+def test_the_example_with_a_tflite_file_runs_as_written(tmp_path: Path):
+    ((shell, commands),) = blocks("A TFLite file instead of a PyTorch model")
+    assert shell == "sh"
+    (tmp_path / "model.tflite").write_bytes(with_float_edges(emit(parse_graph(GRAPH))))
+    said = run(commands.splitlines(), tmp_path)
+    for text in ("all bounds hold", "conv2d_s8", "0 QUANTIZE, 4 DEQUANTIZE", "converted TFLite file", "CONV_2D  from "):
+        assert text in said
+
+
+def test_the_guide_from_tflite_runs_as_written(tmp_path: Path):
+    page = (ROOT / "docs" / "guides" / "from-tflite.md").read_text("utf-8")
+    commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)).splitlines()
+    (tmp_path / "model.tflite").write_bytes(emit(parse_graph(GRAPH)))
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(-128, 128, (3, 1, 4, 4, 2)).astype(np.int8))
+    said = run(commands, tmp_path)
+    assert len(commands) == 7
+    assert "all bounds hold" in said
+    assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "y2.npy").read_bytes()
