@@ -91,8 +91,12 @@ def _lines(target: str, conversion: "Conversion") -> "Iterator[str]":
     for kernel in provenance.kernels:
         yield f"  {kernel.index:>3}  {kernel.kernel:<24} {', '.join(names[index] for index in kernel.ops)}"
     for fate, meaning in OTHER_FATES.items():
-        if found := [names[op.index] for op in provenance.ops if op.fate.value == fate]:
-            yield f"{meaning}: {', '.join(found)}"
+        found: dict[str, list[str]] = {}
+        for op in provenance.ops:
+            if op.fate.value == fate:
+                found.setdefault(op.op, []).append(str(op.index))
+        if found:
+            yield f"{meaning}: " + "; ".join(f"{name} {', '.join(indices)}" for name, indices in found.items())
 
 
 def _record(paths: "Sequence[Path]", target: str, conversion: "Conversion") -> dict[str, object]:
