@@ -83,7 +83,9 @@ class Worker(Generic[T]):
         return self._connection, self._process.sentinel
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        # Forks of a process that has imported what takes long: crashes cost little, of which shrinking one makes many.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["__main__", "tests.differential.check", "ai_edge_litert.interpreter"])
         self._connection, far = context.Pipe()
         self._process = context.Process(target=_serve, args=(far, self._work), daemon=True)
         self._process.start()

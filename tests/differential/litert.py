@@ -68,8 +68,9 @@ def computes(op: ops.Op, graph: Graph) -> bool:
     x, out = graph.type(op.inputs[0]).q, graph.type(op.outputs[0]).q
     match op:
         case ops.Softmax():
-            # Its preparation ends the process when the input's factor is not above 1.
-            return out == Quant((1 / 256,), (-128,)) and op.beta * x.scale * 2**26 > 1
+            # It ends the process when the input's factor is not above 1, or the exponentials of a row add up to 512.
+            short = graph.type(op.inputs[0]).shape[-1] < 512
+            return out == Quant((1 / 256,), (-128,)) and op.beta * x.scale * 2**26 > 1 and short
         case ops.Unary(function=ops.Function.LOGISTIC | ops.Function.TANH):
             return out == _RESULTS[op.function]
         case ops.Unary(function=ops.Function.HARD_SWISH):
