@@ -254,6 +254,18 @@ def test_a_model_that_is_not_int8(deuteron: Run, net: Path, tmp_path: Path):
         )
 
 
+def test_a_tensor_that_is_two_outputs(deuteron: Run, net: Path, tmp_path: Path):
+    model = decode(with_float_edges(net.read_bytes()))
+    last, (output,) = model.operators[-1], model.outputs
+    again = replace(last, outputs=(len(model.tensors),))
+    tensors = (*model.tensors, replace(model.tensors[output], name="again"))
+    outputs_ = (output, len(model.tensors))
+    net.write_bytes(encode(replace(model, tensors=tensors, outputs=outputs_, operators=(*model.operators, again))))
+    assert deuteron("convert", net, "-o", tmp_path / "out.tflite") == Result(
+        1, "", f"error: `{net}`: tensor `s` is 2 graph outputs; it can be one\n\nhint: keep one of these outputs\n"
+    )
+
+
 def test_a_model_that_has_been_converted(deuteron: Run, net: Path, tmp_path: Path):
     once = tmp_path / "once.tflite"
     deuteron("convert", net, "-o", once)

@@ -72,6 +72,11 @@ def _boundary(
             f"{len(indices)} graph {which}s; at most {MAX_TENSORS} are possible", hint="split the partition"
         )
     for index in indices:
+        if indices.count(index) > 1:
+            raise UnsupportedError(
+                f"tensor `{names.of[index]}` is {indices.count(index)} graph {which}s; it can be one",
+                hint=f"keep one of these {which}s",
+            )
         if (dtype := model.tensors[index].dtype) != "INT8":
             problem = "float left in a partition: " if dtype.startswith("FLOAT") else ""
             raise UnsupportedError(
