@@ -4,6 +4,7 @@ import hashlib
 import importlib.metadata
 import inspect
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -259,11 +260,30 @@ def test_an_operator_without_an_out_variant():
 
 
 def test_an_operator_that_the_partitioner_takes_and_the_converter_does_not():
-    text = failure(UnsupportedError, Applies(torch.tanh), X, calibration=[X])
-    assert text.startswith(f"{APPLIES}: `return self.function(x)`: op 0 TANH, output `")
-    assert text.endswith("\n\nhint: keep it on the CPU with `--operators-not-to-delegate aten::tanh`")
-    options = api.BuildOptions(operators_not_to_delegate=("aten::tanh",))
-    assert api.build(Applies(torch.tanh), X, calibration=[X], options=options).manifest.partitions == ()
+    rows = X.flatten()[:2].repeat(70_000, 1)
+    text = failure(UnsupportedError, Applies(lambda x: x.amax(1)), rows, calibration=[rows])
+    assert ": op 0 ReduceMax, output `" in text
+    assert (
+        ": before and after the reduced dimensions of a tensor are at most 65,536 elements; found 70000 and 1" in text
+    )
+    assert text.endswith("\n\nhint: keep it on the CPU with `--operators-not-to-delegate aten::amax`")
+    options = api.BuildOptions(operators_not_to_delegate=("aten::amax",))
+    kept = api.build(Applies(lambda x: x.amax(1)), rows, calibration=[rows], options=options)
+    assert kept.manifest.partitions == ()
+
+
+@pytest.mark.parametrize("curve", [torch.sigmoid, torch.tanh])
+@pytest.mark.parametrize("kept", [(), ("aten::sigmoid", "aten::tanh")], ids=["on the NPU", "on the CPU"])
+def test_a_layer_before_a_curve_has_a_range_of_its_own(
+    curve: Callable[[Tensor], Tensor], kept: tuple[str, ...], tmp_path: Path
+):
+    torch.manual_seed(0)
+    batches = [3 * torch.randn(1, 8) for _ in range(8)]
+    model = nn.Sequential(nn.Linear(8, 6), Applies(curve), nn.Linear(6, 3), Applies(curve))
+    options = api.BuildOptions(operators_not_to_delegate=kept)
+    api.build(model, batches[0], calibration=batches, output=tmp_path / "out", options=options)
+    found = compare(tmp_path / "out", [(batch.numpy(),) for batch in batches])
+    assert found.failures() == ()
 
 
 def test_float_left_in_a_partition_names_the_line(monkeypatch: pytest.MonkeyPatch):

@@ -94,7 +94,7 @@ def build(
         batches = steps.counted(
             check_calibration([inputs] if calibration is None else calibration, inputs), calibration
         )
-        quantised = seam.quantise(program, batches, arch.name)
+        quantised = seam.quantise(program, batches, arch.name, options.converter)
         steps.begin("quantise")
         # Twice: lowering changes its program, and a deep copy renames inputs that are called like Python's builtins.
         reference = torch.export.export(quantised, inputs, strict=True)

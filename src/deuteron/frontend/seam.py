@@ -9,6 +9,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import operator
+import re
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -131,13 +132,41 @@ def _bind() -> None:
         setattr(manager, name, part if part is not None else importlib.import_module(f"{VENDOR_PACKAGE}.{name}"))
 
 
-def quantise(program: ExportedProgram, batches: Iterable[Inputs], target: str) -> fx.GraphModule:
+def target_spec(target: str, converter: Converter) -> Any:
+    """The wheel's description of the target, which its quantiser and partitioner ask.
+
+    A vendor's NPU computes a sigmoid or tanh on the accumulator of the layer before it, so the wheel's quantiser gives
+    both the activation's range. Our kernels fuse what cuts values off and nothing else: a layer before a sigmoid or
+    tanh has a result, and so a range, of its own.
+    """
+    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetNeutronC, NeutronTargetSpec
+
+    class OpenTarget(NeutronTargetNeutronC):
+        @staticmethod
+        def is_supported_fused_activation__aten(node_: fx.Node) -> bool:
+            return not _curves(node_) and NeutronTargetNeutronC.is_supported_fused_activation__aten(node_)
+
+        @staticmethod
+        def is_supported_fused_activation__edge(node_: fx.Node) -> bool:
+            return not _curves(node_) and NeutronTargetNeutronC.is_supported_fused_activation__edge(node_)
+
+    spec: Any = NeutronTargetSpec(target)
+    if converter is Converter.OPEN:
+        spec.neutron_target_info = OpenTarget()
+    return spec
+
+
+def _curves(node: fx.Node) -> bool:
+    """True for the activations that do more than cut off."""
+    return re.search(r"\b(sigmoid|tanh)_?\.", str(node.target)) is not None
+
+
+def quantise(program: ExportedProgram, batches: Iterable[Inputs], target: str, converter: Converter) -> fx.GraphModule:
     """The program with quantise and dequantise operators, ranges measured on the calibration batches."""
-    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer
     from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
 
-    quantizer = NeutronQuantizer(NeutronTargetSpec(target))
+    quantizer = NeutronQuantizer(target_spec(target, converter))
     # Without guards: the quantiser does not know the call that ExportedProgram.module() would add for them.
     return calibrate_and_quantize(program.module(check_guards=False), batches, quantizer)
 
@@ -147,7 +176,6 @@ def lower(
 ) -> Any:
     """The edge program manager after delegation; `state` is the quantised module's state dict."""
     from executorch.backends.nxp.backend.custom_delegation_options import CustomDelegationOptions
-    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
     from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
     from executorch.backends.nxp.edge_passes.remove_additional_quantize_dequantize_nodes_pass import (
         RemoveAdditionalQDQClustersPass,
@@ -166,7 +194,7 @@ def lower(
             dump_kernel_selection_code=options.dump_kernel_selection_code,
             use_profiling=options.use_profiling,
         ),
-        NeutronTargetSpec(target),
+        target_spec(target, options.converter),
         CustomDelegationOptions(),
         dict(state),
         preserve_ops=[aten.prelu.default, aten.pad.default, aten.hardswish.default],
