@@ -13,6 +13,7 @@ from deuteron import litert, tflite_model
 from deuteron.convert import convert, to_tflite
 from deuteron.errors import FormatError, InputError, UnsupportedError
 from deuteron.ir.graph import Graph
+from deuteron.ir.parser import parse_graph
 from deuteron.tflite.decode import decode
 from deuteron.tflite.emit import emit
 from deuteron.tflite.encode import encode
@@ -102,6 +103,37 @@ def test_a_comparison_counts_and_passes(save: Save):
     assert (op.op, op.index, op.bound) == ("CONV_2D", 1, 1)
     assert op.elements == out.elements == 3 * graph("CONV_2D").type("y").numel
     assert out.npu_mismatches == 0
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "%y: i8[1,600] q(0.00390625:-128) = softmax(%x) beta=1",  # LiteRT would end this process
+        "%y: i8[1,600] q(0.5:0) = unary(%x) function=logistic",
+        "%y: i8[1,600] q(0.0000001:0) = unary(%x) function=hard_swish",
+    ],
+)
+def test_what_litert_does_not_compute_is_said_not_compared(save: Save, op: str):
+    source = parse_graph(f"graph g {{\n input %x: i8[1,600] q(0.001:0)\n {op} @[0]\n output %y\n}}")
+    model = tflite_model.load(save(emit(source)), TARGET)
+    found = litert.compare(model, [[np.full((1, 600), 5, np.int8)]])
+    assert found.passed
+    assert (found.operators[0].bound, found.operators[0].elements) == (None, 0)
+    assert (found.outputs[0].npu_mismatches, found.outputs[0].elements, found.outputs[0].mismatches) == (0, 600, None)
+    lines = found.text().splitlines()
+    assert lines[4].endswith("not compared: LiteRT does not compute this")
+    assert lines[-4].endswith("differ from the interpreter; LiteRT does not run the whole model")
+    assert lines[-1] == "not compared with LiteRT: 1 of 1 operators"
+
+
+@pytest.mark.parametrize("function", ["log", "rsqrt"])
+def test_functions_are_compared_where_they_have_a_value(save: Save, function: str):
+    text = f"%y: i8[256] q(0.0625:0) = unary(%x) function={function} @[0]"
+    source = parse_graph(f"graph g {{\n input %x: i8[256] q(0.03125:-7)\n {text}\n output %y\n}}")
+    model = tflite_model.load(save(emit(source)), TARGET)
+    found = litert.compare(model, [[np.arange(-128, 128).astype(np.int8)]])
+    assert found.failures() == ()
+    assert (found.operators[0].elements, found.operators[0].bound) == (127 + 7, 1)
 
 
 def test_a_comparison_finds_a_wrong_kernel(save: Save, monkeypatch: pytest.MonkeyPatch):

@@ -8,16 +8,12 @@ import numpy.typing as npt
 
 from deuteron.ir import ops
 from deuteron.ir.graph import Graph
-from deuteron.ir.types import Quant
-from deuteron.litert import run
+from deuteron.litert import compared, computes, run
 from deuteron.tflite.emit import emit
 
-Array = npt.NDArray[np.generic]
+__all__ = ["apart", "compared", "computes", "results"]
 
-_RESULTS = {
-    ops.Function.LOGISTIC: Quant((1 / 256,), (-128,)),
-    ops.Function.TANH: Quant((1 / 128,), (0,)),
-}
+Array = npt.NDArray[np.generic]
 
 
 def apart(graph: Graph, chosen: tuple[ops.Op, ...]) -> Graph:
@@ -61,30 +57,3 @@ def _special(op: ops.Op) -> object:
             return ops.Function.RSQRT
         case _:
             return None
-
-
-def computes(op: ops.Op, graph: Graph) -> bool:
-    """True when LiteRT's reference kernel takes this operator and means the same by it."""
-    x, out = graph.type(op.inputs[0]).q, graph.type(op.outputs[0]).q
-    match op:
-        case ops.Softmax():
-            # It ends the process when the input's factor is not above 1, or the exponentials of a row add up to 512.
-            short = graph.type(op.inputs[0]).shape[-1] < 512
-            return out == Quant((1 / 256,), (-128,)) and op.beta * x.scale * 2**26 > 1 and short
-        case ops.Unary(function=ops.Function.LOGISTIC | ops.Function.TANH):
-            return out == _RESULTS[op.function]
-        case ops.Unary(function=ops.Function.HARD_SWISH):
-            return x.scale < 128 * out.scale  # its factor must not exceed 1
-        case ops.Unary(function=ops.Function.RSQRT):
-            # Refuses numbers that are not positive, of which `results` rids an operand unless it is constant.
-            return x.zero_point < 127 and not graph.tensor(op.inputs[0]).is_const
-        case _:
-            return True
-
-
-def compared(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
-    """Which elements of the result mean something in LiteRT: logarithms and roots have none at 0 and below."""
-    shape = values[op.outputs[0]].shape
-    if isinstance(op, ops.Unary) and op.function in (ops.Function.LOG, ops.Function.RSQRT):
-        return values[op.inputs[0]] > graph.type(op.inputs[0]).q.zero_point
-    return np.ones(shape, np.bool_)
