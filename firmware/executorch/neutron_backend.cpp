@@ -104,10 +104,11 @@ Error bind_tensor(BackendExecutionContext &context, EValue *value, Side side, si
 
 Error bind_run(BackendExecutionContext &context, const Payload &payload, Span<EValue *> args, Run *run)
 {
+    ET_CHECK_OR_RETURN_ERROR(args.size() == payload.input_args + payload.outputs(), InvalidProgram,
+                             "Payload takes %zu arguments and %zu outputs, the program gives %zu", payload.input_args,
+                             payload.outputs(), args.size());
     for (size_t i = 0; i < payload.inputs(); i++) {
         const size_t arg = payload.input_map[i];
-        ET_CHECK_OR_RETURN_ERROR(arg < args.size(), InvalidArgument, "Input %zu is argument %zu of %zu", i, arg,
-                                 args.size());
         ET_CHECK_OK_OR_RETURN_ERROR(bind_tensor(context, args[arg], Side::kInput, i, payload.input_bytes(i),
                                                 payload.input_formats[i] == 1, &run->inputs[i]));
         run->inputs[i].load();
@@ -115,8 +116,6 @@ Error bind_run(BackendExecutionContext &context, const Payload &payload, Span<EV
     }
     for (size_t i = 0; i < payload.outputs(); i++) {
         const size_t arg = payload.input_args + payload.output_map[i];
-        ET_CHECK_OR_RETURN_ERROR(arg < args.size(), InvalidArgument, "Output %zu is argument %zu of %zu", i, arg,
-                                 args.size());
         ET_CHECK_OK_OR_RETURN_ERROR(bind_tensor(context, args[arg], Side::kOutput, i, payload.output_bytes(i),
                                                 payload.output_formats[i] == 1, &run->outputs[i]));
         run->output_pointers[i] = run->outputs[i].buffer();

@@ -84,6 +84,12 @@ Error parse_header(Reader *reader, Payload *payload, uint8_t *version)
     for (size_t i = 0; i < outputs; i++) {
         ET_CHECK_OR_RETURN_ERROR(payload->output_formats[i] <= 1, InvalidProgram,
                                  "Format of output %zu is %u, not 0 or 1", i, payload->output_formats[i]);
+        ET_CHECK_OR_RETURN_ERROR(payload->output_map[i] < outputs, InvalidProgram, "Output %zu is mapped to %u of %zu",
+                                 i, payload->output_map[i], outputs);
+        for (size_t before = 0; before < i; before++) {
+            ET_CHECK_OR_RETURN_ERROR(payload->output_map[before] != payload->output_map[i], InvalidProgram,
+                                     "Outputs %zu and %zu are both mapped to %u", before, i, payload->output_map[i]);
+        }
     }
     return Error::Ok;
 }

@@ -111,7 +111,7 @@ NeutronError neutronModelUnprepare(NeutronModelHandle hdl);
  *
  * Nothing is written when a needed pointer is NULL or misaligned. A table that only came into memory during the run
  * (prefetched requantisation rows) is checked then, and can still end the run with an error; outputs are undefined
- * then.
+ * then, and the `wait` hook has been called for every channel, so that no copy goes on.
  */
 NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig *dcfg);
 

@@ -1,6 +1,7 @@
 /* The driver refuses every broken rule of a kernel call with its own reason, and takes what the format allows. */
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "random_call.h"
 #include "refusal.h"
@@ -196,8 +197,22 @@ static void start_rows(build_t *build, const int32_t *row, uint32_t region)
     build_finish(build);
 }
 
+static uint32_t waits[DTN_CHANNELS];
+
+static void copy_now(void *dst, void *src, uint32_t size, uint32_t channel)
+{
+    (void)channel;
+    memcpy(dst, src, size);
+}
+
+static void count_wait(uint32_t channel)
+{
+    waits[channel]++;
+}
+
 static void test_rows(void)
 {
+    NeutronConfig hooks = {copy_now, count_wait};
     static const int32_t bad[][2] = {{-1, 30}, {1, 0}, {1, 63}};
     static const int32_t good[2] = {INT32_MAX, 62};
     build_buffers_t buffers;
@@ -211,8 +226,12 @@ static void test_rows(void)
         NeutronModelConfig config = build_config(&build);
         NeutronModelHandle handle = NULL;
         CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+        CHECK_EQUAL(neutronSetConfig(&hooks), ENONE);
+        memset(waits, 0, sizeof waits);
         build_buffers(&build, 1, &buffers);
         check_error(neutronRunBlocking(handle, &buffers.config), DTN_REASON_REQUANT_ROW, 2, "a prefetched row");
+        CHECK(waits[0] == 2 && waits[1] == 1 && waits[2] == 1 && waits[3] == 1, "a copy may outlive a failed run");
+        CHECK_EQUAL(neutronInit(), ENONE); /* puts the default hooks back */
         build_buffers_free(&buffers);
         CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
         build_free(&build);

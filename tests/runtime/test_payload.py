@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,11 @@ REFUSALS: list[tuple[Callable[[], bytes], str]] = [
     (lambda: with_byte(3, 2), "the format of input 0 is 2, not 0 or 1"),
     (lambda: with_byte(5, 9), "the format of output 0 is 9, not 0 or 1"),
     (lambda: with_byte(6, 2), "input 0 is mapped to argument 2 of 2"),
+    (lambda: with_byte(8, 1), "output 0 is mapped to 1 of 1"),
+    (
+        lambda: payload.compose(replace(sound(), output_formats=(False, False), output_map=(1, 1))),
+        "outputs 0 and 1 are both mapped to 1",
+    ),
     (
         lambda: payload.compose(sound())[:100],
         "the payload ends inside its microcode header: 84 bytes of 92",

@@ -119,7 +119,7 @@ void test_damaged()
     const Damage bytes[] = {
         {"an input map entry", 6, 2, Error::InvalidProgram}, {"an input format", 3, 2, Error::InvalidProgram},
         {"an output format", 5, 7, Error::InvalidProgram},   {"the version", 9, 2, Error::DelegateInvalidCompatibility},
-        {"profiling", 9, 1, Error::InvalidProgram},
+        {"profiling", 9, 1, Error::InvalidProgram},          {"an output map entry", 8, 1, Error::InvalidProgram},
     };
     const Damage words[] = {
         {"the magic word", 0, 0, Error::InvalidProgram},

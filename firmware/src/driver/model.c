@@ -111,6 +111,15 @@ static void command_record(uint32_t *to, const uint32_t *command, uint32_t start
     }
 }
 
+/* After a failed command: what is still copied into the caller's memory must not outlive the run. */
+static void settle_copies(void)
+{
+    const NeutronConfig *hooks = dtn_hooks();
+    for (uint32_t channel = 0; channel < DTN_CHANNELS; channel++) {
+        hooks->wait(channel);
+    }
+}
+
 NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data)
 {
     dtn_reason_t reason = buffers_check(model, data);
@@ -130,6 +139,7 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
         uint32_t start = profile == NULL ? 0 : dtn_port_ticks();
         reason = command_run(model, &buffers, command);
         if (reason != DTN_OK) {
+            settle_copies();
             return dtn_error(reason, i);
         }
         if (profile != NULL) {

@@ -47,6 +47,7 @@ class HostRunner:
         self._etdump = etdump
         self._delegate, runtime = _runtime()
         _check_runtime(runtime, spec, self.path)
+        _take_log(self._delegate)  # what others failed at is not the reason of what fails here
         try:
             # A method does not keep its program alive, nor the program its bytes.
             self._program = runtime.load_program(  # pyright: ignore[reportUnknownMemberType]
@@ -63,6 +64,7 @@ class HostRunner:
         if len(inputs) != len(self.inputs):
             self._refuse(f"the program takes {len(self.inputs)} inputs, {len(inputs)} were given")
         tensors = tuple(self._tensor(i, value) for i, value in enumerate(inputs))
+        _take_log(self._delegate)
         try:
             results = self._method.execute(tensors)
         except RuntimeError as error:

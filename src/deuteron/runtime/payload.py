@@ -121,6 +121,11 @@ def _parse_header(payload: bytes, where: str) -> tuple[Payload, int]:
     for i, argument in enumerate(maps[:inputs]):
         if argument >= input_args:
             raise _error(f"input {i} is mapped to argument {argument} of {input_args}", where)
+    for i, place in enumerate(maps[inputs:]):
+        if place >= outputs:
+            raise _error(f"output {i} is mapped to {place} of {outputs}", where)
+        if (before := maps.index(place, inputs) - inputs) < i:
+            raise _error(f"outputs {before} and {i} are both mapped to {place}", where)
     flags = tuple(value == 1 for value in formats)
     header = Payload(
         input_args=input_args,
