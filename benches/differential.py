@@ -130,14 +130,18 @@ def table(totals: Totals) -> Table:
     made = Table(title="measured beside LiteRT, operator by operator")
     for column in ("operator", "count", "elements", "compared", "differ", "differ %", "largest step"):
         made.add_column(column, justify="left" if column == "operator" else "right")
-    rows = [*sorted(totals.operators.items()), ("all", OpTally())]
-    for tally in totals.operators.values():
-        rows[-1][1].add(tally)
-    for name, t in rows:
-        share = f"{100 * t.apart / t.compared:.3f}" if t.compared else "-"
-        numbers = (f"{n:,}" for n in (t.count, t.elements, t.compared, t.apart))
-        made.add_row(name, *numbers, share, f"{t.largest}", end_section=name == rows[-2][0])
+    total = OpTally()
+    for name, tally in sorted(totals.operators.items()):
+        total.add(tally)
+        made.add_row(*_cells(name, tally))
+    made.add_section()
+    made.add_row(*_cells("all", total))
     return made
+
+
+def _cells(name: str, t: OpTally) -> tuple[str, ...]:
+    share = f"{100 * t.apart / t.compared:.3f}" if t.compared else "-"
+    return (name, *(f"{n:,}" for n in (t.count, t.elements, t.compared, t.apart)), share, f"{t.largest}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
