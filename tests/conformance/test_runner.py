@@ -1,5 +1,6 @@
 """deuteron-runner: a program with a float input in channels-last order and an int32 one, run like NXP's tests do."""
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,9 +115,21 @@ def test_an_output_that_cannot_be_written(program: Path, sample: Path, tmp_path:
 def test_something_that_is_no_program(sample: Path) -> None:
     result = run("--model", sample / "00.bin", "--inputs", sample)
     assert result.code == 1
+    assert result.stderr.startswith(
+        f"error: cannot load program `{sample}/00.bin`: Error::InvalidProgram (35): Program identifier '"
+    )
+    assert result.stderr.endswith("' != expected 'ET12'\n\nhint: is it a .pte file of ExecuTorch?")
+
+
+def test_two_samples_of_one_name(program: Path, sample: Path, tmp_path: Path) -> None:
+    twin = tmp_path / "elsewhere" / sample.name
+    twin.parent.mkdir()
+    shutil.copytree(sample, twin)
+    result = run("--model", program, "--inputs", f"{sample},{twin}", "--output", tmp_path / "out")
+    assert (result.code, (tmp_path / "out").exists()) == (1, False)
     assert result.stderr == (
-        f"error: cannot load program `{sample}/00.bin`: Error::InvalidProgram (35)\n\n"
-        "hint: is it a .pte file of ExecuTorch?"
+        "error: `--inputs` has two directories named `0000`\n\n"
+        "hint: outputs go to a directory of the sample's name: give each its own"
     )
 
 

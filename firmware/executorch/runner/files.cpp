@@ -64,7 +64,12 @@ std::vector<Sample> samples_of_inputs(const std::string &list)
     std::vector<Sample> samples;
     for (const fs::path &path : paths) {
         const fs::path clean = path.has_filename() ? path : path.parent_path();
-        samples.push_back({clean.filename().string(), files_of(path)});
+        const std::string name = clean.filename().string();
+        if (std::any_of(samples.begin(), samples.end(), [&](const Sample &other) { return other.name == name; })) {
+            throw Failure("`--inputs` has two directories named `" + name + "`",
+                          "outputs go to a directory of the sample's name: give each its own");
+        }
+        samples.push_back({name, files_of(path)});
     }
     return samples;
 }

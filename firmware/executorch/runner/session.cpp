@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../observer.h"
 #include "error.h"
 
 namespace deuteron::runner
@@ -29,10 +30,17 @@ using executorch::runtime::Result;
 using executorch::runtime::Tag;
 using executorch::runtime::TensorInfo;
 
+/* The error's name and number, and the first thing that the runtime logged about it: the delegate keeps its log. */
 std::string describe(Error error)
 {
-    return std::string(executorch::runtime::to_string(error)) + " (" + std::to_string(static_cast<unsigned>(error)) +
-           ")";
+    std::string text =
+        std::string(executorch::runtime::to_string(error)) + " (" + std::to_string(static_cast<unsigned>(error)) + ")";
+    char log[4096];
+    if (deuteron_take_log(log, sizeof log) > 0) {
+        const std::string lines = log;
+        text += ": " + lines.substr(0, lines.find('\n'));
+    }
+    return text;
 }
 
 std::string choose_method(Module &module, const std::string &wanted)
@@ -132,7 +140,7 @@ Session::Session(const std::string &model, const std::string &method)
     const Error ready = module_.load_method(method_);
     if (ready != Error::Ok) {
         throw Failure("cannot load method `" + method_ + "` of `" + model + "`: " + describe(ready),
-                      "the runtime's messages above say which operator or delegate is missing");
+                      "build the program again with the versions that `deuteron doctor` shows");
     }
 }
 
