@@ -161,7 +161,9 @@ def _curves(node: fx.Node) -> bool:
     return re.search(r"\b(sigmoid|tanh)_?\.", str(node.target)) is not None
 
 
-def quantise(program: ExportedProgram, batches: Iterable[Inputs], target: str, converter: Converter) -> fx.GraphModule:
+def quantise(
+    program: ExportedProgram, batches: Iterable[Inputs], target: str, converter: Converter = Converter.OPEN
+) -> fx.GraphModule:
     """The program with quantise and dequantise operators, ranges measured on the calibration batches."""
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer
     from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
