@@ -136,5 +136,5 @@ def _range(build: Builder, quant: Quant, function: numerics.RealFunction) -> Qua
     with np.errstate(all="ignore"):
         results = np.abs(function(real))
     finite = results[np.isfinite(results) & (results < 127 * _LARGEST_SCALE)]
-    largest = float(finite.max()) if finite.size else 1.0
+    largest = float(finite.max(initial=0)) or 127 * _LARGEST_SCALE
     return build.quant(max(largest, 2.0**-10) / 127 * build.factor(0.5, 1.5))

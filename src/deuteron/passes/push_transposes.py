@@ -61,9 +61,10 @@ class _Work:
             return (op,)
         sources = {t.outputs[0]: t.inputs[0] for t in transposes}
         inputs = tuple(sources.get(name) or self.constant_before(op, name, perm) for name in op.inputs)
-        origin = merge_origins(*transposes)
         if result == tuple(range(len(result))):
             return (replace(twin, inputs=inputs, origin=merge_origins(op, *transposes)),)
+        # It is the op that makes one of several.
+        origin = merge_origins(*transposes) if len(transposes) == 1 else merge_origins(op, *transposes)
         middle = self.tensor(f"{op.outputs[0]}/untransposed", self.type_before(op, result))
         return replace(twin, inputs=inputs, outputs=(middle,)), Transpose(
             inputs=(middle,), outputs=op.outputs, perm=result, origin=origin
