@@ -178,14 +178,24 @@ def _lower(
 
 
 def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronError:
-    """The converter's error, with the line of the model that its TFLite operator came from."""
-    found = _OPERATOR_INDEX.search(failure.where or "")
-    nodes = recording.partitions[-1].nodes.get(int(found[1]), ()) if found and recording.partitions else ()
-    source = next((node.source for node in nodes if node.source), None)
-    if source is None:
-        return failure
-    hint = _keep_on_cpu([nodes]) if isinstance(failure, UnsupportedError) else failure.hint
-    return type(failure)(failure.message, hint=hint, where=f"{source}: `{source.code}`: {failure.where}")
+    """The converter's error, with the lines of the model that its TFLite operators came from."""
+    refused: list[Sequence[seam.EdgeNode]] = []
+
+    def placed(line: str) -> str:
+        found = _OPERATOR_INDEX.search(line)
+        nodes = recording.partitions[-1].nodes.get(int(found[1]), ()) if found and recording.partitions else ()
+        source = next((node.source for node in nodes if node.source), None)
+        if source is None:
+            return line
+        refused.append(nodes)
+        place = line.lstrip()
+        return f"{line[: len(line) - len(place)]}{source}: `{source.code}`: {place}"
+
+    # One operator is named as the place; of several each has a line of the message.
+    message = "\n".join(map(placed, failure.message.split("\n"))) if not failure.where else failure.message
+    where = placed(failure.where) if failure.where else None
+    hint = _keep_on_cpu(refused) if refused and isinstance(failure, UnsupportedError) else failure.hint
+    return type(failure)(message, hint=hint, where=where)
 
 
 def _keep_on_cpu(operators: Iterable[Sequence[seam.EdgeNode]]) -> str:
