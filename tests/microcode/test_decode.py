@@ -13,7 +13,7 @@ from tests.microcode.programs import CONTAINER, PLAN, PROGRAM
 
 from deuteron.errors import FormatError
 from deuteron.microcode.container import Container
-from deuteron.microcode.decode import Fetch, Wait, decode
+from deuteron.microcode.decode import Call, Fetch, Wait, decode
 from deuteron.microcode.encode import encode
 from deuteron.passes.pipeline import optimise
 from deuteron.passes.select import select
@@ -172,7 +172,7 @@ def test_a_kernels_block_that_lists_others() -> None:
 # Fetch and wait, which the compiler does not emit yet.
 
 
-def _with_fetches(*commands: tuple[int, ...]) -> Container:
+def _with_fetches(*commands: tuple[int, ...], kernels: tuple[int, ...] = ()) -> Container:
     """A container whose only commands are these and `end`, with a prefetch area of 64 bytes."""
     words = [int(word) for word in words_of(CONTAINER.microcode)[:FIRST]]
     for command in commands:
@@ -180,7 +180,13 @@ def _with_fetches(*commands: tuple[int, ...]) -> Container:
     words += [4 | 1 << 16]
     words += [0] * (-len(words) % 4)
     words[4], words[6], words[10] = len(commands) + 1, len(words) * 4, 64
-    return sealed(Container(np.array(words, "<u4").tobytes(), CONTAINER.weights, bytes(4)))
+    return sealed(
+        Container(
+            np.array(words, "<u4").tobytes(),
+            CONTAINER.weights,
+            struct.pack(f"<{1 + len(kernels)}I", len(kernels), *kernels),
+        )
+    )
 
 
 def test_fetch_and_wait_are_decoded() -> None:
@@ -199,12 +205,43 @@ def test_fetch_and_wait_are_decoded() -> None:
         (((2, 0, 1 << 20, 0, 16), (3, 0)), "command 0: bytes 1048576..1048592 leave weights of 1104 bytes"),
         (((2, 0, 0, 0, 16),), "microcode: channel 0 still fetches at `end`, a `wait` must come before"),
         (((2, 0, 0, 0, 16), (2, 0, 0, 0, 16)), "command 1: channel 0 still fetches, a `wait` must come before"),
+        (
+            ((2, 0, 0, 16, 32), (2, 3, 32, 32, 16), (3, 0), (3, 3)),
+            "command 1: channel 0 still fetches to bytes 16..48 of prefetch, a `wait` must come before",
+        ),
         (((3, 0, 0),), "command 0: length 3 instead of 2"),
         (((2, 0, 0, 0),), "command 0: length 4 instead of 5"),
     ],
 )  # fmt: skip
 def test_bad_fetches(commands: tuple[tuple[int, ...], ...], text: str) -> None:
     _fails(_with_fetches(*commands), text)
+
+
+def _copy_from(offset: int) -> tuple[int, ...]:
+    """The words of a call that copies 16 bytes from there in the prefetch area to output 1."""
+    flat = (1, 1, 1, 1, 1, 16), (0, 0, 0, 0, 0, 1), (0, 0, 0, 0, 0, 1)
+    return (1, 10 | 2 << 16 | 19 << 24, 0, 4, offset, 16, 0x101, 0, 16, 0, *(value for part in flat for value in part))
+
+
+@pytest.mark.parametrize(
+    ("offset", "landed"), [(0, True), (1, False), (16, False), (31, False), (32, True)]
+)  # fmt: skip
+def test_a_call_during_a_fetch(offset: int, landed: bool) -> None:
+    container = _with_fetches((2, 2, 0, 16, 16), _copy_from(offset), (3, 2), kernels=(10,))
+    if landed:
+        assert [type(command) for command in decode(container).commands] == [Fetch, Call, Wait]
+    else:
+        _fails(
+            container,
+            "command 1 (copy_s8), operand `input`: channel 2 still fetches to bytes 16..32 of prefetch, a `wait` must "
+            "come before",
+        )
+
+
+def test_after_the_wait_what_was_fetched_may_be_read_and_fetched_again() -> None:
+    again = (2, 1, 0, 16, 16)
+    container = _with_fetches((2, 2, 0, 16, 16), (3, 2), _copy_from(16), again, (3, 1), kernels=(10,))
+    assert [type(command) for command in decode(container).commands] == [Fetch, Wait, Call, Fetch, Wait]
 
 
 def test_profile_size_follows_from_the_commands() -> None:

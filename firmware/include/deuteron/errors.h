@@ -59,7 +59,8 @@ extern "C" {
     X(50, REQUANT_COUNT, UCODE, COMMAND, "the number of requantisation rows is wrong")                                 \
     X(51, REQUANT_ROW, UCODE, COMMAND, "a requantisation row is outside its range")                                    \
     X(52, SOFTMAX_TABLE, UCODE, COMMAND, "a softmax table does not start with 2^30 or exceeds it")                     \
-    X(53, OVERWRITE, UCODE, COMMAND, "a copy would write a byte twice")
+    X(53, OVERWRITE, UCODE, COMMAND, "a copy would write a byte twice")                                                \
+    X(54, IN_FLIGHT, UCODE, COMMAND, "a call or fetch uses prefetched bytes before the wait for them")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */
 typedef enum {

@@ -25,41 +25,88 @@ NeutronError dtn_kernels_check(const uint32_t *block, dtn_model_t *model)
     return ENONE;
 }
 
+/* Bytes of the prefetch area that a fetch still writes; none when `bytes` is 0. */
+typedef struct {
+    uint32_t offset;
+    uint32_t bytes;
+} flight_t;
+
+/* True when a fetch of any channel still writes one of the bytes; they lie in the area, so that the sums fit. */
+static bool is_in_flight(const flight_t *flights, uint32_t offset, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
+        const flight_t *flight = &flights[i];
+        if (flight->bytes != 0 && offset < flight->offset + flight->bytes && flight->offset < offset + bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* True when `bytes` from `offset` on lie within `size`, and both are multiples of 16. */
 static bool is_block(uint32_t offset, uint32_t bytes, uint32_t size)
 {
     return (offset | bytes) % DTN_ALIGNMENT == 0 && bytes <= size && offset <= size - bytes;
 }
 
-static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *command, uint32_t *busy)
+static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *command, flight_t *flights)
 {
     uint32_t channel = command[1];
-    uint32_t bytes = command[4];
+    flight_t flight = {command[3], command[4]};
     if (channel >= DTN_CHANNELS) {
         return DTN_REASON_CHANNEL;
     }
-    if ((*busy & (UINT32_C(1) << channel)) != 0) {
+    if (flights[channel].bytes != 0) {
         return DTN_REASON_CHANNEL_BUSY;
     }
-    if (bytes == 0 || !is_block(command[2], bytes, model->weights_bytes) ||
-        !is_block(command[3], bytes, model->prefetch_bytes)) {
+    if (flight.bytes == 0 || !is_block(command[2], flight.bytes, model->weights_bytes) ||
+        !is_block(flight.offset, flight.bytes, model->prefetch_bytes)) {
         return DTN_REASON_FETCH_RANGE;
     }
-    *busy |= UINT32_C(1) << channel;
+    if (is_in_flight(flights, flight.offset, flight.bytes)) {
+        return DTN_REASON_IN_FLIGHT;
+    }
+    flights[channel] = flight;
     return DTN_OK;
 }
 
-static dtn_reason_t wait_check(const uint32_t *command, uint32_t *busy)
+static dtn_reason_t wait_check(const uint32_t *command, flight_t *flights)
 {
     if (command[1] >= DTN_CHANNELS) {
         return DTN_REASON_CHANNEL;
     }
-    *busy &= ~(UINT32_C(1) << command[1]);
+    flights[command[1]].bytes = 0;
     return DTN_OK;
 }
 
-/* `busy` has a bit for each channel with a fetch that nothing has waited for. */
-static dtn_reason_t command_check(const dtn_model_t *model, const uint32_t *command, uint32_t *busy)
+static dtn_reason_t call_check(const dtn_model_t *model, const uint32_t *command, const flight_t *flights)
+{
+    dtn_reason_t reason = dtn_call_check(model, command);
+    if (reason != DTN_OK) {
+        return reason;
+    }
+    const uint32_t *operand = command + 3;
+    for (uint32_t i = 0; i < (command[1] >> 16 & 0xFFU); i++) {
+        if (operand[0] == DTN_REGION_PREFETCH && is_in_flight(flights, operand[1], operand[2])) {
+            return DTN_REASON_IN_FLIGHT;
+        }
+        operand += DTN_OPERAND_WORDS;
+    }
+    return DTN_OK;
+}
+
+static dtn_reason_t end_check(const flight_t *flights)
+{
+    for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
+        if (flights[i].bytes != 0) {
+            return DTN_REASON_CHANNEL_BUSY;
+        }
+    }
+    return DTN_OK;
+}
+
+/* `flights` has, for each channel, the fetch that nothing has waited for. */
+static dtn_reason_t command_check(const dtn_model_t *model, const uint32_t *command, flight_t *flights)
 {
     uint32_t length = dtn_length(command[0]);
     if ((command[0] & 0xFF00U) != 0) {
@@ -67,13 +114,13 @@ static dtn_reason_t command_check(const dtn_model_t *model, const uint32_t *comm
     }
     switch (dtn_opcode(command[0])) {
     case DTN_OPCODE_CALL:
-        return length < 3 ? DTN_REASON_LENGTH : dtn_call_check(model, command);
+        return length < 3 ? DTN_REASON_LENGTH : call_check(model, command, flights);
     case DTN_OPCODE_FETCH:
-        return length != 5 ? DTN_REASON_LENGTH : fetch_check(model, command, busy);
+        return length != 5 ? DTN_REASON_LENGTH : fetch_check(model, command, flights);
     case DTN_OPCODE_WAIT:
-        return length != 2 ? DTN_REASON_LENGTH : wait_check(command, busy);
+        return length != 2 ? DTN_REASON_LENGTH : wait_check(command, flights);
     case DTN_OPCODE_END:
-        return length != 1 ? DTN_REASON_LENGTH : *busy != 0 ? DTN_REASON_CHANNEL_BUSY : DTN_OK;
+        return length != 1 ? DTN_REASON_LENGTH : end_check(flights);
     default:
         return DTN_REASON_OPCODE;
     }
@@ -83,13 +130,13 @@ NeutronError dtn_commands_check(const dtn_model_t *model)
 {
     const uint32_t *words = model->words;
     uint32_t at = model->first_command;
-    uint32_t busy = 0;
+    flight_t flights[DTN_CHANNELS] = {{0, 0}};
     bool ended = false;
     for (uint32_t i = 0; !ended; i++) {
         if (at >= model->word_count || dtn_length(words[at]) == 0 || dtn_length(words[at]) > model->word_count - at) {
             return dtn_error(DTN_REASON_LENGTH, i);
         }
-        dtn_reason_t reason = command_check(model, words + at, &busy);
+        dtn_reason_t reason = command_check(model, words + at, flights);
         if (reason != DTN_OK) {
             return dtn_error(reason, i);
         }

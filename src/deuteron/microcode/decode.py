@@ -1,7 +1,7 @@
 """Microcode to commands, with every check of `spec/microcode.md` that needs no execution."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -362,14 +362,30 @@ def _channel(channel: int, where: str) -> int:
 
 
 def _check_channels(commands: Sequence[Command]) -> None:
-    """A channel is waited for before it is used again and before the end."""
-    busy: set[int] = set()
+    """A channel is waited for before it is used again, before what it fetches is used, and before the end."""
+    flights: dict[int, Operand] = {}
     for index, command in enumerate(commands):
-        if isinstance(command, Wait):
-            busy.discard(command.channel)
-        elif isinstance(command, Fetch):
-            if command.channel in busy:
-                raise _error(f"channel {command.channel} still fetches, a `wait` must come before", f"command {index}")
-            busy.add(command.channel)
-    if busy:
-        raise _error(f"channel {min(busy)} still fetches at `end`, a `wait` must come before")
+        match command:
+            case Wait():
+                flights.pop(command.channel, None)
+            case Fetch():
+                target = Operand(Region.PREFETCH, 0, command.target, command.nbytes)
+                if command.channel in flights:
+                    raise _error(
+                        f"channel {command.channel} still fetches, a `wait` must come before", f"command {index}"
+                    )
+                _check_landed(target, flights, f"command {index}")
+                flights[command.channel] = target
+            case Call():
+                for name, operand in zip(command.kernel.operands, command.operands, strict=True):
+                    _check_landed(operand, flights, f"command {index} ({command.kernel.name}), operand `{name}`")
+    if flights:
+        raise _error(f"channel {min(flights)} still fetches at `end`, a `wait` must come before")
+
+
+def _check_landed(operand: Operand, flights: Mapping[int, Operand], where: str) -> None:
+    """No channel still fetches to bytes of the operand."""
+    for channel, target in flights.items():
+        if operand.overlaps(target):
+            fetched = f"bytes {target.offset}..{target.offset + target.nbytes} of prefetch"
+            raise _error(f"channel {channel} still fetches to {fetched}, a `wait` must come before", where)
