@@ -60,6 +60,16 @@ extern "C" {
     X(51, REQUANT_ROW, UCODE, COMMAND, "a requantisation row is outside its range")                                    \
     X(52, SOFTMAX_TABLE, UCODE, COMMAND, "a softmax table does not start with 2^30 or exceeds it")                     \
     X(53, OVERWRITE, UCODE, COMMAND, "a copy would write a byte twice")                                                \
+    X(64, FETCH, INTERNAL_FAULT, COMMAND, "a copy of weights into the prefetch area failed or took too long")          \
+    X(65, IO_COPY, INTERNAL_FAULT, TENSOR, "a copy of an input or output failed or took too long")                     \
+    X(66, BUNDLE_VERSION, INVALID, NONE, "the bundle is of another version than this executor")                        \
+    X(67, BUNDLE_CRC, INVALID, NONE, "the bundle's tables are damaged: their CRC-32 does not match")                   \
+    X(68, BUNDLE_VALUE, INVALID, VALUE, "a value of the bundle leaves its memory or has an unknown type")              \
+    X(69, BUNDLE_STEP, INVALID, STEP, "a step of the bundle names something that does not exist")                      \
+    X(70, BUNDLE_CONSTANT, INVALID, CONSTANT, "a constant of the bundle is damaged: its CRC-32 does not match")        \
+    X(71, MEMORY_SIZE, NO_MEMORY, MEMORY, "a memory given to the executor is smaller than the bundle needs")           \
+    X(72, OPERATOR, INVALID, STEP, "a CPU operator got values or parameters that it does not take")                    \
+    X(73, DELEGATE, INVALID, STEP, "the values of a delegate's step are not what its microcode takes")                 \
     X(54, IN_FLIGHT, UCODE, COMMAND, "a call or fetch uses prefetched bytes before the wait for them")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */

@@ -32,6 +32,12 @@ uint32_t dtn_port_ticks(void);
 /** Starts (true) or stops the NPU's clock. */
 void dtn_port_clock(bool on);
 
+/** Writes what the core's data cache holds of these bytes back to memory, before the NPU reads them. */
+void dtn_port_cache_clean(const void *data, size_t bytes);
+
+/** Drops what the core's data cache holds of these bytes, after the NPU wrote them. */
+void dtn_port_cache_invalidate(void *data, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

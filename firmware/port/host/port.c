@@ -39,3 +39,15 @@ void dtn_port_clock(bool on)
 {
     (void)on;
 }
+
+void dtn_port_cache_clean(const void *data, size_t bytes)
+{
+    (void)data;
+    (void)bytes;
+}
+
+void dtn_port_cache_invalidate(void *data, size_t bytes)
+{
+    (void)data;
+    (void)bytes;
+}

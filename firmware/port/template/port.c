@@ -39,3 +39,17 @@ void dtn_port_clock(bool on)
     /* Gate the NPU's clock. */
     (void)on;
 }
+
+void dtn_port_cache_clean(const void *data, size_t bytes)
+{
+    /* Nothing without a data cache between the core and the NPU. */
+    (void)data;
+    (void)bytes;
+}
+
+void dtn_port_cache_invalidate(void *data, size_t bytes)
+{
+    /* Nothing without a data cache between the core and the NPU. */
+    (void)data;
+    (void)bytes;
+}

@@ -1,0 +1,84 @@
+/**
+ * @file
+ * Runs a bundle: the CPU operators and the NPU's partitions of a program, in order, in memory that the caller owns.
+ */
+#ifndef DEUTERON_EXECUTOR_H
+#define DEUTERON_EXECUTOR_H
+
+#include <stdint.h>
+
+#include "deuteron/bundle.h"
+#include "NeutronErrors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Memory that the caller gives, aligned to 16 bytes. */
+typedef struct {
+    void *data;
+    uint32_t bytes;
+} dtn_memory_t;
+
+/** What an event is about. */
+enum {
+    DTN_EVENT_COPY_IN = 0,  /**< index: input of the program */
+    DTN_EVENT_STEP = 1,     /**< index: step */
+    DTN_EVENT_COPY_OUT = 2, /**< index: output of the program */
+};
+
+/** A span of time, in ticks of `dtn_port_ticks`. */
+typedef struct {
+    uint32_t kind;
+    uint32_t index;
+    uint32_t start;
+    uint32_t stop;
+} dtn_event_t;
+
+/** One prepared program. Only `events`, `event_capacity` are the caller's to set, and between runs only. */
+typedef struct {
+    const dtn_bundle_t *bundle;
+    const dtn_memory_t *memories;
+    dtn_event_t *events; /**< NULL, the state after init: none are recorded */
+    uint32_t event_capacity;
+    uint32_t event_count; /**< of the last run; events beyond the capacity are not recorded and not counted */
+} dtn_executor_t;
+
+/**
+ * Checks a bundle completely, prepares its delegates, and binds it to its memories.
+ *
+ * `neutronInit` must have been called. On an error nothing of the bundle runs, and the executor must not be used.
+ *
+ * @param executor filled.
+ * @param bundle stays in use, as does everything it points to.
+ * @param memories one per `bundle->memory_bytes`, at least that large, aligned to 16; stays in use. Their content is
+ * the executor's from now on; several programs may share all but the last one, the working memory, as long as they run
+ * one after the other.
+ */
+NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bundle, const dtn_memory_t *memories);
+
+/**
+ * Runs the program once.
+ *
+ * @param inputs one pointer per input, of any alignment, copied by `dtn_io_copy_start` into the program's memory; NULL
+ *               for one that already stands there (`dtn_executor_input`).
+ * @param outputs one pointer per output to copy to; NULL for one that the caller reads in place.
+ * @return ENONE, or the reason with the number of the step. After an error the executor can run again.
+ */
+NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs);
+
+/** Where input `index` stands in the program's memory, for callers that write it there; valid until the run, which may
+ * reuse the memory: write it anew for each run. */
+void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index);
+
+/** Where output `index` stands after a run. */
+const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index);
+
+/** Ends the use of the delegates' contexts. */
+NeutronError dtn_executor_deinit(dtn_executor_t *executor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DEUTERON_EXECUTOR_H */
