@@ -1,0 +1,1 @@
+"""Firmware for boards: a program as C tables, compiled, linked, measured, and run in an emulator."""
