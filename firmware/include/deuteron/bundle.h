@@ -4,12 +4,22 @@
  *
  * `deuteron firmware` generates one C file per program. Nothing on the device parses a file: the tables are what
  * runs. They hold whole numbers that `dtn_executor_init` checks before use, so a damaged image gives an error code.
+ *
+ * The last memory is the working memory of the delegates; no value lies in it. With R(n) as n rounded up to a multiple
+ * of 16, it needs
+ *
+ *   DTN_CONTEXT_BYTES * delegate_count
+ *   + the largest, over the delegates, of
+ *     R(DTN_POINTER_BYTES * (inputs + outputs + 2)) + scratch bytes + profile bytes + prefetch bytes
+ *
+ * bytes, 0 without delegates. The numbers of a delegate are those in the header of its microcode.
  */
 #ifndef DEUTERON_BUNDLE_H
 #define DEUTERON_BUNDLE_H
 
 #include <stdint.h>
 
+#include "deuteron/driver.h"
 #include "deuteron/kernel.h"
 
 #ifdef __cplusplus
@@ -19,13 +29,13 @@ extern "C" {
 /** Version of these tables; a bundle of another version is refused. */
 #define DTN_BUNDLE_VERSION UINT32_C(1)
 
-/** Bytes of one model context at the start of the working memory, at least what the driver needs. */
-#define DTN_CONTEXT_BYTES UINT32_C(128)
+/** Bytes of the working memory for each pointer to a tensor, whatever the target, so that one bundle fits all. */
+#define DTN_POINTER_BYTES UINT32_C(8)
 
 /** `dtn_value_t.memory` of constants starts here: DTN_MEMORY_CONSTANT + k is `constants[k]`. */
 #define DTN_MEMORY_CONSTANT UINT32_C(0x10000)
 
-/** Most values that one operator takes. */
+/** Most values that one operator takes, inputs and outputs together. */
 #define DTN_MAX_OPERATOR_VALUES 8
 
 /** Element types, numbered as ExecuTorch's ScalarType. */
@@ -42,25 +52,29 @@ enum {
 
 /** A tensor: where it lies and what it holds. */
 typedef struct {
-    uint32_t memory; /**< index of a memory of the executor, or DTN_MEMORY_CONSTANT + index of a constant */
+    uint32_t memory; /**< index of a memory but the last, or DTN_MEMORY_CONSTANT + index of a constant */
     uint32_t offset; /**< bytes, a multiple of 16 */
-    uint32_t bytes;
+    uint32_t bytes;  /**< a multiple of the type's size */
     uint32_t type;
 } dtn_value_t;
 
 /** What a step runs. */
 enum {
-    DTN_STEP_OPERATOR = 0, /**< words: indices of the values, then the operator's parameters */
-    DTN_STEP_DELEGATE = 1, /**< words: indices of the input values in the NPU's order, then of the outputs */
+    DTN_STEP_OPERATOR = 0, /**< a CPU operator, deuteron/operators.h */
+    DTN_STEP_DELEGATE = 1, /**< the NPU: values in its own order, no parameters */
 };
 
-/** One step of the program. */
+/**
+ * One step of the program. Its words are the indices of the input values, those of the output values, and the
+ * parameters. No output may be a constant, or overlap another value of the step.
+ */
 typedef struct {
     uint32_t kind;
     uint32_t index; /**< in `operators` or `delegates` */
     uint32_t first; /**< of its words */
-    uint32_t values;
-    uint32_t params; /**< words after the values; 0 for a delegate */
+    uint32_t inputs;
+    uint32_t outputs;
+    uint32_t params;
 } dtn_step_t;
 
 /** Constant bytes, aligned to 16, in the section that the bundle's generator was asked for. */
@@ -70,7 +84,7 @@ typedef struct {
     uint32_t crc; /**< CRC-32 of the bytes; 0 for the blocks of a delegate, which carry their own */
 } dtn_constant_t;
 
-/** A partition for the NPU: the blocks of its container. */
+/** A partition for the NPU: the blocks of its container. `bytes` may be more than the block's own size. */
 typedef struct {
     dtn_constant_t microcode;
     dtn_constant_t weights;
@@ -79,7 +93,7 @@ typedef struct {
 
 /** A tensor with its address, as an operator sees it. */
 typedef struct {
-    void *data; /**< NULL in the check phase for what has no address yet */
+    void *data; /**< written only for outputs */
     uint32_t bytes;
     uint32_t type;
 } dtn_tensor_t;
@@ -88,28 +102,31 @@ typedef struct {
 typedef struct {
     const uint32_t *params;
     uint32_t param_count;
-    uint32_t value_count;
+    uint32_t input_count;
+    uint32_t output_count;
     dtn_tensor_t values[DTN_MAX_OPERATOR_VALUES]; /**< inputs, then outputs */
 } dtn_operator_call_t;
 
 /**
  * A CPU operator: returns DTN_OK, or in the check phase the reason why the call must not run.
  *
- * The executor has checked that every value lies in its memory; the operator checks numbers, types and sizes.
+ * The executor has checked that every value lies in its memory, starts at a multiple of 16, and that no output overlaps
+ * another value; the operator checks numbers, types, sizes and parameters. The content of values is not there yet.
  */
 typedef int32_t (*dtn_operator_t)(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /** A program. Everything in it is constant and may lie in flash. */
 typedef struct {
     uint32_t version;
-    uint32_t crc; /**< CRC-32 of values, steps, words, inputs, outputs and memory_bytes, in this order */
+    uint32_t counts_crc; /**< CRC-32 of the nine counts, in their order here: until it matches no table is read */
+    uint32_t crc;        /**< continues it over values, steps, words, inputs, outputs and memory_bytes, in this order */
     const char *name;
     const dtn_value_t *values;
     const dtn_step_t *steps;
     const uint32_t *words;
     const uint32_t *inputs;       /**< index of the value of each input of the program */
     const uint32_t *outputs;      /**< index of the value of each output */
-    const uint32_t *memory_bytes; /**< what each memory needs; the last is the working memory of the delegates */
+    const uint32_t *memory_bytes; /**< what each memory needs, the last for the delegates: at least one entry */
     const dtn_operator_t *operators;
     const dtn_constant_t *constants;
     const dtn_delegate_t *delegates;

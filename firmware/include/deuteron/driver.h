@@ -13,6 +13,9 @@
 extern "C" {
 #endif
 
+/** Bytes that are enough for a model context, in this and later versions: `neutronGetModelContextSize()` or more. */
+#define DTN_CONTEXT_BYTES UINT32_C(128)
+
 /** Sizes of a prepared model. */
 typedef struct {
     uint32_t inputs;
@@ -29,7 +32,7 @@ NeutronError dtn_model_info(NeutronModelHandle hdl, dtn_model_info_t *info);
 /**
  * Tells the driver that a copy of the weights failed or took too long; called by the `copy` or `wait` hook, which have
  * no return value. The run ends with DTN_REASON_FETCH before anything reads the data. The hook must have stopped the
- * copy.
+ * copy. With hooks that call this, only one model may run at a time: the driver cannot tell whose copy it was.
  */
 void dtn_fetch_failed(void);
 

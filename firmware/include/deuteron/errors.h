@@ -3,8 +3,7 @@
  * The error codes of this driver.
  *
  * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above: the number
- * of the command that breaks the rule, counted from 0, the kernel's number where the row says so, 0 where neither
- * applies.
+ * of what the row names, counted from 0 (tensors: the inputs, then the outputs; kernels: by their number), 0 for NONE.
  */
 #ifndef DEUTERON_ERRORS_H
 #define DEUTERON_ERRORS_H
@@ -65,11 +64,13 @@ extern "C" {
     X(66, BUNDLE_VERSION, INVALID, NONE, "the bundle is of another version than this executor")                        \
     X(67, BUNDLE_CRC, INVALID, NONE, "the bundle's tables are damaged: their CRC-32 does not match")                   \
     X(68, BUNDLE_VALUE, INVALID, VALUE, "a value of the bundle leaves its memory or has an unknown type")              \
-    X(69, BUNDLE_STEP, INVALID, STEP, "a step of the bundle names something that does not exist")                      \
+    X(69, BUNDLE_STEP, INVALID, STEP, "a step names what does not exist, or writes to a constant or another value")    \
     X(70, BUNDLE_CONSTANT, INVALID, CONSTANT, "a constant of the bundle is damaged: its CRC-32 does not match")        \
     X(71, MEMORY_SIZE, NO_MEMORY, MEMORY, "a memory given to the executor is smaller than the bundle needs")           \
     X(72, OPERATOR, INVALID, STEP, "a CPU operator got values or parameters that it does not take")                    \
     X(73, DELEGATE, INVALID, STEP, "the values of a delegate's step are not what its microcode takes")                 \
+    X(74, DELEGATE_BLOCK, INVALID, DELEGATE, "a block of a delegate is shorter than it says itself")                   \
+    X(75, BUNDLE_TENSOR, INVALID, TENSOR, "an input or output of the bundle names no value, or an input a constant")   \
     X(54, IN_FLIGHT, UCODE, COMMAND, "a call or fetch uses prefetched bytes before the wait for them")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */

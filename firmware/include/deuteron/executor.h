@@ -35,25 +35,27 @@ typedef struct {
     uint32_t stop;
 } dtn_event_t;
 
-/** One prepared program. Only `events`, `event_capacity` are the caller's to set, and between runs only. */
+/** One prepared program. Only `events` and `event_capacity` are the caller's to set, and between runs only. */
 typedef struct {
-    const dtn_bundle_t *bundle;
+    const dtn_bundle_t *bundle; /**< NULL after a failed init */
     const dtn_memory_t *memories;
     dtn_event_t *events; /**< NULL, the state after init: none are recorded */
     uint32_t event_capacity;
     uint32_t event_count; /**< of the last run; events beyond the capacity are not recorded and not counted */
+    uint32_t step;        /**< steps that the last run finished: after an error of a step, its number */
 } dtn_executor_t;
 
 /**
  * Checks a bundle completely, prepares its delegates, and binds it to its memories.
  *
- * `neutronInit` must have been called. On an error nothing of the bundle runs, and the executor must not be used.
+ * `neutronInit` must have been called. On an error nothing of the bundle runs, and the executor refuses to.
  *
  * @param executor filled.
  * @param bundle stays in use, as does everything it points to.
- * @param memories one per `bundle->memory_bytes`, at least that large, aligned to 16; stays in use. Their content is
- * the executor's from now on; several programs may share all but the last one, the working memory, as long as they run
- * one after the other.
+ * @param memories one per `bundle->memory_bytes`, at least that large, aligned to 16, none overlapping another; stays
+ * in use. Their content is the executor's from now on; several programs may share all but the last one, the working
+ * memory, as long as they run one after the other.
+ * @return ENONE, a reason of this driver (deuteron/errors.h), or what `neutronModelPrepare` says of a delegate.
  */
 NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bundle, const dtn_memory_t *memories);
 
@@ -61,9 +63,11 @@ NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bun
  * Runs the program once.
  *
  * @param inputs one pointer per input, of any alignment, copied by `dtn_io_copy_start` into the program's memory; NULL
- *               for one that already stands there (`dtn_executor_input`).
- * @param outputs one pointer per output to copy to; NULL for one that the caller reads in place.
- * @return ENONE, or the reason with the number of the step. After an error the executor can run again.
+ *               for one that already stands there (`dtn_executor_input`), or in place of the array if all do.
+ * @param outputs one pointer per output to copy to; NULL for one that the caller reads in place, or for all.
+ * @return ENONE; DTN_REASON_IO_COPY, whose detail counts the inputs, then the outputs; or what the driver says of a
+ *         delegate, whose step is `executor->step` then. Outputs are undefined after an error; the next run is not
+ *         affected.
  */
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs);
 
