@@ -83,9 +83,9 @@ def enums() -> Iterator[str]:
 def kernel_kinds() -> Iterator[str]:
     """Lines of the kernel numbers and of the table of signatures."""
     yield "/** Kernels by their number in a call; numbers are never reused. */"
-    yield "typedef enum NeutronKernelKind {"
+    yield "typedef enum {"
     yield from (f"    DTN_KERNEL_{k.name.upper()} = {k.kind}," for k in KERNELS)
-    yield "} NeutronKernelKind;"
+    yield "} dtn_kernel_kind_t;"
     yield ""
     yield "/** Length of a table indexed by kernel number; number 0 is not used. */"
     yield f"#define DTN_KERNEL_KINDS {max(k.kind for k in KERNELS) + 1}"

@@ -87,7 +87,7 @@ enum {
 };
 
 /** Kernels by their number in a call; numbers are never reused. */
-typedef enum NeutronKernelKind {
+typedef enum {
     DTN_KERNEL_CONV2D_S8 = 1,
     DTN_KERNEL_DEPTHWISE_CONV2D_S8 = 2,
     DTN_KERNEL_FULLY_CONNECTED_S8 = 3,
@@ -105,7 +105,7 @@ typedef enum NeutronKernelKind {
     DTN_KERNEL_MATMUL_S8 = 15,
     DTN_KERNEL_RESIZE_BILINEAR_S8 = 16,
     DTN_KERNEL_PRELU_S8 = 17,
-} NeutronKernelKind;
+} dtn_kernel_kind_t;
 
 /** Length of a table indexed by kernel number; number 0 is not used. */
 #define DTN_KERNEL_KINDS 18

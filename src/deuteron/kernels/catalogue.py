@@ -11,7 +11,7 @@ class Kernel:
     """One NPU kernel.
 
     Attributes:
-        kind: its number in the microcode and in `NeutronKernelKind`; never reused.
+        kind: its number in the microcode and in the table `neutronKernels`; never reused.
         name: what disassembly, reports and profiles call it.
         reads: names of the operands it reads, in encoding order.
         params: the parameter record of its call.
