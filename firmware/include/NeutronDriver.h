@@ -4,8 +4,9 @@
  *
  * This driver runs Deuteron microcode (spec/microcode.md) on the CPU; a vendor's microcode is refused. It allocates
  * nothing itself: where the API lets the driver find memory, it asks the port (`deuteron/port.h`). No function may be
- * called from an interrupt. Different models may run at the same time on different threads; one model may too, as long
- * as each run has its own buffers.
+ * called from an interrupt. Models may run at the same time on different threads, and so may one model, each run with
+ * its own buffers. Models with a prefetch area share the channels of the hooks: they run one at a time, unless the
+ * hooks keep the copies of each thread apart, as the default ones do, whose copies are done at once.
  */
 #ifndef NEUTRON_DRIVER_H
 #define NEUTRON_DRIVER_H
