@@ -1,6 +1,7 @@
 #include "layout.h"
 
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
+#include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
 #include "payload.h"
 
@@ -10,6 +11,7 @@ namespace
 {
 
 using executorch::aten::ArrayRef;
+using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::runtime::Error;
 
@@ -33,8 +35,10 @@ Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const
                     size_t index, size_t bytes, bool channels_last)
 {
     const char *const what = side == Side::kInput ? "Input" : "Output";
-    ET_CHECK_OR_RETURN_ERROR(tensor.element_size() == 1, InvalidArgument, "%s %zu has elements of %zd bytes, the NPU 1",
-                             what, index, static_cast<ssize_t>(tensor.element_size()));
+    ET_CHECK_OR_RETURN_ERROR(tensor.scalar_type() == ScalarType::Char, InvalidArgument,
+                             "%s %zu has elements of type %s, the NPU's are %s", what, index,
+                             executorch::runtime::toString(tensor.scalar_type()),
+                             executorch::runtime::toString(ScalarType::Char));
     ET_CHECK_OR_RETURN_ERROR(tensor.nbytes() == bytes, InvalidArgument, "%s %zu has %zu bytes, the microcode %zu", what,
                              index, tensor.nbytes(), bytes);
     const auto order = tensor.dim_order();
@@ -50,6 +54,7 @@ Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const
     ET_CHECK_OR_RETURN_ERROR(tensor_data_ != nullptr || bytes == 0, InvalidArgument, "%s %zu has no memory", what,
                              index);
     const ArrayRef<executorch::aten::SizesType> sizes = tensor.sizes();
+    /* Channels are dimension 1 of any rank, as where the payload is made; below rank 3 both layouts are one. */
     if (!channels_last || already_last || sizes.size() < 3 || sizes[1] == 1) {
         return Error::Ok;
     }

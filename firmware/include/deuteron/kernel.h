@@ -17,10 +17,13 @@ extern "C" {
 
 /** One operand of a call. */
 typedef struct {
-    uint8_t
-        *data; /**< NULL while the address is not known (check before a run); written only for output and workspace */
-    uint32_t bytes; /**< inside its region */
-    bool in_place;  /**< for an operand that is read: the output lies exactly on it */
+    /** NULL while the address is not known (check before a run); written only for output and workspace. */
+    uint8_t *data;
+    /** Inside its region. */
+    uint32_t bytes;
+    /** In the check before a run: the operand is read, and the output lies exactly on it. False in a run, which may ask
+     * for a second check of tables: places cannot change after the first. */
+    bool in_place;
 } dtn_operand_t;
 
 /** One call; operands stand in the catalogue's order (`DTN_<KERNEL>_<OPERAND>`), their number is right. */
