@@ -71,11 +71,11 @@ NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bun
  */
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs);
 
-/** Where input `index` stands in the program's memory, for callers that write it there; valid until the run, which may
- * reuse the memory: write it anew for each run. */
+/** Where input `index` stands in the program's memory, for callers that write it there; the run may reuse the memory:
+ * write it anew for each. NULL when there is no such input, or init failed. */
 void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index);
 
-/** Where output `index` stands after a run. */
+/** Where output `index` stands after a run; NULL, as above, when there is none. */
 const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index);
 
 /** Ends the use of the delegates' contexts. */

@@ -1,5 +1,6 @@
 #include "model.h"
 
+#include "deuteron/driver.h"
 #include "deuteron/port.h"
 
 /* Marks a live context; cleared by unprepare, so that a stale handle is noticed while its memory is still ours. */
@@ -11,6 +12,9 @@ typedef struct {
     bool owned; /* the memory came from the port */
     dtn_model_t model;
 } context_t;
+
+/* What is promised to those who lay out memory ahead of time. */
+typedef char context_fits_its_bound[sizeof(context_t) <= DTN_CONTEXT_BYTES ? 1 : -1];
 
 /* ExecuTorch's delegate asks its allocator for a context with the alignment of a pointer only, and a context needs no
  * more. */
@@ -88,6 +92,25 @@ NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig 
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
     return dtn_model_run(&context->model, dcfg);
+}
+
+NeutronError dtn_model_info(NeutronModelHandle hdl, dtn_model_info_t *info)
+{
+    const context_t *context = context_of(hdl);
+    if (context == NULL) {
+        return dtn_error(DTN_REASON_BAD_HANDLE, 0);
+    }
+    if (info == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    }
+    const dtn_model_t *model = &context->model;
+    info->inputs = model->inputs;
+    info->outputs = model->outputs;
+    info->tensor_bytes = model->words + DTN_HEADER_WORDS;
+    info->scratch_bytes = model->scratch_bytes;
+    info->prefetch_bytes = model->prefetch_bytes;
+    info->profile_bytes = model->profile_bytes;
+    return ENONE;
 }
 
 size_t neutronGetModelContextSize(void)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "deuteron/driver.h"
+
 static void copy_now(void *dst, void *src, uint32_t size, uint32_t channel)
 {
     (void)channel;
@@ -15,8 +17,10 @@ static void nothing_to_wait_for(uint32_t channel)
 
 static const NeutronConfig defaults = {copy_now, nothing_to_wait_for};
 
-/* The driver's one writable variable: the API gives neutronSetConfig no handle, so the hooks belong to the process. */
+/* The driver's only writable variables: the API gives neutronSetConfig no handle, so the hooks belong to the process,
+ * and so does what they report. A hook may learn of the failure in an interrupt. */
 static NeutronConfig in_force = {copy_now, nothing_to_wait_for};
+static volatile bool failed;
 
 const NeutronConfig *dtn_hooks(void)
 {
@@ -26,6 +30,21 @@ const NeutronConfig *dtn_hooks(void)
 void dtn_hooks_reset(void)
 {
     in_force = defaults;
+}
+
+void dtn_fetch_failed(void)
+{
+    failed = true;
+}
+
+void dtn_fetch_clear(void)
+{
+    failed = false;
+}
+
+dtn_reason_t dtn_fetch_state(void)
+{
+    return failed ? DTN_REASON_FETCH : DTN_OK;
 }
 
 NeutronError neutronSetConfig(NeutronConfig *config)

@@ -89,10 +89,10 @@ static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *b
     case DTN_OPCODE_FETCH:
         /* The hook's type has no const; it only reads from there. */
         hooks->copy(buffers->prefetch + command[3], (void *)(model->weights + command[2]), command[4], command[1]);
-        return DTN_OK;
+        return dtn_fetch_state();
     default:
         hooks->wait(command[1]);
-        return DTN_OK;
+        return dtn_fetch_state();
     }
 }
 
@@ -135,6 +135,7 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
     uint32_t *profile = model->profile_bytes == 0 ? NULL : (uint32_t *)data->outputs[model->outputs + 1];
     uint32_t run_start = profile == NULL ? 0 : dtn_port_ticks();
     const uint32_t *command = model->words + model->first_command;
+    dtn_fetch_clear();
     for (uint32_t i = 0; i + 1 < model->commands; i++) {
         uint32_t start = profile == NULL ? 0 : dtn_port_ticks();
         reason = command_run(model, &buffers, command);

@@ -1,0 +1,124 @@
+/* What does not depend on delegates: tables, memories, constants, values. */
+#include "../driver/model.h"
+#include "internal.h"
+
+/* The counts are read as one array, in the order in which they stand. */
+enum { COUNTS = 9 };
+typedef char counts_are_adjacent[offsetof(dtn_bundle_t, delegate_count) - offsetof(dtn_bundle_t, value_count) ==
+                                         (COUNTS - 1) * sizeof(uint32_t)
+                                     ? 1
+                                     : -1];
+
+static dtn_reason_t tables_check(const dtn_bundle_t *bundle)
+{
+    if (bundle->version != DTN_BUNDLE_VERSION) {
+        return DTN_REASON_BUNDLE_VERSION;
+    }
+    uint32_t crc = dtn_crc32(0, &bundle->value_count, COUNTS * sizeof(uint32_t));
+    if (crc != bundle->counts_crc) {
+        return DTN_REASON_BUNDLE_CRC;
+    }
+    crc = dtn_crc32(crc, bundle->values, bundle->value_count * sizeof *bundle->values);
+    crc = dtn_crc32(crc, bundle->steps, bundle->step_count * sizeof *bundle->steps);
+    crc = dtn_crc32(crc, bundle->words, bundle->word_count * sizeof *bundle->words);
+    crc = dtn_crc32(crc, bundle->inputs, bundle->input_count * sizeof *bundle->inputs);
+    crc = dtn_crc32(crc, bundle->outputs, bundle->output_count * sizeof *bundle->outputs);
+    crc = dtn_crc32(crc, bundle->memory_bytes, bundle->memory_count * sizeof *bundle->memory_bytes);
+    return crc == bundle->crc ? DTN_OK : DTN_REASON_BUNDLE_CRC;
+}
+
+static NeutronError memories_check(const dtn_bundle_t *bundle, const dtn_memory_t *memories)
+{
+    if (bundle->memory_count == 0) {
+        return dtn_error(DTN_REASON_MEMORY_SIZE, 0);
+    }
+    for (uint32_t i = 0; i < bundle->memory_count; i++) {
+        if (memories[i].bytes < bundle->memory_bytes[i]) {
+            return dtn_error(DTN_REASON_MEMORY_SIZE, i);
+        }
+        if (memories[i].data == NULL && bundle->memory_bytes[i] != 0) {
+            return dtn_error(DTN_REASON_NULL_POINTER, 0);
+        }
+        if (!dtn_is_aligned(memories[i].data)) {
+            return dtn_error(DTN_REASON_MISALIGNED, 0);
+        }
+    }
+    return ENONE;
+}
+
+static NeutronError constants_check(const dtn_bundle_t *bundle)
+{
+    for (uint32_t i = 0; i < bundle->constant_count; i++) {
+        const dtn_constant_t *constant = &bundle->constants[i];
+        if (!dtn_is_aligned(constant->data)) {
+            return dtn_error(DTN_REASON_MISALIGNED, 0);
+        }
+        if (dtn_crc32(0, constant->data, constant->bytes) != constant->crc) {
+            return dtn_error(DTN_REASON_BUNDLE_CONSTANT, i);
+        }
+    }
+    return ENONE;
+}
+
+/* Bytes of one element; 0 for an unknown type. */
+static uint32_t type_bytes(uint32_t type)
+{
+    static const uint8_t bytes[] = {
+        [DTN_TYPE_U8] = 1,  [DTN_TYPE_S8] = 1,  [DTN_TYPE_S16] = 2, [DTN_TYPE_S32] = 4,
+        [DTN_TYPE_S64] = 8, [DTN_TYPE_F32] = 4, [DTN_TYPE_F64] = 8, [DTN_TYPE_BOOL] = 1,
+    };
+    return type < sizeof bytes ? bytes[type] : 0;
+}
+
+static bool is_placed(const dtn_bundle_t *bundle, const dtn_value_t *value)
+{
+    uint32_t size;
+    uint32_t element = type_bytes(value->type);
+    if (value->memory >= DTN_MEMORY_CONSTANT) {
+        uint32_t index = value->memory - DTN_MEMORY_CONSTANT;
+        if (index >= bundle->constant_count) {
+            return false;
+        }
+        size = bundle->constants[index].bytes;
+    } else if (value->memory < bundle->memory_count - 1) {
+        size = bundle->memory_bytes[value->memory];
+    } else {
+        return false;
+    }
+    return element != 0 && value->bytes % element == 0 && value->offset % DTN_ALIGNMENT == 0 && value->bytes <= size &&
+           value->offset <= size - value->bytes;
+}
+
+static NeutronError values_check(const dtn_bundle_t *bundle)
+{
+    for (uint32_t i = 0; i < bundle->value_count; i++) {
+        if (!is_placed(bundle, &bundle->values[i])) {
+            return dtn_error(DTN_REASON_BUNDLE_VALUE, i);
+        }
+    }
+    for (uint32_t i = 0; i < bundle->input_count; i++) {
+        uint32_t value = bundle->inputs[i];
+        if (value >= bundle->value_count || bundle->values[value].memory >= DTN_MEMORY_CONSTANT) {
+            return dtn_error(DTN_REASON_BUNDLE_TENSOR, i);
+        }
+    }
+    for (uint32_t i = 0; i < bundle->output_count; i++) {
+        if (bundle->outputs[i] >= bundle->value_count) {
+            return dtn_error(DTN_REASON_BUNDLE_TENSOR, bundle->input_count + i);
+        }
+    }
+    return ENONE;
+}
+
+NeutronError dtn_bundle_check(const dtn_bundle_t *bundle, const dtn_memory_t *memories)
+{
+    dtn_reason_t reason = tables_check(bundle);
+    if (reason != DTN_OK) {
+        return dtn_error(reason, 0);
+    }
+    NeutronError error = memories_check(bundle, memories);
+    if (error == ENONE) {
+        error = constants_check(bundle);
+    }
+    return error == ENONE ? values_check(bundle) : error;
+}

@@ -1,0 +1,141 @@
+#include "deuteron/executor.h"
+
+#include <stddef.h>
+
+#include "deuteron/errors.h"
+#include "deuteron/io.h"
+#include "deuteron/port.h"
+#include "internal.h"
+
+static NeutronError prepare(const dtn_executor_t *executor)
+{
+    NeutronError error = dtn_bundle_check(executor->bundle, executor->memories);
+    if (error == ENONE) {
+        error = dtn_delegates_prepare(executor);
+    }
+    for (uint32_t i = 0; error == ENONE && i < executor->bundle->step_count; i++) {
+        error = dtn_step_check(executor, i);
+    }
+    return error;
+}
+
+NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bundle, const dtn_memory_t *memories)
+{
+    if (executor == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    }
+    *executor = (dtn_executor_t){.bundle = bundle, .memories = memories};
+    NeutronError error = dtn_error(DTN_REASON_NULL_POINTER, 0);
+    if (bundle != NULL && memories != NULL) {
+        error = prepare(executor);
+    }
+    if (error != ENONE) {
+        /* Contexts of delegates that were prepared lie in the caller's memory: there is nothing to give back. */
+        executor->bundle = NULL;
+    }
+    return error;
+}
+
+/* The time, for a caller that wants events. */
+static uint32_t ticks(const dtn_executor_t *executor)
+{
+    return executor->events == NULL ? 0 : dtn_port_ticks();
+}
+
+static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start)
+{
+    if (executor->events != NULL && executor->event_count < executor->event_capacity) {
+        dtn_event_t event = {kind, index, start, ticks(executor)};
+        executor->events[executor->event_count++] = event;
+    }
+}
+
+static bool copy(void *to, const void *from, uint32_t bytes)
+{
+    return dtn_io_copy_start(to, from, bytes) == 0 && dtn_io_copy_wait() == 0;
+}
+
+static NeutronError copy_inputs(dtn_executor_t *executor, const void *const *inputs)
+{
+    const dtn_bundle_t *bundle = executor->bundle;
+    for (uint32_t i = 0; inputs != NULL && i < bundle->input_count; i++) {
+        uint32_t start = ticks(executor);
+        if (inputs[i] == NULL) {
+            continue;
+        }
+        if (!copy(dtn_executor_input(executor, i), inputs[i], bundle->values[bundle->inputs[i]].bytes)) {
+            return dtn_error(DTN_REASON_IO_COPY, i);
+        }
+        record(executor, DTN_EVENT_COPY_IN, i, start);
+    }
+    return ENONE;
+}
+
+static NeutronError run_steps(dtn_executor_t *executor)
+{
+    for (executor->step = 0; executor->step < executor->bundle->step_count; executor->step++) {
+        uint32_t start = ticks(executor);
+        NeutronError error = dtn_step_run(executor, executor->step);
+        if (error != ENONE) {
+            return error;
+        }
+        record(executor, DTN_EVENT_STEP, executor->step, start);
+    }
+    return ENONE;
+}
+
+static NeutronError copy_outputs(dtn_executor_t *executor, void *const *outputs)
+{
+    const dtn_bundle_t *bundle = executor->bundle;
+    for (uint32_t i = 0; outputs != NULL && i < bundle->output_count; i++) {
+        uint32_t start = ticks(executor);
+        if (outputs[i] == NULL) {
+            continue;
+        }
+        if (!copy(outputs[i], dtn_executor_output(executor, i), bundle->values[bundle->outputs[i]].bytes)) {
+            return dtn_error(DTN_REASON_IO_COPY, bundle->input_count + i);
+        }
+        record(executor, DTN_EVENT_COPY_OUT, i, start);
+    }
+    return ENONE;
+}
+
+NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs)
+{
+    if (executor == NULL || executor->bundle == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    }
+    executor->event_count = 0;
+    executor->step = 0;
+    NeutronError error = copy_inputs(executor, inputs);
+    if (error == ENONE) {
+        error = run_steps(executor);
+    }
+    return error == ENONE ? copy_outputs(executor, outputs) : error;
+}
+
+void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index)
+{
+    if (executor->bundle == NULL || index >= executor->bundle->input_count) {
+        return NULL;
+    }
+    return dtn_value_data(executor, &executor->bundle->values[executor->bundle->inputs[index]]);
+}
+
+const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index)
+{
+    if (executor->bundle == NULL || index >= executor->bundle->output_count) {
+        return NULL;
+    }
+    return dtn_value_data(executor, &executor->bundle->values[executor->bundle->outputs[index]]);
+}
+
+NeutronError dtn_executor_deinit(dtn_executor_t *executor)
+{
+    if (executor == NULL || executor->bundle == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    }
+    NeutronError error = dtn_delegates_unprepare(executor);
+    executor->bundle = NULL;
+    return error;
+}

@@ -1,0 +1,80 @@
+#include <string.h>
+
+#include "operator.h"
+
+static dtn_reason_t check(const dtn_operator_call_t *call)
+{
+    if (!dtn_operator_is_unary(call, DTN_QUANTIZE_PARAMS)) {
+        return DTN_REASON_OPERATOR;
+    }
+    const dtn_tensor_t *input = &call->values[0];
+    const dtn_tensor_t *output = &call->values[1];
+    dtn_range_t range = dtn_operator_range(output->type);
+    int32_t zero_point = (int32_t)call->params[DTN_QUANTIZE_ZERO_POINT];
+    int32_t min = (int32_t)call->params[DTN_QUANTIZE_MIN];
+    int32_t max = (int32_t)call->params[DTN_QUANTIZE_MAX];
+    bool shapes =
+        input->type == DTN_TYPE_F32 && range.bytes != 0 && input->bytes / sizeof(float) == output->bytes / range.bytes;
+    bool numbers =
+        range.min <= min && min <= max && max <= range.max && zero_point >= range.min && zero_point <= range.max;
+    return shapes && numbers ? DTN_OK : DTN_REASON_OPERATOR;
+}
+
+/* The nearest whole number of |x| <= 2^20, ties to even. Not rintf: a device need not link a mathematics library. */
+static int32_t round_to_even(float x)
+{
+    int32_t whole = (int32_t)x;
+    float rest = x - (float)whole;
+    bool odd = whole % 2 != 0;
+    if (rest > 0.5F || (rest == 0.5F && odd)) {
+        return whole + 1;
+    }
+    if (rest < -0.5F || (rest == -0.5F && odd)) {
+        return whole - 1;
+    }
+    return whole;
+}
+
+static int32_t quantize(float quotient, int32_t zero_point, int32_t min, int32_t max)
+{
+    /* Beyond this the sum is outside every range of 16 bits, whatever the zero point. */
+    const float far = 1048576.0F;
+    /* Written so that NaN is outside: see the contract. */
+    if (!(quotient < 9223372036854775808.0F)) {
+        return min;
+    }
+    float near = quotient > far ? far : quotient < -far ? -far : quotient;
+    int32_t value = zero_point + round_to_even(near);
+    return value < min ? min : value > max ? max : value;
+}
+
+static void run(const dtn_operator_call_t *call)
+{
+    const float *input = (const float *)call->values[0].data;
+    const dtn_tensor_t *output = &call->values[1];
+    int32_t zero_point = (int32_t)call->params[DTN_QUANTIZE_ZERO_POINT];
+    int32_t min = (int32_t)call->params[DTN_QUANTIZE_MIN];
+    int32_t max = (int32_t)call->params[DTN_QUANTIZE_MAX];
+    uint32_t count = call->values[0].bytes / (uint32_t)sizeof(float);
+    float scale;
+    memcpy(&scale, &call->params[DTN_QUANTIZE_SCALE], sizeof scale);
+    float inverse = 1.0F / scale;
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t value = quantize(input[i] * inverse, zero_point, min, max);
+        if (output->type == DTN_TYPE_S16) {
+            ((int16_t *)output->data)[i] = (int16_t)value;
+        } else {
+            /* The same byte for both signs. */
+            ((uint8_t *)output->data)[i] = (uint8_t)value;
+        }
+    }
+}
+
+int32_t dtn_op_quantize_per_tensor(const dtn_operator_call_t *call, dtn_phase_t phase)
+{
+    if (phase == DTN_PHASE_CHECK) {
+        return check(call);
+    }
+    run(call);
+    return DTN_OK;
+}

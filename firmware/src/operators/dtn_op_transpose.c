@@ -1,0 +1,46 @@
+#include "operator.h"
+
+static dtn_reason_t check(const dtn_operator_call_t *call)
+{
+    if (!dtn_operator_is_unary(call, DTN_TRANSPOSE_PARAMS)) {
+        return DTN_REASON_OPERATOR;
+    }
+    const dtn_tensor_t *input = &call->values[0];
+    const dtn_tensor_t *output = &call->values[1];
+    /* Dividing keeps the product from overflowing: what divides the size in turn, and leaves 1, has it as product. */
+    uint32_t left = input->bytes;
+    for (uint32_t i = 0; i < DTN_TRANSPOSE_PARAMS; i++) {
+        if (call->params[i] == 0 || left % call->params[i] != 0) {
+            return DTN_REASON_OPERATOR;
+        }
+        left /= call->params[i];
+    }
+    bool bytes = input->type == DTN_TYPE_U8 || input->type == DTN_TYPE_S8 || input->type == DTN_TYPE_BOOL;
+    return left == 1 && bytes && output->type == input->type && output->bytes == input->bytes ? DTN_OK
+                                                                                              : DTN_REASON_OPERATOR;
+}
+
+static void run(const dtn_operator_call_t *call)
+{
+    const uint8_t *from = (const uint8_t *)call->values[0].data;
+    uint8_t *to = (uint8_t *)call->values[1].data;
+    uint32_t rows = call->params[DTN_TRANSPOSE_ROWS];
+    uint32_t columns = call->params[DTN_TRANSPOSE_COLUMNS];
+    for (uint32_t batch = 0; batch < call->params[DTN_TRANSPOSE_BATCHES]; batch++) {
+        for (uint32_t column = 0; column < columns; column++) {
+            for (uint32_t row = 0; row < rows; row++) {
+                *to++ = from[row * columns + column];
+            }
+        }
+        from += rows * columns;
+    }
+}
+
+int32_t dtn_op_transpose(const dtn_operator_call_t *call, dtn_phase_t phase)
+{
+    if (phase == DTN_PHASE_CHECK) {
+        return check(call);
+    }
+    run(call);
+    return DTN_OK;
+}
