@@ -2,10 +2,10 @@
 
 #include "operator.h"
 
-static dtn_reason_t check(const dtn_operator_call_t *call)
+static bool is_valid(const dtn_operator_call_t *call)
 {
     if (!dtn_operator_is_unary(call, DTN_DEQUANTIZE_PARAMS)) {
-        return DTN_REASON_OPERATOR;
+        return false;
     }
     const dtn_tensor_t *input = &call->values[0];
     const dtn_tensor_t *output = &call->values[1];
@@ -13,7 +13,7 @@ static dtn_reason_t check(const dtn_operator_call_t *call)
     int32_t zero_point = (int32_t)call->params[DTN_DEQUANTIZE_ZERO_POINT];
     bool shapes =
         output->type == DTN_TYPE_F32 && range.bytes != 0 && input->bytes / range.bytes == output->bytes / sizeof(float);
-    return shapes && zero_point >= range.min && zero_point <= range.max ? DTN_OK : DTN_REASON_OPERATOR;
+    return shapes && zero_point >= range.min && zero_point <= range.max;
 }
 
 static int32_t element(const dtn_tensor_t *input, uint32_t index)
@@ -43,7 +43,7 @@ static void run(const dtn_operator_call_t *call)
 int32_t dtn_op_dequantize_per_tensor(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
-        return check(call);
+        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
     }
     run(call);
     return DTN_OK;

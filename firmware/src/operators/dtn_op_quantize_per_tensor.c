@@ -2,10 +2,10 @@
 
 #include "operator.h"
 
-static dtn_reason_t check(const dtn_operator_call_t *call)
+static bool is_valid(const dtn_operator_call_t *call)
 {
     if (!dtn_operator_is_unary(call, DTN_QUANTIZE_PARAMS)) {
-        return DTN_REASON_OPERATOR;
+        return false;
     }
     const dtn_tensor_t *input = &call->values[0];
     const dtn_tensor_t *output = &call->values[1];
@@ -17,7 +17,7 @@ static dtn_reason_t check(const dtn_operator_call_t *call)
         input->type == DTN_TYPE_F32 && range.bytes != 0 && input->bytes / sizeof(float) == output->bytes / range.bytes;
     bool numbers =
         range.min <= min && min <= max && max <= range.max && zero_point >= range.min && zero_point <= range.max;
-    return shapes && numbers ? DTN_OK : DTN_REASON_OPERATOR;
+    return shapes && numbers;
 }
 
 /* The nearest whole number of |x| <= 2^20, ties to even. Not rintf: a device need not link a mathematics library. */
@@ -73,7 +73,7 @@ static void run(const dtn_operator_call_t *call)
 int32_t dtn_op_quantize_per_tensor(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
-        return check(call);
+        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
     }
     run(call);
     return DTN_OK;

@@ -1,9 +1,9 @@
 #include "operator.h"
 
-static dtn_reason_t check(const dtn_operator_call_t *call)
+static bool is_valid(const dtn_operator_call_t *call)
 {
     if (!dtn_operator_is_unary(call, DTN_TRANSPOSE_PARAMS)) {
-        return DTN_REASON_OPERATOR;
+        return false;
     }
     const dtn_tensor_t *input = &call->values[0];
     const dtn_tensor_t *output = &call->values[1];
@@ -11,13 +11,12 @@ static dtn_reason_t check(const dtn_operator_call_t *call)
     uint32_t left = input->bytes;
     for (uint32_t i = 0; i < DTN_TRANSPOSE_PARAMS; i++) {
         if (call->params[i] == 0 || left % call->params[i] != 0) {
-            return DTN_REASON_OPERATOR;
+            return false;
         }
         left /= call->params[i];
     }
     bool bytes = input->type == DTN_TYPE_U8 || input->type == DTN_TYPE_S8 || input->type == DTN_TYPE_BOOL;
-    return left == 1 && bytes && output->type == input->type && output->bytes == input->bytes ? DTN_OK
-                                                                                              : DTN_REASON_OPERATOR;
+    return left == 1 && bytes && output->type == input->type && output->bytes == input->bytes;
 }
 
 static void run(const dtn_operator_call_t *call)
@@ -39,7 +38,7 @@ static void run(const dtn_operator_call_t *call)
 int32_t dtn_op_transpose(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
-        return check(call);
+        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
     }
     run(call);
     return DTN_OK;
