@@ -62,7 +62,7 @@ ALLOWED: dict[str, set[str]] = {
 TORCH = {"torch", "executorch", "torchao"}
 TORCH_ROOMS = {"frontend", "runtime", "profile", "compare"}
 
-START_UP_LOADS_NOT = {"torch", "executorch", "numpy", "rich", "tflite", "flatbuffers"}
+START_UP_LOADS_NOT = {"torch", "executorch", "numpy", "rich", "tflite", "flatbuffers", "jinja2", "elftools"}
 
 
 def room_of(path: Path) -> str:

@@ -1,0 +1,168 @@
+"""A bundle as files: a C file of tables, its header, and an assembler file that puts large bytes into sections."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, VERSION, Bundle, StepKind, Value
+from deuteron.board.tables import Tables
+from deuteron.errors import OptionError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+class Placement(Enum):
+    """Where bytes lie; the value is its spelling on the command line."""
+
+    FLASH = "flash"
+    SRAM = "sram"
+    EXTERNAL = "external"
+
+
+_CONTENT_SECTIONS = {
+    Placement.FLASH: ('.dtn_flash.{}, "a", %progbits'),
+    Placement.SRAM: ('.dtn_sram.{}, "aw", %progbits'),
+    Placement.EXTERNAL: ('.dtn_ext.{}, "a", %progbits'),
+}
+_ARENA_SECTIONS = {
+    Placement.SRAM: ('.dtn_arena.{}, "aw", %nobits'),
+    Placement.EXTERNAL: ('.dtn_ext_arena.{}, "aw", %nobits'),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EmitOptions:
+    """How a bundle is written.
+
+    Attributes:
+        symbol: the C name of the bundle; file names and every other global name start with it.
+        weights: where weights and constants lie. Microcode and kernel lists always lie in flash.
+        arenas: where the memories lie: in SRAM or external memory.
+    """
+
+    symbol: str = "dtn_bundle"
+    weights: Placement = Placement.FLASH
+    arenas: Placement = Placement.SRAM
+
+    def __post_init__(self) -> None:
+        if not (self.symbol.isidentifier() and self.symbol.isascii()):
+            hint = "give letters, digits and underscores, no digit first"
+            raise OptionError(f"`{self.symbol}` cannot be the C name of a bundle", hint=hint)
+        if self.arenas is Placement.FLASH:
+            raise OptionError("memories cannot lie in flash: they are written to", hint="choose `sram` or `external`")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Bytes with a global name: content, which starts at `offset` of the data file, or an arena with None there."""
+
+    name: str
+    section: str
+    bytes: int
+    crc: int
+    offset: int | None
+
+
+def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, bytes]:
+    """The files by name: `SYMBOL.c`, `SYMBOL.h`, `SYMBOL_data.S` and `SYMBOL_data.bin`.
+
+    The C and the assembler file are compiled and linked; the folder of all four must be on the include path of both.
+    The same bundle and options give the same bytes.
+    """
+    symbol = options.symbol
+    contents = _contents(bundle, options)
+    data = [content + bytes(-len(content) % ALIGNMENT) for _, content, _ in contents]
+    offsets = accumulate((len(block) for block in data), initial=0)
+    blocks = [
+        Block(name, _CONTENT_SECTIONS[place].format(name), len(content), zlib.crc32(content), offset)
+        for (name, content, place), offset in zip(contents, offsets, strict=False)
+    ]
+    section = _ARENA_SECTIONS[options.arenas]
+    arenas = [
+        Block(name := f"{symbol}_memory{i}", section.format(name), memory.bytes, 0, None)
+        for i, memory in enumerate(bundle.memories)
+    ]
+    constants, partitions = blocks[: len(bundle.constants)], blocks[len(bundle.constants) :]
+    values = {
+        "bundle": bundle,
+        "symbol": symbol,
+        "tables": Tables.of(bundle),
+        "version": VERSION,
+        "alignment": ALIGNMENT,
+        "constants": constants,
+        "delegates": [partitions[i : i + 3] for i in range(0, len(partitions), 3)],
+        "arenas": arenas,
+        "blocks": blocks,
+        "OPERATOR": StepKind.OPERATOR,
+    }
+    texts = {
+        f"{symbol}.c": _render("bundle.c.j2", values),
+        f"{symbol}.h": _render("bundle.h.j2", values),
+        f"{symbol}_data.S": _render("data.S.j2", values),
+    }
+    return {name: text.encode() for name, text in texts.items()} | {f"{symbol}_data.bin": b"".join(data)}
+
+
+def _contents(bundle: Bundle, options: EmitOptions) -> list[tuple[str, bytes, Placement]]:
+    """Name, bytes and place of each constant, then of the three blocks of each delegate."""
+    symbol, weights = options.symbol, options.weights
+    found = [(f"{symbol}_constant{i}", content, weights) for i, content in enumerate(bundle.constants)]
+    for i, delegate in enumerate(bundle.delegates):
+        found += (
+            (f"{symbol}_delegate{i}_microcode", delegate.container.microcode, Placement.FLASH),
+            (f"{symbol}_delegate{i}_weights", delegate.container.weights, weights),
+            (f"{symbol}_delegate{i}_kernels", delegate.container.kernels, Placement.FLASH),
+        )
+    return found
+
+
+def _render(template: str, values: Mapping[str, object]) -> str:
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(  # noqa: S701  # what comes out is C, where comments and strings have filters of their own
+        loader=PackageLoader("deuteron.board"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"comment": comment, "string": string, "hex": _hex, "memory": _memory, "layout": layout}
+    return environment
+
+
+def comment(text: str) -> str:
+    """The text as part of a C comment: printable, on one line, neither opening nor closing one."""
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return line.replace("*/", "* /").replace("/*", "/ *")
+
+
+def string(text: str) -> str:
+    """The text as a C string literal."""
+    plain = "".join(chr(c) if 0x20 <= c <= 0x7E and c not in b'"\\?' else f"\\{c:03o}" for c in text.encode())
+    return f'"{plain}"'
+
+
+def layout(value: Value) -> str:
+    """Type and shape of a value, and its order in memory where that is not the plain one."""
+    shape = "x".join(str(size) for size in value.shape) or "scalar"
+    order = "" if value.dim_order == tuple(range(len(value.shape))) else f", dimensions in order {value.dim_order}"
+    return f"{value.type.name} {shape}{order}"
+
+
+def _hex(word: int) -> str:
+    return f"0x{word:08X}"
+
+
+def _memory(memory: int) -> str:
+    """The memory of a value, spelt as bundle.h does."""
+    return str(memory) if memory < MEMORY_CONSTANT else f"DTN_MEMORY_CONSTANT + {memory - MEMORY_CONSTANT}"
