@@ -1,6 +1,7 @@
 """Reading `.pte` files: what is found in a sound one, and that damage is an error and nothing worse."""
 
 import random
+import struct
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,11 @@ def test_flipped_bits_are_refused_or_harmless(request: pytest.FixtureRequest, ki
             b"\x04\0\0\0\x01\0\0\0\xfe\xff\xff\xff",
             "a tensor has the shape (1, -2, 6, 5)",
         ),
+        (
+            b"\x04\0\0\0\x01\0\0\0\x02\0\0\0",
+            b"\x11\0\0\0\x01\0\0\0\x02\0\0\0",
+            "a tensor has 17 dimensions, at most 16 are allowed",
+        ),
     ],
 )
 def test_damage_is_named(data: bytes, find: bytes, replace: bytes, message: str) -> None:
@@ -142,3 +148,34 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError) as caught:
         pte.read(b"\xf0\0\0\0ET12" + bytes(100), "zeros")
     assert str(caught.value) == (f"zeros: an offset leads to bytes 240 to 244 of 108\n\nhint: {DAMAGED}")
+
+
+def _repeated(slot: int, entries: int, vtable: bytes, fields: bytes) -> bytes:
+    """A program whose root has, in one slot, a vector with entries that all lead to one table; segments start at 8."""
+    root = 36 + 4 + 2 * (slot + 1)
+    table = root + 12 + 4 * entries + len(vtable)
+    offsets = (table - (root + 12 + 4 * i) for i in range(entries))
+    return b"".join(
+        (
+            struct.pack("<I4s", root, b"ET12"),
+            struct.pack("<4sIQQQ", b"eh00", 28, table + 4 + len(fields), 8, 0),
+            struct.pack(f"<{slot + 3}H", 4 + 2 * (slot + 1), 8, *(0,) * slot, 4),
+            struct.pack(f"<i{entries + 2}I", root - 36, 4, entries, *offsets),
+            vtable,
+            struct.pack("<i", len(vtable)),
+            fields,
+        )
+    )
+
+
+def test_parts_that_are_used_again_and_again_are_refused() -> None:
+    constants = _repeated(2, 2000, struct.pack("<3H", 6, 8, 4), struct.pack("<II", 4, 8000) + bytes(8000))
+    with pytest.raises(FormatError) as caught:
+        pte.read(constants, "constants")
+    message = "its tables overlap: they would take more than 8 times its bytes"
+    assert str(caught.value) == f"constants: {message}\n\nhint: {DAMAGED}"
+    segments = _repeated(4, 3, struct.pack("<4H", 8, 20, 4, 12), struct.pack("<QQ", 2, 50))
+    with pytest.raises(FormatError) as caught:
+        pte.read(segments, "segments")
+    message = f"its segments overlap: they take 150 bytes, the file has {len(segments)}"
+    assert str(caught.value) == f"segments: {message}\n\nhint: {DAMAGED}"

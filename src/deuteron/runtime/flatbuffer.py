@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from deuteron.errors import FormatError
 
@@ -11,17 +10,28 @@ _I32 = struct.Struct("<i")
 _U32 = struct.Struct("<I")
 
 
-@dataclass(frozen=True, slots=True)
+_READS_PER_BYTE = 8
+"""How often a buffer may be read over, on average. Sound ones take up to twice: vtables and strings can be shared.
+Without a limit, vectors whose entries all lead to one large table would make the work quadratic in the file's size."""
+
+
 class Buffer:
     """The bytes of one flatbuffer and the name that errors give to it."""
 
-    data: bytes
-    where: str
+    __slots__ = ("_left", "data", "where")
+
+    def __init__(self, data: bytes, where: str) -> None:
+        self.data = data
+        self.where = where
+        self._left = _READS_PER_BYTE * len(data)
 
     def need(self, at: int, size: int) -> int:
-        """`at`, once it is known that `size` bytes from there on lie inside the buffer."""
+        """`at`, once it is known that `size` bytes from there on lie inside the buffer; they count as read."""
         if at < 0 or at + size > len(self.data):
             raise self.error(f"an offset leads to bytes {at} to {at + size} of {len(self.data)}")
+        self._left -= size
+        if self._left < 0:
+            raise self.error(f"its tables overlap: they would take more than {_READS_PER_BYTE} times its bytes")
         return at
 
     def error(self, message: str) -> FormatError:

@@ -21,6 +21,8 @@ _HEADER_MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQQ")
 _HEADER_AT = 8
 _DAMAGED = "the file is damaged or truncated: build it again"
+_MAX_RANK = 16
+"""Most dimensions of a tensor in ExecuTorch's runtime."""
 
 _DTYPES = {
     0: ("uint8", 1),
@@ -127,7 +129,7 @@ class _Reader:
             raise FormatError(f"this is not an ExecuTorch program: {found}", where=where, hint=hint)
         size, base = self._extended_header(pte)
         self._root = Buffer(pte[:size], where).root()
-        self._segments = tuple(self._segment(pte, base, table) for table in self._root.tables(4))
+        self._segments = self._segments_of(pte, base)
         self._inline = tuple(table.blob(0) or b"" for table in self._root.tables(3))
         self._constant_bytes = tuple(len(table.blob(0) or b"") for table in self._root.tables(2))
         self._constants = self._subsegments(self._root.table(5))
@@ -151,10 +153,13 @@ class _Reader:
         self._check(needed <= len(pte), f"its header says {needed} bytes, the file has {len(pte)}")
         return size, base or size
 
-    def _segment(self, pte: bytes, base: int, table: Table) -> bytes:
-        start, size = base + table.scalar(0, "Q"), table.scalar(1, "Q")
-        self._check(start + size <= len(pte), f"a segment ends at byte {start + size}, the file has {len(pte)}")
-        return pte[start : start + size]
+    def _segments_of(self, pte: bytes, base: int) -> tuple[bytes, ...]:
+        spans = [(base + table.scalar(0, "Q"), table.scalar(1, "Q")) for table in self._root.tables(4)]
+        for start, size in spans:
+            self._check(start + size <= len(pte), f"a segment ends at byte {start + size}, the file has {len(pte)}")
+        total = sum(size for _, size in spans)
+        self._check(total <= len(pte), f"its segments overlap: they take {total} bytes, the file has {len(pte)}")
+        return tuple(pte[start : start + size] for start, size in spans)
 
     def _subsegments(self, table: Table | None) -> tuple[int, tuple[int, ...]]:
         """Size of the segment that tensor data lie in, and the start of each of them."""
@@ -233,6 +238,7 @@ class _Reader:
         self._check(scalar_type in _DTYPES, f"a tensor has the unknown scalar type {scalar_type}")
         dtype, item_bytes = _DTYPES[scalar_type]
         shape, order = table.scalars(2, "i"), table.scalars(3, "B")
+        self._check(len(shape) <= _MAX_RANK, f"a tensor has {len(shape)} dimensions, at most {_MAX_RANK} are allowed")
         self._check(all(size >= 0 for size in shape), f"a tensor has the shape {shape}")
         self._check(sorted(order) == list(range(len(shape))), f"a tensor of shape {shape} has the dim order {order}")
         self._check(0 <= table.scalar(8, "b") <= 2, "a tensor has an unknown kind of shape")
