@@ -5,37 +5,14 @@ on what its own numbers rest.
 """
 
 import difflib
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import resources
-from typing import TypeVar, cast
 
-from deuteron.errors import FormatError, OptionError
-
-_T = TypeVar("_T")
-_E = TypeVar("_E", bound=Enum)
-
-
-class Certainty(Enum):
-    """How a figure is known; the value is its spelling in presets and reports."""
-
-    MEASURED = "measured"
-    QUOTED = "quoted"
-    DERIVED = "derived"
-    UNVERIFIED = "unverified"
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One hardware figure: a whole number in `unit` (empty for a plain count), its certainty and its source."""
-
-    value: int
-    unit: str
-    certainty: Certainty
-    source: str
+from deuteron.arch.preset import Certainty as Certainty
+from deuteron.arch.preset import Figure, Table
+from deuteron.errors import OptionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +102,7 @@ def parse(name: str, text: str) -> Arch:
     Raises:
         FormatError: when the text is no TOML, or a field is missing, unknown or of the wrong type.
     """
-    where = f"target `{name}`"
-    try:
-        table = _Table(tomllib.loads(text), where)
-    except tomllib.TOMLDecodeError as e:
-        raise FormatError(f"not a TOML file: {e}", where=where) from e
+    table = Table.parse(text, f"target `{name}`")
     npu, cpu, prefetch = table.table("npu"), table.table("cpu"), table.table("prefetch")
     arch = Arch(
         name=name,
@@ -152,7 +125,7 @@ def parse(name: str, text: str) -> Arch:
     return arch
 
 
-def _memory(table: "_Table") -> Memory:
+def _memory(table: Table) -> Memory:
     memory = Memory(
         name=table.text("name"),
         kind=table.choice("kind", MemoryKind),
@@ -162,59 +135,3 @@ def _memory(table: "_Table") -> Memory:
     )
     table.finish()
     return memory
-
-
-class _Table:
-    """A TOML table that is read field by field and then has nothing left over."""
-
-    def __init__(self, data: Mapping[str, object], where: str) -> None:
-        self._left = dict(data)
-        self._where = where
-
-    def has(self, key: str) -> bool:
-        return key in self._left
-
-    def _take(self, key: str, kind: type[_T]) -> _T:
-        value = self._left.pop(key, None)
-        if value is None:
-            raise FormatError(f"field `{key}` is missing", where=self._where)
-        if type(value) is not kind:
-            raise FormatError(f"field `{key}` is {value!r}, which is no {kind.__name__}", where=self._where)
-        return value
-
-    def text(self, key: str) -> str:
-        return self._take(key, str)
-
-    def number(self, key: str) -> int:
-        return self._take(key, int)
-
-    def flag(self, key: str) -> bool:
-        return self._take(key, bool)
-
-    def choice(self, key: str, kind: type[_E]) -> _E:
-        value = self._take(key, str)
-        allowed = [str(member.value) for member in kind]
-        if value not in allowed:
-            raise FormatError(f"field `{key}` is `{value}`, allowed are {', '.join(allowed)}", where=self._where)
-        return kind(value)
-
-    def table(self, key: str) -> "_Table":
-        return _Table(cast(dict[str, object], self._take(key, dict)), f"{self._where}, table `{key}`")
-
-    def tables(self, key: str) -> tuple["_Table", ...]:
-        items = cast(list[dict[str, object]], self._take(key, list))
-        return tuple(_Table(item, f"{self._where}, `{key}` {i}") for i, item in enumerate(items))
-
-    def figure(self, key: str) -> Figure:
-        table = self.table(key)
-        figure = Figure(
-            table.number("value"), table.text("unit"), table.choice("certainty", Certainty), table.text("source")
-        )
-        if figure.value <= 0:
-            raise FormatError(f"figure `{key}` is {figure.value}, it must be above 0", where=self._where)
-        table.finish()
-        return figure
-
-    def finish(self) -> None:
-        if self._left:
-            raise FormatError(f"unknown field `{min(self._left)}`", where=self._where)
