@@ -5,13 +5,13 @@ Works in a checkout, where `firmware/` lies beside `src/`; object files go to `b
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from deuteron.errors import DeuteronError, InternalError, MissingToolError
 from deuteron.runtime.native import LIBRARY_DIRECTORY
+from deuteron.runtime.programs import find_program
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -36,10 +36,10 @@ def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTOR
     if not (sources / "CMakeLists.txt").is_file():
         message = "Deuteron's C sources are not here: the native libraries are built in a checkout"
         raise MissingToolError(message, where=str(sources), hint="clone the repository and run `make native` there")
-    _need("cmake", "cmake", "CMake")
-    _need(os.environ.get("CC", "cc"), "gcc", "a C compiler")
-    _need(os.environ.get("CXX", "c++"), "g++", "a C++ compiler")
-    _need("make", "make", "make")
+    find_program("cmake", "cmake", "CMake")
+    find_program(_first(os.environ.get("CC", "cc")), "gcc", "a C compiler")
+    find_program(_first(os.environ.get("CXX", "c++")), "g++", "a C++ compiler")
+    find_program("make", "make", "make")
     build = checkout / "build" / "host"
     _run(
         "cmake", "-S", str(sources), "-B", str(build), "-G", "Unix Makefiles", "-DCMAKE_BUILD_TYPE=Release",
@@ -50,10 +50,9 @@ def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTOR
     _run("cmake", "--install", str(build))
 
 
-def _need(program: str, package: str, what: str) -> None:
-    if shutil.which(program.split(maxsplit=1)[0]) is None:
-        message = f"{what} is not installed: found no `{program}` on PATH"
-        raise MissingToolError(message, hint=f"install it, on Debian with `apt-get install {package}`")
+def _first(command: str) -> str:
+    """The program of a command that may have options."""
+    return command.split(maxsplit=1)[0]
 
 
 def _run(*command: str) -> None:

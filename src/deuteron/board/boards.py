@@ -1,0 +1,77 @@
+"""Boards by name: frozen records, read from the TOML presets beside this file.
+
+Where code and data go is the linker script's business, `firmware/port/<board>/`; a preset holds what the compiler and
+the emulator are told.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from deuteron.arch.preset import Table
+from deuteron.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A board.
+
+    Attributes:
+        name: the name of its preset, and of its directory in `firmware/port/`.
+        title: what its maker calls it.
+        cpu: the core.
+        flags: what the compiler is told of the core.
+        machine: what QEMU calls the board.
+        tick_hz: rate of the counter that `dtn_port_ticks` reads.
+    """
+
+    name: str
+    title: str
+    cpu: str
+    flags: tuple[str, ...]
+    machine: str
+    tick_hz: int
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Names of all boards, sorted."""
+    presets = resources.files("deuteron.board") / "presets"
+    return tuple(sorted(p.name.removesuffix(".toml") for p in presets.iterdir() if p.name.endswith(".toml")))
+
+
+@cache
+def load(name: str) -> Board:
+    """The board of that name.
+
+    Raises:
+        OptionError: when there is none; the hint lists all.
+    """
+    if name not in names():
+        listed = " and ".join(f"`{n}`" for n in names())
+        raise OptionError(
+            f"unknown board `{name}`",
+            hint=f"the boards are {listed}; docs/guides/firmware.md says how to use the firmware on one of your own",
+        )
+    return parse(name, (resources.files("deuteron.board") / "presets" / f"{name}.toml").read_text("utf-8"))
+
+
+def parse(name: str, text: str) -> Board:
+    """The board that a preset describes.
+
+    Raises:
+        FormatError: when the text is no TOML, or a field is missing, unknown or of the wrong type.
+    """
+    table = Table.parse(text, f"board `{name}`")
+    cpu, emulator = table.table("cpu"), table.table("emulator")
+    board = Board(
+        name=name,
+        title=table.text("title"),
+        cpu=cpu.text("name"),
+        flags=cpu.texts("flags"),
+        machine=emulator.text("machine"),
+        tick_hz=emulator.number("tick_hz"),
+    )
+    for part in (table, cpu, emulator):
+        part.finish()
+    return board

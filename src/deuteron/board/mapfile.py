@@ -1,0 +1,72 @@
+"""The linker's map: which piece of which object went where."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deuteron.errors import FormatError
+
+_HEAD = "Linker script and memory map"
+_OUTPUT = re.compile(r"^([._A-Za-z]\S*)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)(?:\s+load address 0x[0-9a-f]+)?$")
+_INPUT = re.compile(r"^ (\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)(?:\s+(\S.*))?$")
+_NAME_ONLY = re.compile(r"^ ?[._A-Za-z*]\S*$")
+_MEMBER = re.compile(r"^.*\((.+)\)$")
+
+PADDING = "*fill*"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An input section in the image.
+
+    Attributes:
+        output: the section of the image that it is in.
+        section: its own name in its object; `PADDING` for what the linker put between two.
+        address: where it starts.
+        size: its bytes, above 0.
+        file: the object, or the archive with the member in brackets; empty for padding.
+    """
+
+    output: str
+    section: str
+    address: int
+    size: int
+    file: str
+
+    @property
+    def object(self) -> str:
+        """Name of the object without directory, archive and suffix."""
+        member = _MEMBER.match(self.file)
+        return (member[1] if member else self.file.rpartition("/")[2]).removesuffix(".o")
+
+
+def pieces(text: str) -> tuple[Piece, ...]:
+    """Every piece of the image with its size above 0; what the linker dropped is not among them.
+
+    Raises:
+        FormatError: when this is no map of GNU ld.
+    """
+    _, found, body = text.partition(_HEAD)
+    if not found:
+        raise FormatError("the linker's map has no memory map", hint="build the firmware again")
+    return tuple(_pieces(body))
+
+
+def _pieces(body: str) -> Iterator[Piece]:
+    output = ""
+    for line in _whole_lines(body):
+        if match := _OUTPUT.match(line):
+            output = match[1]
+        elif (match := _INPUT.match(line)) and int(match[3], 16):
+            yield Piece(output, match[1], int(match[2], 16), int(match[3], 16), match[4] or "")
+
+
+def _whole_lines(body: str) -> Iterator[str]:
+    """The lines, with those put together again that ld broke after a long name."""
+    name = ""
+    for line in body.splitlines():
+        if _NAME_ONLY.match(line):
+            name = line
+        else:
+            yield name + line
+            name = ""

@@ -1,0 +1,15 @@
+"""Programs of the system that a job needs: compilers, emulators."""
+
+import shutil
+from pathlib import Path
+
+from deuteron.errors import MissingToolError
+
+
+def find_program(program: str, package: str, what: str) -> Path:
+    """The program's path; MissingToolError, naming the Debian package that holds it, when it is not on PATH."""
+    found = shutil.which(program)
+    if found is None:
+        message = f"{what} is not installed: found no `{program}` on PATH"
+        raise MissingToolError(message, hint=f"install it, on Debian with `apt-get install {package}`")
+    return Path(found)
