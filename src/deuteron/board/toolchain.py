@@ -49,7 +49,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A compiled file; `calls` is its call graph with stack frames as GCC writes it, not there for an assembler file."""
+    """A compiled file; `calls` is its call graph with stack frames as GCC writes it, absent for an assembler file."""
 
     name: str
     path: Path
