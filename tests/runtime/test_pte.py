@@ -152,15 +152,15 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def _repeated(slot: int, entries: int, vtable: bytes, fields: bytes) -> bytes:
     """A program whose root has, in one slot, a vector with entries that all lead to one table; segments start at 8."""
-    root = 36 + 4 + 2 * (slot + 1)
+    root = 40 + 4 + 2 * (slot + 1)
     table = root + 12 + 4 * entries + len(vtable)
     offsets = (table - (root + 12 + 4 * i) for i in range(entries))
     return b"".join(
         (
             struct.pack("<I4s", root, b"ET12"),
-            struct.pack("<4sIQQQ", b"eh00", 28, table + 4 + len(fields), 8, 0),
+            struct.pack("<4sIQQQ", b"eh00", 32, table + 4 + len(fields), 8, 0),
             struct.pack(f"<{slot + 3}H", 4 + 2 * (slot + 1), 8, *(0,) * slot, 4),
-            struct.pack(f"<i{entries + 2}I", root - 36, 4, entries, *offsets),
+            struct.pack(f"<i{entries + 2}I", root - 40, 4, entries, *offsets),
             vtable,
             struct.pack("<i", len(vtable)),
             fields,
