@@ -1,0 +1,50 @@
+/* The port for the boards under `port/`: no heap, no NPU clock to gate, and data caches that start-up leaves off. */
+#include "deuteron/port.h"
+
+#include "board.h"
+
+bool dtn_port_init(void)
+{
+    return true; /* the counter always runs */
+}
+
+void dtn_port_deinit(void)
+{
+}
+
+void *dtn_port_alloc(size_t size)
+{
+    (void)size;
+    return NULL;
+}
+
+void dtn_port_free(void *memory)
+{
+    (void)memory;
+}
+
+uint32_t dtn_port_ticks(void)
+{
+    /* Neither work before the call nor work after it may move to its other side. */
+    __asm__ volatile("" ::: "memory");
+    uint32_t ticks = DTN_BOARD_COUNTER;
+    __asm__ volatile("" ::: "memory");
+    return ticks;
+}
+
+void dtn_port_clock(bool on)
+{
+    (void)on;
+}
+
+void dtn_port_cache_clean(const void *data, size_t bytes)
+{
+    (void)data;
+    (void)bytes;
+}
+
+void dtn_port_cache_invalidate(void *data, size_t bytes)
+{
+    (void)data;
+    (void)bytes;
+}

@@ -1,0 +1,196 @@
+/* The runner, see runner.h. */
+#include "board.h"
+#include "deuteron/port.h"
+#include "options.h"
+#include "runner.h"
+#include "semihost.h"
+#include "startup.h"
+
+int main(void);
+
+/* The files and buffers of the program's tensors. */
+typedef struct {
+    dtn_file_t files[DTN_MAX_FILES];
+    void *buffers[DTN_MAX_FILES];
+    uint32_t bytes[DTN_MAX_FILES];
+    uint32_t count; /* 0 when none was named */
+} tensors_t;
+
+/* What of the free memory is not given out yet. */
+typedef struct {
+    uint8_t *at;
+    size_t left;
+} heap_t;
+
+static void *take(heap_t *heap, uint32_t bytes)
+{
+    size_t whole = ((size_t)bytes + 15) & ~(size_t)15;
+    if (whole > heap->left) {
+        dtn_usage_error("the board's memory has no room for the buffers of inputs, outputs and events", "");
+    }
+    uint8_t *memory = heap->at;
+    heap->at += whole;
+    heap->left -= whole;
+    return memory;
+}
+
+static dtn_file_t open_file(const char *name, bool write)
+{
+    dtn_file_t file = dtn_semihost_open(name, write);
+    if (file == DTN_NO_FILE) {
+        dtn_usage_error("cannot open ", name);
+    }
+    return file;
+}
+
+static void write_file(dtn_file_t file, const void *data, size_t bytes)
+{
+    if (!dtn_semihost_write(file, data, bytes)) {
+        dtn_usage_error("cannot write to a file", "");
+    }
+}
+
+static void open_tensors(tensors_t *tensors, heap_t *heap, const char *const *names, uint32_t named,
+                         const uint32_t *values, uint32_t count, bool write)
+{
+    if (named != 0 && named != count) {
+        dtn_usage_error("the number of files is not the program's number of ", write ? "outputs" : "inputs");
+    }
+    tensors->count = named;
+    for (uint32_t i = 0; i < named; i++) {
+        tensors->bytes[i] = dtn_bundle.values[values[i]].bytes;
+        tensors->files[i] = open_file(names[i], write);
+        tensors->buffers[i] = take(heap, tensors->bytes[i]);
+    }
+}
+
+static void check_sizes(const tensors_t *inputs, const dtn_options_t *options)
+{
+    for (uint32_t i = 0; i < inputs->count; i++) {
+        uint64_t needed = (uint64_t)inputs->bytes[i] * options->runs;
+        int32_t size = dtn_semihost_size(inputs->files[i]);
+        if (size < 0 || (uint64_t)size != needed) {
+            dtn_usage_error("not the bytes of this input for all runs are in ", options->inputs[i]);
+        }
+    }
+}
+
+static void print_error(NeutronError error, const char *what, uint32_t number)
+{
+    dtn_semihost_print("error: ");
+    dtn_semihost_print(what);
+    dtn_semihost_print_number(number);
+    dtn_semihost_print(": ");
+    dtn_semihost_print(dtn_error_string(error));
+    dtn_semihost_print(" (reason ");
+    dtn_semihost_print_number((uint32_t)DTN_ERROR_REASON(error));
+    dtn_semihost_print(", detail ");
+    dtn_semihost_print_number(DTN_ERROR_DETAIL(error));
+    dtn_semihost_print(")\n");
+}
+
+static void prepare(dtn_executor_t *executor, dtn_runner_header_t *header)
+{
+    NeutronError error = neutronInit();
+    uint32_t start = dtn_port_ticks();
+    if (error == ENONE) {
+        error = dtn_executor_init(executor, &dtn_bundle, dtn_bundle_memories);
+    }
+    header->init_ticks = dtn_port_ticks() - start;
+    if (error != ENONE) {
+        print_error(error, "bundle version ", dtn_bundle.version);
+        dtn_semihost_exit(DTN_EXIT_FAILED);
+    }
+}
+
+/* Space for every event that a run can have. */
+static void prepare_events(dtn_executor_t *executor, heap_t *heap)
+{
+    executor->event_capacity = dtn_bundle.step_count + dtn_bundle.input_count + dtn_bundle.output_count;
+    executor->events = (dtn_event_t *)take(heap, executor->event_capacity * (uint32_t)sizeof(dtn_event_t));
+}
+
+/* Runs once; true when that succeeded. */
+static bool run_once(dtn_executor_t *executor, const tensors_t *inputs, const tensors_t *outputs, uint32_t number,
+                     dtn_runner_run_t *run)
+{
+    for (uint32_t i = 0; i < inputs->count; i++) {
+        if (!dtn_semihost_read(inputs->files[i], inputs->buffers[i], inputs->bytes[i])) {
+            dtn_usage_error("cannot read from a file", "");
+        }
+    }
+    uint32_t start = dtn_port_ticks();
+    NeutronError error = dtn_executor_run(executor, inputs->count == 0 ? NULL : (const void *const *)inputs->buffers,
+                                          outputs->count == 0 ? NULL : outputs->buffers);
+    run->ticks = dtn_port_ticks() - start;
+    run->error = (uint32_t)error;
+    run->step = executor->step;
+    run->events = executor->event_count;
+    run->stack_used = dtn_stack_used();
+    if (error != ENONE) {
+        print_error(error, "run ", number);
+        return false;
+    }
+    for (uint32_t i = 0; i < outputs->count; i++) {
+        write_file(outputs->files[i], outputs->buffers[i], outputs->bytes[i]);
+    }
+    return true;
+}
+
+static bool close_tensors(const tensors_t *tensors)
+{
+    bool closed = true;
+    for (uint32_t i = 0; i < tensors->count; i++) {
+        closed = dtn_semihost_close(tensors->files[i]) && closed;
+    }
+    return closed;
+}
+
+static uint32_t run_all(dtn_executor_t *executor, const dtn_options_t *options, dtn_runner_header_t *header)
+{
+    tensors_t inputs;
+    tensors_t outputs;
+    heap_t heap;
+    heap.at = (uint8_t *)dtn_free_memory(&heap.left);
+    open_tensors(&inputs, &heap, options->inputs, options->input_count, dtn_bundle.inputs, dtn_bundle.input_count,
+                 false);
+    open_tensors(&outputs, &heap, options->outputs, options->output_count, dtn_bundle.outputs, dtn_bundle.output_count,
+                 true);
+    check_sizes(&inputs, options);
+    dtn_file_t events = DTN_NO_FILE;
+    if (options->events != NULL) {
+        prepare_events(executor, &heap);
+        events = open_file(options->events, true);
+        write_file(events, header, sizeof *header);
+    }
+    bool good = true;
+    for (uint32_t i = 0; i < options->runs; i++) {
+        dtn_runner_run_t run;
+        good = run_once(executor, &inputs, &outputs, i, &run) && good;
+        if (events != DTN_NO_FILE) {
+            write_file(events, &run, sizeof run);
+            write_file(events, executor->events, run.events * sizeof(dtn_event_t));
+        }
+    }
+    bool closed = close_tensors(&inputs) & close_tensors(&outputs);
+    if (!closed || (events != DTN_NO_FILE && !dtn_semihost_close(events))) {
+        dtn_usage_error("cannot close a file", "");
+    }
+    return good ? DTN_EXIT_OK : DTN_EXIT_FAILED;
+}
+
+int main(void)
+{
+    dtn_options_t options;
+    dtn_executor_t executor;
+    dtn_options_read(&options);
+    dtn_runner_header_t header = {
+        .magic = DTN_RUNNER_MAGIC,
+        .version = DTN_RUNNER_VERSION,
+        .ticks_hz = DTN_TICKS_HZ,
+        .stack_bytes = dtn_stack_bytes(),
+        .runs = options.runs,
+    };
+    prepare(&executor, &header);
+    dtn_semihost_exit(run_all(&executor, &options, &header));
+}

@@ -1,0 +1,35 @@
+/**
+ * @file
+ * The runner's command line, see runner.h.
+ */
+#ifndef DTN_OPTIONS_H
+#define DTN_OPTIONS_H
+
+#include <stdint.h>
+
+/** Most inputs, and most outputs, that can be named. */
+#define DTN_MAX_FILES 16
+
+/** Exit statuses of the runner. */
+enum { DTN_EXIT_OK = 0, DTN_EXIT_FAILED = 1, DTN_EXIT_USAGE = 2 };
+
+/** The options; names are NULL where none was given. */
+typedef struct {
+    const char *inputs[DTN_MAX_FILES];
+    const char *outputs[DTN_MAX_FILES];
+    const char *events;
+    const char *fault;
+    uint32_t input_count;
+    uint32_t output_count;
+    uint32_t runs;
+    uint32_t flash_latency_ns;
+    uint32_t flash_bytes_per_second;
+} dtn_options_t;
+
+/** Reads the command line; ends the program with a message when it is wrong. Strings stay valid. */
+void dtn_options_read(dtn_options_t *options);
+
+/** Prints `error: `, the texts, and the end of the line, and ends the program with DTN_EXIT_USAGE. */
+__attribute__((noreturn)) void dtn_usage_error(const char *what, const char *name);
+
+#endif /* DTN_OPTIONS_H */
