@@ -1,6 +1,8 @@
 /* The runner, see runner.h. */
 #include "board.h"
 #include "deuteron/port.h"
+#include "faults.h"
+#include "fetch.h"
 #include "options.h"
 #include "runner.h"
 #include "semihost.h"
@@ -89,9 +91,25 @@ static void print_error(NeutronError error, const char *what, uint32_t number)
     dtn_semihost_print(")\n");
 }
 
-static void prepare(dtn_executor_t *executor, dtn_runner_header_t *header)
+static void set_fault(const dtn_options_t *options)
+{
+    if (options->fault == NULL) {
+        return;
+    }
+    if (dtn_faults_set == NULL) {
+        dtn_usage_error("this image has no fault injection for ", options->fault);
+    }
+    if (!dtn_faults_set(options->fault)) {
+        dtn_usage_error("not a fault: ", options->fault);
+    }
+}
+
+static void prepare(dtn_executor_t *executor, const dtn_options_t *options, dtn_runner_header_t *header)
 {
     NeutronError error = neutronInit();
+    if (error == ENONE) {
+        error = dtn_fetch_install(options->flash_latency_ns, options->flash_bytes_per_second);
+    }
     uint32_t start = dtn_port_ticks();
     if (error == ENONE) {
         error = dtn_executor_init(executor, &dtn_bundle, dtn_bundle_memories);
@@ -191,6 +209,7 @@ int main(void)
         .stack_bytes = dtn_stack_bytes(),
         .runs = options.runs,
     };
-    prepare(&executor, &header);
+    set_fault(&options);
+    prepare(&executor, &options, &header);
     dtn_semihost_exit(run_all(&executor, &options, &header));
 }

@@ -12,6 +12,10 @@
 /** Rate of `dtn_port_ticks`. */
 #define DTN_TICKS_HZ UINT32_C(20000000)
 
+/** Rates of the core and its SysTick, and of the timers (timer.h). */
+#define DTN_CORE_HZ UINT32_C(32000000)
+#define DTN_TIMER_HZ UINT32_C(32000000)
+
 /** The free-running counter of the FPGA's system control block. */
 #define DTN_BOARD_COUNTER (*(const volatile uint32_t *)0x59302018U)
 

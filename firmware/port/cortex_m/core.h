@@ -93,4 +93,11 @@ static inline void dtn_interrupt_pend(uint32_t number)
     DTN_NVIC->pend[number / 32] = UINT32_C(1) << number % 32;
 }
 
+/** Takes back a pending interrupt, whose device must have stopped to ask for it. */
+static inline void dtn_interrupt_unpend(uint32_t number)
+{
+    __asm__ volatile("dsb 0xF" ::: "memory");
+    DTN_NVIC->unpend[number / 32] = UINT32_C(1) << number % 32;
+}
+
 #endif /* DTN_CORE_H */

@@ -1,0 +1,136 @@
+/* Two of the board's PL081 DMA controllers, channel 0 of each. */
+#include "dma.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "board.h"
+#include "core.h"
+
+typedef struct {
+    volatile uint32_t src;
+    volatile uint32_t dst;
+    volatile uint32_t next;
+    volatile uint32_t control;
+    volatile uint32_t config;
+} pl081_channel_t;
+
+typedef struct {
+    const volatile uint32_t int_status;
+    const volatile uint32_t int_tc_status;
+    volatile uint32_t int_tc_clear;
+    const volatile uint32_t int_error_status;
+    volatile uint32_t int_error_clear;
+    uint32_t reserved0[7];
+    volatile uint32_t config;
+    uint32_t reserved1[51];
+    pl081_channel_t channel;
+} pl081_t;
+DTN_CHECK_OFFSET(pl081_t, config, 0x30);
+DTN_CHECK_OFFSET(pl081_t, channel, 0x100);
+DTN_CHECK_OFFSET(pl081_channel_t, config, 0x10);
+
+enum {
+    CONFIG_ENABLE = 1,
+    CHANNEL_ENABLE = 1,
+    CHANNEL_INTERRUPTS = 3 << 14, /* at the end, and on an error */
+    MAX_ELEMENTS = 4095,
+};
+
+#define CONTROL_BURSTS_OF_4 (UINT32_C(1) << 12 | UINT32_C(1) << 15)
+#define CONTROL_WIDTHS(log2) ((uint32_t)(log2) << 18 | (uint32_t)(log2) << 21)
+#define CONTROL_INCREMENTS (UINT32_C(3) << 26)
+#define CONTROL_INTERRUPT (UINT32_C(1) << 31)
+
+/* What a unit copies. */
+typedef struct {
+    uint32_t dst;
+    uint32_t end; /* of what the unit copies at the destination; the core has copied `tail` bytes from there on */
+    uint32_t tail;
+    uint32_t width; /* log2 of an element's bytes */
+    dtn_dma_done_t done;
+} transfer_t;
+
+static transfer_t transfers[DTN_DMA_UNITS];
+static pl081_t *const units[DTN_DMA_UNITS] = {(pl081_t *)0x50110000U, (pl081_t *)0x50111000U};
+static const uint8_t interrupts[DTN_DMA_UNITS] = {58, 61};
+
+void dtn_on_dma0(void);
+void dtn_on_dma1(void);
+
+/* Starts the next part, from where the unit's address registers stand. */
+static void next_part(uint32_t unit)
+{
+    pl081_t *device = units[unit];
+    const transfer_t *transfer = &transfers[unit];
+    uint32_t elements = (transfer->end - device->channel.dst) >> transfer->width;
+    if (elements > MAX_ELEMENTS) {
+        elements = MAX_ELEMENTS;
+    }
+    device->channel.control =
+        elements | CONTROL_BURSTS_OF_4 | CONTROL_WIDTHS(transfer->width) | CONTROL_INCREMENTS | CONTROL_INTERRUPT;
+    device->channel.config = CHANNEL_ENABLE | CHANNEL_INTERRUPTS;
+    /* Enables nothing new, but the emulated board raises the interrupt of a channel only when this is written. */
+    device->config = CONFIG_ENABLE;
+}
+
+void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dtn_dma_done_t done)
+{
+    pl081_t *device = units[unit];
+    uint32_t to = (uint32_t)(uintptr_t)dst;
+    uint32_t from = (uint32_t)(uintptr_t)src;
+    /* The widest element that can be aligned at both ends; one byte for so few bytes that wide ones may be none. */
+    uint32_t apart = to ^ from;
+    uint32_t width = bytes < 8 || (apart & 1U) != 0 ? 0 : (apart & 2U) != 0 ? 1 : 2;
+    uint32_t mask = (UINT32_C(1) << width) - 1;
+    /* The core copies what lies before the first and behind the last whole element: up to three bytes each. */
+    uint32_t head = (0U - to) & mask;
+    uint32_t tail = (bytes - head) & mask;
+    memcpy(dst, src, head);
+    memcpy((uint8_t *)dst + (bytes - tail), (const uint8_t *)src + (bytes - tail), tail);
+    transfers[unit] = (transfer_t){to, to + bytes - tail, tail, width, done};
+    dtn_interrupt_enable(interrupts[unit]);
+    device->config = CONFIG_ENABLE;
+    device->channel.src = from + head;
+    device->channel.dst = to + head;
+    device->channel.next = 0;
+    next_part(unit);
+}
+
+static void acknowledge(pl081_t *device)
+{
+    device->int_tc_clear = 1;
+    device->int_error_clear = 1;
+}
+
+void dtn_dma_stop(uint32_t unit)
+{
+    units[unit]->channel.config = 0;
+    acknowledge(units[unit]);
+    dtn_interrupt_unpend(interrupts[unit]);
+}
+
+static void on_interrupt(uint32_t unit)
+{
+    pl081_t *device = units[unit];
+    const transfer_t *transfer = &transfers[unit];
+    bool failed = (device->int_error_status & 1U) != 0;
+    acknowledge(device);
+    if (!failed && device->channel.dst != transfer->end) {
+        next_part(unit);
+        return;
+    }
+    uint32_t moved = device->channel.dst - transfer->dst;
+    transfer->done(failed ? moved : moved + transfer->tail);
+}
+
+void dtn_on_dma0(void)
+{
+    on_interrupt(0);
+}
+
+void dtn_on_dma1(void)
+{
+    on_interrupt(1);
+}

@@ -1,0 +1,138 @@
+#include "fetch.h"
+
+#include <stdbool.h>
+
+#include "board.h"
+#include "core.h"
+#include "deuteron/driver.h"
+#include "deuteron/microcode.h"
+#include "dma.h"
+#include "sleep.h"
+#include "timer.h"
+
+/* The last fetch of a channel. */
+typedef struct {
+    void *dst;
+    const void *src;
+    uint32_t bytes;
+    uint32_t ticks; /* that the flash takes */
+    volatile bool busy;
+    volatile bool failed;
+} fetch_t;
+
+static fetch_t fetches[DTN_CHANNELS];
+
+/* The channels with busy fetches, in the flash's order: a ring. Changed with interrupts off. */
+static uint32_t queue[DTN_CHANNELS];
+static uint32_t first;
+static uint32_t queued;
+
+/* The flash. */
+static uint32_t latency_ticks;
+static uint32_t rate;
+
+void dtn_on_timer0(void);
+static void begin(void);
+
+static uint32_t at_most(uint64_t ticks)
+{
+    return ticks > DTN_TIMER_MAX_TICKS ? DTN_TIMER_MAX_TICKS : (uint32_t)ticks;
+}
+
+static uint32_t flash_ticks(uint32_t bytes)
+{
+    uint64_t transfer = rate == 0 ? 0 : (uint64_t)bytes * DTN_TIMER_HZ / rate;
+    return at_most(latency_ticks + transfer);
+}
+
+static void done(uint32_t moved)
+{
+    fetch_t *fetch = &fetches[queue[first]];
+    fetch->failed = moved != fetch->bytes;
+    fetch->busy = false;
+    first = (first + 1) % DTN_CHANNELS;
+    queued--;
+    begin();
+}
+
+static void move(void)
+{
+    const fetch_t *fetch = &fetches[queue[first]];
+    dtn_dma_start(DTN_DMA_FETCH, fetch->dst, fetch->src, fetch->bytes, done);
+}
+
+/* Starts the first fetch of the queue. */
+static void begin(void)
+{
+    if (queued == 0) {
+        return;
+    }
+    uint32_t ticks = fetches[queue[first]].ticks;
+    if (ticks == 0) {
+        move();
+    } else {
+        dtn_timer_start(DTN_TIMER_FLASH, ticks);
+    }
+}
+
+void dtn_on_timer0(void)
+{
+    dtn_timer_stop(DTN_TIMER_FLASH);
+    move();
+}
+
+static void stop_all(void)
+{
+    uint32_t state = dtn_interrupts_off();
+    dtn_timer_stop(DTN_TIMER_FLASH);
+    dtn_dma_stop(DTN_DMA_FETCH);
+    for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
+        fetches[i].busy = false;
+    }
+    queued = 0;
+    dtn_interrupts_restore(state);
+}
+
+/* All that is queued may have to pass before a fetch is done. */
+static uint32_t time_limit(void)
+{
+    uint64_t ticks = (uint64_t)DTN_FETCH_TIMEOUT_MS * (DTN_TIMER_HZ / 1000);
+    for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
+        ticks += fetches[i].busy ? fetches[i].ticks : 0;
+    }
+    return at_most(ticks);
+}
+
+static void wait(uint32_t channel)
+{
+    fetch_t *fetch = &fetches[channel];
+    bool in_time = dtn_sleep_while(&fetch->busy, time_limit());
+    if (!in_time) {
+        stop_all();
+    }
+    if (!in_time || fetch->failed) {
+        fetch->failed = false;
+        dtn_fetch_failed();
+    }
+}
+
+static void copy(void *dst, void *src, uint32_t size, uint32_t channel)
+{
+    wait(channel); /* the driver has checked that there is nothing to wait for; without it, the queue would break */
+    uint32_t state = dtn_interrupts_off();
+    fetches[channel] = (fetch_t){dst, src, size, flash_ticks(size), true, false};
+    queue[(first + queued) % DTN_CHANNELS] = channel;
+    queued++;
+    if (queued == 1) {
+        begin();
+    }
+    dtn_interrupts_restore(state);
+}
+
+NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second)
+{
+    NeutronConfig hooks = {copy, wait};
+    latency_ticks = at_most((uint64_t)latency_ns * (DTN_TIMER_HZ / 1000) / 1000000);
+    rate = bytes_per_second;
+    return neutronSetConfig(&hooks);
+}

@@ -1,0 +1,33 @@
+#include "sleep.h"
+
+#include "core.h"
+#include "timer.h"
+
+static volatile bool expired;
+
+void dtn_on_timer1(void);
+
+void dtn_on_timer1(void)
+{
+    dtn_timer_stop(DTN_TIMER_DEADLINE);
+    expired = true;
+}
+
+bool dtn_sleep_while(const volatile bool *busy, uint32_t ticks)
+{
+    if (!*busy) {
+        return true; /* the usual case for short copies: no timer is needed */
+    }
+    expired = false;
+    dtn_timer_start(DTN_TIMER_DEADLINE, ticks);
+    while (*busy && !expired) {
+        /* Interrupts stay pending between the test and the sleep, which they end: none can be missed. */
+        uint32_t state = dtn_interrupts_off();
+        if (*busy && !expired) {
+            dtn_sleep();
+        }
+        dtn_interrupts_restore(state);
+    }
+    dtn_timer_stop(DTN_TIMER_DEADLINE);
+    return !*busy;
+}

@@ -1,0 +1,22 @@
+/**
+ * @file
+ * One-shot timers of a board, in ticks of DTN_TIMER_HZ (board.h).
+ */
+#ifndef DTN_TIMER_H
+#define DTN_TIMER_H
+
+#include <stdint.h>
+
+/** What each timer is for; its interrupt calls the handler `dtn_on_timer<number>`, which must stop it. */
+enum { DTN_TIMER_FLASH = 0, DTN_TIMER_DEADLINE = 1 };
+
+/** Longest time that every board's timers can run. */
+#define DTN_TIMER_MAX_TICKS UINT32_C(0x7FFFFFFF)
+
+/** Starts a timer, anew if it runs: its interrupt comes once, after 1 to DTN_TIMER_MAX_TICKS ticks. */
+void dtn_timer_start(uint32_t timer, uint32_t ticks);
+
+/** Stops a timer and takes back its interrupt: the handler is not called after this. */
+void dtn_timer_stop(uint32_t timer);
+
+#endif /* DTN_TIMER_H */
