@@ -9,7 +9,7 @@ from tests.runtime.conftest import Build
 
 from deuteron.errors import FormatError
 from deuteron.runtime import payload, pte
-from deuteron.runtime.pte import TensorSpec
+from deuteron.runtime.program import TensorSpec
 
 DAMAGED = "the file is damaged or truncated: build it again"
 
@@ -23,11 +23,11 @@ def data(build: Build) -> bytes:
 def test_a_program_is_read(build: Build, data: bytes) -> None:
     method = pte.read(data).methods[0]
     assert method.name == "forward"
-    assert method.inputs == (
+    assert method.input_specs == (
         TensorSpec((1, 2, 6, 5), "float32", (0, 1, 2, 3)),
         TensorSpec((1, 6), "float32", (0, 1)),
     )
-    assert [spec.shape for spec in method.outputs if spec] == [(1, 4), (1, 4)]
+    assert [spec.shape for spec in method.output_specs if spec] == [(1, 4), (1, 4)]
     assert method.operators == (
         "quantized_decomposed::quantize_per_tensor.out",
         "quantized_decomposed::dequantize_per_tensor.out",
@@ -43,7 +43,7 @@ def test_a_program_is_read(build: Build, data: bytes) -> None:
 @pytest.mark.slow
 def test_channels_last_is_seen(build: Build) -> None:
     method = pte.read((build("conv_channels_last") / "model.pte").read_bytes()).methods[0]
-    assert [spec.channels_last for spec in (*method.inputs, *method.outputs) if spec] == [True, True]
+    assert [spec.channels_last for spec in (*method.input_specs, *method.output_specs) if spec] == [True, True]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def plain() -> bytes:
 @pytest.mark.slow
 def test_a_program_with_segments_is_read(plain: bytes) -> None:
     method = pte.read(plain).methods[0]
-    assert method.inputs == (TensorSpec((1, 5), "float32", (0, 1)),)
+    assert method.input_specs == (TensorSpec((1, 5), "float32", (0, 1)),)
     assert method.delegates == ()
     assert "aten::addmm.out" in method.operators
 

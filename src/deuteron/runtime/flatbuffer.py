@@ -8,6 +8,7 @@ from deuteron.errors import FormatError
 _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
 _U32 = struct.Struct("<I")
+_F64 = struct.Struct("<d")
 
 
 _READS_PER_BYTE = 8
@@ -91,6 +92,19 @@ class Table:
             return ()
         start, count = self._buffer.vector(self._buffer.follow(at), struct.calcsize("<" + code))
         return struct.unpack_from(f"<{count}{code}", self._buffer.data, start)
+
+    def double(self, slot: int) -> float:
+        """A field of type double, 0 where there is none."""
+        at = self._field(slot)
+        return 0.0 if at is None else float(_F64.unpack_from(self._buffer.data, self._buffer.need(at, 8))[0])
+
+    def doubles(self, slot: int) -> tuple[float, ...]:
+        """A vector of doubles, empty where there is none."""
+        at = self._field(slot)
+        if at is None:
+            return ()
+        start, count = self._buffer.vector(self._buffer.follow(at), 8)
+        return struct.unpack_from(f"<{count}d", self._buffer.data, start)
 
     def blob(self, slot: int) -> bytes | None:
         """A vector of bytes."""

@@ -18,6 +18,8 @@ from deuteron.runtime import pte
 from deuteron.runtime.native import library
 from deuteron.runtime.observer import DelegateCall, observing
 from deuteron.runtime.payload import BACKEND_ID
+from deuteron.runtime.program import Method as PlannedMethod
+from deuteron.runtime.program import Program, TensorSpec
 
 if TYPE_CHECKING:
     import torch
@@ -42,8 +44,8 @@ class HostRunner:
         self.path = Path(path)
         data = _read(self.path)
         spec = _method(pte.read(data, str(self.path)), method, self.path)
-        self.inputs = _tensors(spec.inputs, "input", self.path)
-        self.outputs = _tensors(spec.outputs, "output", self.path)
+        self.inputs = _tensors(spec.input_specs, "input", self.path)
+        self.outputs = _tensors(spec.output_specs, "output", self.path)
         self._etdump = etdump
         self._delegate, runtime = _runtime()
         _check_runtime(runtime, spec, self.path)
@@ -118,7 +120,7 @@ def _read(path: Path) -> bytes:
         raise InputError(f"cannot read the program: {error.strerror}", where=str(path), hint=hint) from error
 
 
-def _method(program: pte.Program, name: str, path: Path) -> pte.Method:
+def _method(program: Program, name: str, path: Path) -> PlannedMethod:
     for method in program.methods:
         if method.name == name:
             return method
@@ -126,16 +128,16 @@ def _method(program: pte.Program, name: str, path: Path) -> pte.Method:
     raise InputError(f"the program has no method `{name}`", where=str(path), hint=f"its methods are {names}")
 
 
-def _tensors(specs: Sequence[pte.TensorSpec | None], side: str, path: Path) -> tuple[pte.TensorSpec, ...]:
+def _tensors(specs: Sequence[TensorSpec | None], side: str, path: Path) -> tuple[TensorSpec, ...]:
     for i, spec in enumerate(specs):
         if spec is None or spec.dtype == "bfloat16":
             found = "no tensor" if spec is None else "a bfloat16 tensor"
             hint = "export the model with tensors of numpy's dtypes only"
             raise UnsupportedError(f"{side} {i} of the program is {found}", where=str(path), hint=hint)
-    return cast("tuple[pte.TensorSpec, ...]", tuple(specs))
+    return cast("tuple[TensorSpec, ...]", tuple(specs))
 
 
-def _check_runtime(runtime: "Runtime", method: pte.Method, path: Path) -> None:
+def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> None:
     """Raises UnsupportedError naming all that the program needs and this process does not have."""
     backends = sorted({d.id for d in method.delegates if not runtime.backend_registry.is_available(d.id)})
     if backends:
