@@ -28,11 +28,14 @@ void random_conv2d(build_t *build, uint64_t *state)
     int32_t patch = p.kernel_h * p.kernel_w * p.in_c;
     random_clamp(state, &p.act_min, &p.act_max);
     p.requant_count = test_between(state, 0, 2) == 0 ? 1 : p.out_c;
+    /* The weights come last, so that the address sanitizer sees a kernel that reads beyond them. */
+    build_ref_t bias = random_bias(build, state, p.out_c);
+    build_ref_t rows = random_rows(build, state, p.requant_count);
     build_ref_t operands[] = {
         build_input(build, (uint32_t)(p.batches * p.in_h * p.in_w * p.in_c)),
         random_constant(build, state, p.out_c * patch),
-        random_bias(build, state, p.out_c),
-        random_rows(build, state, p.requant_count),
+        bias,
+        rows,
         build_output(build, (uint32_t)(p.batches * p.out_h * p.out_w * p.out_c)),
         build_scratch(build, 8U * (((uint32_t)patch + 15U) / 16U * 16U)),
     };

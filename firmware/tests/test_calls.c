@@ -241,21 +241,6 @@ static void test_rows(void)
     build_free(&build);
 }
 
-static void test_softmax_table(void)
-{
-    for (uint32_t word = 0; word < 2; word++) {
-        uint64_t state = 1;
-        build_t build;
-        build_start(&build);
-        random_call(&build, DTN_KERNEL_SOFTMAX_S8, &state);
-        build_finish(&build);
-        ((uint32_t *)(void *)build.weights)[word] = (1U << 30) + 1U;
-        build_seal(&build);
-        check_error(prepare(&build), DTN_REASON_SOFTMAX_TABLE, 0, "a table above 2^30");
-        build_free(&build);
-    }
-}
-
 /* A copy of dims [2, 3] within one region or between two. */
 static NeutronError copy_error(build_ref_t from, build_ref_t to, int32_t out_outer, int32_t out_inner)
 {
@@ -367,7 +352,6 @@ int main(void)
 {
     test_calls_refused();
     test_rows();
-    test_softmax_table();
     test_copies();
     test_backward_copies();
     test_in_place();
