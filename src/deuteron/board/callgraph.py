@@ -6,7 +6,7 @@ the instructions do: the sum of all that lower the stack pointer is a frame's up
 
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 

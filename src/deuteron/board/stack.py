@@ -70,11 +70,7 @@ def depth(path: Iterable[Call]) -> int:
 
 
 class Graph:
-    """Who calls whom, and the deepest path from a function.
-
-    Attributes:
-        gaps: what kept the paths asked for so far from being bounds.
-    """
+    """Who calls whom, and the deepest path from a function."""
 
     def __init__(self, functions: Iterable[Function], pointers: Mapping[str, Sequence[str]]) -> None:
         self._functions: dict[tuple[str, str], Function] = {}
@@ -89,6 +85,7 @@ class Graph:
 
     @property
     def gaps(self) -> tuple[str, ...]:
+        """What keeps the paths that were asked for so far from being bounds."""
         return tuple(self._gaps)
 
     def deepest(self, name: str, caller: str = "") -> tuple[Call, ...]:

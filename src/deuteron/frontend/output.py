@@ -8,10 +8,10 @@ from deuteron.errors import InputError, OptionError
 from deuteron.frontend.manifest import NAME
 
 
-def check_output(directory: Path, *, force: bool) -> None:
-    """Checks, before the long work, that a build may be written there.
+def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
+    """Checks, before the long work, that files may be written there.
 
-    Only a directory that holds nothing, or an earlier build, is ever replaced.
+    Only a directory that holds nothing, or an earlier `record`, is ever replaced.
 
     Raises:
         OptionError: when something is there that may not be replaced.
@@ -27,9 +27,9 @@ def check_output(directory: Path, *, force: bool) -> None:
         )
     if directory.is_symlink() or not directory.is_dir():
         raise OptionError(f"`{directory}` is not a directory", hint="choose another output directory")
-    if any(directory.iterdir()) and not (directory / NAME).is_file():
+    if any(directory.iterdir()) and not (directory / record).is_file():
         raise OptionError(
-            f"`{directory}` holds files but no `{NAME}`: it is not a build directory and is not replaced",
+            f"`{directory}` holds files but no `{record}`: it is not a build directory and is not replaced",
             hint="choose another output directory, or empty this one yourself",
         )
 
@@ -69,14 +69,14 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         raise InputError(f"`{path}` cannot be written: {e.strerror or e}") from e
 
 
-def write(directory: Path, files: Mapping[str, bytes], *, force: bool) -> None:
+def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: str = NAME) -> None:
     """Writes the files into a new directory beside the wanted one and then gives it that name.
 
     Raises:
         OptionError: as `check_output`.
         InputError: when the disk refuses.
     """
-    check_output(directory, force=force)
+    check_output(directory, force=force, record=record)
     target = directory.absolute()
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:

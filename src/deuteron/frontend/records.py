@@ -1,0 +1,177 @@
+"""Records of what was made: a frozen dataclass as a JSON file in the directory that it describes."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import UnionType
+from typing import Protocol, TypeVar, cast, get_args, get_origin, get_type_hints, runtime_checkable
+
+from deuteron.errors import FormatError, InputError
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file of the directory: its SHA-256 in hexadecimal and its size."""
+
+    sha256: str
+    bytes: int
+
+
+def entry_of(data: bytes) -> FileEntry:
+    """The entry for a file of these bytes."""
+    return FileEntry(hashlib.sha256(data).hexdigest(), len(data))
+
+
+@runtime_checkable
+class Options(Protocol):
+    """A part of a record that has a JSON form of its own."""
+
+    def to_json(self) -> Mapping[str, object]:
+        """Its JSON form."""
+        ...
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], /) -> object:
+        """What `to_json` wrote."""
+        ...
+
+
+class Record(Protocol):
+    """A dataclass of strings, whole numbers, truth values, enums, dataclasses, and tuples and mappings of such."""
+
+    @property
+    def files(self) -> Mapping[str, FileEntry]:
+        """The other files of the directory."""
+        ...
+
+
+_R = TypeVar("_R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """A kind of record.
+
+    Attributes:
+        name: the file's.
+        schema: version of its form.
+        writer: the command that writes such directories.
+        again: what to do when a directory is damaged.
+    """
+
+    name: str
+    schema: int
+    writer: str
+    again: str
+
+    def to_json(self, record: object) -> str:
+        """The text of the file."""
+        return json.dumps({"schema": self.schema} | _fields(record), indent=2) + "\n"
+
+    def from_json(self, text: str, kind: type[_R]) -> _R:
+        """The record that `to_json` wrote.
+
+        Raises:
+            FormatError: naming the entry that is missing, unknown or of the wrong type.
+        """
+        try:
+            data: object = json.loads(text)
+        except ValueError as e:
+            raise FormatError(f"`{self.name}` is not JSON: {e}") from e
+        table = cast("dict[str, object]", data) if isinstance(data, dict) else {}
+        schema = table.pop("schema", None)
+        if schema != self.schema:
+            raise FormatError(
+                f"`{self.name}` has schema {schema!r}, this version of Deuteron reads schema {self.schema}",
+                hint=self.again,
+            )
+        return cast("_R", self._fields(table, kind, ""))
+
+    def read(self, directory: Path, kind: type[_R]) -> _R:
+        """The record in a directory, with every file that it lists present and unaltered.
+
+        Raises:
+            InputError: when the directory has no such record.
+            FormatError: when the record or a file is damaged.
+        """
+        if not directory.is_dir():
+            there = directory.exists()
+            raise InputError(f"`{directory}` is not a directory" if there else f"`{directory}` does not exist")
+        path = directory / self.name
+        if not path.is_file():
+            raise InputError(
+                f"`{directory}` holds no `{self.name}`", hint=f"give a directory that `{self.writer}` has written"
+            )
+        try:
+            record = self.from_json(path.read_text(encoding="utf-8"), kind)
+        except UnicodeDecodeError as e:
+            raise FormatError(f"`{self.name}` is not UTF-8 text", where=str(path)) from e
+        for name, entry in record.files.items():
+            self._check_file(directory / name, entry)
+        return record
+
+    def _check_file(self, path: Path, entry: FileEntry) -> None:
+        if not path.is_file():
+            raise FormatError(f"`{path.name}` is missing though `{self.name}` lists it", where=str(path.parent))
+        found = entry_of(path.read_bytes())
+        if found != entry:
+            raise FormatError(
+                f"`{path.name}` is not the file that `{self.name}` describes: {found.bytes} bytes with SHA-256 "
+                f"{found.sha256[:12]}, expected {entry.bytes} bytes with {entry.sha256[:12]}",
+                where=str(path.parent),
+                hint=self.again,
+            )
+
+    def _value(self, data: object, kind: object, at: str) -> object:
+        """`data` as a value of the type `kind`."""
+        if any(kind is plain and type(data) is plain for plain in (str, int, bool)):
+            return data
+        origin, args = get_origin(kind), get_args(kind)
+        if origin is UnionType:  # only with None
+            return None if data is None else self._value(data, args[0], at)
+        if isinstance(data, list) and origin is tuple:
+            return tuple(self._value(item, args[0], f"{at}[{i}]") for i, item in enumerate(cast("list[object]", data)))
+        if isinstance(kind, type) and issubclass(kind, Enum) and data in [member.value for member in kind]:
+            return kind(data)
+        if isinstance(data, dict):
+            table = cast("dict[str, object]", data)
+            if isinstance(kind, type) and issubclass(kind, Options):
+                return kind.from_json(table)
+            if origin is Mapping:
+                return {key: self._value(item, args[1], f"{at}.{key}") for key, item in table.items()}
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                return self._fields(table, kind, at)
+        raise FormatError(f"`{self.name}` cannot have {data!r:.60} at `{at.lstrip('.')}`", hint=self.again)
+
+    def _fields(self, table: Mapping[str, object], kind: type[object], at: str) -> object:
+        """`table` as an object of the dataclass `kind`, with exactly its fields."""
+        hints = get_type_hints(kind)
+        if table.keys() != hints.keys():
+            odd = min(table.keys() ^ hints.keys())
+            what = "has an unknown entry" if odd in table else "lacks the entry"
+            raise FormatError(f"`{self.name}` {what} `{f'{at}.{odd}'.lstrip('.')}`", hint=self.again)
+        return kind(**{name: self._value(table[name], hint, f"{at}.{name}") for name, hint in hints.items()})
+
+
+def _fields(record: object) -> dict[str, object]:
+    """The JSON form of a dataclass: its fields."""
+    fields = dataclasses.fields(record)  # pyright: ignore[reportArgumentType] - a dataclass, whatever its type
+    return {field.name: _plain(getattr(record, field.name)) for field in fields}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Options():
+            return value.to_json()
+        case Enum():
+            return value.value
+        case tuple():
+            return [_plain(item) for item in cast("tuple[object, ...]", value)]
+        case Mapping():
+            return {key: _plain(item) for key, item in cast("Mapping[str, object]", value).items()}
+        case _:
+            return _fields(value) if dataclasses.is_dataclass(value) else value
