@@ -11,7 +11,7 @@
 #include "deuteron/microcode.h"
 #include "NeutronDriver.h"
 
-enum { BUILD_MAX_WORDS = 4096, BUILD_MAX_WEIGHTS = 1 << 16, BUILD_MAX_TENSORS = 16, BUILD_ALIGNMENT = 16 };
+enum { BUILD_MAX_WORDS = 4096, BUILD_MAX_WEIGHTS = 1 << 16, BUILD_MAX_TENSORS = 255, BUILD_ALIGNMENT = 16 };
 
 /** One operand, as in the microcode. */
 typedef struct {

@@ -9,7 +9,16 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 BUILD = CHECKOUT / "build" / "firmware-tests"
-PROGRAMS = ("test_requant", "test_kernels", "test_driver", "test_calls", "test_edges", "fuzz_slice")
+PROGRAMS = (
+    "test_requant",
+    "test_kernels",
+    "test_driver",
+    "test_calls",
+    "test_edges",
+    "test_executor",
+    "test_faults",
+    "fuzz_slice",
+)
 
 
 def command(*words: str | Path) -> str:
