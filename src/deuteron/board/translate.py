@@ -1,8 +1,19 @@
 """From a program to a bundle: the plan of a `.pte` followed step by step."""
 
-from deuteron.board.bundle import Bundle
+from collections.abc import Sequence
+
+from deuteron.board import operators
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, Memory, Step, StepKind, Value
+from deuteron.board.operators import RefusedError
+from deuteron.board.partition import Partition, partition_of
+from deuteron.board.placement import Placement
+from deuteron.board.sources import Origin, Origins
+from deuteron.errors import FormatError, InputError, UnsupportedError, all_refused
 from deuteron.frontend.manifest import Manifest
-from deuteron.runtime.pte import Program
+from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program, TensorSpec
+
+CONTEXT_BYTES = 128
+"""DTN_CONTEXT_BYTES of deuteron/driver.h."""
 
 
 def translate(program: Program, manifest: Manifest | None = None, *, name: str, method: str = "forward") -> Bundle:
@@ -15,7 +26,180 @@ def translate(program: Program, manifest: Manifest | None = None, *, name: str, 
         method: which method.
 
     Raises:
-        UnsupportedError: for an operator or a form of tensor that firmware does not have, naming it and the line.
+        UnsupportedError: for operators or tensors that firmware does not have, naming them and the lines.
+        FormatError: for a damaged partition or plan.
         InputError: when the program has no such method.
     """
-    raise NotImplementedError
+    for candidate in program.methods:
+        if candidate.name == method:
+            return _Translator(candidate, Origins(manifest)).bundle(name)
+    known = ", ".join(f"`{candidate.name}`" for candidate in program.methods)
+    raise InputError(f"the program has no method `{method}`", hint=f"its methods are {known}")
+
+
+class _Translator:
+    """One method on its way."""
+
+    def __init__(self, method: Method, origins: Origins) -> None:
+        self._method = method
+        self._origins = origins
+        self._places = Placement(method)
+        self._partitions = tuple(partition_of(delegate, i) for i, delegate in enumerate(method.delegates))
+        self._functions: list[str] = []
+        self._steps: list[Step] = []
+
+    def bundle(self, name: str) -> Bundle:
+        """The whole."""
+        inputs = tuple(self._places.value(v, f"input {i}", given=True) for i, v in enumerate(self._method.inputs))
+        outputs = tuple(self._places.value(v, f"output {i}", given=True) for i, v in enumerate(self._method.outputs))
+        for i, index in enumerate(inputs):
+            if self._places.values[index].memory >= MEMORY_CONSTANT:
+                raise UnsupportedError(f"input {i} is a constant", hint="export the model without it")
+        refused: list[UnsupportedError] = []
+        for number, instruction in enumerate(self._instructions()):
+            try:
+                self._instruction(instruction, f"instruction {number} of `{self._method.name}`")
+            except UnsupportedError as error:
+                refused.append(error)
+        if refused:
+            raise all_refused(refused)
+        return Bundle(
+            name=name,
+            values=self._places.values,
+            steps=tuple(self._steps),
+            inputs=inputs,
+            outputs=outputs,
+            memories=(*self._places.memories, self._working_memory()),
+            operators=tuple(self._functions),
+            constants=self._places.constants,
+            delegates=tuple(Delegate(partition.decoded.container) for partition in self._partitions),
+        )
+
+    def _instructions(self) -> Sequence[Instruction]:
+        chains = self._method.chains
+        if len(chains) != 1:
+            message = f"`{self._method.name}` has {len(chains)} lists of instructions, firmware runs one"
+            raise UnsupportedError(message, hint="export the model with the ExecuTorch that Deuteron installs")
+        return chains[0]
+
+    def _instruction(self, instruction: Instruction, where: str) -> None:
+        match instruction:
+            case KernelCall(operator, args):
+                self._kernel_call(self._method.operators[operator], args, where)
+            case DelegateCall(delegate, args):
+                self._delegate_call(delegate, args, where)
+            case _:
+                message = f"firmware calls operators and partitions, it has no `{type(instruction).__name__}`"
+                hint = "write the model without branches on values, and export it with fixed shapes"
+                raise UnsupportedError(message, where=where, hint=hint)
+
+    def _kernel_call(self, operator: str, args: Sequence[int], where: str) -> None:
+        origin = self._origins.operator(operator)
+        try:
+            call = operators.lower(operator, tuple(self._method.values[arg] for arg in args))
+        except RefusedError as refusal:
+            raise _refused(operator, str(refusal), origin, where) from refusal
+        title = f"{operator}, node {origin.node}" if origin.node else operator
+        inputs = [self._places.value(args[i], f"read by {title}") for i in call.inputs]
+        outputs = [self._places.value(args[i], f"written by {title}") for i in call.outputs]
+        self._operator(call.function, inputs, outputs, call.params, title, origin)
+
+    def _delegate_call(self, index: int, args: Sequence[int], where: str) -> None:
+        partition = self._partitions[index]
+        origin = self._origins.delegate(partition.payload)
+        if len(args) != partition.arguments:
+            message = f"{partition.name} takes {partition.arguments} arguments, the program gives {len(args)}"
+            raise _damaged(message, where)
+        ports = (*partition.inputs, *partition.outputs)
+        tensors = [self._places.tensor(args[port.argument], port.name) for port in ports]
+        matrices = [port.matrices(tensor) for port, tensor in zip(ports, tensors, strict=True)]
+        values = [self._places.value(args[port.argument], port.name) for port in ports]
+        reordered = iter(
+            self._places.reordered(
+                [
+                    (_channels_last(tensor.spec), tensor.bytes, f"{port.name} in the NPU's order")
+                    for port, tensor, moved in zip(ports, tensors, matrices, strict=True)
+                    if moved
+                ]
+            )
+        )
+        npu = [next(reordered) if moved else value for value, moved in zip(values, matrices, strict=True)]
+        sides = list(zip(ports, values, npu, matrices, strict=True))
+        count = len(partition.inputs)
+        for port, value, own, moved in sides[:count]:
+            if moved:
+                self._operator(operators.TRANSPOSE, [value], [own], moved, f"{port.name}: channels last", origin)
+        calls = len(partition.decoded.calls)
+        title = f"{partition.name}: {calls} kernel calls" + (
+            f" for {origin.operators} operators" * bool(origin.operators)
+        )
+        self._step(StepKind.DELEGATE, index, npu[:count], npu[count:], (), title, origin)
+        for port, value, own, moved in sides[count:]:
+            if moved:
+                batches, channels, positions = moved
+                params = batches, positions, channels
+                self._operator(operators.TRANSPOSE, [own], [value], params, f"{port.name}: channels first", origin)
+
+    def _operator(
+        self,
+        function: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        params: tuple[int, ...],
+        title: str,
+        origin: Origin,
+    ) -> None:
+        if function not in self._functions:
+            self._functions.append(function)
+        self._step(StepKind.OPERATOR, self._functions.index(function), inputs, outputs, params, title, origin)
+
+    def _step(
+        self,
+        kind: StepKind,
+        index: int,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        params: tuple[int, ...],
+        title: str,
+        origin: Origin,
+    ) -> None:
+        step = Step(kind, index, tuple(inputs), tuple(outputs), params, title, str(origin))
+        _check_outputs(step, self._places.values)
+        self._steps.append(step)
+
+    def _working_memory(self) -> Memory:
+        """`bundle.h` has the formula."""
+        most = max((partition.working_bytes for partition in self._partitions), default=0)
+        return Memory(CONTEXT_BYTES * len(self._partitions) + most, "working memory of the partitions")
+
+
+def _check_outputs(step: Step, values: Sequence[Value]) -> None:
+    """Checks that no output of a step is a constant or overlaps another of its values: what the executor asks for."""
+    used = [values[i] for i in (*step.inputs, *step.outputs)]
+    for position, output in enumerate(used[len(step.inputs) :], len(step.inputs)):
+        if output.memory >= MEMORY_CONSTANT:
+            raise _damaged(f"a constant would be written: {output.note}", step.title)
+        for other in (*used[:position], *used[position + 1 :]):
+            apart = output.offset + output.bytes <= other.offset or other.offset + other.bytes <= output.offset
+            if output.memory == other.memory and not apart:
+                raise _damaged(f"the plan lets {output.note} overlap {other.note}", step.title)
+
+
+def _channels_last(spec: TensorSpec) -> TensorSpec:
+    rank = len(spec.shape)
+    return TensorSpec(spec.shape, spec.dtype, (0, *range(2, rank), 1))
+
+
+def _refused(operator: str, why: str, origin: Origin, where: str) -> UnsupportedError:
+    code = f", at `{origin.lines[0].code}`" if origin.lines else ""
+    known = ", ".join(f"`{name}`" for name in operators.supported())
+    return UnsupportedError(
+        f"the operator `{operator}` {why}{code}",
+        where=origin.where or where,
+        hint=f"beside the NPU's operators firmware has {known}: write the model so that the NPU takes the others, or "
+        "run the program with ExecuTorch's runtime on the device",
+    )
+
+
+def _damaged(message: str, where: str) -> FormatError:
+    return FormatError(message, where=where, hint="the program is damaged: build the model again")

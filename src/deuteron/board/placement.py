@@ -1,0 +1,125 @@
+"""Where the tensors of a bundle lie: the plan of the program, and places of our own for what it leaves open."""
+
+from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, ElementType, Memory, Value
+from deuteron.errors import CapacityError, UnsupportedError
+from deuteron.runtime.program import Constant, Method, TensorSpec, TensorValue
+
+_TYPES = {
+    "uint8": ElementType.U8,
+    "int8": ElementType.S8,
+    "int16": ElementType.S16,
+    "int32": ElementType.S32,
+    "int64": ElementType.S64,
+    "float32": ElementType.F32,
+    "float64": ElementType.F64,
+    "bool": ElementType.BOOL,
+}
+_MOST = 0xFFFFFFF0
+"""Largest memory: sizes are words."""
+
+_STATIC = "export the model with fixed shapes and without state that lasts from one run to the next"
+
+
+def padded(size: int) -> int:
+    """`size` rounded up to the alignment of values."""
+    return size + -size % ALIGNMENT
+
+
+class Placement:
+    """The values of a bundle while it is made; indices count in the order in which values are first asked for.
+
+    Memories are those of the program's plan that hold anything, then one for what has no place there.
+    """
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+        self._indices: dict[int, int] = {}
+        self._values: list[Value] = []
+        self._constants: dict[Constant, int] = {}
+        self._arenas = [i for i, size in enumerate(method.arenas) if i and size > 0]
+        self._unplanned = 0
+        self._reordered = 0
+
+    def tensor(self, index: int, what: str) -> TensorValue:
+        """The tensor with this index in the method; UnsupportedError if it is something else."""
+        value = self._method.values[index]
+        if not isinstance(value, TensorValue):
+            found = "nothing" if value is None else f"a {type(value).__name__}"
+            raise UnsupportedError(f"{what} is {found}, not a tensor", hint="export the model with tensors only")
+        return value
+
+    def value(self, index: int, what: str, *, given: bool = False) -> int:
+        """The index in the bundle of a tensor of the method.
+
+        Args:
+            index: in the method.
+            what: what the tensor is, for messages and readers.
+            given: whether it may lack a place in the plan; it gets one of its own then.
+
+        Raises:
+            UnsupportedError: for tensors that firmware cannot hold.
+        """
+        if index not in self._indices:
+            tensor = self.tensor(index, what)
+            memory, offset = self._place(tensor, what, given)
+            self._indices[index] = self._add(memory, offset, tensor.bytes, tensor.spec, what)
+        return self._indices[index]
+
+    def reordered(self, tensors: list[tuple[TensorSpec, int, str]]) -> list[int]:
+        """Values for contiguous tensors, each with its size and what it is, that live through one step only."""
+        found: list[int] = []
+        offset = self._unplanned
+        for spec, size, what in tensors:
+            found.append(self._add(len(self._arenas), offset, size, spec, what))
+            offset += padded(size)
+        self._reordered = max(self._reordered, offset - self._unplanned)
+        return found
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """All values so far."""
+        return tuple(self._values)
+
+    @property
+    def constants(self) -> tuple[bytes, ...]:
+        """The constants that values lie in."""
+        return tuple(constant.data for constant in self._constants)
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """The memories that values lie in."""
+        found = [Memory(padded(self._method.arenas[i]), f"memory {i} of the program's plan") for i in self._arenas]
+        if own := self._unplanned + self._reordered:
+            found.append(Memory(own, "inputs and outputs that the plan leaves out, and tensors in the NPU's order"))
+        for memory in found:
+            if memory.bytes > _MOST:
+                raise CapacityError(f"{memory.note} has {memory.bytes} bytes, at most {_MOST} are possible")
+        return tuple(found)
+
+    def _add(self, memory: int, offset: int, size: int, spec: TensorSpec, note: str) -> int:
+        if spec.dtype not in _TYPES:
+            message = f"{note} is a {spec.dtype} tensor, firmware has {', '.join(_TYPES)}"
+            raise UnsupportedError(message, hint="export the model with tensors of one of these types")
+        self._values.append(Value(memory, offset, size, _TYPES[spec.dtype], spec.shape, spec.dim_order, note))
+        return len(self._values) - 1
+
+    def _place(self, tensor: TensorValue, what: str, given: bool) -> tuple[int, int]:
+        """Memory and offset."""
+        place, constant = tensor.place, tensor.constant
+        if tensor.dynamic or tensor.external or (place and constant):
+            how = (
+                "changes its shape" if tensor.dynamic else "lies outside the file" if tensor.external else "has a state"
+            )
+            raise UnsupportedError(f"{what} {how}, which firmware cannot serve", hint=_STATIC)
+        if constant is not None:
+            return MEMORY_CONSTANT + self._constants.setdefault(constant, len(self._constants)), 0
+        if place is None:
+            if not given:
+                raise UnsupportedError(f"{what} has no place in the program's memory plan", hint=_STATIC)
+            offset = self._unplanned
+            self._unplanned += padded(tensor.bytes)
+            return len(self._arenas), offset
+        if place.offset % ALIGNMENT:
+            message = f"{what} starts at byte {place.offset} of its memory, which is no multiple of {ALIGNMENT}"
+            raise UnsupportedError(message, hint="plan the program's memory with ExecuTorch's default alignment")
+        return self._arenas.index(place.memory), place.offset
