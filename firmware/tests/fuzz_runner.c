@@ -1,8 +1,8 @@
 /*
- * Runs the fuzz target on mutations of valid containers, deterministically: fuzz_runner COUNT [FIRST_SEED].
+ * Runs the fuzz target on valid containers and mutations of them, deterministically: fuzz_runner COUNT [FIRST_SEED].
  *
- * Prints how the inputs ended. A finding ends the process before that, with the sanitizers' report. Each run depends on
- * its seed only, so that `fuzz_runner 1 SEED` repeats it; benches/fuzz_driver.py finds the seed.
+ * Prints how the mutations ended. A finding ends the process before that, with the sanitizers' report. Each run depends
+ * on its seed only, so that `fuzz_runner 1 SEED` repeats it; benches/fuzz_driver.py finds the seed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,6 +20,10 @@ int main(int argc, char **argv)
     for (uint64_t seed = first; seed < first + count; seed++) {
         uint64_t state = (seed * UINT64_C(0x9E3779B97F4A7C15)) | 1U;
         size_t size = fuzz_valid(&state, input);
+        if (fuzz_one(input, size) == FUZZ_REFUSED) {
+            printf("the valid input of seed %" PRIu64 " is refused\n", seed);
+            return 1;
+        }
         size = fuzz_mutate(&state, input, size);
         outcomes[fuzz_one(input, size)]++;
     }
