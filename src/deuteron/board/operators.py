@@ -85,13 +85,13 @@ _LOWERINGS: Mapping[str, Callable[[Sequence[Value]], OperatorCall]] = {
 
 def _need_float(tensor: TensorValue, does: str) -> None:
     if tensor.spec.dtype != "float32":
-        raise RefusedError(f"{does} a {tensor.spec.dtype} tensor where firmware takes float32 only")
+        raise RefusedError(f"{does} {tensor.spec.dtype} where firmware takes float32 only")
 
 
 def _need_quantised(tensor: TensorValue, zero_point: int, does: str) -> tuple[int, int]:
     """The range of the tensor's type."""
     if tensor.spec.dtype not in _RANGES:
-        raise RefusedError(f"{does} a {tensor.spec.dtype} tensor where firmware takes {', '.join(_RANGES)} only")
+        raise RefusedError(f"{does} {tensor.spec.dtype} where firmware takes {', '.join(_RANGES)} only")
     least, most = _RANGES[tensor.spec.dtype]
     if not least <= zero_point <= most:
         raise RefusedError(f"has the zero point {zero_point}, outside {tensor.spec.dtype}'s {least}..{most}")

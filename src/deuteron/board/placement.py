@@ -28,7 +28,7 @@ def padded(size: int) -> int:
 class Placement:
     """The values of a bundle while it is made; indices count in the order in which values are first asked for.
 
-    Memories are those of the program's plan that hold anything, then one for what has no place there.
+    Memories are those of the program's plan, then one for what has no place there.
     """
 
     def __init__(self, method: Method) -> None:
@@ -36,7 +36,7 @@ class Placement:
         self._indices: dict[int, int] = {}
         self._values: list[Value] = []
         self._constants: dict[Constant, int] = {}
-        self._arenas = [i for i, size in enumerate(method.arenas) if i and size > 0]
+        self._arenas = method.arenas[1:]
         self._unplanned = 0
         self._reordered = 0
 
@@ -88,7 +88,7 @@ class Placement:
     @property
     def memories(self) -> tuple[Memory, ...]:
         """The memories that values lie in."""
-        found = [Memory(padded(self._method.arenas[i]), f"memory {i} of the program's plan") for i in self._arenas]
+        found = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
         if own := self._unplanned + self._reordered:
             found.append(Memory(own, "inputs and outputs that the plan leaves out, and tensors in the NPU's order"))
         for memory in found:
@@ -107,10 +107,10 @@ class Placement:
         """Memory and offset."""
         place, constant = tensor.place, tensor.constant
         if tensor.dynamic or tensor.external or (place and constant):
-            how = (
-                "changes its shape" if tensor.dynamic else "lies outside the file" if tensor.external else "has a state"
+            found = (
+                "changes its shape" if tensor.dynamic else "lies outside the file" if tensor.external else "has state"
             )
-            raise UnsupportedError(f"{what} {how}, which firmware cannot serve", hint=_STATIC)
+            raise UnsupportedError(f"{what} {found}, which firmware cannot serve", hint=_STATIC)
         if constant is not None:
             return MEMORY_CONSTANT + self._constants.setdefault(constant, len(self._constants)), 0
         if place is None:
@@ -122,4 +122,4 @@ class Placement:
         if place.offset % ALIGNMENT:
             message = f"{what} starts at byte {place.offset} of its memory, which is no multiple of {ALIGNMENT}"
             raise UnsupportedError(message, hint="plan the program's memory with ExecuTorch's default alignment")
-        return self._arenas.index(place.memory), place.offset
+        return place.memory - 1, place.offset

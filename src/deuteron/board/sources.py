@@ -1,7 +1,7 @@
 """Which lines of the model the steps of a program come from, as the manifest of its build says."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -56,5 +56,5 @@ class Origins:
         return Origin()
 
 
-def _unique(sources: Iterable[Source]) -> Sequence[Source]:
+def _unique(sources: Iterable[Source]) -> tuple[Source, ...]:
     return tuple(sorted(set(sources), key=lambda source: (source.file, source.line)))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from deuteron.board import operators
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, Memory, Step, StepKind, Value
 from deuteron.board.operators import RefusedError
-from deuteron.board.partition import Partition, partition_of
+from deuteron.board.partition import partition_of
 from deuteron.board.placement import Placement
 from deuteron.board.sources import Origin, Origins
 from deuteron.errors import FormatError, InputError, UnsupportedError, all_refused
@@ -100,8 +100,8 @@ class _Translator:
         except RefusedError as refusal:
             raise _refused(operator, str(refusal), origin, where) from refusal
         title = f"{operator}, node {origin.node}" if origin.node else operator
-        inputs = [self._places.value(args[i], f"read by {title}") for i in call.inputs]
-        outputs = [self._places.value(args[i], f"written by {title}") for i in call.outputs]
+        inputs = [self._places.value(args[i], f"read by {operator}") for i in call.inputs]
+        outputs = [self._places.value(args[i], f"written by {operator}") for i in call.outputs]
         self._operator(call.function, inputs, outputs, call.params, title, origin)
 
     def _delegate_call(self, index: int, args: Sequence[int], where: str) -> None:
@@ -130,9 +130,8 @@ class _Translator:
             if moved:
                 self._operator(operators.TRANSPOSE, [value], [own], moved, f"{port.name}: channels last", origin)
         calls = len(partition.decoded.calls)
-        title = f"{partition.name}: {calls} kernel calls" + (
-            f" for {origin.operators} operators" * bool(origin.operators)
-        )
+        made_of = f" for {origin.operators} operators" if origin.operators else ""
+        title = f"{partition.name}: {calls} kernel calls{made_of}"
         self._step(StepKind.DELEGATE, index, npu[:count], npu[count:], (), title, origin)
         for port, value, own, moved in sides[count:]:
             if moved:

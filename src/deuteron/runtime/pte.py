@@ -106,6 +106,8 @@ class _Reader:
             container.string(0)
             container.string(1)
         arenas = plan.scalars(8, "q")
+        for i, size in enumerate(arenas):
+            self._check.that(size >= 0, f"memory {i} has {size} bytes")
         values = ValueReader(self._check, self._content, arenas).values(plan.tables(2))
         inputs, outputs = plan.scalars(3, "i"), plan.scalars(4, "i")
         for side, indices in (("input", inputs), ("output", outputs)):
