@@ -1,12 +1,15 @@
-"""Functions of an image with their stack frames and calls.
+"""The functions of an image: who calls whom, and how much stack each takes itself.
 
-For what we compile, GCC's call graph tells both. For the compiler's own libraries, and whatever else comes without one,
-the instructions do: the sum of all that lower the stack pointer is a frame's upper bound.
+Calls are read from the instructions, so that they are those of the linked image: overrides have taken the place of weak
+functions, and names that nothing defines are never called. Frames are what GCC says in an object's call graph, with
+`-fcallgraph-info=su`; for the compiler's own libraries, which come without one, all that lowers the stack pointer is
+added up.
 """
 
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,68 +20,50 @@ from elftools.elf.sections import SymbolTableSection
 from deuteron.board.mapfile import Piece
 from deuteron.board.toolchain import PREFIX, Object
 
-INDIRECT = "__indirect_call"
-"""GCC's name for whatever a function pointer calls."""
-
 
 @dataclass(frozen=True, slots=True)
 class Function:
     """A function of the image.
 
     Attributes:
+        address: where it starts.
         name: in C; not unique among static functions.
-        object: the object that it is in; empty for what the instructions tell.
+        object: the object that it comes from.
         frame: bytes of stack that it takes itself, at most; None when nothing bounds them.
-        calls: names of the functions that it calls.
+        calls: addresses of the functions that it calls.
         indirect: whether it also calls by pointer.
     """
 
+    address: int
     name: str
     object: str
     frame: int | None
-    calls: tuple[str, ...]
+    calls: tuple[int, ...]
     indirect: bool
 
 
-_NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \(([\w,]+)\)')
-_EDGE = re.compile(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
+def functions(elf: Path, pieces: Iterable[Piece], objects: Iterable[Object]) -> tuple[Function, ...]:
+    """The functions of an image, made of these objects and the compiler's libraries, by address."""
+    frames = {item.name: frames_of(item.calls.read_text("utf-8")) for item in objects if item.calls.is_file()}
+    homes = sorted((piece.address, piece.address + piece.size, piece.object) for piece in pieces if piece.address)
+    bodies = tuple(_bodies(elf))
+    starts = [body.address for body in bodies]
+    return tuple(_function(body, starts, _home(body.address, homes), frames) for body in bodies)
+
+
+_NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \(([\w,]+)\)', re.MULTILINE)
 _BOUNDED = ("static", "dynamic,bounded")
 
 
-def compiled(objects: Iterable[Object], pieces: Iterable[Piece]) -> tuple[Function, ...]:
-    """The functions of the objects that are in the image; what the linker dropped, or an override replaced, is not."""
-    linked: dict[str, set[str]] = {}
-    for piece in pieces:
-        if piece.section.startswith(".text."):
-            linked.setdefault(piece.object, set()).add(piece.section.removeprefix(".text."))
-    found: list[Function] = []
-    for item in objects:
-        if item.calls.is_file() and (sections := linked.get(item.name)):
-            found += (f for f in parse(item.calls.read_text("utf-8"), item.name) if _is_in(f.name, sections))
-    return tuple(found)
+def frames_of(text: str) -> dict[str, int | None]:
+    """The frame of each function in GCC's call graph of an object; None where its size depends on data."""
+    return {
+        title.rpartition(":")[2]: int(frame) if kind in _BOUNDED else None for title, frame, kind in _NODE.findall(text)
+    }
 
 
-def _is_in(name: str, sections: set[str]) -> bool:
-    """Whether a function's section is there; GCC gives those that run rarely or at start-up a group of their own."""
-    return not sections.isdisjoint({name, f"startup.{name}", f"unlikely.{name}"})
-
-
-def parse(text: str, name: str) -> Iterator[Function]:
-    """The functions that a call graph defines."""
-    calls: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        if edge := _EDGE.match(line):
-            calls.setdefault(edge[1], []).append(edge[2].rpartition(":")[2])
-    for line in text.splitlines():
-        if node := _NODE.match(line):
-            targets = dict.fromkeys(calls.get(node[1], ()))
-            frame = int(node[2]) if node[3] in _BOUNDED else None
-            direct = tuple(target for target in targets if target != INDIRECT)
-            yield Function(node[1].rpartition(":")[2], name, frame, direct, INDIRECT in targets)
-
-
-_RELOCATIONS = {2, 38, 43, 47}
-"""Kinds that put a symbol's address somewhere: R_ARM_ABS32, TARGET1, MOVW_ABS_NC and THM_MOVW_ABS_NC."""
+_TAKES_ADDRESS = {2, 38, 43, 47}
+"""Relocations that put an address somewhere: R_ARM_ABS32, R_ARM_TARGET1, R_ARM_MOVW_ABS_NC, R_ARM_THM_MOVW_ABS_NC."""
 
 
 def pointed_at(item: Object) -> tuple[str, ...]:
@@ -87,64 +72,91 @@ def pointed_at(item: Object) -> tuple[str, ...]:
     with item.path.open("rb") as file:
         elf = ELFFile(file)
         for section in elf.iter_sections("SHT_REL"):
-            assert isinstance(section, RelocationSection)  # noqa: S101 - what the filter lets through
             symbols = elf.get_section(section["sh_link"])
-            assert isinstance(symbols, SymbolTableSection)  # noqa: S101 - as the format has it
-            for relocation in section.iter_relocations():
-                if relocation["r_info_type"] in _RELOCATIONS:
-                    found[symbols.get_symbol(relocation["r_info_sym"]).name] = None
+            if isinstance(section, RelocationSection) and isinstance(symbols, SymbolTableSection):
+                for relocation in section.iter_relocations():
+                    if relocation["r_info_type"] in _TAKES_ADDRESS:
+                        found[symbols.get_symbol(relocation["r_info_sym"]).name] = None
     return tuple(found)
 
 
-_LABEL = re.compile(r"^[0-9a-f]+ <([^>]+)>:$")
-_INSTRUCTION = re.compile(r"^ +[0-9a-f]+:\t(\S+)(?:\t([^@]*))?")
-_TARGET = re.compile(r"<([^>+]+)>")
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A function's instructions: each with its operands."""
+
+    address: int
+    name: str
+    instructions: list[tuple[str, str]]
+
+
+_LABEL = re.compile(r"^([0-9a-f]+) <([^>]+)>:$")
+_INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(\S+)(?:\t([^@]*))?")
+_TARGET = re.compile(r"([0-9a-f]+) <")
+
+
+def _bodies(elf: Path) -> Iterator[_Body]:
+    command = (f"{PREFIX}objdump", "-d", "--no-show-raw-insn", elf)
+    body: _Body | None = None
+    for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
+        if label := _LABEL.match(line):
+            if body:
+                yield body
+            body = _Body(int(label[1], 16), label[2], [])
+        elif body and (instruction := _INSTRUCTION.match(line)):
+            body.instructions.append((instruction[1], (instruction[2] or "").strip()))
+    if body:
+        yield body
+
+
+def _home(address: int, homes: Sequence[tuple[int, int, str]]) -> str:
+    """The object that an address lies in."""
+    at = bisect_right(homes, address, key=lambda home: home[0]) - 1
+    return homes[at][2] if at >= 0 and address < homes[at][1] else ""
+
+
+def _function(
+    body: _Body, starts: Sequence[int], home: str, frames: Mapping[str, Mapping[str, int | None]]
+) -> Function:
+    calls: dict[int, None] = {}
+    indirect = False
+    for mnemonic, operands in body.instructions:
+        root = mnemonic.partition(".")[0]
+        if root in ("bx", "blx"):
+            indirect = indirect or operands != "lr"
+        elif root.startswith(("b", "cb")) and (target := _TARGET.search(operands)):
+            at = bisect_right(starts, int(target[1], 16)) - 1
+            if at >= 0 and starts[at] != body.address:
+                calls[starts[at]] = None
+    known = frames.get(home, {})
+    frame = known[body.name] if body.name in known else _frame(body)
+    return Function(body.address, body.name, home, frame, tuple(calls), indirect)
+
+
 _REGISTERS = re.compile(r"\{([^}]*)\}")
 _STORE_BELOW = re.compile(r"\[sp, #-(\d+)\]!")
-_LOWER = re.compile(r"^(?:sp, )?(?:sp, )?#(\d+)")
+_SETS_STACK = re.compile(r"^(?:sp, r|MSP, )")
 
 
-def disassembled(elf: Path, known: Iterable[str]) -> tuple[Function, ...]:
-    """The functions of an image by their instructions, but for those that are `known` already."""
-    command = (f"{PREFIX}objdump", "-d", "--no-show-raw-insn", elf)
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    bodies: dict[str, list[tuple[str, str]]] = {}
-    body: list[tuple[str, str]] = []
-    for line in text.splitlines():
-        if label := _LABEL.match(line):
-            body = bodies.setdefault(label[1], [])
-        elif instruction := _INSTRUCTION.match(line):
-            body.append((instruction[1], (instruction[2] or "").strip()))
-    skip = set(known)
-    return tuple(_function(name, body) for name, body in bodies.items() if name not in skip)
-
-
-def _function(name: str, body: Sequence[tuple[str, str]]) -> Function:
-    frame: int | None = 0
-    calls: dict[str, None] = {}
-    indirect = False
-    for mnemonic, operands in body:
-        lowered = _lowered(mnemonic, operands)
-        frame = None if frame is None or lowered is None else frame + lowered
-        root = mnemonic.partition(".")[0]
-        if root in ("bx", "blx") and not operands.startswith("lr"):
-            indirect = True
-        elif root.startswith("b") and (target := _TARGET.search(operands)) and target[1] != name:
-            calls[target[1]] = None
-    return Function(name, "", frame, tuple(calls), indirect)
+def _frame(body: _Body) -> int | None:
+    """The sum of all by which the instructions lower the stack pointer; None where a register says by how much."""
+    total = 0
+    for mnemonic, operands in body.instructions:
+        lowered = _lowered(mnemonic.partition(".")[0], operands)
+        if lowered is None:
+            return None
+        total += lowered
+    return total
 
 
 def _lowered(mnemonic: str, operands: str) -> int | None:
-    """Bytes by which an instruction lowers the stack pointer; None when a register says by how many."""
-    root = mnemonic.partition(".")[0]
-    if root in ("push", "vpush") or (root in ("stmdb", "vstmdb") and operands.startswith("sp!")):
+    if mnemonic in ("push", "vpush") or (mnemonic in ("stmdb", "vstmdb") and operands.startswith("sp!")):
         return _pushed(_REGISTERS.findall(operands)[0])
     if below := _STORE_BELOW.search(operands):
         return int(below[1])
-    if root in ("sub", "subw", "subs") and operands.startswith("sp"):
-        by = _LOWER.match(operands)
+    if mnemonic in ("sub", "subw", "subs") and operands.startswith("sp"):
+        by = re.match(r"sp, (?:sp, )?#(\d+)", operands)
         return int(by[1]) if by else None
-    if root in ("mov", "msr", "add") and re.match(r"(?:sp|MSP), r", operands):
+    if mnemonic in ("mov", "msr", "add") and _SETS_STACK.match(operands):
         return None
     return 0
 

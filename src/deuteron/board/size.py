@@ -77,8 +77,9 @@ class Sizes:
         return sum(self.rows, Row("total", ""))
 
 
-MODULES = ("executor", "operators", "io", "driver", "kernels", "model", "port", "semihost", LIBRARY, PADDED)
-"""In the order of the report; `model` is what the bundle's generator wrote."""
+MODULES = ("executor", "operators", "io", "driver", "messages", "kernels", "model", "port", "semihost", LIBRARY, PADDED)
+"""In the order of the report; `model` is what the bundle's generator wrote,
+`messages` the sentences of errors, which only images that print them have."""
 
 WITH_PARTS = ("operators", "kernels", "model")
 """Modules whose parts have rows of their own."""
@@ -90,18 +91,18 @@ _BLOCKS = re.compile(r"_(constant|microcode|weights|kernels)\d*$")
 def measure(elf: Path, map_file: Path) -> Sizes:
     """The sizes of an image by its two files."""
     kinds: dict[str, str] = {}
+    reserved = dict.fromkeys(RESERVED.values(), 0)
     with elf.open("rb") as file:
         image = ELFFile(file)
         for section in image.iter_sections():
-            if section["sh_flags"] & SH_FLAGS.SHF_ALLOC:
+            if section.name in RESERVED:
+                reserved[RESERVED[section.name]] = section["sh_size"]
+            elif section["sh_flags"] & SH_FLAGS.SHF_ALLOC:
                 kinds[section.name] = _kind(section["sh_flags"], section["sh_type"])
         loaded = sum(segment["p_filesz"] for segment in image.iter_segments("PT_LOAD"))
     sums: dict[tuple[str, str], Row] = {}
-    reserved = dict.fromkeys(RESERVED.values(), 0)
     for piece in pieces(map_file.read_text("utf-8")):
-        if piece.output in RESERVED:
-            reserved[RESERVED[piece.output]] += piece.size
-        elif kind := kinds.get(piece.output):
+        if kind := kinds.get(piece.output):
             key = _owner(piece)
             sums[key] = sums.get(key, Row(*key)) + Row(*key, **{kind: piece.size})
     return Sizes(tuple(sorted(sums.values(), key=_place)), reserved, loaded)

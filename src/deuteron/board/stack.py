@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
-from deuteron.board.callgraph import Function, compiled, disassembled, pointed_at
+from deuteron.board.callgraph import Function, functions, pointed_at
 from deuteron.board.mapfile import pieces
 from deuteron.board.toolchain import Object
 
@@ -19,10 +18,12 @@ UNHANDLED = "dtn_unhandled"
 """The handler of faults, which ends the program on a stack of its own below the limit."""
 
 POINTERS: Mapping[str, tuple[str, ...]] = {
-    "driver": ("kernels.table", "kernels.selection", "driver.hooks", "port", "semihost"),
-    "executor": ("model",),
+    "driver.call": ("kernels.table_fast", "kernels.selection"),
+    "driver.model": ("driver.hooks", "port.fetch"),
+    "executor.step": ("model.dtn_bundle",),
+    "port.dma": ("port.fetch", "port.io_copy_dma"),
 }
-"""Whom the functions of a module call by pointer: functions whose address is taken in objects of these names."""
+"""What the functions of an object call by pointer: those whose address is taken in these objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +54,16 @@ class Bound:
 def bound(elf: Path, map_file: Path, objects: Sequence[Object]) -> Bound:
     """The bound for an image made of these objects and the compiler's libraries."""
     placed = pieces(map_file.read_text("utf-8"))
-    ours = compiled(objects, placed)
-    functions = (*ours, *disassembled(elf, {function.name for function in ours}))
     linked = {piece.object for piece in placed}
     pointers = {item.name: pointed_at(item) for item in objects if item.name in linked}
-    graph = Graph(functions, pointers)
-    main = graph.deepest(RESET)
-    handlers = tuple((name, graph.deepest(name)) for name in interrupts(elf))
-    taken = tuple(Call(name, depth(path) + EXCEPTION_FRAME) for name, path in handlers)
-    return Bound(depth(main) + sum(call.frame or 0 for call in taken), main, taken, graph.gaps)
+    graph = Graph(functions(elf, placed, objects), pointers)
+    reset = graph.named(RESET)
+    main = graph.deepest(reset[0]) if reset else ()
+    unhandled = {function.address for function in (*reset, *graph.named(UNHANDLED))}
+    handlers = [graph.deepest(graph.at(address)) for address in vectors(elf) if address not in unhandled]
+    taken = tuple(Call(path[0].function, depth(path) + EXCEPTION_FRAME) for path in handlers)
+    gaps = graph.gaps if reset else (*graph.gaps, f"the image has no function `{RESET}` to start from")
+    return Bound(depth(main) + depth(taken), main, taken, gaps)
 
 
 def depth(path: Iterable[Call]) -> int:
@@ -70,73 +72,65 @@ def depth(path: Iterable[Call]) -> int:
 
 
 class Graph:
-    """Who calls whom, and the deepest path from a function."""
+    """Who calls whom, and the deepest path from a function.
+
+    Args:
+        functions: all of an image.
+        pointers: for each object, the names that it takes the address of.
+    """
 
     def __init__(self, functions: Iterable[Function], pointers: Mapping[str, Sequence[str]]) -> None:
-        self._functions: dict[tuple[str, str], Function] = {}
-        self._by_name: dict[str, Function] = {}
+        self._at = {function.address: function for function in functions}
         self._pointers = pointers
-        self._known: dict[tuple[str, str], tuple[Call, ...]] = {}
-        self._open: list[tuple[str, str]] = []
+        self._known: dict[int, tuple[Call, ...]] = {}
+        self._open: list[Function] = []
         self._gaps: dict[str, None] = {}
-        for function in functions:
-            self._functions[function.object, function.name] = function
-            self._by_name.setdefault(function.name, function)
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """What keeps the paths that were asked for so far from being bounds."""
         return tuple(self._gaps)
 
-    def deepest(self, name: str, caller: str = "") -> tuple[Call, ...]:
-        """The deepest path from the function that `name` means in the object `caller`."""
-        function = self._functions.get((caller, name)) or self._by_name.get(name)
-        if function is None:
-            self._gaps[f"nothing is known of `{name}`"] = None
-            return (Call(name, None),)
-        key = function.object, function.name
-        if key in self._open:
-            cycle = " -> ".join(f"`{n}`" for _, n in (*self._open[self._open.index(key) :], key))
+    def at(self, address: int) -> Function:
+        """The function that starts at an address."""
+        return self._at.get(address) or Function(address, f"0x{address:08x}", "", None, (), indirect=False)
+
+    def named(self, name: str, user: str = "") -> tuple[Function, ...]:
+        """The function that a name means in the object `user`: its own, or else those of other objects."""
+        found = tuple(function for function in self._at.values() if function.name == name)
+        return tuple(function for function in found if function.object == user) or found
+
+    def deepest(self, function: Function) -> tuple[Call, ...]:
+        """The deepest path from a function."""
+        if function in self._open:
+            cycle = " -> ".join(f"`{f.name}`" for f in (*self._open[self._open.index(function) :], function))
             self._gaps[f"recursion: {cycle}"] = None
             return ()
-        if key not in self._known:
-            self._open.append(key)
-            below = max((self.deepest(n, function.object) for n in self._callees(function)), key=depth, default=())
+        if function.address not in self._known:
+            self._open.append(function)
+            below = max((self.deepest(callee) for callee in self._callees(function)), key=depth, default=())
             self._open.pop()
             if function.frame is None:
-                self._gaps[f"the frame of `{name}` has no bound"] = None
-            self._known[key] = (Call(name, function.frame), *below)
-        return self._known[key]
+                self._gaps[f"the frame of `{function.name}` has no bound"] = None
+            self._known[function.address] = (Call(function.name, function.frame), *below)
+        return self._known[function.address]
 
-    def _callees(self, function: Function) -> tuple[str, ...]:
+    def _callees(self, function: Function) -> tuple[Function, ...]:
+        direct = tuple(self.at(address) for address in function.calls)
         if not function.indirect:
-            return function.calls
-        sources = POINTERS.get(function.object.partition(".")[0], ())
-        found = tuple(
-            name
-            for item, names in self._pointers.items()
-            if item.startswith(sources)
-            for name in names
-            if name in self._by_name
-        )
-        if not found:
+            return direct
+        tables = POINTERS.get(function.object)
+        if tables is None:
             self._gaps[f"`{function.name}` calls a function by a pointer that may lead anywhere"] = None
-        return (*function.calls, *found)
+            return direct
+        taken = (self.named(name, table) for table in tables for name in self._pointers.get(table, ()))
+        return (*direct, *(callee for found in taken for callee in found))
 
 
-def interrupts(elf: Path) -> tuple[str, ...]:
-    """Names of the interrupt handlers in the vector table, but for the one that stands for all unused."""
+def vectors(elf: Path) -> tuple[int, ...]:
+    """Addresses of the functions in the vector table, each once; the first word, the stack, is none."""
     with elf.open("rb") as file:
-        image = ELFFile(file)
-        symbols = image.get_section_by_name(".symtab")
-        vectors = image.get_section_by_name(".vectors")
-        if not isinstance(symbols, SymbolTableSection) or vectors is None:
-            return ()
-        names: dict[int, list[str]] = {}
-        for symbol in symbols.iter_symbols():
-            if symbol["st_info"]["type"] == "STT_FUNC":
-                names.setdefault(symbol["st_value"], []).append(symbol.name)
-        table = vectors.data()
+        section = ELFFile(file).get_section_by_name(".vectors")
+        table = section.data() if section else b""
     words = (int.from_bytes(table[at : at + 4], "little") for at in range(4, len(table), 4))
-    handlers = (names[word] for word in dict.fromkeys(words) if word in names)
-    return tuple(found[0] for found in handlers if UNHANDLED not in found and RESET not in found)
+    return tuple(dict.fromkeys(word & ~1 for word in words if word))

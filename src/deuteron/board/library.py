@@ -1,0 +1,53 @@
+"""Which C files an image is made of, and what the object of each is called: `<module>.<file>`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from deuteron.board.boards import Board
+from deuteron.board.toolchain import Source
+from deuteron.errors import MissingToolError
+from deuteron.runtime.build_native import CHECKOUT
+
+FIRMWARE = CHECKOUT / "firmware"
+
+_LIBRARY: Mapping[str, tuple[str, ...]] = {
+    "executor": ("src/executor/*.c",),
+    "operators": ("src/operators/*.c",),
+    "io": ("src/io/*.c",),
+    "messages": ("src/driver/error_string.c",),
+    "driver": ("src/driver/[!e]*.c", "src/driver/error.c", "src/kernels/check/check.c"),
+    "kernels": ("src/kernels/check/dtn_check_*.c", "src/kernels/fast/*.c", "src/kernels/table_fast.c"),
+}
+_OVERRIDE = "io_copy_dma"
+_FAULT_INJECTION = "faults"
+
+
+def core() -> tuple[Source, ...]:
+    """The firmware library, of which the linker takes what it needs."""
+    if not (FIRMWARE / "include").is_dir():
+        message = "Deuteron's C sources are not here: firmware is built in a checkout"
+        raise MissingToolError(message, where=str(FIRMWARE), hint="clone the repository and run `make setup` there")
+    return tuple(_named(_LIBRARY))
+
+
+def port(board: Board, *, dma: bool) -> tuple[Source, ...]:
+    """What a board adds, with the copies by DMA or without, and the program that runs a bundle on files of the host."""
+    left_out = {_FAULT_INJECTION, *(() if dma else (_OVERRIDE,))}
+    patterns = {"port": ("port/cortex_m/*.c", f"port/{board.name}/*.c"), "semihost": ("semihost/*.c",)}
+    return tuple(source for source in _named(patterns) if source.path.stem not in left_out)
+
+
+def port_flags(board: Board) -> tuple[str, ...]:
+    """Where the port's headers are."""
+    return tuple(f"-I{FIRMWARE / folder}" for folder in (f"port/{board.name}", "port/cortex_m", "semihost"))
+
+
+def linker_script(board: Board) -> Path:
+    """The board's linker script."""
+    return FIRMWARE / "port" / board.name / f"{board.name}.ld"
+
+
+def _named(patterns: Mapping[str, Iterable[str]]) -> Iterator[Source]:
+    for module, globs in patterns.items():
+        for pattern in globs:
+            yield from (Source(f"{module}.{path.stem}", path) for path in sorted(FIRMWARE.glob(pattern)))

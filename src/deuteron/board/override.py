@@ -1,0 +1,39 @@
+"""Whether an image copies its inputs and outputs by an override of the weak default, read from the image itself."""
+
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from deuteron.errors import InputError
+
+HOOKS = ("dtn_io_copy", "dtn_io_copy_start", "dtn_io_copy_wait")
+"""The functions of `deuteron/io.h`, any of which an override may define."""
+
+
+def overridden(elf: Path) -> tuple[str, ...]:
+    """The hooks that an image has from an override: the library's own are weak symbols."""
+    with elf.open("rb") as file:
+        symbols = ELFFile(file).get_section_by_name(".symtab")
+        if not isinstance(symbols, SymbolTableSection):
+            return ()
+        return tuple(
+            hook
+            for hook in HOOKS
+            if any(symbol["st_info"]["bind"] == "STB_GLOBAL" for symbol in symbols.get_symbol_by_name(hook) or ())
+        )
+
+
+def check_override(elf: Path) -> None:
+    """Checks that an image for which an override was asked has it.
+
+    Raises:
+        InputError: when the weak default was linked.
+    """
+    if not overridden(elf):
+        raise InputError(
+            f"`{elf.name}` copies inputs and outputs by the weak default, though an override of `dtn_io_copy` was "
+            "asked for",
+            hint="link the override as an object, or put its archive before the library: a linker does not look into "
+            "an archive for what it has already found",
+        )

@@ -1,0 +1,133 @@
+"""What a firmware build can be told, and the record that is kept of one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from deuteron.board.size import Sizes
+from deuteron.board.stack import Bound
+from deuteron.board.toolchain import Region
+from deuteron.frontend.records import FileEntry, RecordFile
+
+
+class Kernels(Enum):
+    """Which kernels are linked; the value is its spelling on the command line, as in all of these."""
+
+    SELECTED = "selected"
+    ALL = "all"
+
+
+class Weights(Enum):
+    """Where weights and constants lie."""
+
+    AUTO = "auto"
+    FLASH = "flash"
+    SRAM = "sram"
+    EXTERNAL = "external"
+
+
+class IoCopy(Enum):
+    """Who copies the program's inputs and outputs."""
+
+    CPU = "cpu"
+    DMA = "dma"
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareOptions:
+    """Options of a firmware build.
+
+    Attributes:
+        kernels: those that the model's microcode calls, or all that there are.
+        weights: `auto` is flash where all fits, else external memory.
+        io_copy: `dma` links the board's override of `dtn_io_copy`.
+    """
+
+    kernels: Kernels = Kernels.SELECTED
+    weights: Weights = Weights.AUTO
+    io_copy: IoCopy = IoCopy.CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output: `dtype` in numpy's spelling, `dim_order` from the outermost dimension in memory inwards."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    dim_order: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """A step of the program: what it does, and the line of the model that asks for it where that is known."""
+
+    title: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryInfo:
+    """Memory that the program needs beside its tables, and what lies there."""
+
+    bytes: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Firmware:
+    """The content of `firmware.json`.
+
+    Attributes:
+        deuteron: the version that built it.
+        compiler: what the compiler says of itself.
+        board: its name.
+        options: what was asked for.
+        model: the program's name.
+        program_sha256: of the `.pte` that it was made from.
+        weights: where weights and constants lie.
+        arenas: where the program's memories lie.
+        kernels: those that are linked.
+        inputs: of the program.
+        outputs: of the program.
+        steps: of the program.
+        memories: of the program.
+        regions: how full the board's memories are.
+        sizes: of the image by part.
+        stack: how much of it the image takes.
+        files: the other files of the directory.
+    """
+
+    deuteron: str
+    compiler: str
+    board: str
+    options: FirmwareOptions
+    model: str
+    program_sha256: str
+    weights: str
+    arenas: str
+    kernels: tuple[str, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    steps: tuple[StepInfo, ...]
+    memories: tuple[MemoryInfo, ...]
+    regions: tuple[Region, ...]
+    sizes: Sizes
+    stack: Bound
+    files: Mapping[str, FileEntry]
+
+
+FILE = RecordFile("firmware.json", 1, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+ELF = "firmware.elf"
+MAP = "firmware.map"
+
+
+def read(directory: Path) -> Firmware:
+    """The record of a firmware directory, with every file that it lists present and unaltered.
+
+    Raises:
+        InputError: when this is no firmware directory.
+        FormatError: when the record or a file is damaged.
+    """
+    return FILE.read(directory, Firmware)
