@@ -59,6 +59,7 @@ extern "C" {
     X(51, REQUANT_ROW, UCODE, COMMAND, "a requantisation row is outside its range")                                    \
     X(52, SOFTMAX_TABLE, UCODE, COMMAND, "a softmax table does not start with 2^30 or exceeds it")                     \
     X(53, OVERWRITE, UCODE, COMMAND, "a copy would write a byte twice")                                                \
+    X(55, RESIDENT, UCODE, COMMAND, "a resident fetch leaves the resident bytes or overwrites another")                \
     X(64, FETCH, INTERNAL_FAULT, COMMAND, "a copy of weights into the prefetch area failed or took too long")          \
     X(65, IO_COPY, INTERNAL_FAULT, TENSOR, "a copy of an input or output failed or took too long")                     \
     X(66, BUNDLE_VERSION, INVALID, NONE, "the bundle is of another version than this executor")                        \

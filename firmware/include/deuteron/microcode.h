@@ -46,6 +46,7 @@ enum {
     DTN_HEADER_WEIGHTS_CRC = 8,
     DTN_HEADER_SCRATCH_BYTES = 9,
     DTN_HEADER_FIRST_COMMAND = 15,
+    DTN_HEADER_RESIDENT_BYTES = 16,
 };
 
 /** Header words 10 to 14 without profiling; 13 and 14 are 0. */

@@ -31,6 +31,12 @@ typedef struct {
     uint32_t bytes;
 } flight_t;
 
+/* What the fetches so far have left behind. */
+typedef struct {
+    flight_t flights[DTN_CHANNELS]; /* for each channel, the fetch that nothing has waited for */
+    uint32_t resident_end;          /* of the last resident fetch */
+} fetches_t;
+
 /* True when a fetch of any channel still writes one of the bytes; they lie in the area, so that the sums fit. */
 static bool is_in_flight(const flight_t *flights, uint32_t offset, uint32_t bytes)
 {
@@ -49,9 +55,23 @@ static bool is_block(uint32_t offset, uint32_t bytes, uint32_t size)
     return (offset | bytes) % DTN_ALIGNMENT == 0 && bytes <= size && offset <= size - bytes;
 }
 
-static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *command, flight_t *flights)
+/* The rule of resident fetches: inside the resident bytes, one after the other. */
+static dtn_reason_t resident_check(const dtn_model_t *model, flight_t flight, fetches_t *fetches)
+{
+    if (flight.offset >= model->resident_bytes) {
+        return DTN_OK;
+    }
+    if (flight.bytes > model->resident_bytes - flight.offset || flight.offset < fetches->resident_end) {
+        return DTN_REASON_RESIDENT;
+    }
+    fetches->resident_end = flight.offset + flight.bytes;
+    return DTN_OK;
+}
+
+static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *command, fetches_t *fetches)
 {
     uint32_t channel = command[1];
+    flight_t *flights = fetches->flights;
     flight_t flight = {command[3], command[4]};
     if (channel >= DTN_CHANNELS) {
         return DTN_REASON_CHANNEL;
@@ -67,7 +87,7 @@ static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *comman
         return DTN_REASON_IN_FLIGHT;
     }
     flights[channel] = flight;
-    return DTN_OK;
+    return resident_check(model, flight, fetches);
 }
 
 static dtn_reason_t wait_check(const uint32_t *command, flight_t *flights)
@@ -105,9 +125,9 @@ static dtn_reason_t end_check(const flight_t *flights)
     return DTN_OK;
 }
 
-/* `flights` has, for each channel, the fetch that nothing has waited for. */
-static dtn_reason_t command_check(const dtn_model_t *model, const uint32_t *command, flight_t *flights)
+static dtn_reason_t command_check(const dtn_model_t *model, const uint32_t *command, fetches_t *fetches)
 {
+    flight_t *flights = fetches->flights;
     uint32_t length = dtn_length(command[0]);
     if ((command[0] & 0xFF00U) != 0) {
         return DTN_REASON_OPCODE;
@@ -116,7 +136,7 @@ static dtn_reason_t command_check(const dtn_model_t *model, const uint32_t *comm
     case DTN_OPCODE_CALL:
         return length < 3 ? DTN_REASON_LENGTH : call_check(model, command, flights);
     case DTN_OPCODE_FETCH:
-        return length != 5 ? DTN_REASON_LENGTH : fetch_check(model, command, flights);
+        return length != 5 ? DTN_REASON_LENGTH : fetch_check(model, command, fetches);
     case DTN_OPCODE_WAIT:
         return length != 2 ? DTN_REASON_LENGTH : wait_check(command, flights);
     case DTN_OPCODE_END:
@@ -130,13 +150,13 @@ NeutronError dtn_commands_check(const dtn_model_t *model)
 {
     const uint32_t *words = model->words;
     uint32_t at = model->first_command;
-    flight_t flights[DTN_CHANNELS] = {{0, 0}};
+    fetches_t fetches = {{{0, 0}}, 0};
     bool ended = false;
     for (uint32_t i = 0; !ended; i++) {
         if (at >= model->word_count || dtn_length(words[at]) == 0 || dtn_length(words[at]) > model->word_count - at) {
             return dtn_error(DTN_REASON_LENGTH, i);
         }
-        dtn_reason_t reason = command_check(model, words + at, flights);
+        dtn_reason_t reason = command_check(model, words + at, &fetches);
         if (reason != DTN_OK) {
             return dtn_error(reason, i);
         }

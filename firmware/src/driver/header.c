@@ -90,13 +90,15 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
     model->word_count = words[DTN_HEADER_MICROCODE_BYTES] / DTN_WORD_BYTES;
     model->weights_bytes = words[DTN_HEADER_WEIGHTS_BYTES];
     model->scratch_bytes = words[DTN_HEADER_SCRATCH_BYTES];
+    model->resident_bytes = words[DTN_HEADER_RESIDENT_BYTES];
     model->commands = words[DTN_HEADER_COMMANDS];
     reason = layout_read(words, model);
     if (reason != DTN_OK) {
         return reason;
     }
     if (model->weights_bytes < DTN_MIN_WEIGHTS_BYTES || !is_multiple(model->weights_bytes) ||
-        !is_multiple(model->scratch_bytes) || !is_multiple(model->prefetch_bytes)) {
+        !is_multiple(model->scratch_bytes) || !is_multiple(model->prefetch_bytes) ||
+        !is_multiple(model->resident_bytes) || model->resident_bytes > model->prefetch_bytes) {
         return DTN_REASON_HEADER_SIZE;
     }
     if (model->inputs > DTN_MAX_TENSORS || model->outputs > DTN_MAX_TENSORS) {
@@ -108,7 +110,7 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
     if (!is_multiple(first) || model->first_command < tables_end || model->first_command >= model->word_count) {
         return DTN_REASON_FIRST_COMMAND;
     }
-    if (!all_zero(words, DTN_HEADER_FIRST_COMMAND + 1, DTN_HEADER_WORDS) ||
+    if (!all_zero(words, DTN_HEADER_RESIDENT_BYTES + 1, DTN_HEADER_WORDS) ||
         !all_zero(words, tables_end, model->first_command)) {
         return DTN_REASON_RESERVED;
     }

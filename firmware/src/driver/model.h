@@ -39,6 +39,7 @@ typedef struct {
     uint32_t weights_bytes;
     uint32_t scratch_bytes;
     uint32_t prefetch_bytes;
+    uint32_t resident_bytes;
     uint32_t profile_bytes; /**< 0 without profiling */
     uint32_t inputs;
     uint32_t outputs;

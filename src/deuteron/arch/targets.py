@@ -17,7 +17,15 @@ from deuteron.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class Npu:
-    """The NPU of a chip; `hw_version` is the number that ExecuTorch's NXP backend knows the generation by."""
+    """The NPU of a chip.
+
+    Attributes:
+        hw_version: the number that ExecuTorch's NXP backend knows the generation by.
+        pipelines: rows of the array of multipliers.
+        macs_per_pipeline: its columns.
+        elementwise: elements per cycle of what needs no array.
+        sram_port: bytes per cycle between the NPU and SRAM.
+    """
 
     name: str
     family: str
@@ -26,6 +34,8 @@ class Npu:
     pipelines: Figure
     macs_per_pipeline: Figure
     clock: Figure
+    elementwise: Figure
+    sram_port: Figure
 
     @property
     def macs_per_cycle(self) -> int:
@@ -35,10 +45,12 @@ class Npu:
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """The CPU core that runs the driver."""
+    """The CPU core that runs the driver, and the cycles that it spends on each kernel call and each fetch."""
 
     name: str
     clock: Figure
+    call_dispatch: Figure
+    fetch_setup: Figure
 
 
 class MemoryKind(Enum):
@@ -50,13 +62,17 @@ class MemoryKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory; `npu_access` tells whether the NPU reads it, or a copy by CPU or DMA must come first."""
+    """One memory; `npu_access` tells whether the NPU reads it, or a copy by CPU or DMA must come first.
+
+    `latency` is the time before the first byte of a copy from it arrives.
+    """
 
     name: str
     kind: MemoryKind
     npu_access: bool
     size: Figure
     bandwidth: Figure | None
+    latency: Figure | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,10 @@ class Arch:
     cpu: Cpu
     memories: tuple[Memory, ...]
     prefetch_area: Figure
+
+    def memory(self, kind: MemoryKind) -> Memory:
+        """The first memory of that kind."""
+        return next(memory for memory in self.memories if memory.kind is kind)
 
 
 @cache
@@ -115,8 +135,15 @@ def parse(name: str, text: str) -> Arch:
             pipelines=npu.figure("pipelines"),
             macs_per_pipeline=npu.figure("macs_per_pipeline"),
             clock=npu.figure("clock"),
+            elementwise=npu.figure("elementwise"),
+            sram_port=npu.figure("sram_port"),
         ),
-        cpu=Cpu(name=cpu.text("name"), clock=cpu.figure("clock")),
+        cpu=Cpu(
+            name=cpu.text("name"),
+            clock=cpu.figure("clock"),
+            call_dispatch=cpu.figure("call_dispatch"),
+            fetch_setup=cpu.figure("fetch_setup"),
+        ),
         memories=tuple(_memory(m) for m in table.tables("memory")),
         prefetch_area=prefetch.figure("area"),
     )
@@ -132,6 +159,7 @@ def _memory(table: Table) -> Memory:
         npu_access=table.flag("npu_access"),
         size=table.figure("size"),
         bandwidth=table.figure("bandwidth") if table.has("bandwidth") else None,
+        latency=table.figure("latency") if table.has("latency") else None,
     )
     table.finish()
     return memory

@@ -29,12 +29,18 @@ def figures(arch: Arch) -> list[tuple[str, Figure]]:
         (f"{npu.name} pipelines", npu.pipelines),
         (f"{npu.name} per pipeline", npu.macs_per_pipeline),
         (f"{npu.name} clock", npu.clock),
+        (f"{npu.name} elementwise", npu.elementwise),
+        (f"{npu.name} SRAM port", npu.sram_port),
         (f"{cpu.name} clock", cpu.clock),
+        (f"{cpu.name} per kernel call", cpu.call_dispatch),
+        (f"{cpu.name} per fetch", cpu.fetch_setup),
     ]
     for memory in arch.memories:
         rows.append((f"{memory.name} size", memory.size))
         if memory.bandwidth is not None:
             rows.append((f"{memory.name} bandwidth", memory.bandwidth))
+        if memory.latency is not None:
+            rows.append((f"{memory.name} latency", memory.latency))
     return [*rows, ("prefetch area", arch.prefetch_area)]
 
 

@@ -11,6 +11,7 @@ from deuteron.errors import FormatError
 from deuteron.kernels.catalogue import BY_KIND, SOFTMAX, Kernel
 from deuteron.kernels.params import KernelParams
 from deuteron.kernels.rules import form_problem, is_strided, limit_problem, may_write_onto, operand_bytes
+from deuteron.kernels.transfers import Fetch, Wait
 from deuteron.microcode import format as fmt
 from deuteron.microcode.container import Container
 from deuteron.microcode.format import Header, Opcode, Region
@@ -44,23 +45,6 @@ class Call:
     operands: tuple[Operand, ...]
     params: KernelParams
     origin: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """Start of a copy from weights to the prefetch area."""
-
-    channel: int
-    source: int
-    target: int
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Wait for the last fetch on a channel."""
-
-    channel: int
 
 
 Command = Call | Fetch | Wait
@@ -151,10 +135,17 @@ def _checked_header(container: Container, words: tuple[int, ...]) -> HeaderField
         if count > fmt.MAX_TENSORS:
             raise _error(f"{count} {name}, at most {fmt.MAX_TENSORS} are allowed")
     _check_weights(container.weights, header)
-    sizes = {"scratch": header.scratch_bytes, "prefetch": header.prefetch_bytes, "debug": header.debug_bytes}
+    sizes = {
+        "scratch": header.scratch_bytes,
+        "prefetch": header.prefetch_bytes,
+        "resident": header.resident_bytes,
+        "debug": header.debug_bytes,
+    }
     for name, size in sizes.items():
         if size % fmt.ALIGNMENT:
             raise _error(f"{name} size {size} is no multiple of {fmt.ALIGNMENT}")
+    if header.resident_bytes > header.prefetch_bytes:
+        raise _error(f"resident size {header.resident_bytes} is above prefetch size {header.prefetch_bytes}")
     if header.profiling and header.profile_bytes != fmt.PROFILE_RECORD_BYTES * header.commands:
         raise _error(
             f"profile size is {header.profile_bytes}, {header.commands} commands take "
@@ -341,7 +332,10 @@ class _Reader:
         ):
             if end > size:
                 raise _error(f"bytes {end - nbytes}..{end} leave {name} of {size} bytes", where)
-        return Fetch(_channel(channel, where), source, target, nbytes)
+        resident = target < self.header.resident_bytes
+        if resident and target + nbytes > self.header.resident_bytes:
+            raise _error(f"bytes {target}..{target + nbytes} are resident in part only", where)
+        return Fetch(_channel(channel, where), source, target, nbytes, resident)
 
 
 def _holds_words(kernel: Kernel, operand: int) -> bool:
@@ -362,8 +356,12 @@ def _channel(channel: int, where: str) -> int:
 
 
 def _check_channels(commands: Sequence[Command]) -> None:
-    """A channel is waited for before it is used again, before what it fetches is used, and before the end."""
+    """A channel is waited for before it is used again, before what it fetches is used, and before the end.
+
+    Resident fetches go to ascending places, so that none overwrites another.
+    """
     flights: dict[int, Operand] = {}
+    resident_end = 0
     for index, command in enumerate(commands):
         match command:
             case Wait():
@@ -375,6 +373,9 @@ def _check_channels(commands: Sequence[Command]) -> None:
                         f"channel {command.channel} still fetches, a `wait` must come before", f"command {index}"
                     )
                 _check_landed(target, flights, f"command {index}")
+                if command.resident and command.target < resident_end:
+                    raise _error(f"target {command.target} is not after the resident fetch before", f"command {index}")
+                resident_end = target.offset + target.nbytes if command.resident else resident_end
                 flights[command.channel] = target
             case Call():
                 for name, operand in zip(command.kernel.operands, command.operands, strict=True):

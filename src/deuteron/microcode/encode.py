@@ -8,6 +8,7 @@ import numpy as np
 from deuteron.errors import CapacityError
 from deuteron.kernels.limits import round_up
 from deuteron.kernels.program import KernelCall, Program
+from deuteron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.microcode import format as fmt
 from deuteron.microcode.container import Container
 from deuteron.microcode.layout import HeaderFields, header_words
@@ -22,8 +23,13 @@ def encode(program: Program, plan: Planned, profiling: bool = False) -> Containe
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     _check_tensors(program)
-    commands = [word for call in program.calls for word in _call(call, plan)]
+    commands: list[int] = []
+    for index, call in enumerate(program.calls):
+        transfers = plan.transfers.get(index, ())
+        commands += [word for transfer in transfers for word in _transfer(transfer)]
+        commands += _call(call, plan)
     commands.append(_first_word(fmt.Opcode.END, 1))
+    count = len(program.calls) + sum(map(len, plan.transfers.values())) + 1
     tensors = [sizes[name] for name in (*program.inputs, *program.outputs)]
     first_command = round_up((fmt.HEADER_WORDS + len(tensors)) * fmt.WORD_BYTES)
     nbytes = round_up(first_command + len(commands) * fmt.WORD_BYTES)
@@ -31,13 +37,14 @@ def encode(program: Program, plan: Planned, profiling: bool = False) -> Containe
         raise CapacityError(f"the microcode takes {nbytes} bytes of {fmt.MAX_MICROCODE_BYTES}")
     header = HeaderFields(
         profiling=profiling,
-        commands=len(program.calls) + 1,
+        commands=count,
         microcode_bytes=nbytes,
         weights_bytes=len(plan.weights),
         weights_crc=zlib.crc32(plan.weights),
         scratch_bytes=plan.scratch_bytes,
         prefetch_bytes=plan.prefetch_bytes,
-        profile_bytes=fmt.PROFILE_RECORD_BYTES * (len(program.calls) + 1) if profiling else 0,
+        resident_bytes=plan.resident_bytes,
+        profile_bytes=fmt.PROFILE_RECORD_BYTES * count if profiling else 0,
         debug_bytes=0,
         inputs=len(program.inputs),
         outputs=len(program.outputs),
@@ -68,6 +75,15 @@ def _call(call: KernelCall, plan: Planned) -> list[int]:
         words += [place.region | place.index << 8, place.offset + ref.offset, ref.nbytes]
     words += [value & 0xFFFFFFFF for value in call.params.words()]
     return [_first_word(fmt.Opcode.CALL, len(words) + 1), *words]
+
+
+def _transfer(transfer: Transfer) -> list[int]:
+    match transfer:
+        case Fetch():
+            words = [transfer.channel, transfer.source, transfer.target, transfer.nbytes]
+            return [_first_word(fmt.Opcode.FETCH, 1 + len(words)), *words]
+        case Wait():
+            return [_first_word(fmt.Opcode.WAIT, 2), transfer.channel]
 
 
 def _first_word(opcode: fmt.Opcode, length: int) -> int:

@@ -62,6 +62,7 @@ class Header(IntEnum):
     WEIGHTS_CRC = 8
     SCRATCH_BYTES = 9
     FIRST_COMMAND = 15
+    RESIDENT_BYTES = 16
 
 
 class LayoutA(IntEnum):

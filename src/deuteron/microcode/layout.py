@@ -18,6 +18,7 @@ class HeaderFields:
     weights_crc: int
     scratch_bytes: int
     prefetch_bytes: int
+    resident_bytes: int
     profile_bytes: int
     debug_bytes: int
     inputs: int
@@ -38,6 +39,7 @@ def header_words(fields: HeaderFields) -> tuple[int, ...]:
     words[Header.WEIGHTS_CRC] = fields.weights_crc
     words[Header.SCRATCH_BYTES] = fields.scratch_bytes
     words[Header.FIRST_COMMAND] = fields.first_command
+    words[Header.RESIDENT_BYTES] = fields.resident_bytes
     layout = LayoutB if fields.profiling else LayoutA
     words[layout.PREFETCH_BYTES] = fields.prefetch_bytes
     words[layout.INPUTS] = fields.inputs
@@ -60,6 +62,7 @@ def parse_header(words: Sequence[int]) -> HeaderFields:
         weights_crc=words[Header.WEIGHTS_CRC],
         scratch_bytes=words[Header.SCRATCH_BYTES],
         prefetch_bytes=words[layout.PREFETCH_BYTES],
+        resident_bytes=words[Header.RESIDENT_BYTES],
         profile_bytes=words[LayoutB.PROFILE_BYTES] if profiling else 0,
         debug_bytes=words[LayoutB.DEBUG_BYTES] if profiling else 0,
         inputs=words[layout.INPUTS],

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from deuteron.kernels.regions import Region
+from deuteron.kernels.transfers import Transfer
 
 
 class Place(Protocol):
@@ -46,4 +47,14 @@ class Planned(Protocol):
     @property
     def prefetch_bytes(self) -> int:
         """Size of the prefetch region."""
+        ...
+
+    @property
+    def resident_bytes(self) -> int:
+        """Size of the part of the prefetch region that keeps its content."""
+        ...
+
+    @property
+    def transfers(self) -> Mapping[int, tuple[Transfer, ...]]:
+        """Fetches and waits by the call that they come before."""
         ...

@@ -1,15 +1,24 @@
 """The plan: an address for every buffer of a program."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from deuteron.errors import InternalError
 from deuteron.kernels.limits import ALIGNMENT, round_up
 from deuteron.kernels.program import Program
 from deuteron.kernels.regions import Region
+from deuteron.kernels.transfers import Fetch, Transfer, Wait
+from deuteron.plan.budget import Budget
+from deuteron.plan.fit import area_for, too_large
 from deuteron.plan.lifetimes import Lifetime, lifetimes, spans
 from deuteron.plan.placement import place
+from deuteron.plan.prefetch import Prefetch, prefetch
+from deuteron.plan.slices import cut
+from deuteron.plan.stream import Issue
+
+PIECES = 8
+"""A call that can be cut reads at most one part in so many of the prefetch area."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +44,27 @@ class Plan:
         placements: where each buffer lies; a buffer that no call names has no place.
         weights: the weights image, constants in order of first use.
         scratch_bytes: size of the scratch region, a multiple of the alignment.
-        prefetch_bytes: size of the prefetch region.
+        constants: where in the weights image each constant lies.
+        prefetch_bytes: size of the prefetch region, which all constants are fetched to unless it is 0.
+        resident_bytes: those of them, from the start, that keep their content from run to run.
+        transfers: fetches and waits by the call that they come before.
         lifetimes: the blocks of scratch, in order of first use.
+        prefetch: how the transfers were found.
     """
 
     placements: Mapping[str, Placement]
     weights: bytes
+    constants: Mapping[str, int]
     scratch_bytes: int
     prefetch_bytes: int
+    resident_bytes: int
+    transfers: Mapping[int, tuple[Transfer, ...]]
     lifetimes: tuple[Lifetime, ...]
+    prefetch: Prefetch | None
 
 
 def plan(program: Program) -> Plan:
-    """A plan for the program; `check` holds for it."""
+    """A plan that reads weights where they are linked, in as much memory as it takes; `check` holds for it."""
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     placements: dict[str, Placement] = {}
     for region, names in ((Region.INPUT, program.inputs), (Region.OUTPUT, program.outputs)):
@@ -58,7 +75,61 @@ def plan(program: Program) -> Plan:
     for block, offset in offsets.items():
         placements |= {name: Placement(Region.SCRATCH, 0, offset, block.nbytes) for name in block.buffers}
     peak = max((offset + round_up(block.nbytes) for block, offset in offsets.items()), default=0)
-    return Plan(placements | constants, weights, peak, 0, blocks)
+    return Plan(
+        placements=placements | constants,
+        weights=weights,
+        constants={name: constant.offset for name, constant in constants.items()},
+        scratch_bytes=peak,
+        prefetch_bytes=0,
+        resident_bytes=0,
+        transfers={},
+        lifetimes=blocks,
+        prefetch=None,
+    )
+
+
+def plan_within(program: Program, budget: Budget) -> tuple[Program, Plan]:
+    """A plan within a budget, and the program that it is for, whose calls may have been cut; `check` holds for both.
+
+    Raises:
+        CapacityError: when the program does not fit.
+    """
+    linked = plan(program)
+    area = area_for(program, linked.scratch_bytes, len(linked.weights), budget)
+    if area is None:
+        return program, linked
+    for candidate in (cut(program, area // PIECES), program):
+        found = prefetch(candidate, budget.engine, area)
+        if found is not None:
+            return candidate, _fetching(plan(candidate), found)
+    raise too_large(program, linked.scratch_bytes, len(linked.weights), budget)
+
+
+def _fetching(planned: Plan, found: Prefetch) -> Plan:
+    """The plan with all constants in the prefetch area."""
+    chunks = found.chunks
+    starts = [planned.constants[chunk.buffers[0]] for chunk in chunks]
+    offsets = {step.chunk: step.offset for step in found.schedule.steps if isinstance(step, Issue)}
+    placements = dict(planned.placements)
+    for index, chunk in enumerate(chunks):
+        for name in chunk.buffers:
+            at = offsets[index] + planned.constants[name] - starts[index]
+            placements[name] = replace(placements[name], region=Region.PREFETCH, offset=at)
+    transfers: dict[int, tuple[Transfer, ...]] = {}
+    for step in found.schedule.steps:
+        command: Transfer = Wait(step.channel)
+        if isinstance(step, Issue):
+            nbytes = chunks[step.chunk].nbytes
+            command = Fetch(step.channel, starts[step.chunk], step.offset, nbytes, step.chunk in found.resident)
+        transfers[step.call] = (*transfers.get(step.call, ()), command)
+    return replace(
+        planned,
+        placements=placements,
+        prefetch_bytes=max(offsets[index] + chunk.nbytes for index, chunk in enumerate(chunks)),
+        resident_bytes=sum(chunks[index].nbytes for index in found.resident),
+        transfers=transfers,
+        prefetch=found,
+    )
 
 
 def check(program: Program, planned: Plan) -> None:

@@ -1,0 +1,77 @@
+"""The numbers that the cycle model needs, taken from a target and what a user wants to change of it."""
+
+from dataclasses import dataclass
+
+from deuteron.arch.targets import Arch, MemoryKind
+from deuteron.errors import OptionError
+
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Rates and costs in cycles of the NPU's clock; one CPU cycle counts as one NPU cycle of the same length.
+
+    Attributes:
+        clock: Hz.
+        rows: of the array: output positions computed at once.
+        columns: of the array: filters computed at once.
+        elementwise: elements per cycle of what needs no array.
+        sram_port: bytes per cycle between NPU and SRAM.
+        call_dispatch: cycles of the CPU per kernel call.
+        fetch_setup: cycles of the CPU per fetch.
+        fetch_latency: cycles before the first byte of a fetch arrives.
+        flash_bandwidth: bytes per second.
+    """
+
+    clock: int
+    rows: int
+    columns: int
+    elementwise: int
+    sram_port: int
+    call_dispatch: int
+    fetch_setup: int
+    fetch_latency: int
+    flash_bandwidth: int
+
+    def transfer(self, nbytes: int) -> int:
+        """Cycles that `nbytes` take on the way from flash, without latency."""
+        return -(-nbytes * self.clock // self.flash_bandwidth)
+
+    def microseconds(self, cycles: int) -> float:
+        """The time that `cycles` take."""
+        return cycles * 1e6 / self.clock
+
+
+def engine(arch: Arch, *, flash_bandwidth: int | None = None, clock: int | None = None) -> Engine:
+    """The engine of a target.
+
+    Args:
+        arch: the target.
+        flash_bandwidth: bytes per second, instead of the target's.
+        clock: Hz of NPU and CPU, instead of the target's.
+
+    Raises:
+        OptionError: for a rate that is not above 0, or a target of whose flash no rate is known.
+    """
+    flash = arch.memory(MemoryKind.FLASH)
+    hz = arch.npu.clock.value if clock is None else clock
+    rate = flash_bandwidth if flash_bandwidth is not None else flash.bandwidth.value if flash.bandwidth else None
+    if rate is None:
+        raise OptionError(f"no bandwidth is known of the flash of `{arch.name}`", hint="give `--flash-bandwidth`")
+    for name, value in (("the flash bandwidth", rate), ("the clock", hz)):
+        if value <= 0:
+            raise OptionError(f"{name} is {value}, it must be above 0")
+    cpu = arch.cpu if clock is None else None
+    ratio = arch.npu.clock.value / arch.cpu.clock.value if cpu else 1.0
+    return Engine(
+        clock=hz,
+        rows=arch.npu.pipelines.value,
+        columns=arch.npu.macs_per_pipeline.value,
+        elementwise=arch.npu.elementwise.value,
+        sram_port=arch.npu.sram_port.value,
+        call_dispatch=round(arch.cpu.call_dispatch.value * ratio),
+        fetch_setup=round(arch.cpu.fetch_setup.value * ratio),
+        fetch_latency=-(-(flash.latency.value if flash.latency else 0) * hz // NANOSECONDS),
+        flash_bandwidth=rate,
+    )

@@ -1,0 +1,27 @@
+"""Commands that bring weights from flash to SRAM."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Start of a copy of `nbytes` bytes from `source` in the weights block to `target` in the prefetch area.
+
+    A resident one may be left out while the area is kept as a run before has left it.
+    """
+
+    channel: int
+    source: int
+    target: int
+    nbytes: int
+    resident: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for the last fetch on a channel."""
+
+    channel: int
+
+
+Transfer = Fetch | Wait
