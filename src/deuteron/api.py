@@ -16,6 +16,7 @@ from deuteron.frontend import output as outputs
 from deuteron.frontend.examples import EXAMPLES, ExampleModel
 from deuteron.frontend.manifest import Manifest, TensorInfo
 from deuteron.frontend.options import BuildOptions, Converter
+from deuteron.kernels import selection
 
 if TYPE_CHECKING:
     from deuteron.frontend.build import Progress
@@ -32,6 +33,7 @@ __all__ = [
     "build",
     "build_model",
     "convert_file",
+    "merge_kernel_selections",
     "read_manifest",
     "run",
     "seeded_inputs",
@@ -144,14 +146,17 @@ def convert_file(
     """The conversion of a TFLite file, and the files that were written.
 
     Those are the TFLite file `output`, whose one operator, but for float edges, is the NPU's; with `intermediates` also
-    the blocks of that operator, named after it: `.microcode`, `.weights` and `.kernels`.
+    the blocks of that operator, named after it: `.microcode`, `.weights` and `.kernels`; with the option for it the
+    kernel selection file, named after it with `_kernel_selection.c` at the end.
 
     Raises:
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
     """
     source, output = Path(source), Path(output)
-    paths = [output, *(output.with_suffix(f".{block}") for block in ("microcode", "weights", "kernels"))]
-    for path in paths if intermediates else paths[:1]:
+    blocks = [output.with_suffix(f".{name}") for name in ("microcode", "weights", "kernels")] if intermediates else []
+    selection_path = output.with_name(output.stem + selection.FILE_NAME)
+    selections = [selection_path] if options.dump_kernel_selection_code else []
+    for path in (output, *blocks, *selections):
         outputs.check_file(path, force=force)
     data = tflite_model.read(source)
     if output.exists() and output.samefile(source):
@@ -163,10 +168,25 @@ def convert_file(
             raise UnsupportedError(
                 "the model computes nothing: each of its outputs is an input", hint="run it without the NPU"
             )
-    contents = [to_tflite(data, conversion), container.microcode, container.weights, container.kernels]
-    files = dict(zip(paths, contents, strict=True) if intermediates else [(output, contents[0])])
+    files = {output: to_tflite(data, conversion)}
+    files |= zip(blocks, (container.microcode, container.weights, container.kernels), strict=False)
+    files |= dict.fromkeys(selections, conversion.selection.to_c().encode())
     outputs.write_files(files)
     return conversion, tuple(files)
+
+
+def merge_kernel_selections(
+    files: Sequence[str | Path], output: str | Path, *, force: bool = False
+) -> selection.Selection:
+    """The selection of all kernels in these kernel selection files, written to the file `output`.
+
+    Raises:
+        DeuteronError: the files do not belong together, one is damaged, or the output cannot be written.
+    """
+    outputs.check_file(Path(output), force=force)
+    merged = selection.merge([Path(file) for file in files])
+    selection.write(Path(output), merged)
+    return merged
 
 
 def read_manifest(directory: str | Path) -> Manifest:

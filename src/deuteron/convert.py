@@ -11,6 +11,7 @@ from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Add, Concat, Mul, ReduceMax, ReduceMin, Reshape, Sub, Sum, Transpose
 from deuteron.ir.verify import verify
 from deuteron.kernels.program import Program
+from deuteron.kernels.selection import Selection
 from deuteron.microcode.container import Container
 from deuteron.microcode.encode import encode
 from deuteron.passes.attribute import attribute, constant_ops
@@ -38,7 +39,7 @@ class ConvertOptions:
     Attributes:
         profiling: the driver writes a profile record for each command.
         fetch_constants_to_sram: fetch weights from flash while kernels run; not yet available.
-        dump_kernel_selection_code: write the table of kernels that the model needs; not yet available.
+        dump_kernel_selection_code: whoever writes the result also writes its kernel selection file.
         verify_each: check the graph after every pass.
         excluded_passes: names of passes to leave out, to see what they are worth.
     """
@@ -58,11 +59,6 @@ class ConvertOptions:
             raise OptionError(
                 "fetching constants to SRAM is not yet available",
                 hint="build without `--fetch-constants-to-sram`; weights are then read where they are linked",
-            )
-        if self.dump_kernel_selection_code:
-            raise OptionError(
-                "kernel selection code is not yet available",
-                hint="build without `--dump-kernel-selection-code`; the driver then links every kernel",
             )
 
 
@@ -136,6 +132,11 @@ class Conversion:
     plan: Plan
     provenance: Provenance
     container: Container | None
+
+    @property
+    def selection(self) -> Selection:
+        """The kernels that the microcode calls."""
+        return Selection.of(call.kernel for call in self.program.calls)
 
 
 def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Conversion:

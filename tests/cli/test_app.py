@@ -32,6 +32,7 @@ Commands:
   convert  Convert a TFLite file for the NPU
   inspect  Show what is inside a build, a .pte, a microcode file or a TFLite
            file
+  kernels  Merge kernel selection files, and show which kernels an image holds
   ops      List the operators that the NPU takes, and on which conditions
   models   List the models that can be built by name
   targets  List the targets and what is known of them
@@ -58,9 +59,12 @@ def test_the_module_is_the_program_too(program: Run, tmp_path: Path):
     assert done.stdout == program("--version").out
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in COMMANDS])
+GROUPS = {"kernels": ("kernels merge", "kernels show")}
+
+
+@pytest.mark.parametrize("name", [name for entry in COMMANDS for name in GROUPS.get(entry.name, (entry.name,))])
 def test_every_command_explains_itself(deuteron: Run, name: str):
-    result = deuteron(name, "--help")
+    result = deuteron(*name.split(), "--help")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith(f"Usage: deuteron {name} ")
     for option in ("--json", "-q, --quiet", "-v, --verbose"):
@@ -74,7 +78,8 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
         (
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
-            "hint: the commands are `build`, `run`, `convert`, `inspect`, `ops`, `models`, `targets`, `doctor`\n",
+            "hint: the commands are `build`, `run`, `convert`, `inspect`, `kernels`, `ops`, `models`, `targets`, "
+            "`doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (

@@ -38,12 +38,6 @@ Run = Callable[..., Result]
             "hint: leave the option out, or use `--converter vendor`\n",
         ),
         (
-            ["digits", "-o", "out", "--dump-kernel-selection-code"],
-            2,
-            "error: `--dump-kernel-selection-code` is not available yet with Deuteron's own converter\n\n"
-            "hint: leave the option out, or use `--converter vendor`\n",
-        ),
-        (
             ["digits", "-o", "out", "--operators-not-to-delegate", "aten::relu,,aten::add"],
             2,
             "error: `` is not an operator name\n\n"

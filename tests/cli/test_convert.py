@@ -13,6 +13,7 @@ from tests.tflite.files import with_float_edges
 
 from deuteron.frontend import output as outputs
 from deuteron.ir.parser import parse_graph
+from deuteron.kernels import selection
 from deuteron.tflite import neutron
 from deuteron.tflite.decode import decode
 from deuteron.tflite.emit import emit
@@ -119,6 +120,19 @@ def test_intermediates_are_the_blocks_that_inspect_reads(deuteron: Run, net: Pat
     assert shown[2].startswith("npu: 3 kernel calls; ")
 
 
+def test_the_kernel_selection_stands_beside_the_file(deuteron: Run, net: Path, tmp_path: Path):
+    out, written = tmp_path / "out.npu.tflite", tmp_path / "out.npu_kernel_selection.c"
+    args = ("convert", net, "-o", out, "--dump-kernel-selection-code")
+    result = deuteron(*args)
+    assert (result.code, result.err) == (0, f"wrote `{out}`\nwrote `{written}`\n")
+    assert [k.name for k in selection.read(written).kernels] == ["conv2d_s8", "add_s8", "max_pool_s8"]
+    out.unlink()
+    assert deuteron(*args) == Result(
+        1, "", f"error: `{written}` exists\n\nhint: choose another name, or replace it with `--force`\n"
+    )
+    assert deuteron(*args, "--force").code == 0
+
+
 def test_profiling_is_an_option_of_the_microcode(deuteron: Run, net: Path, tmp_path: Path):
     deuteron("convert", net, "-o", tmp_path / "out.tflite", "--use-profiling")
     model = decode((tmp_path / "out.tflite").read_bytes())
@@ -132,11 +146,6 @@ def test_profiling_is_an_option_of_the_microcode(deuteron: Run, net: Path, tmp_p
             "--fetch-constants-to-sram",
             "fetching constants to SRAM is not yet available\n\n"
             "hint: build without `--fetch-constants-to-sram`; weights are then read where they are linked",
-        ),
-        (
-            "--dump-kernel-selection-code",
-            "kernel selection code is not yet available\n\n"
-            "hint: build without `--dump-kernel-selection-code`; the driver then links every kernel",
         ),
         ("--target=other", "unknown target `other`\n\nhint: the targets are `imxrt700`"),
     ],

@@ -1,12 +1,17 @@
 """The functions that ExecuTorch calls: what they return, what they refuse, and the log that it reads."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.sdk.models import parallel
 
 from deuteron.convert import convert
-from deuteron.errors import DeuteronError, OptionError
+from deuteron.errors import InputError, OptionError
+from deuteron.kernels import selection
+from deuteron.kernels.catalogue import CONV2D, LUT
+from deuteron.kernels.selection import Selection
 from deuteron.sdk import Session, library
 from deuteron.sdk.surface import CompilationContext, Converter, merge_kernel_selection_files
 from deuteron.tflite import neutron
@@ -64,11 +69,6 @@ def test_numbers_in_and_a_converted_file_out(converter: Converter, capfd: pytest
             "fetching constants to SRAM is not yet available\n\n"
             "hint: build without `--fetch-constants-to-sram`; weights are then read where they are linked",
         ),
-        (
-            {"dumpKernelSelectionCode": True},
-            "kernel selection code is not yet available\n\n"
-            "hint: build without `--dump-kernel-selection-code`; the driver then links every kernel",
-        ),
     ],
 )
 def test_refused_options(converter: Converter, options: dict[str, object], text: str) -> None:
@@ -87,6 +87,44 @@ def test_a_context_without_target(converter: Converter) -> None:
     )
 
 
-def test_merging_kernel_selections_is_not_yet_there() -> None:
-    with pytest.raises(DeuteronError, match="merging kernel selection files is not yet available"):
-        merge_kernel_selection_files([], "out.c")
+def test_the_kernel_selection_lies_where_executorch_looks(
+    converter: Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    converter.convertModel(parallel(), _context())
+    assert not Path("_kernel_selection.c").exists()
+    converter.convertModel(parallel(), _context(dumpKernelSelectionCode=True))
+    kernels = {call.kernel for call in convert(parallel(), "imxrt700").program.calls}
+    assert set(selection.read(Path("_kernel_selection.c")).kernels) == kernels
+
+
+def test_a_kernel_selection_that_cannot_be_written(
+    converter: Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("_kernel_selection.c").mkdir()
+    with pytest.raises(InputError) as caught:
+        converter.convertModel(parallel(), _context(dumpKernelSelectionCode=True))
+    assert str(caught.value) == "`_kernel_selection.c` cannot be written: Is a directory"
+    with pytest.raises(InputError):
+        converter.session.raise_failure()
+
+
+def test_merging_replaces_even_one_of_the_inputs(tmp_path: Path) -> None:
+    one, other = tmp_path / "a_kernel_selection.c", tmp_path / "b_kernel_selection.c"
+    selection.write(one, Selection.of([LUT]))
+    selection.write(other, Selection.of([CONV2D, LUT]))
+    merge_kernel_selection_files([str(one), str(other)], str(one))
+    assert selection.read(one) == Selection.of([CONV2D, LUT])
+
+
+def test_the_vendors_command_merges(tmp_path: Path) -> None:
+    for name, kernel in (("a.c", LUT), ("b.c", CONV2D)):
+        selection.write(tmp_path / name, Selection.of([kernel]))
+    command = [sys.executable, "-m", "deuteron.sdk.merge_kernel_selection_code", "-output-file", "c.c", "-input-files"]
+    done = subprocess.run([*command, "a.c", "b.c"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert selection.read(tmp_path / "c.c") == Selection.of([CONV2D, LUT])
+    done = subprocess.run([*command, "a.c", "d.c"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: `d.c` cannot be read: No such file or directory\n"

@@ -52,10 +52,9 @@ typedef enum {
 typedef int32_t (*dtn_kernel_t)(const dtn_call_t *call, dtn_phase_t phase);
 
 /**
- * The linked kernels by number, NULL where one is absent; nothing writes to it, and a linker script may place its
- * section,
- * `.data.neutronKernels`, in read-only memory. The only reference to the kernels: a build that defines its own table in
- * an object before the library links just what that table names (spec/kernel-selection.md).
+ * The linked kernels by number, NULL where one is absent. The only reference to the kernels: a build that defines its
+ * own table in an object before the library links just what that table names (spec/kernel-selection.md). Nothing writes
+ * to it; a linker script may place its section, `.data.neutronKernels`, in read-only memory.
  */
 extern int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase);
 

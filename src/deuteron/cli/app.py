@@ -35,6 +35,7 @@ COMMANDS = (
     Entry("run", "Run a build, or a TFLite file, on the host"),
     Entry("convert", "Convert a TFLite file for the NPU"),
     Entry("inspect", "Show what is inside a build, a .pte, a microcode file or a TFLite file"),
+    Entry("kernels", "Merge kernel selection files, and show which kernels an image holds"),
     Entry("ops", "List the operators that the NPU takes, and on which conditions"),
     Entry("models", "List the models that can be built by name"),
     Entry("targets", "List the targets and what is known of them"),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--remove-quant-io-ops", is_flag=True, help="Leave quantising inputs and outputs to the application.")
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @click.option("--fetch-constants-to-sram", is_flag=True, help="Prefetch weights from flash.")
-@click.option("--dump-kernel-selection-code", is_flag=True, help="Write the kernel selection file.")
+@click.option("--dump-kernel-selection-code", is_flag=True, help="Also write each partition's kernel selection file.")
 @click.option("--intermediates", is_flag=True, help="Also write each partition's TFLite file and microcode.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass of the compiler.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")

@@ -30,7 +30,7 @@ OTHER_FATES = {
 @click.option(
     "--fetch-constants-to-sram", is_flag=True, help="Prefetch weights from external flash (not yet available)."
 )
-@click.option("--dump-kernel-selection-code", is_flag=True, help="Write the table of kernels used (not yet available).")
+@click.option("--dump-kernel-selection-code", is_flag=True, help="Also write OUT_kernel_selection.c.")
 @click.option("--exclude-pass", "excluded_passes", multiple=True, metavar="NAME", help="Leave a compiler pass out.")
 @click.option("--verify-each", is_flag=True, help="Check the graph after every compiler pass.")
 @click.option("--intermediates", is_flag=True, help="Also write OUT.microcode, OUT.weights and OUT.kernels.")

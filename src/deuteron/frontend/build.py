@@ -22,7 +22,7 @@ from deuteron.frontend.export import export
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
 from deuteron.frontend.manifest import PROGRAM, REFERENCE, CpuOp, Manifest, ModelInfo, TensorInfo, entry_of
 from deuteron.frontend.options import BuildOptions
-from deuteron.frontend.partition import describe, intermediate_files
+from deuteron.frontend.partition import describe, intermediate_files, kernel_selection_files
 from deuteron.frontend.provenance import first_line
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
@@ -108,6 +108,8 @@ def build(
     files = {PROGRAM: bytes(manager.buffer), REFERENCE: saved.save(reference, [p.tflite for p in recording.partitions])}
     if options.intermediates:
         files |= intermediate_files(recording.partitions)
+    if options.dump_kernel_selection_code:
+        files |= kernel_selection_files(recording.partitions)
     warnings = [NO_CALIBRATION] * (calibration is None) + [NOTHING_DELEGATED] * (not recording.partitions)
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),

@@ -37,7 +37,7 @@ class BuildOptions:
             and outputs are then int8.
         use_profiling: make microcode that records when each kernel starts and stops.
         fetch_constants_to_sram: prefetch weights from flash; not available yet.
-        dump_kernel_selection_code: write the kernel selection file; not available yet.
+        dump_kernel_selection_code: also write each partition's kernel selection file.
         intermediates: also write each partition's TFLite file and microcode.
         verify_each: verify the graph after every compiler pass.
         force: replace an existing build directory.
@@ -54,12 +54,11 @@ class BuildOptions:
     force: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("fetch_constants_to_sram", "dump_kernel_selection_code"):
-            if getattr(self, name) and self.converter is Converter.OPEN:
-                raise OptionError(
-                    f"`--{name.replace('_', '-')}` is not available yet with Deuteron's own converter",
-                    hint="leave the option out, or use `--converter vendor`",
-                )
+        if self.fetch_constants_to_sram and self.converter is Converter.OPEN:
+            raise OptionError(
+                "`--fetch-constants-to-sram` is not available yet with Deuteron's own converter",
+                hint="leave the option out, or use `--converter vendor`",
+            )
         for operator in self.operators_not_to_delegate:
             if not operator or "," in operator or any(c.isspace() for c in operator):
                 raise OptionError(

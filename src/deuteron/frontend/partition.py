@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from deuteron.convert import PROVENANCE_KEY
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.manifest import Partition, PartitionKernel, PartitionOp, TensorInfo
 from deuteron.frontend.seam import Lowered
+from deuteron.kernels.selection import FILE_NAME
 from deuteron.microcode.format import HEADER_WORDS, Flag, Header, LayoutA, LayoutB
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat import FlatModel
@@ -78,4 +80,21 @@ def intermediate_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
             f"npu_{index}.weights": container.weights,
             f"npu_{index}.kernels": container.kernels,
         }
+    return files
+
+
+def kernel_selection_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
+    """The files that `--dump-kernel-selection-code` adds, one for each partition.
+
+    Raises:
+        UnsupportedError: when the converter, a vendor's, wrote none for one.
+    """
+    files: dict[str, bytes] = {}
+    for index, partition in enumerate(partitions):
+        if not partition.kernel_selection:
+            raise UnsupportedError(
+                f"the converter wrote no kernel selection file for partition {index}",
+                hint="build without `--dump-kernel-selection-code`",
+            )
+        files[f"npu_{index}{FILE_NAME}"] = partition.kernel_selection
     return files

@@ -12,7 +12,7 @@ import operator
 import re
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ class Lowered:
         converted: the TFLite file with one `NeutronGraph` operator that came back.
         handles: ExecuTorch's debug handle of an edge node -> TFLite operators (indices) that carry it.
         nodes: TFLite operator index -> the edge nodes it came from.
+        kernel_selection: the converter's kernel selection file, where the build asked for it.
     """
 
     payload: bytes = b""
@@ -63,6 +64,7 @@ class Lowered:
     converted: bytes = b""
     handles: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     nodes: Mapping[int, tuple[EdgeNode, ...]] = field(default_factory=dict[int, tuple[EdgeNode, ...]])
+    kernel_selection: bytes = b""
 
     @property
     def is_empty(self) -> bool:
@@ -250,8 +252,14 @@ def _observed(recording: Recording) -> Generator[None]:
         return tflite, formats, handles
 
     def convert_(self: Any, *args: Any, **kwargs: Any) -> bytes:
-        converted = convert(self, *args, **kwargs)
-        recording.extend_last(converted=converted)
+        if not self.dump_kernel_selection_code:
+            converted = convert(self, *args, **kwargs)
+            recording.extend_last(converted=converted)
+            return converted
+        # The converter writes the file into the working directory, and the wheel only logs when it finds none.
+        with tempfile.TemporaryDirectory(prefix="deuteron-") as folder, chdir(folder):
+            converted = convert(self, *args, **kwargs)
+            recording.extend_last(converted=converted, kernel_selection=_selection_in(Path(folder)))
         return converted
 
     with (
@@ -260,6 +268,11 @@ def _observed(recording: Recording) -> Generator[None]:
         _replaced(NeutronConverterManager, "convert", convert_),
     ):
         yield
+
+
+def _selection_in(folder: Path) -> bytes:
+    """The kernel selection file of the one partition that was converted there; nothing when there is none."""
+    return b"".join(path.read_bytes() for path in folder.glob("_kernel_selection*.c"))
 
 
 @contextmanager

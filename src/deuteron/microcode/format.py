@@ -16,6 +16,8 @@ from deuteron.kernels.limits import REQUANT_ROW_BYTES as REQUANT_ROW_BYTES
 from deuteron.kernels.limits import SOFTMAX_TABLE_BYTES as SOFTMAX_TABLE_BYTES
 from deuteron.kernels.regions import WRITABLE as WRITABLE
 from deuteron.kernels.regions import Region as Region
+from deuteron.kernels.version import VERSION_MAJOR as VERSION_MAJOR
+from deuteron.kernels.version import VERSION_MINOR as VERSION_MINOR
 
 MAGIC = 0x64434D6E
 """Word 0: the bytes `nMCd`, common to every Neutron microcode."""
@@ -23,8 +25,6 @@ MAGIC = 0x64434D6E
 DEUTERON_MAGIC = 0x314E5444
 """Word 1: the bytes `DTN1`; a vendor's microcode has something else here."""
 
-VERSION_MAJOR = 1
-VERSION_MINOR = 0
 VERSION = VERSION_MAJOR << 16 | VERSION_MINOR
 
 HEADER_WORDS = 20

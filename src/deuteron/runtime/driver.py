@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from deuteron.errors import DeuteronError, FormatError, InputError, InternalError, UnsupportedError
+from deuteron.kernels.catalogue import BY_KIND
 from deuteron.microcode.container import Container
 from deuteron.microcode.format import (
     ALIGNMENT,
@@ -107,8 +108,10 @@ class Driver:
         """The exception for a driver's error code."""
         text = self.library.dtn_error_string(code).decode()
         reason, detail, category = code >> 8 & 0xFF, code >> 16, code >> 3 & 0x1F
-        if reason >= _FIRST_COMMAND_REASON:
-            text += f" ({'kernel' if reason == _KERNEL_ABSENT else 'command'} {detail})"
+        if reason == _KERNEL_ABSENT:
+            text += f" (kernel {detail}, {BY_KIND[detail].name})"
+        elif reason >= _FIRST_COMMAND_REASON:
+            text += f" (command {detail})"
         message = f"{doing}: {text}"
         match category:
             case _ if category == _CATEGORY_UCODE:

@@ -4,9 +4,11 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from deuteron.convert import ConvertOptions, convert, source_ops, to_tflite
 from deuteron.errors import OptionError
+from deuteron.kernels import selection
 from deuteron.sdk.library import NeutronTarget
 from deuteron.sdk.log import conversion_log
 from deuteron.sdk.session import Session
@@ -56,23 +58,22 @@ class Converter:
 
 
 def merge_kernel_selection_files(files: Iterable[str], out_path: str) -> None:
-    """Joins kernel selection files; not yet available."""
-    del files, out_path
-    raise OptionError(
-        "merging kernel selection files is not yet available",
-        hint="build without `--dump-kernel-selection-code`; the driver then links every kernel",
-    )
+    """Nothing; the file at `out_path`, which may be one of them, selects all kernels that the files do."""
+    selection.write(Path(out_path), selection.merge([Path(file) for file in files]))
 
 
 def _convert(tflite: bytes, cctx: CompilationContext, *, verify_each: bool) -> bytes:
     if cctx.targetOpts is None:
         raise OptionError("no target is set", hint="assign `getNeutronTarget(name)` to `CompilationContext.targetOpts`")
-    conversion = convert(tflite, cctx.targetOpts.name, _options(cctx.compilationOpts, verify_each=verify_each))
+    options = _options(cctx.compilationOpts, verify_each=verify_each)
+    conversion = convert(tflite, cctx.targetOpts.name, options)
     if cctx.compilationOpts.verbose or "console" in (
         cctx.compilationOpts.dumpAfterImport,
         cctx.compilationOpts.dumpAfterGenerate,
     ):
         _write_all(STDOUT, conversion_log(source_ops(tflite), conversion.provenance).encode())
+    if options.dump_kernel_selection_code and conversion.container is not None:
+        selection.write(Path(selection.FILE_NAME), conversion.selection)  # ExecuTorch gives it the partition's name
     return to_tflite(tflite, conversion)
 
 

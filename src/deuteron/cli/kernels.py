@@ -1,0 +1,105 @@
+"""`deuteron kernels`: kernel selection files merged, and which kernels an image, a file or a build holds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+from deuteron.errors import InputError
+from deuteron.kernels.catalogue import KERNELS, Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What `show` found: what it looked at, its kernels with what stands for each there, and functions beside them."""
+
+    kind: str
+    title: str
+    kernels: tuple[tuple[Kernel, str], ...]
+    unused: tuple[str, ...] = ()
+
+
+@click.group()
+def command() -> None:
+    """Merge kernel selection files, and show which kernels an image holds.
+
+    `deuteron build` and `deuteron convert` write such a file with `--dump-kernel-selection-code`. A firmware that is
+    linked with it holds the kernels of that model and no others; for several models their files are merged first.
+    """
+
+
+@new_command
+@click.argument("files", metavar="FILE.c...", nargs=-1, required=True, type=Path)
+@click.option("-o", "--output", metavar="OUT.c", required=True, type=Path, help="File to write.")
+@click.option("--force", is_flag=True, help="Replace the output file if it exists.")
+def merge(printer: Printer, *, files: tuple[Path, ...], output: Path, force: bool) -> None:
+    """Write one file that selects the kernels of all.
+
+    All must be of one version of Deuteron and of the microcode format.
+    """
+    from deuteron import api
+
+    merged = api.merge_kernel_selections(files, output, force=force)
+    held = Holding("selection", f"kernel selection of {merged.stamp}", tuple((k, k.symbol) for k in merged.kernels))
+    _print(printer, output, held)
+    printer.note(f"wrote `{output}`")
+
+
+@new_command
+@click.argument("path", metavar="ELF|FILE.c|DIR", type=Path)
+def show(printer: Printer, *, path: Path) -> None:
+    """Show which kernels something holds.
+
+    That is a linked image, a kernel selection file or a build directory. Of an image, its table of kernels is read;
+    functions of kernels that were linked although the table does not name them are listed, too. Of a build, the
+    kernels that its partitions call.
+    """
+    _print(printer, path, _build(path) if path.is_dir() else _file(path))
+
+
+command.add_command(merge)
+command.add_command(show)
+
+
+def _file(path: Path) -> Holding:
+    """What an image or a kernel selection file holds; the first bytes tell which it is."""
+    from deuteron.kernels import image, selection
+
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
+    if not data.startswith(image.BINARY):
+        found = selection.parse(data, str(path))
+        return Holding("selection", f"kernel selection of {found.stamp}", tuple((k, k.symbol) for k in found.kernels))
+    linked = image.parse(data, str(path))
+    return Holding("image", "image", tuple((entry.kernel, entry.function) for entry in linked.table), linked.unused)
+
+
+def _build(path: Path) -> Holding:
+    """What the partitions of a build call."""
+    from deuteron.inspection import inspect
+
+    callers: dict[Kernel, dict[str, None]] = {}
+    for partition in inspect(path).partitions:
+        for call in partition.decoded.calls:
+            callers.setdefault(call.kernel, {})[partition.name] = None
+    in_order = sorted(callers, key=lambda kernel: kernel.kind)
+    return Holding("build", "build directory", tuple((kernel, ", ".join(callers[kernel])) for kernel in in_order))
+
+
+def _print(printer: Printer, path: Path, found: Holding) -> None:
+    if printer.as_json:
+        label = "partitions" if found.kind == "build" else "function"
+        kernels = [{"number": kernel.kind, "name": kernel.name, label: what} for kernel, what in found.kernels]
+        printer.json(
+            {"schema": 1, "path": str(path), "kind": found.kind, "kernels": kernels, "unused": list(found.unused)}
+        )
+        return
+    printer.data(f"{path}: {found.title}, {len(found.kernels)} of {len(KERNELS)} kernels")
+    for kernel, what in found.kernels:
+        printer.data(f"  {kernel.kind:>3}  {kernel.name:<22}  {what}")
+    if found.unused:
+        printer.data(f"linked, but not in the table: {', '.join(found.unused)}")
