@@ -1,0 +1,203 @@
+"""Running an image in an emulator: arrays in; arrays, counted instructions and the stack in use out.
+
+Time in the emulator is counted, not measured: one instruction takes 2^6 ns, and sleep takes none of the host's time, so
+that every run of an image on the same inputs counts the same.
+"""
+
+import struct
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.board.boards import Board
+from deuteron.board.record import ELF, Firmware, Tensor
+from deuteron.errors import FormatError, InternalError
+from deuteron.runtime.programs import find_program
+
+Array = npt.NDArray[np.generic]
+
+PROGRAM = "qemu-system-arm"
+PACKAGE = "qemu-system-arm"
+
+TIME_OUT = 600
+"""Seconds until an emulator counts as hung."""
+
+_SHIFT = 6
+_WRAP = 1 << 32
+_NS = 1_000_000_000
+
+_MAGIC = 0x454E5444
+_VERSION = 1
+_HEADER = struct.Struct("<6I")
+_RUN = struct.Struct("<5I")
+_EVENT = struct.Struct("<4I")
+
+_FAILED, _USAGE, _FAULT = 1, 2, 3
+
+
+class EventKind(Enum):
+    """What an event is about, numbered as `deuteron/executor.h` does."""
+
+    COPY_IN = 0
+    STEP = 1
+    COPY_OUT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A span of a run: the input, step or output that it is about, and the instructions that it took."""
+
+    kind: EventKind
+    index: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the program.
+
+    Attributes:
+        outputs: in their logical shapes.
+        instructions: of all, with what the executor takes itself.
+        events: in their order.
+        stack: most bytes in use since start-up.
+    """
+
+    outputs: tuple[Array, ...]
+    instructions: int
+    events: tuple[Event, ...]
+    stack: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an emulator gave.
+
+    Attributes:
+        runs: one per sample.
+        init_instructions: of checking and preparing the program, once.
+        stack_bytes: what the stack may take.
+    """
+
+    runs: tuple[Run, ...]
+    init_instructions: int
+    stack_bytes: int
+
+
+def run(
+    directory: Path, firmware: Firmware, board: Board, samples: Sequence[Sequence[Array]], *, time_out: float = TIME_OUT
+) -> Report:
+    """The outputs and counts of a firmware directory on samples of its inputs, one after the other.
+
+    Raises:
+        MissingToolError: when QEMU is not installed.
+        FormatError: when the image refuses its program, in the driver's words.
+        InternalError: when the image or the emulator fails otherwise.
+    """
+    with tempfile.TemporaryDirectory(prefix="deuteron-qemu-") as scratch:
+        work = Path(scratch)
+        words = ["firmware", "--runs", str(len(samples)), "--events", "events"]
+        for i, tensor in enumerate(firmware.inputs):
+            (work / f"in{i}").write_bytes(b"".join(_to_memory(sample[i], tensor) for sample in samples))
+            words += ("--input", f"in{i}")
+        for i in range(len(firmware.outputs)):
+            words += ("--output", f"out{i}")
+        status, said = emulate(directory / ELF, board, words, work, time_out=time_out)
+        if status:
+            raise _error(status, said, directory / ELF)
+        outputs = [(work / f"out{i}").read_bytes() for i in range(len(firmware.outputs))]
+        return _report((work / "events").read_bytes(), firmware, outputs)
+
+
+def emulate(
+    elf: Path, board: Board, words: Sequence[str], work: Path, *, time_out: float = TIME_OUT
+) -> tuple[int, str]:
+    """The exit status of an image, started in the directory `work` with a command line, and what it printed.
+
+    Raises:
+        MissingToolError: when QEMU is not installed.
+        InternalError: when the image does not end in time.
+    """
+    program = find_program(PROGRAM, PACKAGE, "the emulator for Arm boards")
+    semihosting = ",".join(("enable=on", "target=native", *(f"arg={word}" for word in words)))
+    command = (
+        program, "-M", board.machine, "-nographic", "-monitor", "none", "-serial", "null",
+        "-icount", f"shift={_SHIFT},sleep=off", "-semihosting-config", semihosting, "-kernel", elf.absolute(),
+    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, cwd=work, capture_output=True, text=True, errors="replace", timeout=time_out, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise InternalError(
+            f"`{elf.name}` did not end within {time_out:g} s on `{board.machine}`",
+            hint="it hangs, or waits for what never comes; for a model this large, raise the limit with `--time-out`",
+        ) from None
+    return done.returncode, done.stdout + done.stderr
+
+
+def instructions(ticks: int, hz: int) -> int:
+    """Instructions in a span of ticks, exact but for the one that the counter was read in."""
+    return ticks * (_NS // hz) >> _SHIFT
+
+
+def _error(status: int, said: str, elf: Path) -> FormatError | InternalError:
+    """The error for an exit status other than 0, with the first line that tells a reason."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("error: ", "fault: "))]
+    reason = (told or lines or [f"it ended with status {status} and said nothing"])[0]
+    reason = reason.removeprefix("error: ").removeprefix("fault: ")
+    match status:
+        case _ if status == _FAILED:
+            return FormatError(f"the firmware failed: {reason}", where=elf.name, hint="build the firmware again")
+        case _ if status == _FAULT:
+            at = next((line for line in lines if line.startswith("pc ")), "")
+            return InternalError(f"the processor stopped with a fault: {reason}; {at}", where=elf.name)
+        case _ if status == _USAGE:
+            return InternalError(f"the firmware does not understand what it is told: {reason}", where=elf.name)
+        case _:
+            return InternalError(f"the emulator ended with status {status}: {reason}", where=elf.name)
+
+
+def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report:
+    """What the events file and the output files tell."""
+    magic, version, hz, init, stack_bytes, count = _HEADER.unpack_from(data)
+    if (magic, version) != (_MAGIC, _VERSION):
+        raise InternalError(f"the image writes events of version {version}, version {_VERSION} is known")
+    at = _HEADER.size
+    runs: list[Run] = []
+    for number in range(count):
+        _error_code, _steps, ticks, stack, events = _RUN.unpack_from(data, at)
+        at += _RUN.size
+        spans = [_EVENT.unpack_from(data, at + i * _EVENT.size) for i in range(events)]
+        at += events * _EVENT.size
+        runs.append(
+            Run(
+                tuple(_from_memory(o, t, number) for o, t in zip(outputs, firmware.outputs, strict=True)),
+                instructions(ticks, hz),
+                tuple(
+                    Event(EventKind(k), i, instructions(stop - start & 0xFFFFFFFF, hz)) for k, i, start, stop in spans
+                ),
+                stack,
+            )
+        )
+    return Report(tuple(runs), instructions(init, hz), stack_bytes)
+
+
+def _to_memory(value: Array, tensor: Tensor) -> bytes:
+    """The bytes of an input as the program wants them in memory."""
+    return np.ascontiguousarray(value.transpose(tensor.dim_order)).tobytes()
+
+
+def _from_memory(data: bytes, tensor: Tensor, number: int) -> Array:
+    """An output of run `number` in its logical shape."""
+    part = data[number * tensor.bytes : (number + 1) * tensor.bytes]
+    stored = np.frombuffer(part, tensor.dtype).reshape([tensor.shape[d] for d in tensor.dim_order])
+    return np.ascontiguousarray(stored.transpose(np.argsort(tensor.dim_order)))

@@ -1,0 +1,92 @@
+"""The size of a firmware as text, and two sizes beside each other."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from deuteron.board.record import Firmware
+from deuteron.board.size import KINDS, WITH_PARTS, Row
+
+
+def text(firmware: Firmware) -> str:
+    """The size report of one firmware."""
+    sizes, stack = firmware.sizes, firmware.stack
+    lines = [
+        f"{firmware.model} on {firmware.board}: {firmware.options.kernels.value} kernels, weights in "
+        f"{firmware.weights}, inputs and outputs copied by {firmware.options.io_copy.value}",
+        "",
+        *_table(("", *KINDS, "total"), ((_label(row), *_cells(row)) for row in _with_sums(sizes.rows, sizes.total))),
+        "",
+        f"flash image  {sizes.image:,} B",
+        *(f"memory {r.name:<5} {r.used:,} B of {r.size:,} B" for r in firmware.regions),
+        *(f"arena {i}      {memory.bytes:,} B: {memory.note}" for i, memory in enumerate(firmware.memories)),
+        f"stack        {'at least' if stack.gaps else 'at most'} {stack.bytes:,} B of "
+        f"{sizes.reserved.get('stack', 0):,} B kept for it",
+        f"             deepest: {' > '.join(call.function for call in stack.path)}",
+        *(f"             interrupt {call.function}: {call.frame or 0:,} B" for call in stack.interrupts),
+        *(f"             not bounded: {gap}" for gap in stack.gaps),
+    ]
+    return "\n".join(lines)
+
+
+def diff(before: Firmware, after: Firmware) -> str:
+    """What changed from one firmware to another: every row that differs, the total, and the stack."""
+    was, now = _by_key(before), _by_key(after)
+    rows = [
+        (_label(now.get(key) or was[key]), *_change(was.get(key), now.get(key)))
+        for key in (*was, *(key for key in now if key not in was))
+        if was.get(key) != now.get(key)
+    ]
+    total = ("total", *_change(before.sizes.total, after.sizes.total))
+    head = ("", *KINDS, "before", "after", "change")
+    lines = [
+        f"{before.model} on {before.board} -> {after.model} on {after.board}",
+        "",
+        *_table(head, [*rows, total]),
+        "",
+        *_line("flash image", before.sizes.image, after.sizes.image),
+        *_line("stack", before.stack.bytes, after.stack.bytes),
+        *_line("arenas", sum(m.bytes for m in before.memories), sum(m.bytes for m in after.memories)),
+    ]
+    return "\n".join(lines)
+
+
+def _by_key(firmware: Firmware) -> dict[tuple[str, str], Row]:
+    return {(row.module, row.part): row for row in firmware.sizes.rows}
+
+
+def _line(name: str, before: int, after: int) -> Iterator[str]:
+    yield f"{name:<12} {before:,} -> {after:,} B ({after - before:+,})"
+
+
+def _label(row: Row) -> str:
+    return f"  {row.part}" if row.part else row.module
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return tuple(f"{getattr(row, kind):,}" for kind in (*KINDS, "total"))
+
+
+def _change(before: Row | None, after: Row | None) -> tuple[str, ...]:
+    """By column, then before, after and the change of all."""
+    was, now = before or Row("", ""), after or Row("", "")
+    columns = (f"{getattr(now, kind) - getattr(was, kind):+,}" for kind in KINDS)
+    return (*columns, f"{was.total:,}", f"{now.total:,}", f"{now.total - was.total:+,}")
+
+
+def _with_sums(rows: Sequence[Row], total: Row) -> Iterator[Row]:
+    """The rows, each module that has parts with a sum before them, and the total."""
+    summed: set[str] = set()
+    for row in rows:
+        if row.module in WITH_PARTS and row.module not in summed:
+            summed.add(row.module)
+            yield sum((other for other in rows if other.module == row.module), Row(row.module, ""))
+        yield row
+    yield total
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines of a table whose first column stands left and all others right."""
+    lines = [tuple(head), *(tuple(row) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    for line in lines:
+        cells = (cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))
+        yield "  ".join((line[0].ljust(widths[0]), *cells)).rstrip()

@@ -1,0 +1,83 @@
+"""`deuteron firmware`: from a build directory to an image for a board."""
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+from deuteron.errors import OptionError
+
+_E = TypeVar("_E", bound=Enum)
+
+
+@new_command
+@click.argument("directory", metavar="DIR", type=Path)
+@click.option("--board", required=True, metavar="an505|an547", help="The board to build for.")
+@click.option("-o", "--output", metavar="OUT", required=True, type=Path, help="Directory to write.")
+@click.option(
+    "--kernels",
+    default="selected",
+    show_default=True,
+    metavar="selected|all",
+    help="Link those that the model calls, or all.",
+)
+@click.option(
+    "--weights",
+    default="auto",
+    show_default=True,
+    metavar="auto|flash|sram|external",
+    help="Where weights lie; `auto` is flash where all fits, else external memory.",
+)
+@click.option("--io-copy", default="cpu", show_default=True, metavar="cpu|dma", help="Who copies inputs and outputs.")
+@click.option("--diff", "other", metavar="OTHER", type=Path, help="Show what changed from another firmware directory.")
+@click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
+def command(
+    printer: Printer,
+    *,
+    directory: Path,
+    board: str,
+    output: Path,
+    kernels: str,
+    weights: str,
+    io_copy: str,
+    other: Path | None,
+    force: bool,
+) -> None:
+    """Compile and link the build in DIR for a board, write the image to OUT, and report its size.
+
+    OUT holds the image, the linker's map, the program as C tables, and `firmware.json` about all of it.
+    """
+    from deuteron.board import boards, image, record, report
+    from deuteron.board.toolchain import Toolchain
+    from deuteron.frontend.output import check_output, write
+
+    chosen = boards.load(board)
+    options = record.FirmwareOptions(
+        _choice(record.Kernels, "--kernels", kernels),
+        _choice(record.Weights, "--weights", weights),
+        _choice(record.IoCopy, "--io-copy", io_copy),
+    )
+    before = record.read(other) if other else None
+    check_output(output, force=force, record=record.FILE.name)
+    with printer.work(f"building firmware for {board}"):
+        made = image.build(directory, chosen, options, Toolchain.find(image.OBJECTS))
+    text = record.FILE.to_json(made.record)
+    write(output, {**made.files, record.FILE.name: text.encode()}, force=force, record=record.FILE.name)
+    if printer.as_json:
+        printer.data(json.dumps({"directory": str(output), **json.loads(text)}, indent=2))
+    else:
+        printer.data(report.diff(before, made.record) if before else report.text(made.record))
+    printer.note(f"wrote `{output / record.ELF}` and {len(made.files)} files beside it")
+
+
+def _choice(kind: type[_E], option: str, value: str) -> _E:
+    """The member of an enum that an option's value spells."""
+    allowed = [str(member.value) for member in kind]
+    if value not in allowed:
+        listed = ", ".join(f"`{name}`" for name in allowed)
+        raise OptionError(f"unknown value `{value}` of `{option}`", hint=f"choose one of {listed}")
+    return kind(value)
