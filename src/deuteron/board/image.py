@@ -19,6 +19,7 @@ from deuteron.board.toolchain import Object, Region, Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.errors import CapacityError
 from deuteron.frontend import manifest as manifests
+from deuteron.frontend import output
 from deuteron.frontend.records import entry_of
 from deuteron.kernels.catalogue import KERNELS, Kernel
 from deuteron.microcode.decode import decode
@@ -103,6 +104,17 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         files={name: entry_of(data) for name, data in files.items()},
     )
     return Image(made, files)
+
+
+def check_output(directory: Path, *, force: bool) -> None:
+    """Checks, before the work, that an image may be written there; OptionError or InputError when not."""
+    output.check_output(directory, force=force, record=record.FILE.name)
+
+
+def write(image: Image, directory: Path, *, force: bool) -> None:
+    """Nothing; writes the whole directory, or nothing of it and raises OptionError or InputError."""
+    text = record.FILE.to_json(image.record).encode()
+    output.write(directory, {**image.files, record.FILE.name: text}, force=force, record=record.FILE.name)
 
 
 def called(bundle: Bundle) -> tuple[Kernel, ...]:

@@ -64,7 +64,7 @@ def _pieces(body: str) -> Iterator[Piece]:
 def _whole_lines(body: str) -> Iterator[str]:
     """The lines, with those put together again that ld broke after a long name."""
     name = ""
-    for line in body.splitlines():
+    for line in map(str.rstrip, body.splitlines()):
         if _NAME_ONLY.match(line):
             name = line
         else:

@@ -19,7 +19,7 @@ def text(firmware: Firmware) -> str:
         *(f"memory {r.name:<5} {r.used:,} B of {r.size:,} B" for r in firmware.regions),
         *(f"arena {i}      {memory.bytes:,} B: {memory.note}" for i, memory in enumerate(firmware.memories)),
         f"stack        {'at least' if stack.gaps else 'at most'} {stack.bytes:,} B of "
-        f"{sizes.reserved.get('stack', 0):,} B kept for it",
+        f"{stack.available:,} B kept for it",
         f"             deepest: {' > '.join(call.function for call in stack.path)}",
         *(f"             interrupt {call.function}: {call.frame or 0:,} B" for call in stack.interrupts),
         *(f"             not bounded: {gap}" for gap in stack.gaps),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from deuteron.board.callgraph import Function, functions, pointed_at
 from deuteron.board.mapfile import pieces
@@ -40,12 +41,14 @@ class Bound:
 
     Attributes:
         bytes: at most, if there are no `gaps`; otherwise what is known to be taken.
+        available: what the linker script keeps for it.
         path: from start-up down to where the stack is deepest.
         interrupts: the handlers, each with what it takes with all that it calls and the frame that the core adds.
         gaps: why it may be more: frames that nothing bounds, recursion, pointers that may lead anywhere.
     """
 
     bytes: int
+    available: int
     path: tuple[Call, ...]
     interrupts: tuple[Call, ...]
     gaps: tuple[str, ...]
@@ -63,7 +66,7 @@ def bound(elf: Path, map_file: Path, objects: Sequence[Object]) -> Bound:
     handlers = [graph.deepest(graph.at(address)) for address in vectors(elf) if address not in unhandled]
     taken = tuple(Call(path[0].function, depth(path) + EXCEPTION_FRAME) for path in handlers)
     gaps = graph.gaps if reset else (*graph.gaps, f"the image has no function `{RESET}` to start from")
-    return Bound(depth(main) + depth(taken), main, taken, gaps)
+    return Bound(depth(main) + depth(taken), available(elf), main, taken, gaps)
 
 
 def depth(path: Iterable[Call]) -> int:
@@ -125,6 +128,17 @@ class Graph:
             return direct
         taken = (self.named(name, table) for table in tables for name in self._pointers.get(table, ()))
         return (*direct, *(callee for found in taken for callee in found))
+
+
+def available(elf: Path) -> int:
+    """Bytes between the stack's top and the limit that the core checks."""
+    with elf.open("rb") as file:
+        symbols = ELFFile(file).get_section_by_name(".symtab")
+        if not isinstance(symbols, SymbolTableSection):
+            return 0
+        ends = [symbols.get_symbol_by_name(name) for name in ("__dtn_stack_top", "__dtn_stack_limit")]
+    top, limit = (end[0]["st_value"] if end else 0 for end in ends)
+    return top - limit
 
 
 def vectors(elf: Path) -> tuple[int, ...]:

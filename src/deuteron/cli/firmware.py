@@ -53,7 +53,6 @@ def command(
     """
     from deuteron.board import boards, image, record, report
     from deuteron.board.toolchain import Toolchain
-    from deuteron.frontend.output import check_output, write
 
     chosen = boards.load(board)
     options = record.FirmwareOptions(
@@ -62,13 +61,12 @@ def command(
         _choice(record.IoCopy, "--io-copy", io_copy),
     )
     before = record.read(other) if other else None
-    check_output(output, force=force, record=record.FILE.name)
+    image.check_output(output, force=force)
     with printer.work(f"building firmware for {board}"):
         made = image.build(directory, chosen, options, Toolchain.find(image.OBJECTS))
-    text = record.FILE.to_json(made.record)
-    write(output, {**made.files, record.FILE.name: text.encode()}, force=force, record=record.FILE.name)
+    image.write(made, output, force=force)
     if printer.as_json:
-        printer.data(json.dumps({"directory": str(output), **json.loads(text)}, indent=2))
+        printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(made.record))}, indent=2))
     else:
         printer.data(report.diff(before, made.record) if before else report.text(made.record))
     printer.note(f"wrote `{output / record.ELF}` and {len(made.files)} files beside it")
