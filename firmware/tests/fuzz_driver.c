@@ -4,20 +4,17 @@
  * Input: u8 mode (bit 0: make the CRCs right, so that the checks behind them are reached; bit 1: run with the reference
  * kernels), 3 bytes unused, u32 microcode bytes, u32 weights bytes, then microcode, weights and kernels. Blocks are
  * copied to memory of just their size, so that the address sanitizer sees a read beyond; fetches copy when they are
- * waited for, and bytes in flight are out of bounds. The driver may trust that a
- * block is as large as its own sizes say (the delegate checks that), so sizes that lie are corrected first.
+ * waited for, and bytes in flight are out of bounds. The driver may trust that a block is as large as its own sizes say
+ * (the delegate and the executor check that), so sizes that lie are corrected first.
  */
-#include <sanitizer/asan_interface.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../src/driver/model.h"
 #include "builder.h"
 #include "fuzz_driver.h"
+#include "fuzz_parts.h"
 #include "tables.h"
-
-/* Work and memory that one input may ask for; both bound the fuzzer's time, not the driver. */
-enum { MAX_BLOCK = 1 << 20, MAX_STEPS = 1 << 22 };
 
 static uint32_t read_word(const uint8_t *bytes)
 {
@@ -29,104 +26,6 @@ static uint32_t read_word(const uint8_t *bytes)
 static uint32_t round_down(uint32_t bytes)
 {
     return bytes / DTN_ALIGNMENT * DTN_ALIGNMENT;
-}
-
-/* An upper bound of the inner steps of a call: bytes written times the bytes that each may read. */
-static uint64_t call_steps(const uint32_t *command)
-{
-    static const uint32_t read_operands[DTN_KERNEL_KINDS] = {
-#define DTN_X(name, NAME, read, written, words, checked, aligned, in_place) [DTN_KERNEL_##NAME] = read,
-        DTN_KERNELS(DTN_X)
-#undef DTN_X
-    };
-    uint32_t kind = command[1] & 0xFFFFU;
-    uint32_t operands = command[1] >> 16 & 0xFFU;
-    uint64_t read = 1;
-    uint64_t written = 0;
-    for (uint32_t i = 0; i < operands; i++) {
-        uint32_t bytes = command[3 + i * DTN_OPERAND_WORDS + 2];
-        if (i < read_operands[kind]) {
-            read += bytes;
-        } else {
-            written += bytes;
-        }
-    }
-    const int32_t *params = (const int32_t *)(command + 3 + operands * DTN_OPERAND_WORDS);
-    if (kind == DTN_KERNEL_COPY_S8) {
-        uint64_t elements = 1;
-        for (int i = 0; i < 6; i++) {
-            elements *= elements > MAX_STEPS ? 1 : (uint64_t)params[i];
-        }
-        return elements;
-    }
-    return kind == DTN_KERNEL_FILL_S8 || kind == DTN_KERNEL_LUT_S8 || kind == DTN_KERNEL_ADD_S8 ||
-                   kind == DTN_KERNEL_MUL_S8
-               ? written
-               : written * read;
-}
-
-static bool is_bounded(const dtn_model_t *model)
-{
-    const uint32_t *command = model->words + model->first_command;
-    uint64_t steps = 0;
-    uint64_t bytes = (uint64_t)model->scratch_bytes + model->prefetch_bytes + model->profile_bytes;
-    for (uint32_t i = 0; i < model->inputs + model->outputs; i++) {
-        bytes += model->words[DTN_HEADER_WORDS + i];
-    }
-    for (uint32_t i = 0; i + 1 < model->commands && steps <= MAX_STEPS; i++) {
-        steps += dtn_opcode(command[0]) == DTN_OPCODE_CALL ? call_steps(command) : 1;
-        command += dtn_length(command[0]);
-    }
-    return steps <= MAX_STEPS && bytes <= MAX_BLOCK;
-}
-
-/* The copy that each channel has yet to make; none when `size` is 0. */
-static struct {
-    uint8_t *dst;
-    const uint8_t *src;
-    uint32_t size;
-} flights[DTN_CHANNELS];
-
-/* Copies as late as the API allows. Until then nothing may touch the bytes, and the address sanitizer sees to it. */
-static void copy_later(void *dst, void *src, uint32_t size, uint32_t channel)
-{
-    uint8_t *to = (uint8_t *)dst;
-    for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
-        if (flights[i].size == 0) {
-            continue;
-        }
-        if (i == channel || (to < flights[i].dst + flights[i].size && flights[i].dst < to + size)) {
-            abort();
-        }
-    }
-    flights[channel].dst = to;
-    flights[channel].src = (const uint8_t *)src;
-    flights[channel].size = size;
-    ASAN_POISON_MEMORY_REGION(dst, size);
-}
-
-static void copy_now(uint32_t channel)
-{
-    ASAN_UNPOISON_MEMORY_REGION(flights[channel].dst, flights[channel].size);
-    if (flights[channel].size != 0) {
-        memcpy(flights[channel].dst, flights[channel].src, flights[channel].size);
-        flights[channel].size = 0;
-    }
-}
-
-static NeutronError run_with_late_copies(const dtn_model_t *model, const NeutronDataConfig *data)
-{
-    NeutronConfig hooks = {copy_later, copy_now};
-    NeutronError error = neutronSetConfig(&hooks);
-    if (error == ENONE) {
-        error = dtn_model_run(model, data);
-    }
-    for (uint32_t channel = 0; channel < DTN_CHANNELS; channel++) {
-        if (flights[channel].size != 0) {
-            abort(); /* the copy would outlive the run */
-        }
-    }
-    return error;
 }
 
 /* Runs the accepted model on buffers of just the sizes that it states. */
@@ -150,7 +49,9 @@ static fuzz_outcome_t run(const dtn_model_t *model)
     outputs[model->outputs + 1] = memory[blocks++] = build_alloc(model->profile_bytes);
     memory[blocks++] = build_alloc(model->prefetch_bytes);
     NeutronDataConfig data = {inputs, outputs, NULL, memory[blocks - 1]};
-    NeutronError error = run_with_late_copies(model, &data);
+    fuzz_late_copies();
+    NeutronError error = dtn_model_run(model, &data);
+    fuzz_no_copy_left();
     for (uint32_t i = 0; i < blocks; i++) {
         free(memory[i]);
     }
@@ -159,7 +60,7 @@ static fuzz_outcome_t run(const dtn_model_t *model)
 
 fuzz_outcome_t fuzz_one(const uint8_t *data, size_t size)
 {
-    if (size < FUZZ_PREFIX || size > MAX_BLOCK) {
+    if (size < FUZZ_PREFIX || size > FUZZ_MAX_BLOCK) {
         return FUZZ_REFUSED;
     }
     uint32_t left = (uint32_t)size - FUZZ_PREFIX;
@@ -196,7 +97,7 @@ fuzz_outcome_t fuzz_one(const uint8_t *data, size_t size)
     dtn_model_t model;
     fuzz_outcome_t outcome = FUZZ_REFUSED;
     if (dtn_model_check(&config, (data[0] & 2U) != 0 ? table_ref : table_fast, &model) == ENONE) {
-        outcome = is_bounded(&model) ? run(&model) : FUZZ_TOO_LARGE;
+        outcome = fuzz_is_bounded(&model) ? run(&model) : FUZZ_TOO_LARGE;
     }
     build_free(&build);
     return outcome;

@@ -1,8 +1,7 @@
-/* The fuzz target for libFuzzer; its mutator starts from valid containers, so that no corpus is needed. */
+/* A fuzz target for libFuzzer; its mutator starts from valid inputs, so that no corpus is needed. */
 #include <string.h>
 
-#include "fuzz_driver.h"
-#include "fuzz_input.h"
+#include "fuzz_target.h"
 
 /* Names and types are libFuzzer's. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,7 +17,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 {
     static uint8_t fresh[FUZZ_MAX_INPUT];
     uint64_t state = ((uint64_t)seed * UINT64_C(0x9E3779B97F4A7C15)) | 1U;
-    if (size < FUZZ_PREFIX || seed % 16 == 0) {
+    if (size < FUZZ_MIN_INPUT || seed % 16 == 0) {
         size_t fresh_size = fuzz_valid(&state, fresh);
         if (fresh_size <= max_size) {
             memcpy(data, fresh, fresh_size);

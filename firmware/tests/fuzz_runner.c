@@ -1,15 +1,14 @@
 /*
- * Runs the fuzz target on valid containers and mutations of them, deterministically: fuzz_runner COUNT [FIRST_SEED].
+ * Runs a fuzz target on valid inputs and mutations of them, deterministically: NAME COUNT [FIRST_SEED].
  *
  * Prints how the mutations ended. A finding ends the process before that, with the sanitizers' report. Each run depends
- * on its seed only, so that `fuzz_runner 1 SEED` repeats it; benches/fuzz_driver.py finds the seed.
+ * on its seed only, so that `NAME 1 SEED` repeats it; benches/fuzzing.py finds the seed.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fuzz_driver.h"
-#include "fuzz_input.h"
+#include "fuzz_target.h"
 
 int main(int argc, char **argv)
 {

@@ -24,7 +24,7 @@ typedef struct {
     dtn_operator_t operators[PROGRAM_MAX];
     dtn_constant_t constants[PROGRAM_MAX];
     dtn_delegate_t delegates[PROGRAM_MAX];
-    void *owned[16];
+    void *owned[64];
     uint32_t owned_count;
 } program_t;
 

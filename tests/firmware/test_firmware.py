@@ -17,7 +17,8 @@ PROGRAMS = (
     "test_edges",
     "test_executor",
     "test_faults",
-    "fuzz_slice",
+    "fuzz_driver",
+    "fuzz_bundle",
 )
 
 
