@@ -17,7 +17,7 @@ _TYPES = {
 _MOST = 0xFFFFFFF0
 """Largest memory: sizes are words."""
 
-_STATIC = "export the model with fixed shapes and without state that lasts from one run to the next"
+_STATIC = "export the model with fixed shapes, without state, and with its weights in the file"
 
 
 def padded(size: int) -> int:
@@ -106,11 +106,12 @@ class Placement:
     def _place(self, tensor: TensorValue, what: str, given: bool) -> tuple[int, int]:
         """Memory and offset."""
         place, constant = tensor.place, tensor.constant
-        if tensor.dynamic or tensor.external or (place and constant):
-            found = (
-                "changes its shape" if tensor.dynamic else "lies outside the file" if tensor.external else "has state"
-            )
-            raise UnsupportedError(f"{what} {found}, which firmware cannot serve", hint=_STATIC)
+        if tensor.dynamic:
+            raise UnsupportedError(f"{what} changes its shape from run to run", hint=_STATIC)
+        if tensor.external:
+            raise UnsupportedError(f"the content of {what} is in another file", hint=_STATIC)
+        if place and constant:
+            raise UnsupportedError(f"{what} keeps state from run to run", hint=_STATIC)
         if constant is not None:
             return MEMORY_CONSTANT + self._constants.setdefault(constant, len(self._constants)), 0
         if place is None:

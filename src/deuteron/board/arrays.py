@@ -1,0 +1,39 @@
+"""Arrays as the bytes of a bundle's inputs and outputs, and back."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.board.bundle import ElementType, Value
+from deuteron.errors import InputError
+
+Array = npt.NDArray[np.generic]
+
+_DTYPES = {
+    ElementType.U8: np.dtype("uint8"),
+    ElementType.S8: np.dtype("int8"),
+    ElementType.S16: np.dtype("<i2"),
+    ElementType.S32: np.dtype("<i4"),
+    ElementType.S64: np.dtype("<i8"),
+    ElementType.F32: np.dtype("<f4"),
+    ElementType.F64: np.dtype("<f8"),
+    ElementType.BOOL: np.dtype("bool"),
+}
+
+
+def to_bytes(value: Value, array: Array) -> bytes:
+    """The bytes of an array in the order that the value has in memory; InputError when it does not fit."""
+    dtype = _DTYPES[value.type]
+    if array.shape != value.shape or array.dtype != dtype:
+        message = f"{value.note} is {dtype.name} {value.shape}, an array {array.dtype.name} {array.shape} was given"
+        raise InputError(message, hint="give an array of that type and shape")
+    return np.ascontiguousarray(array.transpose(value.dim_order)).tobytes()
+
+
+def from_bytes(value: Value, data: bytes) -> Array:
+    """The array, in its logical shape, whose bytes the value has; InputError when they are not of its size."""
+    if len(data) != math.prod(value.shape) * _DTYPES[value.type].itemsize:
+        raise InputError(f"{value.note} has {value.bytes} bytes, {len(data)} were given", hint="give all of its bytes")
+    stored = np.frombuffer(data, _DTYPES[value.type]).reshape([value.shape[d] for d in value.dim_order])
+    return np.ascontiguousarray(stored.transpose(np.argsort(value.dim_order)))

@@ -1,0 +1,71 @@
+"""Bundles on this machine: the emitted files and the firmware compiled with the host's compiler, run through ctypes."""
+
+import ctypes
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from deuteron.board.bundle import Bundle
+from deuteron.board.emit import EmitOptions, emit
+
+HERE = Path(__file__).parent
+FIRMWARE = HERE.parents[1] / "firmware"
+WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wmissing-prototypes", "-Wconversion")
+
+
+def command(*words: str | Path) -> str:
+    """Output of a command, which must succeed."""
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+class HostFirmware:
+    """The firmware library and the host's port, compiled once."""
+
+    def __init__(self, build: Path) -> None:
+        self._archive = build / "libdeuteron_core.a"
+        self._port = FIRMWARE / "port" / "host" / "port.c"
+        command("cmake", "-S", FIRMWARE, "-B", build, "-DCMAKE_BUILD_TYPE=Release")
+        command("cmake", "--build", build, "--target", "deuteron_core", "--parallel", "2")
+
+    def load(self, bundle: Bundle, folder: Path, options: EmitOptions = EmitOptions()) -> "HostBundle":
+        """The bundle, written to a folder, compiled with every warning an error, and initialised."""
+        folder.mkdir()
+        for name, data in emit(bundle, options).items():
+            (folder / name).write_bytes(data)
+        include = ("-I", folder, "-I", FIRMWARE / "include")
+        symbol, library = options.symbol, folder / "bundle.so"
+        names = (f"-DBUNDLE={symbol}", f"-DMEMORIES={symbol}_memories")
+        command("cc", *WARNINGS, "-fPIC", "-c", *include, folder / f"{symbol}.c", "-o", folder / "tables.o")
+        command("cc", *WARNINGS, "-fPIC", "-c", *include, *names, HERE / "host.c", "-o", folder / "host.o")
+        parts = (folder / "tables.o", folder / "host.o", folder / f"{symbol}_data.S", self._port, self._archive)
+        command("cc", "-shared", "-fPIC", "-Wl,-Bsymbolic", *include, *parts, "-o", library)
+        return HostBundle(bundle, library)
+
+
+class HostBundle:
+    """A compiled bundle, initialised."""
+
+    def __init__(self, bundle: Bundle, library: Path) -> None:
+        self._bundle = bundle
+        self._library = ctypes.CDLL(str(library))
+        self._call("host_init")
+
+    def run(self, inputs: Sequence[bytes]) -> list[bytes]:
+        """The outputs of one run."""
+        assert [len(data) for data in inputs] == [self._bundle.values[index].bytes for index in self._bundle.inputs]
+        given = [ctypes.create_string_buffer(data, len(data)) for data in inputs]
+        taken = [ctypes.create_string_buffer(self._bundle.values[index].bytes) for index in self._bundle.outputs]
+        self._call("host_run", _pointers(given), _pointers(taken))
+        return [buffer.raw for buffer in taken]
+
+    def _call(self, function: str, *arguments: object) -> None:
+        entry = self._library[function]
+        entry.restype = ctypes.c_char_p
+        sentence: bytes | None = entry(*arguments)
+        assert sentence is None, sentence.decode()
+
+
+def _pointers(buffers: Sequence["ctypes.Array[ctypes.c_char]"]) -> "ctypes.Array[ctypes.c_void_p]":
+    return (ctypes.c_void_p * max(1, len(buffers)))(*(ctypes.addressof(buffer) for buffer in buffers))
