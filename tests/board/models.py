@@ -1,0 +1,61 @@
+"""Models small enough to build in seconds, with what firmware can meet at the edges of partitions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import torch
+from tests.runtime import models as runtime
+from torch import Tensor, nn
+
+from deuteron.api import BuildOptions
+
+Made = tuple[nn.Module, tuple[Tensor, ...], BuildOptions]
+
+
+class View(nn.Module):
+    """A convolution, a view that stays on the CPU, and a linear layer: two partitions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.linear = nn.Linear(256, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.conv(x).flatten(1))
+
+
+class Sigmoid(nn.Module):
+    """A sigmoid between two convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3)
+        self.second = nn.Conv2d(4, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.sigmoid(self.first(x))
+        return self.second(y)
+
+
+def view() -> Made:
+    torch.manual_seed(0)
+    return View().eval(), (torch.randn(1, 3, 8, 8),), BuildOptions(operators_not_to_delegate=("aten::view_copy",))
+
+
+def sigmoid() -> Made:
+    torch.manual_seed(0)
+    return Sigmoid().eval(), (torch.randn(1, 3, 8, 8),), BuildOptions(operators_not_to_delegate=("aten::sigmoid",))
+
+
+def int8(made: Made) -> Made:
+    module, inputs, options = made
+    return module, inputs, replace(options, remove_quant_io_ops=True)
+
+
+MODELS: Mapping[str, Callable[[], Made]] = {
+    **runtime.MODELS,
+    "view": view,
+    "sigmoid": sigmoid,
+    "two_int8": lambda: int8(runtime.two()),
+    "conv_channels_last_int8": lambda: int8(runtime.conv(channels_last=True)),
+}
