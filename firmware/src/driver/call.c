@@ -25,6 +25,12 @@ static const signature_t signatures[DTN_KERNEL_KINDS] = {
 #undef DTN_X
 };
 
+/* Parameters are read in place, as words of the microcode: a record must be as long as its words, without padding. */
+#define DTN_X(name, NAME, read, written, words, checked, aligned, in_place)                                            \
+    typedef char name##_record_is_its_words[sizeof(dtn_##name##_params_t) == DTN_WORD_BYTES * (words) ? 1 : -1];
+DTN_KERNELS(DTN_X)
+#undef DTN_X
+
 static ref_t read_ref(const uint32_t *command, uint32_t operand)
 {
     const uint32_t *words = command + 3 + operand * DTN_OPERAND_WORDS;
