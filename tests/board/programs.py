@@ -99,8 +99,10 @@ class Maker:
 
     def unplanned(self, shape: tuple[int, ...], dtype: str = "int8", order: tuple[int, ...] | None = None) -> int:
         """A tensor without a place."""
+        used = self.used
         index = self.tensor(shape, dtype, order)
         self.change(index, place=None)
+        self.used = used
         return index
 
     def constant(self, shape: tuple[int, ...], data: bytes) -> int:

@@ -40,7 +40,7 @@ class Port:
         """
         spec = tensor.spec
         if spec.dtype != "int8" or tensor.bytes != self.bytes:
-            message = f"{self.name} is a {spec.dtype} tensor of {tensor.bytes} bytes, the microcode takes int8"
+            message = f"{self.name} is {spec.dtype} of {tensor.bytes} bytes, the microcode takes int8"
             raise UnsupportedError(f"{message} of {self.bytes}", hint="build the model again")
         rank = len(spec.shape)
         if spec.dim_order == tuple(range(rank)):

@@ -57,10 +57,11 @@ class _Translator:
                 raise UnsupportedError(f"input {i} is a constant", hint="export the model without it")
         refused: list[UnsupportedError] = []
         for number, instruction in enumerate(self._instructions()):
+            where = f"instruction {number} of `{self._method.name}`"
             try:
-                self._instruction(instruction, f"instruction {number} of `{self._method.name}`")
+                self._instruction(instruction, where)
             except UnsupportedError as error:
-                refused.append(error)
+                refused.append(UnsupportedError(error.message, where=error.where or where, hint=error.hint))
         if refused:
             raise all_refused(refused)
         return Bundle(
@@ -100,8 +101,8 @@ class _Translator:
         except RefusedError as refusal:
             raise _refused(operator, str(refusal), origin, where) from refusal
         title = f"{operator}, node {origin.node}" if origin.node else operator
-        inputs = [self._places.value(args[i], f"read by {operator}") for i in call.inputs]
-        outputs = [self._places.value(args[i], f"written by {operator}") for i in call.outputs]
+        inputs = [self._places.value(args[i], f"the tensor read by {operator}") for i in call.inputs]
+        outputs = [self._places.value(args[i], f"the tensor written by {operator}") for i in call.outputs]
         self._operator(call.function, inputs, outputs, call.params, title, origin)
 
     def _delegate_call(self, index: int, args: Sequence[int], where: str) -> None:
@@ -177,7 +178,7 @@ def _check_outputs(step: Step, values: Sequence[Value]) -> None:
     used = [values[i] for i in (*step.inputs, *step.outputs)]
     for position, output in enumerate(used[len(step.inputs) :], len(step.inputs)):
         if output.memory >= MEMORY_CONSTANT:
-            raise _damaged(f"a constant would be written: {output.note}", step.title)
+            raise _damaged(f"{output.note} would be written, which is a constant", step.title)
         for other in (*used[:position], *used[position + 1 :]):
             apart = output.offset + output.bytes <= other.offset or other.offset + other.bytes <= output.offset
             if output.memory == other.memory and not apart:

@@ -1,0 +1,130 @@
+"""What is written for a bundle: the same bytes each time, sound C whatever the names, and bytes in their sections."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.board import programs
+from tests.board.host import FIRMWARE, WARNINGS, command
+
+from deuteron.board.bundle import Bundle
+from deuteron.board.emit import EmitOptions, Placement, comment, emit, string
+from deuteron.board.translate import translate
+from deuteron.errors import OptionError
+
+
+def edges() -> Bundle:
+    return translate(programs.edges(), name="edges")
+
+
+def test_files_are_the_same_each_time() -> None:
+    files = emit(edges())
+    assert [*files] == ["dtn_bundle.c", "dtn_bundle.h", "dtn_bundle_data.S", "dtn_bundle_data.bin"]
+    assert files == emit(edges())
+
+
+def test_the_data_file_holds_the_blocks() -> None:
+    blocks = programs.SMALL
+    data = emit(edges())["dtn_bundle_data.bin"]
+    assert data == b"".join((blocks.microcode, blocks.weights, blocks.kernels)) + bytes(-len(blocks.kernels) % 16)
+
+
+def test_steps_are_readable() -> None:
+    text = emit(edges())["dtn_bundle.c"].decode()
+    assert (
+        "static const dtn_step_t steps[] = {\n"
+        "    /* 0: quantized_decomposed::quantize_per_tensor.out */\n"
+        "    {DTN_STEP_OPERATOR, 0, 0, 1, 1, 4},\n"
+        "    /* 1: partition 0: 5 kernel calls */\n"
+        "    {DTN_STEP_DELEGATE, 0, 6, 1, 2, 0},\n"
+        "    /* 2: quantized_decomposed::dequantize_per_tensor.out */\n"
+        "    {DTN_STEP_OPERATOR, 1, 9, 1, 1, 2},\n"
+        "};\n"
+    ) in text
+    assert "    {0, 176, 32, DTN_TYPE_S8}, /* 2: S8 2x1x4x4: output 1 */\n" in text
+    assert " * input 0: F32 1x4x4x2, 128 bytes\n" in emit(edges())["dtn_bundle.h"].decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x = a */ b", "x = a * / b"),
+        ("x = '/*'", "x = '/ *'"),
+        ("/*/", "/ * /"),
+        ("one\ntwo\tthree", "one two three"),
+        ("größe", "größe"),
+    ],
+)
+def test_comments_stay_comments(text: str, shown: str) -> None:
+    assert comment(text) == shown
+
+
+def test_strings_stay_strings() -> None:
+    assert string('a"b\\c\nd??/é') == r'"a\042b\134c\012d\077\077/\303\251"'
+
+
+def compile_to_objects(bundle: Bundle, folder: Path, options: EmitOptions) -> Path:
+    """The folder of the objects of both sources."""
+    for name, data in emit(bundle, options).items():
+        (folder / name).write_bytes(data)
+    for source in (f"{options.symbol}.c", f"{options.symbol}_data.S"):
+        words = ("-c", "-I", folder, "-I", FIRMWARE / "include", folder / source, "-o", folder / f"{source}.o")
+        command("cc", *WARNINGS, *words)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("weights", "arenas", "sections"),
+    [
+        (Placement.FLASH, Placement.SRAM, {"microcode": "flash", "weights": "flash", "kernels": "flash", "": "arena"}),
+        (Placement.SRAM, Placement.SRAM, {"microcode": "flash", "weights": "sram", "kernels": "flash", "": "arena"}),
+        (
+            Placement.EXTERNAL,
+            Placement.EXTERNAL,
+            {"microcode": "flash", "weights": "ext", "kernels": "flash", "": "ext_arena"},
+        ),
+    ],
+    ids=["flash", "sram", "external"],
+)
+def test_bytes_lie_where_they_were_asked_for(
+    weights: Placement, arenas: Placement, sections: dict[str, str], tmp_path: Path
+) -> None:
+    options = EmitOptions("dtn_b", weights, arenas)
+    folder = compile_to_objects(edges(), tmp_path, options)
+    listed = command("readelf", "-WS", folder / "dtn_b_data.S.o")
+    found = dict(re.findall(r"\] \.(dtn_\S+)\s+(?:PROGBITS|NOBITS)\s+\S+ \S+ (\S+)", listed))
+    sizes = {name: int(size, 16) for name, size in found.items()}
+    blocks = programs.SMALL
+    assert sizes == {
+        f"dtn_{sections['microcode']}.dtn_b_delegate0_microcode": len(blocks.microcode),
+        f"dtn_{sections['weights']}.dtn_b_delegate0_weights": len(blocks.weights),
+        f"dtn_{sections['kernels']}.dtn_b_delegate0_kernels": len(blocks.kernels),
+        f"dtn_{sections['']}.dtn_b_memory0": edges().memories[0].bytes,
+        f"dtn_{sections['']}.dtn_b_memory1": edges().memories[1].bytes,
+    }
+
+
+def test_bundles_of_two_programs_are_linked_together(tmp_path: Path) -> None:
+    other = translate(programs.two_partitions(), name="two")
+    for bundle, symbol in ((edges(), "dtn_first"), (other, "dtn_second")):
+        compile_to_objects(bundle, tmp_path, EmitOptions(symbol))
+    command("cc", "-r", "-nostdlib", *tmp_path.glob("*.o"), "-o", tmp_path / "both.o")
+    symbols = set(command("nm", "-g", "--format=just-symbols", tmp_path / "both.o").split())
+    assert {"dtn_first", "dtn_first_memories", "dtn_second", "dtn_second_memories"} <= symbols
+
+
+@pytest.mark.parametrize("symbol", ["", "1st", "a-b", "größe", "a b", "x;"])
+def test_names_that_are_none_in_c_are_refused(symbol: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        EmitOptions(symbol)
+    assert str(caught.value) == (
+        f"`{symbol}` cannot be the C name of a bundle\n\nhint: give letters, digits and underscores, no digit first"
+    )
+
+
+def test_memories_in_flash_are_refused() -> None:
+    with pytest.raises(OptionError) as caught:
+        EmitOptions(arenas=Placement.FLASH)
+    assert str(caught.value) == (
+        "memories cannot lie in flash: they are written to\n\nhint: choose `sram` or `external`"
+    )
