@@ -198,6 +198,37 @@ def test_nothing_to_delegate_is_a_warning_and_the_program_runs(tmp_path: Path):
     assert compare(tmp_path / "out", [(X.numpy(),)]).passed
 
 
+class Indexed(nn.Module):
+    """Indices that are computed with, a mask, and floats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.rows = nn.Embedding(10, 4)
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, index: Tensor, mask: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        index = torch.cat([index, index + 1], 1)
+        return torch.relu(self.layer(self.rows(index)) * mask.float() + x), index * 2
+
+
+def test_integers_and_masks_are_not_quantised(tmp_path: Path):
+    batches = [(torch.full((1, 5), i), torch.rand(1, 10, 3) > 0.5, torch.randn(1, 10, 3)) for i in range(8)]
+    built = api.build(Indexed(), batches[0], calibration=batches, output=tmp_path / "out")
+    assert [info.dtype for info in built.manifest.inputs] == ["int64", "bool", "float32"]
+    assert "aten::embedding" in {op.op for op in built.manifest.cpu_ops}
+    assert {op.op for part in built.manifest.partitions for op in part.ops} >= {"FULLY_CONNECTED", "MUL", "ADD"}
+    for samples in ([tuple(x.numpy() for x in batch) for batch in batches], api.seeded_inputs(built.manifest, 2)):
+        assert compare(tmp_path / "out", samples).passed
+    with pytest.raises(InputError) as caught:
+        api.run(tmp_path / "out", (np.full((1, 5), 10), *(x.numpy() for x in batches[0][1:])))
+    assert str(caught.value) == (
+        f"{tmp_path / 'out' / 'model.pte'}: ExecuTorch's runtime failed to run the program: Check failed "
+        "(indices_ptr[i] < weight_height): indices_ptr[0] 10 >= weight.size(0) 10\n\n"
+        "hint: integer inputs often are indices: give ones that the model allows"
+    )
+
+
 def failure(kind: type[DeuteronError], *args: object, **kwargs: object) -> str:
     with pytest.raises(kind) as caught:
         api.build(*args, **kwargs)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from deuteron.errors import InputError
-from deuteron.frontend.inputs import check_calibration
+from deuteron.frontend.inputs import check_calibration, check_example_inputs
 
 EXAMPLE = (torch.zeros(1, 3, 4, 4), torch.zeros(1, dtype=torch.int64))
 GOOD = (torch.ones(1, 3, 4, 4), torch.ones(1, dtype=torch.int64))
@@ -65,3 +65,19 @@ def test_no_batches():
         "the calibration data holds no batches\n\n"
         "hint: give a few dozen representative inputs: the ranges of all tensors come from them"
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.complex64])
+def test_an_example_input_that_is_not_float32(dtype: torch.dtype):
+    with pytest.raises(InputError) as caught:
+        check_example_inputs((EXAMPLE[0], torch.zeros(1, dtype=dtype)))
+    assert str(caught.value) == (
+        f"example input 1 is {str(dtype).partition('.')[2]}; use float32\n\n"
+        "hint: quantisation starts from float32: convert the model and its inputs with `.float()`"
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool])
+def test_integers_and_bools_may_be_example_inputs(dtype: torch.dtype):
+    inputs = (torch.zeros(1, dtype=dtype),)
+    assert check_example_inputs(inputs) == inputs

@@ -38,6 +38,11 @@ def check_example_inputs(inputs: object) -> Inputs:
             )
         if any(dim < 1 for dim in value.shape):
             raise InputError(f"example input {i} has shape {list(value.shape)}, with a dimension below 1")
+        if value.is_complex() or (value.is_floating_point() and value.dtype != torch.float32):
+            raise InputError(
+                f"example input {i} is {str(value.dtype).removeprefix('torch.')}; use float32",
+                hint="quantisation starts from float32: convert the model and its inputs with `.float()`",
+            )
         tensors.append(value)
     _need_finite(tuple(tensors), "example input")
     return tuple(tensors)

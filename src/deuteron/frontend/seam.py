@@ -170,9 +170,32 @@ def quantise(
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer
     from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
 
-    quantizer = NeutronQuantizer(target_spec(target, converter))
+    class FloatQuantizer(NeutronQuantizer):
+        """The wheel's, which asks for an int8 form of integer tensors too: indices and masks stay as they are."""
+
+        def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            return _only_floats(super().annotate(model))
+
+    quantizer = FloatQuantizer(target_spec(target, converter))
     # Without guards: the quantiser does not know the call that ExportedProgram.module() would add for them.
     return calibrate_and_quantize(program.module(check_guards=False), batches, quantizer)
+
+
+def _only_floats(model: fx.GraphModule) -> fx.GraphModule:
+    """The annotated module without the annotations of tensors that are not float32, which have nothing to quantise."""
+    for node in model.graph.nodes:
+        annotation = node.meta.get("quantization_annotation")
+        if annotation is not None:
+            wanted = annotation.input_qspec_map
+            annotation.input_qspec_map = {arg: spec for arg, spec in wanted.items() if _is_float(arg)}
+            annotation.output_qspec = annotation.output_qspec if _is_float(node) else None
+    return model
+
+
+def _is_float(node: fx.Node) -> bool:
+    """True unless the node is known to be a tensor of another dtype than float32."""
+    value: object = node.meta.get("val")
+    return not isinstance(value, torch.Tensor) or value.dtype == torch.float32
 
 
 def lower(

@@ -71,6 +71,9 @@ class HostRunner:
             results = self._method.execute(tensors)
         except RuntimeError as error:
             message = f"ExecuTorch's runtime failed to run the program: {self._reason(error)}"
+            if any(_is_index(spec) for spec in self.inputs):
+                hint = "integer inputs often are indices: give ones that the model allows"
+                raise InputError(message, where=str(self.path), hint=hint) from error
             raise InternalError(message, where=str(self.path)) from error
         return [np.ascontiguousarray(cast("torch.Tensor", result).numpy()) for result in results]
 
@@ -135,6 +138,11 @@ def _tensors(specs: Sequence[TensorSpec | None], side: str, path: Path) -> tuple
             hint = "export the model with tensors of numpy's dtypes only"
             raise UnsupportedError(f"{side} {i} of the program is {found}", where=str(path), hint=hint)
     return cast("tuple[TensorSpec, ...]", tuple(specs))
+
+
+def _is_index(spec: TensorSpec) -> bool:
+    """True for integers that are no quantised values."""
+    return np.issubdtype(spec.dtype, np.integer) and spec.dtype != "int8"
 
 
 def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> None:
