@@ -155,6 +155,13 @@ def test_a_reader_that_leaves_early_causes_no_noise():
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.parametrize("args", [("targets",), ("ops", "--json"), ("--help",), ("targets", "--help"), ("--version",)])
+def test_a_full_disk_is_an_error_of_one_line(args: tuple[str, ...]):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([PROGRAM, *args], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "error: cannot write the output: no space left on device\n")
+
+
 def run_on_a_terminal(env: dict[str, str], *args: str) -> str:
     """What `deuteron ARGS` writes to stderr when that is a terminal."""
     import pty

@@ -1,6 +1,7 @@
 """The program `deuteron`: the table of commands, and what happens to errors."""
 
 import difflib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,10 @@ from typing import NoReturn
 import click
 
 from deuteron.cli.printer import Printer
-from deuteron.errors import DeuteronError, InternalError, OptionError
+from deuteron.errors import DeuteronError, InputError, InternalError, OptionError
+
+UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What the operating system says of output that cannot be written: no defect of ours."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells give it."""
@@ -106,9 +110,11 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     try:
         code = _run(args, printer)
         printer.flush()
-    except BrokenPipeError:
-        # Whoever read our output has left; the interpreter must not fail again when it flushes at exit.
+    except OSError as e:
+        # Nothing more goes there; the interpreter must not fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(e, BrokenPipeError):  # then whoever read our output has left, and needs no word
+            printer.error(InputError(f"cannot write the output: {str(e.strerror).lower()}"))
         code = 1
     sys.exit(code)
 
@@ -128,9 +134,9 @@ def _run(args: Sequence[str] | None, printer: Printer) -> int:
     except (click.Abort, KeyboardInterrupt):
         printer.note("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        raise
-    except Exception as e:  # noqa: BLE001 - the last line of defence: whatever it is, it is our defect
+    except Exception as e:  # the last line of defence: whatever it is, it is our defect
+        if isinstance(e, OSError) and e.errno in UNWRITABLE:
+            raise
         error = InternalError(
             f"{type(e).__name__}: {e}",
             hint="this is a defect of Deuteron; please report it with the lines above, the command "
