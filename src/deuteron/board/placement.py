@@ -2,7 +2,7 @@
 
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, ElementType, Memory, Value
 from deuteron.errors import CapacityError, UnsupportedError
-from deuteron.runtime.program import Constant, Method, TensorList, TensorSpec, TensorValue
+from deuteron.runtime.program import Constant, Method, TensorSpec, TensorValue
 
 _TYPES = {
     "uint8": ElementType.U8,
@@ -16,8 +16,6 @@ _TYPES = {
 }
 _MOST = 0xFFFFFFF0
 """Largest memory: sizes are words."""
-
-_OTHER_VALUES = ((int | float, "a number"), (str, "a text"), (tuple | TensorList, "a list"))
 
 _STATIC = "export the model with fixed shapes, without state, and with its weights in the file"
 
@@ -45,10 +43,18 @@ class Placement:
     def tensor(self, index: int, what: str) -> TensorValue:
         """The tensor with this index in the method; UnsupportedError if it is something else."""
         value = self._method.values[index]
-        if not isinstance(value, TensorValue):
-            found = next((name for kind, name in _OTHER_VALUES if isinstance(value, kind)), "nothing")
-            raise UnsupportedError(f"{what} is {found}, not a tensor", hint="export the model with tensors only")
-        return value
+        match value:
+            case TensorValue():
+                return value
+            case None:
+                found = "nothing"
+            case int() | float():
+                found = "a number"
+            case str():
+                found = "a text"
+            case _:
+                found = "a list"
+        raise UnsupportedError(f"{what} is {found}, not a tensor", hint="export the model with tensors only")
 
     def value(self, index: int, what: str, *, given: bool = False) -> int:
         """The index in the bundle of a tensor of the method.
