@@ -255,6 +255,63 @@ static void test_in_place_on_b(void)
     check_error(add_on_b_error(1, 4), DTN_REASON_OPERAND_OVERLAP, 0, "in place, transposed");
 }
 
+/* add of dims [4, 8] on operands of these sizes, both read without gaps. */
+static NeutronError add_error(uint32_t a_bytes, uint32_t b_bytes)
+{
+    dtn_add_s8_params_t p = {.dims = {1, 1, 1, 4, 8},
+                             .a_strides = {0, 0, 0, 8, 1},
+                             .b_strides = {0, 0, 0, 8, 1},
+                             .a_mult = 1,
+                             .b_mult = 1,
+                             .shift = 1,
+                             .act_max = 127};
+    build_t build;
+    build_start(&build);
+    build_ref_t operands[] = {build_input(&build, a_bytes), build_input(&build, b_bytes), build_output(&build, 32)};
+    return finish_error(&build, DTN_KERNEL_ADD_S8, operands, &p);
+}
+
+static void test_reaches(void)
+{
+    check_error(add_error(32, 33), DTN_OK, 0, "operands that are large enough");
+    check_error(add_error(31, 32), DTN_REASON_OPERAND_SIZE, 0, "a byte too little for a");
+    check_error(add_error(32, 31), DTN_REASON_OPERAND_SIZE, 0, "a byte too little for b");
+}
+
+/* Two fetches one after the other, with the first 48 bytes of the prefetch area resident. */
+static NeutronError resident_error(build_ref_t first, build_ref_t second)
+{
+    build_t build;
+    build_start(&build);
+    build.prefetch_bytes = 96;
+    build_constant(&build, NULL, 96);
+    build_fetch(&build, 0, 0, first.offset, first.bytes);
+    build_wait(&build, 0);
+    build_fetch(&build, 0, 0, second.offset, second.bytes);
+    build_wait(&build, 0);
+    build_finish(&build);
+    build.microcode[DTN_HEADER_RESIDENT_BYTES] = 48;
+    build_seal(&build);
+    NeutronError error = prepare(&build);
+    build_free(&build);
+    return error;
+}
+
+static void test_resident_fetches(void)
+{
+    static const build_ref_t low = {DTN_REGION_PREFETCH, 0, 0, 32};
+    static const build_ref_t middle = {DTN_REGION_PREFETCH, 0, 16, 16};
+    static const build_ref_t high = {DTN_REGION_PREFETCH, 0, 32, 16};
+    static const build_ref_t across = {DTN_REGION_PREFETCH, 0, 32, 32};
+    static const build_ref_t streamed = {DTN_REGION_PREFETCH, 0, 48, 48};
+    check_error(resident_error(low, high), DTN_OK, 0, "neighbours");
+    check_error(resident_error(low, middle), DTN_REASON_RESIDENT, 2, "bytes fetched twice");
+    check_error(resident_error(high, low), DTN_REASON_RESIDENT, 2, "the later bytes first");
+    check_error(resident_error(low, across), DTN_REASON_RESIDENT, 2, "bytes of which some are resident");
+    check_error(resident_error(streamed, streamed), DTN_OK, 0, "streamed bytes fetched twice");
+    check_error(resident_error(streamed, low), DTN_OK, 0, "resident bytes after streamed ones");
+}
+
 static void test_debug_size(void)
 {
     for (uint32_t bytes = 0; bytes <= 32; bytes += 8) {
@@ -279,6 +336,8 @@ int main(void)
     test_rows_in_scratch();
     test_softmax();
     test_in_place_on_b();
+    test_reaches();
+    test_resident_fetches();
     test_debug_size();
     return test_result();
 }
