@@ -226,15 +226,6 @@ def test_bytes_that_are_no_model() -> None:
         convert(_small()[:100], "imxrt700")
 
 
-def test_an_option_of_later_versions() -> None:
-    with pytest.raises(OptionError) as caught:
-        ConvertOptions(fetch_constants_to_sram=True)
-    assert str(caught.value) == (
-        "fetching constants to SRAM is not yet available\n\n"
-        "hint: build without `--fetch-constants-to-sram`; weights are then read where they are linked"
-    )
-
-
 def test_a_graph_whose_ops_came_from_nowhere() -> None:
     graph = parse_graph(SMALL)
     orphans = replace(graph, ops=tuple(replace(op, origin=()) for op in graph.ops))

@@ -1,15 +1,17 @@
 """The compiler as one function: TFLite bytes in, container and provenance out."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from importlib.metadata import version
 
 from deuteron.arch import targets
+from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import InternalError, OptionError, UnsupportedError
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Add, Concat, Mul, ReduceMax, ReduceMin, Reshape, Sub, Sum, Transpose
 from deuteron.ir.verify import verify
+from deuteron.kernels.dataflow import Dataflow, dataflow
 from deuteron.kernels.program import Program
 from deuteron.kernels.selection import Selection
 from deuteron.microcode.container import Container
@@ -20,7 +22,7 @@ from deuteron.passes.canonicalise import Canonicalise
 from deuteron.passes.pipeline import optimise, passes
 from deuteron.passes.remove_no_ops import is_no_op
 from deuteron.passes.select import select
-from deuteron.plan import Plan, check, plan
+from deuteron.plan import Budget, Plan, budget, check, plan, plan_within
 from deuteron.tflite import neutron, reader
 from deuteron.tflite.decode import decode
 
@@ -28,8 +30,9 @@ IDLE = (Reshape, Concat, Add, Sub, Mul, Sum, ReduceMax, ReduceMin, Transpose)
 """Operators that ExecuTorch's partitioner looks through when they change nothing; others count as work."""
 
 PROVENANCE_KEY = "deuteron.provenance"
+DATAFLOW_KEY = "deuteron.dataflow"
 VERSION_KEY = "deuteron.version"
-"""Names of the metadata in a converted file: JSON of `Provenance.as_json`, and the version that made it."""
+"""Names of the metadata in a converted file: JSON of `Provenance.as_json` and of `Dataflow`, and the version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,14 @@ class ConvertOptions:
 
     Attributes:
         profiling: the driver writes a profile record for each command.
-        fetch_constants_to_sram: fetch weights from flash while kernels run; not yet available.
+        memory: how the program may use the memories of the target.
         dump_kernel_selection_code: whoever writes the result also writes its kernel selection file.
         verify_each: check the graph after every pass.
         excluded_passes: names of passes to leave out, to see what they are worth.
     """
 
     profiling: bool = False
-    fetch_constants_to_sram: bool = False
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
     dump_kernel_selection_code: bool = False
     verify_each: bool = False
     excluded_passes: tuple[str, ...] = ()
@@ -55,11 +58,6 @@ class ConvertOptions:
         for name in self.excluded_passes:
             if name not in known:
                 raise OptionError(f"there is no pass `{name}`", hint=f"the passes are {', '.join(known)}")
-        if self.fetch_constants_to_sram:
-            raise OptionError(
-                "fetching constants to SRAM is not yet available",
-                hint="build without `--fetch-constants-to-sram`; weights are then read where they are linked",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +136,11 @@ class Conversion:
         """The kernels that the microcode calls."""
         return Selection.of(call.kernel for call in self.program.calls)
 
+    @property
+    def dataflow(self) -> Dataflow:
+        """The value that each operand of each kernel call stands for."""
+        return dataflow(self.program, self.plan.constants)
+
 
 def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Conversion:
     """The partition compiled for `target`.
@@ -147,18 +150,30 @@ def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions =
         UnsupportedError: the model asks for something that no kernel does, or has been converted already.
         OptionError: there is no such target.
     """
-    if isinstance(target, str):
-        targets.load(target)
+    arch = targets.load(target) if isinstance(target, str) else target
     model = decode(tflite)
     if neutron.is_converted(model):
         raise UnsupportedError(
             "the model has been converted already", hint="run it as it is, or convert the file that it was made from"
         )
-    return convert_graph(reader.graph_of(model), tuple(op.name for op in model.operators), options)
+    names = tuple(op.name for op in model.operators)
+    return convert_graph(reader.graph_of(model), names, options, budget(arch, options.memory))
 
 
-def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOptions = ConvertOptions()) -> Conversion:
-    """`convert` from the graph on; `op_names` holds the name of each TFLite operator by index."""
+def convert_graph(
+    source: Graph,
+    op_names: tuple[str, ...],
+    options: ConvertOptions = ConvertOptions(),
+    within: Budget | None = None,
+) -> Conversion:
+    """`convert` from the graph on.
+
+    Args:
+        source: the graph.
+        op_names: the name of each TFLite operator by index.
+        options: what is asked of the compiler.
+        within: the memory that the program may use; None for as much as it needs.
+    """
     verify(source)
     graph = optimise(source, verify_each=options.verify_each, excluded=options.excluded_passes)
     for op in graph.ops:
@@ -166,7 +181,7 @@ def convert_graph(source: Graph, op_names: tuple[str, ...], options: ConvertOpti
             raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
     selected = select(graph)
     program = attribute(source, selected)
-    planned = plan(program)
+    program, planned = (program, plan(program)) if within is None else plan_within(program, within)
     check(program, planned)
     if _is_empty(source, graph):
         nothing = replace(program, calls=())
@@ -188,7 +203,12 @@ def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
 def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:
     """The file that ExecuTorch's NXP backend takes for the converted partition, its provenance among the metadata."""
     provenance = json.dumps(conversion.provenance.as_json(), separators=(",", ":"))
-    metadata = {PROVENANCE_KEY: provenance.encode(), VERSION_KEY: version("deuteron").encode()}
+    values = json.dumps(asdict(conversion.dataflow), separators=(",", ":"))
+    metadata = {
+        PROVENANCE_KEY: provenance.encode(),
+        DATAFLOW_KEY: values.encode(),
+        VERSION_KEY: version("deuteron").encode(),
+    }
     return neutron.wrap(tflite, conversion.container, metadata)
 
 

@@ -32,10 +32,14 @@ Run = Callable[..., Result]
             "hint: choose `open` (Deuteron's own) or `vendor` (NXP's eiq_neutron_sdk)\n",
         ),
         (
-            ["digits", "-o", "out", "--fetch-constants-to-sram"],
+            ["digits", "-o", "out", "--sram-budget", "16Zi"],
             2,
-            "error: `--fetch-constants-to-sram` is not available yet with Deuteron's own converter\n\n"
-            "hint: leave the option out, or use `--converter vendor`\n",
+            "error: `16Zi` is no size\n\nhint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+        ),
+        (
+            ["digits", "-o", "out", "--flash-bandwidth", "0"],
+            2,
+            "error: `--flash-bandwidth` is 0, it must be above 0\n",
         ),
         (
             ["digits", "-o", "out", "--operators-not-to-delegate", "aten::relu,,aten::add"],

@@ -143,9 +143,8 @@ def test_profiling_is_an_option_of_the_microcode(deuteron: Run, net: Path, tmp_p
     ("option", "err"),
     [
         (
-            "--fetch-constants-to-sram",
-            "fetching constants to SRAM is not yet available\n\n"
-            "hint: build without `--fetch-constants-to-sram`; weights are then read where they are linked",
+            "--weights-budget=much",
+            "`much` is no size\n\nhint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`",
         ),
         ("--target=other", "unknown target `other`\n\nhint: the targets are `imxrt700`"),
     ],

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.errors import FormatError, OptionError
 from deuteron.frontend.options import BuildOptions, Converter
 
@@ -15,7 +16,7 @@ from deuteron.frontend.options import BuildOptions, Converter
             operators_not_to_delegate=("aten::convolution", "aten_addmm_default"),
             remove_quant_io_ops=True,
             use_profiling=True,
-            fetch_constants_to_sram=True,
+            memory=MemoryOptions(FetchPolicy.ALWAYS, sram_budget=65_536, flash_bandwidth=50_000_000),
             dump_kernel_selection_code=True,
             intermediates=True,
             verify_each=True,
@@ -25,15 +26,6 @@ from deuteron.frontend.options import BuildOptions, Converter
 )
 def test_options_survive_json(options: BuildOptions):
     assert BuildOptions.from_json(json.loads(json.dumps(options.to_json()))) == options
-
-
-def test_options_of_later_releases_say_so():
-    with pytest.raises(OptionError) as caught:
-        BuildOptions(fetch_constants_to_sram=True)
-    assert str(caught.value) == (
-        "`--fetch-constants-to-sram` is not available yet with Deuteron's own converter\n\n"
-        "hint: leave the option out, or use `--converter vendor`"
-    )
 
 
 def test_unknown_converter():

@@ -64,11 +64,6 @@ def test_numbers_in_and_a_converted_file_out(converter: Converter, capfd: pytest
             {"excludeGraphPasses": "MergeTranspose,Fuse"},
             "unknown pass `Fuse` in excludeGraphPasses, allowed are HoistSliceAboveTranspose, MergeTranspose",
         ),
-        (
-            {"fetchConstantsToSRAM": True},
-            "fetching constants to SRAM is not yet available\n\n"
-            "hint: build without `--fetch-constants-to-sram`; weights are then read where they are linked",
-        ),
     ],
 )
 def test_refused_options(converter: Converter, options: dict[str, object], text: str) -> None:

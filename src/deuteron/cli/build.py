@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deuteron.cli.memory import memory_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 if TYPE_CHECKING:
     from deuteron.api import Build
+    from deuteron.arch.memory import MemoryOptions
 
 
 @new_command
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option("--remove-quant-io-ops", is_flag=True, help="Leave quantising inputs and outputs to the application.")
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
-@click.option("--fetch-constants-to-sram", is_flag=True, help="Prefetch weights from flash.")
+@memory_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write each partition's kernel selection file.")
 @click.option("--intermediates", is_flag=True, help="Also write each partition's TFLite file and microcode.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass of the compiler.")
@@ -45,6 +47,7 @@ def command(
     target: str,
     converter: str,
     operators_not_to_delegate: tuple[str, ...],
+    memory: "MemoryOptions",
     **flags: bool,
 ) -> None:
     """Compile MODEL for a target and write a build directory.
@@ -59,6 +62,7 @@ def command(
     options = api.BuildOptions(
         converter=api.Converter.parse(converter),
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
+        memory=memory,
         **flags,
     )
     with printer.work(f"building {model}") as progress:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deuteron.cli.memory import memory_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from deuteron.api import Conversion
+    from deuteron.arch.memory import MemoryOptions
 
 OTHER_FATES = {
     "folded": "computed at compile time",
@@ -27,9 +29,7 @@ OTHER_FATES = {
 @click.option("-o", "--output", metavar="OUT.tflite", required=True, type=Path, help="TFLite file to write.")
 @click.option("--target", default="imxrt700", show_default=True, metavar="NAME", help="`deuteron targets` lists them.")
 @click.option("--use-profiling", is_flag=True, help="Let the microcode record when each kernel starts and stops.")
-@click.option(
-    "--fetch-constants-to-sram", is_flag=True, help="Prefetch weights from external flash (not yet available)."
-)
+@memory_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write OUT_kernel_selection.c.")
 @click.option("--exclude-pass", "excluded_passes", multiple=True, metavar="NAME", help="Leave a compiler pass out.")
 @click.option("--verify-each", is_flag=True, help="Check the graph after every compiler pass.")
@@ -42,7 +42,7 @@ def command(
     output: Path,
     target: str,
     use_profiling: bool,
-    fetch_constants_to_sram: bool,
+    memory: "MemoryOptions",
     dump_kernel_selection_code: bool,
     excluded_passes: tuple[str, ...],
     verify_each: bool,
@@ -57,7 +57,7 @@ def command(
 
     options = api.ConvertOptions(
         profiling=use_profiling,
-        fetch_constants_to_sram=fetch_constants_to_sram,
+        memory=memory,
         dump_kernel_selection_code=dump_kernel_selection_code,
         verify_each=verify_each,
         excluded_passes=excluded_passes,

@@ -8,11 +8,12 @@ from typing import Self
 from deuteron.frontend.options import BuildOptions
 from deuteron.frontend.records import FileEntry, RecordFile
 from deuteron.frontend.records import entry_of as entry_of
+from deuteron.kernels.dataflow import Dataflow
 
 NAME = "build.json"
 PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
-FILE = RecordFile(NAME, 1, "deuteron build MODEL -o DIR", "build the model again")
+FILE = RecordFile(NAME, 2, "deuteron build MODEL -o DIR", "build the model again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Partition:
     outputs: tuple[TensorInfo, ...]
     ops: tuple[PartitionOp, ...]
     kernels: tuple[PartitionKernel, ...]
+    dataflow: Dataflow
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """What a build can be told, as one frozen value that checks itself and is stored in the manifest."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from typing import Self, cast
 
+from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import FormatError, OptionError
 
 
@@ -36,7 +38,7 @@ class BuildOptions:
         remove_quant_io_ops: leave quantising inputs and dequantising outputs to the application; the program's inputs
             and outputs are then int8.
         use_profiling: make microcode that records when each kernel starts and stops.
-        fetch_constants_to_sram: prefetch weights from flash; not available yet.
+        memory: how the program may use the memories of the target.
         dump_kernel_selection_code: also write each partition's kernel selection file.
         intermediates: also write each partition's TFLite file and microcode.
         verify_each: verify the graph after every compiler pass.
@@ -47,18 +49,13 @@ class BuildOptions:
     operators_not_to_delegate: tuple[str, ...] = ()
     remove_quant_io_ops: bool = False
     use_profiling: bool = False
-    fetch_constants_to_sram: bool = False
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
     dump_kernel_selection_code: bool = False
     intermediates: bool = False
     verify_each: bool = False
     force: bool = False
 
     def __post_init__(self) -> None:
-        if self.fetch_constants_to_sram and self.converter is Converter.OPEN:
-            raise OptionError(
-                "`--fetch-constants-to-sram` is not available yet with Deuteron's own converter",
-                hint="leave the option out, or use `--converter vendor`",
-            )
         for operator in self.operators_not_to_delegate:
             if not operator or "," in operator or any(c.isspace() for c in operator):
                 raise OptionError(
@@ -71,6 +68,7 @@ class BuildOptions:
         options: dict[str, object] = asdict(self)
         options["converter"] = self.converter.value
         options["operators_not_to_delegate"] = list(self.operators_not_to_delegate)
+        options["memory"] = self.memory.to_json()
         return options
 
     @classmethod
@@ -99,6 +97,9 @@ def _value(name: str, value: object) -> object:
         items = tuple(cast("Sequence[object]", value))
         if all(isinstance(item, str) for item in items):
             return items
-    if name not in {"converter", "operators_not_to_delegate"} and isinstance(value, bool):
+    if name == "memory" and isinstance(value, Mapping):
+        with suppress(ValueError):
+            return MemoryOptions.from_json(cast("Mapping[str, object]", value))
+    if name not in {"converter", "operators_not_to_delegate", "memory"} and isinstance(value, bool):
         return value
     raise FormatError(f"build option `{name}` cannot be {value!r}")

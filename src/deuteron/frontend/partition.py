@@ -6,10 +6,11 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from deuteron.convert import PROVENANCE_KEY
+from deuteron.convert import DATAFLOW_KEY, PROVENANCE_KEY
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.manifest import Partition, PartitionKernel, PartitionOp, TensorInfo
 from deuteron.frontend.seam import Lowered
+from deuteron.kernels.dataflow import Constant, Dataflow
 from deuteron.kernels.selection import FILE_NAME
 from deuteron.microcode.format import HEADER_WORDS, Flag, Header, LayoutA, LayoutB
 from deuteron.tflite.decode import decode
@@ -33,6 +34,7 @@ def describe(partition: Lowered) -> Partition:
         outputs=_tensors(model, model.outputs),
         ops=tuple(_op(model, partition, index) for index in range(len(model.operators))),
         kernels=_kernels(metadata),
+        dataflow=_dataflow(metadata),
     )
 
 
@@ -49,6 +51,19 @@ def _kernels(metadata: Mapping[str, bytes]) -> tuple[PartitionKernel, ...]:
         return ()
     data = cast("dict[str, list[dict[str, Any]]]", json.loads(metadata[PROVENANCE_KEY]))
     return tuple(PartitionKernel(k["index"], k["kernel"], tuple(k["ops"])) for k in data["kernels"])
+
+
+def _dataflow(metadata: Mapping[str, bytes]) -> Dataflow:
+    """The values of the partition's program; none when a vendor's converter made it."""
+    if DATAFLOW_KEY not in metadata:
+        return Dataflow((), (), (), ())
+    data = cast("dict[str, list[Any]]", json.loads(metadata[DATAFLOW_KEY]))
+    return Dataflow(
+        tuple(data["inputs"]),
+        tuple(data["outputs"]),
+        tuple(Constant(c["name"], c["offset"], c["nbytes"]) for c in data["constants"]),
+        tuple(tuple(call) for call in data["calls"]),
+    )
 
 
 def _tensors(model: FlatModel, indices: Iterable[int]) -> tuple[TensorInfo, ...]:

@@ -22,6 +22,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from deuteron import sdk
+from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import MissingToolError
 from deuteron.frontend.handles import debug_handle_map
 from deuteron.frontend.inputs import Inputs
@@ -104,7 +105,7 @@ def converter(options: BuildOptions) -> Generator[sdk.Session]:
     """Puts the chosen converter where the wheel looks for it; the session carries errors out of its process."""
     check_executorch()
     with tempfile.TemporaryDirectory(prefix="deuteron-") as folder, quiet():
-        session = sdk.Session(Path(folder), options.verify_each)
+        session = sdk.Session(Path(folder), options.verify_each, options.memory)
         if options.converter is Converter.OPEN:
             sdk.install(session, shadow_vendor=True)
         else:
@@ -217,7 +218,7 @@ def lower(
         generate_neutron_compile_spec(
             target,
             operators_not_to_delegate=list(options.operators_not_to_delegate),
-            fetch_constants_to_sram=options.fetch_constants_to_sram,
+            fetch_constants_to_sram=options.memory.fetch_constants_to_sram is FetchPolicy.ALWAYS,
             dump_kernel_selection_code=options.dump_kernel_selection_code,
             use_profiling=options.use_profiling,
         ),

@@ -6,16 +6,26 @@ program means it to find there.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from deuteron.kernels.program import Program
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An operand: it stands for buffer `buffer` from byte `offset` on."""
+    """An operand: it stands for buffer `buffer` from byte `offset` on; as text `buffer+offset`."""
 
     buffer: str
     offset: int
+
+    def __str__(self) -> str:
+        return f"{self.buffer}+{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The use of that text; ValueError when it is none."""
+        buffer, _, offset = text.rpartition("+")
+        return cls(buffer, int(offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +45,17 @@ class Dataflow:
         inputs: the buffer of each input.
         outputs: the buffer of each output.
         constants: what the weights block holds.
-        calls: the use that each operand of each call makes, in the catalogue's order.
+        calls: the use that each operand of each call makes, in the catalogue's order, as text.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: tuple[Constant, ...]
-    calls: tuple[tuple[Use, ...], ...]
+    calls: tuple[tuple[str, ...], ...]
+
+    def uses(self) -> tuple[tuple[Use, ...], ...]:
+        """`calls`, read; ValueError when a text is none of a use."""
+        return tuple(tuple(Use.parse(text) for text in call) for call in self.calls)
 
 
 def dataflow(program: Program, weights: Mapping[str, int]) -> Dataflow:
@@ -50,5 +64,5 @@ def dataflow(program: Program, weights: Mapping[str, int]) -> Dataflow:
         program.inputs,
         program.outputs,
         tuple(Constant(b.name, weights[b.name], b.nbytes) for b in program.buffers if b.name in weights),
-        tuple(tuple(Use(ref.buffer, ref.offset) for ref in call.operands) for call in program.calls),
+        tuple(tuple(str(Use(ref.buffer, ref.offset)) for ref in call.operands) for call in program.calls),
     )

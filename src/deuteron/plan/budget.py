@@ -1,24 +1,10 @@
 """How much memory a plan may take, and what is fetched from flash."""
 
 from dataclasses import dataclass
-from enum import Enum
 
-from deuteron.arch.engine import Engine
-
-
-class FetchPolicy(Enum):
-    """Which programs fetch their constants to SRAM; the value is its spelling as an option."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-class Effort(Enum):
-    """How hard the planner tries; the value is its spelling as an option."""
-
-    FAST = "fast"
-    EXACT = "exact"
+from deuteron.arch.engine import Engine, engine
+from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
+from deuteron.arch.targets import Arch, MemoryKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +24,10 @@ class Budget:
     weights: int | None = None
     policy: FetchPolicy = FetchPolicy.AUTO
     effort: Effort = Effort.FAST
+
+
+def budget(arch: Arch, options: MemoryOptions) -> Budget:
+    """The budget of a target, as far as the options do not set another."""
+    sram = arch.memory(MemoryKind.SRAM).size.value if options.sram_budget is None else options.sram_budget
+    rates = engine(arch, flash_bandwidth=options.flash_bandwidth)
+    return Budget(rates, sram, options.weights_budget, options.fetch_constants_to_sram, options.effort)

@@ -5,6 +5,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import DeuteronError, InternalError
 
 
@@ -18,6 +19,8 @@ class Session:
     directory: Path
     verify_each: bool = False
     """Whether the compiler checks the graph after every pass; the vendor's options have no field for it."""
+    memory: MemoryOptions | None = None
+    """How the program may use memory; None for what the vendor's one option of it means."""
 
     @property
     def _failure(self) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.convert import ConvertOptions, convert, source_ops, to_tflite
 from deuteron.errors import OptionError
 from deuteron.kernels import selection
@@ -15,6 +16,9 @@ from deuteron.sdk.session import Session
 
 STDOUT = 1
 """The log goes to the file descriptor: that is where ExecuTorch captures it, even from another process."""
+
+UNLIMITED = 1 << 40
+"""A budget of SRAM that nothing exceeds: users of this surface alone know how much they have."""
 
 KNOWN_PASSES = ("HoistSliceAboveTranspose", "MergeTranspose")
 """Passes of the vendor's that may be excluded. ExecuTorch names them to avoid defects which ours do not share."""
@@ -51,7 +55,7 @@ class Converter:
     def convertModel(self, model: Iterable[int], cctx: CompilationContext) -> bytes:
         """The converted TFLite file for a TFLite file given as bytes or numbers; errors go to the session, too."""
         try:
-            return _convert(bytes(model), cctx, verify_each=self.session.verify_each)
+            return _convert(bytes(model), cctx, self.session)
         except Exception as error:
             self.session.record(error)
             raise
@@ -62,10 +66,10 @@ def merge_kernel_selection_files(files: Iterable[str], out_path: str) -> None:
     selection.write(Path(out_path), selection.merge([Path(file) for file in files]))
 
 
-def _convert(tflite: bytes, cctx: CompilationContext, *, verify_each: bool) -> bytes:
+def _convert(tflite: bytes, cctx: CompilationContext, session: Session) -> bytes:
     if cctx.targetOpts is None:
         raise OptionError("no target is set", hint="assign `getNeutronTarget(name)` to `CompilationContext.targetOpts`")
-    options = _options(cctx.compilationOpts, verify_each=verify_each)
+    options = _options(cctx.compilationOpts, session)
     conversion = convert(tflite, cctx.targetOpts.name, options)
     if cctx.compilationOpts.verbose or "console" in (
         cctx.compilationOpts.dumpAfterImport,
@@ -77,7 +81,7 @@ def _convert(tflite: bytes, cctx: CompilationContext, *, verify_each: bool) -> b
     return to_tflite(tflite, conversion)
 
 
-def _options(asked: CompilationOptions, *, verify_each: bool) -> ConvertOptions:
+def _options(asked: CompilationOptions, session: Session) -> ConvertOptions:
     """Our options for the vendor's.
 
     Raises:
@@ -93,10 +97,17 @@ def _options(asked: CompilationOptions, *, verify_each: bool) -> ConvertOptions:
             raise OptionError(f"unknown pass `{name}` in excludeGraphPasses, allowed are {', '.join(KNOWN_PASSES)}")
     return ConvertOptions(
         profiling=asked.useProfiling,
-        fetch_constants_to_sram=asked.fetchConstantsToSRAM,
+        memory=session.memory or _memory(asked),
         dump_kernel_selection_code=asked.dumpKernelSelectionCode,
-        verify_each=verify_each,
+        verify_each=session.verify_each,
     )
+
+
+def _memory(asked: CompilationOptions) -> MemoryOptions:
+    """What the vendor's option means; without it, weights are where they are linked, whatever their size."""
+    if asked.fetchConstantsToSRAM:
+        return MemoryOptions(FetchPolicy.ALWAYS)
+    return MemoryOptions(FetchPolicy.NEVER, sram_budget=UNLIMITED)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -70,7 +70,8 @@ class _Machine:
 
     def __init__(self, decoded: Decoded, values: Dataflow) -> None:
         names = (*values.inputs, *values.outputs, *(c.name for c in values.constants))
-        names = (*names, *(use.buffer for call in values.calls for use in call))
+        self._uses = values.uses()
+        names = (*names, *(use.buffer for call in self._uses for use in call))
         self._ids = {name: i for i, name in enumerate(dict.fromkeys(names))}
         self._names = tuple(self._ids)
         self._values = values
@@ -95,10 +96,10 @@ class _Machine:
 
     def call(self, index: int, call: Call, number: int) -> None:
         """Checks what a call reads, then writes what it writes."""
-        if number >= len(self._values.calls):
+        if number >= len(self._uses):
             self._report(index, f"`{call.kernel.name}` is not in the program, which has {number} calls")
             return
-        uses = self._values.calls[number]
+        uses = self._uses[number]
         reads = len(call.kernel.reads)
         strides = _strides(call.params)
         for at, (operand, use) in enumerate(zip(call.operands, uses, strict=True)):
@@ -136,8 +137,8 @@ class _Machine:
         """Checks that nothing is left over and every output is there."""
         for channel in sorted(self.flights):
             self._report(index, f"channel {channel} still fetches at the end, nothing waited")
-        if calls < len(self._values.calls):
-            self._report(index, f"the program has {len(self._values.calls)} calls, the microcode {calls}")
+        if calls < len(self._uses):
+            self._report(index, f"the program has {len(self._uses)} calls, the microcode {calls}")
         for i, name in enumerate(self._values.outputs):
             memory = self._memories[Region.OUTPUT, i]
             byte = np.arange(len(memory.owner))

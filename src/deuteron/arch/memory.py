@@ -1,0 +1,65 @@
+"""What a user may say about a program's memory."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+from typing import Self
+
+from deuteron.errors import OptionError
+
+
+class FetchPolicy(Enum):
+    """Which programs fetch their constants to SRAM; the value is its spelling as an option."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class Effort(Enum):
+    """How hard the planner tries; the value is its spelling as an option."""
+
+    FAST = "fast"
+    EXACT = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOptions:
+    """How a program may use the memories of its target; None leaves the target's figure.
+
+    Attributes:
+        fetch_constants_to_sram: which programs fetch weights from flash while kernels run; `AUTO`: those that do not
+            fit into SRAM otherwise.
+        sram_budget: bytes of SRAM for intermediate results and weights.
+        weights_budget: bytes of SRAM for weights at most.
+        flash_bandwidth: bytes per second that the prefetch schedule is made for.
+        effort: how hard the planner tries.
+    """
+
+    fetch_constants_to_sram: FetchPolicy = FetchPolicy.AUTO
+    sram_budget: int | None = None
+    weights_budget: int | None = None
+    flash_bandwidth: int | None = None
+    effort: Effort = Effort.FAST
+
+    def __post_init__(self) -> None:
+        for name in ("sram_budget", "weights_budget", "flash_bandwidth"):
+            value: int | None = getattr(self, name)
+            if value is not None and value <= 0:
+                raise OptionError(f"`--{name.replace('_', '-')}` is {value}, it must be above 0")
+
+    def to_json(self) -> dict[str, object]:
+        """The options as JSON values; those left to the target are left out."""
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Self:
+        """The options that `to_json` wrote; ValueError for an unknown name or value."""
+        kinds = {"fetch_constants_to_sram": FetchPolicy, "effort": Effort}
+        values: dict[str, object] = {}
+        for name, value in data.items():
+            if name not in {field.name for field in fields(cls)} or not isinstance(value, int | str):
+                raise ValueError(f"`{name}` cannot be {value!r}")
+            values[name] = kinds[name](value) if name in kinds else int(value)
+        return cls(**values)  # pyright: ignore[reportArgumentType]  # each value has been checked above
