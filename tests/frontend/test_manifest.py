@@ -7,6 +7,7 @@ import pytest
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend import manifest as m
 from deuteron.frontend.options import BuildOptions
+from deuteron.kernels.dataflow import Constant, Dataflow
 
 PTE = b"a program"
 SOURCE = m.Source("/home/me/net.py", 12, "return self.conv(x)", "features.0")
@@ -33,6 +34,7 @@ MANIFEST = m.Manifest(
             outputs=(m.TensorInfo((1, 2), "int8", "out"),),
             ops=(m.PartitionOp(0, "FULLY_CONNECTED", ("out",), ("aten_addmm_default",), (SOURCE,)),),
             kernels=(m.PartitionKernel(0, "fully_connected_s8", (0,)),),
+            dataflow=Dataflow(("in",), ("out",), (Constant("w", 0, 16),), (("in+0", "w+0", "out+0"),)),
         ),
     ),
     cpu_ops=(m.CpuOp("quantized_decomposed::quantize_per_tensor", "q", ()),),
@@ -95,8 +97,8 @@ Edit = Callable[[dict[str, object]], object]
     ("edit", "text"),
     [
         (
-            lambda d: d.update(schema=2),
-            "`build.json` has schema 2, this version of Deuteron reads schema 1\n\nhint: build the model again",
+            lambda d: d.update(schema=3),
+            "`build.json` has schema 3, this version of Deuteron reads schema 2\n\nhint: build the model again",
         ),
         (lambda d: d.pop("target"), "`build.json` lacks the entry `target`\n\nhint: build the model again"),
         (
