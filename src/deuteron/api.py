@@ -1,6 +1,6 @@
 """The public functions: build a model, run a build."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -30,12 +30,14 @@ __all__ = [
     "Converter",
     "ExampleModel",
     "Manifest",
+    "TensorInfo",
     "build",
     "build_model",
     "convert_file",
     "merge_kernel_selections",
     "read_manifest",
     "run",
+    "run_each",
     "seeded_inputs",
 ]
 
@@ -240,8 +242,15 @@ def run(directory: str | Path, inputs: Sequence[Array]) -> list[Array]:
     Raises:
         DeuteronError: the directory is no undamaged build, or the inputs are not the model's.
     """
+    return next(run_each(directory, [inputs]))
+
+
+def run_each(directory: str | Path, samples: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
+    """The outputs of a build for one set of inputs after the other; otherwise as `run`."""
     from deuteron.runtime.host import HostRunner
 
     manifest = read_manifest(directory)
-    check_inputs(manifest, inputs)
-    return HostRunner(Path(directory) / manifests.PROGRAM).run(inputs)
+    runner = HostRunner(Path(directory) / manifests.PROGRAM)
+    for inputs in samples:
+        check_inputs(manifest, inputs)
+        yield runner.run(inputs)

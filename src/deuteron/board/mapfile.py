@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from deuteron.errors import FormatError
 
 _HEAD = "Linker script and memory map"
 _OUTPUT = re.compile(r"^([._A-Za-z]\S*)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)(?:\s+load address 0x[0-9a-f]+)?$")
 _INPUT = re.compile(r"^ (\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)(?:\s+(\S.*))?$")
-_NAME_ONLY = re.compile(r"^ ?[._A-Za-z*]\S*$")
+_NAME_ONLY = re.compile(r"^ ?[._A-Za-z][^\s()]*$")
 _MEMBER = re.compile(r"^.*\((.+)\)$")
 
 PADDING = "*fill*"
@@ -49,7 +50,12 @@ def pieces(text: str) -> tuple[Piece, ...]:
     _, found, body = text.partition(_HEAD)
     if not found:
         raise FormatError("the linker's map has no memory map", hint="build the firmware again")
-    return tuple(_pieces(body))
+    found = list(_pieces(body))
+    # ld counts the strings that two objects share in both, though only the second piece starts behind them.
+    for i, (piece, after) in enumerate(pairwise(found)):
+        if piece.output == after.output and after.address < piece.address + piece.size:
+            found[i] = replace(piece, size=after.address - piece.address)
+    return tuple(piece for piece in found if piece.size)
 
 
 def _pieces(body: str) -> Iterator[Piece]:

@@ -1,9 +1,9 @@
 """`deuteron run`: a build on this machine, through ExecuTorch's own runtime, or a TFLite file on the driver alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
@@ -16,18 +16,28 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from deuteron.api import Signature
+    from deuteron.board.agreement import Agreement
     from deuteron.compare import Comparison as PytorchComparison
     from deuteron.litert import Comparison as LitertComparison
 
     Array = npt.NDArray[np.generic]
     Sample = tuple[Array, ...]
     Run = Callable[[Sequence[Array]], list[Array]]
-    Comparison = PytorchComparison | LitertComparison
+    Comparison = PytorchComparison | LitertComparison | Agreement
+
+    class Model(Signature, Protocol):
+        """What a program takes and gives."""
+
+        @property
+        def outputs(self) -> Sequence[object]:
+            """One entry per output."""
+            ...
+
 
 SHOWN = 20
 """Samples that the text report lists."""
 
-REFERENCES = ("reference", "pytorch", "litert")
+REFERENCES = ("reference", "pytorch", "litert", "host")
 """What `--compare` may name; the first, the one that fits the model, need not be."""
 
 
@@ -71,7 +81,15 @@ class _Command(click.Command):
 @click.option(
     "--compare",
     type=click.Choice(REFERENCES),
-    help="Compare every operator with quantised PyTorch (a build) or LiteRT (a file); exit 1 beyond the bounds.",
+    help="Compare every operator with quantised PyTorch (a build) or LiteRT (a file), or a board with the host; "
+    "exit 1 beyond the bounds.",
+)
+@click.option("--on", metavar="BOARD", help="Run on a board (`an505` or `an547`) in an emulator, not on the host.")
+@click.option(
+    "--time-out",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="When an emulator counts as hung.",
 )
 @click.option(
     "--target", metavar="NAME", help="What a TFLite file is converted for, unless it has been.  [default: imxrt700]"
@@ -86,19 +104,29 @@ def command(
     samples: int | None,
     seed: int,
     compare: str | None,
+    on: str | None,
+    time_out: float | None,
     target: str | None,
     force: bool,
 ) -> int:
-    """Run the build in DIR, or FILE.tflite, on the host; with no `--input`, on random samples.
+    """Run the build in DIR, or FILE.tflite; with no `--input`, on random samples.
 
-    A build runs through ExecuTorch's own runtime. A TFLite file is converted, unless it has been already, and runs on
-    the NPU driver alone.
+    On the host, a build runs through ExecuTorch's own runtime; a TFLite file is converted, unless it has been already,
+    and runs on the NPU driver alone. With `--on`, DIR is a build, for which firmware is made, or firmware that
+    `deuteron firmware` has written; instructions are counted then.
     """
     from deuteron import api
 
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
-    subject = _File(path, target or api.DEFAULT_TARGET) if path.is_file() else _Directory(path)
+    if time_out and not on:
+        raise OptionError("`--time-out` is for emulators", hint="name a board with `--on`")
+    if on:
+        from deuteron.cli.run_on import OnBoard
+
+        subject = OnBoard(path, on, time_out)
+    else:
+        subject = _File(path, target or api.DEFAULT_TARGET) if path.is_file() else _Directory(path)
     if target and subject.is_compiled:
         raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
     subject.check(compare)
@@ -108,14 +136,70 @@ def command(
         api.check_inputs(subject.model, sample)
     if outputs or not compare:
         with printer.work("running") as progress:
-            results = _run(subject.runner(), data, progress)
+            results = subject.run(data, progress)
         _write(printer, outputs, results)
         if not compare:
-            _report(printer, results)
+            _report(printer, results, subject)
     return _compare(printer, subject, data) if compare else 0
 
 
-class _Directory:
+class Subject(Protocol):
+    """What is run, and where."""
+
+    is_compiled: bool
+
+    @property
+    def model(self) -> "Model":
+        """What it takes and gives."""
+        ...
+
+    def check(self, compare: str | None) -> None:
+        """Refuses the wrong reference."""
+        ...
+
+    def run(self, data: "Sequence[Sample]", progress: Report) -> "list[Sample]":
+        """The outputs for each sample."""
+        ...
+
+    def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> "Comparison":
+        """The comparison with the reference."""
+        ...
+
+    def text(self) -> str:
+        """What there is to tell of the last run beside its outputs."""
+        ...
+
+    def to_json(self) -> "Mapping[str, object]":
+        """The same as entries of the report."""
+        ...
+
+
+class _OnHost:
+    """What runs sample by sample on this machine and gives outputs only."""
+
+    def runner(self) -> "Run":
+        """What runs one sample."""
+        raise NotImplementedError
+
+    def run(self, data: "Sequence[Sample]", progress: Report) -> "list[Sample]":
+        """The outputs for each sample."""
+        run = self.runner()
+        results: list[Sample] = []
+        for i, sample in enumerate(data):
+            progress(f"sample {i}", i, len(data))
+            results.append(tuple(run(sample)))
+        return results
+
+    def text(self) -> str:
+        """Nothing."""
+        return ""
+
+    def to_json(self) -> "Mapping[str, object]":
+        """Nothing."""
+        return {}
+
+
+class _Directory(_OnHost):
     """A build directory, which ExecuTorch's runtime runs."""
 
     def __init__(self, path: Path) -> None:
@@ -127,6 +211,8 @@ class _Directory:
 
     def check(self, compare: str | None) -> None:
         """Refuses the wrong reference."""
+        if compare == "host":
+            raise OptionError("this runs on the host already", hint="name a board with `--on`")
         if compare == "litert":
             raise OptionError(
                 "a build is compared with PyTorch, not with LiteRT",
@@ -146,7 +232,7 @@ class _Directory:
         return compare(self.path, data, progress)
 
 
-class _File:
+class _File(_OnHost):
     """A TFLite file, which the driver runs."""
 
     def __init__(self, path: Path, target: str) -> None:
@@ -158,6 +244,8 @@ class _File:
 
     def check(self, compare: str | None) -> None:
         """Refuses the wrong reference."""
+        if compare == "host":
+            raise OptionError("this runs on the host already", hint="use `--compare litert`")
         if compare == "pytorch":
             raise OptionError("a TFLite file is compared with LiteRT, not with PyTorch", hint="use `--compare litert`")
 
@@ -213,14 +301,6 @@ def _read_array(path: Path) -> "Array":
     return cast("Array", array)
 
 
-def _run(run: "Run", data: "Sequence[Sample]", progress: Report) -> "list[Sample]":
-    results: list[Sample] = []
-    for i, sample in enumerate(data):
-        progress(f"sample {i}", i, len(data))
-        results.append(tuple(run(sample)))
-    return results
-
-
 def _write(printer: Printer, paths: Sequence[Path], results: "Sequence[Sample]") -> None:
     import numpy as np
 
@@ -231,11 +311,11 @@ def _write(printer: Printer, paths: Sequence[Path], results: "Sequence[Sample]")
         printer.note(f"wrote `{path}`")
 
 
-def _report(printer: Printer, results: "Sequence[Sample]") -> None:
-    """Every output in JSON; in text its range and, for a row of scores, the best."""
+def _report(printer: Printer, results: "Sequence[Sample]", subject: Subject) -> None:
+    """Every output in JSON; in text its range and, for a row of scores, the best; then what else there is to tell."""
     if printer.as_json:
         samples = [[{"shape": list(y.shape), "dtype": y.dtype.name, "values": y.tolist()} for y in s] for s in results]
-        printer.json({"schema": 1, "samples": samples})
+        printer.json({"schema": 1, "samples": samples, **subject.to_json()})
         return
     for i, sample in enumerate(results[:SHOWN]):
         for j, y in enumerate(sample):
@@ -245,9 +325,11 @@ def _report(printer: Printer, results: "Sequence[Sample]") -> None:
             )
     if len(results) > SHOWN:
         printer.data(f"[{len(results) - SHOWN} others]")
+    if text := subject.text():
+        printer.data(text)
 
 
-def _compare(printer: Printer, subject: _Directory | _File, data: "Sequence[Sample]") -> int:
+def _compare(printer: Printer, subject: Subject, data: "Sequence[Sample]") -> int:
     """Compare with the reference and report it; 1 when a bound is exceeded."""
     with printer.work("comparing") as progress:
         comparison = subject.compare(data, lambda done, of: progress("samples", done, of))

@@ -1,0 +1,156 @@
+"""`deuteron run --on BOARD`: a build, or firmware, in an emulator."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deuteron import api
+from deuteron.board import boards, image, qemu, record
+from deuteron.board.agreement import Agreement, agree
+from deuteron.board.toolchain import Toolchain
+from deuteron.errors import OptionError
+
+if TYPE_CHECKING:
+    from deuteron.cli.printer import Report
+    from deuteron.cli.run import Sample
+
+NAMES = {
+    qemu.EventKind.COPY_IN: "copy of input",
+    qemu.EventKind.STEP: "step",
+    qemu.EventKind.COPY_OUT: "copy of output",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a program takes and gives."""
+
+    inputs: tuple[api.TensorInfo, ...]
+    outputs: tuple[api.TensorInfo, ...]
+
+
+class OnBoard:
+    """A build, for which firmware is made, or firmware, on a board."""
+
+    def __init__(self, path: Path, board: str, time_out: float | None) -> None:
+        self.is_compiled = True
+        self._path = path
+        self._board = boards.load(board)
+        self._time_out = time_out or qemu.TIME_OUT
+        self._firmware: record.Firmware | None = None
+        self._report: qemu.Report | None = None
+        if path.is_file():
+            raise OptionError(
+                f"`{path}` is a file: what runs on a board is a directory",
+                hint="give one that `deuteron build` or `deuteron firmware` has written",
+            )
+        self._is_firmware = (path / record.FILE.name).is_file()
+        if self._is_firmware:
+            self._firmware = firmware = record.read(path)
+            if firmware.board != board:
+                raise OptionError(
+                    f"`{path}` is firmware for the board `{firmware.board}`, not for `{board}`",
+                    hint=f"run it with `--on {firmware.board}`, or build it for `{board}`",
+                )
+            self.model = Model(_tensors(firmware.inputs), _tensors(firmware.outputs))
+        else:
+            build = api.read_manifest(path)
+            self.model = Model(build.inputs, build.outputs)
+
+    def check(self, compare: str | None) -> None:
+        """Refuses the wrong reference."""
+        if compare in ("pytorch", "litert"):
+            raise OptionError("a board is compared with the host", hint="use `--compare host`")
+        if compare and self._is_firmware:
+            raise OptionError(
+                f"`{self._path}` holds firmware, which does not run on the host",
+                hint="give the directory of the build that it was made from",
+            )
+
+    def run(self, data: "Sequence[Sample]", progress: "Report") -> "list[Sample]":
+        """The outputs for each sample."""
+        if self._firmware:
+            return self._emulate(self._path, self._firmware, data, progress)
+        with tempfile.TemporaryDirectory(prefix="deuteron-run-") as scratch:
+            progress(f"firmware for {self._board.name}", 0, 2)
+            made = image.build(self._path, self._board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+            directory = Path(scratch) / "firmware"
+            image.write(made, directory, force=False)
+            return self._emulate(directory, made.record, data, progress)
+
+    def _emulate(
+        self, directory: Path, firmware: record.Firmware, data: "Sequence[Sample]", progress: "Report"
+    ) -> "list[Sample]":
+        progress(f"on {self._board.machine}", 1, 2)
+        self._firmware = firmware
+        self._report = qemu.run(directory, firmware, self._board, data, time_out=self._time_out)
+        return [run.outputs for run in self._report.runs]
+
+    def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> Agreement:
+        """The comparison with the host's outputs."""
+        ours = [run.outputs for run in self._report.runs] if self._report else self.run(data, _tell_nobody)
+        theirs: list[Sample] = []
+        for i, outputs in enumerate(api.run_each(self._path, data)):
+            progress(i, len(data))
+            theirs.append(tuple(outputs))
+        return agree(self._board.name, ours, theirs)
+
+    def text(self) -> str:
+        """The instructions of the first run, event by event, and the stack."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self._report is None or self._firmware is None:
+            return
+        run = self._report.runs[0]
+        rows = [(self._title(event), event.instructions) for event in run.events]
+        rows += [("executor", run.instructions - sum(n for _, n in rows)), ("run", run.instructions)]
+        width = max(len(f"{count:,}") for _, count in rows)
+        yield f"\ninstructions of sample 0 on {self._board.name} (counted)"
+        yield from (f"  {count:>{width},}  {title}" for title, count in rows)
+        yield f"stack: {run.stack:,} B used of {self._report.stack_bytes:,} B"
+
+    def to_json(self) -> "Mapping[str, object]":
+        """The instructions of every run by event, and the stack."""
+        if self._report is None:
+            return {}
+        runs = [
+            {
+                "instructions": run.instructions,
+                "stack_bytes": run.stack,
+                "events": [
+                    {
+                        "kind": event.kind.name.lower(),
+                        "index": event.index,
+                        "title": self._title(event),
+                        "instructions": event.instructions,
+                    }
+                    for event in run.events
+                ],
+            }
+            for run in self._report.runs
+        ]
+        counts = {
+            "kind": "counted",
+            "unit": "instructions",
+            "init": self._report.init_instructions,
+            "stack_bytes_available": self._report.stack_bytes,
+            "runs": runs,
+        }
+        return {"board": self._board.name, "counts": counts}
+
+    def _title(self, event: qemu.Event) -> str:
+        name = f"{NAMES[event.kind]} {event.index}"
+        if event.kind is qemu.EventKind.STEP and self._firmware:
+            return f"{name}: {self._firmware.steps[event.index].title}"
+        return name
+
+
+def _tell_nobody(step: str, index: int, count: int) -> None:
+    """Nothing: no report of progress."""
+
+
+def _tensors(tensors: Sequence[record.Tensor]) -> tuple[api.TensorInfo, ...]:
+    return tuple(api.TensorInfo(tensor.shape, tensor.dtype) for tensor in tensors)
