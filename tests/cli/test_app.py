@@ -27,16 +27,18 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  build    Compile a PyTorch model for a target
-  run      Run a build, or a TFLite file, on the host
-  convert  Convert a TFLite file for the NPU
-  inspect  Show what is inside a build, a .pte, a microcode file or a TFLite
-           file
-  kernels  Merge kernel selection files, and show which kernels an image holds
-  ops      List the operators that the NPU takes, and on which conditions
-  models   List the models that can be built by name
-  targets  List the targets and what is known of them
-  doctor   Check this installation and say how to mend it
+  build     Compile a PyTorch model for a target
+  run       Run a build or a TFLite file on the host, or a build on a board
+  firmware  Build firmware for a board from a build
+  convert   Convert a TFLite file for the NPU
+  inspect   Show what is inside a build, a .pte, a microcode file or a TFLite
+            file
+  kernels   Merge kernel selection files, and show which kernels an image
+            holds
+  ops       List the operators that the NPU takes, and on which conditions
+  models    List the models that can be built by name
+  targets   List the targets and what is known of them
+  doctor    Check this installation and say how to mend it
 """
 
 

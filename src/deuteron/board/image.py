@@ -22,6 +22,7 @@ from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output
 from deuteron.frontend.records import entry_of
 from deuteron.kernels.catalogue import KERNELS, Kernel
+from deuteron.kernels.selection import FILE_NAME, Selection
 from deuteron.microcode.decode import decode
 from deuteron.runtime import pte
 from deuteron.runtime.build_native import CHECKOUT
@@ -42,7 +43,7 @@ _DTYPES = {
 
 _KEPT = {".elf", ".map", ".c", ".h", ".S", ".bin"}
 _ARCHIVE = "libdeuteron.a"
-_SELECTION = "neutron_kernel_selection.c"
+_SELECTION = f"neutron{FILE_NAME}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +172,18 @@ def _write_model(bundle: Bundle, placement: EmitOptions, work: Path) -> tuple[So
     return tuple(Source(f"model.{path.stem}", path, others) for path in paths)
 
 
-_SELECTION_TEXT = """\
-/* The kernels that the model's microcode calls, written by `deuteron`: do not edit. */
+_NO_KERNELS = """\
+/* The model calls no kernel. */
 #include "deuteron/kernel.h"
 
-int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {{
-{entries}
-}};
+int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {0};
 """
 
 
 def _write_selection(kernels: Sequence[Kernel], work: Path) -> Source:
     """The table of the kernels, written."""
     path = work / _SELECTION
-    entries = "\n".join(f"    [{kernel.kind}] = {kernel.symbol}," for kernel in kernels) or "    0,"
-    path.write_text(_SELECTION_TEXT.format(entries=entries), "ascii")
+    path.write_text(Selection.of(kernels).to_c() if kernels else _NO_KERNELS, "ascii")
     return Source("kernels.selection", path)
 
 

@@ -36,7 +36,7 @@ class Entry:
 
 COMMANDS = (
     Entry("build", "Compile a PyTorch model for a target"),
-    Entry("run", "Run a build, or a TFLite file, on the host"),
+    Entry("run", "Run a build or a TFLite file on the host, or a build on a board"),
     Entry("firmware", "Build firmware for a board from a build"),
     Entry("convert", "Convert a TFLite file for the NPU"),
     Entry("inspect", "Show what is inside a build, a .pte, a microcode file or a TFLite file"),
