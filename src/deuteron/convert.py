@@ -134,7 +134,7 @@ class Conversion:
     @property
     def selection(self) -> Selection:
         """The kernels that the microcode calls."""
-        return Selection.of(call.kernel for call in self.program.calls)
+        return Selection.of(() if self.container is None else (call.kernel for call in self.program.calls))
 
     @property
     def dataflow(self) -> Dataflow:

@@ -18,6 +18,7 @@ from deuteron import api
 from deuteron.compare import compare
 from deuteron.errors import DeuteronError, FormatError, InputError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.build import NO_CALIBRATION, NOTHING_DELEGATED, STEPS
+from deuteron.kernels import selection
 from deuteron.microcode.decode import decode
 from deuteron.sdk import surface
 from deuteron.tflite import decode as flat
@@ -425,6 +426,43 @@ def test_the_vendors_converter_is_used_when_asked_for_and_ours_otherwise(
     assert "made by" in theirs
     assert "deuteron.version" in ours
     assert api.read_manifest(tmp_path / "vendor").partitions[0].kernels == ()
+
+
+DUMP = api.BuildOptions(dump_kernel_selection_code=True)
+
+
+def test_each_partition_has_its_kernel_selection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    module = nn.Sequential(nn.Linear(8, 8), Applies(torch.erf), nn.Sigmoid())
+    made = api.build(module, X, calibration=[X], options=DUMP, output=tmp_path / "out")
+    assert len(made.manifest.partitions) == 2
+    names = [f"npu_{i}_kernel_selection.c" for i in range(len(made.manifest.partitions))]
+    assert [name for name in made.manifest.files if name.endswith(".c")] == names
+    for name, partition in zip(names, made.manifest.partitions, strict=True):
+        selected = [kernel.name for kernel in selection.read(tmp_path / "out" / name).kernels]
+        assert set(selected) == {kernel.kernel for kernel in partition.kernels}
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_the_kernel_selection_of_the_vendors_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool):
+    write = "open('_kernel_selection.c', 'w').write('theirs')\n        return wrap("
+    (tmp_path / "eiq_neutron_sdk.py").write_text(FAKE_VENDOR.replace("return wrap(", write) if writes else FAKE_VENDOR)
+    monkeypatch.syspath_prepend(tmp_path)
+    options = replace(DUMP, converter=api.Converter.VENDOR)
+    try:
+        if writes:
+            api.build(FC, X, calibration=[X], options=options, output=tmp_path / "out")
+            assert (tmp_path / "out" / "npu_0_kernel_selection.c").read_text() == "theirs"
+        else:
+            assert failure(UnsupportedError, FC, X, options=options, output=tmp_path / "out") == (
+                "the converter wrote no kernel selection file for partition 0\n\n"
+                "hint: build without `--dump-kernel-selection-code`"
+            )
+            assert not (tmp_path / "out").exists()
+    finally:
+        sys.modules.pop("eiq_neutron_sdk", None)
 
 
 def test_run_checks_its_inputs_and_the_directory(built, tmp_path: Path):

@@ -13,11 +13,11 @@ from deuteron.kernels.catalogue import KERNELS, Kernel
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What `show` found: what it looked at, its kernels with what stands for each there, and functions beside them."""
+    """What was found: what it is, its kernels, each with its function or the partitions that call it, and others."""
 
     kind: str
     title: str
-    kernels: tuple[tuple[Kernel, str], ...]
+    kernels: tuple[tuple[Kernel, str | tuple[str, ...]], ...]
     unused: tuple[str, ...] = ()
 
 
@@ -87,7 +87,7 @@ def _build(path: Path) -> Holding:
         for call in partition.decoded.calls:
             callers.setdefault(call.kernel, {})[partition.name] = None
     in_order = sorted(callers, key=lambda kernel: kernel.kind)
-    return Holding("build", "build directory", tuple((kernel, ", ".join(callers[kernel])) for kernel in in_order))
+    return Holding("build", "build directory", tuple((kernel, tuple(callers[kernel])) for kernel in in_order))
 
 
 def _print(printer: Printer, path: Path, found: Holding) -> None:
@@ -100,6 +100,7 @@ def _print(printer: Printer, path: Path, found: Holding) -> None:
         return
     printer.data(f"{path}: {found.title}, {len(found.kernels)} of {len(KERNELS)} kernels")
     for kernel, what in found.kernels:
-        printer.data(f"  {kernel.kind:>3}  {kernel.name:<22}  {what}")
+        text = what if isinstance(what, str) else ", ".join(what)
+        printer.data(f"  {kernel.kind:>3}  {kernel.name:<22}  {text}")
     if found.unused:
         printer.data(f"linked, but not in the table: {', '.join(found.unused)}")

@@ -32,12 +32,12 @@ _TEXT = """\
 #endif
 
 typedef enum NeutronKernelKind {{
-{kinds}
-}} NeutronKernelKind;
+    NEUTRON_KERNEL_NONE = 0,
+{kinds}}} NeutronKernelKind;
 
 int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {{
-{entries}
-}};
+    [NEUTRON_KERNEL_NONE] = 0,
+{entries}}};
 """
 _STAMP_LINE = 2
 _STAMP = re.compile(
@@ -56,7 +56,7 @@ class Selection:
     Attributes:
         converter: the version of Deuteron that converted the models.
         microcode: major and minor version of the format that their microcode has.
-        kernels: at least one.
+        kernels: those that the linker is to keep; none for models without a partition.
     """
 
     converter: str
@@ -77,13 +77,15 @@ class Selection:
     def to_c(self) -> str:
         """The text of the file."""
         names = [kernel.name.upper() for kernel in self.kernels]
-        entries = (f"    [NEUTRON_KERNEL_{name}] = {k.symbol}," for name, k in zip(names, self.kernels, strict=True))
         return _TEXT.format(
             stamp=self.stamp,
             major=self.microcode[0],
             minor=self.microcode[1],
-            kinds="\n".join(f"    NEUTRON_KERNEL_{name} = DTN_KERNEL_{name}," for name in names),
-            entries="\n".join(entries),
+            kinds="".join(f"    NEUTRON_KERNEL_{name} = DTN_KERNEL_{name},\n" for name in names),
+            entries="".join(
+                f"    [NEUTRON_KERNEL_{name}] = {kernel.symbol},\n"
+                for name, kernel in zip(names, self.kernels, strict=True)
+            ),
         )
 
 
@@ -105,8 +107,6 @@ def parse(data: bytes, name: str) -> Selection:
     _named(lines, _ENTRY, name)  # says more of a wrong entry than the comparison below would
     found = Selection(stamp[1], (int(stamp[2]), int(stamp[3])), _sorted(kernels))
     _compare(lines, found.to_c().split("\n"), name)
-    if not kernels:
-        raise FormatError("the file selects no kernel", where=name, hint=_WRITE_AGAIN)
     return found
 
 

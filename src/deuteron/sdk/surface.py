@@ -76,7 +76,7 @@ def _convert(tflite: bytes, cctx: CompilationContext, session: Session) -> bytes
         cctx.compilationOpts.dumpAfterGenerate,
     ):
         _write_all(STDOUT, conversion_log(source_ops(tflite), conversion.provenance).encode())
-    if options.dump_kernel_selection_code and conversion.container is not None:
+    if options.dump_kernel_selection_code:
         selection.write(Path(selection.FILE_NAME), conversion.selection)  # ExecuTorch gives it the partition's name
     return to_tflite(tflite, conversion)
 

@@ -1,0 +1,145 @@
+"""`deuteron kernels`: what merging writes, what an image, a file and a build are said to hold, and errors."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.kernels.linking import M33
+
+from deuteron.kernels import selection
+from deuteron.kernels.catalogue import ADD, CONV2D, LUT
+from deuteron.kernels.selection import Selection
+
+from .conftest import Result
+
+Run = Callable[..., Result]
+
+
+def fixed(*kernels: selection.Kernel) -> Selection:
+    return Selection("1.2.3", (1, 0), kernels)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    paths = tmp_path / "a.c", tmp_path / "b.c"
+    selection.write(paths[0], fixed(CONV2D, LUT))
+    selection.write(paths[1], fixed(ADD, LUT))
+    return paths
+
+
+def test_merge(deuteron: Run, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    merged = tmp_path / "m.c"
+    assert deuteron("kernels", "merge", *pair, "-o", merged) == Result(
+        0,
+        f"{merged}: kernel selection of Deuteron 1.2.3 for microcode format 1.0, 3 of 17 kernels\n"
+        "    1  conv2d_s8               dtn_k_conv2d_s8\n"
+        "    4  add_s8                  dtn_k_add_s8\n"
+        "   12  lut_s8                  dtn_k_lut_s8\n",
+        f"wrote `{merged}`\n",
+    )
+    assert selection.read(merged) == fixed(CONV2D, ADD, LUT)
+
+
+def test_merge_replaces_nothing_unless_asked(deuteron: Run, pair: tuple[Path, Path]) -> None:
+    before = pair[0].read_bytes()
+    assert deuteron("kernels", "merge", *pair, "-o", pair[0]) == Result(
+        1, "", f"error: `{pair[0]}` exists\n\nhint: choose another name, or replace it with `--force`\n"
+    )
+    assert pair[0].read_bytes() == before
+    assert deuteron("kernels", "merge", *pair, "-o", pair[0], "--force").code == 0
+    assert selection.read(pair[0]) == fixed(CONV2D, ADD, LUT)
+
+
+def test_merge_of_a_damaged_file_writes_nothing(deuteron: Run, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    pair[1].write_text(pair[1].read_text().replace("[NEUTRON_KERNEL_LUT_S8]", "[NEUTRON_KERNEL_ADD_S8]"))
+    assert deuteron("kernels", "merge", *pair, "-o", tmp_path / "m.c") == Result(
+        1,
+        "",
+        f"error: {pair[1]}:22: the line gives kernel `add_s8` what belongs to `lut_s8`\n\n"
+        "hint: write the file again with `--dump-kernel-selection-code`\n",
+    )
+    assert sorted(tmp_path.iterdir()) == sorted(pair)
+
+
+def test_show_a_file(deuteron: Run, pair: tuple[Path, Path]) -> None:
+    assert deuteron("kernels", "show", pair[1]) == Result(
+        0,
+        f"{pair[1]}: kernel selection of Deuteron 1.2.3 for microcode format 1.0, 2 of 17 kernels\n"
+        "    4  add_s8                  dtn_k_add_s8\n"
+        "   12  lut_s8                  dtn_k_lut_s8\n",
+        "",
+    )
+
+
+def test_show_an_image(deuteron: Run, tmp_path: Path) -> None:
+    parts = M33.program(tmp_path), M33.selection(Selection.of([CONV2D]), tmp_path), M33.library()
+    path = M33.link(tmp_path / "a.elf", "-Wl,-u,dtn_k_add_s8", "-Wl,--no-gc-sections", *parts)
+    assert deuteron("kernels", "show", path) == Result(
+        0,
+        f"{path}: image, 1 of 17 kernels\n"
+        "    1  conv2d_s8               dtn_k_conv2d_s8\n"
+        "linked, but not in the table: dtn_k_add_s8\n",
+        "",
+    )
+    assert json.loads(deuteron("kernels", "show", path, "--json").out) == {
+        "schema": 1,
+        "path": str(path),
+        "kind": "image",
+        "kernels": [{"number": 1, "name": "conv2d_s8", "function": "dtn_k_conv2d_s8"}],
+        "unused": ["dtn_k_add_s8"],
+    }
+
+
+@pytest.mark.slow
+def test_show_a_build(deuteron: Run, tmp_path: Path) -> None:
+    import torch
+    from torch import nn
+
+    from deuteron import api
+
+    x = torch.zeros(1, 8)
+
+    class Erf(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.erf(x)
+
+    module = nn.Sequential(nn.Linear(8, 8), Erf(), nn.Sigmoid())
+    api.build(module, x, calibration=[x], output=tmp_path / "out")
+    result = deuteron("kernels", "show", tmp_path / "out")
+    assert result.out == (
+        f"{tmp_path / 'out'}: build directory, 2 of 17 kernels\n"
+        "    3  fully_connected_s8      npu 0\n"
+        "   12  lut_s8                  npu 1\n"
+    )
+    assert json.loads(deuteron("kernels", "show", tmp_path / "out", "--json").out)["kernels"] == [
+        {"number": 3, "name": "fully_connected_s8", "partitions": ["npu 0"]},
+        {"number": 12, "name": "lut_s8", "partitions": ["npu 1"]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, "`{path}` cannot be read: No such file or directory"),
+        (
+            b"int main;\n",
+            "{path}:2: this is not a kernel selection file of Deuteron: the line does not name the version that wrote "
+            "it\n\nhint: give a file that `--dump-kernel-selection-code` wrote",
+        ),
+        (
+            b"!<arch>\n",
+            "{path}: this is an archive, which the linker has yet to choose from\n\n"
+            "hint: give a program or library that was linked with Deuteron's driver",
+        ),
+        (
+            b"\x7fELF\2\1\1",
+            "{path}: the ELF file is damaged: ELFParseError: expected 1, found 0\n\nhint: link the image again",
+        ),
+    ],
+)
+def test_show_what_is_none(deuteron: Run, tmp_path: Path, content: bytes | None, text: str) -> None:
+    path = tmp_path / "x"
+    if content is not None:
+        path.write_bytes(content)
+    assert deuteron("kernels", "show", path) == Result(1, "", f"error: {text.format(path=path)}\n")
