@@ -22,6 +22,9 @@ setup: $(STAMP) ## Install Debian packages, make .venv and install everything in
 packages:
 	@tools/debian-packages.sh
 
+board-packages:
+	@tools/debian-packages.sh boards
+
 $(STAMP): pyproject.toml | packages
 	@test -n "$(PYTHON)" || { echo "error: found no Python 3.11, 3.12 or 3.13; set PYTHON to one" >&2; exit 1; }
 	@echo "== setup: Python packages into .venv (about 2 GB the first time)"
@@ -49,7 +52,7 @@ lint: $(STAMP) ## Check style, formatting, types and generated headers
 	@$(PY) tools/gen_headers.py --check
 
 # One thread per worker: on small operators, waiting threads cost more than they do.
-test: lint native ## Run every check: lint, types, C warnings, fast and slow tests, a part of ExecuTorch's own
+test: board-packages lint native ## Run every check: lint, types, C warnings, fast and slow tests, a part of ExecuTorch's own
 	@mkdir -p $(REPORTS)
 	@echo "== test: fast"
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile -m "not slow" --junitxml $(REPORTS)/fast.xml
@@ -67,6 +70,6 @@ clean: ## Remove what was built; .venv stays
 	rm -rf build src/deuteron/runtime/lib demo-out .pytest_cache .ruff_cache .hypothesis
 	find src tests tools examples benches -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup packages native demo lint test clean
+.PHONY: help setup packages board-packages native demo lint test clean
 
 include conformance/conformance.mk

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Makes sure that the programs which the build and the tests run are installed, through Debian's packages.
+# With the word `boards`, also those that build firmware for boards and run it.
 # As root, or where sudo asks for no password, it installs what is missing; elsewhere it says what is missing and fails.
 set -eu
 
@@ -14,6 +15,16 @@ need cmake cmake
 need git git
 need python3 python3
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
+if [ "${1:-}" = boards ]; then
+    need arm-none-eabi-gcc gcc-arm-none-eabi
+    need arm-none-eabi-ar binutils-arm-none-eabi
+    need qemu-system-arm qemu-system-arm
+    # The compiler answers with a path for the libraries that it finds.
+    case $(arm-none-eabi-gcc -print-file-name=libc_nano.a 2>/dev/null) in
+    */*) ;;
+    *) missing="$missing libnewlib-arm-none-eabi" ;;
+    esac
+fi
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
 [ -n "${missing# }" ] || exit 0
 

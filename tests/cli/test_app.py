@@ -80,8 +80,8 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
         (
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
-            "hint: the commands are `build`, `run`, `convert`, `inspect`, `kernels`, `ops`, `models`, `targets`, "
-            "`doctor`\n",
+            "hint: the commands are `build`, `run`, `firmware`, `convert`, `inspect`, `kernels`, `ops`, "
+            "`models`, `targets`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from deuteron.board.toolchain import PREFIX
 from deuteron.cli import doctor
 from deuteron.errors import MissingToolError
 from deuteron.runtime import native
@@ -46,6 +47,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(metadata, "version", version)
         monkeypatch.setattr(native, "library", library)
         monkeypatch.setattr(doctor, "_program_version", programs.get)
+        monkeypatch.setattr(doctor, "_has_arm_libc", lambda: f"{PREFIX}gcc" in programs)
         monkeypatch.setattr(doctor, "_python", lambda: iter(()))
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
@@ -68,11 +70,14 @@ ok       g++                12.2.0         compiles the delegate (`make native`)
 ok       cmake              3.25.1         drives both (`make native`)
 absent   arm-none-eabi-gcc  -              compiles firmware for boards
 absent   qemu-system-arm    -              runs firmware without a board
+absent   newlib for Arm     -              the C library of firmware for boards
 absent   eiq_neutron_sdk    -              vendor converter (`--converter vendor`)
 
 arm-none-eabi-gcc: optional; run `apt-get install gcc-arm-none-eabi` on Debian, or install it your system's way
 
 qemu-system-arm: optional; run `apt-get install qemu-system-arm` on Debian, or install it your system's way
+
+newlib for Arm: optional; run `apt-get install libnewlib-arm-none-eabi` on Debian, or install it your system's way
 
 eiq_neutron_sdk: optional; NXP's package, needed only to make microcode for Neutron silicon
 

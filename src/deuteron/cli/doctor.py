@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from importlib import metadata
+from pathlib import Path
 
+from deuteron.board.toolchain import COMPILER_PACKAGE, LIBC_PACKAGE, PREFIX, has_libc
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import DeuteronError
@@ -149,7 +151,7 @@ PROGRAMS = (
     ("gcc", "compiles the driver and the kernels (`make native`)", "build-essential"),
     ("g++", "compiles the delegate (`make native`)", "build-essential"),
     ("cmake", "drives both (`make native`)", "cmake"),
-    ("arm-none-eabi-gcc", "compiles firmware for boards", "gcc-arm-none-eabi"),
+    (f"{PREFIX}gcc", "compiles firmware for boards", COMPILER_PACKAGE),
     ("qemu-system-arm", "runs firmware without a board", "qemu-system-arm"),
 )
 
@@ -160,6 +162,20 @@ def _programs() -> Iterator[Check]:
         found = _program_version(program)
         mend = f"optional; run `apt-get install {package}` on Debian, or install it your system's way"
         yield Check(program, State.OK if found else State.ABSENT, found or "-", purpose, mend)
+    there = _has_arm_libc()
+    yield Check(
+        "newlib for Arm",
+        State.OK if there else State.ABSENT,
+        "installed" if there else "-",
+        "the C library of firmware for boards",
+        f"optional; run `apt-get install {LIBC_PACKAGE}` on Debian, or install it your system's way",
+    )
+
+
+def _has_arm_libc() -> bool:
+    """Whether the compiler for boards is there and finds its C library."""
+    compiler = shutil.which(f"{PREFIX}gcc")
+    return compiler is not None and has_libc(Path(compiler))
 
 
 def _program_version(program: str) -> str | None:
