@@ -209,6 +209,26 @@ def test_operators_that_undo_each_other_leave_a_copy(body: str) -> None:
     assert found == bytes(range(6))
 
 
+def test_the_copy_of_an_input_has_a_name_of_its_own() -> None:
+    graph = parse_graph(
+        """graph names {
+          input %x: i8[4] q(0.5:0)
+          %x/output: i8[4] q(0.5:0) = unary(%x) function=abs @[0]
+          %y: i8[4] q(0.5:0) = unary(%x/output) function=exp @[1]
+          output %x
+          output %x/output
+          output %y
+        }"""
+    )
+    inputs = [np.array([-3, -1, 0, 5], np.int8)]
+    conversion = _convert(graph)
+    assert conversion.container is not None
+    found = Driver().run(conversion.container, [value.tobytes() for value in inputs])
+    expected = run(graph, inputs)
+    assert [np.frombuffer(data, np.int8).tolist() for data in found] == [expected[n].tolist() for n in graph.outputs]
+    assert [k.ops for k in conversion.provenance.kernels] == [(0,), (1,), ()]
+
+
 def test_equal_files_convert_to_equal_bytes() -> None:
     assert convert(_small(), "imxrt700").container == convert(_small(), "imxrt700").container
 

@@ -41,6 +41,15 @@ def rename_tensors(ops: Iterable[Op], names: Mapping[str, str]) -> tuple[Op, ...
     return tuple(map(renamed, ops)) if names else tuple(ops)
 
 
+def new_name(wanted: str, taken: set[str]) -> str:
+    """`wanted`, or the first numbered form of it that is not taken; it is from now on."""
+    name, number = wanted, 1
+    while name in taken:
+        name, number = f"{wanted}#{number}", number + 1
+    taken.add(name)
+    return name
+
+
 def drop_dead_ops(graph: Graph) -> Graph:
     """The graph without ops that contribute to no output."""
     needed = set(graph.outputs)

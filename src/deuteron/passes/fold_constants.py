@@ -7,6 +7,7 @@ from deuteron.ir import interpret
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op, Reshape
 from deuteron.ir.types import Tensor
+from deuteron.passes.base import new_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class FoldConstants:
     def apply(self, graph: Graph) -> Graph:
         """The graph without ops that have constant inputs only, but for the copies to graph outputs."""
         tensors = {tensor.name: tensor for tensor in graph.tensors}
+        taken = set(tensors)
         values: dict[str, str] = {}
         ops: list[Op] = []
         for before in graph.ops:
@@ -32,7 +34,7 @@ class FoldConstants:
                 continue
             for folded in _evaluate(sources, op, [tensors[name] for name in op.outputs]):
                 if folded.name in graph.outputs:
-                    copied = replace(folded, name=_free_name(tensors, folded.name))
+                    copied = replace(folded, name=new_name(f"{folded.name}.value", taken))
                     tensors[copied.name] = copied
                     values[folded.name] = copied.name
                     ops.append(Reshape(inputs=(copied.name,), outputs=(folded.name,), origin=op.origin))
@@ -58,10 +60,3 @@ def _evaluate(sources: list[Tensor], op: Op, outputs: list[Tensor]) -> list[Tens
     known = {tensor.name: tensor for tensor in (*sources, *outputs)}
     values = interpret.run(Graph("fold", tuple(known.values()), (), op.outputs, (op,)), [])
     return [replace(tensor, data=values[tensor.name].astype(tensor.type.dtype.numpy).tobytes()) for tensor in outputs]
-
-
-def _free_name(taken: dict[str, Tensor], name: str) -> str:
-    candidate = f"{name}.value"
-    while candidate in taken:
-        candidate += "_"
-    return candidate

@@ -10,7 +10,7 @@ from deuteron.ir import ops
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op, Transpose
 from deuteron.ir.types import Tensor, TensorType
-from deuteron.passes.base import drop_dead_ops, merge_origins
+from deuteron.passes.base import drop_dead_ops, merge_origins, new_name
 
 Perm = tuple[int, ...]
 T = TypeVar("T")
@@ -33,10 +33,11 @@ class PushTransposes:
 
     def apply(self, graph: Graph) -> Graph:
         """The graph with transposes as late as that gains something."""
-        work = _Work(graph, graph.producers(), graph.consumers())
+        work = _Work(graph, graph.producers(), graph.consumers(), {tensor.name for tensor in graph.tensors})
         moved: list[Op] = []
         for op in graph.ops:
             moved += work.pushed(op)
+            work.producers[op.outputs[0]] = moved[-1]
         if tuple(moved) == graph.ops:
             return graph
         return drop_dead_ops(graph.with_ops(tuple(moved), tuple(work.tensors)))
@@ -45,10 +46,11 @@ class PushTransposes:
 @dataclass(slots=True)
 class _Work:
     graph: Graph
-    producers: Mapping[str, Op]
+    producers: dict[str, Op]
+    """The ops as they are moved: a transpose that came out behind one op moves on behind the next."""
     consumers: Mapping[str, tuple[Op, ...]]
+    taken: set[str]
     tensors: list[Tensor] = field(default_factory=list[Tensor])
-    taken: set[str] = field(default_factory=set[str])
 
     def pushed(self, op: Op) -> tuple[Op, ...]:
         """The op before its transposes, then the transpose of its result; or the op as it is."""
@@ -106,11 +108,7 @@ class _Work:
 
     def tensor(self, wanted: str, kind: TensorType, data: bytes | None = None) -> str:
         """The name of a new tensor."""
-        known = self.taken | {tensor.name for tensor in self.graph.tensors}
-        name, number = wanted, 1
-        while name in known:
-            name, number = f"{wanted}#{number}", number + 1
-        self.taken.add(name)
+        name = new_name(wanted, self.taken)
         self.tensors.append(Tensor(name, kind, data))
         return name
 

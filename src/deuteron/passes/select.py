@@ -30,6 +30,7 @@ from deuteron.kernels.catalogue import (
 )  # fmt: skip
 from deuteron.kernels.program import Program
 from deuteron.passes.constraints import check
+from deuteron.passes.copy_outputs import copy_outputs
 from deuteron.passes.lowering import convolution, elementwise, matmul, movement, reduction, resize
 from deuteron.passes.lowering.builder import Builder
 from deuteron.passes.lowering.homes import find_homes
@@ -41,8 +42,8 @@ def select(graph: Graph) -> Program:
     Raises:
         UnsupportedError: when ops break a constraint of the NPU; it names each of them and its TFLite index.
     """
-    homes = find_homes(graph)
-    build = Builder(graph, homes.of)
+    graph = copy_outputs(graph)
+    build = Builder(graph, find_homes(graph))
     refused: list[UnsupportedError] = []
     for op in graph.ops:
         try:
@@ -51,11 +52,7 @@ def select(graph: Graph) -> Program:
             refused.append(error if error.where else build.unsupported(op, error.message, error.hint))
     if refused:
         raise all_refused(refused)
-    for name, buffer in homes.copies:
-        source = build.tensor(name)
-        op = ops.Reshape(inputs=(name,), outputs=(buffer,))
-        movement.copy_whole(build, op, name, build.output(buffer, source.nbytes))
-    return build.program(homes.outputs)
+    return build.program()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from deuteron.kernels.limits import ALIGNMENT
 from deuteron.kernels.params import KernelParams
 from deuteron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.kernels.rules import limit_problem
+from deuteron.passes.base import new_name
 from deuteron.passes.lowering.homes import Home
 
 
@@ -32,7 +33,7 @@ class Builder:
         self._storage: dict[str, Ref] = {}
         self._constants: dict[bytes, str] = {}
         self._calls: list[KernelCall] = []
-        self._reserved = {tensor.name for tensor in graph.tensors if not tensor.is_const}
+        self._taken = {tensor.name for tensor in graph.tensors if not tensor.is_const}
         self._of_caller = {*graph.inputs, *graph.outputs}
         for name in graph.inputs:
             self._storage[name] = Ref(self._buffer(name, graph.type(name).nbytes), 0, graph.type(name).nbytes)
@@ -69,7 +70,7 @@ class Builder:
     def constant(self, name: str, data: bytes) -> Ref:
         """A constant with these bytes; equal ones are shared, whatever their names."""
         if data not in self._constants:
-            self._constants[data] = self._buffer(self._free(name), len(data), data)
+            self._constants[data] = self._buffer(new_name(name, self._taken), len(data), data)
         return Ref(self._constants[data], 0, len(data))
 
     def array(self, name: str, values: npt.NDArray[np.generic]) -> Ref:
@@ -78,11 +79,7 @@ class Builder:
 
     def scratch(self, name: str, nbytes: int) -> Ref:
         """A new scratch buffer."""
-        return Ref(self._buffer(self._free(name), nbytes), 0, nbytes)
-
-    def output(self, name: str, nbytes: int) -> Ref:
-        """A buffer of the caller that no tensor of the graph lives in."""
-        return Ref(self._buffer(name, nbytes), 0, nbytes)
+        return Ref(self._buffer(new_name(name, self._taken), nbytes), 0, nbytes)
 
     def call(self, op: Op, kernel: Kernel, operands: tuple[Ref, ...], params: KernelParams) -> None:
         """Appends one kernel call that stands for (part of) `op`."""
@@ -100,18 +97,10 @@ class Builder:
             where=where,
         )
 
-    def program(self, outputs: tuple[str, ...]) -> Program:
-        """The finished program, whose outputs are these buffers."""
-        inputs = tuple(self._storage[name].buffer for name in self.graph.inputs)
-        return Program(tuple(self._buffers.values()), inputs, outputs, tuple(self._calls))
+    def program(self) -> Program:
+        """The finished program."""
+        return Program(tuple(self._buffers.values()), self.graph.inputs, self.graph.outputs, tuple(self._calls))
 
     def _buffer(self, name: str, nbytes: int, data: bytes | None = None) -> str:
         self._buffers.setdefault(name, Buffer(name, nbytes, data))
         return name
-
-    def _free(self, name: str) -> str:
-        """`name`, or the first numbered form of it that no buffer or tensor with storage of its own has."""
-        candidate, number = name, 1
-        while candidate in self._buffers or candidate in self._reserved:
-            candidate, number = f"{name}#{number}", number + 1
-        return candidate

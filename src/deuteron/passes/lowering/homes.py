@@ -17,23 +17,8 @@ class Home:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Homes:
-    """Where the graph's outputs live, and what lives with them.
-
-    Attributes:
-        outputs: output buffers in argument order.
-        of: tensor -> its home, where it may not simply have a buffer of its own.
-        copies: (tensor, output buffer) where the tensor is an input or a constant.
-    """
-
-    outputs: tuple[str, ...]
-    of: Mapping[str, Home]
-    copies: tuple[tuple[str, str], ...]
-
-
-def find_homes(graph: Graph) -> Homes:
-    """The homes of a graph's tensors: each buffer is named after the tensor that fills it."""
+def find_homes(graph: Graph) -> Mapping[str, Home]:
+    """Tensor -> its home, where it may not simply have a buffer of its own; a buffer is named after what fills it."""
     return _Finder(graph).homes()
 
 
@@ -42,10 +27,9 @@ class _Finder:
     graph: Graph
     found: dict[str, Home] = field(default_factory=dict[str, Home])
 
-    def homes(self) -> Homes:
+    def homes(self) -> Mapping[str, Home]:
         produced = self.graph.producers()
-        buffers = {name: name if name in produced else f"{name}/output" for name in self.graph.outputs}
-        self.found = {name: Home(name) for name in self.graph.outputs if name in produced}
+        self.found = {name: Home(name) for name in self.graph.outputs}
         for op in reversed(self.graph.ops):  # whoever reads a tensor settles before what it reads
             match op:
                 case Reshape() if op.outputs[0] in self.found and op.inputs[0] in produced:
@@ -54,8 +38,7 @@ class _Finder:
                     self.gather(op, produced)
                 case _:
                     pass
-        copies = tuple((name, buffer) for name, buffer in buffers.items() if name not in produced)
-        return Homes(tuple(buffers.values()), self.found, copies)
+        return self.found
 
     def gather(self, op: Concat, produced: Mapping[str, Op]) -> None:
         """Lets what is joined be computed where it will stand: its bytes lie side by side there."""

@@ -17,12 +17,8 @@ def reshape(build: Builder, op: Reshape) -> None:
     """A reshape shares its input's storage; only between two buffers of the caller it takes a copy."""
     (source,), (output,) = op.inputs, op.outputs
     if build.graph.tensor(source).is_const or not build.alias(output, source):
-        copy_whole(build, op, source, build.tensor(output))
-
-
-def copy_whole(build: Builder, op: Op, source: str, target: Ref) -> None:
-    """Copies all bytes of tensor `source` to `target`."""
-    move_box(build, op, (target.nbytes,), (build.tensor(source), 0, (1,)), (target, 0, (1,)))
+        target = build.tensor(output)
+        move_box(build, op, (target.nbytes,), (build.tensor(source), 0, (1,)), (target, 0, (1,)))
 
 
 def transpose(build: Builder, op: Transpose) -> None:
