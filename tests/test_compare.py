@@ -53,6 +53,20 @@ class EveryOperator(nn.Module):
         return torch.clamp(torch.rsqrt(y + 1.0) + torch.log(y + 2.0), -1, 1)
 
 
+class Twins(nn.Module):
+    """One layer twice, with a step between that the CPU does: two partitions of equal bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(8, 8, 1)
+        with torch.no_grad():
+            self.conv.weight.copy_(torch.eye(8).reshape(8, 8, 1, 1))
+            self.conv.bias.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(torch.flip(self.conv(x), [3]))
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
@@ -151,6 +165,43 @@ def test_outputs_far_from_pytorch_are_found(directory: Path, samples: list[Sampl
     first, second = compare.compare(directory, samples).failures()
     assert first == "output 0: 300 steps from PyTorch's, at most 2 are allowed"
     assert second == "output 0: another best score than PyTorch's in 3 of 3"
+
+
+@pytest.mark.parametrize(
+    ("ours", "wanted", "unlike"),
+    [
+        ([np.nan, 1.0, 2.0], [0.0, 1.0, 2.0], 1),
+        ([0.0, 1.0, 2.0], [np.nan, 1.0, np.inf], 2),
+        ([np.inf, 1.0, 2.0], [-np.inf, 1.0, 2.0], 1),
+        ([np.nan, np.inf, -np.inf], [np.nan, np.inf, -np.inf], 0),
+    ],
+)
+def test_outputs_that_are_no_numbers_must_be_none_in_pytorch(ours: list[float], wanted: list[float], unlike: int):
+    result = compare.OutputResult(0)
+    compare._check_output(result, np.array(ours, np.float32), None, np.array(wanted, np.float32))
+    assert (result.elements, result.unlike, result.largest) == (3, unlike, 0)
+    assert compare.Comparison(1, (), (), (result,)).failures()[:1] == (
+        (f"output 0: {unlike} of 3 values are NaN or infinite unlike PyTorch's",) if unlike else ()
+    )
+
+
+def test_numbers_far_apart_are_found_beside_values_that_are_none():
+    result = compare.OutputResult(0)
+    found, wanted = np.array([5.0, np.nan, 3.0], np.float32), np.array([1.0, np.nan, 77.0], np.float32)
+    compare._check_output(result, found, None, wanted)
+    assert (result.unlike, result.mismatches, round(result.largest)) == (0, 2, 248)
+
+
+def test_partitions_of_one_payload_take_turns(tmp_path: Path):
+    torch.manual_seed(0)
+    x = torch.ones(1, 8, 8, 8)
+    x[:, :, 4:, :] = -1.0
+    api.build(Twins(), (x,), calibration=[x] * 4, output=tmp_path / "out")
+    first, second = api.read_manifest(tmp_path / "out").partitions
+    assert first.payload_sha256 == second.payload_sha256
+    found = compare.compare(tmp_path / "out", [(x.numpy(),), (-x.numpy(),)])
+    assert found.failures() == ()
+    assert [(p.index, p.calls) for p in found.partitions] == [(0, 2), (1, 2)]
 
 
 def test_no_samples_and_a_changed_program_are_refused(directory: Path, samples: list[Sample], tmp_path: Path):

@@ -20,7 +20,7 @@ from deuteron.convert import (
     source_ops,
     to_tflite,
 )
-from deuteron.errors import DeuteronError, FormatError, InternalError, OptionError
+from deuteron.errors import DeuteronError, FormatError, InternalError, OptionError, UnsupportedError
 from deuteron.ir.graph import Graph
 from deuteron.ir.interpret import run
 from deuteron.ir.parser import parse_graph
@@ -192,6 +192,19 @@ def test_a_model_that_computes_nothing_has_no_container() -> None:
     assert source_ops(to_tflite(source, conversion)) == ()
 
 
+def test_a_constant_output_is_computed_though_no_operator_is_there() -> None:
+    graph = parse_graph(
+        """graph constant {
+          input %x: i8[3] q(0.5:0)
+          const %c: i8[3] q(0.5:0) = [1,-2,3]
+          output %c
+        }"""
+    )
+    container = _convert(graph).container
+    assert container is not None
+    assert Driver().run(container, [bytes(3)]) == [bytes([1, 254, 3])]
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -244,6 +257,24 @@ def test_an_unknown_target() -> None:
 def test_bytes_that_are_no_model() -> None:
     with pytest.raises(FormatError):
         convert(_small()[:100], "imxrt700")
+
+
+def test_an_operator_on_constants_that_is_refused_is_named() -> None:
+    graph = parse_graph(
+        """graph degenerate {
+          input %x: i8[1] q(0.5:0)
+          const %c: i8[1] q(0.5:0) = [1]
+          %k: i8[1] q(2.220446049250313e-16:0) = add(%c, %c) @[0]
+          %n: i8[1] q(0.5:0) = quantize(%k) @[1]
+          %y: i8[1] q(0.5:0) = add(%x, %n) @[2]
+          output %y
+        }"""
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        _convert(graph)
+    assert (caught.value.where, caught.value.message) == (
+        "op 0 Add, output `k`", "the factors from input to output steps are below 2^30; found 2.2518e+15",
+    )  # fmt: skip
 
 
 def test_a_graph_whose_ops_came_from_nowhere() -> None:

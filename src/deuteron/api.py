@@ -16,6 +16,7 @@ from deuteron.frontend import output as outputs
 from deuteron.frontend.examples import EXAMPLES, ExampleModel
 from deuteron.frontend.manifest import Manifest, TensorInfo
 from deuteron.frontend.options import BuildOptions, Converter
+from deuteron.frontend.output import check_file as check_file
 from deuteron.kernels import selection
 
 if TYPE_CHECKING:
@@ -156,10 +157,14 @@ def convert_file(
     """
     source, output = Path(source), Path(output)
     blocks = [output.with_suffix(f".{name}") for name in ("microcode", "weights", "kernels")] if intermediates else []
+    if output in blocks:
+        raise OptionError(
+            f"`{output}` has the name of one of its own intermediate files", hint="name the output `.tflite`"
+        )
     selection_path = output.with_name(output.stem + selection.FILE_NAME)
     selections = [selection_path] if options.dump_kernel_selection_code else []
     for path in (output, *blocks, *selections):
-        outputs.check_file(path, force=force)
+        check_file(path, force=force)
     data = tflite_model.read(source)
     if output.exists() and output.samefile(source):
         raise OptionError(f"`{output}` is the file to be converted", hint="choose another name for the output")

@@ -81,15 +81,17 @@ class OutputResult:
         index: which output.
         step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
         elements: values compared.
+        unlike: those where one is NaN or infinite and the other is not the same; none is allowed.
         mismatches: those that differ by more than half a step.
         largest: the largest difference, in steps.
-        rows: rows of scores along the innermost dimension.
+        rows: rows of scores along the innermost dimension, but for those with a NaN.
         top1: rows whose best score is at the same place, or shares its value with the one that is.
     """
 
     index: int
     step: float = 0.0
     elements: int = 0
+    unlike: int = 0
     mismatches: int = 0
     largest: float = 0.0
     rows: int = 0
@@ -129,6 +131,10 @@ class Comparison:
             if op.misrounded:
                 found.append(f"{name}: {op.misrounded} of {op.elements} results are not correctly rounded")
         for out in self.outputs:
+            if out.unlike:
+                found.append(
+                    f"output {out.index}: {out.unlike} of {out.elements} values are NaN or infinite unlike PyTorch's"
+                )
             if out.largest > MAX_STEPS:
                 found.append(
                     f"output {out.index}: {out.largest:g} steps from PyTorch's, at most {MAX_STEPS} are allowed"
@@ -279,13 +285,14 @@ class _Partition:
 
 
 def _partition_of(call: DelegateCall, partitions: Sequence[_Partition]) -> _Partition:
-    for partition in partitions:
-        if partition.entry.payload_sha256 == call.payload_sha256:
-            return partition
-    raise FormatError(
-        f"the program calls a delegate with SHA-256 {call.payload_sha256[:12]}, which the manifest does not list",
-        hint="build the model again",
-    )
+    """The partition of that payload; of several that are equal, the one whose turn it is."""
+    equal = [partition for partition in partitions if partition.entry.payload_sha256 == call.payload_sha256]
+    if not equal:
+        raise FormatError(
+            f"the program calls a delegate with SHA-256 {call.payload_sha256[:12]}, which the manifest does not list",
+            hint="build the model again",
+        )
+    return min(equal, key=lambda partition: partition.result.calls)
 
 
 def _shaped(graph: Graph, name: str, flat: Array) -> Array:
@@ -312,17 +319,21 @@ def _check_output(result: OutputResult, found: Array, affine: saved.Affine | Non
     if affine is not None and found.dtype == np.int8:
         ours = (ours - affine.zero_point) * affine.scale
     reference = wanted.astype(np.float64)
-    span = float(reference.max() - reference.min())
+    finite = np.isfinite(ours) & np.isfinite(reference)
+    same = (ours == reference) | (np.isnan(ours) & np.isnan(reference))
+    span = float(np.ptp(reference[finite])) if finite.any() else 0.0
     result.step = affine.scale if affine else max(result.step, span / 255, float(np.finfo(np.float32).tiny))
-    steps = np.abs(ours - reference) / result.step
+    steps = np.abs(ours[finite] - reference[finite]) / result.step
     if affine is not None:
         steps = np.rint(steps)  # both are whole steps; only float32 stands between
-    result.elements += steps.size
+    result.elements += ours.size
+    result.unlike += int(np.count_nonzero(~finite & ~same))
     result.mismatches += int(np.count_nonzero(steps > 0.5))
-    result.largest = max(result.largest, float(steps.max()))
+    result.largest = max(result.largest, float(steps.max(initial=0)))
     width = ours.shape[-1] if ours.ndim else 1
     if width > 1:
-        rows, expected = ours.reshape(-1, width), reference.reshape(-1, width)
+        ranked = ~(np.isnan(ours) | np.isnan(reference)).reshape(-1, width).any(axis=1)
+        rows, expected = ours.reshape(-1, width)[ranked], reference.reshape(-1, width)[ranked]
         result.rows += len(rows)
         result.top1 += int(np.count_nonzero(_same_best(rows, expected)))
 

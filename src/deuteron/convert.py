@@ -220,7 +220,8 @@ def _is_empty(source: Graph, graph: Graph) -> bool:
     """
     source = Canonicalise().apply(source)
     idle = all(isinstance(op, IDLE) and is_no_op(source, op) for op in source.ops)
-    return idle and all(isinstance(op, Reshape) and op.inputs[0] in graph.inputs for op in graph.ops)
+    copies = all(isinstance(op, Reshape) and op.inputs[0] in graph.inputs for op in graph.ops)
+    return idle and copies and not any(graph.tensor(name).is_const for name in graph.outputs)
 
 
 def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program: Program) -> Provenance:

@@ -106,6 +106,17 @@ def test_json(deuteron: Run, net: Path, tmp_path: Path):
     }
 
 
+@pytest.mark.parametrize("block", ["microcode", "weights", "kernels"])
+def test_intermediates_do_not_take_the_name_of_the_output(deuteron: Run, net: Path, tmp_path: Path, block: str):
+    out = tmp_path / f"out.{block}"
+    assert deuteron("convert", net, "-o", out, "--intermediates") == Result(
+        2,
+        "",
+        f"error: `{out}` has the name of one of its own intermediate files\n\nhint: name the output `.tflite`\n",
+    )
+    assert not out.exists()
+
+
 def test_intermediates_are_the_blocks_that_inspect_reads(deuteron: Run, net: Path, tmp_path: Path):
     out = tmp_path / "out.tflite"
     result = deuteron("convert", net, "-o", out, "--intermediates")

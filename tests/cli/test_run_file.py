@@ -62,6 +62,18 @@ def test_files_in_and_out_are_what_the_interpreter_computes(deuteron: Run, net: 
     assert [sample[0]["values"] for sample in shown["samples"]] == wanted.tolist()
 
 
+def test_outputs_that_cannot_be_written(deuteron: Run, net: Path, tmp_path: Path):
+    assert deuteron("run", net, "--output", tmp_path, "--force") == Result(
+        1, "", f"error: `{tmp_path}` is a directory\n\nhint: name a file\n"
+    )
+    net.write_bytes(emit(parse_graph(GRAPH.replace("output %s", "output %s\n  output %z"))))
+    y = tmp_path / "y.npy"
+    assert deuteron("run", net, "--output", y, "--output", y) == Result(
+        2, "", f"error: `--output` names `{y}` 2 times\n\nhint: one file takes one output\n"
+    )
+    assert not y.exists()
+
+
 def test_float_edges_take_and_give_float32(deuteron: Run, net: Path, tmp_path: Path):
     net.write_bytes(with_float_edges(net.read_bytes()))
     x, y = tmp_path / "x.npy", tmp_path / "y.npy"

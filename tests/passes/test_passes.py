@@ -1,5 +1,7 @@
 """Each pass on the smallest graphs that show what it does and what it must leave alone."""
 
+import base64
+
 import pytest
 from tests.passes.text import check, check_unchanged, graph
 
@@ -104,6 +106,30 @@ def test_a_constant_output_is_copied_from_a_new_constant() -> None:
         output %y
         """,
     )
+
+
+@pytest.mark.parametrize(
+    ("constant", "op"),
+    [
+        ("i8[1] q(0.5:0) = [1]", "%s: i8[1048577] q(0.5:0) = pad(%c) paddings=((0,1048576)) value=0"),
+        ("i8[1] q(0.5:0) = [1]", "%s: i8[1] q(2.220446049250313e-16:0) = add(%c, %c)"),
+    ],
+    ids=["a result beyond all bounds", "a factor that the NPU refuses"],
+)
+def test_some_ops_on_constants_stay(constant: str, op: str) -> None:
+    body = f"input %x: i8[1] q(0.5:0)\nconst %c: {constant}\n{op} @[0]\noutput %s"
+    check_unchanged(FoldConstants(), body)
+
+
+def test_constants_that_are_large_already_are_folded() -> None:
+    data = base64.b64encode(bytes(2_000_000)).decode()
+    body = f"""
+        const %c: i8[2,1000000] q(0.5:0) = base64"{data}"
+        %t: i8[1000000,2] q(0.5:0) = transpose(%c) perm=(1,0) @[0]
+        output %t
+        """
+    folded = FoldConstants().apply(parse_graph(graph(body)))
+    assert [op.inputs for op in folded.ops] == [("t.value",)]
 
 
 # Canonical form.

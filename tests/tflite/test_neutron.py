@@ -64,6 +64,22 @@ def test_the_areas_have_the_sizes_of_the_header(profiling: bool, areas: dict[str
     assert [model.tensors[i].quant for i in (*model.inputs, *model.outputs)] == [Q] * 4
 
 
+def test_outputs_that_are_inputs_or_constants_are_written_by_the_npu():
+    tensors = (
+        FlatTensor("x", (1, 4), "INT8", Q),
+        FlatTensor("c", (1, 4), "INT8", Q, b"1234"),
+        FlatTensor("y", (1, 4), "INT8", Q),
+    )
+    op = FlatOperator("ADD", (0, 1), (2,), "AddOptions", {"FusedActivationFunction": 0})
+    model = decode(wrap(encode(FlatModel("g", tensors, (0,), (2, 0, 1), (op,))), container(), {}))
+    (npu,) = model.operators
+    assert model.outputs == npu.outputs[:3]
+    assert not {*model.outputs} & {*npu.inputs}
+    assert [(model.tensors[i].name, model.tensors[i].data) for i in model.outputs] == [
+        ("y", None), ("x", None), ("c", None),
+    ]  # fmt: skip
+
+
 def test_unwrapping_gives_back_the_container_and_the_metadata():
     metadata = {"deuteron.provenance": b"\0\1\2", "empty": b"", "ü": b"x"}
     assert unwrap(wrap(source(), container(), metadata)) == (container(), metadata)

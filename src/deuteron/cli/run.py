@@ -262,13 +262,14 @@ class _File(_OnHost):
 
 def _check_outputs(count: int, outputs: Sequence[Path], *, force: bool) -> None:
     """Refuse output files that cannot be written, before any work is done."""
+    from deuteron.api import check_file
+
     if outputs and len(outputs) != count:
         raise OptionError(f"the model has {count} outputs, `--output` is given {len(outputs)} times")
     for path in outputs:
-        if path.exists() and not force:
-            raise InputError(f"`{path}` exists", hint="choose another name, or replace it with `--force`")
-        if not path.parent.is_dir():
-            raise InputError(f"`{path}` cannot be written: there is no directory `{path.parent}`")
+        if outputs.count(path) > 1:
+            raise OptionError(f"`--output` names `{path}` {outputs.count(path)} times", hint="one file takes one output")
+        check_file(path, force=force)
 
 
 def _read_samples(model: "Signature", paths: Sequence[Path]) -> "list[Sample]":

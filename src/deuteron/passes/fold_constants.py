@@ -1,18 +1,23 @@
 """Computes at compile time what depends on constants only."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from deuteron.errors import UnsupportedError
 from deuteron.ir import interpret
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op, Reshape
 from deuteron.ir.types import Tensor
 from deuteron.passes.base import new_name
 
+MAX_GROWTH = 1 << 20
+"""Largest result, in elements, that is folded though no operand is as large: a few bytes of a file can ask for any."""
+
 
 @dataclass(frozen=True, slots=True)
 class FoldConstants:
-    """Ops whose inputs are all constant become constants.
+    """Ops whose inputs are all constant become constants, but for huge ones and those that the NPU would refuse.
 
     A graph output keeps an op that writes it: where one turns out constant, a reshape copies it from a new constant,
     which other ops read directly.
@@ -28,18 +33,16 @@ class FoldConstants:
         ops: list[Op] = []
         for before in graph.ops:
             op = _reading(before, values)
-            sources = [tensors[name] for name in op.inputs]
-            if not all(source.is_const for source in sources) or _copies_to_output(graph, op):
+            folded = None if _copies_to_output(graph, op) else _folded(op, tensors)
+            if folded is None:
                 ops.append(op)
-                continue
-            for folded in _evaluate(sources, op, [tensors[name] for name in op.outputs]):
-                if folded.name in graph.outputs:
-                    copied = replace(folded, name=new_name(f"{folded.name}.value", taken))
-                    tensors[copied.name] = copied
-                    values[folded.name] = copied.name
-                    ops.append(Reshape(inputs=(copied.name,), outputs=(folded.name,), origin=op.origin))
-                else:
-                    tensors[folded.name] = folded
+            elif folded.name in graph.outputs:
+                copied = replace(folded, name=new_name(f"{folded.name}.value", taken))
+                tensors[copied.name] = copied
+                values[folded.name] = copied.name
+                ops.append(Reshape(inputs=(copied.name,), outputs=(folded.name,), origin=op.origin))
+            else:
+                tensors[folded.name] = folded
         if tuple(ops) == graph.ops:
             return graph
         return replace(graph, tensors=tuple(tensors.values())).with_ops(tuple(ops))
@@ -55,8 +58,16 @@ def _copies_to_output(graph: Graph, op: Op) -> bool:
     return isinstance(op, Reshape) and op.outputs[0] in graph.outputs
 
 
-def _evaluate(sources: list[Tensor], op: Op, outputs: list[Tensor]) -> list[Tensor]:
-    """The op's outputs as constants: the interpreter says what an op computes."""
-    known = {tensor.name: tensor for tensor in (*sources, *outputs)}
-    values = interpret.run(Graph("fold", tuple(known.values()), (), op.outputs, (op,)), [])
-    return [replace(tensor, data=values[tensor.name].astype(tensor.type.dtype.numpy).tobytes()) for tensor in outputs]
+def _folded(op: Op, tensors: Mapping[str, Tensor]) -> Tensor | None:
+    """The op's output as a constant, None when it is to stay: the interpreter says what an op computes."""
+    sources = {name: tensors[name] for name in op.inputs}
+    (output,) = (tensors[name] for name in op.outputs)
+    allowed = max(MAX_GROWTH, *(source.type.numel for source in sources.values()))
+    if not all(source.is_const for source in sources.values()) or output.type.numel > allowed:
+        return None
+    alone = Graph("fold", (*sources.values(), output), (), op.outputs, (op,))
+    try:
+        value = interpret.run(alone, [])[output.name]
+    except UnsupportedError:
+        return None  # whoever selects kernels refuses it too, and says where it is
+    return replace(output, data=value.astype(output.type.dtype.numpy).tobytes())

@@ -30,18 +30,14 @@ def wrap(source: bytes, container: Container | None, metadata: Mapping[str, byte
     """
     model = decode(source)
     edges = find_edges(model)
-    boundary = tuple(dict.fromkeys((*model.inputs, *edges.inputs, *edges.outputs, *model.outputs)))
-    tensors = [model.tensors[index] for index in boundary]
-
-    def kept(indices: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(boundary.index(index) for index in indices)
-
-    inputs, outputs = kept(edges.inputs), kept(edges.outputs)
-    around = [
-        replace(model.operators[i], inputs=kept(model.operators[i].inputs), outputs=kept(model.operators[i].outputs))
-        for i in edges.operators
-    ]
-    operators = [op for op in around if op.name == "QUANTIZE"]
+    # Before and after the NPU are tensors of their own, be they one in `source`, or a constant.
+    before = tuple(dict.fromkeys((*model.inputs, *edges.inputs)))
+    after = tuple(dict.fromkeys((*edges.outputs, *model.outputs)))
+    tensors = [replace(model.tensors[index], data=None) for index in (*before, *after)]
+    inputs = tuple(before.index(index) for index in edges.inputs)
+    outputs = tuple(len(before) + after.index(index) for index in edges.outputs)
+    around = [model.operators[i] for i in edges.operators]
+    operators = [_between(op, before, 0) for op in around if op.name == "QUANTIZE"]
     if container is not None:
         blocks = [_bytes_tensor(name, len(data), data) for name, data in zip(_BLOCKS, _blocks(container), strict=True)]
         areas = [_bytes_tensor(name, size) for name, size in _area_sizes(container.microcode).items()]
@@ -50,10 +46,15 @@ def wrap(source: bytes, container: Container | None, metadata: Mapping[str, byte
         node_outputs = (*outputs, *range(last, last + len(areas)))
         operators.append(FlatOperator(CUSTOM, node_inputs, node_outputs, custom_code=CUSTOM_CODE))
         tensors += [*blocks, *areas]
-    operators += [op for op in around if op.name == "DEQUANTIZE"]
-    return encode(
-        FlatModel(model.name, tuple(tensors), kept(model.inputs), kept(model.outputs), tuple(operators), metadata)
-    )
+    operators += [_between(op, after, len(before)) for op in around if op.name == "DEQUANTIZE"]
+    ends = tuple(before.index(i) for i in model.inputs), tuple(len(before) + after.index(i) for i in model.outputs)
+    return encode(FlatModel(model.name, tuple(tensors), *ends, tuple(operators), metadata))
+
+
+def _between(op: FlatOperator, tensors: tuple[int, ...], first: int) -> FlatOperator:
+    """The operator among other tensors: `tensors` are the former indices of those from `first` on."""
+    inputs, outputs = (tuple(first + tensors.index(i) for i in operands) for operands in (op.inputs, op.outputs))
+    return replace(op, inputs=inputs, outputs=outputs)
 
 
 def is_converted(model: FlatModel) -> bool:
