@@ -17,7 +17,6 @@ from deuteron.kernels.selection import Selection
 from deuteron.microcode.container import Container
 from deuteron.microcode.encode import encode
 from deuteron.passes.attribute import attribute, constant_ops
-from deuteron.passes.base import drop_dead_ops
 from deuteron.passes.canonicalise import Canonicalise
 from deuteron.passes.pipeline import optimise, passes
 from deuteron.passes.remove_no_ops import is_no_op
@@ -232,7 +231,7 @@ def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program:
     kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin) for i, call in enumerate(program.calls))
     computed = {index for call in selected.calls for index in call.origin}
     folded = constant_ops(source)
-    needed = {index for op in drop_dead_ops(source).ops for index in op.origin}
+    needed = {index for op in source.without_dead_ops().ops for index in op.origin}
     inside = {index for op in source.ops for index in op.origin}
     fates: list[OpFate] = []
     for index, name in enumerate(op_names):

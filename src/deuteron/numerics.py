@@ -21,6 +21,11 @@ F64 = npt.NDArray[np.float64]
 
 MULTIPLIER_BITS = 31
 MAX_SHIFT = 62
+FACTOR_LIMIT = 1 << (MULTIPLIER_BITS - 1)
+"""What every factor from input to output steps is below."""
+
+HINT_SCALES = "check the scales of this operator's tensors; the calibration data may be degenerate"
+
 SOFTMAX_MAX_SHIFT = 16
 SOFTMAX_ONE = 1 << 30
 """Fixed-point 1.0 of the softmax exponential table."""
@@ -41,11 +46,8 @@ def requants(factors: Sequence[Fraction]) -> tuple[tuple[int, ...], int]:
         UnsupportedError: when the largest factor is 2^30 or more, which no sane quantisation reaches.
     """
     largest = max(factors)
-    if min(factors) < 0 or largest >= 1 << (MULTIPLIER_BITS - 1):
-        raise UnsupportedError(
-            f"requantisation factor {float(largest):g} is outside 0..2^30",
-            hint="check the scales of this operator's tensors; the calibration data may be degenerate",
-        )
+    if min(factors) < 0 or largest >= FACTOR_LIMIT:
+        raise UnsupportedError(f"requantisation factor {float(largest):g} is outside 0..2^30", hint=HINT_SCALES)
     # Highest shift at which the largest multiplier still fits; bit lengths give a bound at most two too high.
     bound = MULTIPLIER_BITS + 1 - largest.numerator.bit_length() + largest.denominator.bit_length()
     shift = min(MAX_SHIFT, bound) if largest else MAX_SHIFT

@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from deuteron.errors import UnsupportedError
 from deuteron.numerics import requant
 from deuteron.passes.lowering.rows import channel_rows
 
@@ -46,9 +45,3 @@ def test_random_scales_of_any_size() -> None:
 )
 def test_ends_and_ties(in_scale: float, scale: float, out_scale: float) -> None:
     np.testing.assert_array_equal(channel_rows(in_scale, [scale], out_scale), _exact(in_scale, [scale], out_scale))
-
-
-def test_a_factor_beyond_the_format_is_refused_in_words() -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        channel_rows(2.0, [1.0, 2.0**29], 1.0)
-    assert caught.value.message == "requantisation factor 1.07374e+09 is outside 0..2^30"

@@ -268,7 +268,9 @@ def _check_outputs(count: int, outputs: Sequence[Path], *, force: bool) -> None:
         raise OptionError(f"the model has {count} outputs, `--output` is given {len(outputs)} times")
     for path in outputs:
         if outputs.count(path) > 1:
-            raise OptionError(f"`--output` names `{path}` {outputs.count(path)} times", hint="one file takes one output")
+            raise OptionError(
+                f"`--output` names `{path}` {outputs.count(path)} times", hint="one file takes one output"
+            )
         check_file(path, force=force)
 
 

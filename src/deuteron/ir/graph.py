@@ -52,6 +52,16 @@ class Graph:
                 users.setdefault(name, []).append(op)
         return {name: tuple(ops) for name, ops in users.items()}
 
+    def without_dead_ops(self) -> Self:
+        """The graph without ops that contribute to no output."""
+        needed = set(self.outputs)
+        kept: list[Op] = []
+        for op in reversed(self.ops):
+            if needed.intersection(op.outputs):
+                needed.update(op.inputs)
+                kept.append(op)
+        return self.with_ops(tuple(reversed(kept)))
+
     def with_ops(self, ops: tuple[Op, ...], new_tensors: tuple[Tensor, ...] = ()) -> Self:
         """The graph with other ops; tensors that nothing names any more are dropped, `new_tensors` are added."""
         if ops == self.ops and not new_tensors:

@@ -10,6 +10,10 @@ import numpy.typing as npt
 from deuteron.errors import VerifyError
 
 
+MAX_RANK = 32
+"""Dimensions of a tensor: more than any model has, and what every version of numpy takes."""
+
+
 class DType(Enum):
     """Element type; the value is its spelling in the text form."""
 
@@ -94,6 +98,8 @@ class TensorType:
     quant: Quant | None = None
 
     def __post_init__(self) -> None:
+        if len(self.shape) > MAX_RANK:
+            raise VerifyError(f"a shape of {len(self.shape)} dimensions; at most {MAX_RANK} are possible")
         if any(dim < 1 for dim in self.shape):
             raise VerifyError(f"shape {list(self.shape)} has a dimension below 1")
         if self.quant is not None and self.quant.axis is not None:

@@ -14,15 +14,19 @@ from deuteron.microcode.container import Container
 from deuteron.microcode.layout import HeaderFields, header_words
 from deuteron.microcode.planned import Planned
 
+_MAX_BYTES = 0xFFFFFFF0
+"""Of an input, an output or an area: the largest word that is a multiple of 16."""
+
 
 def encode(program: Program, plan: Planned, profiling: bool = False) -> Container:
     """The container that runs `program` at the addresses of `plan`.
 
     Raises:
-        CapacityError: when the program has more tensors or commands than the format takes.
+        CapacityError: when the program has more tensors, commands or bytes than the format takes.
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     _check_tensors(program)
+    _check_bytes(program, plan)
     commands: list[int] = []
     for index, call in enumerate(program.calls):
         transfers = plan.transfers.get(index, ())
@@ -63,6 +67,13 @@ def _check_tensors(program: Program) -> None:
     for kind, names in (("inputs", program.inputs), ("outputs", program.outputs)):
         if len(names) > fmt.MAX_TENSORS:
             raise CapacityError(f"the partition has {len(names)} {kind}, the format takes {fmt.MAX_TENSORS}")
+
+
+def _check_bytes(program: Program, plan: Planned) -> None:
+    areas = {"the scratch area": plan.scratch_bytes, "the prefetch area": plan.prefetch_bytes}
+    for what, nbytes in ({f"`{buffer.name}`": buffer.nbytes for buffer in program.buffers} | areas).items():
+        if nbytes > _MAX_BYTES:
+            raise CapacityError(f"{what} takes {nbytes} bytes, the format {_MAX_BYTES}", hint="split the model")
 
 
 def _call(call: KernelCall, plan: Planned) -> list[int]:

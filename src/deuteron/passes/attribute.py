@@ -6,7 +6,6 @@ from dataclasses import replace
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op
 from deuteron.kernels.program import Program
-from deuteron.passes.base import drop_dead_ops
 
 
 def attribute(source: Graph, program: Program) -> Program:
@@ -20,7 +19,7 @@ def attribute(source: Graph, program: Program) -> Program:
     done = named | constant_ops(source)
     writers, readers = _writers(source, named), _readers(source, named)
     stood_for: dict[int, set[int]] = {}
-    for op in drop_dead_ops(source).ops:
+    for op in source.without_dead_ops().ops:
         if not done.isdisjoint(op.origin):
             continue
         (output,) = op.outputs

@@ -48,14 +48,3 @@ def new_name(wanted: str, taken: set[str]) -> str:
         name, number = f"{wanted}#{number}", number + 1
     taken.add(name)
     return name
-
-
-def drop_dead_ops(graph: Graph) -> Graph:
-    """The graph without ops that contribute to no output."""
-    needed = set(graph.outputs)
-    kept: list[Op] = []
-    for op in reversed(graph.ops):
-        if needed.intersection(op.outputs):
-            needed.update(op.inputs)
-            kept.append(op)
-    return graph.with_ops(tuple(reversed(kept)))

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Add, Maximum, Mean, Minimum, Mul, Op, ReduceMax, ReduceMin, Reshape, Sum
-from deuteron.passes.base import drop_dead_ops, merge_origins
+from deuteron.passes.base import merge_origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +16,14 @@ class Canonicalise:
 
     def apply(self, graph: Graph) -> Graph:
         """The graph in canonical form."""
-        graph = drop_dead_ops(graph)
+        graph = graph.without_dead_ops()
         by_output: dict[str, Op] = {}
         ops: list[Op] = []
         for op in graph.ops:
             simple = _canonical(graph, op, by_output)
             by_output[simple.outputs[0]] = simple
             ops.append(simple)
-        return drop_dead_ops(graph.with_ops(tuple(ops)))
+        return graph.with_ops(tuple(ops)).without_dead_ops()
 
 
 def _canonical(graph: Graph, op: Op, producers: dict[str, Op]) -> Op:

@@ -174,20 +174,22 @@ def _constant_weights(op: ops.Op, graph: Graph) -> str | None:
 def _accumulators(op: ops.Op, graph: Graph) -> str | None:
     """For each output channel, 255 times the sum of its weights' magnitudes, plus that of its bias, is below 2^31."""
     weights, bias = (graph.tensor(name) for name in op.inputs[1:])
-    axis = 3 if isinstance(op, ops.DepthwiseConv2D) else 0
-    rows = np.moveaxis(_largest(weights), axis, 0).reshape(weights.type.shape[axis], -1)
+    rows = _rows(weights, 3 if isinstance(op, ops.DepthwiseConv2D) else 0)
     return _refusal(lambda: numerics.check_accumulators(rows, bias.array()))
 
 
-def _largest(weights: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """The weights; where they are not known yet, the largest there are."""
-    return weights.array() if weights.is_const else np.full(weights.type.shape, LARGEST_WEIGHT, np.int16)
+def _rows(weights: Tensor, axis: int) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """The weights of each channel; where they are not known yet, the sum of the largest there are."""
+    channels = weights.type.shape[axis]
+    if not weights.is_const:
+        return np.full((channels, 1), LARGEST_WEIGHT * (weights.type.numel // channels), np.int64)
+    return np.moveaxis(weights.array(), axis, 0).reshape(channels, -1)
 
 
 def _factor(op: ops.Op, graph: Graph) -> str | None:
     """The factors from input to output steps are below 2^30."""
     largest = max(_factors(op, graph))
-    return None if largest < 1 << (numerics.MULTIPLIER_BITS - 1) else f"found {float(largest):g}"
+    return None if largest < numerics.FACTOR_LIMIT else f"found {float(largest):g}"
 
 
 def _factors(op: ops.Op, graph: Graph) -> Iterator[Fraction]:
@@ -244,12 +246,11 @@ CONSTRAINTS: tuple[tuple[type[ops.Op] | tuple[type[ops.Op], ...], Constraint], .
     (ops.Softmax, _softmax_scale),
 )
 
-_SCALES = "check the scales of this operator's tensors; the calibration data may be degenerate"
 _HINTS: Mapping[Constraint, str] = MappingProxyType(
     {
         _accumulators: "split the layer, or recalibrate: an outsized bias comes from a tiny input or weight scale",
-        _factor: _SCALES,
-        _softmax_scale: _SCALES,
+        _factor: numerics.HINT_SCALES,
+        _softmax_scale: numerics.HINT_SCALES,
     }
 )
 """What to do where the general hint falls short."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Conv2D, DepthwiseConv2D, MaxPool2D, Op, Pad, Pads
 from deuteron.ir.shapes import extent
-from deuteron.passes.base import drop_dead_ops, merge_origins
+from deuteron.passes.base import merge_origins
 
 MAX_POOL_NEUTRAL = -128
 """A padded element of this value never wins a maximum, so it need not exist."""
@@ -27,7 +27,7 @@ class FusePadding:
         """The graph with padding inside the ops that read it."""
         producers = graph.producers()
         ops = tuple(_padded(graph, op, producers.get(op.inputs[0])) for op in graph.ops)
-        return drop_dead_ops(graph.with_ops(ops))
+        return graph.with_ops(ops).without_dead_ops()
 
 
 def _padded(graph: Graph, op: Op, pad: Op | None) -> Op:

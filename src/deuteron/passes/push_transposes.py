@@ -10,7 +10,7 @@ from deuteron.ir import ops
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op, Transpose
 from deuteron.ir.types import Tensor, TensorType
-from deuteron.passes.base import drop_dead_ops, merge_origins, new_name
+from deuteron.passes.base import merge_origins, new_name
 
 Perm = tuple[int, ...]
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class PushTransposes:
             work.producers[op.outputs[0]] = moved[-1]
         if tuple(moved) == graph.ops:
             return graph
-        return drop_dead_ops(graph.with_ops(tuple(moved), tuple(work.tensors)))
+        return graph.with_ops(tuple(moved), tuple(work.tensors)).without_dead_ops()
 
 
 @dataclass(slots=True)

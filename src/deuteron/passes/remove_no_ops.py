@@ -34,8 +34,9 @@ from deuteron.ir.ops import (
     Unary,
 )
 from deuteron.ir.types import DType
+from deuteron.numerics import FACTOR_LIMIT
 from deuteron.passes.activation import stored_clamp
-from deuteron.passes.base import drop_dead_ops, rename_tensors
+from deuteron.passes.base import rename_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class RemoveNoOps:
                 names[source] = output
             else:
                 ops.append(Reshape(inputs=op.inputs[:1], outputs=op.outputs, origin=op.origin))
-        return drop_dead_ops(graph.with_ops(rename_tensors(ops, names)))
+        return graph.with_ops(rename_tensors(ops, names)).without_dead_ops()
 
 
 def _final(names: dict[str, str], name: str) -> str:
@@ -88,11 +89,16 @@ def is_no_op(graph: Graph, op: Op) -> bool:
         case MaxPool2D() | AveragePool2D():
             return (op.window, op.stride, op.pads, op.clamp) == ((1, 1), (1, 1), Pads(), Clamp())
         case Add() | Sub():
-            return op.clamp == Clamp() and _is_constant(graph, op.inputs[1], 0.0)
+            return op.clamp == Clamp() and _is_constant(graph, op.inputs[1], 0.0) and _is_taken(graph, op)
         case Mul():
             return op.clamp == Clamp() and _is_constant(graph, op.inputs[1], 1.0)
         case _:
             return False
+
+
+def _is_taken(graph: Graph, op: Add | Sub) -> bool:
+    """True unless the NPU refuses the scale of the second operand, be it zero: so does the interpreter."""
+    return graph.type(op.inputs[1]).q.scale / graph.type(op.outputs[0]).q.scale < FACTOR_LIMIT
 
 
 def _is_constant(graph: Graph, name: str, real: float) -> bool:

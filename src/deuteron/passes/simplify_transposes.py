@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op, Reshape, Transpose
-from deuteron.passes.base import drop_dead_ops, merge_origins
+from deuteron.passes.base import merge_origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SimplifyTransposes:
                 ops.append(Reshape(inputs=joined.inputs, outputs=joined.outputs, origin=joined.origin))
             else:
                 ops.append(joined)
-        return drop_dead_ops(graph.with_ops(tuple(ops)))
+        return graph.with_ops(tuple(ops)).without_dead_ops()
 
 
 def _joined(op: Transpose, first: Transpose | None) -> Transpose:
