@@ -190,7 +190,7 @@ def merge_kernel_selections(
     Raises:
         DeuteronError: the files do not belong together, one is damaged, or the output cannot be written.
     """
-    outputs.check_file(Path(output), force=force)
+    check_file(Path(output), force=force)
     merged = selection.merge([Path(file) for file in files])
     selection.write(Path(output), merged)
     return merged

@@ -24,6 +24,7 @@ from deuteron.passes.select import select
 from deuteron.plan import Budget, Plan, budget, check, plan, plan_within
 from deuteron.tflite import neutron, reader
 from deuteron.tflite.decode import decode
+from deuteron.tflite.flat import FlatModel
 
 IDLE = (Reshape, Concat, Add, Sub, Mul, Sum, ReduceMax, ReduceMin, Transpose)
 """Operators that ExecuTorch's partitioner looks through when they change nothing; others count as work."""
@@ -70,7 +71,10 @@ class SourceOp:
 
 @dataclass(frozen=True, slots=True)
 class KernelOrigin:
-    """Kernel call `index` of the program and the TFLite operators that it computes (some of)."""
+    """Kernel call `index` of the program and the TFLite operators that it computes (some of).
+
+    There are none only where an output of the model is an input or a constant: the call copies it there.
+    """
 
     index: int
     kernel: str
@@ -119,11 +123,12 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What came of one partition, from the graph after all passes to the bytes.
+    """What came of one partition, from the graph as it was read and after all passes to the bytes.
 
     `container` is None when the partition computes nothing: each output is an input under another name.
     """
 
+    source: Graph
     graph: Graph
     program: Program
     plan: Plan
@@ -149,8 +154,14 @@ def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions =
         UnsupportedError: the model asks for something that no kernel does, or has been converted already.
         OptionError: there is no such target.
     """
+    return convert_model(decode(tflite), target, options)
+
+
+def convert_model(
+    model: FlatModel, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()
+) -> Conversion:
+    """`convert` of a file that is decoded already."""
     arch = targets.load(target) if isinstance(target, str) else target
-    model = decode(tflite)
     if neutron.is_converted(model):
         raise UnsupportedError(
             "the model has been converted already", hint="run it as it is, or convert the file that it was made from"
@@ -184,9 +195,9 @@ def convert_graph(
     check(program, planned)
     if _is_empty(source, graph):
         nothing = replace(program, calls=())
-        return Conversion(graph, program, planned, _trace(source, op_names, nothing, nothing), None)
+        return Conversion(source, graph, program, planned, _trace(source, op_names, nothing, nothing), None)
     provenance = _trace(source, op_names, selected, program)
-    return Conversion(graph, program, planned, provenance, encode(program, planned, options.profiling))
+    return Conversion(source, graph, program, planned, provenance, encode(program, planned, options.profiling))
 
 
 def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
@@ -224,10 +235,7 @@ def _is_empty(source: Graph, graph: Graph) -> bool:
 
 
 def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program: Program) -> Provenance:
-    """The provenance of a program; in `selected`, its calls name only what they compute.
-
-    Only copies of graph inputs to graph outputs come from no operator.
-    """
+    """The provenance of a program; in `selected`, its calls name only what they compute."""
     kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin) for i, call in enumerate(program.calls))
     computed = {index for call in selected.calls for index in call.origin}
     folded = constant_ops(source)

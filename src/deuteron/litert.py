@@ -150,12 +150,13 @@ class OperatorResult:
 class OutputResult:
     """One output, end to end, in steps of its quantisation; the NPU may not differ from the interpreter.
 
-    `mismatches` and `largest` are about LiteRT; None when it does not run the whole model.
+    `npu_mismatches` is None when the model computes nothing, so that no NPU runs. `mismatches` and `largest` are about
+    LiteRT; None when it does not run the whole model.
     """
 
     name: str
     elements: int = 0
-    npu_mismatches: int = 0
+    npu_mismatches: int | None = 0
     mismatches: int | None = None
     largest: int | None = None
 
@@ -215,12 +216,16 @@ class Comparison:
         ]
         lines += ["", "end to end"]
         lines += [
-            f"  output `{out.name}`: {out.npu_mismatches:,} of {out.elements:,} results of the NPU differ from the "
-            "interpreter"
+            f"  output `{out.name}`: "
+            + (
+                "an input under another name, nothing runs on the NPU"
+                if out.npu_mismatches is None
+                else f"{out.npu_mismatches:,} of {out.elements:,} results of the NPU differ from the interpreter"
+            )
             + (
                 "; LiteRT does not run the whole model"
                 if out.mismatches is None
-                else f", {out.mismatches:,} from LiteRT, the largest by {out.largest} steps"
+                else f", {out.mismatches:,} of {out.elements:,} from LiteRT, the largest by {out.largest} steps"
             )
             for out in self.outputs
         ]
@@ -236,13 +241,14 @@ def compare(model: TfliteModel, samples: Sequence[Sequence[Array]], progress: Pr
     Raises:
         FormatError: the file was converted before; LiteRT needs the one that it was made from.
     """
-    graph = model.graph
-    if graph is None:
+    if model.conversion is None:
         raise FormatError(
             "a converted file has no operators that LiteRT could run",
             hint="compare the file that it was converted from",
         )
-    names = op_names(model.source)
+    source = model.conversion.source
+    graph = source.without_dead_ops()  # dead ones may be beyond the NPU
+    names = [op.op for op in model.conversion.provenance.ops]
     operators = {
         op: OperatorResult(
             op.origin[0],
@@ -252,14 +258,15 @@ def compare(model: TfliteModel, samples: Sequence[Sequence[Array]], progress: Pr
         )
         for op in graph.ops
     }
-    inside = _inside(model, graph) if all(computes(op, graph) and not _is_root(op) for op in graph.ops) else None
-    outputs = [OutputResult(name) for name in graph.outputs]
+    inside = _inside(model, graph) if all(computes(op, source) and not _is_root(op) for op in source.ops) else None
+    outputs = [OutputResult(name, npu_mismatches=None if model.container is None else 0) for name in graph.outputs]
     for done, sample in enumerate(samples):
         stored = model.stored_inputs(sample)
         values = interpret.run(graph, stored)
         for result, found in zip(outputs, model.run_stored(stored), strict=True):
             result.elements += found.size
-            result.npu_mismatches += int(np.count_nonzero(found != values[result.name].reshape(found.shape)))
+            if result.npu_mismatches is not None:
+                result.npu_mismatches += int(np.count_nonzero(found != values[result.name].reshape(found.shape)))
         for op, result in operators.items():
             if result.bound is not None:
                 result.add(_operator_difference(graph, op, values))

@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.arch import targets
-from deuteron.convert import Conversion, ConvertOptions, convert
+from deuteron.convert import Conversion, ConvertOptions, convert_model
 from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError
 from deuteron.frontend.manifest import TensorInfo
 from deuteron.ir import interpret
-from deuteron.ir.graph import Graph
 from deuteron.ir.types import Quant
 from deuteron.microcode.container import Container
 from deuteron.runtime.driver import Driver
-from deuteron.tflite import neutron, reader
+from deuteron.tflite import neutron
 from deuteron.tflite.decode import decode
 from deuteron.tflite.edges import find_edges
 from deuteron.tflite.flat import FlatModel, FlatTensor
@@ -38,7 +37,6 @@ class TfliteModel:
         inputs: the file's inputs, float32 where the file quantises them itself.
         outputs: the file's outputs.
         container: what the driver runs; None when the model computes nothing.
-        graph: the int8 graph inside, None for a file that was converted before.
         conversion: what the compiler made of it, None for a file that was converted before.
     """
 
@@ -46,7 +44,6 @@ class TfliteModel:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     container: Container | None
-    graph: Graph | None
     conversion: Conversion | None
     _inner: tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]
 
@@ -60,14 +57,14 @@ class TfliteModel:
     def run_stored(self, inputs: Sequence[I8]) -> list[I8]:
         """The int8 outputs of what is inside the float edges, for its int8 inputs."""
         shapes = [tensor.shape for tensor in self._inner[1]]
-        if self.container is None:
-            if self.graph is None:
-                raise InternalError("a converted file without microcode")
-            values = interpret.run(self.graph, inputs)
-            return [
-                np.asarray(values[name], np.int8).reshape(s) for name, s in zip(self.graph.outputs, shapes, strict=True)
-            ]
-        outputs = Driver().run(self.container, [x.tobytes() for x in inputs])
+        if self.container is not None:
+            outputs = Driver().run(self.container, [x.tobytes() for x in inputs])
+        elif self.conversion is not None:  # each output is an input under another name
+            graph = self.conversion.graph
+            values = interpret.run(graph, inputs)
+            outputs = [values[name].tobytes() for name in graph.outputs]
+        else:
+            raise InternalError("a converted file without microcode")
         return [np.frombuffer(data, np.int8).reshape(shape) for data, shape in zip(outputs, shapes, strict=True)]
 
     def stored_inputs(self, inputs: Sequence[Array]) -> list[I8]:
@@ -88,10 +85,9 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
         model = decode(data)
         if neutron.is_converted(model):
             container, _ = neutron.unwrap(data)
-            return _loaded(data, model, container, None, None)
-        graph = reader.graph_of(model)
-        conversion = convert(data, target, options)
-        return _loaded(data, model, conversion.container, graph, conversion)
+            return _loaded(data, model, container, None)
+        conversion = convert_model(model, target, options)
+        return _loaded(data, model, conversion.container, conversion)
 
 
 def read(path: Path) -> bytes:
@@ -113,13 +109,11 @@ def told_where(path: Path) -> Generator[None]:
         raise type(error)(error.message, hint=error.hint, where=f"`{path}`") from error
 
 
-def _loaded(
-    data: bytes, model: FlatModel, container: Container | None, graph: Graph | None, conversion: Conversion | None
-) -> TfliteModel:
+def _loaded(data: bytes, model: FlatModel, container: Container | None, conversion: Conversion | None) -> TfliteModel:
     edges = find_edges(model)
     inner = tuple(model.tensors[i] for i in edges.inputs), tuple(model.tensors[i] for i in edges.outputs)
     inputs, outputs = _infos(model, model.inputs), _infos(model, model.outputs)
-    return TfliteModel(data, inputs, outputs, container, graph, conversion, inner)
+    return TfliteModel(data, inputs, outputs, container, conversion, inner)
 
 
 def _infos(model: FlatModel, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:

@@ -84,6 +84,12 @@ def test_what_became_of_the_other_operators(deuteron: Run, net: Path, tmp_path: 
     ]
 
 
+def test_the_copy_of_an_input_comes_from_no_operator(deuteron: Run, net: Path, tmp_path: Path):
+    net.write_bytes(emit(parse_graph(GRAPH.replace("output %s", "output %s\n  output %x"))))
+    lines = deuteron("convert", net, "-o", tmp_path / "out.tflite").out.splitlines()
+    assert lines[-1] == "    3  copy_s8                  the copy of an input or a constant that is an output"
+
+
 def test_json(deuteron: Run, net: Path, tmp_path: Path):
     out = tmp_path / "out.tflite"
     result = deuteron("convert", net, "-o", out, "--json", "-q")

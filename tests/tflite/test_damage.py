@@ -1,15 +1,20 @@
-"""Whatever bytes come in: a result, a FormatError or an UnsupportedError, in bounded time; never anything else."""
+"""Whatever bytes come in: a result or one of three errors of ours, in bounded time and memory; never anything else."""
 
+import re
+import resource
 import struct
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.tflite.cases import CASES
 from tests.tflite.files import model, odd_bytes, strided_slice, with_float_edges
 
-from deuteron.errors import FormatError, UnsupportedError
+from deuteron.convert import convert
+from deuteron.errors import CapacityError, DeuteronError, FormatError, UnsupportedError
 from deuteron.ir.types import Quant
 from deuteron.microcode.container import Container
 from deuteron.tflite.emit import emit
@@ -19,7 +24,20 @@ from deuteron.tflite.neutron import unwrap, wrap
 from deuteron.tflite.reader import op_names, read
 
 MUTATIONS_PER_FILE = 220
+MORE_MEMORY = 2 << 30
+"""Bytes of address space that the tests may take beside what is taken when they start."""
+
 EXTREMES = (0, 1, 4, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFC, 0xFFFFFFFF)
+
+
+@pytest.fixture(autouse=True)
+def little_memory() -> Iterator[None]:
+    """The tests run out of memory early instead of taking all there is."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MORE_MEMORY, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def partition() -> bytes:
@@ -92,11 +110,11 @@ def mutate(data: bytes, rng: np.random.Generator) -> bytes:
 
 def outcome(data: bytes) -> str:
     results: list[str] = []
-    for function in (read, op_names, unwrap):
+    for function in (read, op_names, unwrap, lambda data: convert(data, "imxrt700")):
         try:
             function(data)
             results.append("result")
-        except (FormatError, UnsupportedError) as error:
+        except (FormatError, UnsupportedError, CapacityError) as error:
             results.append(type(error).__name__)
     return results[0]
 
@@ -165,3 +183,84 @@ def test_a_damaged_shape_does_not_ask_for_a_huge_bias():
     with pytest.raises(FormatError) as caught:
         read(encode(FlatModel("m", tensors, (0, 1), (2,), (op,))))
     assert caught.value.message == "1073741824 output channels; at most 65536 are possible"
+
+
+# Small files that ask for much: the compiler must not do, nor hold, what only the chip could.
+
+HALF = Quant((0.5,), (0,))
+
+
+def _int8(name: str, *shape: int, data: bytes | None = None) -> FlatTensor:
+    return FlatTensor(name, shape, "INT8", HALF, data)
+
+
+def _ints(name: str, *values: int) -> FlatTensor:
+    return FlatTensor(name, (len(values),), "INT32", None, np.array(values, "<i4").tobytes())
+
+
+def _file(tensors: tuple[FlatTensor, ...], inputs: tuple[int, ...], output: int, *operators: FlatOperator) -> bytes:
+    return encode(FlatModel("large", tensors, inputs, (output,), operators))
+
+
+def many_dimensions() -> bytes:
+    shape = (1,) * 70
+    tensors = (_int8("x", *shape), _int8("c", *shape, data=b"\1"), _int8("y", *shape))
+    return _file(tensors, (0,), 2, FlatOperator("MAXIMUM", (0, 1), (2,), "MaximumMinimumOptions"))
+
+
+def computed_weights() -> bytes:
+    tensors = (_int8("x", 1, 9000, 9000, 9000), _int8("w", 9000, 9000, 9000, 9000), _int8("y", 1, 1, 1, 9000))
+    options = {"Padding": 1, "StrideW": 1, "StrideH": 1, "FusedActivationFunction": 0}
+    options |= {"DilationWFactor": 1, "DilationHFactor": 1}
+    return _file(tensors, (0, 1), 2, FlatOperator("CONV_2D", (0, 1, -1), (2,), "Conv2DOptions", options))
+
+
+def padded_constant() -> bytes:
+    pads = replace(_ints("pads", *(0, 60_000) * 3), shape=(3, 2))
+    tensors = (_int8("c", 1, 1, 1, data=b"\1"), pads, _int8("p", 60_001, 60_001, 60_001), _int8("x", 1, 1, 1),
+               _int8("y", 60_001, 60_001, 60_001))  # fmt: skip
+    add = FlatOperator("ADD", (2, 3), (4,), "AddOptions", {"FusedActivationFunction": 0})
+    return _file(tensors, (3,), 4, FlatOperator("PAD", (0, 1), (2,), "PadOptions"), add)
+
+
+def turned_input() -> bytes:
+    tensors = (_int8("x", 65_536, 65_536), _ints("perm", 1, 0), _int8("y", 65_536, 65_536))
+    return _file(tensors, (0,), 2, FlatOperator("TRANSPOSE", (0, 1), (2,), "TransposeOptions"))
+
+
+def enlarged_pixel() -> bytes:
+    tensors = (_int8("x", 1, 1, 1, 1), _ints("size", 65_536, 65_536), _int8("y", 1, 65_536, 65_536, 1))
+    options = {"AlignCorners": 0, "HalfPixelCenters": 0}
+    return _file(
+        tensors, (0,), 2, FlatOperator("RESIZE_NEAREST_NEIGHBOR", (0, 1), (2,), "ResizeNearestNeighborOptions", options)
+    )
+
+
+def five_maps_at_once() -> bytes:
+    tensors = tuple(_int8(f"t{i}", 16_384, 65_536) for i in range(10))
+    exps = (FlatOperator("EXP", (0,), (i,)) for i in range(1, 6))
+    sums = ((1, 2, 6), (3, 4, 7), (6, 7, 8), (8, 5, 9))
+    add = {"FusedActivationFunction": 0}
+    return _file(tensors, (0,), 9, *exps, *(FlatOperator("ADD", (a, b), (y,), "AddOptions", add) for a, b, y in sums))
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "text"),
+    [
+        (many_dimensions(), FormatError, "tensor `x`: a shape of 70 dimensions; at most 32 are possible"),
+        (computed_weights(), UnsupportedError, "accumulator of output channel 0 can reach 23794560000000000"),
+        (
+            padded_constant(),
+            UnsupportedError,
+            "op 0 Pad, output `p`: kernel fill_s8 cannot take it: size is 2160108001",
+        ),
+        (turned_input(), CapacityError, "`x` takes 4294967296 bytes, the format 4294967280"),
+        (enlarged_pixel(), CapacityError, "`y` takes 4294967296 bytes, the format 4294967280"),
+        (five_maps_at_once(), CapacityError, "the scratch area takes 5368709120 bytes, the format 4294967280"),
+    ],
+    ids=["rank", "computed weights", "padded constant", "input", "output", "scratch"],
+)
+def test_a_small_file_that_asks_for_much_is_refused(data: bytes, kind: type[DeuteronError], text: str):
+    assert len(data) < 1500
+    with pytest.raises(kind, match=re.escape(text)):
+        convert(data, "imxrt700")

@@ -23,6 +23,9 @@ OTHER_FATES = {
 }
 """What the report says of the operators that no kernel call computes."""
 
+FROM_NO_OPERATOR = "the copy of an input or a constant that is an output"
+"""What the report says of the only kernel calls that come from no operator."""
+
 
 @new_command
 @click.argument("source", metavar="IN.tflite", type=Path)
@@ -89,7 +92,8 @@ def _lines(target: str, conversion: "Conversion") -> "Iterator[str]":
     yield f"npu for {target}: {len(provenance.kernels)} kernel calls; {sizes}"
     names = {op.index: f"{op.index} {op.op}" for op in provenance.ops}
     for kernel in provenance.kernels:
-        yield f"  {kernel.index:>3}  {kernel.kernel:<24} {', '.join(names[index] for index in kernel.ops)}"
+        ops = ", ".join(names[index] for index in kernel.ops) or FROM_NO_OPERATOR
+        yield f"  {kernel.index:>3}  {kernel.kernel:<24} {ops}"
     for fate, meaning in OTHER_FATES.items():
         found: dict[str, list[str]] = {}
         for op in provenance.ops:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from deuteron.errors import VerifyError
 
-
 MAX_RANK = 32
 """Dimensions of a tensor: more than any model has, and what every version of numpy takes."""
 
