@@ -74,7 +74,7 @@ def test_show_a_file(deuteron: Run, pair: tuple[Path, Path]) -> None:
 
 def test_show_an_image(deuteron: Run, tmp_path: Path) -> None:
     parts = M33.program(tmp_path), M33.selection(Selection.of([CONV2D]), tmp_path), M33.library()
-    path = M33.link(tmp_path / "a.elf", "-Wl,-u,dtn_k_add_s8", "-Wl,--no-gc-sections", *parts)
+    path = M33.link(tmp_path / "firmware.elf", "-Wl,-u,dtn_k_add_s8", "-Wl,--no-gc-sections", *parts)
     assert deuteron("kernels", "show", path) == Result(
         0,
         f"{path}: image, 1 of 17 kernels\n"
@@ -82,7 +82,7 @@ def test_show_an_image(deuteron: Run, tmp_path: Path) -> None:
         "linked, but not in the table: dtn_k_add_s8\n",
         "",
     )
-    assert json.loads(deuteron("kernels", "show", path, "--json").out) == {
+    assert json.loads(deuteron("kernels", "show", tmp_path, "--json").out) == {
         "schema": 1,
         "path": str(path),
         "kind": "image",

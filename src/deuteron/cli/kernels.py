@@ -10,6 +10,9 @@ from deuteron.cli.printer import Printer
 from deuteron.errors import InputError
 from deuteron.kernels.catalogue import KERNELS, Kernel
 
+_IMAGE = "firmware.elf"
+"""What `deuteron firmware` calls the image in its directory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holding:
@@ -52,10 +55,12 @@ def merge(printer: Printer, *, files: tuple[Path, ...], output: Path, force: boo
 def show(printer: Printer, *, path: Path) -> None:
     """Show which kernels something holds.
 
-    That is a linked image, a kernel selection file or a build directory. Of an image, its table of kernels is read;
-    functions of kernels that were linked although the table does not name them are listed, too. Of a build, the
-    kernels that its partitions call.
+    That is a linked image, a kernel selection file, or the directory of a build or of a firmware. Of an image, its
+    table of kernels is read; functions of kernels that were linked although the table does not name them are listed,
+    too. Of a build, the kernels that its partitions call.
     """
+    if (path / _IMAGE).is_file():
+        path /= _IMAGE
     _print(printer, path, _build(path) if path.is_dir() else _file(path))
 
 

@@ -1,0 +1,127 @@
+"""A million damaged kernel selection files through the reader, which must refuse each or find that it is undamaged.
+
+Counts which line the refusals name, and findings: any other error, a refusal that names no line, or a file that is read
+as a selection that would be written differently. Deterministic: `--first SEED --runs 1` repeats a finding.
+
+make bench-fuzz-selection
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import re
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deuteron.errors import FormatError
+from deuteron.kernels.catalogue import KERNELS
+from deuteron.kernels.selection import Selection, parse
+
+RUNS = 1_000_000
+MAX_FINDINGS = 5
+NAME = "f.c"
+PLACED = re.compile(rf"{re.escape(NAME)}:[1-9]\d*")
+SOURCES = tuple(
+    Selection(converter, microcode, tuple(kernels)).to_c().encode()
+    for converter, microcode, kernels in (
+        ("0.1.0", (1, 0), KERNELS),
+        ("0.1.0", (1, 0), ()),
+        ("12.0.3rc1+local", (3, 12), KERNELS[2:9]),
+    )
+)
+WORDS = tuple(dict.fromkeys(word for source in SOURCES for word in re.findall(rb"\w+|\W", source)))
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the files, and the seed and description of each finding."""
+
+    outcomes: Counter[str] = field(default_factory=Counter[str])
+    findings: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+
+
+def damaged(draw: random.Random) -> bytes:
+    """A valid file with one to three changes of any size."""
+    data = draw.choice(SOURCES)
+    for _ in range(draw.choice((1, 1, 1, 2, 3))):
+        data = _change(data, draw)
+    return data
+
+
+def _change(data: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(data) + 1)
+    lines = data.splitlines(keepends=True)
+    line, other = (draw.randrange(len(lines) + 1) for _ in range(2))
+    match draw.randrange(9):
+        case 0:
+            return data[:at] + bytes((draw.randrange(256),)) + data[at + 1 :]
+        case 1:
+            return data[:at] + draw.randbytes(draw.randrange(1, 20)) + data[at:]
+        case 2:
+            return data[:at]
+        case 3:
+            return data[:at] + data[at + draw.randrange(1, 200) :]
+        case 4:
+            return b"".join((*lines[:line], *lines[line + 1 :]))
+        case 5:
+            return b"".join((*lines[:line], *lines[other : other + draw.randrange(1, 4)], *lines[line:]))
+        case 6:
+            words = re.findall(rb"\w+|\W", data) or [b""]
+            words[draw.randrange(len(words))] = draw.choice(WORDS)
+            return b"".join(words)
+        case 7:
+            splice = draw.choice(SOURCES)
+            return data[:at] + splice[draw.randrange(len(splice)) :]
+        case _:
+            return data.replace(b"\n", draw.choice((b"\r\n", b"\r", b"\n\n", b"")), draw.choice((-1, 1)))
+
+
+def fuzz(seed: int, tally: Tally) -> None:
+    """Nothing; adds one run to the tally."""
+    data = damaged(random.Random(seed))
+    try:
+        found = parse(data, NAME)
+    except FormatError as error:
+        if error.where is None or not PLACED.fullmatch(error.where):
+            tally.findings.append((seed, f"a refusal that names no line: {error!r}"))
+        tally.outcomes["refused"] += 1
+    except Exception as error:  # noqa: BLE001 - what this looks for
+        tally.findings.append((seed, f"{type(error).__name__}: {error}"))
+    else:
+        if found.to_c().encode() != data.replace(b"\r\n", b"\n"):
+            tally.findings.append((seed, "read as something else"))
+        tally.outcomes["undamaged"] += 1
+
+
+def main() -> int:
+    """Exit status: 1 when there was a finding."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS, help=f"how many files (default {RUNS})")
+    parser.add_argument("--first", type=int, default=1, help="seed of the first file")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    arguments = parser.parse_args()
+    tally = Tally()
+    began = time.perf_counter()
+    for seed in range(arguments.first, arguments.first + arguments.runs):
+        fuzz(seed, tally)
+        if len(tally.findings) >= MAX_FINDINGS:
+            break
+    seconds = time.perf_counter() - began
+    for seed, what in tally.findings:
+        print(f"finding with seed {seed}: {what}")
+    outcomes = ", ".join(f"{name} {number}" for name, number in tally.outcomes.items())
+    print(f"runs {tally.outcomes.total()} ({outcomes}), findings {len(tally.findings)}, {seconds:.0f} s measured")
+    if arguments.json:
+        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
+        results = {"outcomes": dict(tally.outcomes), "findings": [seed for seed, _ in tally.findings]}
+        arguments.json.write_text(json.dumps({"machine": machine, "seconds": seconds, **results}, indent=2))
+    return int(bool(tally.findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
