@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "board.h"
 #include "core.h"
@@ -87,8 +86,12 @@ void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dt
     /* The core copies what lies before the first and behind the last whole element: up to three bytes each. */
     uint32_t head = (0U - to) & mask;
     uint32_t tail = (bytes - head) & mask;
-    memcpy(dst, src, head);
-    memcpy((uint8_t *)dst + (bytes - tail), (const uint8_t *)src + (bytes - tail), tail);
+    for (uint32_t i = 0; i < head; i++) {
+        ((uint8_t *)dst)[i] = ((const uint8_t *)src)[i];
+    }
+    for (uint32_t i = bytes - tail; i < bytes; i++) {
+        ((uint8_t *)dst)[i] = ((const uint8_t *)src)[i];
+    }
     transfers[unit] = (transfer_t){to, to + bytes - tail, tail, width, done};
     dtn_interrupt_enable(interrupts[unit]);
     device->config = CONFIG_ENABLE;

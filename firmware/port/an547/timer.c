@@ -5,10 +5,15 @@
 #include "core.h"
 
 typedef struct {
-    uint32_t reserved[10];
-    volatile uint32_t timer_value; /* signed ticks from now */
+    const volatile uint32_t count_low;
+    const volatile uint32_t count_high;
+    uint32_t reserved0[6];
+    volatile uint32_t compare_low;
+    volatile uint32_t compare_high;
+    uint32_t reserved1;
     volatile uint32_t control;
 } sse_timer_t;
+DTN_CHECK_OFFSET(sse_timer_t, compare_low, 0x20);
 DTN_CHECK_OFFSET(sse_timer_t, control, 0x2C);
 
 enum { CONTROL_ENABLE = 1 };
@@ -19,12 +24,29 @@ static const uint8_t interrupts[] = {3, 4};
 /* Control of the system counter, which must run for the timers to. */
 #define SYSTEM_COUNTER (*(volatile uint32_t *)0x58100000U)
 
+static uint64_t now(const sse_timer_t *device)
+{
+    uint32_t high = device->count_high;
+    uint32_t low = device->count_low;
+    if (high != device->count_high) {
+        high++;  /* the low half wrapped between two of the reads, */
+        low = 0; /* and a few ticks do not matter */
+    }
+    return (uint64_t)high << 32 | low;
+}
+
 void dtn_timer_start(uint32_t timer, uint32_t ticks)
 {
     sse_timer_t *device = timers[timer];
-    SYSTEM_COUNTER |= 1U;
+    if ((SYSTEM_COUNTER & 1U) == 0) {
+        SYSTEM_COUNTER = 1;
+    }
     device->control = 0;
-    device->timer_value = ticks;
+    /* A multiple of four ticks, which is whole nanoseconds: the emulated timer would wait for ever for a moment between
+     * two of them when it counts instructions. */
+    uint64_t compare = (now(device) + ticks + 3) & ~(uint64_t)3;
+    device->compare_low = (uint32_t)compare;
+    device->compare_high = (uint32_t)(compare >> 32);
     dtn_interrupt_enable(interrupts[timer]);
     device->control = CONTROL_ENABLE;
 }

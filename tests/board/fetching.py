@@ -1,0 +1,185 @@
+"""A bundle with hand-made microcode that fetches weights: two layers, once one by one, once overlapped, once serial."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tests.microcode.damage import sealed, words_of
+
+from deuteron.board.bundle import Bundle, Delegate, ElementType, Memory, Step, StepKind, Value
+from deuteron.kernels.catalogue import FULLY_CONNECTED
+from deuteron.kernels.params import FullyConnectedParams
+from deuteron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.kernels.regions import Region
+from deuteron.microcode import format as fmt
+from deuteron.microcode.container import Container
+from deuteron.microcode.decode import decode
+from deuteron.microcode.encode import encode
+from deuteron.microcode.format import Header, LayoutA, Opcode
+
+ROWS = 64
+FEATURES = 64
+TENSOR_BYTES = ROWS * FEATURES
+
+FETCHED_BYTES = FEATURES * FEATURES + 4 * FEATURES + 8 * FEATURES
+"""Weights, bias and requantisation rows of the second layer: what is fetched."""
+
+FETCHES = 4
+"""Number of fetches, one per channel: two halves of the weights, bias, rows."""
+
+ONE_BY_ONE = (0, 1)
+OVERLAPPED = 2
+SERIAL = 3
+"""Steps of the bundle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    region: Region
+    index: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    placements: Mapping[str, Place]
+    weights: bytes
+    scratch_bytes: int
+    prefetch_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A fully connected layer of FEATURES by FEATURES."""
+
+    weights: bytes
+    bias: bytes
+    requant: bytes
+
+    @classmethod
+    def random(cls, rng: np.random.Generator) -> "Layer":
+        weights = rng.integers(-128, 128, (FEATURES, FEATURES), np.int8)
+        bias = rng.integers(-1000, 1000, FEATURES, np.int32)
+        rows = np.stack((rng.integers(1 << 20, 1 << 22, FEATURES), np.full(FEATURES, 31)), 1).astype("<u4")
+        return cls(weights.tobytes(), bias.tobytes(), rows.tobytes())
+
+    @property
+    def image(self) -> bytes:
+        return self.weights + self.bias + self.requant
+
+    def buffers(self, name: str) -> tuple[Buffer, ...]:
+        parts = {"weights": self.weights, "bias": self.bias, "requant": self.requant}
+        return tuple(Buffer(f"{name}.{part}", len(data), data) for part, data in parts.items())
+
+    def places(self, name: str, region: Region, start: int) -> dict[str, Place]:
+        offsets = (0, len(self.weights), len(self.weights) + len(self.bias))
+        parts = ("weights", "bias", "requant")
+        return {f"{name}.{part}": Place(region, 0, start + at) for part, at in zip(parts, offsets, strict=True)}
+
+
+def _call(layer: str, source: str, target: str) -> KernelCall:
+    sizes = {"weights": FEATURES * FEATURES, "bias": 4 * FEATURES, "requant": 8 * FEATURES}
+    constants = tuple(Ref(f"{layer}.{part}", 0, size) for part, size in sizes.items())
+    operands = (Ref(source, 0, TENSOR_BYTES), *constants, Ref(target, 0, TENSOR_BYTES))
+    params = FullyConnectedParams(ROWS, FEATURES, FEATURES, FEATURES, 3, -5, -128, 127)
+    return KernelCall(FULLY_CONNECTED, operands, params, ())
+
+
+def single(layer: Layer) -> Container:
+    """One layer, its weights in the weights block."""
+    buffers = (Buffer("x", TENSOR_BYTES), Buffer("y", TENSOR_BYTES), *layer.buffers("a"))
+    program = Program(buffers, ("x",), ("y",), (_call("a", "x", "y"),))
+    ends = {"x": Place(Region.INPUT, 0, 0), "y": Place(Region.OUTPUT, 0, 0)}
+    return encode(program, Planned(ends | layer.places("a", Region.WEIGHTS, 0), layer.image, 0, 0))
+
+
+def _fetch(channel: int, source: int, target: int, nbytes: int) -> tuple[int, ...]:
+    return (Opcode.FETCH | 5 << 16, channel, source, target, nbytes)
+
+
+def double(first: Layer, second: Layer, *, overlapped: bool) -> Container:
+    """Two layers; the second one's weights are fetched before the first, and waited for after it or at once."""
+    names = [Buffer(name, TENSOR_BYTES) for name in ("x", "h", "y")]
+    program = Program(
+        (*names, *first.buffers("a"), *second.buffers("b")),
+        ("x",),
+        ("y",),
+        (_call("a", "x", "h"), _call("b", "h", "y")),
+    )
+    ends = {"x": Place(Region.INPUT, 0, 0), "h": Place(Region.SCRATCH, 0, 0), "y": Place(Region.OUTPUT, 0, 0)}
+    places = ends | first.places("a", Region.WEIGHTS, 0) | second.places("b", Region.PREFETCH, 0)
+    container = encode(program, Planned(places, first.image + second.image, TENSOR_BYTES, FETCHED_BYTES))
+    half, all_weights = FEATURES * FEATURES // 2, FEATURES * FEATURES
+    parts = ((0, half), (half, half), (all_weights, 4 * FEATURES), (all_weights + 4 * FEATURES, 8 * FEATURES))
+    start = len(first.image)
+    fetches = [_fetch(channel, start + at, at, size) for channel, (at, size) in enumerate(parts)]
+    waits = [(Opcode.WAIT | 2 << 16, channel) for channel in range(FETCHES)]
+    calls = _commands(container)
+    order = [*fetches, calls[0], *waits, calls[1]] if overlapped else [*fetches, *waits, *calls]
+    return _with_commands(container, order)
+
+
+def _commands(container: Container) -> list[tuple[int, ...]]:
+    """The words of each command but `end`."""
+    words = words_of(container.microcode).tolist()
+    at = words[Header.FIRST_COMMAND] // fmt.WORD_BYTES
+    found: list[tuple[int, ...]] = []
+    while words[at] & 0xFF != Opcode.END:
+        found.append(tuple(words[at : at + (words[at] >> 16)]))
+        at += words[at] >> 16
+    return found
+
+
+def _with_commands(container: Container, commands: Sequence[tuple[int, ...]]) -> Container:
+    """The container with these commands, and `end` after them."""
+    words = words_of(container.microcode)
+    first = int(words[Header.FIRST_COMMAND]) // fmt.WORD_BYTES
+    body = [word for command in (*commands, (Opcode.END | 1 << 16,)) for word in command]
+    body += [0] * (-(first + len(body)) % 4)
+    made = np.concatenate((words[:first], np.array(body, "<u4")))
+    made[Header.COMMANDS] = len(commands) + 1
+    made[Header.MICROCODE_BYTES] = made.nbytes
+    changed = sealed(replace(container, microcode=made.tobytes()))
+    decode(changed)
+    return changed
+
+
+def bundle(rng: np.random.Generator) -> Bundle:
+    """The program: x through each layer; x through both, overlapped; x through both, serial. Three outputs."""
+    first, second = Layer.random(rng), Layer.random(rng)
+    containers = (
+        single(first),
+        single(second),
+        double(first, second, overlapped=True),
+        double(first, second, overlapped=False),
+    )
+    assert int(words_of(containers[OVERLAPPED].microcode)[LayoutA.PREFETCH_BYTES]) == FETCHED_BYTES
+    tensors = ("x", "h", "one by one", "overlapped", "serial")
+    shape, order = (ROWS, FEATURES), (0, 1)
+    values = tuple(
+        Value(0, at * TENSOR_BYTES, TENSOR_BYTES, ElementType.S8, shape, order, note) for at, note in enumerate(tensors)
+    )
+    ends = ((0, 1), (1, 2), (0, 3), (0, 4))
+    steps = tuple(
+        Step(StepKind.DELEGATE, at, (source,), (target,), (), "layers", "") for at, (source, target) in enumerate(ends)
+    )
+    contexts, pointers = 128 * len(containers), 32
+    working = contexts + pointers + TENSOR_BYTES + FETCHED_BYTES
+    memories = (Memory(len(tensors) * TENSOR_BYTES, "tensors"), Memory(working, "working memory"))
+    delegates = tuple(Delegate(container) for container in containers)
+    return Bundle("fetching", values, steps, (0,), (2, 3, 4), memories, (), (), delegates)
+
+
+def expected(program: Bundle, x: bytes) -> bytes:
+    """What every output is, by the exact definition of the layers."""
+    values = np.frombuffer(x, np.int8).reshape(ROWS, FEATURES).astype(np.int64)
+    for delegate in program.delegates[:2]:
+        image = delegate.container.weights
+        weights = np.frombuffer(image[: FEATURES * FEATURES], np.int8).reshape(FEATURES, FEATURES)
+        bias = np.frombuffer(image[FEATURES * FEATURES : FEATURES * (FEATURES + 4)], "<i4")
+        rows = np.frombuffer(image[FEATURES * (FEATURES + 4) :], "<u4").reshape(FEATURES, 2).astype(np.int64)
+        sums = (values - 3) @ weights.T.astype(np.int64) + bias
+        # float64 holds these products exactly, and rint rounds ties to even as the kernels do.
+        scaled = np.rint(sums * rows[:, 0] / 2.0 ** rows[:, 1]).astype(np.int64)
+        values = np.clip(scaled - 5, -128, 127)
+    return values.astype(np.int8).tobytes()

@@ -1,0 +1,72 @@
+"""Start-up on the boards: memory as C and the bundle expect it, a counter that runs, faults that say what they are."""
+
+import re
+
+import pytest
+from tests.board.port_images import START, build, instructions, run
+
+from deuteron.board.boards import Board, load
+
+BOARDS = ("an505", "an547")
+
+SRAM = {"an505": 0x38000000, "an547": 0x31000000}
+FLASH = {"an505": 0x10000000, "an547": 0x38000000}
+EXTERNAL = {"an505": 0x80000000, "an547": 0x70000000}
+MEGABYTES_4 = 4 << 20
+
+
+@pytest.fixture(scope="module", params=BOARDS)
+def board(request: pytest.FixtureRequest) -> Board:
+    return load(request.param)
+
+
+def started(board: Board, *words: str) -> tuple[int, str]:
+    done = run(board, build(board, "start", (*START, "tests/board/start.c")), *words)
+    return done.status, done.output
+
+
+def test_memory_is_as_the_image_says(board: Board) -> None:
+    status, output = started(board)
+    assert status == 7, output
+    lines = [line.rsplit(" ", 1) for line in output.splitlines()]
+    found = {name: int(value, 16) for name, value in lines}
+    values = {name: found[name] for name in ("data", "bss", "sram", "flash", "external", "float")}
+    assert values == {"data": 0x11223344, "bss": 0, "sram": 5, "flash": 6, "external": 7, "float": 15}
+    sram, flash, external = SRAM[board.name], FLASH[board.name], EXTERNAL[board.name]
+    assert sram <= found["at sram"] < found["at arena"] < found["free"] < found["free end"] == sram + MEGABYTES_4
+    assert flash <= found["at flash"] < flash + MEGABYTES_4
+    assert external <= found["at external"] < found["at external arena"] < external + MEGABYTES_4
+    assert found["free"] % 16 == 0
+
+
+def test_stack_is_painted_and_measured(board: Board) -> None:
+    _, output = started(board)
+    before, after = (int(value, 16) for value in re.findall(r"^used (\w+)$", output, re.MULTILINE))
+    assert "stack 0x00002000" in output
+    assert 64 <= before <= 512
+    assert before + 8 * 256 <= after <= before + 8 * 256 + 512
+
+
+def test_counter_counts_instructions(board: Board) -> None:
+    first, second = (re.findall(r"^ticks (\w+)$", started(board)[1], re.MULTILINE) for _ in range(2))
+    assert first == second
+    assert 1000 < instructions(int(first[0], 16)) <= 1010
+
+
+FAULTS = {
+    "overflow": "fault: UsageFault: the stack overflowed\n",
+    "undefined": "fault: UsageFault: the instruction is undefined\n",
+    "address": "fault: BusFault: the data could not be read or written: 0x1f000000\n",
+    "call": "fault: no handler for exception 11\n",
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_fault_is_reported(board: Board, kind: str) -> None:
+    status, output = started(board, kind)
+    first, second = output.splitlines(keepends=True)
+    assert status == 3
+    assert first == FAULTS[kind]
+    number = r"0x[0-9a-f]{8}"
+    assert re.fullmatch(rf"  pc {number}, lr {number}, sp {number}, cfsr {number}, hfsr 0x00000000\n", second)
+    assert int(second.split()[1].strip(","), 16) >> 28 == 1  # the code is at 0x10000000 on both boards
