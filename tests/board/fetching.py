@@ -1,21 +1,19 @@
 """A bundle with hand-made microcode that fetches weights: two layers, once one by one, once overlapped, once serial."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
-from tests.microcode.damage import sealed, words_of
 
 from deuteron.board.bundle import Bundle, Delegate, ElementType, Memory, Step, StepKind, Value
 from deuteron.kernels.catalogue import FULLY_CONNECTED
 from deuteron.kernels.params import FullyConnectedParams
 from deuteron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.kernels.regions import Region
-from deuteron.microcode import format as fmt
+from deuteron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.microcode.container import Container
 from deuteron.microcode.decode import decode
 from deuteron.microcode.encode import encode
-from deuteron.microcode.format import Header, LayoutA, Opcode
 
 ROWS = 64
 FEATURES = 64
@@ -26,11 +24,6 @@ FETCHED_BYTES = FEATURES * FEATURES + 4 * FEATURES + 8 * FEATURES
 
 FETCHES = 4
 """Number of fetches, one per channel: two halves of the weights, bias, rows."""
-
-ONE_BY_ONE = (0, 1)
-OVERLAPPED = 2
-SERIAL = 3
-"""Steps of the bundle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +37,10 @@ class Place:
 class Planned:
     placements: Mapping[str, Place]
     weights: bytes
-    scratch_bytes: int
-    prefetch_bytes: int
+    scratch_bytes: int = 0
+    prefetch_bytes: int = 0
+    transfers: Mapping[int, tuple[Transfer, ...]] = field(default_factory=dict[int, tuple[Transfer, ...]])
+    resident_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +85,7 @@ def single(layer: Layer) -> Container:
     buffers = (Buffer("x", TENSOR_BYTES), Buffer("y", TENSOR_BYTES), *layer.buffers("a"))
     program = Program(buffers, ("x",), ("y",), (_call("a", "x", "y"),))
     ends = {"x": Place(Region.INPUT, 0, 0), "y": Place(Region.OUTPUT, 0, 0)}
-    return encode(program, Planned(ends | layer.places("a", Region.WEIGHTS, 0), layer.image, 0, 0))
-
-
-def _fetch(channel: int, source: int, target: int, nbytes: int) -> tuple[int, ...]:
-    return (Opcode.FETCH | 5 << 16, channel, source, target, nbytes)
+    return encode(program, Planned(ends | layer.places("a", Region.WEIGHTS, 0), layer.image))
 
 
 def double(first: Layer, second: Layer, *, overlapped: bool) -> Container:
@@ -108,40 +99,15 @@ def double(first: Layer, second: Layer, *, overlapped: bool) -> Container:
     )
     ends = {"x": Place(Region.INPUT, 0, 0), "h": Place(Region.SCRATCH, 0, 0), "y": Place(Region.OUTPUT, 0, 0)}
     places = ends | first.places("a", Region.WEIGHTS, 0) | second.places("b", Region.PREFETCH, 0)
-    container = encode(program, Planned(places, first.image + second.image, TENSOR_BYTES, FETCHED_BYTES))
-    half, all_weights = FEATURES * FEATURES // 2, FEATURES * FEATURES
-    parts = ((0, half), (half, half), (all_weights, 4 * FEATURES), (all_weights + 4 * FEATURES, 8 * FEATURES))
+    half, whole = FEATURES * FEATURES // 2, FEATURES * FEATURES
+    parts = ((0, half), (half, half), (whole, 4 * FEATURES), (whole + 4 * FEATURES, 8 * FEATURES))
     start = len(first.image)
-    fetches = [_fetch(channel, start + at, at, size) for channel, (at, size) in enumerate(parts)]
-    waits = [(Opcode.WAIT | 2 << 16, channel) for channel in range(FETCHES)]
-    calls = _commands(container)
-    order = [*fetches, calls[0], *waits, calls[1]] if overlapped else [*fetches, *waits, *calls]
-    return _with_commands(container, order)
-
-
-def _commands(container: Container) -> list[tuple[int, ...]]:
-    """The words of each command but `end`."""
-    words = words_of(container.microcode).tolist()
-    at = words[Header.FIRST_COMMAND] // fmt.WORD_BYTES
-    found: list[tuple[int, ...]] = []
-    while words[at] & 0xFF != Opcode.END:
-        found.append(tuple(words[at : at + (words[at] >> 16)]))
-        at += words[at] >> 16
-    return found
-
-
-def _with_commands(container: Container, commands: Sequence[tuple[int, ...]]) -> Container:
-    """The container with these commands, and `end` after them."""
-    words = words_of(container.microcode)
-    first = int(words[Header.FIRST_COMMAND]) // fmt.WORD_BYTES
-    body = [word for command in (*commands, (Opcode.END | 1 << 16,)) for word in command]
-    body += [0] * (-(first + len(body)) % 4)
-    made = np.concatenate((words[:first], np.array(body, "<u4")))
-    made[Header.COMMANDS] = len(commands) + 1
-    made[Header.MICROCODE_BYTES] = made.nbytes
-    changed = sealed(replace(container, microcode=made.tobytes()))
-    decode(changed)
-    return changed
+    fetches = tuple(Fetch(channel, start + at, at, size) for channel, (at, size) in enumerate(parts))
+    waits = tuple(Wait(channel) for channel in range(FETCHES))
+    transfers = {0: fetches, 1: waits} if overlapped else {0: (*fetches, *waits)}
+    container = encode(program, Planned(places, first.image + second.image, TENSOR_BYTES, FETCHED_BYTES, transfers))
+    assert decode(container).header.prefetch_bytes == FETCHED_BYTES
+    return container
 
 
 def bundle(rng: np.random.Generator) -> Bundle:
@@ -153,7 +119,6 @@ def bundle(rng: np.random.Generator) -> Bundle:
         double(first, second, overlapped=True),
         double(first, second, overlapped=False),
     )
-    assert int(words_of(containers[OVERLAPPED].microcode)[LayoutA.PREFETCH_BYTES]) == FETCHED_BYTES
     tensors = ("x", "h", "one by one", "overlapped", "serial")
     shape, order = (ROWS, FEATURES), (0, 1)
     values = tuple(
