@@ -1,11 +1,11 @@
 """Small images for the boards, and what they do in the emulator."""
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.board.boards import Board
+from deuteron.board.qemu import emulate
 from deuteron.board.toolchain import Source, Toolchain
 
 CHECKOUT = Path(__file__).parents[2]
@@ -24,14 +24,6 @@ COPYING = (
     "port/cortex_m/io_copy_dma.c",
 )
 """The copies of inputs and outputs by DMA."""
-
-DETERMINISTIC = ("-icount", "shift=6,sleep=off")
-"""Instructions are counted: a tick of 50 ns is 50/64 of one, and time passes without waiting for it."""
-
-
-def instructions(ticks: int) -> int:
-    """Instructions in so many ticks of 20 MHz."""
-    return ticks * 50 >> 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +52,6 @@ def build(board: Board, name: str, sources: Sequence[str | Path], flags: Sequenc
     return image
 
 
-def run(board: Board, image: Path, *words: str | Path, directory: Path | None = None) -> Finished:
+def run(board: Board, image: Path, *words: str, directory: Path = BUILD) -> Finished:
     """What the image does with this command line; file names are relative to `directory`."""
-    line = ",".join(f"arg={word}" for word in ("image", *words))
-    done = subprocess.run(
-        [
-            "qemu-system-arm", "-M", board.machine, "-nographic", "-monitor", "none", "-serial", "null",
-            "-semihosting-config", f"enable=on,target=native,{line}", *DETERMINISTIC, "-kernel", image,
-        ],
-        cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        check=False, timeout=30,
-    )  # fmt: skip
-    return Finished(done.returncode, done.stdout)
+    return Finished(*emulate(image, board, ("image", *words), directory, time_out=60))

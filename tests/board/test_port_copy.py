@@ -1,9 +1,10 @@
 """Copies of inputs and outputs: by DMA every byte arrives, and the core has next to nothing to do with it."""
 
 import pytest
-from tests.board.port_images import COPYING, START, build, instructions, run
+from tests.board.port_images import COPYING, START, build, run
 
 from deuteron.board.boards import load
+from deuteron.board.qemu import instructions
 
 BY_CORE = (*START, "src/io/io_copy.c", "tests/board/copy.c")
 BY_DMA = (*START, *COPYING, "tests/board/copy.c")
@@ -18,7 +19,7 @@ def counted(board_name: str, name: str, sources: tuple[str, ...]) -> dict[Case, 
     done = run(board, build(board, name, sources))
     assert done.status == 0, done.output
     rows = (tuple(map(int, line.split())) for line in done.output.splitlines())
-    return {(size, to, source): instructions(ticks) for size, to, source, ticks in rows}
+    return {(size, to, source): instructions(ticks, board.tick_hz) for size, to, source, ticks in rows}
 
 
 @pytest.fixture(scope="module")

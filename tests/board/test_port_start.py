@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from tests.board.port_images import START, build, instructions, run
+from tests.board.port_images import START, build, run
 
 from deuteron.board.boards import Board, load
+from deuteron.board.qemu import instructions
 
 BOARDS = ("an505", "an547")
 
@@ -50,7 +51,7 @@ def test_stack_is_painted_and_measured(board: Board) -> None:
 def test_counter_counts_instructions(board: Board) -> None:
     first, second = (re.findall(r"^ticks (\w+)$", started(board)[1], re.MULTILINE) for _ in range(2))
     assert first == second
-    assert 1000 < instructions(int(first[0], 16)) <= 1010
+    assert 1000 < instructions(int(first[0], 16), board.tick_hz) <= 1010
 
 
 FAULTS = {
