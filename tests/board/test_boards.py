@@ -1,0 +1,58 @@
+"""Boards: the presets, and every error of reading one."""
+
+from importlib import resources
+
+import pytest
+
+from deuteron.board import boards
+from deuteron.board.library import FIRMWARE
+from deuteron.errors import FormatError, OptionError
+
+
+def preset(name: str = "an505") -> str:
+    return (resources.files("deuteron.board") / "presets" / f"{name}.toml").read_text("utf-8")
+
+
+def test_the_boards():
+    assert boards.names() == ("an505", "an547")
+    an505, an547 = (boards.load(name) for name in boards.names())
+    assert (an505.cpu, an505.machine, an547.cpu, an547.machine) == (
+        "cortex-m33",
+        "mps2-an505",
+        "cortex-m55",
+        "mps3-an547",
+    )
+    assert an505.flags == ("-mcpu=cortex-m33", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16")
+
+
+@pytest.mark.parametrize("name", boards.names())
+def test_the_tick_rate_is_the_ports(name: str):
+    header = (FIRMWARE / "port" / name / "board.h").read_text("utf-8")
+    assert f"#define DTN_TICKS_HZ UINT32_C({boards.load(name).tick_hz})\n" in header
+
+
+def test_an_unknown_board():
+    with pytest.raises(OptionError) as caught:
+        boards.load("an521")
+    assert str(caught.value) == (
+        "unknown board `an521`\n\nhint: the boards are `an505` and `an547`; docs/guides/firmware.md says how to use "
+        "the firmware on one of your own"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("title", "titel", "board `b`: field `title` is missing"),
+        ('name = "cortex-m33"', "name = 33", "board `b`, table `cpu`: field `name` is 33, which is no str"),
+        ('"-mthumb"', "7", "board `b`, table `cpu`: field `flags` is ['-mcpu=cortex-m33', 7, '-mfloat-abi=hard', "
+         "'-mfpu=fpv5-sp-d16'], which is no list of str"),
+        ("[cpu]", "[cpu]\ncores = 2", "board `b`, table `cpu`: unknown field `cores`"),
+        ("[emulator]", "[emulator", "board `b`: not a TOML file: Expected ']' at the end of a table declaration "
+         "(at line 10, column 10)"),
+    ],
+)  # fmt: skip
+def test_a_damaged_preset(old: str, new: str, error: str):
+    with pytest.raises(FormatError) as caught:
+        boards.parse("b", preset().replace(old, new))
+    assert str(caught.value) == error
