@@ -22,6 +22,11 @@ _DTYPES = {
 }
 
 
+def dtype_name(value: Value) -> str:
+    """The type of a value's elements in numpy's spelling."""
+    return _DTYPES[value.type].name
+
+
 def to_bytes(value: Value, array: Array) -> bytes:
     """The bytes of an array in the order that the value has in memory; InputError when it does not fit."""
     dtype = _DTYPES[value.type]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from deuteron.board import library, record, size, stack
 from deuteron.board.boards import Board
-from deuteron.board.bundle import Bundle, ElementType, Value
+from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, emit
 from deuteron.board.override import check_override
-from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, MemoryInfo, StepInfo, Tensor, Weights
+from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, StepInfo, Weights
 from deuteron.board.toolchain import Object, Region, Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.errors import CapacityError
@@ -29,17 +29,6 @@ from deuteron.runtime.build_native import CHECKOUT
 
 OBJECTS = CHECKOUT / "build" / "firmware"
 """Where objects are kept between builds."""
-
-_DTYPES = {
-    ElementType.U8: "uint8",
-    ElementType.S8: "int8",
-    ElementType.S16: "int16",
-    ElementType.S32: "int32",
-    ElementType.S64: "int64",
-    ElementType.F32: "float32",
-    ElementType.F64: "float64",
-    ElementType.BOOL: "bool",
-}
 
 _KEPT = {".elf", ".map", ".c", ".h", ".S", ".bin"}
 _ARCHIVE = "libdeuteron.a"
@@ -95,10 +84,10 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         weights=linked.placement.weights.value,
         arenas=linked.placement.arenas.value,
         kernels=tuple(kernel.name for kernel in kernels),
-        inputs=tuple(_tensor(bundle.values[i]) for i in bundle.inputs),
-        outputs=tuple(_tensor(bundle.values[i]) for i in bundle.outputs),
+        inputs=tuple(bundle.values[i] for i in bundle.inputs),
+        outputs=tuple(bundle.values[i] for i in bundle.outputs),
         steps=tuple(StepInfo(step.title, step.source) for step in bundle.steps),
-        memories=tuple(MemoryInfo(memory.bytes, memory.note) for memory in bundle.memories),
+        memories=bundle.memories,
         regions=linked.regions,
         sizes=sizes,
         stack=bound,
@@ -122,10 +111,6 @@ def called(bundle: Bundle) -> tuple[Kernel, ...]:
     """The kernels that the microcode of a bundle's partitions calls, by number."""
     found = {call.kernel for delegate in bundle.delegates for call in decode(delegate.container).calls}
     return tuple(sorted(found, key=lambda kernel: kernel.kind))
-
-
-def _tensor(value: Value) -> Tensor:
-    return Tensor(value.shape, _DTYPES[value.type], value.dim_order, value.bytes)
 
 
 def _link(

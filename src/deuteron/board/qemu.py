@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.boards import Board
-from deuteron.board.record import ELF, Firmware, Tensor
+from deuteron.board.bundle import Value
+from deuteron.board.record import ELF, Firmware
 from deuteron.errors import FormatError, InternalError
 from deuteron.runtime.programs import find_program
-
-Array = npt.NDArray[np.generic]
 
 PROGRAM = "qemu-system-arm"
 PACKAGE = "qemu-system-arm"
@@ -103,8 +100,8 @@ def run(
     with tempfile.TemporaryDirectory(prefix="deuteron-qemu-") as scratch:
         work = Path(scratch)
         words = ["firmware", "--runs", str(len(samples)), "--events", "events"]
-        for i, tensor in enumerate(firmware.inputs):
-            (work / f"in{i}").write_bytes(b"".join(_to_memory(sample[i], tensor) for sample in samples))
+        for i, value in enumerate(firmware.inputs):
+            (work / f"in{i}").write_bytes(b"".join(to_bytes(value, sample[i]) for sample in samples))
             words += ("--input", f"in{i}")
         for i in range(len(firmware.outputs)):
             words += ("--output", f"out{i}")
@@ -180,7 +177,7 @@ def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report
         at += events * _EVENT.size
         runs.append(
             Run(
-                tuple(_from_memory(o, t, number) for o, t in zip(outputs, firmware.outputs, strict=True)),
+                tuple(_part(data, value, number) for data, value in zip(outputs, firmware.outputs, strict=True)),
                 instructions(ticks, hz),
                 tuple(
                     Event(EventKind(k), i, instructions(stop - start & 0xFFFFFFFF, hz)) for k, i, start, stop in spans
@@ -191,13 +188,6 @@ def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report
     return Report(tuple(runs), instructions(init, hz), stack_bytes)
 
 
-def _to_memory(value: Array, tensor: Tensor) -> bytes:
-    """The bytes of an input as the program wants them in memory."""
-    return np.ascontiguousarray(value.transpose(tensor.dim_order)).tobytes()
-
-
-def _from_memory(data: bytes, tensor: Tensor, number: int) -> Array:
-    """An output of run `number` in its logical shape."""
-    part = data[number * tensor.bytes : (number + 1) * tensor.bytes]
-    stored = np.frombuffer(part, tensor.dtype).reshape([tensor.shape[d] for d in tensor.dim_order])
-    return np.ascontiguousarray(stored.transpose(np.argsort(tensor.dim_order)))
+def _part(data: bytes, value: Value, number: int) -> Array:
+    """What run `number` gave of an output."""
+    return from_bytes(value, data[number * value.bytes : (number + 1) * value.bytes])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from deuteron.board.bundle import Memory, Value
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.board.toolchain import Region
@@ -50,29 +51,11 @@ class FirmwareOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
-    """An input or output: `dtype` in numpy's spelling, `dim_order` from the outermost dimension in memory inwards."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    dim_order: tuple[int, ...]
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class StepInfo:
     """A step of the program: what it does, and the line of the model that asks for it where that is known."""
 
     title: str
     source: str
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryInfo:
-    """Memory that the program needs beside its tables, and what lies there."""
-
-    bytes: int
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +91,10 @@ class Firmware:
     weights: str
     arenas: str
     kernels: tuple[str, ...]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
     steps: tuple[StepInfo, ...]
-    memories: tuple[MemoryInfo, ...]
+    memories: tuple[Memory, ...]
     regions: tuple[Region, ...]
     sizes: Sizes
     stack: Bound

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from deuteron import api
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.agreement import Agreement, agree
+from deuteron.board.arrays import dtype_name
+from deuteron.board.bundle import Value
 from deuteron.board.toolchain import Toolchain
 from deuteron.errors import OptionError
 
@@ -152,5 +154,5 @@ def _tell_nobody(step: str, index: int, count: int) -> None:
     """Nothing: no report of progress."""
 
 
-def _tensors(tensors: Sequence[record.Tensor]) -> tuple[api.TensorInfo, ...]:
-    return tuple(api.TensorInfo(tensor.shape, tensor.dtype) for tensor in tensors)
+def _tensors(values: Sequence[Value]) -> tuple[api.TensorInfo, ...]:
+    return tuple(api.TensorInfo(value.shape, dtype_name(value)) for value in values)
