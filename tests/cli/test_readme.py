@@ -3,16 +3,22 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.cli.test_inspect import GRAPH
+from tests.kernels.linking import M33
+from tests.sdk.models import parallel
 from tests.tflite.files import with_float_edges
 
+from deuteron.convert import convert
 from deuteron.ir.parser import parse_graph
+from deuteron.kernels.program import KernelCall
 from deuteron.tflite.emit import emit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,3 +75,30 @@ def test_the_guide_from_tflite_runs_as_written(tmp_path: Path):
     assert len(commands) == 7
     assert "all bounds hold" in said
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "y2.npy").read_bytes()
+
+
+def test_the_example_of_kernel_selection_runs_as_written(tmp_path: Path):
+    ((shell, commands),) = blocks("Only the kernels that a model calls")
+    assert shell == "sh"
+    (tmp_path / "model.tflite").write_bytes(emit(parse_graph(GRAPH)))
+    assert "3 of 17 kernels" in run(commands.splitlines(), tmp_path)
+
+
+def test_the_guide_to_kernel_selection_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    guide = (ROOT / "docs" / "guides" / "kernel-selection.md").read_text("utf-8")
+    steps = re.findall(r"^```sh\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
+    assert len(steps) == 4
+    monkeypatch.setenv("DEUTERON", str(ROOT))
+    M33.compile(M33.program(tmp_path).with_suffix(".c"), tmp_path / "app.o")
+    shutil.copyfile(M33.library(), tmp_path / "libdeuteron.a")
+    (tmp_path / "keywords.tflite").write_bytes(emit(parse_graph(GRAPH)))
+    (tmp_path / "images.tflite").write_bytes(parallel())
+    said = run([f"set -e\n{step}" for step in steps], tmp_path)
+    held = said[said.index("app.elf: image") :].splitlines()
+    wanted = {call.kernel.name for data in (emit(parse_graph(GRAPH)), parallel()) for call in calls(data)}
+    assert held[0] == f"app.elf: image, {len(wanted)} of 17 kernels"
+    assert {line.split()[1] for line in held[1:]} == wanted
+
+
+def calls(tflite: bytes) -> Sequence[KernelCall]:
+    return convert(tflite, "imxrt700").program.calls

@@ -57,7 +57,8 @@ def test_a_selection_after_the_library_does_not_link(tools: Toolchain, tmp_path:
 def test_a_selection_in_an_archive_is_not_seen_unless_asked_for(tools: Toolchain, tmp_path: Path) -> None:
     chosen = tools.archive([tools.selection(Selection.of([LUT]), tmp_path)], tmp_path / "libmodel.a")
     program, library = tools.program(tmp_path), tools.library()
-    assert functions(tools.link(tmp_path / "a.elf", chosen, program, library)) == ALL
+    for order in ((chosen, program, library), (program, chosen, library), (program, library, chosen)):
+        assert functions(tools.link(tmp_path / "a.elf", *order)) == ALL
     asked = tools.link(tmp_path / "a.elf", "-Wl,-u,neutronKernels", chosen, program, library)
     assert functions(asked) == [LUT.symbol]
 
