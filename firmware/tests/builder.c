@@ -138,6 +138,7 @@ static void write_header(build_t *build, uint32_t first_command)
     words[DTN_HEADER_WEIGHTS_BYTES] = build->weights_bytes;
     words[DTN_HEADER_SCRATCH_BYTES] = build->scratch_bytes;
     words[DTN_HEADER_FIRST_COMMAND] = first_command;
+    words[DTN_HEADER_RESIDENT_BYTES] = build->resident_bytes;
     if (build->profiling) {
         words[DTN_LAYOUT_B_PROFILE_BYTES] = build->commands * DTN_PROFILE_RECORD_BYTES;
         words[DTN_LAYOUT_B_PREFETCH_BYTES] = build->prefetch_bytes;

@@ -30,6 +30,7 @@ typedef struct {
     uint32_t weights_bytes;
     uint32_t scratch_bytes;
     uint32_t prefetch_bytes;
+    uint32_t resident_bytes;
     uint32_t inputs;
     uint32_t outputs;
     uint32_t commands;

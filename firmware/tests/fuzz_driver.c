@@ -50,7 +50,7 @@ static fuzz_outcome_t run(const dtn_model_t *model)
     memory[blocks++] = build_alloc(model->prefetch_bytes);
     NeutronDataConfig data = {inputs, outputs, NULL, memory[blocks - 1]};
     fuzz_late_copies();
-    NeutronError error = dtn_model_run(model, &data);
+    NeutronError error = dtn_model_run(model, &data, false);
     fuzz_no_copy_left();
     for (uint32_t i = 0; i < blocks; i++) {
         free(memory[i]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../src/driver/model.h"
+#include "deuteron/driver.h"
 #include "random_call.h"
 #include "refusal.h"
 #include "tables.h"
@@ -339,6 +340,84 @@ static void test_hooks(void)
     build_free(&build);
 }
 
+/* Resident weights are copied by the first run only, as long as the promise holds. */
+static void test_resident(void)
+{
+    static NeutronConfig hooks = {log_copy, log_wait};
+    static const char whole[] = "copy 64 on 0;wait 0;copy 16 on 1;wait 1;";
+    static const char rest[] = "wait 0;copy 16 on 1;wait 1;";
+    build_t build;
+    build_buffers_t buffers;
+    build_start(&build);
+    build.prefetch_bytes = 80;
+    build.resident_bytes = 64;
+    build_constant(&build, NULL, 80);
+    build_fetch(&build, 0, 0, 0, 64);
+    build_wait(&build, 0);
+    build_fetch(&build, 1, 64, 64, 16);
+    build_wait(&build, 1);
+    build_finish(&build);
+    build_buffers(&build, 1, &buffers);
+    NeutronModelConfig config = build_config(&build);
+    NeutronModelHandle handle = NULL;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    CHECK_EQUAL(neutronSetConfig(&hooks), ENONE);
+    struct {
+        int keep;   /* -1: as it is */
+        bool other; /* another prefetch area */
+        const char *log;
+    } runs[] = {{-1, false, whole}, {-1, false, whole}, {1, false, whole}, {-1, false, rest}, {-1, false, rest},
+                {-1, true, whole},  {-1, false, whole}, {-1, false, rest}, {0, false, whole}, {-1, false, whole}};
+    uint8_t *area = (uint8_t *)buffers.config.scratchWeights;
+    uint8_t *another = build_alloc(build.prefetch_bytes);
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        if (runs[i].keep >= 0) {
+            CHECK_EQUAL(dtn_model_keep_prefetch(handle, runs[i].keep != 0), ENONE);
+        }
+        log_text[0] = '\0';
+        buffers.config.scratchWeights = runs[i].other ? another : area;
+        CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+        CHECK(strcmp(log_text, runs[i].log) == 0, "run %zu asked the hooks: %s", i, log_text);
+        CHECK(memcmp(buffers.config.scratchWeights, build.weights, 80) == 0, "run %zu: not the weights", i);
+    }
+    free(another);
+    CHECK_EQUAL(neutronInit(), ENONE);
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    check_error(dtn_model_keep_prefetch(NULL, true), DTN_REASON_BAD_HANDLE, 0, "a handle that is none");
+    buffers.config.scratchWeights = area;
+    build_buffers_free(&buffers);
+    build_free(&build);
+}
+
+/* Resident fetches stay inside their bytes, one after the other. */
+static void test_resident_fetches(void)
+{
+    static const struct {
+        uint32_t target;
+        uint32_t bytes;
+        dtn_reason_t reason;
+    } second[] = {{32, 32, DTN_OK},
+                  {48, 16, DTN_OK},
+                  {64, 16, DTN_OK},
+                  {48, 32, DTN_REASON_RESIDENT},
+                  {16, 16, DTN_REASON_RESIDENT},
+                  {0, 16, DTN_REASON_RESIDENT}};
+    for (size_t i = 0; i < sizeof second / sizeof second[0]; i++) {
+        build_t build;
+        build_start(&build);
+        build.prefetch_bytes = 80;
+        build.resident_bytes = 64;
+        build_constant(&build, NULL, 80);
+        build_fetch(&build, 0, 0, 0, 32);
+        build_wait(&build, 0);
+        build_fetch(&build, 0, 0, second[i].target, second[i].bytes);
+        build_wait(&build, 0);
+        build_finish(&build);
+        check_error(prepare(&build), second[i].reason, second[i].reason != DTN_OK ? 2 : 0, "a second resident fetch");
+        build_free(&build);
+    }
+}
+
 /* A channel may be fetched on again only after a wait. */
 static void test_channels(void)
 {
@@ -456,6 +535,8 @@ int main(void)
     test_buffers_refused();
     test_profile();
     test_hooks();
+    test_resident();
+    test_resident_fetches();
     test_channels();
     test_in_flight();
     test_errors();

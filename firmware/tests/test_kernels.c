@@ -18,7 +18,7 @@ static NeutronError run(const build_t *build, const dtn_kernel_t *kernels, build
     NeutronModelConfig config = build_config(build);
     dtn_model_t model;
     NeutronError error = dtn_model_check(&config, kernels, &model);
-    return error != ENONE ? error : dtn_model_run(&model, &buffers->config);
+    return error != ENONE ? error : dtn_model_run(&model, &buffers->config, false);
 }
 
 /* True when the two runs agree and the output is not one value throughout. */

@@ -5,6 +5,7 @@
 #ifndef DEUTERON_DRIVER_H
 #define DEUTERON_DRIVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "NeutronDriver.h"
@@ -28,6 +29,13 @@ typedef struct {
 
 /** The sizes of a prepared model; an error for a handle that is none. */
 NeutronError dtn_model_info(NeutronModelHandle hdl, dtn_model_info_t *info);
+
+/**
+ * Promises (true) that nothing but this model writes to the prefetch area between its runs. Weights that the model
+ * keeps resident are then copied by the first run only; without the promise, by each. A run with another area, or after
+ * one that failed, copies them again. Prepare starts without the promise.
+ */
+NeutronError dtn_model_keep_prefetch(NeutronModelHandle hdl, bool keep);
 
 /**
  * Tells the driver that a copy of the weights failed or took too long; called by the `copy` or `wait` hook, which have

@@ -122,7 +122,7 @@ static uint8_t *address(const dtn_model_t *model, const dtn_buffers_t *buffers, 
 /* Everything but overlap, operand by operand; fills `call` with what is known before a run. */
 static dtn_reason_t operands_check(const dtn_model_t *model, const uint32_t *command, uint32_t kind, dtn_call_t *call)
 {
-    static const dtn_buffers_t unknown = {NULL, NULL, NULL, NULL};
+    static const dtn_buffers_t unknown = {NULL, NULL, NULL, NULL, false};
     const signature_t *signature = &signatures[kind];
     uint32_t operands = (uint32_t)signature->read + signature->written;
     for (uint32_t i = 0; i < operands; i++) {

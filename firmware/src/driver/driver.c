@@ -9,7 +9,9 @@
 /* What a handle points to. */
 typedef struct {
     uint32_t live;
-    bool owned; /* the memory came from the port */
+    bool owned;       /* the memory came from the port */
+    bool keeps;       /* the caller promised to leave the prefetch area alone between runs */
+    const void *kept; /* the prefetch area that a complete run has left behind, or NULL */
     dtn_model_t model;
 } context_t;
 
@@ -64,6 +66,8 @@ NeutronError neutronModelPrepare(const NeutronModelConfig *mcfg, NeutronModelHan
     }
     context->live = LIVE;
     context->owned = owned;
+    context->keeps = false;
+    context->kept = NULL;
     context->model = model;
     *hdl = context;
     return ENONE;
@@ -84,14 +88,31 @@ NeutronError neutronModelUnprepare(NeutronModelHandle hdl)
 
 NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig *dcfg)
 {
-    const context_t *context = context_of(hdl);
+    context_t *context = context_of(hdl);
     if (context == NULL) {
         return dtn_error(DTN_REASON_BAD_HANDLE, 0);
     }
     if (dcfg == NULL) {
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
-    return dtn_model_run(&context->model, dcfg);
+    bool resident = context->kept != NULL && context->kept == dcfg->scratchWeights;
+    context->kept = NULL;
+    NeutronError error = dtn_model_run(&context->model, dcfg, resident);
+    if (error == ENONE && context->keeps && context->model.resident_bytes != 0) {
+        context->kept = dcfg->scratchWeights;
+    }
+    return error;
+}
+
+NeutronError dtn_model_keep_prefetch(NeutronModelHandle hdl, bool keep)
+{
+    context_t *context = context_of(hdl);
+    if (context == NULL) {
+        return dtn_error(DTN_REASON_BAD_HANDLE, 0);
+    }
+    context->keeps = keep;
+    context->kept = NULL;
+    return ENONE;
 }
 
 NeutronError dtn_model_info(NeutronModelHandle hdl, dtn_model_info_t *info)

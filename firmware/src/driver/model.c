@@ -87,6 +87,9 @@ static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *b
     case DTN_OPCODE_CALL:
         return dtn_call_run(model, buffers, command);
     case DTN_OPCODE_FETCH:
+        if (buffers->resident && command[3] < model->resident_bytes) {
+            return DTN_OK;
+        }
         /* The hook's type has no const; it only reads from there. */
         hooks->copy(buffers->prefetch + command[3], (void *)(model->weights + command[2]), command[4], command[1]);
         return dtn_fetch_state();
@@ -120,7 +123,7 @@ static void settle_copies(void)
     }
 }
 
-NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data)
+NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data, bool resident)
 {
     dtn_reason_t reason = buffers_check(model, data);
     if (reason != DTN_OK) {
@@ -131,6 +134,7 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
         .outputs = (void *const *)data->outputs,
         .scratch = model->scratch_bytes == 0 ? NULL : (uint8_t *)data->outputs[model->outputs],
         .prefetch = model->prefetch_bytes == 0 ? NULL : (uint8_t *)data->scratchWeights,
+        .resident = resident,
     };
     uint32_t *profile = model->profile_bytes == 0 ? NULL : (uint32_t *)data->outputs[model->outputs + 1];
     uint32_t run_start = profile == NULL ? 0 : dtn_port_ticks();

@@ -54,6 +54,7 @@ typedef struct {
     void *const *outputs;
     uint8_t *scratch;
     uint8_t *prefetch;
+    bool resident; /**< the resident bytes of the prefetch area are in place */
 } dtn_buffers_t;
 
 /** True for a pointer at a multiple of 16 bytes. */
@@ -93,8 +94,8 @@ dtn_reason_t dtn_call_run(const dtn_model_t *model, const dtn_buffers_t *buffers
 /** All check steps on the blocks of `config` with the kernels of `kernels`; fills `model`. */
 NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_t *kernels, dtn_model_t *model);
 
-/** Checks the pointers of `data` and runs the model. */
-NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data);
+/** Checks the pointers of `data` and runs the model; resident bytes of its prefetch area may be in place already. */
+NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data, bool resident);
 
 /** The copy and wait hooks in force. */
 const NeutronConfig *dtn_hooks(void);

@@ -60,6 +60,10 @@ static NeutronError prepare(const dtn_executor_t *executor, uint32_t index, uint
     if (error == ENONE) {
         error = dtn_model_info(handle, &info);
     }
+    if (error == ENONE && executor->bundle->delegate_count == 1) {
+        /* The working memory is this bundle's alone, and here also this delegate's. */
+        error = dtn_model_keep_prefetch(handle, true);
+    }
     if (error != ENONE) {
         return error;
     }
