@@ -15,6 +15,7 @@ from deuteron.board.arrays import from_bytes, to_bytes
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions
 from deuteron.board.translate import translate
+from deuteron.errors import UnsupportedError
 from deuteron.frontend import manifest
 from deuteron.runtime import pte
 from deuteron.runtime.driver import Driver
@@ -130,3 +131,37 @@ def test_a_program_may_do_nothing(firmware: HostFirmware, tmp_path: Path) -> Non
     x, y = np.arange(15, dtype=np.int8).reshape(3, 5), np.arange(7, dtype=np.int16)
     results = run(bundle, firmware.load(bundle, tmp_path / "nothing"), (x, y))
     assert [a.tobytes() for a in results] == [y.tobytes(), x.tobytes()]
+
+
+def place_of(code: str) -> str:
+    """`file:line` of a line of `models.py`."""
+    path = Path(__file__).with_name("models.py")
+    lines = path.read_text("utf-8").splitlines()
+    return f"{path}:{1 + [line.strip() for line in lines].index(code)}"
+
+
+def test_operators_that_firmware_lacks_are_named_with_their_line(built: Built) -> None:
+    code = "y = torch.sigmoid(self.first(x))"
+    with pytest.raises(UnsupportedError) as caught:
+        bundle_of(built("sigmoid"))
+    assert str(caught.value) == (
+        f"{place_of(code)}: the operator `aten::sigmoid.out` is not one that firmware has, at `{code}`\n\n"
+        "hint: beside the NPU's operators firmware has `quantized_decomposed::quantize_per_tensor`, "
+        "`quantized_decomposed::dequantize_per_tensor`: write the model so that the NPU takes the others, or run the "
+        "program with ExecuTorch's runtime on the device"
+    )
+
+
+def test_steps_name_their_lines(built: Built) -> None:
+    code = "return self.linear(self.conv(x).flatten(1))"
+    line = f"models.py:{place_of(code).rpartition(':')[2]}: {code}"
+    steps = bundle_of(built("view")).steps
+    assert [step.source for step in steps] == ["", line, line, line, line, ""]
+    assert [step.title.partition(",")[0] for step in steps] == [
+        "quantized_decomposed::quantize_per_tensor.out",
+        "partition 0: 3 kernel calls for 4 operators",
+        "quantized_decomposed::dequantize_per_tensor.out",
+        "quantized_decomposed::quantize_per_tensor.out",
+        "partition 1: 1 kernel call for 1 operator",
+        "quantized_decomposed::dequantize_per_tensor.out",
+    ]

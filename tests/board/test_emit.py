@@ -11,6 +11,7 @@ from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, comment, emit, string
 from deuteron.board.translate import translate
 from deuteron.errors import OptionError
+from deuteron.runtime.program import Method, Program
 
 
 def edges() -> Bundle:
@@ -42,7 +43,7 @@ def test_steps_are_readable() -> None:
         "};\n"
     ) in text
     assert "    {0, 176, 32, DTN_TYPE_S8}, /* 2: S8 2x1x4x4: output 1 */\n" in text
-    assert " * input 0: F32 1x4x4x2, 128 bytes\n" in emit(edges())["dtn_bundle.h"].decode()
+    assert "/* input 0: F32 1x4x4x2, 128 bytes */\n" in emit(edges())["dtn_bundle.h"].decode()
 
 
 @pytest.mark.parametrize(
@@ -128,3 +129,24 @@ def test_memories_in_flash_are_refused() -> None:
     assert str(caught.value) == (
         "memories cannot lie in flash: they are written to\n\nhint: choose `sram` or `external`"
     )
+
+
+def test_the_header_says_what_integers_stand_for() -> None:
+    make = programs.Maker()
+    x = make.tensor((1, 4, 3, 5), "int8", (0, 2, 3, 1))
+    y = make.tensor((4, 15), "int8", (1, 0))
+    program = make.program((x,), (y,))
+    numbers = {"input0_scale": 0.02528556808829, "input0_zp": -35, "output0_scale": 1.0}
+    methods = [
+        Method(name, (number,), (), (0,), operators=(), delegates=(), chains=((),), arenas=(0,))
+        for name, number in numbers.items()
+    ]
+    bundle = translate(Program((*program.methods, *methods)), name="int8")
+    assert (
+        "/* input 0: S8 1x4x3x5, channels last, 60 bytes */\n"
+        "#define DTN_BUNDLE_INPUT0_SCALE 2.528556809e-02F\n"
+        "#define DTN_BUNDLE_INPUT0_ZERO_POINT (-35)\n"
+        "/* output 0: S8 4x15, dimensions in order (1, 0), 60 bytes */\n"
+        "\n"
+        "extern const dtn_bundle_t dtn_bundle;\n"
+    ) in emit(bundle)["dtn_bundle.h"].decode()

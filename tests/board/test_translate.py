@@ -288,7 +288,8 @@ def test_memories_have_a_largest_size() -> None:
     program = copies()
     method = replace(program.methods[0], arenas=(0, 2**32))
     assert refusal(Program((method,)), CapacityError) == (
-        "memory 1 of the program's plan has 4294967296 bytes, at most 4294967280 are possible"
+        "memory 1 of the program's plan has 4294967296 bytes, at most 4294967280 are possible\n\n"
+        "hint: make the model smaller: firmware runs on 32-bit processors"
     )
 
 

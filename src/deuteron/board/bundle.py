@@ -35,6 +35,14 @@ class StepKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Quantisation:
+    """What an integer stands for: (integer - zero_point) * scale."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """A tensor: where it lies and what it holds.
 
@@ -46,6 +54,7 @@ class Value:
         shape: its logical shape.
         dim_order: its dimensions from the outermost in memory inwards.
         note: what it is, for readers of the C file.
+        quantisation: of an integer input or output of a program that leaves quantising to the application.
     """
 
     memory: int
@@ -55,6 +64,7 @@ class Value:
     shape: tuple[int, ...]
     dim_order: tuple[int, ...]
     note: str
+    quantisation: Quantisation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,9 +154,12 @@ def string(text: str) -> str:
 
 def layout(value: Value) -> str:
     """Type and shape of a value, and its order in memory where that is not the plain one."""
-    shape = "x".join(str(size) for size in value.shape) or "scalar"
-    order = "" if value.dim_order == tuple(range(len(value.shape))) else f", dimensions in order {value.dim_order}"
-    return f"{value.type.name} {shape}{order}"
+    shape, rank = "x".join(str(size) for size in value.shape) or "scalar", len(value.shape)
+    if value.dim_order == tuple(range(rank)):
+        return f"{value.type.name} {shape}"
+    if value.dim_order == (0, *range(2, rank), 1):
+        return f"{value.type.name} {shape}, channels last"
+    return f"{value.type.name} {shape}, dimensions in order {value.dim_order}"
 
 
 def _hex(word: int) -> str:

@@ -101,7 +101,8 @@ class Placement:
             found.append(Memory(own, "inputs and outputs that the plan leaves out, and tensors in the NPU's order"))
         for memory in found:
             if memory.bytes > _MOST:
-                raise CapacityError(f"{memory.note} has {memory.bytes} bytes, at most {_MOST} are possible")
+                message = f"{memory.note} has {memory.bytes} bytes, at most {_MOST} are possible"
+                raise CapacityError(message, hint="make the model smaller: firmware runs on 32-bit processors")
         return tuple(found)
 
     def _add(self, memory: int, offset: int, size: int, spec: TensorSpec, note: str) -> int:

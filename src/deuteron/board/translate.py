@@ -1,9 +1,10 @@
 """From a program to a bundle: the plan of a `.pte` followed step by step."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from deuteron.board import operators
-from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, Memory, Step, StepKind, Value
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, Memory, Quantisation, Step, StepKind, Value
 from deuteron.board.operators import RefusedError
 from deuteron.board.partition import partition_of
 from deuteron.board.placement import Placement
@@ -32,9 +33,23 @@ def translate(program: Program, manifest: Manifest | None = None, *, name: str, 
     """
     for candidate in program.methods:
         if candidate.name == method:
-            return _Translator(candidate, Origins(manifest)).bundle(name)
+            return _with_quantisation(_Translator(candidate, Origins(manifest)).bundle(name), program)
     known = ", ".join(f"`{candidate.name}`" for candidate in program.methods)
     raise InputError(f"the program has no method `{method}`", hint=f"its methods are {known}")
+
+
+def _with_quantisation(bundle: Bundle, program: Program) -> Bundle:
+    """The bundle with what ExecuTorch says of quantised inputs and outputs: in a method for each number."""
+    numbers = {m.name: m.values[m.outputs[0]] for m in program.methods if len(m.outputs) == 1 and not m.inputs}
+    values = list(bundle.values)
+    for side, indices in (("input", bundle.inputs), ("output", bundle.outputs)):
+        for i, index in enumerate(indices):
+            match numbers.get(f"{side}{i}_scale"), numbers.get(f"{side}{i}_zp"):
+                case float(scale), int(zero_point):
+                    values[index] = replace(values[index], quantisation=Quantisation(scale, zero_point))
+                case _:
+                    pass
+    return replace(bundle, values=tuple(values))
 
 
 class _Translator:
@@ -130,9 +145,9 @@ class _Translator:
         for port, value, own, moved in sides[:count]:
             if moved:
                 self._operator(operators.TRANSPOSE, [value], [own], moved, f"{port.name}: channels last", origin)
-        calls = len(partition.decoded.calls)
-        made_of = f" for {origin.operators} operators" if origin.operators else ""
-        title = f"{partition.name}: {calls} kernel calls{made_of}"
+        title = f"{partition.name}: {_counted(len(partition.decoded.calls), 'kernel call')}"
+        if origin.operators:
+            title += f" for {_counted(origin.operators, 'operator')}"
         self._step(StepKind.DELEGATE, index, npu[:count], npu[count:], (), title, origin)
         for port, value, own, moved in sides[count:]:
             if moved:
@@ -183,6 +198,10 @@ def _check_outputs(step: Step, values: Sequence[Value]) -> None:
             apart = output.offset + output.bytes <= other.offset or other.offset + other.bytes <= output.offset
             if output.memory == other.memory and not apart:
                 raise _damaged(f"the plan lets {output.note} overlap {other.note}", step.title)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _channels_last(spec: TensorSpec) -> TensorSpec:
