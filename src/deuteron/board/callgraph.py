@@ -125,7 +125,8 @@ def _function(
             indirect = indirect or operands != "lr"
         elif root.startswith(("b", "cb")) and (target := _TARGET.search(operands)):
             at = bisect_right(starts, int(target[1], 16)) - 1
-            if at >= 0 and starts[at] != body.address:
+            # A branch inside of a function is a loop, but one with a link to its start is recursion.
+            if at >= 0 and (starts[at] != body.address or root == "bl"):
                 calls[starts[at]] = None
     known = frames.get(home, {})
     frame = known[body.name] if body.name in known else _frame(body)

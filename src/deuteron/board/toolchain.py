@@ -29,6 +29,7 @@ FLAGS = ("-std=c99", "-Os", "-ffunction-sections", "-fdata-sections", "-fcallgra
 LINK_FLAGS = ("-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", "-Wl,--print-memory-usage")
 
 _USAGE = re.compile(r"^ *(\w+): +(\d+) ([KMG]?)B +(\d+) ([KMG]?)B +[\d.]+%$", re.MULTILINE)
+_REASON = re.compile(r" error: |undefined reference|multiple definition")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -169,10 +170,8 @@ def _run(command: Sequence[str | Path], directory: Path | None = None) -> "subpr
 def _check(done: "subprocess.CompletedProcess[str]", message: str) -> None:
     """Raises InternalError with what the program said: all that it is given is ours."""
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        error = next(
-            (line for line in said if "error" in line or "undefined" in line), said[-1] if said else "no reason"
-        )
+        said = done.stderr.strip().splitlines() or ["it gives no reason"]
+        error = next((line for line in said if _REASON.search(line)), said[-1])
         raise InternalError(f"{message}: {error}")
 
 
