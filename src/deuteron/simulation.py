@@ -1,0 +1,181 @@
+"""A build on a model of its target: when everything happens, and whether every byte is where its readers need it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from deuteron.arch import targets
+from deuteron.arch.engine import Engine, engine
+from deuteron.errors import InputError
+from deuteron.frontend import manifest as manifests
+from deuteron.frontend.manifest import Partition
+from deuteron.frontend.output import check_file, write_files
+from deuteron.microcode.decode import Call, Decoded, decode
+from deuteron.runtime import payload as payloads
+from deuteron.runtime import pte
+from deuteron.sim import Event, Hazard, Timeline, hazards, simulate
+from deuteron.sim.timeline import Activity
+
+SCHEMA = 1
+KIND = "simulated"
+"""Every number here comes from the cycle model; none was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRun:
+    """One partition: its microcode, the timeline of a run, and what is wrong with the microcode, if anything is."""
+
+    decoded: Decoded
+    entry: Partition
+    timeline: Timeline
+    hazards: tuple[Hazard, ...]
+
+    def origin(self, event: Event) -> str:
+        """The TFLite operators that a kernel event computes, and the first line of the model that they come from."""
+        number = sum(isinstance(command, Call) for command in self.decoded.commands[: event.command])
+        names: list[str] = []
+        for index in self.entry.kernels[number].ops if number < len(self.entry.kernels) else ():
+            op = self.entry.ops[index]
+            names.append(op.op)
+            if op.source:
+                names.append(f"{Path(op.source[0].file).name}:{op.source[0].line}")
+        return " ".join(dict.fromkeys(names))
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """The simulated run of a build, partition by partition; operators on the CPU are not part of it."""
+
+    path: str
+    target: str
+    engine: Engine
+    partitions: tuple[PartitionRun, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no partition has a hazard."""
+        return not any(run.hazards for run in self.partitions)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all partitions, one after the other."""
+        return sum(run.timeline.cycles for run in self.partitions)
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        rates = self.engine
+        yield (
+            f"{self.path} on {self.target}, {KIND}: NPU at {rates.clock / 1e6:g} MHz, flash at "
+            f"{rates.flash_bandwidth / 1e6:g} MB/s; operators on the CPU not counted"
+        )
+        for number, run in enumerate(self.partitions):
+            yield ""
+            yield from _partition_lines(number, run)
+
+    def to_json(self) -> dict[str, object]:
+        """The report as plain values; times in cycles of the NPU's clock."""
+        return {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "path": self.path,
+            "target": self.target,
+            "clock": self.engine.clock,
+            "flash_bandwidth": self.engine.flash_bandwidth,
+            "partitions": [_partition_json(run) for run in self.partitions],
+        }
+
+
+def simulate_build(
+    directory: Path, *, flash_bandwidth: int | None = None, clock: int | None = None, first_run: bool = False
+) -> Simulation:
+    """The simulation of a build directory.
+
+    Args:
+        directory: what `deuteron build` wrote.
+        flash_bandwidth: bytes per second, instead of what the build was planned for.
+        clock: Hz, instead of the target's.
+        first_run: resident weights are not in SRAM yet.
+
+    Raises:
+        InputError: the directory is no build, or has nothing for our NPU driver.
+        FormatError: it is damaged.
+    """
+    manifest = manifests.read(directory)
+    planned = manifest.options.memory.flash_bandwidth
+    rates = engine(targets.load(manifest.target), flash_bandwidth=flash_bandwidth or planned, clock=clock)
+    delegates = pte.delegates((directory / manifests.PROGRAM).read_bytes())
+    ours = [delegate.payload for delegate in delegates if delegate.id == payloads.BACKEND_ID]
+    if not ours:
+        raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
+    runs: list[PartitionRun] = []
+    for number, (payload, entry) in enumerate(zip(ours, manifest.partitions, strict=True)):
+        decoded = decode(payloads.parse(payload, f"delegate {number}").container)
+        found = hazards(decoded, entry.dataflow)
+        runs.append(PartitionRun(decoded, entry, simulate(decoded, rates, keep_resident=not first_run), found))
+    return Simulation(str(directory), manifest.target, rates, tuple(runs))
+
+
+def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> None:
+    """Writes the trace that the Perfetto UI opens.
+
+    Raises:
+        InputError: the file exists, unless `force` is set, or cannot be written.
+    """
+    from deuteron.sim.trace import trace  # its package takes a while to load
+
+    check_file(path, force=force)
+    write_files({path: trace([run.timeline for run in simulation.partitions])})
+
+
+def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
+    timeline, rates = run.timeline, run.timeline.engine
+    totals = {activity: timeline.total(activity) for activity in Activity}
+    yield (
+        f"npu {number}: {timeline.microseconds:,.1f} us, {timeline.cycles:,} cycles; {timeline.macs:,} MACs, "
+        f"{timeline.utilisation:.1%} of the array; bound by {timeline.bound()}"
+    )
+    yield "  " + ", ".join(
+        f"{activity.value} {rates.microseconds(cycles):,.1f} us ({cycles / timeline.cycles:.1%})"
+        for activity, cycles in totals.items()
+        if cycles
+    )
+    yield f"  {'start us':>10} {'us':>10} {'stall us':>10} {'MACs':>13} {'bytes':>10}  bound    kernel"
+    stalled = 0
+    for event in timeline.events:
+        if event.activity is Activity.STALL:
+            stalled += event.cycles
+        elif event.cost is not None:
+            cost = event.cost
+            yield (
+                f"  {rates.microseconds(event.start):>10,.1f} {rates.microseconds(event.cycles):>10,.1f} "
+                f"{rates.microseconds(stalled):>10,.1f} {cost.macs:>13,} {cost.sram_bytes:>10,}  "
+                f"{'compute' if cost.compute >= cost.sram else 'SRAM':<7}  {event.name}  {run.origin(event)}"
+            )
+            stalled = 0
+    for hazard in run.hazards:
+        yield f"  wrong: {hazard}"
+
+
+def _partition_json(run: PartitionRun) -> dict[str, object]:
+    timeline = run.timeline
+    return {
+        "cycles": timeline.cycles,
+        "macs": timeline.macs,
+        "utilisation": timeline.utilisation,
+        "bound": timeline.bound(),
+        "totals": {activity.value: timeline.total(activity) for activity in Activity},
+        "hazards": [{"command": hazard.command, "message": hazard.message} for hazard in run.hazards],
+        "events": [
+            {
+                "track": event.track.value,
+                "activity": event.activity.value,
+                "command": event.command,
+                "start": event.start,
+                "stop": event.stop,
+                "name": event.name,
+                "bytes": event.cost.sram_bytes if event.cost else event.nbytes,
+                "macs": event.cost.macs if event.cost else 0,
+            }
+            for event in timeline.events
+        ],
+    }
