@@ -1,4 +1,4 @@
-# Toolchain for bare-metal Arm: `cmake --toolchain firmware/cmake/arm-none-eabi.cmake -DDTN_CPU=cortex-m33`.
+# Toolchain for bare-metal Arm: `cmake --toolchain .../firmware/cmake/arm-none-eabi.cmake -DDTN_CPU=cortex-m33`.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-none-eabi-gcc)
@@ -19,6 +19,8 @@ foreach(language C CXX)
   set(CMAKE_${language}_FLAGS_RELEASE_INIT "-Os")
 endforeach()
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-nostartfiles --specs=nano.specs -Wl,--gc-sections")
+
+set(DTN_NATIVE OFF CACHE BOOL "This host's processor is not the device's")
 
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.board.boards import Board
+from deuteron.board.bundle import Bundle
+from deuteron.board.emit import EmitOptions, emit
 from deuteron.board.qemu import emulate
 from deuteron.board.toolchain import Source, Toolchain
 
@@ -26,6 +28,23 @@ COPYING = (
 """The copies of inputs and outputs by DMA."""
 
 
+EXECUTOR = (
+    *(
+        path.relative_to(FIRMWARE).as_posix()
+        for part in ("executor", "driver", "kernels/check")
+        for path in sorted((FIRMWARE / "src" / part).glob("*.c"))
+    ),
+    "src/kernels/fast/dtn_k_fully_connected_s8.c",
+)
+"""What runs a bundle whose partitions call this kernel alone."""
+
+OWN_TABLE = """#include "deuteron/kernel.h"
+int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {
+    [DTN_KERNEL_FULLY_CONNECTED_S8] = dtn_k_fully_connected_s8,
+};
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A run: exit status and console."""
@@ -34,11 +53,13 @@ class Finished:
     output: str
 
 
-def build(board: Board, name: str, sources: Sequence[str | Path], flags: Sequence[str] = ()) -> Path:
-    """The linked image of sources, given by their place in `firmware/` or as whole paths."""
+def build(
+    board: Board, name: str, sources: Sequence[str | Path], flags: Sequence[str] = (), *, script: Path | None = None
+) -> Path:
+    """The linked image of sources, given by their place in `firmware/` or as whole paths; the board's script links."""
     toolchain = Toolchain.find(BUILD / "objects")
     files = [FIRMWARE / source.format(board=board.name) if isinstance(source, str) else source for source in sources]
-    folders = ("port/cortex_m", f"port/{board.name}", "semihost")
+    folders = ("port/cortex_m", f"port/{board.name}", "port/template", "semihost")
     options = (*board.flags, *WARNINGS, *(f"-I{FIRMWARE / folder}" for folder in folders))
     named = [Source(f"test.{file.stem}", file, tuple(file.parent.glob(f"{file.stem}.bin"))) for file in files]
     objects = toolchain.compile(named, options, FIRMWARE)
@@ -46,10 +67,19 @@ def build(board: Board, name: str, sources: Sequence[str | Path], flags: Sequenc
     directory.mkdir(parents=True, exist_ok=True)
     image = directory / f"{name}.elf"
     inputs = [str(item.path) for item in objects]
-    script = FIRMWARE / "port" / board.name / f"{board.name}.ld"
+    script = script or FIRMWARE / "port" / board.name / f"{board.name}.ld"
     _, fits = toolchain.link(inputs, (*board.flags, *flags), script, image)
     assert fits
     return image
+
+
+def generate(bundle: Bundle, name: str, options: EmitOptions = EmitOptions()) -> tuple[Path, ...]:
+    """The files of a bundle and of a table with its kernel, written; those to be compiled."""
+    directory = BUILD / name
+    directory.mkdir(parents=True, exist_ok=True)
+    for file, content in (*emit(bundle, options).items(), ("own_table.c", OWN_TABLE.encode())):
+        (directory / file).write_bytes(content)
+    return tuple(directory / file for file in ("dtn_bundle.c", "dtn_bundle_data.S", "own_table.c"))
 
 
 def run(board: Board, image: Path, *words: str, directory: Path = BUILD) -> Finished:

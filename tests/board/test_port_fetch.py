@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.board import fetching
-from tests.board.port_images import BUILD, COPYING, FIRMWARE, START, build, run
+from tests.board.port_images import COPYING, EXECUTOR, START, build, generate, run
 
 from deuteron.board import bundle as tables
 from deuteron.board.boards import Board, load
-from deuteron.board.emit import emit
 
 BOARDS = ("an505", "an547")
 TICKS_HZ = 20_000_000
@@ -21,14 +20,8 @@ RUNNER = (
     "semihost/main.c",
     "semihost/options.c",
     "port/cortex_m/fetch.c",
-    "src/kernels/fast/dtn_k_fully_connected_s8.c",
 )
 WRAPPED = ("-Wl,--wrap=dtn_dma_start", "-Wl,--wrap=dtn_dma_stop")
-OWN_TABLE = """#include "deuteron/kernel.h"
-int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {
-    [DTN_KERNEL_FULLY_CONNECTED_S8] = dtn_k_fully_connected_s8,
-};
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +51,7 @@ def program() -> tables.Bundle:
 @cache
 def sources() -> tuple[str | Path, ...]:
     """Those of the runner with the program, copies by DMA and faults on demand."""
-    directory = BUILD / "fetching"
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, content in (*emit(program()).items(), ("own_table.c", OWN_TABLE.encode())):
-        (directory / name).write_bytes(content)
-    generated = tuple(directory / name for name in ("dtn_bundle.c", "dtn_bundle_data.S", "own_table.c"))
-    library = [
-        path for part in ("executor", "driver", "kernels/check") for path in (FIRMWARE / "src" / part).glob("*.c")
-    ]
-    return (*START, *COPYING, *RUNNER, "semihost/faults.c", *sorted(library), *generated)
+    return (*START, *COPYING, *RUNNER, "semihost/faults.c", *EXECUTOR, *generate(program(), "fetching"))
 
 
 @cache

@@ -32,10 +32,11 @@ uint32_t dtn_port_ticks(void);
 /** Starts (true) or stops the NPU's clock. */
 void dtn_port_clock(bool on);
 
-/** Writes what the core's data cache holds of these bytes back to memory, before the NPU reads them. */
+/** Writes what the core's data cache holds of these bytes back to memory, before a DMA or the NPU reads them. Called by
+ * a port's own copies: kernels that run on the core need no help with its cache. */
 void dtn_port_cache_clean(const void *data, size_t bytes);
 
-/** Drops what the core's data cache holds of these bytes, after the NPU wrote them. */
+/** Drops what the core's data cache holds of these bytes, after a DMA or the NPU wrote them. Called as above. */
 void dtn_port_cache_invalidate(void *data, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,12 +1,21 @@
 /*
  * Start of a port: copy this directory, then replace what the comments name. As it stands it is a correct port for a
- * chip without heap, counter or clock gate; it is built with the host tests so that it keeps compiling.
+ * chip without heap, counter, clock gate or data cache; docs/guides/own-board.md is the guide to it.
  */
 #include "deuteron/port.h"
+
+#include <string.h>
+
+/* The weights that memory.ld places in SRAM, and where the image holds them. */
+extern uint8_t __dtn_sram_start[], __dtn_sram_end[];
+extern const uint8_t __dtn_sram_load[];
 
 bool dtn_port_init(void)
 {
     /* Enable the NPU's clock and power domain, and start the counter that dtn_port_ticks reads. */
+
+    /* Drop this where the start-up code copies `.dtn_sram` as it does `.data`. */
+    memcpy(__dtn_sram_start, __dtn_sram_load, (size_t)(__dtn_sram_end - __dtn_sram_start));
     return true;
 }
 
@@ -42,14 +51,15 @@ void dtn_port_clock(bool on)
 
 void dtn_port_cache_clean(const void *data, size_t bytes)
 {
-    /* Nothing without a data cache between the core and the NPU. */
+    /* Nothing without a data cache. With one, for every line that holds one of the bytes: SCB_CleanDCache_by_Addr. */
     (void)data;
     (void)bytes;
 }
 
 void dtn_port_cache_invalidate(void *data, size_t bytes)
 {
-    /* Nothing without a data cache between the core and the NPU. */
+    /* Nothing without a data cache. With one, for every line that holds one of the bytes: SCB_InvalidateDCache_by_Addr.
+     */
     (void)data;
     (void)bytes;
 }

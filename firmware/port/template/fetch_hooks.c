@@ -1,0 +1,63 @@
+/*
+ * The fetches of weights from a slow memory while the core computes: the `copy` and `wait` hooks of the driver. Needed
+ * only for models with a prefetch area, and there only for speed: the driver's own hooks copy with the core.
+ */
+#include "fetch_hooks.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "deuteron/driver.h"
+#include "deuteron/microcode.h"
+#include "deuteron/port.h"
+
+static struct {
+    void *dst;
+    uint32_t bytes; /* 0 when there is nothing to wait for */
+} under_way[DTN_CHANNELS];
+
+/* Starts a copy on a channel of the DMA, 0 to 3. */
+static void dma_start(uint32_t channel, void *dst, const void *src, uint32_t size)
+{
+    /* Start the DMA instead; where it has fewer channels, queue. */
+    (void)channel;
+    memcpy(dst, src, size);
+    dtn_port_cache_clean(dst, size);
+}
+
+/* Returns when the channel's copy is done; false when it failed or took too long: nothing goes on copying then. */
+static bool dma_wait(uint32_t channel)
+{
+    /* Sleep until the DMA's interrupt, with a limit; after that, stop the channel. */
+    (void)channel;
+    return true;
+}
+
+static void copy(void *dst, void *src, uint32_t size, uint32_t channel)
+{
+    /* The prefetch area is 16-byte aligned: lines at its ends may hold other bytes, which must be in memory before
+     * those lines are dropped. */
+    dtn_port_cache_clean(dst, size);
+    under_way[channel].dst = dst;
+    under_way[channel].bytes = size;
+    dma_start(channel, dst, src, size);
+}
+
+static void wait(uint32_t channel)
+{
+    if (under_way[channel].bytes == 0) {
+        return;
+    }
+    bool good = dma_wait(channel);
+    dtn_port_cache_invalidate(under_way[channel].dst, under_way[channel].bytes);
+    under_way[channel].bytes = 0;
+    if (!good) {
+        dtn_fetch_failed();
+    }
+}
+
+NeutronError fetch_hooks_install(void)
+{
+    NeutronConfig hooks = {copy, wait};
+    return neutronSetConfig(&hooks);
+}

@@ -1,0 +1,13 @@
+/**
+ * @file
+ * Fetches of weights while the core computes.
+ */
+#ifndef FETCH_HOOKS_H
+#define FETCH_HOOKS_H
+
+#include "NeutronDriver.h"
+
+/** Installs the hooks; call it after `neutronInit`, which installs its own. */
+NeutronError fetch_hooks_install(void);
+
+#endif /* FETCH_HOOKS_H */

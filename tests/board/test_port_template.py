@@ -1,0 +1,45 @@
+"""The template is a port that works: with a chip's own start-up and linker script, wherever the weights are placed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.board import fetching
+from tests.board.port_images import EXECUTOR, FIRMWARE, build, generate, run
+
+from deuteron.board.boards import load
+from deuteron.board.emit import EmitOptions, Placement
+
+TEMPLATE = FIRMWARE / "port" / "template"
+CHIP = FIRMWARE / "tests" / "board" / "chip"
+SOURCES = (
+    "tests/board/chip/chip.c",
+    "port/template/port.c",
+    "port/template/io_copy.c",
+    "port/template/fetch_hooks.c",
+    "semihost/semihost.c",
+)
+
+
+@pytest.mark.parametrize(
+    ("weights", "arenas"),
+    [
+        (Placement.FLASH, Placement.SRAM),
+        (Placement.SRAM, Placement.SRAM),
+        (Placement.EXTERNAL, Placement.SRAM),
+        (Placement.SRAM, Placement.EXTERNAL),
+    ],
+)
+def test_bundle_runs_on_the_template(tmp_path: Path, weights: Placement, arenas: Placement) -> None:
+    board = load("an505")
+    rng = np.random.default_rng(11)
+    program = fetching.bundle(rng)
+    name = f"template-{weights.value}-{arenas.value}"
+    generated = generate(program, name, EmitOptions(weights=weights, arenas=arenas))
+    sources = (*SOURCES, *EXECUTOR, *generated)
+    image = build(board, name, sources, (f"-L{TEMPLATE}",), script=CHIP / "chip.ld")
+    x = rng.integers(-128, 128, fetching.TENSOR_BYTES, np.int8).tobytes()
+    (tmp_path / "x").write_bytes(x)
+    done = run(board, image, directory=tmp_path)
+    assert (done.status, done.output) == (0, "")
+    assert (tmp_path / "y").read_bytes() == fetching.expected(program, x) * 3
