@@ -175,13 +175,14 @@ def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report
         at += _RUN.size
         spans = [_EVENT.unpack_from(data, at + i * _EVENT.size) for i in range(events)]
         at += events * _EVENT.size
+        lengths = [(kind, index, (stop - start) % _WRAP) for kind, index, start, stop in spans]
+        # A run may take longer than the counter needs to come round; a step of it does not.
+        rounds = max(0, sum(length for *_, length in lengths) - ticks + _WRAP - 1) // _WRAP
         runs.append(
             Run(
-                tuple(_part(data, value, number) for data, value in zip(outputs, firmware.outputs, strict=True)),
-                instructions(ticks, hz),
-                tuple(
-                    Event(EventKind(k), i, instructions(stop - start & 0xFFFFFFFF, hz)) for k, i, start, stop in spans
-                ),
+                tuple(_part(output, value, number) for output, value in zip(outputs, firmware.outputs, strict=True)),
+                instructions(ticks + rounds * _WRAP, hz),
+                tuple(Event(EventKind(kind), index, instructions(length, hz)) for kind, index, length in lengths),
                 stack,
             )
         )
