@@ -1,6 +1,6 @@
 """Kernel selection files: the kernels that models call, as a table in C that a firmware is linked with.
 
-`spec/kernel-selection.md` is the contract. What is read must be what `to_c` writes, to the byte.
+`spec/kernel-selection.md` is the contract. What is read must be what `to_c` writes, but for the ends of lines.
 """
 
 import re
