@@ -1,0 +1,29 @@
+"""Programs for the simulator's tests: random graphs, planned with prefetch."""
+
+from tests.graphs import random_graph
+
+from deuteron.arch import targets
+from deuteron.arch.engine import engine
+from deuteron.arch.memory import FetchPolicy
+from deuteron.kernels.program import Program
+from deuteron.passes.pipeline import optimise
+from deuteron.passes.select import select
+from deuteron.plan import Budget, Plan, plan, plan_within
+from deuteron.plan.chunks import chunks
+from deuteron.plan.prefetch import least_area
+
+ENGINE = engine(targets.load("imxrt700"), flash_bandwidth=100_000_000)
+
+
+def random_program(seed: int) -> Program:
+    """The kernel calls of a random graph."""
+    return select(optimise(random_graph(seed)))
+
+
+def fetching(program: Program, share: float) -> tuple[Program, Plan]:
+    """A plan whose prefetch area has `share` (0 to 1) of what lies between the least and all weights."""
+    linked = plan(program)
+    least, most = least_area(chunks(program), len(program.calls)), len(linked.weights)
+    area = least + round((most - least) * share)
+    budget = Budget(ENGINE, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS)
+    return plan_within(program, budget)
