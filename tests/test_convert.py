@@ -1,10 +1,13 @@
 """The compiler end to end: TFLite or IR in, the driver's results out, equal to the interpreter bit for bit."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from tests.graphs import random_graph, random_inputs
 from tests.microcode.damage import randomly_damaged, words_of
@@ -30,6 +33,8 @@ from deuteron.microcode.format import Header
 from deuteron.runtime.driver import Driver
 from deuteron.tflite import neutron
 from deuteron.tflite.emit import emit
+
+Array = npt.NDArray[np.generic]
 
 SMALL = """graph small {
   input %x: i8[1,1,4,4] q(0.5:3)
@@ -92,6 +97,35 @@ def test_the_driver_computes_what_the_interpreter_does(driver: str, first: int) 
         for name, data in zip(graph.outputs, found, strict=True):
             values = np.frombuffer(data, np.int8).reshape(graph.type(name).shape)
             np.testing.assert_array_equal(values, expected[name], f"seed {seed}, output `{name}`")
+
+
+@pytest.mark.parametrize("first", range(0, GRAPHS, CHUNK))
+def test_compiler_and_interpreter_refuse_the_same_scales(first: int) -> None:
+    library, refused = Driver("driver"), 0
+    for seed in range(first, first + CHUNK):
+        graph = random_graph(seed, wide=True)
+        inputs = random_inputs(graph, seed)
+        results: list[list[bytes] | None] = []
+        for compute in (_interpreted, partial(_driven, library)):
+            try:
+                results.append(compute(graph, inputs))
+            except UnsupportedError:
+                results.append(None)
+        assert results[0] == results[1], f"seed {seed}"
+        refused += results[0] is None
+    assert CHUNK / 10 < refused < 9 * CHUNK / 10
+
+
+def _interpreted(graph: Graph, inputs: Sequence[Array]) -> list[bytes]:
+    values = run(graph, inputs)
+    return [values[name].tobytes() for name in graph.outputs]
+
+
+def _driven(library: Driver, graph: Graph, inputs: Sequence[Array]) -> list[bytes]:
+    conversion = _convert(graph)
+    if conversion.container is None:
+        return _interpreted(conversion.graph, inputs)
+    return library.run(conversion.container, [value.tobytes() for value in inputs])
 
 
 def test_random_graphs_reach_every_kernel() -> None:

@@ -18,14 +18,17 @@ def problems(source: Graph, conversion: Conversion, values: Values) -> Iterator[
     kernels, fates = conversion.provenance.kernels, conversion.provenance.ops
     if [k.ops for k in kernels] != [call.origin for call in conversion.program.calls]:
         yield "the provenance and the program name different operators"
+    nameless = [kernel.index for kernel in kernels if not kernel.ops]
+    produced = source.producers()
+    copies = [name for name in source.outputs if name not in produced]
+    if len(nameless) != len(copies):
+        yield f"calls {nameless} come from no operator; outputs that are copies of inputs or constants: {copies}"
     known = {index for op in source.ops for index in op.origin}
     for kernel in kernels:
         name = f"call {kernel.index} ({kernel.kernel})"
-        if not kernel.ops:
-            yield f"{name} comes from no operator"
-        elif not known.issuperset(kernel.ops):
+        if not known.issuperset(kernel.ops):
             yield f"{name} names an operator that is not there: {kernel.ops}"
-        elif not _connected(source, kernel.ops):
+        elif kernel.ops and not _connected(source, kernel.ops):
             yield f"{name} names operators that do not depend on each other: {kernel.ops}"
     folded, live = _constant(source), _live(source)
     for fate in fates:

@@ -56,13 +56,14 @@ MAKERS: tuple[Maker, ...] = (
 )
 
 
-def random_graph(seed: int, ops: int | None = None, *, stock: bool = False) -> Graph:
+def random_graph(seed: int, ops: int | None = None, *, stock: bool = False, wide: bool = False) -> Graph:
     """A verified-by-construction graph of about `ops` operators, 2 to 30 by default, small ones more often.
 
     `stock` leaves out what no TFLite file can say with one operator: clamps that are no activation, pads that are
-    neither SAME nor VALID, an average pool or a maximum that requantises, an output that is an input.
+    neither SAME nor VALID, an average pool or a maximum that requantises. `wide` has scales from 2^-60 to 2^40 here and
+    there, some of which the NPU refuses.
     """
-    build = Builder(np.random.default_rng(seed), stock=stock)
+    build = Builder(np.random.default_rng(seed), stock=stock, wide=wide)
     wanted = ops if ops is not None else round(2 * (MOST_OPS / 2) ** build.factor(0, 1))
     build.input(build.map_shape())
     if build.chance(0.3):

@@ -1,6 +1,7 @@
 """The graph under construction and the dice: what the makers of single operators share."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TypeVar
 
@@ -19,6 +20,8 @@ Shape = tuple[int, ...]
 AWKWARD = (1, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17)
 MAX_ELEMENTS = 2048
 MAX_RANK = 5
+MADE = ("/output", "/untransposed", "/table", "/workspace", "/permuted", "/spread", "/requant", ".value", "#1")
+"""Ends of names that the compiler gives to what it adds."""
 
 
 class Builder:
@@ -26,11 +29,13 @@ class Builder:
 
     Attributes:
         stock: make only what a TFLite file can say with one operator each.
+        wide: let scales be of any size, so that the NPU refuses some of the graphs.
     """
 
-    def __init__(self, rng: np.random.Generator, *, stock: bool) -> None:
+    def __init__(self, rng: np.random.Generator, *, stock: bool, wide: bool = False) -> None:
         self.rng = rng
         self.stock = stock
+        self.wide = wide
         self.ops: list[Op] = []
         self.values: list[str] = []
         self._tensors: dict[str, Tensor] = {}
@@ -54,6 +59,8 @@ class Builder:
 
     def quant(self, scale: float | None = None) -> Quant:
         """A per-tensor quantisation, by default of any sensible scale."""
+        if self.wide and self.chance(0.3):
+            scale = 2.0 ** self.factor(-60, 40)
         value = np.float32(scale if scale is not None else 2.0 ** self.factor(-9, -3))
         zero = self.pick((-128, 0, 127, self.between(-128, 127)))
         return Quant((float(value),), (zero,))
@@ -119,15 +126,33 @@ class Builder:
         return (f"t{len(self.ops)}",), (len(self.ops),)
 
     def finish(self, name: str) -> Graph:
-        """The graph, whose outputs are all values that nothing reads, and sometimes one more."""
+        """The graph, whose outputs are all values that nothing reads, and sometimes one more, be it computed or not."""
         read = {source for op in self.ops for source in op.inputs}
         outputs = [op.outputs[0] for op in self.ops if op.outputs[0] not in read]
-        rest = [value for value in self.values if value not in outputs and not (self.stock and value in self._inputs)]
+        rest = [value for value in self.values if value not in outputs]
+        if self.chance(0.2):
+            constants = [t for t in self._tensors.values() if t.is_const and t.type.dtype is DType.INT8]
+            rest = [t.name for t in constants if t.type.q.axis is None]
         if rest and self.chance(0.25):
             outputs.append(self.pick(rest))
         used = {*self._inputs, *outputs, *read}
         tensors = tuple(tensor for tensor in self._tensors.values() if tensor.name in used)
-        return Graph(name, tensors, tuple(self._inputs), tuple(outputs), tuple(self.ops))
+        graph = Graph(name, tensors, tuple(self._inputs), tuple(outputs), tuple(self.ops))
+        return self.renamed(graph) if self.chance(0.25) else graph
+
+    def renamed(self, graph: Graph) -> Graph:
+        """The graph with names for some of its tensors that the compiler would make for others."""
+        names: dict[str, str] = {}
+        for tensor in graph.tensors:
+            wanted = f"{self.pick([*names.values()])}{self.pick(MADE)}" if names and self.chance(0.3) else tensor.name
+            names[tensor.name] = tensor.name if wanted in names.values() else wanted
+
+        def new(olds: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(names[old] for old in olds)
+
+        tensors = tuple(replace(tensor, name=names[tensor.name]) for tensor in graph.tensors)
+        ops = tuple(replace(op, inputs=new(op.inputs), outputs=new(op.outputs)) for op in graph.ops)
+        return Graph(graph.name, tensors, new(graph.inputs), new(graph.outputs), ops)
 
     def _add(self, tensor: Tensor) -> Tensor:
         self._tensors[tensor.name] = tensor

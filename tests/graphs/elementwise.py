@@ -1,7 +1,7 @@
 """Operators that work element by element, and along rows."""
 
 import numpy as np
-from tests.graphs.builder import Builder
+from tests.graphs.builder import MAX_RANK, Builder
 
 from deuteron import numerics
 from deuteron.ir.ops import (
@@ -34,7 +34,8 @@ def _operands(build: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
         other = build.tensor(build.pick(alike))
     else:
         shape = tuple(1 if build.chance(0.4) else dim for dim in x.type.shape)
-        other = build.constant(shape[build.between(0, len(shape)) :], build.quant())
+        longer = len(shape) < MAX_RANK and build.chance(0.1)
+        other = build.constant((1, *shape) if longer else shape[build.between(0, len(shape)) :], build.quant())
     return (x, other) if build.chance(0.7) else (other, x)
 
 
