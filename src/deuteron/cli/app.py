@@ -39,6 +39,7 @@ COMMANDS = (
     Entry("run", "Run a build or a TFLite file on the host, or a build on a board"),
     Entry("firmware", "Build firmware for a board from a build"),
     Entry("convert", "Convert a TFLite file for the NPU"),
+    Entry("plan", "Show where a build's bytes live and when, beside what is possible"),
     Entry("sim", "Simulate a build: when each kernel and each fetch runs, and what bounds it"),
     Entry("inspect", "Show what is inside a build, a .pte, a microcode file or a TFLite file"),
     Entry("kernels", "Merge kernel selection files, and show which kernels an image holds"),
