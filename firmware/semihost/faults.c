@@ -45,6 +45,7 @@ static void tick_after(uint32_t us)
     uint32_t ticks = us * (DTN_CORE_HZ / 1000000);
     SYSTICK->reload = ticks > TICK_MAX ? TICK_MAX : ticks;
     SYSTICK->value = 0;
+    dtn_barrier(); /* the handler finds the copy */
     SYSTICK->control = TICK_WITH_INTERRUPT;
 }
 

@@ -98,6 +98,7 @@ void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dt
     device->channel.src = from + head;
     device->channel.dst = to + head;
     device->channel.next = 0;
+    dtn_barrier(); /* what the core has written is in memory before the controller reads it */
     next_part(unit);
 }
 

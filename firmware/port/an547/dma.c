@@ -24,6 +24,7 @@ void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dt
 {
     transfers[unit] = (transfer_t){dst, src, bytes, done};
     dtn_interrupt_enable(interrupts[unit]);
+    dtn_barrier(); /* the handler finds the transfer */
     dtn_interrupt_pend(interrupts[unit]);
 }
 
