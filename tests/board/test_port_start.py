@@ -48,6 +48,12 @@ def test_stack_is_painted_and_measured(board: Board) -> None:
     assert before + 8 * 256 <= after <= before + 8 * 256 + 512
 
 
+def test_stack_is_as_large_as_the_linker_is_told(board: Board) -> None:
+    size = ("-Wl,--defsym=__dtn_stack_bytes=16384",)
+    done = run(board, build(board, "stack", (*START, "tests/board/start.c"), size))
+    assert "\nstack 0x00004000\n" in done.output
+
+
 def test_counter_counts_instructions(board: Board) -> None:
     first, second = (re.findall(r"^ticks (\w+)$", started(board)[1], re.MULTILINE) for _ in range(2))
     assert first == second
