@@ -1,0 +1,112 @@
+"""From a bundle to a linked image: the order on the linker's line, and where weights and arenas go."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from deuteron.board import library, record
+from deuteron.board.boards import Board
+from deuteron.board.bundle import Bundle
+from deuteron.board.emit import EmitOptions, Placement, emit
+from deuteron.board.record import FirmwareOptions, IoCopy, Kernels, Weights
+from deuteron.board.toolchain import Object, Region, Source, Toolchain
+from deuteron.errors import CapacityError
+from deuteron.kernels.catalogue import Kernel
+from deuteron.kernels.selection import FILE_NAME, Selection
+
+ARCHIVE = "libdeuteron.a"
+_SELECTION = f"neutron{FILE_NAME}"
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """An image that fits its board.
+
+    Attributes:
+        placement: where weights and arenas lie.
+        regions: how full the board's memories are.
+        objects: what the linker was given, those of the archive last.
+    """
+
+    placement: EmitOptions
+    regions: tuple[Region, ...]
+    objects: tuple[Object, ...]
+
+
+def link(
+    bundle: Bundle, board: Board, options: FirmwareOptions, kernels: Sequence[Kernel], toolchain: Toolchain, work: Path
+) -> Linked:
+    """The image in `work`, with weights and arenas in the first of the allowed places where all fits.
+
+    The port, the override of the copies and the selection of kernels stand before the library as objects: the linker
+    takes from an archive only what it has not found yet.
+
+    Raises:
+        CapacityError: when there is no such place.
+    """
+    core = toolchain.compile(library.core(), board.flags, library.FIRMWARE)
+    toolchain.archive(core, work / ARCHIVE)
+    port = toolchain.compile(
+        library.port(board, dma=options.io_copy is IoCopy.DMA),
+        (*board.flags, *library.port_flags(board)),
+        library.FIRMWARE,
+    )
+    selection = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
+    script = library.linker_script(board)
+    local = replace(toolchain, cache=work / "objects")
+    regions: tuple[Region, ...] = ()
+    for placement in _placements(options.weights):
+        model = local.compile((*_write_model(bundle, placement, work), *selection), board.flags, library.FIRMWARE)
+        for item in (*port, *model):
+            shutil.copyfile(item.path, work / item.path.name)
+        inputs = (*(item.path.name for item in (*port, *model)), ARCHIVE)
+        regions, fits = toolchain.link(inputs, (*board.flags, f"-L{script.parent}"), script, work / record.ELF)
+        if fits:
+            return Linked(placement, regions, (*port, *model, *core))
+    raise _overflow(bundle.name, board, options.weights, regions)
+
+
+def _placements(weights: Weights) -> Sequence[EmitOptions]:
+    """Where weights and arenas may lie, the best first."""
+    allowed = (Placement.FLASH, Placement.EXTERNAL) if weights is Weights.AUTO else (Placement(weights.value),)
+    arenas = (Placement.SRAM, Placement.EXTERNAL)
+    return tuple(EmitOptions(weights=place, arenas=arena) for arena, place in product(arenas, allowed))
+
+
+def _write_model(bundle: Bundle, placement: EmitOptions, work: Path) -> tuple[Source, ...]:
+    """The bundle's files, written; those to be compiled."""
+    files = emit(bundle, placement)
+    for name, data in files.items():
+        (work / name).write_bytes(data)
+    others = tuple(work / name for name in files if not name.endswith((".c", ".S")))
+    paths = (work / name for name in files if name.endswith((".c", ".S")))
+    return tuple(Source(f"model.{path.stem}", path, others) for path in paths)
+
+
+_NO_KERNELS = """\
+/* The model calls no kernel. */
+#include "deuteron/kernel.h"
+
+int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {0};
+"""
+
+
+def _write_selection(kernels: Sequence[Kernel], work: Path) -> Source:
+    """The table of the kernels, written."""
+    path = work / _SELECTION
+    path.write_text(Selection.of(kernels).to_c() if kernels else _NO_KERNELS, "ascii")
+    return Source("kernels.selection", path)
+
+
+def _overflow(model: str, board: Board, weights: Weights, regions: Sequence[Region]) -> CapacityError:
+    """The error for what does not fit, with every memory that is too small for it."""
+    small = [region for region in regions if region.used > region.size]
+    listed = "".join(f"\n  {r.name} required: {r.used:,} B of {r.size:,} B" for r in small)
+    hint = (
+        "use a board with more memory, or make the model smaller"
+        if weights is Weights.AUTO
+        else "let `--weights auto` find a place for the weights"
+    )
+    return CapacityError(f"`{model}` does not fit the board `{board.name}`:{listed}", hint=hint)

@@ -1,0 +1,221 @@
+"""Images of whole models: the same bits as on the host, counts that repeat, sizes that add up, a stack that holds."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from tests.board.conftest import Built
+from tests.board.test_bundle import SMALL
+
+from deuteron import api
+from deuteron.board import boards, image, library, override, qemu, record, size, stack
+from deuteron.board.boards import Board
+from deuteron.board.bundle import Bundle, Memory
+from deuteron.board.emit import EmitOptions, Placement
+from deuteron.board.link import ARCHIVE, link
+from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, Weights
+from deuteron.board.toolchain import Toolchain
+from deuteron.errors import CapacityError, FormatError, InputError
+from deuteron.kernels.catalogue import KERNELS
+
+pytestmark = pytest.mark.slow
+
+BOARDS = [boards.load(name) for name in boards.names()]
+FITTING = [example.name for example in api.EXAMPLES if example.name != "mobilenet_v2"]
+"""Reference models that take seconds in the emulator; `benches/boards.py` runs the other one."""
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def make(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Gives the firmware directory of a model for a board."""
+    parent = tmp_path_factory.mktemp("images")
+
+    def make_once(name: str, board: Board, options: FirmwareOptions = FirmwareOptions()) -> Path:
+        choice = f"{options.kernels.value}-{options.weights.value}-{options.io_copy.value}"
+        directory = parent / f"{name}-{board.name}-{choice}"
+        if not directory.exists():
+            made = image.build(built(name), board, options, Toolchain.find(image.OBJECTS))
+            image.write(made, directory, force=False)
+        return directory
+
+    return make_once
+
+
+def check(built: Path, directory: Path, board: Board, samples: int = 2) -> tuple[Firmware, qemu.Report]:
+    """Runs an image twice: host's bits, equal counts, and no more stack than the bound."""
+    firmware = record.read(directory)
+    data = api.seeded_inputs(api.read_manifest(built), samples)
+    reports = [qemu.run(directory, firmware, board, data, time_out=120) for _ in range(2)]
+    for run, again, wanted in zip(reports[0].runs, reports[1].runs, api.run_each(built, data), strict=True):
+        assert [(y.shape, y.dtype) for y in run.outputs] == [(y.shape, y.dtype) for y in wanted]
+        assert [y.tobytes() for y in run.outputs] == [y.tobytes() for y in wanted]
+        assert (run.instructions, run.events, run.stack) == (again.instructions, again.events, again.stack)
+        assert firmware.stack.gaps == ()
+        assert 0 < run.stack <= firmware.stack.bytes <= firmware.stack.available == reports[0].stack_bytes
+    return firmware, reports[0]
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+@pytest.mark.parametrize("name", [*SMALL, *FITTING])
+def test_a_board_gives_the_hosts_bits_and_counts_the_same_each_time(name: str, board: Board, built: Built, make: Make):
+    firmware, report = check(built(name), make(name, board), board)
+    kinds = [event.kind for event in report.runs[0].events]
+    assert kinds.count(qemu.EventKind.COPY_IN) == len(firmware.inputs)
+    assert kinds.count(qemu.EventKind.STEP) == len(firmware.steps)
+    assert kinds.count(qemu.EventKind.COPY_OUT) == len(firmware.outputs)
+    assert sum(event.instructions for event in report.runs[0].events) <= report.runs[0].instructions
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+@pytest.mark.parametrize("weights", [w for w in Weights if w is not Weights.AUTO], ids=lambda w: w.value)
+def test_weights_may_lie_in_every_memory(weights: Weights, board: Board, built: Built, make: Make):
+    directory = make("two", board, FirmwareOptions(weights=weights))
+    firmware, _ = check(built("two"), directory, board, samples=1)
+    assert firmware.weights == weights.value
+    section = {Weights.FLASH: ".dtn_flash", Weights.SRAM: ".dtn_sram", Weights.EXTERNAL: ".dtn_ext"}[weights]
+    with (directory / record.ELF).open("rb") as file:
+        found = ELFFile(file).get_section_by_name(section)
+        assert found["sh_size"] >= sum(row.total for row in firmware.sizes.rows if row.part == "weights") > 0
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(board: Board, built: Built, make: Make):
+    directory = make("two", board, FirmwareOptions(io_copy=IoCopy.DMA))
+    check(built("two"), directory, board, samples=1)
+    assert override.overridden(directory / record.ELF) == ("dtn_io_copy_start", "dtn_io_copy_wait")
+    plain = make("two", board)
+    assert override.overridden(plain / record.ELF) == ()
+    assert "io_copy_dma" not in (plain / record.MAP).read_text()
+    with pytest.raises(InputError) as caught:
+        override.check_override(plain / record.ELF)
+    assert str(caught.value) == (
+        "`firmware.elf` copies inputs and outputs by the weak default, though an override of `dtn_io_copy` was asked "
+        "for\n\nhint: link the override as an object, or put its archive before the library: a linker does not look "
+        "into an archive for what it has already found"
+    )
+
+
+def test_an_override_behind_the_library_is_found_out(tmp_path: Path):
+    board = BOARDS[0]
+    toolchain = Toolchain.find(image.OBJECTS)
+    bundle = Bundle("empty", (), (), (), (), (Memory(0, "an arena"), Memory(0, "working memory")), (), (), ())
+    linked = link(bundle, board, FirmwareOptions(io_copy=IoCopy.DMA), (), toolchain, tmp_path)
+    in_library = {source.name for source in library.core()}
+    late = [item for item in linked.objects if item.name == "port.io_copy_dma"]
+    others = [item for item in linked.objects if item.name not in {"port.io_copy_dma", *in_library}]
+    toolchain.archive(late, tmp_path / "libdma.a")
+    script = library.linker_script(board)
+
+    def overridden(*inputs: str) -> tuple[str, ...]:
+        toolchain.link(inputs, (*board.flags, f"-L{script.parent}"), script, tmp_path / "firmware.elf")
+        return override.overridden(tmp_path / "firmware.elf")
+
+    names = [str(item.path) for item in others]
+    assert overridden(*names, ARCHIVE, "libdma.a") == ()
+    with pytest.raises(InputError):
+        override.check_override(tmp_path / "firmware.elf")
+    assert overridden(*names, str(late[0].path), ARCHIVE) == ("dtn_io_copy_start", "dtn_io_copy_wait")
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_sizes_add_up_to_the_image(board: Board, make: Make):
+    directory = make("two", board)
+    firmware = record.read(directory)
+    sums = dict.fromkeys(("text", "rodata", "data", "bss"), 0)
+    reserved = 0
+    with (directory / record.ELF).open("rb") as file:
+        for section in ELFFile(file).iter_sections():
+            if not section["sh_flags"] & 2:
+                continue
+            if section.name in size.RESERVED:
+                reserved += section["sh_size"]
+            else:
+                sums[size._kind(section["sh_flags"], section["sh_type"])] += section["sh_size"]
+    total = firmware.sizes.total
+    assert {kind: getattr(total, kind) for kind in sums} == sums
+    assert sum(firmware.sizes.reserved.values()) == reserved
+    loaded = total.text + total.rodata + total.data
+    assert 0 <= firmware.sizes.image - loaded < 64  # what aligns a section is loaded, and in no section
+    used = sum(region.used for region in firmware.regions)
+    assert 0 <= used - (total.total + reserved + total.data) < 64
+    modules = {row.module for row in firmware.sizes.rows}
+    assert modules == {*size.MODULES}
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_only_the_kernels_that_are_called_are_linked_unless_all_are_asked_for(board: Board, make: Make):
+    selected, everything = (record.read(make("two", board, FirmwareOptions(kernels))) for kernels in Kernels)
+    for firmware in (selected, everything):
+        linked = {row.part for row in firmware.sizes.rows if row.module == "kernels"} & {k.name for k in KERNELS}
+        assert linked == set(firmware.kernels)
+    assert everything.kernels == tuple(kernel.name for kernel in KERNELS)
+    assert set(selected.kernels) < set(everything.kernels)
+
+
+def test_the_same_build_gives_the_same_bytes(built: Built, make: Make):
+    board = BOARDS[0]
+    first = {path.name: path.read_bytes() for path in make("two", board).iterdir()}
+    again = image.build(built("two"), board, FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    assert {**again.files, record.FILE.name: record.FILE.to_json(again.record).encode()} == first
+
+
+def test_the_record_survives_json_and_guards_the_files(make: Make):
+    directory = make("conv", BOARDS[0])
+    found = record.read(directory)
+    assert record.FILE.from_json(record.FILE.to_json(found), Firmware) == found
+    assert set(found.files) == {path.name for path in directory.iterdir()} - {record.FILE.name}
+
+
+def test_a_damaged_image_is_not_run(make: Make, tmp_path: Path):
+    directory = make("conv", BOARDS[0])
+    for file in directory.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / record.ELF).write_bytes(b"")
+    with pytest.raises(FormatError) as caught:
+        record.read(tmp_path)
+    assert str(caught.value).startswith(
+        f"{tmp_path}: `firmware.elf` is not the file that `firmware.json` describes: 0 bytes with SHA-256"
+    )
+    assert str(caught.value).endswith("hint: build the firmware again")
+
+
+def test_a_model_without_partitions_links_no_kernel(tmp_path: Path):
+    bundle = Bundle("empty", (), (), (), (), (Memory(0, "an arena"), Memory(0, "working memory")), (), (), ())
+    board = BOARDS[0]
+    linked = link(bundle, board, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path)
+    sizes = size.measure(tmp_path / record.ELF, tmp_path / record.MAP)
+    assert {row.part for row in sizes.rows if row.module == "kernels"} == {"selection"}
+    assert stack.bound(tmp_path / record.ELF, tmp_path / record.MAP, linked.objects).gaps == ()
+
+
+@pytest.mark.parametrize(
+    ("weights", "error"),
+    [
+        (
+            Weights.AUTO,
+            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n\n"
+            "hint: use a board with more memory, or make the model smaller",
+        ),
+        (
+            Weights.SRAM,
+            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n\n"
+            "hint: let `--weights auto` find a place for the weights",
+        ),
+    ],
+)
+def test_what_does_not_fit_says_how_much_is_needed(weights: Weights, error: str, tmp_path: Path):
+    memories = (Memory(20_000_000, "an arena"), Memory(16, "working memory"))
+    bundle = Bundle("large", (), (), (), (), memories, (), (), ())
+    with pytest.raises(CapacityError) as caught:
+        link(bundle, BOARDS[0], FirmwareOptions(weights=weights), (), Toolchain.find(image.OBJECTS), tmp_path)
+    assert str(caught.value) == error
+
+
+def test_arenas_that_do_not_fit_the_sram_lie_in_external_memory(tmp_path: Path):
+    memories = (Memory(5_000_000, "an arena"), Memory(16, "working memory"))
+    bundle = Bundle("large", (), (), (), (), memories, (), (), ())
+    linked = link(bundle, BOARDS[0], FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path)
+    assert linked.placement == EmitOptions(weights=Placement.FLASH, arenas=Placement.EXTERNAL)
