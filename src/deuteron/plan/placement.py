@@ -1,15 +1,68 @@
-"""Where blocks of scratch go: greedy, largest first, each into the tightest gap."""
+"""Where blocks of scratch go: greedy in several orders, then exactly, unless greedy has met the lower bound."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from deuteron.kernels.limits import round_up
 from deuteron.plan.lifetimes import Lifetime
 
+FAST_EFFORT = 2.0
+EXACT_EFFORT = 120.0
+"""Limits of the solver in its own deterministic time, about seconds, so that a plan does not depend on the machine."""
 
-def place(blocks: Iterable[Lifetime]) -> dict[Lifetime, int]:
-    """Byte offset of each block, a multiple of the alignment; blocks that meet do not overlap."""
+Key = Callable[[Lifetime], tuple[int, ...]]
+
+_ORDERS: tuple[Key, ...] = (
+    lambda b: (-b.nbytes, b.first),
+    lambda b: (-b.nbytes * (b.last + 1 - b.first), b.first),
+    lambda b: (b.first - b.last, -b.nbytes),
+    lambda b: (b.first, -b.nbytes),
+    lambda b: (-b.last, -b.nbytes),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Byte offsets of blocks, multiples of the alignment; blocks that meet do not overlap.
+
+    Attributes:
+        offsets: of each block.
+        nbytes: end of the last.
+        bound: the most bytes that are in use during one call; nothing is smaller.
+        proven: whether nothing is smaller than `nbytes`.
+    """
+
+    offsets: dict[Lifetime, int]
+    nbytes: int
+    bound: int
+    proven: bool
+
+
+def place(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
+    """The smallest packing that is found with this effort."""
+    bound = max_live(blocks)
+    found = min((_greedy(blocks, order) for order in _ORDERS), key=_end)
+    if _end(found) > bound:
+        from deuteron.plan.exact import pack  # its solver takes a while to load
+
+        better, proven = pack(blocks, found, bound, effort)
+        return Packing(better, _end(better), bound, proven)
+    return Packing(found, _end(found), bound, proven=True)
+
+
+def max_live(blocks: Sequence[Lifetime]) -> int:
+    """The most bytes that are in use during one call."""
+    return max((sum(round_up(b.nbytes) for b in blocks if b.first <= c.first <= b.last) for c in blocks), default=0)
+
+
+def _end(offsets: dict[Lifetime, int]) -> int:
+    return max((offset + round_up(block.nbytes) for block, offset in offsets.items()), default=0)
+
+
+def _greedy(blocks: Iterable[Lifetime], order: Key) -> dict[Lifetime, int]:
+    """Each block, in this order, in the tightest gap between those that it meets."""
     placed: dict[Lifetime, int] = {}
-    for block in sorted(blocks, key=lambda b: (-b.nbytes, b.first, b.buffers)):
+    for block in sorted(blocks, key=lambda b: (*order(b), b.buffers)):
         taken = sorted((at, at + round_up(other.nbytes)) for other, at in placed.items() if other.meets(block))
         placed[block] = _tightest_gap(taken, round_up(block.nbytes))
     return placed

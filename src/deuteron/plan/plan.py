@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from deuteron.arch.memory import Effort
 from deuteron.errors import InternalError
 from deuteron.kernels.limits import ALIGNMENT, round_up
 from deuteron.kernels.program import Program
@@ -12,7 +13,7 @@ from deuteron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.plan.budget import Budget
 from deuteron.plan.fit import area_for, too_large
 from deuteron.plan.lifetimes import Lifetime, lifetimes, spans
-from deuteron.plan.placement import place
+from deuteron.plan.placement import EXACT_EFFORT, FAST_EFFORT, Packing, place
 from deuteron.plan.prefetch import Prefetch, prefetch
 from deuteron.plan.slices import cut
 from deuteron.plan.stream import Issue
@@ -49,6 +50,7 @@ class Plan:
         resident_bytes: those of them, from the start, that keep their content from run to run.
         transfers: fetches and waits by the call that they come before.
         lifetimes: the blocks of scratch, in order of first use.
+        packing: how they were placed.
         prefetch: how the transfers were found.
     """
 
@@ -60,26 +62,32 @@ class Plan:
     resident_bytes: int
     transfers: Mapping[int, tuple[Transfer, ...]]
     lifetimes: tuple[Lifetime, ...]
+    packing: Packing
     prefetch: Prefetch | None
 
 
-def plan(program: Program) -> Plan:
-    """A plan that reads weights where they are linked, in as much memory as it takes; `check` holds for it."""
+def plan(program: Program, effort: float = FAST_EFFORT) -> Plan:
+    """A plan that reads weights where they are linked, in as much memory as it takes; `check` holds for it.
+
+    Args:
+        program: what to plan.
+        effort: how hard to try for the smallest scratch memory (placement.py).
+    """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     placements: dict[str, Placement] = {}
     for region, names in ((Region.INPUT, program.inputs), (Region.OUTPUT, program.outputs)):
         placements |= {name: Placement(region, index, 0, sizes[name]) for index, name in enumerate(names)}
     constants, weights = _weights_image(program)
     blocks = lifetimes(program)
-    offsets = place(blocks)
-    for block, offset in offsets.items():
+    packing = place(blocks, effort)
+    for block, offset in packing.offsets.items():
         placements |= {name: Placement(Region.SCRATCH, 0, offset, block.nbytes) for name in block.buffers}
-    peak = max((offset + round_up(block.nbytes) for block, offset in offsets.items()), default=0)
     return Plan(
         placements=placements | constants,
         weights=weights,
         constants={name: constant.offset for name, constant in constants.items()},
-        scratch_bytes=peak,
+        scratch_bytes=packing.nbytes,
+        packing=packing,
         prefetch_bytes=0,
         resident_bytes=0,
         transfers={},
@@ -94,14 +102,15 @@ def plan_within(program: Program, budget: Budget) -> tuple[Program, Plan]:
     Raises:
         CapacityError: when the program does not fit.
     """
-    linked = plan(program)
+    effort = EXACT_EFFORT if budget.effort is Effort.EXACT else FAST_EFFORT
+    linked = plan(program, effort)
     area = area_for(program, linked.scratch_bytes, len(linked.weights), budget)
     if area is None:
         return program, linked
     for candidate in (cut(program, area // PIECES), program):
         found = prefetch(candidate, budget.engine, area)
         if found is not None:
-            return candidate, _fetching(plan(candidate), found)
+            return candidate, _fetching(plan(candidate, effort), found)
     raise too_large(program, linked.scratch_bytes, len(linked.weights), budget)
 
 
