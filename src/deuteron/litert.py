@@ -15,6 +15,7 @@ from deuteron.ir import interpret, ops
 from deuteron.ir.graph import Graph
 from deuteron.ir.ops import Op
 from deuteron.ir.types import Quant
+from deuteron.ir.verify import SAME_QUANTISATION
 from deuteron.tflite.emit import emit
 from deuteron.tflite.reader import op_names
 from deuteron.tflite_model import TfliteModel
@@ -22,12 +23,8 @@ from deuteron.tflite_model import TfliteModel
 Array = npt.NDArray[np.generic]
 Progress = Callable[[int, int], object]
 
-EXACT = (
-    ops.Maximum, ops.Minimum, ops.MaxPool2D, ops.ReduceMax, ops.ReduceMin, ops.ResizeNearest, ops.Pad, ops.MirrorPad,
-    ops.Reshape, ops.Transpose, ops.Concat, ops.Slice,
-)  # fmt: skip
+EXACT = (*(kind for kind in SAME_QUANTISATION if kind is not ops.ResizeBilinear), ops.Maximum, ops.Minimum)
 """Operators that round nothing."""
-
 
 _RESULTS = {
     ops.Function.LOGISTIC: Quant((1 / 256,), (-128,)),

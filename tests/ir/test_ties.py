@@ -13,12 +13,12 @@ from deuteron.ir.graph import Graph
 from deuteron.ir.interpret import run
 from deuteron.ir.parser import parse_graph
 from deuteron.ir.ties import allowed_range
-from deuteron.ir.verify import MOVING as VERIFIED_AS_MOVING
+from deuteron.ir.verify import SAME_QUANTISATION
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
 
-MOVING = [kind for kind in VERIFIED_AS_MOVING if kind is not ops.ResizeBilinear]
+MOVING = [kind for kind in SAME_QUANTISATION if kind is not ops.ResizeBilinear]
 
 SUMS = (
     ops.Conv2D,

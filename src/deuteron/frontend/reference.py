@@ -48,7 +48,7 @@ class Opinion:
 def opinion(op: ops.Op, graph: Graph, values: Values) -> Opinion:
     """PyTorch's opinion on `op`, whose inputs are in `values` by tensor name."""
     target = graph.type(op.outputs[0])
-    lo, hi = _limits(op)
+    lo, hi = ops.clamp_of(op).lo, ops.clamp_of(op).hi
     with torch.no_grad():
         single = _Operands(graph, values, torch.float32).evaluate(op)
         double = _Operands(graph, values, torch.float64).evaluate(op)
@@ -98,14 +98,14 @@ class _Operands:
             case ops.BatchMatMul():
                 y = self.real(op.inputs[1])
                 return torch.matmul(x.mT if op.adj_x else x, y.mT if op.adj_y else y)
-            case ops.Add() | ops.Sub() | ops.Mul() | ops.Maximum() | ops.Minimum() | ops.Prelu():
+            case ops.BinaryOp():
                 return _BINARY[type(op)](x, self.real(op.inputs[1]))
             case ops.AveragePool2D():
                 return _average_pool(op, x)
             case ops.MaxPool2D():
                 padded = functional.pad(_nchw(x), _torch_pads(op.pads), value=-math.inf)
                 return _nhwc(functional.max_pool2d(padded, op.window, op.stride))
-            case ops.Mean() | ops.Sum() | ops.ReduceMax() | ops.ReduceMin():
+            case ops.ReductionOp():
                 return _REDUCTIONS[type(op)](x, op.axes).reshape(target.shape)
             case ops.ResizeBilinear():
                 return _resize(op, x, target.shape[1:3])
@@ -228,11 +228,6 @@ def _slack(op: ops.Op, graph: Graph) -> float:
         depth = graph.type(op.inputs[0]).shape[-1]
         return 2.0**-17 + (depth + 1) * 2.0**-31 / graph.type(op.outputs[0]).q.scale
     return 2.0**-20
-
-
-def _limits(op: ops.Op) -> tuple[int, int]:
-    clamp = getattr(op, "clamp", None)
-    return (clamp.lo, clamp.hi) if isinstance(clamp, ops.Clamp) else (-128, 127)
 
 
 def _nchw(x: Tensor) -> Tensor:

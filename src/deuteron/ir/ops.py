@@ -54,28 +54,50 @@ class Op:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conv2D(Op):
+class ClampedOp(Op):
+    """What may cut its result off."""
+
+    clamp: Clamp = Clamp()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinaryOp(Op):
+    """What has two inputs that broadcast to one shape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionOp(Op):
+    """What reduces `axes`, which are sorted and non-negative; the output shape says whether they are kept."""
+
+    axes: tuple[int, ...]
+
+
+def clamp_of(op: Op) -> Clamp:
+    """The limits of the op's result."""
+    return op.clamp if isinstance(op, ClampedOp) else Clamp()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv2D(ClampedOp):
     """inputs (x NHWC, weights OHWI, bias i32 [O]); outside the map x has its zero point."""
 
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
     pads: Pads = Pads()
-    clamp: Clamp = Clamp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DepthwiseConv2D(Op):
+class DepthwiseConv2D(ClampedOp):
     """inputs (x NHWC, weights [1,H,W,C*multiplier], bias i32); output channel c reads input channel c // multiplier."""
 
     multiplier: int = 1
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
     pads: Pads = Pads()
-    clamp: Clamp = Clamp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransposeConv(Op):
+class TransposeConv(ClampedOp):
     """inputs (x NHWC, weights OHWI, bias i32 [O]): element j of x adds to outputs j * stride + k - pad, tap by tap k.
 
     `pads` crops the full result of (in - 1) * stride + kernel rows; what lies below its end has the bias only, so the
@@ -84,107 +106,87 @@ class TransposeConv(Op):
 
     stride: Pair = (1, 1)
     pads: Pads = Pads()
-    clamp: Clamp = Clamp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FullyConnected(Op):
+class FullyConnected(ClampedOp):
     """inputs (x [..., I], weights [O, I], bias i32 [O]); x is read as a matrix of rows of I elements."""
 
-    clamp: Clamp = Clamp()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchMatMul(Op):
+class BatchMatMul(ClampedOp):
     """inputs (x [..., M, K], y [..., K, N]), leading dimensions equal; `adj_*`: its last two dimensions are swapped."""
 
     adj_x: bool = False
     adj_y: bool = False
-    clamp: Clamp = Clamp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Add(Op):
+class Add(ClampedOp, BinaryOp):
     """Broadcasting sum of two inputs."""
 
-    clamp: Clamp = Clamp()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sub(Op):
+class Sub(ClampedOp, BinaryOp):
     """Broadcasting difference: the first input less the second."""
 
-    clamp: Clamp = Clamp()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mul(Op):
+class Mul(ClampedOp, BinaryOp):
     """Broadcasting product of two inputs."""
 
-    clamp: Clamp = Clamp()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maximum(Op):
+class Maximum(BinaryOp):
     """Broadcasting maximum of the real values of two inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Minimum(Op):
+class Minimum(BinaryOp):
     """Broadcasting minimum of the real values of two inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prelu(Op):
+class Prelu(BinaryOp):
     """inputs (x, alpha), alpha broadcasts to x: x where its real value is at least 0, else alpha * x."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AveragePool2D(Op):
+class AveragePool2D(ClampedOp):
     """Mean over each window of the elements inside the map (padding is not counted)."""
 
     window: Pair
     stride: Pair
     pads: Pads = Pads()
-    clamp: Clamp = Clamp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaxPool2D(Op):
+class MaxPool2D(ClampedOp):
     """Maximum over each window of the elements inside the map; input and output share one quantisation."""
 
     window: Pair
     stride: Pair
     pads: Pads = Pads()
-    clamp: Clamp = Clamp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean(Op):
-    """Mean over `axes`, which are sorted and non-negative; the output shape says whether they are kept."""
-
-    axes: tuple[int, ...]
+class Mean(ReductionOp):
+    """Mean over `axes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum(Op):
-    """Sum over `axes`, as in Mean."""
-
-    axes: tuple[int, ...]
+class Sum(ReductionOp):
+    """Sum over `axes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceMax(Op):
-    """Maximum over `axes`, as in Mean; input and output share one quantisation."""
-
-    axes: tuple[int, ...]
+class ReduceMax(ReductionOp):
+    """Maximum over `axes`; input and output share one quantisation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceMin(Op):
-    """Minimum over `axes`, as in Mean; input and output share one quantisation."""
-
-    axes: tuple[int, ...]
+class ReduceMin(ReductionOp):
+    """Minimum over `axes`; input and output share one quantisation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ OPS: MappingProxyType[str, type[ops.Op]] = MappingProxyType(
     {
         op_name(kind): kind
         for kind in vars(ops).values()
-        if isinstance(kind, type) and issubclass(kind, ops.Op) and kind is not ops.Op
+        if isinstance(kind, type) and issubclass(kind, ops.Op) and not kind.__subclasses__()
     }
 )
 """Every operator class of `ops.py` by its spelling."""
@@ -79,8 +79,10 @@ def format_op(op: ops.Op, graph: Graph) -> str:
 
 
 def attribute_fields(kind: type[ops.Op]) -> tuple[Field[object], ...]:
-    """The fields that an operator has beside inputs, outputs and origin."""
-    return tuple(f for f in fields(kind) if f.name not in _COMMON_FIELDS)
+    """The fields that an operator has beside inputs, outputs and origin; its own before those of its bases."""
+    shared = {f.name for base in kind.__bases__ for f in fields(base)}
+    found = sorted(fields(kind), key=lambda f: f.name in shared)
+    return tuple(f for f in found if f.name not in _COMMON_FIELDS)
 
 
 def format_tensor(tensor: Tensor) -> str:

@@ -77,7 +77,7 @@ def output_shape(op: ops.Op, inputs: tuple[Shape, ...], declared: Shape) -> Shap
             n, h, w, c = _nhwc(inputs[0])
             out_h, out_w = _map_size((h, w), op.window, op.stride, (1, 1), op.pads)
             return (n, out_h, out_w, c)
-        case ops.Mean() | ops.Sum() | ops.ReduceMax() | ops.ReduceMin():
+        case ops.ReductionOp():
             return _reduce(op.axes, inputs[0], declared)
         case ops.ResizeBilinear() | ops.ResizeNearest():
             return _resize(inputs[0], declared)

@@ -34,7 +34,6 @@ _Rounding = (
     Weighted | ops.BatchMatMul | ops.Add | ops.Sub | ops.Mul | ops.Maximum | ops.Minimum | ops.Prelu | ops.AveragePool2D
     | ops.Mean | ops.Sum | ops.ResizeBilinear | ops.Softmax | Tabled
 )  # fmt: skip
-_NO_CLAMP = ops.Clamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def allowed_range(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> tupl
     if not isinstance(op, _Rounding):
         return result, result
     exact = _exact(op, graph, values)
-    clamp: ops.Clamp = getattr(op, "clamp", _NO_CLAMP)
+    clamp = ops.clamp_of(op)
     zero_point = graph.type(op.outputs[0]).q.zero_point
     low, high = (
         np.clip(np.rint(edge) + zero_point, clamp.lo, clamp.hi)

@@ -201,23 +201,8 @@ def _quant_text(quant: Quant) -> str:
 
 def _clamp(op: ops.Op, _: Graph) -> str | None:
     """A clamp is an interval within -128..127."""
-    match op:
-        case (
-            ops.Conv2D(clamp=clamp)
-            | ops.DepthwiseConv2D(clamp=clamp)
-            | ops.TransposeConv(clamp=clamp)
-            | ops.FullyConnected(clamp=clamp)
-            | ops.BatchMatMul(clamp=clamp)
-            | ops.Add(clamp=clamp)
-            | ops.Sub(clamp=clamp)
-            | ops.Mul(clamp=clamp)
-            | ops.AveragePool2D(clamp=clamp)
-            | ops.MaxPool2D(clamp=clamp)
-        ):
-            valid = -128 <= clamp.lo <= clamp.hi <= 127
-            return None if valid else f"found {clamp.lo}..{clamp.hi}"
-        case _:
-            return None
+    clamp = ops.clamp_of(op)
+    return None if -128 <= clamp.lo <= clamp.hi <= 127 else f"found {clamp.lo}..{clamp.hi}"
 
 
 def _positive(op: ops.Op, _: Graph) -> str | None:
@@ -266,13 +251,12 @@ def _alpha(op: ops.Op, _: Graph) -> str | None:
 
 WEIGHTED = (ops.Conv2D, ops.DepthwiseConv2D, ops.TransposeConv, ops.FullyConnected)
 SPATIAL = (ops.Conv2D, ops.DepthwiseConv2D, ops.TransposeConv, ops.AveragePool2D, ops.MaxPool2D)
-MOVING = (
+SAME_QUANTISATION = (
     ops.MaxPool2D, ops.ReduceMax, ops.ReduceMin, ops.ResizeBilinear, ops.ResizeNearest, ops.Pad, ops.MirrorPad,
     ops.Reshape, ops.Transpose, ops.Concat, ops.Slice,
 )  # fmt: skip
-BINARY = (ops.BatchMatMul, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum, ops.Prelu)
 
-_OPERANDS = ((WEIGHTED, 3), (BINARY, 2), (ops.Concat, 0))
+_OPERANDS = ((WEIGHTED, 3), ((ops.BatchMatMul, ops.BinaryOp), 2), (ops.Concat, 0))
 """Operands of each class: 1 when not listed, 0 for one or more."""
 
 GRAPH_RULES: tuple[GraphRule, ...] = (_named, _arity, _single_assignment, _order, _outputs, _zero_points)
@@ -286,7 +270,7 @@ OP_RULES: tuple[tuple[type[ops.Op] | tuple[type[ops.Op], ...], OpRule], ...] = (
     (WEIGHTED, _weights_axis),
     (WEIGHTED, _weights_symmetric),
     (WEIGHTED, _bias_scale),
-    (MOVING, _shared),
+    (SAME_QUANTISATION, _shared),
     (ops.Op, _clamp),
     (SPATIAL, _pads),
     (ops.Pad, _pad_value),

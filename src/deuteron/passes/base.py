@@ -26,13 +26,18 @@ def merge_origins(*ops: Op) -> tuple[int, ...]:
     return tuple(sorted({index for op in ops for index in op.origin}))
 
 
+def final_name(name: str, names: Mapping[str, str]) -> str:
+    """The name at the end of the chain of renamings that begins at `name`."""
+    while name in names:
+        name = names[name]
+    return name
+
+
 def rename_tensors(ops: Iterable[Op], names: Mapping[str, str]) -> tuple[Op, ...]:
     """`ops` with tensors renamed; chains in `names` are followed."""
 
     def final(name: str) -> str:
-        while name in names:
-            name = names[name]
-        return name
+        return final_name(name, names)
 
     def renamed(op: Op) -> Op:
         inputs, outputs = tuple(map(final, op.inputs)), tuple(map(final, op.outputs))

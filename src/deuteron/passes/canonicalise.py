@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from deuteron.ir.graph import Graph
-from deuteron.ir.ops import Add, Maximum, Mean, Minimum, Mul, Op, ReduceMax, ReduceMin, Reshape, Sum
+from deuteron.ir.ops import Add, Maximum, Minimum, Mul, Op, ReductionOp, Reshape
 from deuteron.passes.base import merge_origins
 
 
@@ -35,9 +35,9 @@ def _canonical(graph: Graph, op: Op, producers: dict[str, Op]) -> Op:
             return replace(op, inputs=op.inputs[::-1])
         case Reshape() if isinstance(first := producers.get(op.inputs[0]), Reshape):
             return replace(op, inputs=first.inputs, origin=merge_origins(first, op))
-        case Mean() | Sum() | ReduceMax() | ReduceMin() if all(
-            graph.type(op.inputs[0]).shape[axis] == 1 for axis in op.axes
-        ) and (graph.type(op.inputs[0]).quant == graph.type(op.outputs[0]).quant):
+        case ReductionOp() if all(graph.type(op.inputs[0]).shape[axis] == 1 for axis in op.axes) and (
+            graph.type(op.inputs[0]).quant == graph.type(op.outputs[0]).quant
+        ):
             return Reshape(inputs=op.inputs, outputs=op.outputs, origin=op.origin)
         case _:
             return op

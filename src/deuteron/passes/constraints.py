@@ -101,7 +101,7 @@ def _kept_size(op: ops.Op, graph: Graph) -> str | None:
 
 
 def _axes(op: ops.Op) -> tuple[int, ...]:
-    return op.axes if isinstance(op, REDUCTIONS) else ()
+    return op.axes if isinstance(op, ops.ReductionOp) else ()
 
 
 def _softmax_size(op: ops.Op, graph: Graph) -> str | None:
@@ -222,8 +222,6 @@ def _refusal(compute: Callable[[], object]) -> str | None:
     return None
 
 
-REDUCTIONS = (ops.Mean, ops.Sum, ops.ReduceMax, ops.ReduceMin)
-BROADCASTING = (ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum, ops.Prelu)
 RESIZES = (ops.ResizeBilinear, ops.ResizeNearest)
 MOVING = (ops.Transpose, ops.Slice, ops.Pad, ops.MirrorPad, ops.Concat)
 SCALED = (*WEIGHTED, ops.BatchMatMul, ops.Add, ops.Sub, ops.Mul, ops.Prelu, ops.AveragePool2D, ops.Mean, ops.Sum)
@@ -233,10 +231,10 @@ CONSTRAINTS: tuple[tuple[type[ops.Op] | tuple[type[ops.Op], ...], Constraint], .
     ((ops.FullyConnected, ops.BatchMatMul), _matrix_size),
     (ops.BatchMatMul, _matmul_depth),
     (ops.AveragePool2D, _window_area),
-    (REDUCTIONS, _reduced_size),
-    (REDUCTIONS, _kept_size),
+    (ops.ReductionOp, _reduced_size),
+    (ops.ReductionOp, _kept_size),
     (ops.Softmax, _softmax_size),
-    (BROADCASTING, _broadcast_walk),
+    (ops.BinaryOp, _broadcast_walk),
     (MOVING, _copy_walk),
     (ops.ResizeNearest, _nearest_copies),
     (WEIGHTED, _constant_bias),

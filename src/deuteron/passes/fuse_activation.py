@@ -4,34 +4,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from deuteron.ir.graph import Graph
-from deuteron.ir.ops import (
-    Add,
-    AveragePool2D,
-    BatchMatMul,
-    Conv2D,
-    DepthwiseConv2D,
-    FullyConnected,
-    MaxPool2D,
-    Mul,
-    Op,
-    Sub,
-    TransposeConv,
-)
+from deuteron.ir.ops import ClampedOp, Op
 from deuteron.passes.activation import limit, stored_clamp
 from deuteron.passes.base import merge_origins
-
-Clamped = (
-    Conv2D
-    | DepthwiseConv2D
-    | TransposeConv
-    | FullyConnected
-    | BatchMatMul
-    | Add
-    | Sub
-    | Mul
-    | AveragePool2D
-    | MaxPool2D
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +29,7 @@ class FuseActivation:
             if activation is None or source in graph.outputs or len(consumers[source]) > 1:
                 continue
             producer = ops[index[source]] if source in index else None
-            if not isinstance(producer, Clamped) or graph.type(source) != graph.type(op.outputs[0]):
+            if not isinstance(producer, ClampedOp) or graph.type(source) != graph.type(op.outputs[0]):
                 continue
             clamp = limit(producer.clamp, activation)
             ops[at] = None

@@ -15,8 +15,6 @@ from deuteron.passes.base import merge_origins, new_name
 Perm = tuple[int, ...]
 T = TypeVar("T")
 
-BINARY = ops.Add | ops.Sub | ops.Mul | ops.Maximum | ops.Minimum
-REDUCTIONS = ops.Mean | ops.Sum | ops.ReduceMax | ops.ReduceMin
 PADS = ops.Pad | ops.MirrorPad
 
 
@@ -79,7 +77,7 @@ class _Work:
             before = self.producers.get(name)
             if isinstance(before, Transpose) and name not in self.graph.outputs and self.consumers[name] == (op,):
                 found.append(before)
-            elif not (isinstance(op, BINARY) and self.graph.tensor(name).is_const):
+            elif not (isinstance(op, ops.BinaryOp) and self.graph.tensor(name).is_const):
                 return ()
         return tuple(found) if len({t.perm for t in found}) == 1 else ()
 
@@ -128,7 +126,7 @@ def _before(op: Op, perm: Perm, graph: Graph) -> tuple[Op | None, Perm]:
             return replace(op, begin=_scattered(op.begin, perm)), perm
         case ops.Pad() | ops.MirrorPad():
             return replace(op, paddings=_scattered(op.paddings, perm)), perm
-        case ops.Mean() | ops.Sum() | ops.ReduceMax() | ops.ReduceMin():
+        case ops.ReductionOp():
             axes = tuple(sorted(perm[axis] for axis in op.axes))
             return replace(op, axes=axes), _kept(op, perm, graph)
         case _:
@@ -141,7 +139,7 @@ def _keep_rank(op: Op, graph: Graph, rank: int) -> bool:
     return all(len(graph.type(name).shape) == rank for name in (*names, *op.outputs))
 
 
-def _kept(op: REDUCTIONS, perm: Perm, graph: Graph) -> Perm:
+def _kept(op: ops.ReductionOp, perm: Perm, graph: Graph) -> Perm:
     """The permutation of the dimensions that a reduction leaves."""
     if len(graph.type(op.outputs[0]).shape) == len(perm):
         return perm

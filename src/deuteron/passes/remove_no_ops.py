@@ -14,7 +14,6 @@ from deuteron.ir.ops import (
     Concat,
     Maximum,
     MaxPool2D,
-    Mean,
     Minimum,
     MirrorPad,
     Mul,
@@ -22,21 +21,19 @@ from deuteron.ir.ops import (
     Pad,
     Pads,
     Quantize,
-    ReduceMax,
-    ReduceMin,
+    ReductionOp,
     Reshape,
     ResizeBilinear,
     ResizeNearest,
     Slice,
     Sub,
-    Sum,
     Transpose,
     Unary,
 )
 from deuteron.ir.types import DType
 from deuteron.numerics import FACTOR_LIMIT
 from deuteron.passes.activation import stored_clamp
-from deuteron.passes.base import rename_tensors
+from deuteron.passes.base import final_name, rename_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class RemoveNoOps:
             if not is_no_op(graph, op):
                 ops.append(op)
                 continue
-            (output,), source = op.outputs, _final(names, op.inputs[0])
+            (output,), source = op.outputs, final_name(op.inputs[0], names)
             if output not in graph.outputs:
                 names[output] = source
             elif source in produced and source not in graph.outputs:
@@ -62,12 +59,6 @@ class RemoveNoOps:
             else:
                 ops.append(Reshape(inputs=op.inputs[:1], outputs=op.outputs, origin=op.origin))
         return graph.with_ops(rename_tensors(ops, names)).without_dead_ops()
-
-
-def _final(names: dict[str, str], name: str) -> str:
-    while name in names:
-        name = names[name]
-    return name
 
 
 def is_no_op(graph: Graph, op: Op) -> bool:
@@ -78,7 +69,7 @@ def is_no_op(graph: Graph, op: Op) -> bool:
         case Reshape() | Quantize() | Slice() | Pad() | MirrorPad() | ResizeBilinear() | ResizeNearest():
             # Equal types leave these nothing to do: a slice is the whole box, a resize keeps the size.
             return True
-        case Mean() | Sum() | ReduceMax() | ReduceMin():
+        case ReductionOp():
             return True  # over single elements
         case Transpose():
             return op.perm == tuple(range(len(op.perm)))

@@ -38,7 +38,6 @@ _BINARY = {
 _REDUCTIONS = {ops.Mean: "MEAN", ops.Sum: "SUM", ops.ReduceMax: "REDUCE_MAX", ops.ReduceMin: "REDUCE_MIN"}
 
 _Windowed = ops.Conv2D | ops.DepthwiseConv2D | ops.AveragePool2D | ops.MaxPool2D
-_Clamped = _Windowed | ops.TransposeConv | ops.FullyConnected | ops.Add | ops.Sub | ops.Mul
 
 
 def emit(graph: Graph) -> bytes:
@@ -97,7 +96,7 @@ class _Emitter:
                 self.add(op, *_BINARY[type(op)])
             case ops.Prelu():
                 self.add(op, *_BINARY[type(op)])
-            case ops.Mean() | ops.Sum() | ops.ReduceMax() | ops.ReduceMin():
+            case ops.ReductionOp():
                 keep = len(self.shape(op.inputs[0])) == len(self.shape(op.outputs[0]))
                 self.add(op, _REDUCTIONS[type(op)], "ReducerOptions", {"KeepDims": keep}, axes=op.axes)
             case ops.ResizeBilinear() | ops.ResizeNearest():
@@ -240,7 +239,7 @@ class _Emitter:
             what = "average pooling" if isinstance(op, ops.AveragePool2D) else "maximum and minimum"
             raise UnsupportedError(f"TFLite's {what} cannot change the quantisation", where=_where(op))
 
-    def activation(self, op: _Clamped) -> dict[str, int | float]:
+    def activation(self, op: ops.ClampedOp) -> dict[str, int | float]:
         quant = self.graph.type(op.outputs[0]).q
         for name, code in _ACTIVATION_CODES.items():
             if ACTIVATIONS[name](quant) == op.clamp:

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from deuteron import numerics
-from deuteron.ir.ops import Add, Maximum, Minimum, Mul, Prelu, Softmax, Sub
+from deuteron.ir.ops import Add, BinaryOp, Maximum, Minimum, Mul, Prelu, Softmax, Sub
 from deuteron.ir.tables import Tabled, function_table
 from deuteron.ir.types import TensorType
 from deuteron.kernels import params as p
@@ -13,8 +13,6 @@ from deuteron.kernels.catalogue import ADD, EXTREMUM, LUT, MUL, PRELU, SOFTMAX
 from deuteron.kernels.program import Ref
 from deuteron.passes.lowering.builder import Builder
 from deuteron.passes.lowering.strides import broadcast_strides, collapse, contiguous_strides, fill_rank
-
-Binary = Add | Sub | Mul | Maximum | Minimum | Prelu
 
 
 def add(build: Builder, op: Add | Sub) -> None:
@@ -84,11 +82,11 @@ def softmax(build: Builder, op: Softmax) -> None:
     build.call(op, SOFTMAX, operands, params)
 
 
-def _binary_types(build: Builder, op: Binary) -> tuple[TensorType, TensorType, TensorType]:
+def _binary_types(build: Builder, op: BinaryOp) -> tuple[TensorType, TensorType, TensorType]:
     return build.type(op.inputs[0]), build.type(op.inputs[1]), build.type(op.outputs[0])
 
 
-def _requantised(build: Builder, op: Binary, name: str) -> Ref:
+def _requantised(build: Builder, op: BinaryOp, name: str) -> Ref:
     """An input under the output's quantisation; a constant gets it here, another by a call."""
     source, target = build.graph.tensor(name), build.type(op.outputs[0])
     if source.type.q == target.q:
@@ -102,7 +100,7 @@ def _requantised(build: Builder, op: Binary, name: str) -> Ref:
     return result
 
 
-def _binary_dims(build: Builder, op: Binary) -> tuple[p.Dims5, p.Dims5, p.Dims5]:
+def _binary_dims(build: Builder, op: BinaryOp) -> tuple[p.Dims5, p.Dims5, p.Dims5]:
     """The fewest dimensions that describe the broadcast, and the strides of both inputs over them."""
     shape = build.type(op.outputs[0]).shape
     a, b = (broadcast_strides(build.type(name).shape, shape) for name in op.inputs)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from deuteron.ir.ops import AveragePool2D, MaxPool2D, Mean, ReduceMax, ReduceMin, Sum
+from deuteron.ir.ops import AveragePool2D, MaxPool2D, Mean, ReduceMax, ReduceMin, ReductionOp, Sum
 from deuteron.kernels import params as p
 from deuteron.kernels.catalogue import AVERAGE_POOL, MAX_POOL, REDUCE_EXTREMUM, REDUCE_SUM
 from deuteron.kernels.program import Ref
@@ -12,8 +12,6 @@ from deuteron.numerics import Requant, mean_requant
 from deuteron.passes.lowering.builder import Builder
 from deuteron.passes.lowering.movement import move_box
 from deuteron.passes.lowering.strides import Ints, contiguous_strides
-
-Reduction = Mean | Sum | ReduceMax | ReduceMin
 
 
 def average_pool(build: Builder, op: AveragePool2D) -> None:
@@ -75,7 +73,7 @@ class _Reduction:
     inner: int
 
 
-def _reduction(build: Builder, op: Reduction) -> _Reduction:
+def _reduction(build: Builder, op: ReductionOp) -> _Reduction:
     """The operand with its reduced dimensions side by side; where they are not, a copy brings them together."""
     shape = build.type(op.inputs[0]).shape
     source = build.tensor(op.inputs[0])
@@ -93,7 +91,7 @@ def _reduction(build: Builder, op: Reduction) -> _Reduction:
     return _Reduction(source, outer, count, inner)
 
 
-def _permuted(build: Builder, op: Reduction, order: Ints) -> Ref:
+def _permuted(build: Builder, op: ReductionOp, order: Ints) -> Ref:
     """A copy of the input with its dimensions in this order; those left out are 1."""
     shape = build.type(op.inputs[0]).shape
     strides = contiguous_strides(shape)
