@@ -162,8 +162,7 @@ def _kind(data: bytes) -> Kind | None:
     if data[4:8] == b"ET12":
         return Kind.PROGRAM
     if data[4:8] == b"TFL3":
-        converted = any(op.custom_code == neutron.CUSTOM_CODE for op in decode_tflite(data).operators)
-        return Kind.CONVERTED if converted else Kind.TFLITE
+        return Kind.CONVERTED if neutron.is_converted(decode_tflite(data)) else Kind.TFLITE
     if data[:4] == MAGIC_BYTES:
         return Kind.MICROCODE
     if len(data) >= 2:

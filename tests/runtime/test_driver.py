@@ -132,7 +132,7 @@ def test_a_broken_command_is_named_by_its_number(container: Container) -> None:
 def test_blocks_shorter_than_the_header_says_never_reach_the_driver(container: Container) -> None:
     needed = len(container.microcode)
     cases = [
-        (replace(container, microcode=container.microcode[:40]), "the microcode should have 80 bytes, there are 40"),
+        (replace(container, microcode=container.microcode[:40]), "microcode of 40 bytes; its header alone has 80"),
         (
             replace(container, microcode=container.microcode[:-16]),
             f"the microcode should have {needed} bytes, there are {needed - 16}",

@@ -40,7 +40,11 @@ def test_one_input_may_be_float_and_another_not():
 
 
 def test_an_inner_result_that_leaves_both_ways_stays_an_output():
-    assert find_edges(replace(edged(), outputs=(5, 2))) == Edges((0, 1), (2, 2), (0, 1, 3))
+    both = replace(edged(), outputs=(5, 2))
+    assert find_edges(both) == Edges((0, 1), (2, 2), (0, 1, 3))
+    assert without_hint(error(both, UnsupportedError)) == (
+        "tensor `y` is 2 graph outputs, counting those behind float edges; it can be one"
+    )
 
 
 @pytest.mark.parametrize(

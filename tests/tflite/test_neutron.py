@@ -118,5 +118,7 @@ def test_a_neutron_operator_without_its_blocks_is_malformed(inputs: tuple[int, .
 
 
 def test_microcode_without_a_whole_header_is_refused():
-    with pytest.raises(FormatError, match=r"^microcode of 79 bytes; its header alone has 80$"):
+    with pytest.raises(
+        FormatError, match=r"^microcode of 79 bytes; its header alone has 80\n\nhint: convert the model again$"
+    ):
         wrap(source(), Container(bytes(79), bytes(16), bytes(16)), {})

@@ -70,7 +70,7 @@ def command(
     for warning in build.manifest.warnings:
         printer.warn(warning)
     if printer.as_json:
-        printer.data(json.dumps({"directory": str(output), **json.loads(build.manifest.to_json())}, indent=2))
+        printer.json({"directory": str(output), **json.loads(build.manifest.to_json())})
     else:
         _summary(printer, build, output)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -12,7 +11,7 @@ from deuteron.frontend.manifest import Partition, PartitionKernel, PartitionOp, 
 from deuteron.frontend.seam import Lowered
 from deuteron.kernels.dataflow import Constant, Dataflow
 from deuteron.kernels.selection import FILE_NAME
-from deuteron.microcode.format import HEADER_WORDS, Flag, Header, LayoutA, LayoutB
+from deuteron.microcode.layout import read_header
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat import FlatModel
 from deuteron.tflite.neutron import unwrap
@@ -22,27 +21,20 @@ def describe(partition: Lowered) -> Partition:
     """The manifest's entry for a partition."""
     container, metadata = unwrap(partition.converted)
     model = decode(partition.tflite)
-    scratch, prefetch = _area_bytes(container.microcode)
+    header = read_header(container.microcode)
     return Partition(
         payload_sha256=hashlib.sha256(partition.payload).hexdigest(),
         microcode_bytes=len(container.microcode),
         weights_bytes=len(container.weights),
         kernels_bytes=len(container.kernels),
-        scratch_bytes=scratch,
-        prefetch_bytes=prefetch,
+        scratch_bytes=header.scratch_bytes,
+        prefetch_bytes=header.prefetch_bytes,
         inputs=_tensors(model, model.inputs),
         outputs=_tensors(model, model.outputs),
         ops=tuple(_op(model, partition, index) for index in range(len(model.operators))),
         kernels=_kernels(metadata),
         dataflow=_dataflow(metadata),
     )
-
-
-def _area_bytes(microcode: bytes) -> tuple[int, int]:
-    """(scratch, prefetch) from the header words that every Neutron driver reads."""
-    words: tuple[int, ...] = struct.unpack_from(f"<{HEADER_WORDS}I", microcode)
-    layout = LayoutB if words[Header.FLAGS] & Flag.PROFILING else LayoutA
-    return words[Header.SCRATCH_BYTES], words[layout.PREFETCH_BYTES]
 
 
 def _kernels(metadata: Mapping[str, bytes]) -> tuple[PartitionKernel, ...]:

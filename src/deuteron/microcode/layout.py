@@ -1,8 +1,10 @@
 """The header as a record, for encoder and decoder alike."""
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from deuteron.errors import FormatError
 from deuteron.microcode import format as fmt
 from deuteron.microcode.format import Header, LayoutA, LayoutB
 
@@ -48,6 +50,20 @@ def header_words(fields: HeaderFields) -> tuple[int, ...]:
         words[LayoutB.PROFILE_BYTES] = fields.profile_bytes
         words[LayoutB.DEBUG_BYTES] = fields.debug_bytes
     return tuple(words)
+
+
+def read_header(microcode: bytes) -> HeaderFields:
+    """The content of a microcode's header; nothing is checked but that it is whole.
+
+    Raises:
+        FormatError: when it is not.
+    """
+    least = fmt.HEADER_WORDS * fmt.WORD_BYTES
+    if len(microcode) < least:
+        raise FormatError(
+            f"microcode of {len(microcode)} bytes; its header alone has {least}", hint="convert the model again"
+        )
+    return parse_header(struct.unpack_from(f"<{fmt.HEADER_WORDS}I", microcode))
 
 
 def parse_header(words: Sequence[int]) -> HeaderFields:

@@ -16,11 +16,8 @@ from deuteron.microcode.format import (
     HEADER_WORDS,
     PROFILE_RECORD_BYTES,
     WORD_BYTES,
-    Flag,
-    Header,
-    LayoutA,
-    LayoutB,
 )
+from deuteron.microcode.layout import HeaderFields, read_header
 from deuteron.runtime.native import library
 
 _CATEGORY_UNSUPPORTED = 1
@@ -127,10 +124,7 @@ class Model:
 
     def __init__(self, driver: Driver, container: Container) -> None:
         self._driver = driver
-        words = _header(container)
-        profiling = bool(words[Header.FLAGS] & Flag.PROFILING)
-        layout = LayoutB if profiling else LayoutA
-        inputs, outputs = words[layout.INPUTS], words[layout.OUTPUTS]
+        header = _header(container)
         self._blocks = tuple(
             _Block(len(data), data) for data in (container.microcode, container.weights, container.kernels)
         )
@@ -140,15 +134,16 @@ class Model:
         code = driver.library.neutronModelPrepare(ctypes.byref(config), ctypes.byref(self._handle))
         if code:
             raise driver.error(code, "the driver refused the microcode")
-        sizes = struct.unpack_from(f"<{inputs + outputs}I", container.microcode, WORD_BYTES * HEADER_WORDS)
-        self.input_bytes = sizes[:inputs]
-        self.output_bytes = sizes[inputs:]
+        count = header.inputs + header.outputs
+        sizes = struct.unpack_from(f"<{count}I", container.microcode, WORD_BYTES * HEADER_WORDS)
+        self.input_bytes = sizes[: header.inputs]
+        self.output_bytes = sizes[header.inputs :]
         self._inputs = tuple(_Block(size) for size in self.input_bytes)
         self._outputs = tuple(_Block(size) for size in self.output_bytes)
-        self._scratch = _Block(words[Header.SCRATCH_BYTES])
-        self._prefetch = _Block(words[layout.PREFETCH_BYTES])
-        self._profile = _Block(words[LayoutB.PROFILE_BYTES] if profiling else 0)
-        self._debug = _Block(words[LayoutB.DEBUG_BYTES] if profiling else 0)
+        self._scratch = _Block(header.scratch_bytes)
+        self._prefetch = _Block(header.prefetch_bytes)
+        self._profile = _Block(header.profile_bytes)
+        self._debug = _Block(header.debug_bytes)
         self._data = _DataConfig(
             _pointers(*self._inputs),
             _pointers(*self._outputs, self._scratch, self._profile, self._debug),
@@ -201,23 +196,20 @@ class Model:
             raise self._driver.error(code, "the run failed")
 
 
-def _header(container: Container) -> tuple[int, ...]:
-    """The header words, once it is known that no size in them leads the driver outside the blocks.
+def _header(container: Container) -> HeaderFields:
+    """The header, once it is known that no size in them leads the driver outside the blocks.
 
     All else is the driver's to check: it gets pointers and takes sizes from the header.
     """
-    least = WORD_BYTES * HEADER_WORDS
-    if len(container.microcode) < least:
-        raise _truncated("the microcode", least, len(container.microcode))
-    words = struct.unpack_from(f"<{HEADER_WORDS}I", container.microcode)
-    if words[Header.MICROCODE_BYTES] > len(container.microcode):
-        raise _truncated("the microcode", words[Header.MICROCODE_BYTES], len(container.microcode))
-    if words[Header.WEIGHTS_BYTES] > len(container.weights):
-        raise _truncated("the weights", words[Header.WEIGHTS_BYTES], len(container.weights))
+    header = read_header(container.microcode)
+    if header.microcode_bytes > len(container.microcode):
+        raise _truncated("the microcode", header.microcode_bytes, len(container.microcode))
+    if header.weights_bytes > len(container.weights):
+        raise _truncated("the weights", header.weights_bytes, len(container.weights))
     count = struct.unpack_from("<I", container.kernels)[0] if len(container.kernels) >= WORD_BYTES else 0
     if WORD_BYTES * (count + 1) > len(container.kernels):
         raise _truncated("the kernel list", WORD_BYTES * (count + 1), len(container.kernels))
-    return words
+    return header
 
 
 def _truncated(what: str, needed: int, found: int) -> FormatError:

@@ -14,11 +14,9 @@ from deuteron.microcode.format import (
     HEADER_WORDS,
     MAGIC,
     WORD_BYTES,
-    Flag,
     Header,
-    LayoutA,
-    LayoutB,
 )
+from deuteron.microcode.layout import HeaderFields, parse_header
 
 BACKEND_ID = "NeutronBackend"
 """The delegate id that such payloads have in a `.pte`."""
@@ -58,9 +56,9 @@ def parse(payload: bytes, where: str = "delegate payload") -> Payload:
     head, start = _parse_header(payload, where)
     inputs, outputs = len(head.input_map), len(head.output_map)
     words = _words(payload, start, HEADER_WORDS + inputs + outputs, "microcode header", where)
-    _check_words(words, head, where)
-    end_of_microcode = start + words[Header.MICROCODE_BYTES]
-    end_of_weights = end_of_microcode + words[Header.WEIGHTS_BYTES]
+    header = _checked_header(words, head, where)
+    end_of_microcode = start + header.microcode_bytes
+    end_of_weights = end_of_microcode + header.weights_bytes
     for what, end in (("microcode", end_of_microcode), ("weights", end_of_weights)):
         if end > len(payload):
             raise _error(f"the {what} end at byte {end}, the payload has {len(payload)}", where)
@@ -139,28 +137,27 @@ def _parse_header(payload: bytes, where: str) -> tuple[Payload, int]:
     return header, start
 
 
-def _check_words(words: tuple[int, ...], head: Payload, where: str) -> None:
+def _checked_header(words: tuple[int, ...], head: Payload, where: str) -> HeaderFields:
+    """The microcode's header, which goes with the payload's."""
     if words[Header.MAGIC] != MAGIC:
         raise _error(f"the microcode starts with 0x{words[Header.MAGIC]:08X}, not 0x{MAGIC:08X}", where)
     if words[Header.DEUTERON_MAGIC] != DEUTERON_MAGIC:
         message = f"the microcode is not Deuteron's: word 1 is 0x{words[Header.DEUTERON_MAGIC]:08X}"
         raise FormatError(message, where=where, hint="a vendor's microcode runs on the vendor's NPU only")
-    profiling = bool(words[Header.FLAGS] & Flag.PROFILING)
-    if profiling != (head.version == 1):
-        kind = "with" if profiling else "without"
+    header = parse_header(words)
+    if header.profiling != (head.version == 1):
+        kind = "with" if header.profiling else "without"
         raise _error(f"payload version {head.version} does not go with microcode {kind} profiling", where)
-    layout = LayoutB if profiling else LayoutA
-    counts = words[layout.INPUTS], words[layout.OUTPUTS]
-    if counts != (len(head.input_map), len(head.output_map)):
+    if (header.inputs, header.outputs) != (len(head.input_map), len(head.output_map)):
         found = f"{len(head.input_map)} inputs and {len(head.output_map)} outputs"
-        raise _error(f"the payload has {found}, its microcode {counts[0]} and {counts[1]}", where)
-    microcode_bytes, weights_bytes = words[Header.MICROCODE_BYTES], words[Header.WEIGHTS_BYTES]
-    if microcode_bytes < WORD_BYTES * len(words) or microcode_bytes % ALIGNMENT:
-        least = WORD_BYTES * len(words)
-        message = f"the microcode size {microcode_bytes} is below its header's {least} or no multiple of {ALIGNMENT}"
+        raise _error(f"the payload has {found}, its microcode {header.inputs} and {header.outputs}", where)
+    least, size = WORD_BYTES * len(words), header.microcode_bytes
+    if size < least or size % ALIGNMENT:
+        message = f"the microcode size {size} is below its header's {least} or no multiple of {ALIGNMENT}"
         raise _error(message, where)
-    if weights_bytes % ALIGNMENT:
-        raise _error(f"the weights size {weights_bytes} is no multiple of {ALIGNMENT}", where)
+    if header.weights_bytes % ALIGNMENT:
+        raise _error(f"the weights size {header.weights_bytes} is no multiple of {ALIGNMENT}", where)
+    return header
 
 
 def _words(payload: bytes, start: int, count: int, what: str, where: str) -> tuple[int, ...]:

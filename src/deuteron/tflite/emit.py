@@ -35,7 +35,12 @@ _BINARY = {
     ops.Minimum: ("MINIMUM", "MaximumMinimumOptions"),
     ops.Prelu: ("PRELU", ""),
 }
-_REDUCTIONS = {ops.Mean: "MEAN", ops.Sum: "SUM", ops.ReduceMax: "REDUCE_MAX", ops.ReduceMin: "REDUCE_MIN"}
+_REDUCTIONS: Mapping[type[ops.ReductionOp], str] = {
+    ops.Mean: "MEAN",
+    ops.Sum: "SUM",
+    ops.ReduceMax: "REDUCE_MAX",
+    ops.ReduceMin: "REDUCE_MIN",
+}
 
 _Windowed = ops.Conv2D | ops.DepthwiseConv2D | ops.AveragePool2D | ops.MaxPool2D
 

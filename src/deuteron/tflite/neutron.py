@@ -4,13 +4,12 @@ Its inputs are the graph's, then microcode, weights and kernels as uint8 constan
 uint8 tensor for the scratch area and, when the microcode has profiling on, for the profile and debug areas.
 """
 
-import struct
 from collections.abc import Mapping
 from dataclasses import replace
 
 from deuteron.errors import FormatError
 from deuteron.microcode.container import Container
-from deuteron.microcode.format import HEADER_WORDS, WORD_BYTES, Flag, Header, LayoutB
+from deuteron.microcode.layout import read_header
 from deuteron.tflite.decode import decode
 from deuteron.tflite.edges import find_edges
 from deuteron.tflite.encode import encode
@@ -95,10 +94,6 @@ def _bytes_tensor(name: str, size: int, data: bytes | None = None) -> FlatTensor
 
 def _area_sizes(microcode: bytes) -> dict[str, int]:
     """Bytes of each area that the driver needs besides the outputs (`spec/microcode.md` section 2)."""
-    if len(microcode) < HEADER_WORDS * WORD_BYTES:
-        raise FormatError(f"microcode of {len(microcode)} bytes; its header alone has {HEADER_WORDS * WORD_BYTES}")
-    words: tuple[int, ...] = struct.unpack_from(f"<{HEADER_WORDS}I", microcode)
-    sizes = {"scratch": words[Header.SCRATCH_BYTES]}
-    if words[Header.FLAGS] & Flag.PROFILING:
-        sizes |= {"profile": words[LayoutB.PROFILE_BYTES], "debug": words[LayoutB.DEBUG_BYTES]}
-    return sizes
+    header = read_header(microcode)
+    profiling = {"profile": header.profile_bytes, "debug": header.debug_bytes} if header.profiling else {}
+    return {"scratch": header.scratch_bytes, **profiling}

@@ -71,10 +71,12 @@ def _boundary(
         raise UnsupportedError(
             f"{len(indices)} graph {which}s; at most {MAX_TENSORS} are possible", hint="split the partition"
         )
+    listed = model.inputs if which == "input" else model.outputs
     for index in indices:
         if indices.count(index) > 1:
+            edge = ", counting those behind float edges" if listed.count(index) < indices.count(index) else ""
             raise UnsupportedError(
-                f"tensor `{names.of[index]}` is {indices.count(index)} graph {which}s; it can be one",
+                f"tensor `{names.of[index]}` is {indices.count(index)} graph {which}s{edge}; it can be one",
                 hint=f"keep one of these {which}s",
             )
         if (dtype := model.tensors[index].dtype) != "INT8":
