@@ -1,0 +1,180 @@
+"""What planned prefetch is worth: simulated time of one inference, for each reference model, flash and SRAM budget.
+
+Flash of 50, 100, 200 and 400 MB/s; SRAM for weights: just enough to run, half of them, all. Four numbers per point:
+(a) each kernel's weights copied just before it, and waited for; (b) chunks kept in SRAM as far as they fit, the rest
+copied like that; (c) planned; and the lower bound of the planned chunks with its resident bytes (sim/bounds.py). The
+times of (a) and (b) use the chunks of (c). Simulated, not measured: the cycle model is that of the target's preset.
+
+make bench-prefetch
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from deuteron import api
+from deuteron.arch import targets
+from deuteron.arch.engine import Engine, engine
+from deuteron.arch.memory import FetchPolicy
+from deuteron.convert import convert
+from deuteron.kernels.dataflow import dataflow
+from deuteron.kernels.program import Program
+from deuteron.microcode.decode import decode
+from deuteron.microcode.encode import encode
+from deuteron.plan import Budget, plan, plan_within
+from deuteron.plan.chunks import chunks
+from deuteron.plan.prefetch import costs_of, least_area
+from deuteron.plan.prefetch import prefetch as plan_prefetch
+from deuteron.sim import hazards, simulate
+from deuteron.sim.bounds import fetch_bound, serial_cycles
+
+TARGET = "imxrt700"
+RATES = (50, 100, 200, 400)
+BUDGETS = ("least", "half", "all")
+GOAL = 1.03
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One model, flash and budget; times in microseconds, simulated."""
+
+    model: str
+    flash: int
+    budget: str
+    area: int
+    blocking: float
+    resident: float
+    ours: float
+    bound: float
+    proven: bool
+
+    @property
+    def ratio(self) -> float:
+        """Ours over the bound."""
+        return self.ours / self.bound
+
+    @property
+    def good(self) -> bool:
+        """Whether it is within the goal, or nothing is faster."""
+        return self.ratio <= GOAL or self.proven
+
+
+def programs() -> Iterator[tuple[str, Program]]:
+    """The reference models' largest partitions."""
+    for example in api.EXAMPLES:
+        print(f"building {example.name}", file=sys.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            output = Path(folder) / "out"
+            api.build_model(example.name, output=output, options=api.BuildOptions(intermediates=True))
+            parts = [convert(path.read_bytes(), TARGET).program for path in output.glob("npu_?.tflite")]
+        yield example.name, max(parts, key=lambda program: len(program.calls))
+
+
+def point(model: str, program: Program, rate: int, budget: str) -> Point:
+    """The numbers of one point."""
+    rates = engine(targets.load(TARGET), flash_bandwidth=rate * 1_000_000)
+    linked = plan(program)
+    weights = len(linked.weights)
+    least = least_area(chunks(program), len(program.calls))
+    area = {"least": least, "half": max(least, weights // 2), "all": weights}[budget]
+    pieces, planned = plan_within(program, Budget(rates, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS))
+    found = planned.prefetch
+    if found is None:
+        raise SystemExit(f"{model}: nothing to fetch")
+    decoded = decode(encode(pieces, planned))
+    wrong = hazards(decoded, dataflow(pieces, planned.constants))
+    if wrong:
+        raise SystemExit(f"{model}: {wrong[0]}")
+    ours = simulate(decoded, rates).cycles
+    return Point(
+        model,
+        rate,
+        budget,
+        area,
+        rates.microseconds(serial_cycles(decoded, rates)),
+        rates.microseconds(_first_that_fit(pieces, rates, area)),
+        rates.microseconds(ours),
+        rates.microseconds(fetch_bound(decoded, rates)),
+        found.proven,
+    )
+
+
+def _first_that_fit(program: Program, rates: Engine, area: int) -> int:
+    """Cycles when the first chunks stay in SRAM, as far as the largest of the others has room beside them."""
+    found = plan_prefetch(program, rates, area)
+    parts = chunks(program) if found is None else found.chunks
+    costs = costs_of(program, parts, rates)
+    best = sum(costs.calls) + sum(costs.transfers) + costs.setup * len(parts)
+    for kept in range(len(parts) + 1):
+        rest = parts[kept:]
+        room = max((chunk.nbytes for chunk in rest), default=0)
+        if sum(chunk.nbytes for chunk in parts[:kept]) + room <= area:
+            copied = sum(costs.transfers[kept:]) + costs.setup * len(rest)
+            best = min(best, sum(costs.calls) + copied)
+    return best
+
+
+def chart(points: list[Point]) -> str:
+    """The points as a picture: a bar for (a), (b), (c) and a line for the bound, each as a share of (a)."""
+    bar, gap, height, left, top = 9, 14, 70, 150, 40
+    models = list(dict.fromkeys(p.model for p in points))
+    width = left + len(RATES) * len(BUDGETS) * (3 * bar + gap) + 20
+    colours = ("#b0b0b0", "#7aa6d9", "#2f7d4f")
+    title = "time as a share of blocking copies, simulated: blocking, kept, planned; line: lower bound"
+    body = [f'<text x="10" y="20">{title}</text>']
+    for row, model in enumerate(models):
+        base = top + (row + 1) * (height + 34)
+        body.append(f'<text x="10" y="{base - height // 2}">{model}</text>')
+        for column, p in enumerate(q for q in points if q.model == model):
+            x = left + column * (3 * bar + gap)
+            for i, value in enumerate((p.blocking, p.resident, p.ours)):
+                share = value / p.blocking
+                body.append(
+                    f'<rect x="{x + i * bar}" y="{base - height * share:.1f}" width="{bar - 1}" '
+                    f'height="{height * share:.1f}" fill="{colours[i]}"><title>{value:,.1f} us</title></rect>'
+                )
+            y = base - height * p.bound / p.blocking
+            body.append(f'<path d="M{x - 2} {y:.1f}h{3 * bar + 4}" stroke="#c03030"/>')
+            body.append(f'<text x="{x}" y="{base + 12}" font-size="8">{p.flash} {p.budget}</text>')
+    total = top + len(models) * (height + 34) + 30
+    frame = f'xmlns="http://www.w3.org/2000/svg" width="{width}" height="{total}"'
+    return f'<svg {frame} font-family="sans-serif" font-size="12">\n' + "\n".join(body) + "\n</svg>\n"
+
+
+def main() -> None:
+    """Prints the table; exits 1 when a point is slower than blocking copies, or too few are near the bound."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results to this file, and beside it a chart (.svg)")
+    options = parser.parse_args()
+    points = [
+        point(model, program, rate, budget) for model, program in programs() for rate in RATES for budget in BUDGETS
+    ]
+    table = Table(title="one inference, us (simulated)")
+    for title in ("model", "MB/s", "budget", "area B", "blocking", "kept", "planned", "bound", "planned/bound"):
+        table.add_column(title, justify="left" if title in ("model", "budget") else "right")
+    for p in points:
+        note = " =" if p.proven else ""
+        table.add_row(
+            p.model, f"{p.flash}", p.budget, f"{p.area:,}", f"{p.blocking:,.1f}", f"{p.resident:,.1f}",
+            f"{p.ours:,.1f}", f"{p.bound:,.1f}", f"{p.ratio:.3f}{note}",
+        )  # fmt: skip
+    Console(width=120).print(table)
+    good, slower = sum(p.good for p in points), [p for p in points if p.ours > p.blocking]
+    print(
+        f"{good} of {len(points)} points within {GOAL} of the bound or proven (=); {len(slower)} slower than blocking"
+    )
+    if options.json:
+        options.json.write_text(json.dumps({"schema": 1, "points": [asdict(p) for p in points]}, indent=2) + "\n")
+        options.json.with_suffix(".svg").write_text(chart(points))
+    sys.exit(1 if slower or good < 0.9 * len(points) else 0)
+
+
+if __name__ == "__main__":
+    main()
