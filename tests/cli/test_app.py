@@ -31,6 +31,9 @@ Commands:
   run       Run a build or a TFLite file on the host, or a build on a board
   firmware  Build firmware for a board from a build
   convert   Convert a TFLite file for the NPU
+  plan      Show where a build's bytes live and when, beside what is possible
+  sim       Simulate a build: when each kernel and each fetch runs, and what
+            bounds it
   inspect   Show what is inside a build, a .pte, a microcode file or a TFLite
             file
   kernels   Merge kernel selection files, and show which kernels an image
@@ -80,7 +83,7 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
         (
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
-            "hint: the commands are `build`, `run`, `firmware`, `convert`, `inspect`, `kernels`, `ops`, "
+            "hint: the commands are `build`, `run`, `firmware`, `convert`, `plan`, `sim`, `inspect`, `kernels`, `ops`, "
             "`models`, `targets`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
