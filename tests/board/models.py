@@ -8,6 +8,7 @@ from tests.runtime import models as runtime
 from torch import Tensor, nn
 
 from deuteron.api import BuildOptions
+from deuteron.arch.memory import FetchPolicy, MemoryOptions
 
 Made = tuple[nn.Module, tuple[Tensor, ...], BuildOptions]
 
@@ -52,10 +53,17 @@ def int8(made: Made) -> Made:
     return module, inputs, replace(options, remove_quant_io_ops=True)
 
 
+def fetched(made: Made) -> Made:
+    module, inputs, options = made
+    return module, inputs, replace(options, memory=MemoryOptions(fetch_constants_to_sram=FetchPolicy.ALWAYS))
+
+
 MODELS: Mapping[str, Callable[[], Made]] = {
     **runtime.MODELS,
     "view": view,
     "sigmoid": sigmoid,
+    "view_fetched": lambda: fetched(view()),
+    "two_fetched": lambda: fetched(runtime.two()),
     "two_int8": lambda: int8(runtime.two()),
     "conv_channels_last_int8": lambda: int8(runtime.conv(channels_last=True)),
 }

@@ -17,6 +17,7 @@ from deuteron.board.emit import EmitOptions
 from deuteron.board.translate import translate
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import manifest
+from deuteron.microcode.decode import decode
 from deuteron.runtime import pte
 from deuteron.runtime.driver import Driver
 from deuteron.runtime.host import HostRunner
@@ -31,7 +32,9 @@ SMALL = (
     "two",
     "two_int8",
     "two_profiled",
+    "two_fetched",
     "view",
+    "view_fetched",
 )
 
 
@@ -65,6 +68,13 @@ def test_the_firmware_computes_what_executorch_does(
     runner = HostRunner(directory / manifest.PROGRAM)
     for inputs in api.seeded_inputs(runner, 3):
         need_equal(bundle, host, runner, inputs)
+
+
+@pytest.mark.parametrize(("name", "partitions"), [("two_fetched", 1), ("view_fetched", 2)])
+def test_builds_that_fetch_weights_have_an_area_for_them(name: str, partitions: int, built: Built) -> None:
+    headers = [decode(delegate.container).header for delegate in bundle_of(built(name)).delegates]
+    assert len(headers) == partitions
+    assert all(header.prefetch_bytes for header in headers)
 
 
 def test_odd_numbers_are_quantised_alike(built: Built, firmware: HostFirmware, tmp_path: Path) -> None:
