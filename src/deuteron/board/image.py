@@ -1,6 +1,5 @@
 """From a build directory to an image for a board."""
 
-import hashlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,9 +45,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         CapacityError: when the model does not fit the board's memories.
         MissingToolError: without the firmware's sources, which stand in a checkout.
     """
-    manifest = manifests.read(directory)
-    program = (directory / manifests.PROGRAM).read_bytes()
-    bundle = translate(pte.read(program, str(directory)), manifest, name=manifest.model.name)
+    bundle = bundle_of(directory)
     kernels = KERNELS if options.kernels is Kernels.ALL else called(bundle)
     with tempfile.TemporaryDirectory(prefix="deuteron-firmware-") as scratch:
         work = Path(scratch)
@@ -65,7 +62,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         board=board.name,
         options=options,
         model=bundle.name,
-        program_sha256=hashlib.sha256(program).hexdigest(),
+        program_sha256=entry_of((directory / manifests.PROGRAM).read_bytes()).sha256,
         weights=linked.placement.weights.value,
         arenas=linked.placement.arenas.value,
         kernels=tuple(kernel.name for kernel in kernels),
@@ -90,6 +87,13 @@ def write(image: Image, directory: Path, *, force: bool) -> None:
     """Nothing; writes the whole directory, or nothing of it and raises OptionError or InputError."""
     text = record.FILE.to_json(image.record).encode()
     output.write(directory, {**image.files, record.FILE.name: text}, force=force, record=record.FILE.name)
+
+
+def bundle_of(directory: Path) -> Bundle:
+    """The program of a build as tables; otherwise as `build`."""
+    manifest = manifests.read(directory)
+    program = pte.read((directory / manifests.PROGRAM).read_bytes(), str(directory))
+    return translate(program, manifest, name=manifest.model.name)
 
 
 def called(bundle: Bundle) -> tuple[Kernel, ...]:

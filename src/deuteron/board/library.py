@@ -31,10 +31,14 @@ def core() -> tuple[Source, ...]:
 
 
 def port(board: Board, *, dma: bool) -> tuple[Source, ...]:
-    """What a board adds, with the copies by DMA or without, and the program that runs a bundle on files of the host."""
-    left_out = {_FAULT_INJECTION, *(() if dma else (_OVERRIDE,))}
-    patterns = {"port": ("port/cortex_m/*.c", f"port/{board.name}/*.c"), "semihost": ("semihost/*.c",)}
-    return tuple(source for source in _named(patterns) if source.path.stem not in left_out)
+    """What a board adds; with the override of the copies by DMA, or without."""
+    found = _named({"port": ("port/cortex_m/*.c", f"port/{board.name}/*.c")})
+    return tuple(source for source in found if dma or source.path.stem != _OVERRIDE)
+
+
+def runner() -> tuple[Source, ...]:
+    """The program that runs a bundle on files of the host."""
+    return tuple(source for source in _named({"semihost": ("semihost/*.c",)}) if source.path.stem != _FAULT_INJECTION)
 
 
 def port_flags(board: Board) -> tuple[str, ...]:

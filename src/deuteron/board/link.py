@@ -36,35 +36,41 @@ class Linked:
 
 
 def link(
-    bundle: Bundle, board: Board, options: FirmwareOptions, kernels: Sequence[Kernel], toolchain: Toolchain, work: Path
+    bundle: Bundle,
+    board: Board,
+    options: FirmwareOptions,
+    kernels: Sequence[Kernel],
+    toolchain: Toolchain,
+    work: Path,
+    application: Sequence[Source] | None = None,
 ) -> Linked:
     """The image in `work`, with weights and arenas in the first of the allowed places where all fits.
 
     The port, the override of the copies and the selection of kernels stand before the library as objects: the linker
-    takes from an archive only what it has not found yet.
+    takes from an archive only what it has not found yet. The application is the runner of files of the host by default.
 
     Raises:
         CapacityError: when there is no such place.
     """
+    flags = (*board.flags, *library.port_flags(board))
     core = toolchain.compile(library.core(), board.flags, library.FIRMWARE)
     toolchain.archive(core, work / ARCHIVE)
-    port = toolchain.compile(
-        library.port(board, dma=options.io_copy is IoCopy.DMA),
-        (*board.flags, *library.port_flags(board)),
-        library.FIRMWARE,
-    )
+    port = toolchain.compile(library.port(board, dma=options.io_copy is IoCopy.DMA), flags, library.FIRMWARE)
     selection = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
+    if application is None:
+        port += toolchain.compile(library.runner(), flags, library.FIRMWARE)
     script = library.linker_script(board)
     local = replace(toolchain, cache=work / "objects")
     regions: tuple[Region, ...] = ()
     for placement in _placements(options.weights):
-        model = local.compile((*_write_model(bundle, placement, work), *selection), board.flags, library.FIRMWARE)
-        for item in (*port, *model):
+        generated = (*_write_model(bundle, placement, work), *selection)
+        objects = (*port, *local.compile((*generated, *(application or ())), (*flags, f"-I{work}"), library.FIRMWARE))
+        for item in objects:
             shutil.copyfile(item.path, work / item.path.name)
-        inputs = (*(item.path.name for item in (*port, *model)), ARCHIVE)
+        inputs = (*(item.path.name for item in objects), ARCHIVE)
         regions, fits = toolchain.link(inputs, (*board.flags, f"-L{script.parent}"), script, work / record.ELF)
         if fits:
-            return Linked(placement, regions, (*port, *model, *core))
+            return Linked(placement, regions, (*objects, *core))
     raise _overflow(bundle.name, board, options.weights, regions)
 
 

@@ -77,9 +77,22 @@ class Sizes:
         return sum(self.rows, Row("total", ""))
 
 
-MODULES = ("executor", "operators", "io", "driver", "messages", "kernels", "model", "port", "semihost", LIBRARY, PADDED)
-"""In the order of the report; `model` is what the bundle's generator wrote,
-`messages` the sentences of errors, which only images that print them have."""
+MODULES = (
+    "executor",
+    "operators",
+    "io",
+    "driver",
+    "messages",
+    "kernels",
+    "model",
+    "port",
+    "semihost",
+    "application",
+    LIBRARY,
+    PADDED,
+)
+"""In the order of the report. `model` is what the bundle's generator wrote, `messages` are the sentences of errors, which
+only images that print them have, and `application` is what takes the place of the runner, `semihost`."""
 
 WITH_PARTS = ("operators", "kernels", "model")
 """Modules whose parts have rows of their own."""

@@ -1,0 +1,133 @@
+"""Size of firmware on a Cortex-M33: executor and driver beside their limits, and what selecting kernels saves.
+
+Every image is one that a user would flash: the AN505 board's start-up code, the library, the model, and the application
+in `footprint_app.c`, which runs the model in a loop; no semihosting, no messages. All is compiled with -Os and linked
+with --gc-sections; figures are counted from the ELF file and the linker's map. Text and rodata count to flash, data to
+both, bss to RAM; arenas and the stack are not static RAM, and the model's weights and tables are not code.
+
+make bench-footprint
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from deuteron import api
+from deuteron.board import boards, image, record, size
+from deuteron.board.link import link
+from deuteron.board.record import FirmwareOptions, Kernels
+from deuteron.board.size import Row, Sizes
+from deuteron.board.toolchain import Source, Toolchain
+from deuteron.kernels.catalogue import KERNELS
+
+BOARD = boards.load("an505")
+APPLICATION = (Source("application.footprint_app", Path(__file__).with_name("footprint_app.c")),)
+CORE = ("executor", "io", "driver")
+MAX_CODE = 6000
+MAX_RAM = 512
+"""Bytes of text and rodata, and of static RAM, that executor, I/O copies and driver may take together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Bytes of one model's images.
+
+    Attributes:
+        core_code: text and rodata of executor, I/O copies and driver.
+        core_ram: their data and bss.
+        code_selected: text and rodata of the whole image but for the model, with the kernels that it calls.
+        code_all: the same with all kernels.
+        flash_selected: of the whole image, model and all.
+        flash_all: the same with all kernels.
+        saved: per kernel that the model does not call.
+    """
+
+    model: str
+    core_code: int
+    core_ram: int
+    code_selected: int
+    code_all: int
+    flash_selected: int
+    flash_all: int
+    saved: dict[str, int]
+
+
+def measure(build: Path, toolchain: Toolchain) -> Result:
+    """The sizes for a build directory."""
+    bundle = image.bundle_of(build)
+    sizes: dict[Kernels, Sizes] = {}
+    for choice in Kernels:
+        kernels = KERNELS if choice is Kernels.ALL else image.called(bundle)
+        with tempfile.TemporaryDirectory() as scratch:
+            work = Path(scratch)
+            link(bundle, BOARD, FirmwareOptions(choice), kernels, toolchain, work, APPLICATION)
+            sizes[choice] = size.measure(work / record.ELF, work / record.MAP)
+    selected, everything = sizes[Kernels.SELECTED], sizes[Kernels.ALL]
+    core = selected.module(*CORE)
+    linked = {row.part for row in selected.rows}
+    return Result(
+        bundle.name,
+        core.text + core.rodata,
+        core.data + core.bss,
+        code(selected),
+        code(everything),
+        selected.image,
+        everything.image,
+        {r.part: r.total for r in everything.rows if r.module == "kernels" and r.part not in (linked | {"table_fast"})},
+    )
+
+
+def code(sizes: Sizes) -> int:
+    """Text and rodata of all but the model."""
+    rows = [row for row in sizes.rows if row.module != "model"]
+    total = sum(rows, Row("", ""))
+    return total.text + total.rodata
+
+
+def report(results: Iterable[Result]) -> None:
+    """Prints the table."""
+    results = tuple(results)
+    rows = [("core code", "core RAM", "code: selected", "all", "saved", "flash: selected", "all")]
+    for r in results:
+        figures = (r.core_code, r.core_ram, r.code_selected, r.code_all, r.code_all - r.code_selected)
+        rows.append(tuple(f"{n:,}" for n in (*figures, r.flash_selected, r.flash_all)))
+    rows.append((f"{MAX_CODE:,}", f"{MAX_RAM:,}", *[""] * 5))
+    for label, row in zip((f"bytes on {BOARD.name}", *(r.model for r in results), "limit"), rows, strict=True):
+        cells = (cell.rjust(max(10, len(head) + 3)) for cell, head in zip(row, rows[0], strict=True))
+        print(f"{label:<17}{''.join(cells)}".rstrip())
+    for r in results:
+        print(f"\n{r.model}: kernels left out, B: " + ", ".join(f"{name} {n:,}" for name, n in r.saved.items()))
+
+
+def main() -> int:
+    """0 when executor and driver keep to their limits."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    parser.add_argument("--builds", type=Path, help="directory of builds by name, used where there is one")
+    parser.add_argument("models", nargs="*", help="names of reference models; all but MobileNetV2 by default")
+    options = parser.parse_args()
+    names = options.models or [example.name for example in api.EXAMPLES if example.name != "mobilenet_v2"]
+    toolchain = Toolchain.find(image.OBJECTS)
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in names:
+            build = options.builds / name if options.builds else Path(scratch) / name
+            if not build.is_dir():
+                api.build_model(name, output=build)
+            results.append(measure(build, toolchain))
+    report(results)
+    if options.json:
+        data = {"board": BOARD.name, "compiler": toolchain.version, "results": [asdict(r) for r in results]}
+        options.json.write_text(json.dumps(data, indent=2) + "\n")
+    over = [r for r in results if r.core_code > MAX_CODE or r.core_ram > MAX_RAM]
+    for r in over:
+        print(f"{r.model}: executor and driver are above their limit", file=sys.stderr)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
