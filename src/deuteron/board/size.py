@@ -91,7 +91,7 @@ MODULES = (
     LIBRARY,
     PADDED,
 )
-"""In the order of the report. `model` is what the bundle's generator wrote, `messages` are the sentences of errors, which
+"""In the order of the report. `model` is what the generator of bundles wrote, `messages` the sentences of errors, which
 only images that print them have, and `application` is what takes the place of the runner, `semihost`."""
 
 WITH_PARTS = ("operators", "kernels", "model")
