@@ -57,6 +57,17 @@ def test_the_example_runs_as_written(tmp_path: Path):
     assert first["files"]["model.pte"] == second["files"]["model.pte"]
 
 
+@pytest.mark.slow
+def test_the_example_about_memory_runs_as_written(tmp_path: Path):
+    (_, module), *_ = blocks("An example from end to end")
+    ((kind, commands),) = blocks("Does it fit, and what bounds it")
+    assert kind == "sh"
+    (tmp_path / "net.py").write_text(module)
+    said = run(commands.splitlines(), tmp_path)
+    assert "npu 0 prefetch: " in said
+    assert "bound by flash" in said
+
+
 def test_the_example_with_a_tflite_file_runs_as_written(tmp_path: Path):
     ((shell, commands),) = blocks("A TFLite file instead of a PyTorch model")
     assert shell == "sh"
