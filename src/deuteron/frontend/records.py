@@ -41,7 +41,7 @@ class Options(Protocol):
 
 
 class Record(Protocol):
-    """A dataclass of strings, whole numbers, truth values, enums, dataclasses, and tuples and mappings of such."""
+    """A dataclass of strings, numbers, truth values, enums, dataclasses, and tuples and mappings of such."""
 
     @property
     def files(self) -> Mapping[str, FileEntry]:
@@ -128,7 +128,7 @@ class RecordFile:
 
     def _value(self, data: object, kind: object, at: str) -> object:
         """`data` as a value of the type `kind`."""
-        if any(kind is plain and type(data) is plain for plain in (str, int, bool)):
+        if any(kind is plain and type(data) is plain for plain in (str, int, float, bool)):
             return data
         origin, args = get_origin(kind), get_args(kind)
         if origin is UnionType:  # only with None
