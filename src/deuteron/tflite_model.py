@@ -1,5 +1,7 @@
 """A TFLite file as a program: converted if it is not yet, then run by the driver on this machine, without torch."""
 
+import math
+import struct
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from deuteron.frontend.manifest import TensorInfo
 from deuteron.ir import interpret
 from deuteron.ir.types import Quant
 from deuteron.microcode.container import Container
+from deuteron.microcode.format import HEADER_WORDS, WORD_BYTES
+from deuteron.microcode.layout import parse_header
 from deuteron.runtime.driver import Driver
 from deuteron.tflite import neutron
 from deuteron.tflite.decode import decode
@@ -85,7 +89,9 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
         model = decode(data)
         if neutron.is_converted(model):
             container, _ = neutron.unwrap(data)
-            return _loaded(data, model, container, None)
+            loaded = _loaded(data, model, container, None)
+            _check_sizes(container.microcode, loaded)
+            return loaded
         conversion = convert_model(model, target, options)
         return _loaded(data, model, conversion.container, conversion)
 
@@ -93,6 +99,11 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
 def read(path: Path) -> bytes:
     """The bytes of the file."""
     try:
+        if path.suffix == ".py":
+            raise InputError(
+                f"`{path}` is a Python file, not a TFLite model",
+                hint=f"build it first: `deuteron build {path}:FUNCTION -o DIR`",
+            )
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
@@ -114,6 +125,31 @@ def _loaded(data: bytes, model: FlatModel, container: Container | None, conversi
     inner = tuple(model.tensors[i] for i in edges.inputs), tuple(model.tensors[i] for i in edges.outputs)
     inputs, outputs = _infos(model, model.inputs), _infos(model, model.outputs)
     return TfliteModel(data, inputs, outputs, container, conversion, inner)
+
+
+def _check_sizes(microcode: bytes, model: TfliteModel) -> None:
+    """Checks the file's tensors against the microcode's; what is too short to tell is left to the driver."""
+    head = HEADER_WORDS * WORD_BYTES
+    if len(microcode) < head:
+        return
+    header = parse_header(struct.unpack_from(f"<{HEADER_WORDS}I", microcode))
+    counts = header.inputs, header.outputs
+    if len(microcode) < head + sum(counts) * WORD_BYTES:
+        return
+    sizes = struct.unpack_from(f"<{sum(counts)}I", microcode, head)
+    for side, tensors, wanted in zip(
+        ("input", "output"), model._inner, (sizes[: counts[0]], sizes[counts[0] :]), strict=True
+    ):
+        found = tuple(math.prod(tensor.shape) for tensor in tensors)
+        if found != wanted:
+            raise FormatError(
+                f"the file's {side}s hold {_listed(found)} bytes, those of its microcode {_listed(wanted)}",
+                hint="the file is damaged: convert the model again",
+            )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ", ".join(f"{size:,}" for size in sizes)
 
 
 def _infos(model: FlatModel, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:

@@ -145,7 +145,7 @@ def test_the_kernel_selection_stands_beside_the_file(deuteron: Run, net: Path, t
     assert [k.name for k in selection.read(written).kernels] == ["conv2d_s8", "add_s8", "max_pool_s8"]
     out.unlink()
     assert deuteron(*args) == Result(
-        1, "", f"error: `{written}` exists\n\nhint: choose another name, or replace it with `--force`\n"
+        2, "", f"error: `{written}` exists\n\nhint: choose another name, or replace it with `--force`\n"
     )
     assert deuteron(*args, "--force").code == 0
 
@@ -176,7 +176,7 @@ def test_nothing_is_overwritten_unless_asked(deuteron: Run, net: Path, tmp_path:
     block.write_text("mine")
     args = ("convert", net, "-o", tmp_path / "out.tflite", "--intermediates")
     assert deuteron(*args) == Result(
-        1, "", f"error: `{block}` exists\n\nhint: choose another name, or replace it with `--force`\n"
+        2, "", f"error: `{block}` exists\n\nhint: choose another name, or replace it with `--force`\n"
     )
     assert (block.read_text(), sorted(tmp_path.iterdir())) == ("mine", [net, block])
     assert deuteron(*args, "--force").code == 0
@@ -195,16 +195,16 @@ def test_the_source_is_never_replaced(deuteron: Run, net: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "err"),
+    ("name", "code", "err"),
     [
-        ("no/out.tflite", "`{path}` cannot be written: there is no directory `{path.parent}`\n"),
-        ("folder", "`{path}` is a directory\n\nhint: name a file\n"),
+        ("no/out.tflite", 1, "`{path}` cannot be written: there is no directory `{path.parent}`\n"),
+        ("folder", 2, "`{path}` is a directory\n\nhint: name a file\n"),
     ],
 )
-def test_an_output_that_cannot_be_written(deuteron: Run, net: Path, tmp_path: Path, name: str, err: str):
+def test_an_output_that_cannot_be_written(deuteron: Run, net: Path, tmp_path: Path, name: str, code: int, err: str):
     (tmp_path / "folder").mkdir()
     path = tmp_path / name
-    assert deuteron("convert", net, "-o", path, "--force") == Result(1, "", "error: " + err.format(path=path))
+    assert deuteron("convert", net, "-o", path, "--force") == Result(code, "", "error: " + err.format(path=path))
 
 
 def test_a_disk_that_refuses_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deuteron: Run, net: Path):

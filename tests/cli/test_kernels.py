@@ -44,7 +44,7 @@ def test_merge(deuteron: Run, pair: tuple[Path, Path], tmp_path: Path) -> None:
 def test_merge_replaces_nothing_unless_asked(deuteron: Run, pair: tuple[Path, Path]) -> None:
     before = pair[0].read_bytes()
     assert deuteron("kernels", "merge", *pair, "-o", pair[0]) == Result(
-        1, "", f"error: `{pair[0]}` exists\n\nhint: choose another name, or replace it with `--force`\n"
+        2, "", f"error: `{pair[0]}` exists\n\nhint: choose another name, or replace it with `--force`\n"
     )
     assert pair[0].read_bytes() == before
     assert deuteron("kernels", "merge", *pair, "-o", pair[0], "--force").code == 0

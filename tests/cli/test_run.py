@@ -107,7 +107,7 @@ def test_run_reads_and_writes_arrays(deuteron: Run, build: Path, tmp_path: Path)
         np.testing.assert_array_equal(api.run(build, [sample])[0], written[i])
 
     again = deuteron("run", build, "--input", x, "--output", y)
-    assert again == Result(1, "", f"error: `{y}` exists\n\nhint: choose another name, or replace it with `--force`\n")
+    assert again == Result(2, "", f"error: `{y}` exists\n\nhint: choose another name, or replace it with `--force`\n")
     np.save(x, samples[0])
     assert deuteron("run", build, "--input", x, "--output", y, "--force").code == 0
     np.testing.assert_array_equal(np.load(y), written[0])

@@ -64,7 +64,7 @@ def test_files_in_and_out_are_what_the_interpreter_computes(deuteron: Run, net: 
 
 def test_outputs_that_cannot_be_written(deuteron: Run, net: Path, tmp_path: Path):
     assert deuteron("run", net, "--output", tmp_path, "--force") == Result(
-        1, "", f"error: `{tmp_path}` is a directory\n\nhint: name a file\n"
+        2, "", f"error: `{tmp_path}` is a directory\n\nhint: name a file\n"
     )
     net.write_bytes(emit(parse_graph(GRAPH.replace("output %s", "output %s\n  output %z"))))
     y = tmp_path / "y.npy"
@@ -172,6 +172,46 @@ def test_operators_that_the_npu_does_not_take_are_named_not_skipped(deuteron: Ru
         "error: op 2 GELU, output `s`: this operator cannot be compiled\n\n"
         "hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists\n",
     )
+
+
+def test_a_converted_file_whose_inputs_are_not_its_microcodes(deuteron: Run, converted: Path):
+    model = decode(converted.read_bytes())
+    large = replace(model.tensors[model.inputs[0]], shape=(1, 4, 1 << 28, 2))
+    tensors = tuple(large if i == model.inputs[0] else t for i, t in enumerate(model.tensors))
+    converted.write_bytes(encode(replace(model, tensors=tensors)))
+    assert deuteron("run", converted) == Result(
+        1,
+        "",
+        f"error: `{converted}`: the file's inputs hold 2,147,483,648 bytes, those of its microcode 32\n\n"
+        "hint: the file is damaged: convert the model again\n",
+    )
+
+
+def test_files_of_another_kind_say_what_to_do(deuteron: Run, tmp_path: Path):
+    program, empty, source = tmp_path / "model.pte", tmp_path / "empty.tflite", tmp_path / "net.py"
+    program.write_bytes(b"\x20\0\0\0ET12" + bytes(64))
+    empty.write_bytes(b"")
+    source.write_text("")
+    for path, problem, hint in (
+        (
+            program,
+            f"`{program}`: not a TFLite model but an ExecuTorch program",
+            "give `deuteron run` or `deuteron inspect` the build directory that the program is in",
+        ),
+        (
+            empty,
+            f"`{empty}`: not a TFLite model: it is empty",
+            "make the file again; it is not what a TFLite exporter writes",
+        ),
+        (
+            source,
+            f"`{source}` is a Python file, not a TFLite model",
+            f"build it first: `deuteron build {source}:FUNCTION -o DIR`",
+        ),
+    ):
+        wanted = Result(1, "", f"error: {problem}\n\nhint: {hint}\n")
+        assert deuteron("run", path) == wanted
+        assert deuteron("convert", path, "-o", tmp_path / "out.tflite") == wanted
 
 
 def test_a_converted_file_that_is_damaged(deuteron: Run, converted: Path):

@@ -487,3 +487,57 @@ def test_seeded_inputs_are_the_models_and_repeat(built):
     assert all((a == b).all() for x, y in zip(one, two, strict=True) for a, b in zip(x, y, strict=True))
     assert not (one[0][0] == one[1][0]).all()
     assert not (one[0][0] == other[0][0]).all()
+
+
+def errors_of(function, tmp_path: Path) -> float:
+    """The largest error of a quantised function of a convolution's result; the build agrees with its reference."""
+    torch.manual_seed(1)
+    batches = [torch.randn(1, 3, 8, 8) for _ in range(4)]
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), Applies(function)).eval()
+    api.build(model, batches[0], calibration=batches, output=tmp_path / "out")
+    assert compare(tmp_path / "out", [(batch.numpy(),) for batch in batches]).passed
+    with torch.no_grad():
+        return max(float(np.abs(api.run(tmp_path / "out", [x.numpy()])[0] - model(x).numpy()).max()) for x in batches)
+
+
+@pytest.mark.parametrize(
+    ("function", "allowed"),
+    [
+        (lambda y: torch.tanh(y)[:, 2:6], 0.03),
+        (lambda y: torch.cat([torch.tanh(y), nn.functional.hardswish(y)], 1), 0.03),
+        (lambda y: -torch.sigmoid(y), 0.01),
+        (lambda y: torch.exp(torch.sigmoid(y)), 0.03),
+        (lambda y: torch.maximum(torch.sigmoid(y), y * 3), 0.1),
+        (lambda y: y * y, 0.1),
+    ],
+    ids=["slice of tanh", "concat with tanh", "minus sigmoid", "exp of sigmoid", "maximum", "square"],
+)
+def test_no_range_is_cut_off_by_a_quantisation_that_it_has_to_share(function, allowed: float, tmp_path: Path):
+    assert errors_of(function, tmp_path) < allowed
+
+
+class Cuts(nn.Module):
+    """A slice of something whose range is fixed."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x)[:, 2:6]
+
+
+def test_an_operator_that_the_wheel_quantised_and_cannot_convert(monkeypatch: pytest.MonkeyPatch):
+    from deuteron.frontend import annotations
+
+    monkeypatch.setattr(annotations, "mend", lambda model, *_, **__: model)
+    model, x = nn.Sequential(nn.Conv2d(3, 8, 3), Cuts()), torch.ones(1, 3, 8, 8)
+    assert failure(UnsupportedError, model, x, calibration=[x]) == (
+        f"{__file__}:{inspect.getsourcelines(Cuts.forward)[1] + 1}: ExecuTorch's NXP backend quantised "
+        "`aten::slice_copy.Tensor` in a way that it cannot convert, at `return torch.tanh(x)[:, 2:6]`\n\n"
+        "hint: keep it on the CPU with `--operators-not-to-delegate aten::slice_copy`"
+    )
+
+
+def test_an_operator_to_keep_that_the_model_does_not_have():
+    options = api.BuildOptions(operators_not_to_delegate=("aten::adddmm", "aten::relu"))
+    assert api.build(FC, X, calibration=[X], options=options).manifest.warnings == (
+        "`--operators-not-to-delegate aten::adddmm` keeps nothing on the CPU; "
+        "the NPU has `aten::addmm`, `aten::permute_copy`",
+    )

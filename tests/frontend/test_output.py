@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,11 @@ def test_a_failing_swap_gives_the_old_build_back(tmp_path: Path, monkeypatch: py
         output.write(tmp_path / "out", FILES, force=True)
     assert (tmp_path / "out" / "build.json").read_bytes() == b"old"
     assert names(tmp_path) == ["out"]
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OptionError) as caught:
+        output.check_file(pipe, force=True)
+    assert str(caught.value) == f"`{pipe}` is no regular file, and is not replaced\n\nhint: choose another name"

@@ -97,7 +97,7 @@ def _live_line(title: str) -> Generator[Report]:
 
     text = TextColumn("{task.description}", markup=False)
     columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), text)
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True, redirect_stdout=False) as progress:
         task = progress.add_task(title, total=None)
 
         def report(step: str, index: int, count: int) -> None:
@@ -108,10 +108,17 @@ def _live_line(title: str) -> Generator[Report]:
 
 @contextlib.contextmanager
 def _library_logs(verbosity: int) -> Generator[None]:
-    """Keep log records of libraries below the level that `verbosity` asks for out of sight."""
-    before = logging.root.manager.disable
+    """Keep log records of libraries below the level that `verbosity` asks for out of sight.
+
+    With `-v` our own logger is at debug level, which is how the frontend knows that it need not keep them quiet.
+    """
+    ours = logging.getLogger("deuteron")
+    before, level = logging.root.manager.disable, ours.level
     logging.disable(logging.ERROR if verbosity < VERBOSE else logging.NOTSET)
+    if verbosity >= VERBOSE:
+        ours.setLevel(logging.DEBUG)
     try:
         yield
     finally:
         logging.disable(before)
+        ours.setLevel(level)

@@ -4,7 +4,7 @@ import importlib.metadata
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -15,7 +15,7 @@ from torch.export.graph_signature import OutputKind
 
 from deuteron import sdk
 from deuteron.arch import targets
-from deuteron.errors import DeuteronError, UnsupportedError
+from deuteron.errors import DeuteronError, UnsupportedError, all_refused
 from deuteron.frontend import saved, seam
 from deuteron.frontend.cpu import cpu_ops, need_runnable, no_out_variant
 from deuteron.frontend.export import export
@@ -111,6 +111,7 @@ def build(
     if options.dump_kernel_selection_code:
         files |= kernel_selection_files(recording.partitions)
     warnings = [NO_CALIBRATION] * (calibration is None) + [NOTHING_DELEGATED] * (not recording.partitions)
+    warnings += _keeps_nothing(options.operators_not_to_delegate, on_cpu, recording)
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
         executorch=importlib.metadata.version("executorch"),
@@ -134,12 +135,13 @@ class _Steps:
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
-        self._stdout = sys.stdout
+        self._streams = sys.stdout, sys.stderr
 
     def begin(self, step: str, detail: str = "") -> None:
         """Tells that a step begins, or where in the step the build is."""
         if self._progress is not None:
-            with redirect_stdout(self._stdout):  # the wheel's output is kept away, the caller's is not
+            stdout, stderr = self._streams
+            with redirect_stdout(stdout), redirect_stderr(stderr):  # only the wheel's output is kept away
                 self._progress(f"{step}{detail}", STEPS.index(step), len(STEPS))
 
     def counted(self, batches: Iterator[Inputs], source: object) -> Iterator[Inputs]:
@@ -173,9 +175,11 @@ def _lower(
                 f"partition {len(recording.partitions) - 1} computes nothing: all its operators were optimised away",
                 hint=_keep_on_cpu(recording.partitions[-1].nodes.values()),
             ) from e
+        if recording.refused:
+            raise all_refused([_badly_quantised(node) for node in recording.refused]) from e
         raise UnsupportedError(
             f"ExecuTorch's NXP backend cannot lower this model: {type(e).__name__}: {first_line(e)}",
-            hint="run again with `-vv` to see its log",
+            hint="run again with `-v` to see its log",
         ) from e
 
 
@@ -200,10 +204,31 @@ def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronE
     return type(failure)(message, hint=hint, where=where)
 
 
+def _badly_quantised(node: seam.EdgeNode) -> UnsupportedError:
+    """The error for an operator that the wheel quantised and then cannot convert."""
+    code = f", at `{node.source.code}`" if node.source else ""
+    return UnsupportedError(
+        f"ExecuTorch's NXP backend quantised `{node.operator}` in a way that it cannot convert{code}",
+        where=str(node.source) if node.source else node.name,
+        hint=_keep_on_cpu([[node]]),
+    )
+
+
 def _keep_on_cpu(operators: Iterable[Sequence[seam.EdgeNode]]) -> str:
     """The option that leaves these operators, each given by its edge nodes, to the CPU: the last node computes it."""
     names = {nodes[-1].operator.partition(".")[0] for nodes in operators if nodes}
     return f"keep it on the CPU with `--operators-not-to-delegate {','.join(sorted(names))}`"
+
+
+def _keeps_nothing(names: Iterable[str], on_cpu: Iterable[CpuOp], recording: seam.Recording) -> list[str]:
+    """A warning for each operator that is to stay on the CPU, but none there has its name as the wheel compares it."""
+    delegated = {n.operator.partition(".")[0] for p in recording.partitions for ns in p.nodes.values() for n in ns}
+    listed = ", ".join(f"`{name}`" for name in sorted(delegated)) or "nothing"
+    return [
+        f"`--operators-not-to-delegate {name}` keeps nothing on the CPU; the NPU has {listed}"
+        for name in names
+        if not any(name.replace("::", "_") in op.node for op in on_cpu)
+    ]
 
 
 def _to_program(edge: Any, on_cpu: tuple[CpuOp, ...]) -> Any:
@@ -221,7 +246,7 @@ def _to_program(edge: Any, on_cpu: tuple[CpuOp, ...]) -> Any:
 def _cannot_lower(e: Exception) -> UnsupportedError:
     return UnsupportedError(
         f"ExecuTorch cannot make a program of this model: {type(e).__name__}: {first_line(e)}",
-        hint="run again with `-vv` to see its log",
+        hint="run again with `-v` to see its log",
     )
 
 

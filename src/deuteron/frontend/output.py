@@ -38,12 +38,15 @@ def check_file(path: Path, *, force: bool) -> None:
     """Checks, before the work, that a file may be written there.
 
     Raises:
-        InputError: when something is there that may not be replaced, or there is no such folder.
+        OptionError: when something is there that may not be replaced.
+        InputError: when there is no such folder.
     """
     if path.exists() and not force:
-        raise InputError(f"`{path}` exists", hint="choose another name, or replace it with `--force`")
+        raise OptionError(f"`{path}` exists", hint="choose another name, or replace it with `--force`")
     if path.is_dir():
-        raise InputError(f"`{path}` is a directory", hint="name a file")
+        raise OptionError(f"`{path}` is a directory", hint="name a file")
+    if path.exists() and not path.is_file():
+        raise OptionError(f"`{path}` is no regular file, and is not replaced", hint="choose another name")
     if not path.absolute().parent.is_dir():
         raise InputError(f"`{path}` cannot be written: there is no directory `{path.parent}`")
 

@@ -5,7 +5,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 
 @contextmanager
@@ -16,7 +16,12 @@ def quiet() -> Generator[None]:
             yield
         return
     disabled = logging.root.manager.disable
-    with warnings.catch_warnings(), tempfile.TemporaryFile("w") as nowhere, redirect_stdout(nowhere):
+    with (
+        warnings.catch_warnings(),
+        tempfile.TemporaryFile("w") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+    ):
         warnings.simplefilter("ignore")
         logging.disable(logging.ERROR)
         try:

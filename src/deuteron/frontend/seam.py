@@ -75,9 +75,15 @@ class Lowered:
 
 @dataclass(slots=True)
 class Recording:
-    """The partitions in the order in which the wheel converted them; the last may be unfinished after an error."""
+    """The partitions in the order in which the wheel converted them; the last may be unfinished after an error.
+
+    Attributes:
+        partitions: what is known of each.
+        refused: nodes that the wheel itself found to be quantised in a way that TFLite does not have.
+    """
 
     partitions: list[Lowered] = field(default_factory=list[Lowered])
+    refused: list[EdgeNode] = field(default_factory=list[EdgeNode])
 
     def extend_last(self, **changes: object) -> None:
         """Adds what has become known of the partition in work."""
@@ -168,35 +174,19 @@ def quantise(
     program: ExportedProgram, batches: Iterable[Inputs], target: str, converter: Converter = Converter.OPEN
 ) -> fx.GraphModule:
     """The program with quantise and dequantise operators, ranges measured on the calibration batches."""
-    from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer
+    from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
     from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
 
-    class FloatQuantizer(NeutronQuantizer):
-        """The wheel's, which asks for an int8 form of integer tensors too: indices and masks stay as they are."""
+    from deuteron.frontend import annotations  # here, because torchao is not quiet when it is loaded
 
+    class MendedQuantizer(NeutronQuantizer):
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-            return _only_floats(super().annotate(model))
+            annotated = super().annotate(model)
+            return annotations.mend(annotated, act_qspec(False), any_factor=converter is Converter.OPEN)
 
-    quantizer = FloatQuantizer(target_spec(target, converter))
+    quantizer = MendedQuantizer(target_spec(target, converter))
     # Without guards: the quantiser does not know the call that ExportedProgram.module() would add for them.
     return calibrate_and_quantize(program.module(check_guards=False), batches, quantizer)
-
-
-def _only_floats(model: fx.GraphModule) -> fx.GraphModule:
-    """The annotated module without the annotations of tensors that are not float32, which have nothing to quantise."""
-    for node in model.graph.nodes:
-        annotation = node.meta.get("quantization_annotation")
-        if annotation is not None:
-            wanted = annotation.input_qspec_map
-            annotation.input_qspec_map = {arg: spec for arg, spec in wanted.items() if _is_float(arg)}
-            annotation.output_qspec = annotation.output_qspec if _is_float(node) else None
-    return model
-
-
-def _is_float(node: fx.Node) -> bool:
-    """True unless the node is known to be a tensor of another dtype than float32."""
-    value: object = node.meta.get("val")
-    return not isinstance(value, torch.Tensor) or value.dtype == torch.float32
 
 
 def lower(
@@ -251,14 +241,18 @@ def to_executorch(edge: Any) -> Any:
 
 @contextmanager
 def _observed(recording: Recording) -> Generator[None]:
-    """Records what passes through the three functions of the wheel that see a partition."""
+    """Records what passes through the functions of the wheel that see a partition."""
     from executorch.backends.nxp.backend.edge_program_converter import EdgeProgramToIRConverter
+    from executorch.backends.nxp.backend.ir import logger
+    from executorch.backends.nxp.backend.ir.converter.builder import quantization_verification
     from executorch.backends.nxp.backend.neutron_converter_manager import NeutronConverterManager
     from executorch.backends.nxp.nxp_backend import NeutronBackend
 
     preprocess: Callable[..., Any] = NeutronBackend.preprocess
     to_tflite: Callable[..., Any] = EdgeProgramToIRConverter.convert_program
     convert: Callable[..., Any] = NeutronConverterManager.convert
+    verify: Callable[[Any], None] = quantization_verification.verify_quantization_integrity
+    refused: list[int] = []
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
         recording.partitions.append(Lowered())
@@ -271,7 +265,11 @@ def _observed(recording: Recording) -> Generator[None]:
         return result
 
     def to_tflite_(self: Any, edge_program: ExportedProgram, *args: Any, **kwargs: Any) -> Any:
-        tflite, formats, handles = to_tflite(self, edge_program, *args, **kwargs)
+        try:
+            tflite, formats, handles = to_tflite(self, edge_program, *args, **kwargs)
+        finally:
+            by_handle = _nodes_by_handle(edge_program)
+            recording.refused += [node for handle in refused for node in by_handle.get(handle, ())]
         recording.extend_last(tflite=tflite, handles=handles, nodes=_nodes_by_op(edge_program, handles))
         return tflite, formats, handles
 
@@ -286,7 +284,24 @@ def _observed(recording: Recording) -> Generator[None]:
             recording.extend_last(converted=converted, kernel_selection=_selection_in(Path(folder)))
         return converted
 
+    def verify_(model: Any) -> None:
+        operators = model.sub_graphs.vector[0].operators
+        every = operators.vector
+        try:
+            verify(model)
+        except logger.Error:
+            for op in every:  # the wheel does not say which it was; one at a time it does
+                operators.vector = [op]
+                try:
+                    verify(model)
+                except logger.Error:
+                    refused.append(op.tmp_edge_debug_handle)
+            raise
+        finally:
+            operators.vector = every
+
     with (
+        _replaced(quantization_verification, "verify_quantization_integrity", verify_),
         _replaced(NeutronBackend, "preprocess", staticmethod(preprocess_)),
         _replaced(EdgeProgramToIRConverter, "convert_program", to_tflite_),
         _replaced(NeutronConverterManager, "convert", convert_),
@@ -300,8 +315,8 @@ def _selection_in(folder: Path) -> bytes:
 
 
 @contextmanager
-def _replaced(owner: type, name: str, function: object) -> Generator[None]:
-    """Another function in a class for a while."""
+def _replaced(owner: object, name: str, function: object) -> Generator[None]:
+    """Another function in a class or module for a while."""
     original = vars(owner)[name]
     setattr(owner, name, function)
     try:
@@ -312,15 +327,21 @@ def _replaced(owner: type, name: str, function: object) -> Generator[None]:
 
 def _nodes_by_op(program: ExportedProgram, handles: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[EdgeNode, ...]]:
     """TFLite operator index -> edge nodes; the wheel tells which operators carry which debug handle."""
-    by_handle: dict[int, list[EdgeNode]] = {}
-    for node in program.graph.nodes:
-        if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):
-            by_handle.setdefault(node.meta.get("debug_handle"), []).append(edge_node(node))
+    by_handle = _nodes_by_handle(program)
     found: dict[int, tuple[EdgeNode, ...]] = {}
     for handle, indices in handles.items():
         for index in indices:
             found[index] = (*found.get(index, ()), *by_handle.get(handle, ()))
     return found
+
+
+def _nodes_by_handle(program: ExportedProgram) -> dict[int, list[EdgeNode]]:
+    """ExecuTorch's debug handle -> edge nodes that compute something."""
+    by_handle: dict[int, list[EdgeNode]] = {}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):
+            by_handle.setdefault(node.meta.get("debug_handle"), []).append(edge_node(node))
+    return by_handle
 
 
 def edge_node(node: fx.Node) -> EdgeNode:

@@ -34,6 +34,7 @@ _BUDGET_FACTOR = 8
 _BUDGET_BASE = 1 << 16
 _HINT_PLAIN = "export the model with plain int8 tensors"
 _HINT = "make the file again; it is not what a TFLite exporter writes"
+_PROGRAM_HINT = "give `deuteron run` or `deuteron inspect` the build directory that the program is in"
 
 
 def decode(data: bytes) -> FlatModel:
@@ -44,10 +45,10 @@ def decode(data: bytes) -> FlatModel:
         UnsupportedError: several subgraphs, dynamic shapes, sparse, variable or external tensors.
     """
     if data[4:8] != FILE_IDENTIFIER:
-        raise FormatError(
-            f"not a TFLite model: {len(data)} bytes, of which 4 to 8 are {data[4:8]!r} instead of {FILE_IDENTIFIER!r}",
-            hint=_HINT,
-        )
+        marks = f"{len(data)} bytes, of which 4 to 8 are {data[4:8]!r} instead of {FILE_IDENTIFIER!r}"
+        if data[4:6] == b"ET":
+            raise FormatError("not a TFLite model but an ExecuTorch program", hint=_PROGRAM_HINT)
+        raise FormatError(f"not a TFLite model: {marks if data else 'it is empty'}", hint=_HINT)
     try:
         return _Decoder(data).model()
     except _DAMAGE as error:
