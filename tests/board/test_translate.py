@@ -1,6 +1,7 @@
 """Programs made into bundles: every table of small ones, and what is said of those that firmware cannot run."""
 
 import struct
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -289,6 +290,20 @@ def test_memories_have_a_largest_size() -> None:
     method = replace(program.methods[0], arenas=(0, 2**32))
     assert refusal(Program((method,)), CapacityError) == (
         "memory 1 of the program's plan has 4294967296 bytes, at most 4294967280 are possible\n\n"
+        "hint: make the model smaller: firmware runs on 32-bit processors"
+    )
+
+
+def test_the_working_memory_has_a_largest_size() -> None:
+    make = Maker()
+    x, y, t = make.tensor((1, 4, 4, 2)), make.tensor((1, 8)), make.tensor((2, 1, 4, 4))
+    microcode = bytearray(SMALL.microcode)
+    struct.pack_into("<I", microcode, 36, 0xFFFFFFF0)  # scratch bytes
+    struct.pack_into("<I", microcode, 20, 0)
+    struct.pack_into("<I", microcode, 20, zlib.crc32(microcode))
+    make.partition(payload(Container(bytes(microcode), SMALL.weights, SMALL.kernels)), x, y, t)
+    assert refusal(make.program((x,), (y, t)), CapacityError) == (
+        "working memory of the partitions has 4294967456 bytes, at most 4294967280 are possible\n\n"
         "hint: make the model smaller: firmware runs on 32-bit processors"
     )
 

@@ -1,7 +1,7 @@
 """Where the tensors of a bundle lie: the plan of the program, and places of our own for what it leaves open."""
 
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, ElementType, Memory, Value
-from deuteron.errors import CapacityError, UnsupportedError
+from deuteron.errors import UnsupportedError
 from deuteron.runtime.program import Constant, Method, TensorSpec, TensorValue
 
 _TYPES = {
@@ -14,9 +14,6 @@ _TYPES = {
     "float64": ElementType.F64,
     "bool": ElementType.BOOL,
 }
-_MOST = 0xFFFFFFF0
-"""Largest memory: sizes are words."""
-
 _STATIC = "export the model with fixed shapes, without state, and with its weights in the file"
 
 
@@ -38,7 +35,8 @@ class Placement:
         self._constants: dict[Constant, int] = {}
         self._arenas = method.arenas[1:]
         self._unplanned = 0
-        self._reordered = 0
+        self._temporary = 0
+        self._most = 0
 
     def tensor(self, index: int, what: str) -> TensorValue:
         """The tensor with this index in the method; UnsupportedError if it is something else."""
@@ -73,15 +71,19 @@ class Placement:
             self._indices[index] = self._add(memory, offset, tensor.bytes, tensor.spec, what)
         return self._indices[index]
 
-    def reordered(self, tensors: list[tuple[TensorSpec, int, str]]) -> list[int]:
-        """Values for contiguous tensors, each with its size and what it is, that live through one step only."""
-        found: list[int] = []
-        offset = self._unplanned
-        for spec, size, what in tensors:
-            found.append(self._add(len(self._arenas), offset, size, spec, what))
-            offset += padded(size)
-        self._reordered = max(self._reordered, offset - self._unplanned)
-        return found
+    def temporary(self, spec: TensorSpec, size: int, what: str) -> int:
+        """The index in the bundle of a tensor of our own, which lives until `end_of_step`.
+
+        The inputs and outputs of the method must have their places by then.
+        """
+        offset = self._unplanned + self._temporary
+        self._temporary += padded(size)
+        self._most = max(self._most, self._temporary)
+        return self._add(len(self._arenas), offset, size, spec, what)
+
+    def end_of_step(self) -> None:
+        """Nothing; later temporary tensors may lie where those so far do."""
+        self._temporary = 0
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -97,12 +99,8 @@ class Placement:
     def memories(self) -> tuple[Memory, ...]:
         """The memories that values lie in."""
         found = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
-        if own := self._unplanned + self._reordered:
+        if own := self._unplanned + self._most:
             found.append(Memory(own, "inputs and outputs that the plan leaves out, and tensors in the NPU's order"))
-        for memory in found:
-            if memory.bytes > _MOST:
-                message = f"{memory.note} has {memory.bytes} bytes, at most {_MOST} are possible"
-                raise CapacityError(message, hint="make the model smaller: firmware runs on 32-bit processors")
         return tuple(found)
 
     def _add(self, memory: int, offset: int, size: int, spec: TensorSpec, note: str) -> int:

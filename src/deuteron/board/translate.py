@@ -1,20 +1,23 @@
 """From a program to a bundle: the plan of a `.pte` followed step by step."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from deuteron.board import operators
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, Memory, Quantisation, Step, StepKind, Value
 from deuteron.board.operators import RefusedError
-from deuteron.board.partition import partition_of
+from deuteron.board.partition import Matrices, Port, partition_of
 from deuteron.board.placement import Placement
 from deuteron.board.sources import Origin, Origins
-from deuteron.errors import FormatError, InputError, UnsupportedError, all_refused
+from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
 from deuteron.frontend.manifest import Manifest
-from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program, TensorSpec
+from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program
 
 CONTEXT_BYTES = 128
 """DTN_CONTEXT_BYTES of deuteron/driver.h."""
+
+_MOST_BYTES = 0xFFFFFFF0
+"""Of a memory: sizes are words."""
 
 
 def translate(program: Program, manifest: Manifest | None = None, *, name: str, method: str = "forward") -> Bundle:
@@ -52,6 +55,16 @@ def _with_quantisation(bundle: Bundle, program: Program) -> Bundle:
     return replace(bundle, values=tuple(values))
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A tensor of a partition: the program's value, the NPU's own, and how the one becomes the other if they differ."""
+
+    port: Port
+    value: int
+    own: int
+    matrices: Matrices | None
+
+
 class _Translator:
     """One method on its way."""
 
@@ -85,7 +98,7 @@ class _Translator:
             steps=tuple(self._steps),
             inputs=inputs,
             outputs=outputs,
-            memories=(*self._places.memories, self._working_memory()),
+            memories=self._memories(),
             operators=tuple(self._functions),
             constants=self._places.constants,
             delegates=tuple(Delegate(partition.decoded.container) for partition in self._partitions),
@@ -126,34 +139,34 @@ class _Translator:
         if len(args) != partition.arguments:
             message = f"{partition.name} takes {partition.arguments} arguments, the program gives {len(args)}"
             raise _damaged(message, where)
-        ports = (*partition.inputs, *partition.outputs)
-        tensors = [self._places.tensor(args[port.argument], port.name) for port in ports]
-        matrices = [port.matrices(tensor) for port, tensor in zip(ports, tensors, strict=True)]
-        values = [self._places.value(args[port.argument], port.name) for port in ports]
-        reordered = iter(
-            self._places.reordered(
-                [
-                    (_channels_last(tensor.spec), tensor.bytes, f"{port.name} in the NPU's order")
-                    for port, tensor, moved in zip(ports, tensors, matrices, strict=True)
-                    if moved
-                ]
-            )
-        )
-        npu = [next(reordered) if moved else value for value, moved in zip(values, matrices, strict=True)]
-        sides = list(zip(ports, values, npu, matrices, strict=True))
-        count = len(partition.inputs)
-        for port, value, own, moved in sides[:count]:
-            if moved:
-                self._operator(operators.TRANSPOSE, [value], [own], moved, f"{port.name}: channels last", origin)
+        inputs = [self._bind(port, args[port.argument]) for port in partition.inputs]
+        outputs = [self._bind(port, args[port.argument]) for port in partition.outputs]
+        self._places.end_of_step()
+        for end in inputs:
+            if end.matrices:
+                title = f"{end.port.name}: channels last"
+                self._operator(operators.TRANSPOSE, [end.value], [end.own], end.matrices, title, origin)
         title = f"{partition.name}: {_counted(len(partition.decoded.calls), 'kernel call')}"
         if origin.operators:
             title += f" for {_counted(origin.operators, 'operator')}"
-        self._step(StepKind.DELEGATE, index, npu[:count], npu[count:], (), title, origin)
-        for port, value, own, moved in sides[count:]:
-            if moved:
-                batches, channels, positions = moved
-                params = batches, positions, channels
-                self._operator(operators.TRANSPOSE, [own], [value], params, f"{port.name}: channels first", origin)
+        own = [end.own for end in inputs], [end.own for end in outputs]
+        self._step(StepKind.DELEGATE, index, *own, (), title, origin)
+        for end in outputs:
+            if end.matrices:
+                batches, channels, positions = end.matrices
+                title, params = f"{end.port.name}: channels first", (batches, positions, channels)
+                self._operator(operators.TRANSPOSE, [end.own], [end.value], params, title, origin)
+
+    def _bind(self, port: Port, arg: int) -> _End:
+        """The tensor of the program for a tensor of the NPU, and a place for the NPU's own where it needs one."""
+        tensor = self._places.tensor(arg, port.name)
+        matrices = port.matrices(tensor)
+        value = self._places.value(arg, port.name)
+        if matrices is None:
+            return _End(port, value, value, None)
+        spec = replace(tensor.spec, dim_order=(0, *range(2, len(tensor.spec.shape)), 1))
+        own = self._places.temporary(spec, tensor.bytes, f"{port.name} in the NPU's order")
+        return _End(port, value, own, matrices)
 
     def _operator(
         self,
@@ -182,10 +195,15 @@ class _Translator:
         _check_outputs(step, self._places.values)
         self._steps.append(step)
 
-    def _working_memory(self) -> Memory:
-        """`bundle.h` has the formula."""
+    def _memories(self) -> tuple[Memory, ...]:
+        """Those of the values, and the working memory, for which `bundle.h` has the formula."""
         most = max((partition.working_bytes for partition in self._partitions), default=0)
-        return Memory(CONTEXT_BYTES * len(self._partitions) + most, "working memory of the partitions")
+        working = Memory(CONTEXT_BYTES * len(self._partitions) + most, "working memory of the partitions")
+        for memory in (*self._places.memories, working):
+            if memory.bytes > _MOST_BYTES:
+                message = f"{memory.note} has {memory.bytes} bytes, at most {_MOST_BYTES} are possible"
+                raise CapacityError(message, hint="make the model smaller: firmware runs on 32-bit processors")
+        return (*self._places.memories, working)
 
 
 def _check_outputs(step: Step, values: Sequence[Value]) -> None:
@@ -202,11 +220,6 @@ def _check_outputs(step: Step, values: Sequence[Value]) -> None:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _channels_last(spec: TensorSpec) -> TensorSpec:
-    rank = len(spec.shape)
-    return TensorSpec(spec.shape, spec.dtype, (0, *range(2, rank), 1))
 
 
 def _refused(operator: str, why: str, origin: Origin, where: str) -> UnsupportedError:
