@@ -1,13 +1,17 @@
 """Programs made into bundles: every table of small ones, and what is said of those that firmware cannot run."""
 
+import re
 import struct
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.board import programs
 from tests.board.programs import ADD, DEQUANTIZE, QUANTIZE, SMALL, Maker, payload
 
+from deuteron.board import operators
+from deuteron.board.arrays import DTYPES
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.translate import translate
 from deuteron.errors import CapacityError, DeuteronError, FormatError, InputError, UnsupportedError
@@ -407,3 +411,12 @@ def test_constants_must_not_be_written() -> None:
     assert refusal(make.program((x,), (y,)), FormatError) == (
         f"{QUANTIZE}: output 0 would be written, which is a constant\n\nhint: {DAMAGED_HINT}"
     )
+
+
+def test_the_page_on_bundles_names_every_operator_and_type() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "bundles.md").read_text("utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| CPU operators |"))
+    assert set(re.findall(r"`(.+?)`", row)) == set(operators.supported())
+    row = next(line for line in page.splitlines() if line.startswith("| inputs and outputs |"))
+    named = set(re.findall(r"\b(?:u?int|float)\d+|bool\b", row))
+    assert named == {DTYPES[kind].name for kind in ElementType}

@@ -10,7 +10,7 @@ from deuteron.errors import InputError
 
 Array = npt.NDArray[np.generic]
 
-_DTYPES = {
+DTYPES = {
     ElementType.U8: np.dtype("uint8"),
     ElementType.S8: np.dtype("int8"),
     ElementType.S16: np.dtype("<i2"),
@@ -20,16 +20,17 @@ _DTYPES = {
     ElementType.F64: np.dtype("<f8"),
     ElementType.BOOL: np.dtype("bool"),
 }
+"""The elements of values, little-endian as devices hold them."""
 
 
 def dtype_name(value: Value) -> str:
     """The type of a value's elements in numpy's spelling."""
-    return _DTYPES[value.type].name
+    return DTYPES[value.type].name
 
 
 def to_bytes(value: Value, array: Array) -> bytes:
     """The bytes of an array in the order that the value has in memory; InputError when it does not fit."""
-    dtype = _DTYPES[value.type]
+    dtype = DTYPES[value.type]
     if array.shape != value.shape or array.dtype != dtype:
         message = f"{value.note} is {dtype.name} {value.shape}, an array {array.dtype.name} {array.shape} was given"
         raise InputError(message, hint="give an array of that type and shape")
@@ -38,7 +39,7 @@ def to_bytes(value: Value, array: Array) -> bytes:
 
 def from_bytes(value: Value, data: bytes) -> Array:
     """The array, in its logical shape, whose bytes the value has; InputError when they are not of its size."""
-    if len(data) != math.prod(value.shape) * _DTYPES[value.type].itemsize:
+    if len(data) != math.prod(value.shape) * DTYPES[value.type].itemsize:
         raise InputError(f"{value.note} has {value.bytes} bytes, {len(data)} were given", hint="give all of its bytes")
-    stored = np.frombuffer(data, _DTYPES[value.type]).reshape([value.shape[d] for d in value.dim_order])
+    stored = np.frombuffer(data, DTYPES[value.type]).reshape([value.shape[d] for d in value.dim_order])
     return np.ascontiguousarray(stored.transpose(np.argsort(value.dim_order)))
