@@ -30,6 +30,7 @@ Commands:
   build     Compile a PyTorch model for a target
   run       Run a build or a TFLite file on the host, or a build on a board
   firmware  Build firmware for a board from a build
+  bundle    Write a build as C files for firmware of your own
   convert   Convert a TFLite file for the NPU
   plan      Show where a build's bytes live and when, beside what is possible
   sim       Simulate a build: when each kernel and each fetch runs, and what
@@ -83,8 +84,8 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
         (
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
-            "hint: the commands are `build`, `run`, `firmware`, `convert`, `plan`, `sim`, `inspect`, `kernels`, `ops`, "
-            "`models`, `targets`, `doctor`\n",
+            "hint: the commands are `build`, `run`, `firmware`, `bundle`, `convert`, `plan`, `sim`, `inspect`, "
+            "`kernels`, `ops`, `models`, `targets`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (

@@ -17,7 +17,7 @@ from deuteron.kernels.catalogue import Kernel
 from deuteron.kernels.selection import FILE_NAME, Selection
 
 ARCHIVE = "libdeuteron.a"
-_SELECTION = f"neutron{FILE_NAME}"
+SELECTION = f"neutron{FILE_NAME}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ def link(
     core = toolchain.compile(library.core(), board.flags, library.FIRMWARE)
     toolchain.archive(core, work / ARCHIVE)
     port = toolchain.compile(library.port(board, dma=options.io_copy is IoCopy.DMA), flags, library.FIRMWARE)
-    selection = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
+    table = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
     if application is None:
         port += toolchain.compile(library.runner(), flags, library.FIRMWARE)
     script = library.linker_script(board)
     local = replace(toolchain, cache=work / "objects")
     regions: tuple[Region, ...] = ()
     for placement in _placements(options.weights):
-        generated = (*_write_model(bundle, placement, work), *selection)
+        generated = (*_write_model(bundle, placement, work), *table)
         objects = (*port, *local.compile((*generated, *(application or ())), (*flags, f"-I{work}"), library.FIRMWARE))
         for item in objects:
             shutil.copyfile(item.path, work / item.path.name)
@@ -99,10 +99,15 @@ int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t 
 """
 
 
+def selection(kernels: Sequence[Kernel]) -> str:
+    """The table of these kernels in C."""
+    return Selection.of(kernels).to_c() if kernels else _NO_KERNELS
+
+
 def _write_selection(kernels: Sequence[Kernel], work: Path) -> Source:
     """The table of the kernels, written."""
-    path = work / _SELECTION
-    path.write_text(Selection.of(kernels).to_c() if kernels else _NO_KERNELS, "ascii")
+    path = work / SELECTION
+    path.write_text(selection(kernels), "ascii")
     return Source("kernels.selection", path)
 
 

@@ -38,6 +38,7 @@ COMMANDS = (
     Entry("build", "Compile a PyTorch model for a target"),
     Entry("run", "Run a build or a TFLite file on the host, or a build on a board"),
     Entry("firmware", "Build firmware for a board from a build"),
+    Entry("bundle", "Write a build as C files for firmware of your own"),
     Entry("convert", "Convert a TFLite file for the NPU"),
     Entry("plan", "Show where a build's bytes live and when, beside what is possible"),
     Entry("sim", "Simulate a build: when each kernel and each fetch runs, and what bounds it"),

@@ -1,17 +1,13 @@
 """`deuteron firmware`: from a build directory to an image for a board."""
 
 import json
-from enum import Enum
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
+from deuteron.cli.options import choice
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
-from deuteron.errors import OptionError
-
-_E = TypeVar("_E", bound=Enum)
 
 
 @new_command
@@ -56,9 +52,9 @@ def command(
 
     chosen = boards.load(board)
     options = record.FirmwareOptions(
-        _choice(record.Kernels, "--kernels", kernels),
-        _choice(record.Weights, "--weights", weights),
-        _choice(record.IoCopy, "--io-copy", io_copy),
+        choice(record.Kernels, "--kernels", kernels),
+        choice(record.Weights, "--weights", weights),
+        choice(record.IoCopy, "--io-copy", io_copy),
     )
     before = record.read(other) if other else None
     image.check_output(output, force=force)
@@ -70,12 +66,3 @@ def command(
     else:
         printer.data(report.diff(before, made.record) if before else report.text(made.record))
     printer.note(f"wrote `{output / record.ELF}` and {len(made.files)} files beside it")
-
-
-def _choice(kind: type[_E], option: str, value: str) -> _E:
-    """The member of an enum that an option's value spells."""
-    allowed = [str(member.value) for member in kind]
-    if value not in allowed:
-        listed = ", ".join(f"`{name}`" for name in allowed)
-        raise OptionError(f"unknown value `{value}` of `{option}`", hint=f"choose one of {listed}")
-    return kind(value)

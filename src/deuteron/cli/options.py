@@ -2,13 +2,16 @@
 
 import functools
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec
+from enum import Enum
+from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
 from deuteron.cli.printer import QUIET, Printer
+from deuteron.errors import OptionError
 
 P = ParamSpec("P")
+E = TypeVar("E", bound=Enum)
 
 
 def _set_quiet(ctx: click.Context, _param: click.Parameter, quiet: bool) -> None:
@@ -41,3 +44,12 @@ def command(
         "-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more; -vv adds tracebacks."
     )
     return click.command(cls=cls)(as_json(quiet(verbose(run))))
+
+
+def choice(kind: type[E], option: str, value: str) -> E:
+    """The member of an enum that an option's value spells."""
+    allowed = [str(member.value) for member in kind]
+    if value not in allowed:
+        listed = ", ".join(f"`{name}`" for name in allowed)
+        raise OptionError(f"unknown value `{value}` of `{option}`", hint=f"choose one of {listed}")
+    return kind(value)

@@ -1,0 +1,70 @@
+# The package `deuteron`: find_package(deuteron REQUIRED PATHS <checkout>/firmware/cmake) gives
+#
+#   deuteron::firmware                     the firmware library, compiled with the project's own compiler and flags
+#   deuteron_add_bundle(<target> <build>)  a target with the C tables of a build directory, made anew when it changes
+#
+# A port is the project's own (firmware/port/template is a place to start); link it and the bundle beside the library:
+#
+#   target_link_libraries(app PRIVATE <target> deuteron::firmware)
+
+get_filename_component(_deuteron_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+find_program(DEUTERON_PROGRAM deuteron DOC "The program `deuteron`, which writes bundles")
+
+if(NOT TARGET deuteron::firmware)
+  file(GLOB _deuteron_sources CONFIGURE_DEPENDS
+    "${_deuteron_root}/src/executor/*.c" "${_deuteron_root}/src/operators/*.c" "${_deuteron_root}/src/io/*.c"
+    "${_deuteron_root}/src/driver/*.c" "${_deuteron_root}/src/kernels/check/*.c" "${_deuteron_root}/src/kernels/fast/*.c"
+    "${_deuteron_root}/src/kernels/table_fast.c")
+  add_library(deuteron_firmware STATIC EXCLUDE_FROM_ALL ${_deuteron_sources})
+  target_include_directories(deuteron_firmware PUBLIC "${_deuteron_root}/include")
+  target_compile_features(deuteron_firmware PUBLIC c_std_99)
+  target_compile_options(deuteron_firmware PRIVATE -ffunction-sections -fdata-sections)
+  add_library(deuteron::firmware ALIAS deuteron_firmware)
+endif()
+
+# deuteron_add_bundle(<target> <build> [SYMBOL name] [WEIGHTS flash|sram|external] [ARENAS sram|external]
+#                     [KERNELS selected|all])
+#
+# <build> is a directory that `deuteron build` wrote. The target's objects stand before the libraries on the linker's
+# line, as the table of kernels must. `#include "<symbol>.h"`, dtn_bundle.h by default, declares the program.
+function(deuteron_add_bundle target build)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "SYMBOL;WEIGHTS;ARENAS;KERNELS" "")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "deuteron_add_bundle does not know `${arg_UNPARSED_ARGUMENTS}`")
+  endif()
+  if(NOT DEUTERON_PROGRAM)
+    message(FATAL_ERROR "deuteron_add_bundle needs the program `deuteron`: activate the environment that it is "
+      "installed in, or set DEUTERON_PROGRAM to its path")
+  endif()
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT "ASM" IN_LIST languages)
+    message(FATAL_ERROR "deuteron_add_bundle needs the language ASM: write project(... C ASM)")
+  endif()
+  set(symbol dtn_bundle)
+  set(options "")
+  set(kernels selected)
+  foreach(name SYMBOL WEIGHTS ARENAS KERNELS)
+    if(arg_${name})
+      string(TOLOWER "${name}" option)
+      list(APPEND options "--${option}" "${arg_${name}}")
+      set(${option} "${arg_${name}}")
+    endif()
+  endforeach()
+  get_filename_component(build "${build}" ABSOLUTE)
+  set(output "${CMAKE_CURRENT_BINARY_DIR}/${target}")
+  set(files "${output}/${symbol}.c" "${output}/${symbol}_data.S")
+  if(kernels STREQUAL "selected")
+    list(APPEND files "${output}/neutron_kernel_selection.c")
+  endif()
+  add_custom_command(
+    OUTPUT ${files}
+    BYPRODUCTS "${output}/${symbol}.h" "${output}/${symbol}_data.bin"
+    COMMAND "${DEUTERON_PROGRAM}" bundle "${build}" -o "${output}" --force --quiet ${options}
+    DEPENDS "${build}/build.json" "${build}/model.pte"
+    COMMENT "Bundle of ${build}"
+    VERBATIM)
+  add_library(${target} OBJECT ${files})
+  set_source_files_properties("${output}/${symbol}_data.S" PROPERTIES OBJECT_DEPENDS "${output}/${symbol}_data.bin")
+  target_include_directories(${target} PUBLIC "${output}")
+  target_include_directories(${target} PUBLIC $<TARGET_PROPERTY:deuteron_firmware,INTERFACE_INCLUDE_DIRECTORIES>)
+endfunction()

@@ -1,0 +1,49 @@
+"""`deuteron bundle`: from a build directory to C files for firmware of one's own."""
+
+from pathlib import Path
+
+import click
+
+from deuteron.cli.options import choice
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+
+
+@new_command
+@click.argument("directory", metavar="DIR", type=Path)
+@click.option("-o", "--output", metavar="OUT", required=True, type=Path, help="Directory to write.")
+@click.option("--symbol", default="dtn_bundle", show_default=True, metavar="NAME", help="C name of the program.")
+@click.option(
+    "--kernels",
+    default="selected",
+    show_default=True,
+    metavar="selected|all",
+    help="Write the kernel selection file, or leave it out.",
+)
+@click.option(
+    "--weights", default="flash", show_default=True, metavar="flash|sram|external", help="Where weights shall lie."
+)
+@click.option("--arenas", default="sram", show_default=True, metavar="sram|external", help="Where arenas shall lie.")
+@click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
+def command(
+    printer: Printer,
+    *,
+    directory: Path,
+    output: Path,
+    symbol: str,
+    kernels: str,
+    weights: str,
+    arenas: str,
+    force: bool,
+) -> None:
+    """Write the build in DIR as C tables, which any project can compile and link with the firmware library."""
+    from deuteron.board.emit import EmitOptions, Placement
+    from deuteron.board.generate import generate
+    from deuteron.board.record import Kernels
+
+    options = EmitOptions(symbol, choice(Placement, "--weights", weights), choice(Placement, "--arenas", arenas))
+    names = generate(directory, output, options, choice(Kernels, "--kernels", kernels), force=force)
+    if printer.as_json:
+        printer.json({"schema": 1, "directory": str(output), "files": list(names)})
+    for name in names:
+        printer.note(f"wrote `{output / name}`")
