@@ -34,7 +34,7 @@ def to_bytes(value: Value, array: Array) -> bytes:
     if array.shape != value.shape or array.dtype != dtype:
         message = f"{value.note} is {dtype.name} {value.shape}, an array {array.dtype.name} {array.shape} was given"
         raise InputError(message, hint="give an array of that type and shape")
-    return np.ascontiguousarray(array.transpose(value.dim_order)).tobytes()
+    return array.transpose(value.dim_order).tobytes()
 
 
 def from_bytes(value: Value, data: bytes) -> Array:
@@ -42,4 +42,4 @@ def from_bytes(value: Value, data: bytes) -> Array:
     if len(data) != math.prod(value.shape) * DTYPES[value.type].itemsize:
         raise InputError(f"{value.note} has {value.bytes} bytes, {len(data)} were given", hint="give all of its bytes")
     stored = np.frombuffer(data, DTYPES[value.type]).reshape([value.shape[d] for d in value.dim_order])
-    return np.ascontiguousarray(stored.transpose(np.argsort(value.dim_order)))
+    return stored.transpose(np.argsort(np.array(value.dim_order, int))).copy()

@@ -75,7 +75,7 @@ class HostRunner:
                 hint = "integer inputs often are indices: give ones that the model allows"
                 raise InputError(message, where=str(self.path), hint=hint) from error
             raise InternalError(message, where=str(self.path)) from error
-        return [np.ascontiguousarray(cast("torch.Tensor", result).numpy()) for result in results]
+        return [np.asarray(cast("torch.Tensor", result).numpy(), order="C") for result in results]
 
     @contextmanager
     def observe(self) -> Generator[list[DelegateCall]]:
