@@ -86,32 +86,18 @@ def build(
     """
     arch = targets.load(target)
     model, inputs = check_module(module), check_example_inputs(example_inputs)
-    steps = _Steps(progress)
-    with seam.converter(options) as session:
-        steps.begin("export")
-        program = export(model, inputs)
-        steps.begin("calibrate")
-        batches = steps.counted(
-            check_calibration([inputs] if calibration is None else calibration, inputs), calibration
-        )
-        quantised = seam.quantise(program, batches, arch.name, options.converter)
-        steps.begin("quantise")
-        # Twice: lowering changes its program, and a deep copy renames inputs that are called like Python's builtins.
-        reference = torch.export.export(quantised, inputs, strict=True)
-        lowerable = torch.export.export(quantised, inputs, strict=True)
-        recording = seam.Recording()
-        steps.begin("partition and convert")
-        edge = _lower(lowerable, quantised.state_dict(), arch.name, options, recording, session)
-        steps.begin("write program")
-        on_cpu = cpu_ops(edge.exported_program().graph)
-        manager = _to_program(edge, on_cpu)
-    files = {PROGRAM: bytes(manager.buffer), REFERENCE: saved.save(reference, [p.tflite for p in recording.partitions])}
+    compiled = _compile(model, inputs, calibration, arch.name, options, _Steps(progress))
+    partitions, program = compiled.recording.partitions, compiled.manager.exported_program()
+    files = {
+        PROGRAM: bytes(compiled.manager.buffer),
+        REFERENCE: saved.save(compiled.reference, [p.tflite for p in partitions]),
+    }
     if options.intermediates:
-        files |= intermediate_files(recording.partitions)
+        files |= intermediate_files(partitions)
     if options.dump_kernel_selection_code:
-        files |= kernel_selection_files(recording.partitions)
-    warnings = [NO_CALIBRATION] * (calibration is None) + [NOTHING_DELEGATED] * (not recording.partitions)
-    warnings += _keeps_nothing(options.operators_not_to_delegate, on_cpu, recording)
+        files |= kernel_selection_files(partitions)
+    warnings = [NO_CALIBRATION] * (calibration is None) + [NOTHING_DELEGATED] * (not partitions)
+    warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.on_cpu, compiled.recording)
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
         executorch=importlib.metadata.version("executorch"),
@@ -121,13 +107,59 @@ def build(
         options=options,
         model=ModelInfo(name or type(model).__name__),
         files={file: entry_of(data) for file, data in files.items()},
-        inputs=_inputs(manager.exported_program()),
-        outputs=_outputs(manager.exported_program()),
-        partitions=tuple(describe(partition) for partition in recording.partitions),
-        cpu_ops=on_cpu,
+        inputs=_inputs(program),
+        outputs=_outputs(program),
+        partitions=tuple(describe(partition) for partition in partitions),
+        cpu_ops=compiled.on_cpu,
         warnings=tuple(warnings),
     )
     return BuildResult(manifest, files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What comes of the steps.
+
+    Attributes:
+        reference: the quantised program that the build is compared with.
+        recording: what went through the converter.
+        on_cpu: the operators that stay on the CPU.
+        manager: ExecuTorch's program manager.
+    """
+
+    reference: ExportedProgram
+    recording: seam.Recording
+    on_cpu: tuple[CpuOp, ...]
+    manager: Any
+
+
+def _compile(
+    model: torch.nn.Module,
+    inputs: Inputs,
+    calibration: Iterable[object] | None,
+    target: str,
+    options: BuildOptions,
+    steps: "_Steps",
+) -> _Compiled:
+    """The program of a module, step by step."""
+    with seam.converter(options) as session:
+        steps.begin("export")
+        program = export(model, inputs)
+        steps.begin("calibrate")
+        batches = steps.counted(
+            check_calibration([inputs] if calibration is None else calibration, inputs), calibration
+        )
+        quantised = seam.quantise(program, batches, target, options.converter)
+        steps.begin("quantise")
+        # Twice: lowering changes its program, and a deep copy renames inputs that are called like Python's builtins.
+        reference = torch.export.export(quantised, inputs, strict=True)
+        lowerable = torch.export.export(quantised, inputs, strict=True)
+        recording = seam.Recording()
+        steps.begin("partition and convert")
+        edge = _lower(lowerable, quantised.state_dict(), target, options, recording, session)
+        steps.begin("write program")
+        on_cpu = cpu_ops(edge.exported_program().graph)
+        return _Compiled(reference, recording, on_cpu, _to_program(edge, on_cpu))
 
 
 class _Steps:
