@@ -89,9 +89,8 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
         model = decode(data)
         if neutron.is_converted(model):
             container, _ = neutron.unwrap(data)
-            loaded = _loaded(data, model, container, None)
-            _check_sizes(container.microcode, loaded)
-            return loaded
+            _check_sizes(container.microcode, _inner(model))
+            return _loaded(data, model, container, None)
         conversion = convert_model(model, target, options)
         return _loaded(data, model, conversion.container, conversion)
 
@@ -121,14 +120,18 @@ def told_where(path: Path) -> Generator[None]:
 
 
 def _loaded(data: bytes, model: FlatModel, container: Container | None, conversion: Conversion | None) -> TfliteModel:
-    edges = find_edges(model)
-    inner = tuple(model.tensors[i] for i in edges.inputs), tuple(model.tensors[i] for i in edges.outputs)
     inputs, outputs = _infos(model, model.inputs), _infos(model, model.outputs)
-    return TfliteModel(data, inputs, outputs, container, conversion, inner)
+    return TfliteModel(data, inputs, outputs, container, conversion, _inner(model))
 
 
-def _check_sizes(microcode: bytes, model: TfliteModel) -> None:
-    """Checks the file's tensors against the microcode's; what is too short to tell is left to the driver."""
+def _inner(model: FlatModel) -> tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]:
+    """The inputs and outputs of what is inside the float edges."""
+    edges = find_edges(model)
+    return tuple(model.tensors[i] for i in edges.inputs), tuple(model.tensors[i] for i in edges.outputs)
+
+
+def _check_sizes(microcode: bytes, sides: tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]) -> None:
+    """Checks the file's inputs and outputs against the microcode's; what is too short to tell is left to the driver."""
     head = HEADER_WORDS * WORD_BYTES
     if len(microcode) < head:
         return
@@ -137,9 +140,7 @@ def _check_sizes(microcode: bytes, model: TfliteModel) -> None:
     if len(microcode) < head + sum(counts) * WORD_BYTES:
         return
     sizes = struct.unpack_from(f"<{sum(counts)}I", microcode, head)
-    for side, tensors, wanted in zip(
-        ("input", "output"), model._inner, (sizes[: counts[0]], sizes[counts[0] :]), strict=True
-    ):
+    for side, tensors, wanted in zip(("input", "output"), sides, (sizes[: counts[0]], sizes[counts[0] :]), strict=True):
         found = tuple(math.prod(tensor.shape) for tensor in tensors)
         if found != wanted:
             raise FormatError(
