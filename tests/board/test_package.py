@@ -1,0 +1,84 @@
+"""The CMake package, from a project that uses it: the bundle is made anew when the build changes, and computes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.board.conftest import Built
+
+from deuteron import api
+from deuteron.board.library import FIRMWARE
+from deuteron.kernels.catalogue import KERNELS
+
+CONSUMER = Path(__file__).parent / "consumer"
+PROGRAM = Path(sys.executable).with_name("deuteron")
+pytestmark = pytest.mark.slow
+
+
+def cmake(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["cmake", *words], capture_output=True, text=True)
+
+
+def configure(source: Path, build: Path, model: Path) -> subprocess.CompletedProcess[str]:
+    return cmake(
+        "-S", source, "-B", build, f"-Ddeuteron_DIR={FIRMWARE / 'cmake'}", f"-DDEUTERON_PROGRAM={PROGRAM}",
+        f"-DMODEL={model}", f"-DPORT={FIRMWARE / 'port' / 'host' / 'port.c'}",
+    )  # fmt: skip
+
+
+def check(app: Path, model: Path) -> None:
+    """Runs the application on one sample: the outputs must be those of ExecuTorch's runtime."""
+    (sample,) = api.seeded_inputs(api.read_manifest(model), 1)
+    done = subprocess.run([app], input=b"".join(x.tobytes() for x in sample), capture_output=True, check=True)
+    (wanted,) = api.run_each(model, [sample])
+    assert done.stdout == b"".join(y.tobytes() for y in wanted)
+
+
+def test_a_project_finds_the_package_and_runs_its_model(built: Built, tmp_path: Path):
+    model, build = tmp_path / "model", tmp_path / "build"
+    shutil.copytree(built("two"), model)
+    done = configure(CONSUMER, build, model)
+    assert done.returncode == 0, done.stderr
+    done = cmake("--build", build)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check(build / "app", model)
+    names = subprocess.run(["nm", build / "app"], capture_output=True, text=True, check=True).stdout
+    linked = {kernel.name for kernel in KERNELS if f" {kernel.symbol}\n" in names}
+    manifest = api.read_manifest(model)
+    assert linked == {kernel.kernel for part in manifest.partitions for kernel in part.kernels}
+
+    tables = build / "model" / "net.c"
+    before = tables.stat().st_mtime_ns
+    assert cmake("--build", build).returncode == 0
+    assert tables.stat().st_mtime_ns == before
+    for file in built("conv").iterdir():
+        shutil.copy(file, model)
+        os.utime(model / file.name)
+    assert cmake("--build", build).returncode == 0
+    check(build / "app", model)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("SYMBOL net", "SIMBOL net", "deuteron_add_bundle does not know `SIMBOL;net`"),
+        ("C ASM", "C", "deuteron_add_bundle needs the language ASM: write project(... C ASM)"),
+        (
+            "REQUIRED)",
+            'REQUIRED)\nset(DEUTERON_PROGRAM "")',
+            "deuteron_add_bundle needs the program `deuteron`: activate the environment that it is installed in, or "
+            "set DEUTERON_PROGRAM to its path",
+        ),
+    ],
+)
+def test_what_the_package_refuses(tmp_path: Path, old: str, new: str, error: str):
+    source = tmp_path / "source"
+    shutil.copytree(CONSUMER, source)
+    listing = source / "CMakeLists.txt"
+    listing.write_text(listing.read_text().replace(old, new))
+    done = configure(source, tmp_path / "build", tmp_path)
+    assert done.returncode == 1
+    assert error in " ".join(done.stderr.split())
