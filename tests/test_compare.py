@@ -192,6 +192,19 @@ def test_numbers_far_apart_are_found_beside_values_that_are_none():
     assert (result.unlike, result.mismatches, round(result.largest)) == (0, 2, 248)
 
 
+def test_integers_must_be_equal_and_have_no_step():
+    result = compare.OutputResult(0)
+    compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 1, 7]))
+    compare._check_output(result, np.array([True, False]), None, np.array([True, False]))
+    equal = compare.Comparison(1, (), (), (result,))
+    assert equal.passed
+    assert "  output 0: 0 of 5 integers differ, the largest by 0\n" in equal.text()
+    compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 2, 9]))
+    other = compare.Comparison(1, (), (), (result,))
+    assert other.failures() == ("output 0: 2 of 8 integers differ from PyTorch's",)
+    assert "  output 0: 2 of 8 integers differ, the largest by 2\n" in other.text()
+
+
 def test_partitions_of_one_payload_take_turns(tmp_path: Path):
     torch.manual_seed(0)
     x = torch.ones(1, 8, 8, 8)

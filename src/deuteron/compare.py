@@ -80,6 +80,7 @@ class OutputResult:
     Attributes:
         index: which output.
         step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
+        integer: True where the CPU computes integers or bools, which have no step and must be equal.
         elements: values compared.
         unlike: those where one is NaN or infinite and the other is not the same; none is allowed.
         mismatches: those that differ by more than half a step.
@@ -90,6 +91,7 @@ class OutputResult:
 
     index: int
     step: float = 0.0
+    integer: bool = False
     elements: int = 0
     unlike: int = 0
     mismatches: int = 0
@@ -135,7 +137,9 @@ class Comparison:
                 found.append(
                     f"output {out.index}: {out.unlike} of {out.elements} values are NaN or infinite unlike PyTorch's"
                 )
-            if out.largest > MAX_STEPS:
+            if out.integer and out.mismatches:
+                found.append(f"output {out.index}: {out.mismatches} of {out.elements} integers differ from PyTorch's")
+            elif not out.integer and out.largest > MAX_STEPS:
                 found.append(
                     f"output {out.index}: {out.largest:g} steps from PyTorch's, at most {MAX_STEPS} are allowed"
                 )
@@ -158,13 +162,21 @@ class Comparison:
             for p in self.partitions
         ] or ["  nothing was delegated"]
         lines += ["", *_operator_table(self.operators), "", "end to end against quantised PyTorch"]
-        lines += [
-            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ, the largest by "
-            f"{out.largest:.3g} steps of {out.step:.4g}; best score the same in {out.top1} of {out.rows}"
-            for out in self.outputs
-        ]
+        lines += [_output_line(out) for out in self.outputs]
         lines += ["", "all bounds hold" if self.passed else "bounds broken:", *(f"  {f}" for f in self.failures())]
         return "\n".join(lines)
+
+
+def _output_line(out: OutputResult) -> str:
+    if out.integer:
+        return (
+            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} integers differ, the largest by "
+            f"{out.largest:.0f}"
+        )
+    return (
+        f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ, the largest by "
+        f"{out.largest:.3g} steps of {out.step:.4g}; best score the same in {out.top1} of {out.rows}"
+    )
 
 
 def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
@@ -204,6 +216,10 @@ def compare(directory: str | Path, samples: Sequence[Sequence[Array]], progress:
     manifest = manifests.read(folder)
     if not samples:
         raise InputError("there are no samples to compare on")
+    if not (folder / manifests.REFERENCE).is_file():
+        raise InputError(
+            f"`{directory}` holds no `{manifests.REFERENCE}` to compare with", hint="put it back, or build again"
+        )
     reference = saved.load(folder / manifests.REFERENCE, len(manifest.partitions))
     runner = HostRunner(folder / manifests.PROGRAM)
     partitions = [
@@ -322,7 +338,9 @@ def _check_output(result: OutputResult, found: Array, affine: saved.Affine | Non
     finite = np.isfinite(ours) & np.isfinite(reference)
     same = (ours == reference) | (np.isnan(ours) & np.isnan(reference))
     span = float(np.ptp(reference[finite])) if finite.any() else 0.0
-    result.step = affine.scale if affine else max(result.step, span / 255, float(np.finfo(np.float32).tiny))
+    result.integer = affine is None and found.dtype.kind in "iub"
+    inexact = max(result.step, span / 255, float(np.finfo(np.float32).tiny))
+    result.step = affine.scale if affine else 1.0 if result.integer else inexact
     steps = np.abs(ours[finite] - reference[finite]) / result.step
     if affine is not None:
         steps = np.rint(steps)  # both are whole steps; only float32 stands between
@@ -331,7 +349,7 @@ def _check_output(result: OutputResult, found: Array, affine: saved.Affine | Non
     result.mismatches += int(np.count_nonzero(steps > 0.5))
     result.largest = max(result.largest, float(steps.max(initial=0)))
     width = ours.shape[-1] if ours.ndim else 1
-    if width > 1:
+    if width > 1 and not result.integer:
         ranked = ~(np.isnan(ours) | np.isnan(reference)).reshape(-1, width).any(axis=1)
         rows, expected = ours.reshape(-1, width)[ranked], reference.reshape(-1, width)[ranked]
         result.rows += len(rows)

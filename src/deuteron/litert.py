@@ -203,7 +203,7 @@ class Comparison:
         ]
         lines += [f"  {'operator':<28}{'output':<32}{'results':>12}{'differ':>10}{'largest':>9}{'allowed':>9}"]
         lines += [
-            f"  {f'{op.index} {op.op}':<28}{op.output[-30:]:<32}"
+            f"  {f'{op.index} {op.op}':<28}{_tail(op.output):<32}"
             + (
                 "not compared: LiteRT does not compute this"
                 if op.bound is None
@@ -296,3 +296,8 @@ def _operator_difference(graph: Graph, op: Op, values: Mapping[str, Array]) -> n
 
 def _difference(ours: Array, theirs: Array) -> npt.NDArray[np.int64]:
     return np.abs(ours.astype(np.int64) - theirs.reshape(ours.shape).astype(np.int64))
+
+
+def _tail(name: str) -> str:
+    """The name, or the end of a long one: exporters put what tells tensors apart there."""
+    return name if len(name) <= 30 else f"...{name[-27:]}"

@@ -63,8 +63,19 @@ def test_markdown_is_the_page_of_the_documentation(deuteron: Run):
 
 
 def test_an_operator_that_is_not_taken(deuteron: Run):
-    err = "error: no operator that the NPU takes contains `gelu` or `erf`\n\nhint: `deuteron ops` lists all of them\n"
+    err = (
+        "error: no operator that the NPU takes contains `gelu` or `erf`\n\n"
+        "hint: `deuteron ops` lists all of them; close to that is `relu`\n"
+    )
     assert deuteron("ops", "gelu", "erf") == Result(2, "", err)
+
+
+def test_a_name_with_a_slip(deuteron: Run):
+    err = (
+        "error: no operator that the NPU takes contains `covn`\n\n"
+        "hint: `deuteron ops` lists all of them; close to that is `conv`\n"
+    )
+    assert deuteron("ops", "covn") == Result(2, "", err)
 
 
 def test_a_target_that_there_is_not(deuteron: Run):

@@ -234,6 +234,16 @@ def test_a_manifest_that_was_cut(deuteron: Run, copy: Path):
     assert result.err.startswith("error: `build.json` is not JSON: ")
 
 
+def test_only_a_comparison_needs_the_reference(deuteron: Run, copy: Path):
+    (copy / "reference.pt2").unlink()
+    assert deuteron("run", copy).code == 0
+    assert deuteron("run", copy, "--compare") == Result(
+        1,
+        "",
+        f"error: `{copy}` holds no `reference.pt2` to compare with\n\nhint: put it back, or build again\n",
+    )
+
+
 def test_a_missing_file_of_a_build(deuteron: Run, copy: Path):
     (copy / "model.pte").unlink()
     assert deuteron("run", copy) == Result(

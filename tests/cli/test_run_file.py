@@ -187,6 +187,21 @@ def test_a_converted_file_whose_inputs_are_not_its_microcodes(deuteron: Run, con
     )
 
 
+def test_long_tensor_names_show_that_they_are_cut(deuteron: Run, net: Path):
+    name = "block_17/project/Conv2D;and/what/was/fused/with/it"
+    model = decode(net.read_bytes())
+    tensors = tuple(replace(t, name=name) if t.name == "y" else t for t in model.tensors)
+    net.write_bytes(encode(replace(model, tensors=tensors)))
+    assert f" ...{name[-27:]}  " in deuteron("run", net, "--compare").out
+
+
+def test_inputs_that_are_no_numbers_are_a_warning(deuteron: Run, net: Path, tmp_path: Path):
+    net.write_bytes(with_float_edges(net.read_bytes()))
+    np.save(tmp_path / "x.npy", np.full((2, 1, 4, 4, 2), [[[[[0.0]]]], [[[[np.nan]]]]], np.float32))
+    warning = "warning: 1 of 2 samples hold NaN or infinite values, the first is sample 1\n"
+    assert deuteron("run", net, "--input", tmp_path / "x.npy").err.startswith(warning)
+
+
 def test_files_of_another_kind_say_what_to_do(deuteron: Run, tmp_path: Path):
     program, empty, source = tmp_path / "model.pte", tmp_path / "empty.tflite", tmp_path / "net.py"
     program.write_bytes(b"\x20\0\0\0ET12" + bytes(64))

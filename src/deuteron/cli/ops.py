@@ -1,5 +1,8 @@
 """`deuteron ops`: what the NPU takes."""
 
+import difflib
+import re
+from collections.abc import Iterable
 from dataclasses import asdict
 
 import click
@@ -33,7 +36,11 @@ def command(printer: Printer, *, names: tuple[str, ...], target: str, markdown: 
     ]
     if not found:
         listed = " or ".join(f"`{name}`" for name in names)
-        raise OptionError(f"no operator that the NPU takes contains {listed}", hint="`deuteron ops` lists all of them")
+        known = [name.lower() for op in support.operators() for name in (op.name, *op.edge)]
+        near = [match for name in wanted for match in difflib.get_close_matches(name, _words(known), n=1)]
+        closest = f"; close to that is {' or '.join(f'`{name}`' for name in near)}" if near else ""
+        hint = f"`deuteron ops` lists all of them{closest}"
+        raise OptionError(f"no operator that the NPU takes contains {listed}", hint=hint)
     if printer.as_json:
         table = [asdict(op) for op in found]
         printer.json({"schema": 1, "target": target, "general": list(support.general()), "operators": table})
@@ -46,3 +53,8 @@ def command(printer: Printer, *, names: tuple[str, ...], target: str, markdown: 
         for sentence in op.conditions:
             printer.data(f"  {sentence}")
         printer.data(f"  kernels: {', '.join(op.kernels)}")
+
+
+def _words(names: Iterable[str]) -> list[str]:
+    """The words that the names are made of."""
+    return sorted({word for name in names for word in re.findall(r"[a-z]{3,}", name)})

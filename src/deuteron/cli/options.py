@@ -39,7 +39,14 @@ def command(
         return function(printer, *args, **kwargs)
 
     as_json = click.option("--json", is_flag=True, expose_value=False, callback=_set_json, help="Report as JSON.")
-    quiet = click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Say less.")
+    quiet = click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        expose_value=False,
+        callback=_set_quiet,
+        help="No notes, no warnings.",
+    )
     verbose = click.option(
         "-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more; -vv adds tracebacks."
     )

@@ -134,6 +134,7 @@ def command(
     data = _read_samples(subject.model, inputs) if inputs else api.seeded_inputs(subject.model, samples or 1, seed)
     for sample in data:
         api.check_inputs(subject.model, sample)
+    _warn_of_nan(printer, data)
     if outputs or not compare:
         with printer.work("running") as progress:
             results = subject.run(data, progress)
@@ -288,6 +289,13 @@ def _read_samples(model: "Signature", paths: Sequence[Path]) -> "list[Sample]":
     if counts == {0}:
         raise InputError("the input files hold no sample")
     return list(zip(*columns, strict=True))
+
+
+def _warn_of_nan(printer: Printer, data: "Sequence[Sample]") -> None:
+    import numpy as np
+
+    if bad := [i for i, sample in enumerate(data) if not all(np.isfinite(value).all() for value in sample)]:
+        printer.warn(f"{len(bad)} of {len(data)} samples hold NaN or infinite values, the first is sample {bad[0]}")
 
 
 def _read_array(path: Path) -> "Array":

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -91,8 +91,8 @@ class RecordFile:
             )
         return cast("_R", self._fields(table, kind, ""))
 
-    def read(self, directory: Path, kind: type[_R]) -> _R:
-        """The record in a directory, with every file that it lists present and unaltered.
+    def read(self, directory: Path, kind: type[_R], optional: Collection[str] = ()) -> _R:
+        """The record in a directory, with every file that it lists unaltered, and present unless it is optional.
 
         Raises:
             InputError: when the directory has no such record.
@@ -111,7 +111,8 @@ class RecordFile:
         except UnicodeDecodeError as e:
             raise FormatError(f"`{self.name}` is not UTF-8 text", where=str(path)) from e
         for name, entry in record.files.items():
-            self._check_file(directory / name, entry)
+            if name not in optional or (directory / name).exists():
+                self._check_file(directory / name, entry)
         return record
 
     def _check_file(self, path: Path, entry: FileEntry) -> None:
