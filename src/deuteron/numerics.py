@@ -147,8 +147,8 @@ REAL_FUNCTIONS: Mapping[str, RealFunction] = MappingProxyType(
 
 
 def leaky_relu(alpha: float) -> RealFunction:
-    """x where it is at least 0, else alpha * x."""
-    return lambda x: np.where(x >= 0.0, x, alpha * x)
+    """x where it is above 0, else alpha * x."""
+    return lambda x: np.where(x > 0.0, x, alpha * x)
 
 
 class Affine(Protocol):

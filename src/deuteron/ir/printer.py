@@ -14,6 +14,7 @@ dataclasses of `ops.py`: a new operator needs no code here.
 
 import base64
 import json
+import math
 import re
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
@@ -125,6 +126,8 @@ def _format_value(value: object) -> str:
             return f"({','.join(map(_format_value, items))})"
         case bool():
             return "yes" if value else "no"
+        case float() if math.isinf(value):
+            return f"{math.copysign(1, value):g}e999"  # reads as infinity
         case int() | float():
             return repr(value)
         case _ if is_dataclass(value):

@@ -3,7 +3,6 @@
 A rule returns what it found when it is broken, else None.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -244,11 +243,6 @@ def _centres(op: ops.Op, _: Graph) -> str | None:
     return "found both" if isinstance(op, ops.ResizeBilinear) and op.align_corners and op.half_pixel_centers else None
 
 
-def _alpha(op: ops.Op, _: Graph) -> str | None:
-    """The slope of a leaky relu is a finite number."""
-    return None if not isinstance(op, ops.LeakyRelu) or math.isfinite(op.alpha) else f"found {op.alpha}"
-
-
 WEIGHTED = (ops.Conv2D, ops.DepthwiseConv2D, ops.TransposeConv, ops.FullyConnected)
 SPATIAL = (ops.Conv2D, ops.DepthwiseConv2D, ops.TransposeConv, ops.AveragePool2D, ops.MaxPool2D)
 SAME_QUANTISATION = (
@@ -275,5 +269,4 @@ OP_RULES: tuple[tuple[type[ops.Op] | tuple[type[ops.Op], ...], OpRule], ...] = (
     (SPATIAL, _pads),
     (ops.Pad, _pad_value),
     (ops.ResizeBilinear, _centres),
-    (ops.LeakyRelu, _alpha),
 )

@@ -88,8 +88,8 @@ def prelu(site: Site) -> Op:
 def leaky_relu(site: Site) -> Op:
     """Any quantisation of input and output."""
     alpha = float(site.op.options.get("Alpha", 0.0))
-    if not math.isfinite(alpha):
-        raise site.malformed(f"slope {alpha:g}; a finite number is required")
+    if math.isnan(alpha):
+        raise site.malformed("the slope is not a number")
     return LeakyRelu(inputs=(site.operand(0),), outputs=(site.output(),), origin=(site.index,), alpha=alpha)
 
 
