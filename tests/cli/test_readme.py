@@ -68,6 +68,31 @@ def test_the_example_about_memory_runs_as_written(tmp_path: Path):
     assert "bound by flash" in said
 
 
+@pytest.mark.slow
+def test_the_example_with_a_board_runs_as_written(tmp_path: Path):
+    (_, module), *_ = blocks("An example from end to end")
+    ((kind, commands),) = blocks("On a board, without a board")
+    assert kind == "sh"
+    (tmp_path / "net.py").write_text(module)
+    said = run(commands.splitlines(), tmp_path)
+    assert "net on an505: selected kernels, weights in flash, inputs and outputs copied by cpu" in said
+    assert said.endswith("an505 and the host give the same bits for 1 sample\n")
+
+
+@pytest.mark.slow
+def test_the_guide_to_firmware_runs_as_written(tmp_path: Path):
+    page = (ROOT / "docs" / "guides" / "firmware.md").read_text("utf-8")
+    commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)).splitlines()
+    assert len(commands) == 8
+    said = run(commands, tmp_path)
+    assert "an547 and the host give the same bits for 1 sample" in said
+    assert "4 of 17 kernels" in said
+    assert '"kind": "counted"' in said
+    assert (tmp_path / "digits-c" / "dtn_bundle.c").read_bytes() == (
+        tmp_path / "digits-an505" / "dtn_bundle.c"
+    ).read_bytes()
+
+
 def test_the_example_with_a_tflite_file_runs_as_written(tmp_path: Path):
     ((shell, commands),) = blocks("A TFLite file instead of a PyTorch model")
     assert shell == "sh"
