@@ -51,6 +51,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="processes that run tests at the same time (default: 2)")
     parser.add_argument("--list", action="store_true", help="print the ids of the selected tests and stop")
     parser.add_argument("--report", action="store_true", help="run nothing, print the tables of the earlier results")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables to this file")
     parser.add_argument("--work", type=Path, default=Path("build/conformance"), help="directory for all that is made")
     parser.add_argument(
         "--runner",
@@ -70,7 +71,8 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     suite.work.mkdir(parents=True, exist_ok=True)
     suite.install_packages()
     everything = suite.collect()
-    deviating = deviations.assign(everything, deviations.load())
+    known = deviations.load()
+    deviating = deviations.assign(everything, known)
     tests = _select(everything, options)
     if options.list:
         sys.stdout.writelines(f"{test}\n" for test in tests)
@@ -83,6 +85,8 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         _run_all(suite, [Job(test, test in deviating) for test in todo], options.jobs, results, kept, console)
     found = report.account(tests, results, deviating)
     report.show(Console(width=200), tests, results, found)
+    if options.markdown:
+        options.markdown.write_text(report.markdown(tests, results, found, known), encoding="utf-8")
     return 1 if found.failed or found.missing else 0
 
 

@@ -63,6 +63,31 @@ def show(console: Console, tests: Sequence[str], results: Mapping[str, Result], 
         console.print(_by_cause([results[test] for test in found.failed]))
 
 
+def markdown(tests: Sequence[str], results: Mapping[str, Result], found: Account, known: Iterable[Deviation]) -> str:
+    """The tables as a page, without times, which differ from machine to machine."""
+    lines = [
+        "# ExecuTorch's own NXP tests",
+        "",
+        "The tests of the NXP backend in the wheel of ExecuTorch 1.5.1, unmodified, against Deuteron: the last result",
+        "of `make conformance`, written by `python -m conformance --report --markdown FILE`. *Mark lifted*: the suite",
+        "expects the test to fail, because of a defect of the vendor's SDK; it passes here.",
+        "",
+        "| file | passed | mark lifted | failed | not run: deviation | not run yet | tests |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    members = (found.passed, found.lifted, found.failed, found.deviating, found.missing)
+    for file in sorted({_file(test) for test in tests}):
+        counts = [sum(_file(test) == file for test in group) for group in (*members, tests)]
+        lines.append(f"| {file} | " + " | ".join(str(count or "") for count in counts) + " |")
+    lines.append("| all | " + " | ".join(str(len(group)) for group in (*members, tests)) + " |")
+    lines += ["", "## Deviations", "", "| tests | reason | number | why |", "|---|---|--:|---|"]
+    lines += [f"| `{one.tests}` | {one.reason} | {one.count} | {one.why} |" for one in known]
+    if found.failed:
+        lines += ["", "## Failures", "", "| test | cause |", "|---|---|"]
+        lines += [f"| `{test}` | {cause(results[test]).replace('|', '/')} |" for test in found.failed]
+    return "\n".join(lines) + "\n"
+
+
 def _by_file(tests: Sequence[str], results: Mapping[str, Result], found: Account) -> Table:
     table = Table(title="ExecuTorch's NXP tests", show_footer=True)
     members = (found.passed, found.lifted, found.failed, found.deviating, found.missing)

@@ -53,3 +53,21 @@ def test_ids_with_brackets_are_printed_as_they_are() -> None:
     report.show(Console(file=stream, width=120), [test], results, report.account([test], results, {}))
     assert test in stream.getvalue()
     assert "no [bold] idea" in stream.getvalue()
+
+
+def test_the_page_has_each_file_each_deviation_and_each_failure() -> None:
+    results = {
+        "f.py::good": Result("f.py::good", "passed"),
+        "g.py::bad": Result("g.py::bad", "failed", error="no | yes"),
+    }
+    tests = (*results, "g.py::network")
+    found = report.account(tests, results, {"g.py::network": NETWORK})
+    lines = report.markdown(tests, results, found, [NETWORK]).splitlines()
+    for line in (
+        "| f.py | 1 |  |  |  |  | 1 |",
+        "| g.py |  |  | 1 | 1 |  | 2 |",
+        "| all | 1 | 0 | 1 | 1 | 0 | 3 |",
+        "| `*` | network | 1 | Downloads. |",
+        "| `g.py::bad` | failed: no / yes |",
+    ):
+        assert line in lines
