@@ -182,6 +182,22 @@ def test_a_damaged_image_is_not_run(make: Make, tmp_path: Path):
     assert str(caught.value).endswith("hint: build the firmware again")
 
 
+def test_a_program_that_the_driver_refuses_is_refused_in_its_words(built: Built, make: Make, tmp_path: Path):
+    board = BOARDS[0]
+    directory = make("conv", board)
+    data = bytearray((directory / record.ELF).read_bytes())
+    microcode = (directory / "dtn_bundle_data.bin").read_bytes()[:256]
+    data[data.index(microcode) + 200] ^= 1
+    (tmp_path / record.ELF).write_bytes(data)
+    sample = api.seeded_inputs(api.read_manifest(built("conv")), 1)
+    with pytest.raises(FormatError) as caught:
+        qemu.run(tmp_path, record.read(directory), board, sample)
+    assert str(caught.value) == (
+        "firmware.elf: the firmware failed: bundle version 1: the microcode is damaged: its CRC-32 does not match "
+        "(reason 21, detail 0)\n\nhint: build the firmware again"
+    )
+
+
 def test_a_model_without_partitions_links_no_kernel(tmp_path: Path):
     bundle = Bundle("empty", (), (), (), (), (Memory(0, "an arena"), Memory(0, "working memory")), (), (), ())
     board = BOARDS[0]

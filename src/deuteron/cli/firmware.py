@@ -61,6 +61,12 @@ def command(
     with printer.work(f"building firmware for {board}"):
         made = image.build(directory, chosen, options, Toolchain.find(image.OBJECTS))
     image.write(made, output, force=force)
+    stack = made.record.stack
+    if stack.bytes > stack.available:
+        printer.warn(
+            f"the stack may take {stack.bytes:,} B of the {stack.available:,} B kept for it: give the linker a larger "
+            "`__dtn_stack_bytes`"
+        )
     if printer.as_json:
         printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(made.record))}, indent=2))
     else:
