@@ -91,7 +91,12 @@ M33 = Toolchain(
     "arm-none-eabi-",
     "port/template/*.c",
     ("-mcpu=cortex-m33", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"),
-    ("--specs=nano.specs", "--specs=nosys.specs"),
+    (
+        "--specs=nano.specs",
+        "--specs=nosys.specs",
+        # What a board's linker script says of weights that start-up copies.
+        *(f"-Wl,--defsym=__dtn_sram_{name}=0" for name in ("start", "end", "load")),
+    ),
 )
 
 

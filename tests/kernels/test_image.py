@@ -139,7 +139,7 @@ def _cut(data: bytearray, draw: random.Random) -> None:
 
 
 def _flip(data: bytearray, draw: random.Random) -> None:
-    for _ in range(draw.randrange(1, 8)):
+    for _ in range(draw.randrange(1, 256)):
         data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
 
 
