@@ -1,0 +1,53 @@
+"""The limits of `benches/footprint.py` and `benches/boards.py`, held in every test run for a model each."""
+
+import pytest
+from benches import boards as boards_bench
+from benches import footprint
+from tests.board.conftest import Built
+from tests.board.port_images import WARNINGS
+
+from deuteron.board import boards, image, library
+from deuteron.board.boards import Board
+from deuteron.board.toolchain import Toolchain
+from deuteron.kernels.catalogue import KERNELS
+
+pytestmark = pytest.mark.slow
+BOARDS = [boards.load(name) for name in boards.names()]
+
+
+def test_executor_and_driver_keep_to_their_limits(built: Built):
+    result = footprint.measure(built("two"), Toolchain.find(image.OBJECTS))
+    assert 3000 < result.core_code <= footprint.MAX_CODE
+    assert 0 < result.core_ram <= footprint.MAX_RAM
+    called = {kernel.name for kernel in image.called(image.bundle_of(built("two")))}
+    assert set(result.saved) == {kernel.name for kernel in KERNELS} - called
+    assert result.code_all - result.code_selected == pytest.approx(sum(result.saved.values()), abs=512)
+    assert result.flash_all - result.flash_selected == pytest.approx(result.code_all - result.code_selected, abs=64)
+
+
+def test_a_dma_takes_the_copies_off_the_core(built: Built):
+    result = boards_bench.measure(built("resnet8"), boards.load("an505"), 1, Toolchain.find(image.OBJECTS))
+    assert result.problems() == []
+    assert [(copy.tensor, copy.bytes) for copy in result.copies] == [("input 0", 12288), ("output 0", 40)]
+    assert result.copies[0].saved >= 0.9
+
+
+def test_the_bench_tells_what_is_wrong():
+    copies = (boards_bench.Copy("input 0", 4096, 1000, 101), boards_bench.Copy("output 0", 4095, 1000, 1000))
+    bad = boards_bench.Result("m", "an505", "flash", False, False, 1, 10, 9, copies)
+    assert bad.problems() == [
+        "m on an505: the outputs are not the host's",
+        "m on an505: two runs count differently",
+        "m on an505: the stack is deeper than its bound",
+        "m on an505: input 0: only 89.9% fewer instructions",
+    ]
+    without_dma = boards_bench.Result("m", "an547", "flash", True, True, 1, 9, 9, copies)
+    assert without_dma.problems() == []
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_no_compiler_for_a_board_warns_of_anything(board: Board):
+    toolchain = Toolchain.find(image.OBJECTS)
+    flags = (*board.flags, *library.port_flags(board), *WARNINGS)
+    sources = (*library.core(), *library.port(board, dma=True), *library.runner())
+    assert len(toolchain.compile(sources, flags, library.FIRMWARE)) == len(sources)
