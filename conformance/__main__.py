@@ -82,7 +82,14 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     todo = [test for test in tests if test not in results and (test not in deviating or deviating[test].runs)]
     if not options.report:
         console.print(f"{len(todo)} of {len(tests)} selected tests to run, {options.jobs} at a time")
-        _run_all(suite, [Job(test, test in deviating) for test in todo], options.jobs, results, kept, console)
+        _run_all(
+            suite,
+            [Job(test, test in deviating and deviating[test].lifts) for test in todo],
+            options.jobs,
+            results,
+            kept,
+            console,
+        )
     found = report.account(tests, results, deviating)
     report.show(Console(width=200), tests, results, found)
     if options.markdown:

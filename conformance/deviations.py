@@ -21,6 +21,8 @@ class Reason(StrEnum):
     """Expects to fail for a defect of the vendor's SDK; run without that mark, so it has to pass."""
     VENDOR_LOWERING = "vendor-lowering"
     """Asserts exactly which kernels the vendor's converter chooses; not run."""
+    EXPECTED = "expected"
+    """Expects to fail and does, in torch, before a converter is asked; run with that mark, and has to fail there."""
     OTHER = "other"
     """Another reason that a reviewer accepted; not run."""
 
@@ -36,8 +38,18 @@ class Deviation:
 
     @property
     def runs(self) -> bool:
-        """Whether its tests run all the same, without their expected-failure mark."""
+        """Whether its tests run all the same."""
+        return self.reason in (Reason.VENDOR_DEFECT, Reason.EXPECTED)
+
+    @property
+    def lifts(self) -> bool:
+        """Whether its tests run without their expected-failure mark."""
         return self.reason is Reason.VENDOR_DEFECT
+
+    @property
+    def good(self) -> tuple[str, ...]:
+        """The outcomes that its tests have to have."""
+        return ("xfailed",) if self.reason is Reason.EXPECTED else ("passed", "skipped")
 
     def matches(self, test: str) -> bool:
         """Whether the pattern names this test; brackets are plain characters, since ids are full of them."""

@@ -12,7 +12,7 @@ from rich.table import Table
 from .deviations import Deviation
 from .suite import Result
 
-# A test may skip itself. An expected failure never counts as good: its mark is lifted, or it is not run.
+# A test may skip itself. An expected failure is good only where the deviations say so.
 GOOD = ("passed", "skipped")
 
 
@@ -40,10 +40,10 @@ def account(tests: Iterable[str], results: Mapping[str, Result], deviations: Map
             columns["deviating"].append(test)
         elif result is None:
             columns["missing"].append(test)
-        elif result.outcome not in GOOD:
+        elif result.outcome not in (GOOD if deviation is None else deviation.good):
             columns["failed"].append(test)
         else:
-            columns["passed" if deviation is None else "lifted"].append(test)
+            columns["lifted" if deviation is not None and deviation.lifts else "passed"].append(test)
     return Account(**{name: tuple(members) for name, members in columns.items()})
 
 

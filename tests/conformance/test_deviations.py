@@ -51,7 +51,8 @@ def test_an_unknown_reason(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load(path)
     assert str(caught.value) == (
-        f"{path}: unknown reason `weather` of `a`\n\nhint: reasons are network, vendor-defect, vendor-lowering, other"
+        f"{path}: unknown reason `weather` of `a`\n\n"
+        "hint: reasons are network, vendor-defect, vendor-lowering, expected, other"
     )
 
 

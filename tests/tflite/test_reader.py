@@ -119,6 +119,15 @@ def test_a_missing_bias_becomes_zeros(name: str, inputs: tuple[int, ...]):
     assert not np.any(bias.array())
 
 
+def test_a_bias_whose_other_dimensions_are_1_is_a_vector():
+    source = model("FULLY_CONNECTED")
+    bias = next(tensor for tensor in source.tensors if tensor.name == "b")
+    graph = read(encode(with_tensor(source, "b", shape=(1, 1, *bias.shape))))
+    (op,) = graph.ops
+    found = graph.tensor(op.inputs[2])
+    assert (found.type.shape, found.data) == (bias.shape, bias.data)
+
+
 def test_the_name_of_an_added_bias_is_not_taken_twice():
     source = with_op(model("FULLY_CONNECTED"), inputs=(0, 1))
     source = with_tensor(source, "x", name="y/bias")

@@ -1,7 +1,7 @@
 """One operator of a flatbuffer at its place: typed access to its operands, and errors that say where they happened."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -131,12 +131,22 @@ class Site:
             self._no_float(tensor)
             if tensor.dtype != "INT32":
                 raise self.unsupported(f"bias `{tensor.name}` is {tensor.dtype}; INT32 is allowed")
-            return self.names.of[self.op.inputs[position]]
+            name = self.names.of[self.op.inputs[position]]
+            ones, last = tensor.shape[:-1], tensor.shape[-1:]
+            flat = tensor.data is not None and set(ones) == {1} and last == (channels,)
+            return self._flat_bias(name, tensor, channels) if flat else name
         if channels > _MAX_CHANNELS:
             raise self.malformed(f"{channels} output channels; at most {_MAX_CHANNELS} are possible")
         name = self.names.unique(f"{self.output()}/bias")
         self.constants.append(Tensor(name, TensorType((channels,), DType.INT32), bytes(4 * channels)))
         return name
+
+    def _flat_bias(self, name: str, tensor: FlatTensor, channels: int) -> str:
+        """Name of a vector with the content of a bias whose other dimensions are 1."""
+        flat = self.names.unique(f"{name}/flat")
+        quant = tensor.quant and replace(tensor.quant, axis=None if tensor.quant.axis is None else 0)
+        self.constants.append(Tensor(flat, TensorType((channels,), DType.INT32, quant), tensor.data))
+        return flat
 
     def integers(self, position: int, what: str) -> tuple[int, ...]:
         """Values of the constant index tensor at `position`, row-major."""
