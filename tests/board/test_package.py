@@ -10,7 +10,10 @@ import pytest
 from tests.board.conftest import Built
 
 from deuteron import api
+from deuteron.board import boards
 from deuteron.board.library import FIRMWARE
+from deuteron.board.override import overridden
+from deuteron.board.qemu import emulate
 from deuteron.kernels.catalogue import KERNELS
 
 CONSUMER = Path(__file__).parent / "consumer"
@@ -22,10 +25,10 @@ def cmake(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["cmake", *words], capture_output=True, text=True)
 
 
-def configure(source: Path, build: Path, model: Path) -> subprocess.CompletedProcess[str]:
+def configure(source: Path, build: Path, model: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return cmake(
         "-S", source, "-B", build, f"-Ddeuteron_DIR={FIRMWARE / 'cmake'}", f"-DDEUTERON_PROGRAM={PROGRAM}",
-        f"-DMODEL={model}", f"-DPORT={FIRMWARE / 'port' / 'host' / 'port.c'}",
+        f"-DMODEL={model}", f"-DPORT={FIRMWARE / 'port' / 'host' / 'port.c'}", *options,
     )  # fmt: skip
 
 
@@ -59,6 +62,30 @@ def test_a_project_finds_the_package_and_runs_its_model(built: Built, tmp_path: 
         os.utime(model / file.name)
     assert cmake("--build", build).returncode == 0
     check(build / "app", model)
+
+
+@pytest.mark.parametrize("board", boards.names())
+def test_a_project_for_a_board(board: str, built: Built, tmp_path: Path):
+    model, build = built("two"), tmp_path / "build"
+    chosen = boards.load(board)
+    toolchain = f"-DCMAKE_TOOLCHAIN_FILE={FIRMWARE / 'cmake' / 'arm-none-eabi.cmake'}"
+    options = (f"-DBOARD={board}", f"-DDTN_CPU={chosen.cpu}", f"-DFIRMWARE={FIRMWARE}", "-DCMAKE_BUILD_TYPE=Release")
+    done = configure(CONSUMER.with_name("consumer_board"), build, model, toolchain, *options)
+    assert done.returncode == 0, done.stderr
+    done = cmake("--build", build)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert overridden(build / "app") == ("dtn_io_copy_start", "dtn_io_copy_wait")
+
+    (sample,) = api.seeded_inputs(api.read_manifest(model), 1)
+    (wanted,) = api.run_each(model, [sample])
+    words = ["firmware"]
+    for i, array in enumerate(sample):
+        (tmp_path / f"in{i}").write_bytes(array.tobytes())
+        words += ("--input", f"in{i}")
+    for i in range(len(wanted)):
+        words += ("--output", f"out{i}")
+    assert emulate(build / "app", chosen, words, tmp_path, time_out=60) == (0, "")
+    assert [(tmp_path / f"out{i}").read_bytes() for i in range(len(wanted))] == [array.tobytes() for array in wanted]
 
 
 @pytest.mark.parametrize(
