@@ -20,7 +20,11 @@ Run = Callable[..., Result]
 VERSIONS = {
     "click": "8.3.0",
     "flatbuffers": "25.2.10",
+    "jinja2": "3.1.6",
     "numpy": "2.2.0",
+    "ortools": "9.15.6755",
+    "perfetto": "0.59.1",
+    "pyelftools": "0.33",
     "rich": "14.0.0",
     "tflite": "2.18.0",
     "executorch": "1.5.1",
@@ -57,7 +61,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 GOOD = """\
 ok       click              8.3.0          >=8.1
 ok       flatbuffers        25.2.10        >=24.3.25
+ok       jinja2             3.1.6          >=3.1
 ok       numpy              2.2.0          >=2.0
+ok       ortools            9.15.6755      >=9.12
+ok       perfetto           0.59.1         >=0.16
+ok       pyelftools         0.33           >=0.31
 ok       rich               14.0.0         >=13
 ok       tflite             2.18.0         ==2.18.0
 ok       executorch         1.5.1          ==1.5.1
