@@ -1,7 +1,10 @@
 """Copies of inputs and outputs: by DMA every byte arrives, and the core has next to nothing to do with it."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
-from tests.board.port_images import COPYING, START, build, run
+from tests.board.port_images import COPYING, FIRMWARE, START, build, run
 
 from deuteron.board.boards import load
 from deuteron.board.qemu import instructions
@@ -49,3 +52,38 @@ def test_small_copies_are_not_slower(by_core: dict[Case, int], by_dma: dict[Case
 
 def test_board_without_dma_copies_in_an_interrupt() -> None:
     assert len(counted("an547", "copy-interrupt", BY_DMA)) == 25 * 16
+
+
+WRAPPED = ("-Wl,--wrap=dtn_dma_start", "-Wl,--wrap=dtn_dma_stop")
+
+FAULTS = {
+    "io:fail:0": "first refused\nnothing came later\nsmall copied\nnext copied\n",
+    "io:never:0": "first refused\nnothing came later\nsmall copied\nnext copied\n",
+    "io:late:0:150000": "first refused\nnothing came later\nsmall copied\nnext copied\n",
+    "io:late:0:50000": "first copied\nsomething came later\nsmall copied\nnext copied\n",
+    "masked": "masked refused\nnext copied\n",
+}
+"""What is done to the first copy -> what is said."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("board_name", ["an505", "an547"])
+def test_nothing_goes_on_copying_after_a_failure(board_name: str, fault: str) -> None:
+    board = load(board_name)
+    sources = (*START, *COPYING, "semihost/faults.c", "tests/board/copy_faults.c")
+    done = run(board, build(board, "copy-faults", sources, WRAPPED), fault)
+    assert (done.status, done.output) == (0, FAULTS[fault])
+
+
+@pytest.mark.parametrize("board_name", ["an505", "an547"])
+def test_moments_that_the_emulator_cannot_show(board_name: str, tmp_path: Path) -> None:
+    """A stop at the end of a part, an error at the last address, a sleep: with registers in memory, on this machine."""
+    files = ("tests/board/registers/registers.c", f"port/{board_name}/dma.c", "port/cortex_m/sleep.c")
+    folders = ("port/cortex_m", f"port/{board_name}")
+    core = FIRMWARE / "tests/board/registers/core.h"  # has the same guard as the core's own header
+    # Registers are at addresses below 4 GiB, and this machine's pointers may be wider.
+    flags = ("-std=gnu99", "-w", "-include", core, *(f"-I{FIRMWARE / folder}" for folder in folders))
+    program = tmp_path / "registers"
+    subprocess.run(["cc", *flags, *(FIRMWARE / file for file in files), "-o", program], check=True)
+    done = subprocess.run([program, board_name], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")

@@ -77,3 +77,11 @@ def test_fault_is_reported(board: Board, kind: str) -> None:
     number = r"0x[0-9a-f]{8}"
     assert re.fullmatch(rf"  pc {number}, lr {number}, sp {number}, cfsr {number}, hfsr 0x00000000\n", second)
     assert int(second.split()[1].strip(","), 16) >> 28 == 1  # the code is at 0x10000000 on both boards
+
+
+@pytest.mark.parametrize("room", ["full", "nearly"])
+def test_overflow_is_reported_with_no_room_to_save_registers(board: Board, room: str) -> None:
+    """The handler has room of its own, and reads no registers where none were saved."""
+    status, output = started(board, room)
+    assert (status, output.partition("\n")[0]) == (3, "fault: UsageFault: the stack overflowed")
+    assert "  pc 0x00000000, lr 0x00000000, " in output

@@ -44,11 +44,10 @@ enum {
 
 /* What a unit copies. */
 typedef struct {
-    uint32_t dst;
-    uint32_t end; /* of what the unit copies at the destination; the core has copied `tail` bytes from there on */
-    uint32_t tail;
-    uint32_t width; /* log2 of an element's bytes */
-    dtn_dma_done_t done;
+    uint32_t end;        /* of what the unit copies at the destination */
+    uint32_t bytes;      /* of the whole copy: the core has copied some at both ends */
+    uint32_t width;      /* log2 of an element's bytes */
+    dtn_dma_done_t done; /* NULL when the unit is idle */
 } transfer_t;
 
 static transfer_t transfers[DTN_DMA_UNITS];
@@ -92,7 +91,7 @@ void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dt
     for (uint32_t i = bytes - tail; i < bytes; i++) {
         ((uint8_t *)dst)[i] = ((const uint8_t *)src)[i];
     }
-    transfers[unit] = (transfer_t){to, to + bytes - tail, tail, width, done};
+    transfers[unit] = (transfer_t){to + bytes - tail, bytes, width, done};
     dtn_interrupt_enable(interrupts[unit]);
     device->config = CONFIG_ENABLE;
     device->channel.src = from + head;
@@ -110,23 +109,32 @@ static void acknowledge(pl081_t *device)
 
 void dtn_dma_stop(uint32_t unit)
 {
+    /* The interrupt at the end of a part would start the next one. */
+    uint32_t state = dtn_interrupts_off();
     units[unit]->channel.config = 0;
     acknowledge(units[unit]);
     dtn_interrupt_unpend(interrupts[unit]);
+    transfers[unit].done = NULL;
+    dtn_interrupts_restore(state);
 }
 
 static void on_interrupt(uint32_t unit)
 {
     pl081_t *device = units[unit];
-    const transfer_t *transfer = &transfers[unit];
+    transfer_t *transfer = &transfers[unit];
     bool failed = (device->int_error_status & 1U) != 0;
     acknowledge(device);
+    if (transfer->done == NULL) {
+        return;
+    }
     if (!failed && device->channel.dst != transfer->end) {
         next_part(unit);
         return;
     }
-    uint32_t moved = device->channel.dst - transfer->dst;
-    transfer->done(failed ? moved : moved + transfer->tail);
+    dtn_dma_done_t done = transfer->done;
+    transfer->done = NULL;
+    /* After an error it cannot be known how far the copy came: the address may be ahead of the memory. */
+    done(failed ? 0 : transfer->bytes);
 }
 
 void dtn_on_dma0(void)

@@ -5,6 +5,7 @@
 #ifndef DTN_CORE_H
 #define DTN_CORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,6 +68,14 @@ static inline void dtn_barrier(void)
 static inline void dtn_sleep(void)
 {
     __asm__ volatile("dsb 0xF\n wfi" ::: "memory");
+}
+
+/** Whether interrupts are kept pending. */
+static inline bool dtn_interrupts_are_off(void)
+{
+    uint32_t state;
+    __asm__ volatile("mrs %0, primask" : "=r"(state)::"memory");
+    return state != 0;
 }
 
 /** Keeps interrupts pending; returns the state that `dtn_interrupts_restore` takes. */

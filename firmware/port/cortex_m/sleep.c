@@ -18,6 +18,9 @@ bool dtn_sleep_while(const volatile bool *busy, uint32_t ticks)
     if (!*busy) {
         return true; /* the usual case for short copies: no timer is needed */
     }
+    if (dtn_interrupts_are_off()) {
+        return false; /* neither the end nor the deadline would ever be seen */
+    }
     expired = false;
     dtn_timer_start(DTN_TIMER_DEADLINE, ticks);
     while (*busy && !expired) {

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 /**
- * Sleeps while `*busy`, which an interrupt clears; false when it is still set after `ticks` of the timers.
+ * Sleeps while `*busy`, which an interrupt clears; false when it is still set after `ticks` of the timers,
+ * and at once when the caller has switched interrupts off: nothing could clear it.
  *
  * Not to be called from an interrupt, and by one thread at a time: there is one timer for it.
  */

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+extern uint32_t __dtn_stack_limit[];
+
 int main(void);
 
 /* Volatile, so that all are read from where start-up put them. */
@@ -50,6 +52,10 @@ static uint32_t dive(uint32_t levels)
     return frame[0];
 }
 
+/* Pushes 32 bytes where the stack has room for fewer: for none, and for a part of what an exception saves. */
+#define PUSH_WITH_ROOM_FOR(bytes)                                                                                      \
+    __asm__ volatile("mov sp, %0\n push {r0-r7}" ::"r"((uintptr_t)__dtn_stack_limit + (bytes)))
+
 static void report(void)
 {
     size_t free_bytes;
@@ -87,6 +93,10 @@ int main(void)
     }
     if (strstr(words, "overflow") != NULL) {
         (void)dive(1000);
+    } else if (strstr(words, "full") != NULL) {
+        PUSH_WITH_ROOM_FOR(0);
+    } else if (strstr(words, "nearly") != NULL) {
+        PUSH_WITH_ROOM_FOR(8);
     } else if (strstr(words, "address") != NULL) {
         (void)*(const volatile uint32_t *)0x1F000000U;
     } else if (strstr(words, "undefined") != NULL) {
