@@ -1,5 +1,6 @@
 """The template is a port that works: with a chip's own start-up and linker script, wherever the weights are placed."""
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -43,3 +44,15 @@ def test_bundle_runs_on_the_template(tmp_path: Path, weights: Placement, arenas:
     done = run(board, image, directory=tmp_path)
     assert (done.status, done.output) == (0, "")
     assert (tmp_path / "y").read_bytes() == fetching.expected(program, x) * 3
+
+
+@pytest.mark.parametrize("copies", ["io_copy", "fetch_hooks"])
+def test_only_whole_lines_of_the_cache_are_dropped(tmp_path: Path, copies: str) -> None:
+    """Every byte arrives at every alignment; no line with another's bytes is dropped."""
+    folders = ("include", "port/template")
+    flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", *(f"-I{FIRMWARE / folder}" for folder in folders))
+    files = (FIRMWARE / "tests/board/whole_lines.c", TEMPLATE / f"{copies}.c")
+    program = tmp_path / "lines"
+    subprocess.run(["cc", *flags, f"-DTRY_{copies.upper()}", *files, "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")

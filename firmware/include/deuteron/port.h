@@ -33,10 +33,12 @@ uint32_t dtn_port_ticks(void);
 void dtn_port_clock(bool on);
 
 /** Writes what the core's data cache holds of these bytes back to memory, before a DMA or the NPU reads them. Called by
- * a port's own copies: kernels that run on the core need no help with its cache. */
+ * a port's own copies: kernels that run on the core need no help with its cache. The bytes are whole lines where the
+ * NPU or a DMA writes to them. */
 void dtn_port_cache_clean(const void *data, size_t bytes);
 
-/** Drops what the core's data cache holds of these bytes, after a DMA or the NPU wrote them. Called as above. */
+/** Drops what the core's data cache holds of these bytes, after a DMA or the NPU wrote them. Called as above,
+ * for whole lines only: other bytes of a line would be lost. */
 void dtn_port_cache_invalidate(void *data, size_t bytes);
 
 #ifdef __cplusplus

@@ -10,14 +10,13 @@
 #include "deuteron/driver.h"
 #include "deuteron/microcode.h"
 #include "deuteron/port.h"
+#include "whole_lines.h"
 
-static struct {
-    void *dst;
-    uint32_t bytes; /* 0 when there is nothing to wait for */
-} under_way[DTN_CHANNELS];
+/* What the DMA copies; no bytes when there is nothing to wait for. */
+static whole_lines_t under_way[DTN_CHANNELS];
 
 /* Starts a copy on a channel of the DMA, 0 to 3. */
-static void dma_start(uint32_t channel, void *dst, const void *src, uint32_t size)
+static void dma_start(uint32_t channel, void *dst, const void *src, size_t size)
 {
     /* Start the DMA instead; where it has fewer channels, queue. */
     (void)channel;
@@ -35,12 +34,14 @@ static bool dma_wait(uint32_t channel)
 
 static void copy(void *dst, void *src, uint32_t size, uint32_t channel)
 {
-    /* The prefetch area is 16-byte aligned: lines at its ends may hold other bytes, which must be in memory before
-     * those lines are dropped. */
-    dtn_port_cache_clean(dst, size);
-    under_way[channel].dst = dst;
-    under_way[channel].bytes = size;
-    dma_start(channel, dst, src, size);
+    whole_lines_t lines = whole_lines(dst, src, size);
+    under_way[channel] = lines;
+    if (lines.bytes != 0) {
+        /* The DMA sees memory and not the cache, which may write a line back at any time unless it is clean. */
+        dtn_port_cache_clean(lines.src, lines.bytes);
+        dtn_port_cache_clean(lines.dst, lines.bytes);
+        dma_start(channel, lines.dst, lines.src, lines.bytes);
+    }
 }
 
 static void wait(uint32_t channel)

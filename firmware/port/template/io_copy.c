@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "deuteron/port.h"
+#include "whole_lines.h"
 
-static void *target;
-static size_t target_bytes;
+/* What the DMA copies; no bytes when there is nothing to wait for. */
+static whole_lines_t under_way;
 
 /* Starts a copy from memory to memory; false when it cannot start. */
 static bool dma_start(void *dst, const void *src, size_t size)
@@ -30,19 +31,24 @@ static bool dma_wait(void)
 
 int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
-    /* The DMA sees memory and not the cache. A line at the end of `dst` may hold another's bytes, too: they must be in
-     * memory before that line is dropped. */
-    dtn_port_cache_clean(src, size);
-    dtn_port_cache_clean(dst, size);
-    target = dst;
-    target_bytes = size;
-    return dma_start(dst, src, size) ? 0 : -1;
+    whole_lines_t lines = whole_lines(dst, src, size);
+    under_way = lines;
+    if (lines.bytes == 0) {
+        return 0;
+    }
+    /* The DMA sees memory and not the cache, which may write a line back at any time unless it is clean. */
+    dtn_port_cache_clean(lines.src, lines.bytes);
+    dtn_port_cache_clean(lines.dst, lines.bytes);
+    return dma_start(lines.dst, lines.src, lines.bytes) ? 0 : -1;
 }
 
 int32_t dtn_io_copy_wait(void)
 {
+    if (under_way.bytes == 0) {
+        return 0;
+    }
     bool good = dma_wait();
-    dtn_port_cache_invalidate(target, target_bytes);
+    dtn_port_cache_invalidate(under_way.dst, under_way.bytes);
     return good ? 0 : -1;
 }
 
