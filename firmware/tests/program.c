@@ -177,6 +177,12 @@ uint32_t *program_table(program_t *program, table_t table, uint32_t *count)
     return (uint32_t *)(uintptr_t)tables[table].data;
 }
 
+static void seal_block(dtn_bundle_t *bundle, const dtn_constant_t *block)
+{
+    bundle->crc = dtn_crc32(bundle->crc, &block->bytes, sizeof block->bytes);
+    bundle->crc = dtn_crc32(bundle->crc, &block->crc, sizeof block->crc);
+}
+
 void program_seal(program_t *program)
 {
     dtn_bundle_t *bundle = &program->bundle;
@@ -191,6 +197,14 @@ void program_seal(program_t *program)
         uint32_t count;
         const uint32_t *words = program_table(program, (table_t)i, &count);
         bundle->crc = dtn_crc32(bundle->crc, words, count * sizeof *words);
+    }
+    for (uint32_t i = 0; i < bundle->constant_count; i++) {
+        seal_block(bundle, &bundle->constants[i]);
+    }
+    for (uint32_t i = 0; i < bundle->delegate_count; i++) {
+        seal_block(bundle, &bundle->delegates[i].microcode);
+        seal_block(bundle, &bundle->delegates[i].weights);
+        seal_block(bundle, &bundle->delegates[i].kernels);
     }
 }
 

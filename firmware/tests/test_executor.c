@@ -1,4 +1,5 @@
 /* The executor refuses every broken bundle with its own reason, and runs what bundles allow. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,8 @@ static const word_case_t words_refused[] = {
     WORD(SMALL_QUANTIZE, QUANTIZE, 0, 0xFFFFFFFF, BUNDLE_STEP),
     WORD(SMALL_QUANTIZE, QUANTIZE, 1, SMALL_CEILING, BUNDLE_STEP),
     WORD(SMALL_QUANTIZE, QUANTIZE, 1, SMALL_X, BUNDLE_STEP),
+    /* Its output then lies in the middle of its input, which it shares the memory with. */
+    VALUE(SMALL_QUANTISED, MEMORY, 0, BUNDLE_STEP, SMALL_QUANTIZE),
     WORD(SMALL_FIRST, FIRST, 2, SMALL_CEILING, BUNDLE_STEP),
     WORD(SMALL_FIRST, FIRST, 2, SMALL_LIMIT, BUNDLE_STEP),
     WORD(SMALL_FIRST, FIRST, 2, SMALL_TWICE, BUNDLE_STEP),
@@ -181,7 +184,17 @@ static void test_damage_refused(void)
     dtn_constant_t *entry = (dtn_constant_t *)(uintptr_t)bundle->constants;
     entry->data = constant + 8;
     check_error(init(&small.program), DTN_REASON_MISALIGNED, 0, "a misaligned constant");
+    entry->data = NULL;
+    check_error(init(&small.program), DTN_REASON_NULL_POINTER, 0, "a constant missing");
     entry->data = constant;
+    /* The size is noticed before a byte beyond the constant is read. */
+    entry->bytes ^= UINT32_C(1) << 20;
+    check_error(init(&small.program), DTN_REASON_BUNDLE_CRC, 0, "a flipped bit of a constant's size");
+    entry->bytes ^= UINT32_C(1) << 20;
+    dtn_operator_t *function = (dtn_operator_t *)(uintptr_t)&bundle->operators[1];
+    *function = NULL;
+    check_error(init(&small.program), DTN_REASON_BUNDLE_STEP, SMALL_TRANSPOSE, "an operator missing");
+    *function = dtn_op_transpose;
     check_error(init(&small.program), DTN_OK, 0, "everything put back");
     bundle->memory_count = 0;
     program_seal(&small.program);
@@ -239,8 +252,13 @@ static void check_block(small_t *small, dtn_constant_t *block, dtn_constant_t ch
 {
     dtn_constant_t kept = *block;
     *block = changed;
+    if (changed.bytes != kept.bytes) {
+        check_error(init(&small->program), DTN_REASON_BUNDLE_CRC, 0, what);
+        program_seal(&small->program);
+    }
     check_error(init(&small->program), reason, detail, what);
     *block = kept;
+    program_seal(&small->program);
 }
 
 static void test_blocks_refused(void)
@@ -271,6 +289,76 @@ static void test_blocks_refused(void)
     build_seal(&small.first);
     check_error(init(&small.program), DTN_REASON_VERSION, 0, "microcode of another version");
     small_free(&small);
+}
+
+/* Sizes whose sum does not fit 32 bits: what is left of it would fit the working memory. */
+static void test_huge_sizes(void)
+{
+    small_t small;
+    small_start(&small);
+    small.second.microcode[DTN_HEADER_SCRATCH_BYTES] = 0xFFFFFF00;
+    small.second.microcode[DTN_LAYOUT_A_PREFETCH_BYTES] = 0x200;
+    build_seal(&small.second);
+    check_error(init(&small.program), DTN_REASON_MEMORY_SIZE, PROGRAM_WORKING, "4 GiB of scratch and prefetch area");
+    small_free(&small);
+}
+
+/* A context that the application has overwritten is reported, and the others are ended all the same. */
+static void test_deinit_ends_all(void)
+{
+    dtn_executor_t executor;
+    dtn_model_info_t info;
+    small_t small;
+    small_start(&small);
+    CHECK_EQUAL(dtn_executor_init(&executor, &small.program.bundle, small.program.memories), ENONE);
+    uint8_t *contexts = (uint8_t *)small.program.memories[PROGRAM_WORKING].data;
+    CHECK_EQUAL(dtn_model_info(contexts + DTN_CONTEXT_BYTES, &info), ENONE);
+    memset(contexts, 0, DTN_CONTEXT_BYTES);
+    check_error(dtn_executor_deinit(&executor), DTN_REASON_BAD_HANDLE, 0, "an overwritten context");
+    check_error(dtn_model_info(contexts + DTN_CONTEXT_BYTES, &info), DTN_REASON_BAD_HANDLE, 0, "the context after it");
+    small_free(&small);
+}
+
+static void run_operator(dtn_operator_t function, dtn_tensor_t input, dtn_tensor_t output, const uint32_t *params,
+                         uint32_t param_count)
+{
+    dtn_operator_call_t call = {params, param_count, 1, 1, {input, output}};
+    CHECK_EQUAL(function(&call, DTN_PHASE_CHECK), DTN_OK);
+    CHECK_EQUAL(function(&call, DTN_PHASE_RUN), DTN_OK);
+}
+
+/* The contract's limit: from 2^63 on a quotient, as NaN, gives the minimum. */
+static void test_quantize_at_the_limit(void)
+{
+    float x[] = {9223371487098961920.0F,
+                 9223372036854775808.0F,
+                 -9223372036854775808.0F,
+                 -9223373136366403584.0F,
+                 INFINITY,
+                 -INFINITY,
+                 NAN,
+                 0.0F};
+    const int8_t expected[] = {100, -100, -100, -100, -100, -100, -100, 3};
+    const uint32_t params[] = {program_bits(1.0F), 3, (uint32_t)-100, 100};
+    int8_t found[sizeof expected];
+    dtn_tensor_t input = {x, sizeof x, DTN_TYPE_F32};
+    dtn_tensor_t output = {found, sizeof found, DTN_TYPE_S8};
+    run_operator(dtn_op_quantize_per_tensor, input, output, params, 4);
+    for (size_t i = 0; i < sizeof expected; i++) {
+        CHECK(found[i] == expected[i], "number %u gives %d, not %d", (unsigned)i, found[i], expected[i]);
+    }
+}
+
+static void test_transpose_of_batches(void)
+{
+    uint8_t from[] = {0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15};
+    const uint8_t expected[] = {0, 3, 1, 4, 2, 5, 10, 13, 11, 14, 12, 15};
+    const uint32_t params[] = {2, 2, 3};
+    uint8_t to[sizeof from];
+    dtn_tensor_t input = {from, sizeof from, DTN_TYPE_U8};
+    dtn_tensor_t output = {to, sizeof to, DTN_TYPE_U8};
+    run_operator(dtn_op_transpose, input, output, params, 3);
+    CHECK(memcmp(to, expected, sizeof to) == 0, "two batches are transposed wrongly");
 }
 
 /* More values than a call of an operator has room for. */
@@ -472,6 +560,10 @@ int main(void)
     test_memories_refused();
     test_arguments();
     test_blocks_refused();
+    test_huge_sizes();
+    test_deinit_ends_all();
+    test_quantize_at_the_limit();
+    test_transpose_of_batches();
     test_values_of_an_operator();
     test_runs();
     test_events();

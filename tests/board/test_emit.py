@@ -7,7 +7,7 @@ import pytest
 from tests.board import programs
 from tests.board.host import FIRMWARE, WARNINGS, command
 
-from deuteron.board.bundle import Bundle
+from deuteron.board.bundle import Bundle, Memory
 from deuteron.board.emit import EmitOptions, Placement, comment, emit, string
 from deuteron.board.translate import translate
 from deuteron.errors import OptionError
@@ -105,6 +105,17 @@ def test_bytes_lie_where_they_were_asked_for(
     }
 
 
+def test_an_empty_constant_has_no_bytes_and_no_warning(tmp_path: Path) -> None:
+    memories = (Memory(0, "an arena"), Memory(0, "working memory"))
+    bundle = Bundle("empty", (), (), (), (), memories, (), (b"", b"abc"), ())
+    for name, data in emit(bundle).items():
+        (tmp_path / name).write_bytes(data)
+    assembled = tmp_path / "data.o"
+    command("cc", "-Wa,--fatal-warnings", "-c", "-I", tmp_path, tmp_path / "dtn_bundle_data.S", "-o", assembled)
+    sizes = re.findall(r"\.dtn_flash\S+\s+PROGBITS\s+\S+ \S+ (\S+)", command("readelf", "-WS", assembled))
+    assert [int(size, 16) for size in sizes] == [0, 3]
+
+
 def test_bundles_of_two_programs_are_linked_together(tmp_path: Path) -> None:
     other = translate(programs.two_partitions(), name="two")
     for bundle, symbol in ((edges(), "dtn_first"), (other, "dtn_second")):
@@ -114,12 +125,13 @@ def test_bundles_of_two_programs_are_linked_together(tmp_path: Path) -> None:
     assert {"dtn_first", "dtn_first_memories", "dtn_second", "dtn_second_memories"} <= symbols
 
 
-@pytest.mark.parametrize("symbol", ["", "1st", "a-b", "größe", "a b", "x;"])
+@pytest.mark.parametrize("symbol", ["", "1st", "a-b", "größe", "a b", "x;", "int", "while", "class", "main"])
 def test_names_that_are_none_in_c_are_refused(symbol: str) -> None:
     with pytest.raises(OptionError) as caught:
         EmitOptions(symbol)
     assert str(caught.value) == (
-        f"`{symbol}` cannot be the C name of a bundle\n\nhint: give letters, digits and underscores, no digit first"
+        f"`{symbol}` cannot be the C name of a bundle\n\nhint: give letters, digits and underscores, no digit first, "
+        "and no word of C or C++"
     )
 
 

@@ -15,7 +15,7 @@ from deuteron.board.bundle import Bundle, Memory
 from deuteron.board.emit import EmitOptions, Placement
 from deuteron.board.link import ARCHIVE, link
 from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, Weights
-from deuteron.board.toolchain import Toolchain
+from deuteron.board.toolchain import Source, Toolchain
 from deuteron.errors import CapacityError, FormatError, InputError
 from deuteron.kernels.catalogue import KERNELS
 
@@ -93,12 +93,13 @@ def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(boar
         override.check_override(plain / record.ELF)
     assert str(caught.value) == (
         "`firmware.elf` copies inputs and outputs by the weak default, though an override of `dtn_io_copy` was asked "
-        "for\n\nhint: link the override as an object, or put its archive before the library: a linker does not look "
-        "into an archive for what it has already found"
+        "for\n\nhint: link the override as an object; or put its archive before the library, and before that "
+        "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only what is asked "
+        "for, and not what it has already found"
     )
 
 
-def test_an_override_behind_the_library_is_found_out(tmp_path: Path):
+def test_an_override_in_an_archive_needs_to_be_asked_for(tmp_path: Path):
     board = BOARDS[0]
     toolchain = Toolchain.find(image.OBJECTS)
     bundle = Bundle("empty", (), (), (), (), (Memory(0, "an arena"), Memory(0, "working memory")), (), (), ())
@@ -115,9 +116,33 @@ def test_an_override_behind_the_library_is_found_out(tmp_path: Path):
 
     names = [str(item.path) for item in others]
     assert overridden(*names, ARCHIVE, "libdma.a") == ()
+    assert overridden("libdma.a", *names, ARCHIVE) == ()
     with pytest.raises(InputError):
         override.check_override(tmp_path / "firmware.elf")
+    assert overridden(*names, "-Wl,-u,dtn_io_copy_start", "libdma.a", ARCHIVE) == (
+        "dtn_io_copy_start",
+        "dtn_io_copy_wait",
+    )
     assert overridden(*names, str(late[0].path), ARCHIVE) == ("dtn_io_copy_start", "dtn_io_copy_wait")
+    override.check_override(tmp_path / "firmware.elf")
+
+
+@pytest.mark.parametrize(
+    ("hook", "other"), [("dtn_io_copy_start", "dtn_io_copy_wait"), ("dtn_io_copy_wait", "dtn_io_copy_start")]
+)
+def test_half_an_override_is_found_out(hook: str, other: str, tmp_path: Path):
+    weak = "".join(
+        f"__attribute__((weak)) int {name}(void) {{ return 0; }}\n" for name in override.HOOKS if name != hook
+    )
+    (tmp_path / "half.c").write_text(f"{weak}int {hook}(void) {{ return 0; }}\n")
+    toolchain = Toolchain.find(tmp_path / "objects")
+    (made,) = toolchain.compile([Source("half", tmp_path / "half.c")], BOARDS[0].flags, library.FIRMWARE)
+    with pytest.raises(InputError) as caught:
+        override.check_override(made.path)
+    assert str(caught.value) == (
+        f"`half.o` has an override of `{hook}`, but `{other}` is the weak default\n\n"
+        f"hint: define `{other}` in the file that defines `{hook}`: neither knows of the other's copies"
+    )
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)

@@ -49,6 +49,8 @@ def test_tables_are_words() -> None:
     assert tables.steps == ((0, 1, 0, 1, 1, 2), (1, 0, 4, 2, 1, 0))
     assert tables.words == ((0, 1, 7, 8), (1, 0, 1))
     rows = (*tables.values, *tables.steps, *tables.words, (0,), (1, 0), (32, 256))
+    sizes = [len(block) for block in (programs.SMALL.microcode, programs.SMALL.weights, programs.SMALL.kernels)]
+    rows = (*rows, (0, 0), (3, zlib.crc32(b"abc")), *((size, 0) for size in sizes))
     words = [word for row in rows for word in row]
     assert tables.counts_crc == zlib.crc32(struct.pack("<9I", *tables.counts))
     assert tables.crc == zlib.crc32(struct.pack(f"<9I{len(words)}I", *tables.counts, *words))

@@ -3,7 +3,9 @@
  * A bundle: a program of ExecuTorch, read ahead of time and written as C tables.
  *
  * `deuteron firmware` generates one C file per program. Nothing on the device parses a file: the tables are what
- * runs. They hold whole numbers that `dtn_executor_init` checks before use, so a damaged image gives an error code.
+ * runs. `dtn_executor_init` checks every whole number in them, and the bytes of constants and delegates, before use: a
+ * damaged one gives an error code. Pointers, to tables, blocks and operators, are the linker's and are trusted: the
+ * CRCs cannot know them. Only a NULL instead of a constant, a block or an operator is refused.
  *
  * The last memory is the working memory of the delegates; no value lies in it. With R(n) as n rounded up to a multiple
  * of 16, it needs
@@ -119,7 +121,8 @@ typedef int32_t (*dtn_operator_t)(const dtn_operator_call_t *call, dtn_phase_t p
 typedef struct {
     uint32_t version;
     uint32_t counts_crc; /**< CRC-32 of the nine counts, in their order here: until it matches no table is read */
-    uint32_t crc;        /**< continues it over values, steps, words, inputs, outputs and memory_bytes, in this order */
+    uint32_t crc;        /**< continues it over values, steps, words, inputs, outputs and memory_bytes, in this
+                                order, then over `bytes` and `crc` of each constant and of each delegate's blocks */
     const char *name;
     const dtn_value_t *values;
     const dtn_step_t *steps;

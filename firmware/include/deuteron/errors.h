@@ -59,6 +59,7 @@ extern "C" {
     X(51, REQUANT_ROW, UCODE, COMMAND, "a requantisation row is outside its range")                                    \
     X(52, SOFTMAX_TABLE, UCODE, COMMAND, "a softmax table does not start with 2^30 or exceeds it")                     \
     X(53, OVERWRITE, UCODE, COMMAND, "a copy would write a byte twice")                                                \
+    X(54, IN_FLIGHT, UCODE, COMMAND, "a call or fetch uses prefetched bytes before the wait for them")                 \
     X(55, RESIDENT, UCODE, COMMAND, "a resident fetch leaves the resident bytes or overwrites another")                \
     X(64, FETCH, INTERNAL_FAULT, COMMAND, "a copy of weights into the prefetch area failed or took too long")          \
     X(65, IO_COPY, INTERNAL_FAULT, TENSOR, "a copy of an input or output failed or took too long")                     \
@@ -71,8 +72,7 @@ extern "C" {
     X(72, OPERATOR, INVALID, STEP, "a CPU operator got values or parameters that it does not take")                    \
     X(73, DELEGATE, INVALID, STEP, "the values of a delegate's step are not what its microcode takes")                 \
     X(74, DELEGATE_BLOCK, INVALID, DELEGATE, "a block of a delegate is shorter than it says itself")                   \
-    X(75, BUNDLE_TENSOR, INVALID, TENSOR, "an input or output of the bundle names no value, or an input a constant")   \
-    X(54, IN_FLIGHT, UCODE, COMMAND, "a call or fetch uses prefetched bytes before the wait for them")
+    X(75, BUNDLE_TENSOR, INVALID, TENSOR, "an input or output of the bundle names no value, or an input a constant")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */
 typedef enum {

@@ -78,7 +78,7 @@ void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index);
 /** Where output `index` stands after a run; NULL, as above, when there is none. */
 const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index);
 
-/** Ends the use of the delegates' contexts. */
+/** Ends the use of all delegates' contexts; the first error, if one of them was overwritten. */
 NeutronError dtn_executor_deinit(dtn_executor_t *executor);
 
 #ifdef __cplusplus

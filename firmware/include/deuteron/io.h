@@ -4,8 +4,9 @@
  *
  * All three functions have weak defaults, in one translation unit of their own so that no caller can have them inlined.
  * Overriding `dtn_io_copy` alone is enough for a DMA that is waited for at once; the pair lets the core sleep or work
- * meanwhile. An override must be linked as an object, or stand in an archive before this library: a linker takes the
- * weak default in silence otherwise, which `deuteron firmware` checks for.
+ * meanwhile; it overrides both. An override must be linked as an object, or from an archive before this library with
+ * `-Wl,-u,dtn_io_copy_start`, or another hook that it defines, before that: a linker takes the weak default in silence
+ * otherwise, which `deuteron firmware` checks for.
  *
  * Nothing else in the firmware calls these functions: memcpy, and the weights' fetches (`neutronSetConfig`), are left
  * alone.

@@ -98,7 +98,7 @@ NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig 
     bool resident = context->kept != NULL && context->kept == dcfg->scratchWeights;
     context->kept = NULL;
     NeutronError error = dtn_model_run(&context->model, dcfg, resident);
-    if (error == ENONE && context->keeps && context->model.resident_bytes != 0) {
+    if (error == ENONE && context->keeps) {
         context->kept = dcfg->scratchWeights;
     }
     return error;

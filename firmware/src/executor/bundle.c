@@ -9,6 +9,26 @@ typedef char counts_are_adjacent[offsetof(dtn_bundle_t, delegate_count) - offset
                                      ? 1
                                      : -1];
 
+/* Continues the CRC over what a table states of a block; where the block lies is the linker's. */
+static uint32_t block_crc(uint32_t crc, const dtn_constant_t *block)
+{
+    const uint32_t words[] = {block->bytes, block->crc};
+    return dtn_crc32(crc, words, sizeof words);
+}
+
+static uint32_t blocks_crc(uint32_t crc, const dtn_bundle_t *bundle)
+{
+    for (uint32_t i = 0; i < bundle->constant_count; i++) {
+        crc = block_crc(crc, &bundle->constants[i]);
+    }
+    for (uint32_t i = 0; i < bundle->delegate_count; i++) {
+        crc = block_crc(crc, &bundle->delegates[i].microcode);
+        crc = block_crc(crc, &bundle->delegates[i].weights);
+        crc = block_crc(crc, &bundle->delegates[i].kernels);
+    }
+    return crc;
+}
+
 static dtn_reason_t tables_check(const dtn_bundle_t *bundle)
 {
     if (bundle->version != DTN_BUNDLE_VERSION) {
@@ -24,6 +44,7 @@ static dtn_reason_t tables_check(const dtn_bundle_t *bundle)
     crc = dtn_crc32(crc, bundle->inputs, bundle->input_count * sizeof *bundle->inputs);
     crc = dtn_crc32(crc, bundle->outputs, bundle->output_count * sizeof *bundle->outputs);
     crc = dtn_crc32(crc, bundle->memory_bytes, bundle->memory_count * sizeof *bundle->memory_bytes);
+    crc = blocks_crc(crc, bundle);
     return crc == bundle->crc ? DTN_OK : DTN_REASON_BUNDLE_CRC;
 }
 
@@ -50,6 +71,9 @@ static NeutronError constants_check(const dtn_bundle_t *bundle)
 {
     for (uint32_t i = 0; i < bundle->constant_count; i++) {
         const dtn_constant_t *constant = &bundle->constants[i];
+        if (constant->data == NULL) {
+            return dtn_error(DTN_REASON_NULL_POINTER, 0);
+        }
         if (!dtn_is_aligned(constant->data)) {
             return dtn_error(DTN_REASON_MISALIGNED, 0);
         }

@@ -30,7 +30,7 @@ static dtn_reason_t blocks_check(const dtn_delegate_t *delegate)
 {
     const uint32_t *header = (const uint32_t *)delegate->microcode.data;
     const uint32_t *kernels = (const uint32_t *)delegate->kernels.data;
-    if (header == NULL || kernels == NULL || delegate->weights.data == NULL) {
+    if (header == NULL || kernels == NULL) {
         return DTN_REASON_NULL_POINTER;
     }
     if (!dtn_is_aligned(header) || !dtn_is_aligned(kernels)) {
@@ -90,11 +90,12 @@ NeutronError dtn_delegates_prepare(const dtn_executor_t *executor)
 
 NeutronError dtn_delegates_unprepare(const dtn_executor_t *executor)
 {
-    NeutronError error = ENONE;
-    for (uint32_t i = 0; i < executor->bundle->delegate_count && error == ENONE; i++) {
-        error = neutronModelUnprepare(handle_of(executor, i));
+    NeutronError first = ENONE;
+    for (uint32_t i = 0; i < executor->bundle->delegate_count; i++) {
+        NeutronError error = neutronModelUnprepare(handle_of(executor, i));
+        first = first == ENONE ? error : first;
     }
-    return error;
+    return first;
 }
 
 dtn_reason_t dtn_delegate_check(const dtn_executor_t *executor, const dtn_step_t *step)

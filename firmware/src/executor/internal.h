@@ -25,7 +25,7 @@ void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value);
 /** Checks the delegates' blocks, prepares all and checks the size of the working memory. */
 NeutronError dtn_delegates_prepare(const dtn_executor_t *executor);
 
-/** Ends the use of the contexts. */
+/** Ends the use of all contexts; the first error, if there are any. */
 NeutronError dtn_delegates_unprepare(const dtn_executor_t *executor);
 
 /** Checks that the values of the step are what its delegate takes. */

@@ -72,7 +72,8 @@ static dtn_reason_t step_check(const dtn_executor_t *executor, const dtn_step_t 
     if (!words_check(bundle, step)) {
         return DTN_REASON_BUNDLE_STEP;
     }
-    if (step->kind == DTN_STEP_OPERATOR && step->index < bundle->operator_count) {
+    if (step->kind == DTN_STEP_OPERATOR && step->index < bundle->operator_count &&
+        bundle->operators[step->index] != NULL) {
         return step->inputs + step->outputs > DTN_MAX_OPERATOR_VALUES ? DTN_REASON_OPERATOR
                                                                       : operator_call(executor, step, DTN_PHASE_CHECK);
     }

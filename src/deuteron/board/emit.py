@@ -24,6 +24,20 @@ class Placement(Enum):
     EXTERNAL = "external"
 
 
+_KEYWORDS = frozenset(
+    keyword
+    for line in (
+        "auto break case char const continue default do double else enum extern float for goto if inline int long",
+        "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while",
+        "alignas alignof and and_eq asm bitand bitor bool catch class compl constexpr const_cast decltype delete",
+        "dynamic_cast explicit export false friend main mutable namespace new noexcept not not_eq nullptr operator or",
+        "or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw",
+        "true try typeid typename using virtual wchar_t xor xor_eq",
+    )
+    for keyword in line.split()
+)
+"""The words of C99, and of C++, which may include the header; and `main`."""
+
 _CONTENT_SECTIONS = {
     Placement.FLASH: ('.dtn_flash.{}, "a", %progbits'),
     Placement.SRAM: ('.dtn_sram.{}, "aw", %progbits'),
@@ -50,8 +64,8 @@ class EmitOptions:
     arenas: Placement = Placement.SRAM
 
     def __post_init__(self) -> None:
-        if not (self.symbol.isidentifier() and self.symbol.isascii()):
-            hint = "give letters, digits and underscores, no digit first"
+        if not (self.symbol.isidentifier() and self.symbol.isascii()) or self.symbol in _KEYWORDS:
+            hint = "give letters, digits and underscores, no digit first, and no word of C or C++"
             raise OptionError(f"`{self.symbol}` cannot be the C name of a bundle", hint=hint)
         if self.arenas is Placement.FLASH:
             raise OptionError("memories cannot lie in flash: they are written to", hint="choose `sram` or `external`")

@@ -9,6 +9,7 @@ from deuteron.errors import InputError
 
 HOOKS = ("dtn_io_copy", "dtn_io_copy_start", "dtn_io_copy_wait")
 """The functions of `deuteron/io.h`, any of which an override may define."""
+_PAIR = frozenset(HOOKS[1:])
 
 
 def overridden(elf: Path) -> tuple[str, ...]:
@@ -28,12 +29,20 @@ def check_override(elf: Path) -> None:
     """Checks that an image for which an override was asked has it.
 
     Raises:
-        InputError: when the weak default was linked.
+        InputError: when the weak default was linked, or with the default's start the override's wait or the reverse.
     """
-    if not overridden(elf):
+    found = overridden(elf)
+    if len(_PAIR.intersection(found)) == 1:
+        (strong,), (weak,) = _PAIR.intersection(found), _PAIR.difference(found)
+        raise InputError(
+            f"`{elf.name}` has an override of `{strong}`, but `{weak}` is the weak default",
+            hint=f"define `{weak}` in the file that defines `{strong}`: neither knows of the other's copies",
+        )
+    if not found:
         raise InputError(
             f"`{elf.name}` copies inputs and outputs by the weak default, though an override of `dtn_io_copy` was "
             "asked for",
-            hint="link the override as an object, or put its archive before the library: a linker does not look into "
-            "an archive for what it has already found",
+            hint="link the override as an object; or put its archive before the library, and before that "
+            "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only what is "
+            "asked for, and not what it has already found",
         )

@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Self
@@ -20,7 +20,7 @@ class Tables:
         steps: rows of `dtn_step_t`.
         words: the words of each step.
         counts_crc: CRC-32 of `counts`.
-        crc: continues it over the tables.
+        crc: continues it over the tables, then over size and CRC of each constant and of each delegate's blocks.
     """
 
     counts: tuple[int, ...]
@@ -51,13 +51,22 @@ class Tables:
         memory_bytes = tuple(memory.bytes for memory in bundle.memories)
         counts_crc = _crc(counts)
         crc = counts_crc
-        for row in (*values, *steps, *words, bundle.inputs, bundle.outputs, memory_bytes):
+        for row in (*values, *steps, *words, bundle.inputs, bundle.outputs, memory_bytes, *_blocks(bundle)):
             crc = _crc(row, crc)
         return cls(counts, values, steps, words, counts_crc, crc)
 
 
 def _row(step: Step, first: int) -> tuple[int, ...]:
     return (int(step.kind), step.index, first, len(step.inputs), len(step.outputs), len(step.params))
+
+
+def _blocks(bundle: Bundle) -> Iterator[tuple[int, int]]:
+    """`bytes` and `crc` of each `dtn_constant_t`; 0 as the CRC of a delegate's blocks, which carry their own."""
+    for content in bundle.constants:
+        yield len(content), zlib.crc32(content)
+    for delegate in bundle.delegates:
+        blocks = delegate.container
+        yield from ((len(block), 0) for block in (blocks.microcode, blocks.weights, blocks.kernels))
 
 
 def _crc(words: Sequence[int], before: int = 0) -> int:
