@@ -20,8 +20,6 @@ foreach(language C CXX ASM)
 endforeach()
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-nostartfiles --specs=nano.specs -Wl,--gc-sections")
 
-set(DTN_NATIVE OFF CACHE BOOL "This host's processor is not the device's")
-
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)

@@ -109,3 +109,18 @@ def test_what_the_package_refuses(tmp_path: Path, old: str, new: str, error: str
     done = configure(source, tmp_path / "build", tmp_path)
     assert done.returncode == 1
     assert error in " ".join(done.stderr.split())
+
+
+def test_the_library_alone_with_a_plain_toolchain_file(tmp_path: Path):
+    """What a project's own toolchain file says is enough: nothing of the host is built, and nothing for its processor."""
+    toolchain = tmp_path / "own.cmake"
+    toolchain.write_text(
+        "set(CMAKE_SYSTEM_NAME Generic)\nset(CMAKE_C_COMPILER arm-none-eabi-gcc)\n"
+        "set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)\nset(CMAKE_C_FLAGS_INIT -mcpu=cortex-m33)\n"
+    )
+    build = tmp_path / "build"
+    done = cmake("-S", FIRMWARE, "-B", build, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
+    assert done.returncode == 0, done.stderr
+    done = cmake("--build", build, "--parallel", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name for path in build.glob("lib*")} == {"libdeuteron_core.a"}

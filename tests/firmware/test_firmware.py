@@ -17,6 +17,7 @@ PROGRAMS = (
     "test_edges",
     "test_executor",
     "test_faults",
+    "test_resident",
     "fuzz_driver",
     "fuzz_bundle",
 )
