@@ -112,7 +112,7 @@ def test_what_the_package_refuses(tmp_path: Path, old: str, new: str, error: str
 
 
 def test_the_library_alone_with_a_plain_toolchain_file(tmp_path: Path):
-    """What a project's own toolchain file says is enough: nothing of the host is built, and nothing for its processor."""
+    """A toolchain file of any project is enough: nothing is built that only a host can use."""
     toolchain = tmp_path / "own.cmake"
     toolchain.write_text(
         "set(CMAKE_SYSTEM_NAME Generic)\nset(CMAKE_C_COMPILER arm-none-eabi-gcc)\n"
