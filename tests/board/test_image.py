@@ -260,3 +260,52 @@ def test_arenas_that_do_not_fit_the_sram_lie_in_external_memory(tmp_path: Path):
     bundle = Bundle("large", (), (), (), (), memories, (), (), ())
     linked = link(bundle, BOARDS[0], FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path)
     assert linked.placement == EmitOptions(weights=Placement.FLASH, arenas=Placement.EXTERNAL)
+
+
+DAMAGE = {
+    "version": ("dtn_bundle", 0, 1, "the bundle is of another version than this executor (reason 66, detail 0)"),
+    "count": (
+        "dtn_bundle",
+        52,
+        4,
+        "the bundle's tables are damaged: their CRC-32 does not match (reason 67, detail 0)",
+    ),
+    "value": ("values", 4, 16, "the bundle's tables are damaged: their CRC-32 does not match (reason 67, detail 0)"),
+    "size of a block": (
+        "delegates",
+        4,
+        16,
+        "the bundle's tables are damaged: their CRC-32 does not match (reason 67, detail 0)",
+    ),
+    "weights": (
+        "dtn_bundle_delegate0_weights",
+        9,
+        128,
+        "the weights are damaged: their CRC-32 does not match (reason 22, detail 0)",
+    ),
+    "memory": (
+        "dtn_bundle_memories",
+        0,
+        8,
+        "a block or buffer does not start at a multiple of its alignment (reason 2, detail 0)",
+    ),
+}
+"""A symbol of the image, a byte of it, bits to turn over, and what the board says."""
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_image_is_refused_on_the_board(board: Board, damage: str, built: Built, make: Make, tmp_path: Path):
+    name, at, bits, sentence = DAMAGE[damage]
+    directory = make("conv", board)
+    data = bytearray((directory / record.ELF).read_bytes())
+    with (directory / record.ELF).open("rb") as file:
+        elf = ELFFile(file)
+        (symbol,) = elf.get_section_by_name(".symtab").get_symbol_by_name(name)
+        (place,) = elf.address_offsets(symbol["st_value"])
+    data[place + at] ^= bits
+    (tmp_path / record.ELF).write_bytes(data)
+    sample = api.seeded_inputs(api.read_manifest(built("conv")), 1)
+    with pytest.raises(FormatError) as caught:
+        qemu.run(tmp_path, record.read(directory), board, sample)
+    assert sentence in str(caught.value)
