@@ -8,7 +8,7 @@ from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, emit
 from deuteron.board.qemu import emulate
-from deuteron.board.toolchain import Source, Toolchain
+from deuteron.board.toolchain import PLACE_ALL, Source, Toolchain
 
 CHECKOUT = Path(__file__).parents[2]
 FIRMWARE = CHECKOUT / "firmware"
@@ -67,7 +67,8 @@ def build(
     directory.mkdir(parents=True, exist_ok=True)
     image = directory / f"{name}.elf"
     inputs = [str(item.path) for item in objects]
-    script = script or FIRMWARE / "port" / board.name / f"{board.name}.ld"
+    if script is None:
+        script, flags = FIRMWARE / "port" / board.name / f"{board.name}.ld", (PLACE_ALL, *flags)
     _, fits = toolchain.link(inputs, (*board.flags, *flags), script, image)
     assert fits
     return image

@@ -7,6 +7,7 @@ from tests.board.port_images import START, build, run
 
 from deuteron.board.boards import Board, load
 from deuteron.board.qemu import instructions
+from deuteron.errors import InternalError
 
 BOARDS = ("an505", "an547")
 
@@ -85,3 +86,8 @@ def test_overflow_is_reported_with_no_room_to_save_registers(board: Board, room:
     status, output = started(board, room)
     assert (status, output.partition("\n")[0]) == (3, "fault: UsageFault: the stack overflowed")
     assert "  pc 0x00000000, lr 0x00000000, " in output
+
+
+def test_section_that_start_up_would_not_fill_is_refused(board: Board) -> None:
+    with pytest.raises(InternalError, match=r"unplaced orphan section `\.elsewhere'"):
+        build(board, "orphan", (*START, "tests/board/orphan.c"))

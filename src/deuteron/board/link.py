@@ -11,7 +11,7 @@ from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, emit
 from deuteron.board.record import FirmwareOptions, IoCopy, Kernels, Weights
-from deuteron.board.toolchain import Object, Region, Source, Toolchain
+from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
 from deuteron.errors import CapacityError
 from deuteron.kernels.catalogue import Kernel
 from deuteron.kernels.selection import FILE_NAME, Selection
@@ -68,7 +68,9 @@ def link(
         for item in objects:
             shutil.copyfile(item.path, work / item.path.name)
         inputs = (*(item.path.name for item in objects), ARCHIVE)
-        regions, fits = toolchain.link(inputs, (*board.flags, f"-L{script.parent}"), script, work / record.ELF)
+        regions, fits = toolchain.link(
+            inputs, (*board.flags, PLACE_ALL, f"-L{script.parent}"), script, work / record.ELF
+        )
         if fits:
             return Linked(placement, regions, (*objects, *core))
     raise _overflow(bundle.name, board, options.weights, regions)

@@ -28,8 +28,12 @@ FLAGS = ("-std=c99", "-Os", "-ffunction-sections", "-fdata-sections", "-fcallgra
 
 LINK_FLAGS = ("-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", "-Wl,--print-memory-usage")
 
+PLACE_ALL = "-Wl,--orphan-handling=error"
+"""For the boards' own linker scripts: a section that they do not place would lie in free memory, and start-up would not
+fill it."""
+
 _USAGE = re.compile(r"^ *(\w+): +(\d+) ([KMG]?)B +(\d+) ([KMG]?)B +[\d.]+%$", re.MULTILINE)
-_REASON = re.compile(r" error: |undefined reference|multiple definition")
+_REASON = re.compile(r" error: |unplaced orphan|undefined reference|multiple definition")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
