@@ -15,7 +15,7 @@ from deuteron.ir.printer import format_name, format_op, format_type
 from deuteron.ir.types import TensorType
 from deuteron.kernels.limits import round_up
 from deuteron.microcode.container import Container
-from deuteron.microcode.decode import Call, Decoded, Operand, decode
+from deuteron.microcode.decode import Call, Decoded, Place, decode
 from deuteron.microcode.disassemble import as_json, disassemble
 from deuteron.microcode.format import MAGIC, Region
 from deuteron.runtime import payload as payloads
@@ -258,7 +258,7 @@ def _origins(decoded: Decoded, entry: Entry) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _uses(decoded: Decoded, region: Region) -> Iterator[tuple[int, Call, str, Operand]]:
+def _uses(decoded: Decoded, region: Region) -> Iterator[tuple[int, Call, str, Place]]:
     """(command, call, operand name, operand) for every operand in a region."""
     for index, command in enumerate(decoded.commands):
         if isinstance(command, Call):
@@ -290,7 +290,7 @@ def _scratch_map(decoded: Decoded) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _covers(block: Block, operand: Operand) -> bool:
+def _covers(block: Block, operand: Place) -> bool:
     return block.offset <= operand.offset and operand.offset + operand.nbytes <= block.offset + block.nbytes
 
 

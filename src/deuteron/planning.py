@@ -190,18 +190,11 @@ def _last_read(decoded: Decoded, index: int, fetch: Fetch) -> int:
     last = index
     for at in range(index + 1, len(decoded.commands)):
         command = decoded.commands[at]
-        if isinstance(command, Fetch) and _meet(command.target, command.nbytes, fetch):
+        if isinstance(command, Fetch) and command.written.overlaps(fetch.written):
             break
-        if isinstance(command, Call) and any(
-            operand.region is Region.PREFETCH and _meet(operand.offset, operand.nbytes, fetch)
-            for operand in command.operands
-        ):
+        if isinstance(command, Call) and any(operand.overlaps(fetch.written) for operand in command.operands):
             last = at
     return last
-
-
-def _meet(offset: int, nbytes: int, fetch: Fetch) -> bool:
-    return offset < fetch.target + fetch.nbytes and fetch.target < offset + nbytes
 
 
 def _alive(blocks: Sequence[Block]) -> int:

@@ -56,11 +56,6 @@ class Simulation:
         """Whether no partition has a hazard."""
         return not any(run.hazards for run in self.partitions)
 
-    @property
-    def cycles(self) -> int:
-        """Cycles of all partitions, one after the other."""
-        return sum(run.timeline.cycles for run in self.partitions)
-
     def lines(self) -> Iterator[str]:
         """The report as text."""
         rates = self.engine

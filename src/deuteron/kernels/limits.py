@@ -18,6 +18,9 @@ MAX_MATMUL_DEPTH = 1 << 15
 MAX_RESIZE_UNIT = 2 * MAX_DIMENSION
 """Largest start (either sign), step and unit of a resize: half a pixel of the largest map is one such unit."""
 
+CHANNELS = 4
+"""Fetches that can be under way at once, each on a channel of its own."""
+
 MAX_WORD = (1 << 31) - 1
 """Largest value of a parameter word."""
 

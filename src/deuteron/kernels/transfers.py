@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from deuteron.kernels.regions import Place, Region
+
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
@@ -15,6 +17,16 @@ class Fetch:
     target: int
     nbytes: int
     resident: bool = False
+
+    @property
+    def read(self) -> Place:
+        """The bytes that are copied."""
+        return Place(Region.WEIGHTS, 0, self.source, self.nbytes)
+
+    @property
+    def written(self) -> Place:
+        """Where they are copied to."""
+        return Place(Region.PREFETCH, 0, self.target, self.nbytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 from deuteron.errors import FormatError
 from deuteron.kernels.catalogue import BY_KIND, SOFTMAX, Kernel
 from deuteron.kernels.params import KernelParams
+from deuteron.kernels.regions import Place
 from deuteron.kernels.rules import form_problem, is_strided, limit_problem, may_write_onto, operand_bytes
 from deuteron.kernels.transfers import Fetch, Wait
 from deuteron.microcode import format as fmt
@@ -23,26 +24,11 @@ _REBUILD = "build the model again; the file may be damaged"
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """`nbytes` bytes from `offset` on in a region; `index` says which input or output."""
-
-    region: Region
-    index: int
-    offset: int
-    nbytes: int
-
-    def overlaps(self, other: "Operand") -> bool:
-        """True when both cover a common byte."""
-        same = (self.region, self.index) == (other.region, other.index)
-        return same and self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """Kernel call: operands in the catalogue's order; `origin` is the first TFLite operator it comes from."""
 
     kernel: Kernel
-    operands: tuple[Operand, ...]
+    operands: tuple[Place, ...]
     params: KernelParams
     origin: int | None
 
@@ -252,7 +238,7 @@ class _Reader:
         self._check_tables(kernel, operands, where)
         return Call(kernel, operands, params, None if body[1] == fmt.NO_ORIGIN else body[1])
 
-    def _operand(self, words: tuple[int, ...], where: str) -> Operand:
+    def _operand(self, words: tuple[int, ...], where: str) -> Place:
         first, offset, nbytes = words
         region, index = first & 0xFF, first >> 8 & 0xFF
         if first >> 16 or region not in _REGIONS:
@@ -263,7 +249,7 @@ class _Reader:
         if offset + nbytes > sizes[index]:
             memory = f"{Region(region).name.lower()} {index} of {sizes[index]} bytes"
             raise _error(f"bytes {offset}..{offset + nbytes} leave {memory}", where)
-        return Operand(Region(region), index, offset, nbytes)
+        return Place(Region(region), index, offset, nbytes)
 
     def _sizes(self, region: Region) -> tuple[int, ...]:
         """Bytes of each memory of a region."""
@@ -279,7 +265,7 @@ class _Reader:
             case Region.PREFETCH:
                 return (self.header.prefetch_bytes,)
 
-    def _check_operands(self, kernel: Kernel, operands: tuple[Operand, ...], params: KernelParams, where: str) -> None:
+    def _check_operands(self, kernel: Kernel, operands: tuple[Place, ...], params: KernelParams, where: str) -> None:
         for at, (operand, needed) in enumerate(zip(operands, operand_bytes(params), strict=True)):
             place = f"{where}, operand `{kernel.operands[at]}`"
             if operand.nbytes != needed and not (is_strided(params, at) and operand.nbytes > needed):
@@ -298,7 +284,7 @@ class _Reader:
                 if operands[at].overlaps(operands[written]) and not exact:
                     raise _error(f"it overlaps operand `{kernel.operands[at]}`", place)
 
-    def _check_tables(self, kernel: Kernel, operands: tuple[Operand, ...], where: str) -> None:
+    def _check_tables(self, kernel: Kernel, operands: tuple[Place, ...], where: str) -> None:
         """Checks requantisation rows and exponentials that lie in the weights."""
         for name, operand in zip(kernel.operands, operands, strict=True):
             if name not in ("requant", "table") or operand.region is not Region.WEIGHTS:
@@ -360,14 +346,14 @@ def _check_channels(commands: Sequence[Command]) -> None:
 
     Resident fetches go to ascending places, so that none overwrites another.
     """
-    flights: dict[int, Operand] = {}
+    flights: dict[int, Place] = {}
     resident_end = 0
     for index, command in enumerate(commands):
         match command:
             case Wait():
                 flights.pop(command.channel, None)
             case Fetch():
-                target = Operand(Region.PREFETCH, 0, command.target, command.nbytes)
+                target = command.written
                 if command.channel in flights:
                     raise _error(
                         f"channel {command.channel} still fetches, a `wait` must come before", f"command {index}"
@@ -384,7 +370,7 @@ def _check_channels(commands: Sequence[Command]) -> None:
         raise _error(f"channel {min(flights)} still fetches at `end`, a `wait` must come before")
 
 
-def _check_landed(operand: Operand, flights: Mapping[int, Operand], where: str) -> None:
+def _check_landed(operand: Place, flights: Mapping[int, Place], where: str) -> None:
     """No channel still fetches to bytes of the operand."""
     for channel, target in flights.items():
         if operand.overlaps(target):

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from deuteron.kernels import params as p
 from deuteron.kernels.rules import Binary, Window
-from deuteron.microcode.decode import Call, Command, Decoded, Fetch, Operand, Wait
+from deuteron.microcode.decode import Call, Command, Decoded, Fetch, Place, Wait
 from deuteron.microcode.format import Region
 
 _SHORT = {Region.INPUT: "in", Region.OUTPUT: "out", Region.SCRATCH: "scratch", Region.WEIGHTS: "weights"}
@@ -55,7 +55,7 @@ def _command(command: Command) -> str:
             return f"wait for channel {command.channel}"
 
 
-def _place(operand: Operand) -> str:
+def _place(operand: Place) -> str:
     """Region, offset and size, as in `scratch+0x40:256`."""
     region = _SHORT.get(operand.region, operand.region.name.lower())
     index = str(operand.index) if operand.region in (Region.INPUT, Region.OUTPUT) else ""
@@ -148,7 +148,7 @@ def _command_json(command: Command) -> dict[str, object]:
             return {"command": "wait", "channel": command.channel}
 
 
-def _operand_json(operand: Operand) -> dict[str, object]:
+def _operand_json(operand: Place) -> dict[str, object]:
     return {
         "region": operand.region.name.lower(),
         "index": operand.index,

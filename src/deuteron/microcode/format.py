@@ -6,6 +6,7 @@ The encoder, the decoder and the generated C header (`tools/gen_headers.py`) all
 from enum import IntEnum, IntFlag
 
 from deuteron.kernels.limits import ALIGNMENT as ALIGNMENT
+from deuteron.kernels.limits import CHANNELS as CHANNELS
 from deuteron.kernels.limits import LUT_BYTES as LUT_BYTES
 from deuteron.kernels.limits import MAX_DIMENSION as MAX_DIMENSION
 from deuteron.kernels.limits import MAX_MATMUL_DEPTH as MAX_MATMUL_DEPTH
@@ -35,8 +36,6 @@ NO_ORIGIN = 0xFFFFFFFF
 MAX_MICROCODE_BYTES = 16 << 20
 MIN_WEIGHTS_BYTES = 16
 MAX_TENSORS = 255
-CHANNELS = 4
-"""Number of fetch channels."""
 
 UNALIGNED_KERNELS = frozenset({"copy_s8", "fill_s8"})
 """Kernels whose operands may start anywhere."""

@@ -3,27 +3,8 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from deuteron.kernels.regions import Region
+from deuteron.kernels.regions import Place
 from deuteron.kernels.transfers import Transfer
-
-
-class Place(Protocol):
-    """Where a buffer starts."""
-
-    @property
-    def region(self) -> Region:
-        """The memory it lies in."""
-        ...
-
-    @property
-    def index(self) -> int:
-        """Which input or output; 0 in the other regions."""
-        ...
-
-    @property
-    def offset(self) -> int:
-        """Bytes from the start of the region."""
-        ...
 
 
 class Planned(Protocol):

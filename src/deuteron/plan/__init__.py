@@ -2,6 +2,6 @@
 
 from deuteron.plan.budget import Budget, budget
 from deuteron.plan.lifetimes import Lifetime
-from deuteron.plan.plan import Placement, Plan, check, plan, plan_within
+from deuteron.plan.plan import Plan, check, plan, plan_within
 
-__all__ = ["Budget", "Lifetime", "Placement", "Plan", "budget", "check", "plan", "plan_within"]
+__all__ = ["Budget", "Lifetime", "Plan", "budget", "check", "plan", "plan_within"]

@@ -8,7 +8,7 @@ from deuteron.arch.memory import Effort
 from deuteron.errors import InternalError
 from deuteron.kernels.limits import ALIGNMENT, round_up
 from deuteron.kernels.program import Program
-from deuteron.kernels.regions import Region
+from deuteron.kernels.regions import Place, Region
 from deuteron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.plan.budget import Budget
 from deuteron.plan.fit import area_for, too_large
@@ -20,21 +20,6 @@ from deuteron.plan.stream import Issue
 
 PIECES = 8
 """A call that can be cut reads at most one part in so many of the prefetch area."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """`nbytes` bytes from `offset` on in a region; `index` says which input or output."""
-
-    region: Region
-    index: int
-    offset: int
-    nbytes: int
-
-    def overlaps(self, other: "Placement") -> bool:
-        """True when both cover a common byte."""
-        same = (self.region, self.index) == (other.region, other.index)
-        return same and self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +39,7 @@ class Plan:
         prefetch: how the transfers were found.
     """
 
-    placements: Mapping[str, Placement]
+    placements: Mapping[str, Place]
     weights: bytes
     constants: Mapping[str, int]
     scratch_bytes: int
@@ -74,14 +59,14 @@ def plan(program: Program, effort: float = FAST_EFFORT) -> Plan:
         effort: how hard to try for the smallest scratch memory (placement.py).
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
-    placements: dict[str, Placement] = {}
+    placements: dict[str, Place] = {}
     for region, names in ((Region.INPUT, program.inputs), (Region.OUTPUT, program.outputs)):
-        placements |= {name: Placement(region, index, 0, sizes[name]) for index, name in enumerate(names)}
+        placements |= {name: Place(region, index, 0, sizes[name]) for index, name in enumerate(names)}
     constants, weights = _weights_image(program)
     blocks = lifetimes(program)
     packing = place(blocks, effort)
     for block, offset in packing.offsets.items():
-        placements |= {name: Placement(Region.SCRATCH, 0, offset, block.nbytes) for name in block.buffers}
+        placements |= {name: Place(Region.SCRATCH, 0, offset, block.nbytes) for name in block.buffers}
     return Plan(
         placements=placements | constants,
         weights=weights,
@@ -165,17 +150,17 @@ def check(program: Program, planned: Plan) -> None:
             raise InternalError(f"buffers `{a}` and `{b}` overlap while both are in use")
 
 
-def _weights_image(program: Program) -> tuple[dict[str, Placement], bytes]:
+def _weights_image(program: Program) -> tuple[dict[str, Place], bytes]:
     """Places of the constants that calls read, and their bytes one after the other, each aligned."""
     constants = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
-    placements: dict[str, Placement] = {}
+    placements: dict[str, Place] = {}
     blocks: list[bytes] = []
     end = 0
     for ref in (ref for call in program.calls for ref in call.operands):
         data = constants.get(ref.buffer)
         if data is None or ref.buffer in placements:
             continue
-        placements[ref.buffer] = Placement(Region.WEIGHTS, 0, end, len(data))
+        placements[ref.buffer] = Place(Region.WEIGHTS, 0, end, len(data))
         blocks.append(data.ljust(round_up(len(data)), b"\0"))
         end += len(blocks[-1])
     return placements, b"".join(blocks).ljust(ALIGNMENT, b"\0")

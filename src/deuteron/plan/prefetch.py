@@ -33,7 +33,6 @@ class Prefetch:
         resident: indices of the chunks that stay in SRAM.
         schedule: fetches and waits.
         bound: cycles that no schedule of these chunks in this area is faster than.
-        blocking: cycles when each chunk is fetched just before its call, and waited for.
         proven: whether no schedule of these chunks is faster.
     """
 
@@ -41,7 +40,6 @@ class Prefetch:
     resident: frozenset[int]
     schedule: Schedule
     bound: int
-    blocking: int
     proven: bool
 
 
@@ -70,7 +68,7 @@ def prefetch(program: Program, engine: Engine, area: int) -> Prefetch | None:
     if found is None:
         return None
     resident, best = found
-    return Prefetch(parts, resident, best, bound, blocking(costs), best.cycles <= bound)
+    return Prefetch(parts, resident, best, bound, best.cycles <= bound)
 
 
 def lower_bound(parts: Sequence[Chunk], costs: Costs, engine: Engine, area: int) -> int:
@@ -84,11 +82,6 @@ def lower_bound(parts: Sequence[Chunk], costs: Costs, engine: Engine, area: int)
         late = max(0, needed - area)
         bound = max(bound, engine.transfer(late) + remaining[chunk.first])
     return bound
-
-
-def blocking(costs: Costs) -> int:
-    """Cycles of a run that fetches each chunk just before the call that needs it, and waits for it."""
-    return sum(costs.calls) + sum(costs.transfers) + costs.setup * len(costs.transfers)
 
 
 class _Search:

@@ -7,10 +7,8 @@ budget of bytes, nothing is gained by any other order. Room is handed out first 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from deuteron.kernels.limits import CHANNELS
 from deuteron.plan.chunks import Chunk
-
-CHANNELS = 4
-"""Fetches that can be under way at once (`spec/microcode.md`, section 3)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 from deuteron.arch.engine import Engine
 from deuteron.kernels.cost import cost
-from deuteron.microcode.decode import Call, Decoded, Fetch, Operand
-from deuteron.microcode.format import Region
+from deuteron.microcode.decode import Call, Decoded, Fetch
 
 
 def fetch_bound(decoded: Decoded, engine: Engine) -> int:
@@ -43,11 +42,10 @@ def _first_uses(decoded: Decoded) -> list[tuple[int, int]]:
     for index, fetch in enumerate(decoded.commands):
         if not isinstance(fetch, Fetch) or fetch.resident:
             continue
-        target = Operand(Region.PREFETCH, 0, fetch.target, fetch.nbytes)
         number = sum(isinstance(command, Call) for command in decoded.commands[:index])
         for command in decoded.commands[index + 1 :]:
             if isinstance(command, Call):
-                if any(operand.overlaps(target) for operand in command.operands):
+                if any(operand.overlaps(fetch.written) for operand in command.operands):
                     found.append((number, fetch.nbytes))
                     break
                 number += 1

@@ -12,12 +12,10 @@ import numpy.typing as npt
 
 from deuteron.kernels import params as p
 from deuteron.kernels.dataflow import Dataflow
-from deuteron.microcode.decode import Call, Decoded, Fetch, Operand, Wait
-from deuteron.microcode.format import WRITABLE, Region
+from deuteron.kernels.regions import WRITABLE, Place, Region
+from deuteron.microcode.decode import Call, Decoded, Fetch, Wait
 
 Ints = npt.NDArray[np.int64]
-Place = tuple[Region, int]
-
 _NOTHING = -1
 _LEFTOVER = -2
 """Owners of a byte that is no value's: never written, or left by a kernel's workspace."""
@@ -107,7 +105,7 @@ class _Machine:
             reached = strides[at] if at in strides else np.arange(operand.nbytes)
             if not self._inside(index, what, operand, reached):
                 continue
-            memory, where = self._memories[_place(operand)], reached + operand.offset
+            memory, where = self._memories[_memory(operand)], reached + operand.offset
             if at < reads:
                 self._read(index, what, operand, where, (self._ids[use.buffer], reached + use.offset))
             elif operand.region not in WRITABLE:
@@ -119,14 +117,15 @@ class _Machine:
 
     def fetch(self, index: int, fetch: Fetch) -> None:
         """Starts a copy: its bytes stand there at once, but in flight until the wait."""
-        source = Operand(Region.WEIGHTS, 0, fetch.source, fetch.nbytes)
-        target = Operand(Region.PREFETCH, 0, fetch.target, fetch.nbytes)
         byte = np.arange(fetch.nbytes)
         if fetch.channel in self.flights:
             self._report(index, f"channel {fetch.channel} still fetches for command before it, nothing waited")
-        if not (self._inside(index, "the source", source, byte) and self._inside(index, "the target", target, byte)):
+        if not (
+            self._inside(index, "the source", fetch.read, byte)
+            and self._inside(index, "the target", fetch.written, byte)
+        ):
             return
-        self._check_landed(index, "the target", target)
+        self._check_landed(index, "the target", fetch.written)
         weights, area = self._memories[Region.WEIGHTS, 0], self._memories[Region.PREFETCH, 0]
         taken = slice(fetch.source, fetch.source + fetch.nbytes)
         to = slice(fetch.target, fetch.target + fetch.nbytes)
@@ -142,11 +141,11 @@ class _Machine:
         for i, name in enumerate(self._values.outputs):
             memory = self._memories[Region.OUTPUT, i]
             byte = np.arange(len(memory.owner))
-            whole = Operand(Region.OUTPUT, i, 0, len(byte))
+            whole = Place(Region.OUTPUT, i, 0, len(byte))
             self._read(index, f"output {i}", whole, byte, (self._ids[name], byte))
 
-    def _inside(self, index: int, what: str, operand: Operand, reached: Ints) -> bool:
-        memory = self._memories.get(_place(operand))
+    def _inside(self, index: int, what: str, operand: Place, reached: Ints) -> bool:
+        memory = self._memories.get(_memory(operand))
         if memory is None:
             self._report(index, f"{what} is in {operand.region.name.lower()} {operand.index}, which does not exist")
             return False
@@ -155,10 +154,10 @@ class _Machine:
             return False
         return True
 
-    def _read(self, index: int, what: str, operand: Operand, where: Ints, expected: tuple[int, Ints]) -> None:
+    def _read(self, index: int, what: str, operand: Place, where: Ints, expected: tuple[int, Ints]) -> None:
         """Reports the first byte that is not what it should be."""
         self._check_landed(index, what, operand)
-        memory = self._memories[_place(operand)]
+        memory = self._memories[_memory(operand)]
         owner, byte = expected
         wrong = np.flatnonzero((memory.owner[where] != owner) | (memory.byte[where] != byte))
         if not len(wrong):
@@ -174,26 +173,25 @@ class _Machine:
         by = f", written by command {writer}" if writer >= 0 else ""
         self._report(index, f"{what} needs {needed} at {place}, which holds {held}{by}")
 
-    def _check_landed(self, index: int, what: str, operand: Operand) -> None:
+    def _check_landed(self, index: int, what: str, operand: Place) -> None:
         for channel, flight in self.flights.items():
-            target = Operand(Region.PREFETCH, 0, flight.target, flight.nbytes)
-            if operand.overlaps(target):
+            if operand.overlaps(flight.written):
                 self._report(index, f"{what}, {_bytes(operand)}, is still being fetched on channel {channel}")
 
     def _report(self, index: int, message: str) -> None:
         self.found.append(Hazard(index, message))
 
 
-def _place(operand: Operand) -> Place:
+def _memory(operand: Place) -> tuple[Region, int]:
     return operand.region, operand.index
 
 
-def _region(operand: Operand) -> str:
+def _region(operand: Place) -> str:
     indexed = operand.region in (Region.INPUT, Region.OUTPUT)
     return f"{operand.region.name.lower()}{f' {operand.index}' if indexed else ''}"
 
 
-def _bytes(operand: Operand) -> str:
+def _bytes(operand: Place) -> str:
     return f"bytes {operand.offset}..{operand.offset + operand.nbytes - 1} of {_region(operand)}"
 
 
