@@ -194,6 +194,8 @@ def test_colour_is_for_terminals_and_no_color_turns_it_off():
 
 def test_interrupting_the_process_leaves_with_130():
     code = "import os, signal; from deuteron.arch import targets; from deuteron.cli import main\n"
+    # A process that was started in the background ignores interrupts; this one must not.
+    code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     code += f"targets.names = lambda: os.kill(os.getpid(), {int(signal.SIGINT)}) or ()\nmain(['targets'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
