@@ -1,0 +1,61 @@
+"""The one place that touches private names of ExecuTorch's Cortex-M backend, in the release that `seam` asserts.
+
+Its modules import Arm's TOSA backend, and with it a package `tosa_serializer` that a plain installation lacks and whose
+own requirements clash with ExecuTorch's. Nothing that we use calls it: for the length of the import a placeholder has
+its name.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
+
+from deuteron.frontend.quiet import quiet
+from deuteron.frontend.seam import check_executorch
+
+_TOSA = "tosa_serializer"
+
+
+@cache
+def load() -> None:
+    """Nothing; imports the backend, after which `torch.ops.cortex_m` has its operators with their definitions.
+
+    Raises:
+        MissingToolError: when ExecuTorch is not installed, or in a release that this adapter does not know.
+    """
+    check_executorch()
+    with quiet(), _tosa():
+        importlib.import_module("executorch.backends.cortex_m.passes")  # first: others import it in a circle
+        importlib.import_module("executorch.backends.cortex_m.ops.operators")
+        importlib.import_module("executorch.backends.cortex_m.quantizer.quantizer")
+
+
+class _AnyName(type):
+    """The type of classes that have every attribute: a class of that name."""
+
+    def __getattr__(cls, name: str) -> type:
+        return _named(name)
+
+
+def _named(name: str) -> type:
+    if name.startswith("__"):  # what Python itself looks for decides how it treats a class or module
+        raise AttributeError(name)
+    return _AnyName(name, (), {})
+
+
+@contextmanager
+def _tosa() -> Generator[None]:
+    """Lets modules import `tosa_serializer` and use its names in annotations, whether or not it is installed."""
+    if _TOSA in sys.modules or importlib.util.find_spec(_TOSA) is not None:
+        yield
+        return
+    placeholder = ModuleType(_TOSA, "Stands for the package while modules that only name its types are imported.")
+    placeholder.__getattr__ = _named  # pyright: ignore[reportAttributeAccessIssue]  # PEP 562
+    sys.modules[_TOSA] = placeholder
+    try:
+        yield
+    finally:
+        del sys.modules[_TOSA]
