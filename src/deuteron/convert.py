@@ -152,7 +152,7 @@ def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions =
     Raises:
         FormatError: the bytes are not a TFLite model.
         UnsupportedError: the model asks for something that no kernel does, or has been converted already.
-        OptionError: there is no such target.
+        OptionError: there is no such target, or it has no NPU.
     """
     return convert_model(decode(tflite), target, options)
 
@@ -162,6 +162,7 @@ def convert_model(
 ) -> Conversion:
     """`convert` of a file that is decoded already."""
     arch = targets.load(target) if isinstance(target, str) else target
+    arch.need_npu()
     if neutron.is_converted(model):
         raise UnsupportedError(
             "the model has been converted already", hint="run it as it is, or convert the file that it was made from"

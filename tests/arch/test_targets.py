@@ -5,8 +5,11 @@ from importlib import resources
 import pytest
 
 from deuteron.arch import targets
-from deuteron.arch.targets import Certainty, MemoryKind
+from deuteron.arch.targets import Certainty, CpuOperators, MemoryKind
 from deuteron.errors import FormatError, OptionError
+
+
+ALL = "`cortex-m33`, `cortex-m55`, `imxrt700`, `imxrt700cm`"
 
 
 def preset(name: str = "imxrt700") -> str:
@@ -14,23 +17,40 @@ def preset(name: str = "imxrt700") -> str:
 
 
 def test_names_lists_every_preset():
-    assert targets.names() == ("imxrt700",)
+    assert targets.names() == ("cortex-m33", "cortex-m55", "imxrt700", "imxrt700cm")
+    assert targets.npu_names() == ("imxrt700", "imxrt700cm")
 
 
 def test_imxrt700_has_the_published_figures():
     arch = targets.load("imxrt700")
-    assert (arch.npu.name, arch.cpu.name) == ("neutron-c-n3-64", "cortex-m33")
-    assert (arch.npu.hw_version.value, arch.npu.pipelines.value, arch.npu.macs_per_pipeline.value) == (2, 8, 8)
-    assert arch.npu.macs_per_cycle == 64
+    npu = arch.need_npu()
+    assert (npu.name, arch.cpu.name) == ("neutron-c-n3-64", "cortex-m33")
+    assert (npu.hw_version.value, npu.pipelines.value, npu.macs_per_pipeline.value) == (2, 8, 8)
+    assert npu.macs_per_cycle == 64
     assert [(m.name, m.kind, m.npu_access) for m in arch.memories] == [
         ("sram", MemoryKind.SRAM, True),
         ("xspi0", MemoryKind.FLASH, False),
     ]
-    assert arch.prefetch_area.value == 1200 * 1024
+    assert npu.prefetch_area.value == 1200 * 1024
+
+
+def test_the_combined_target_is_the_same_chip_with_int8_operators_on_the_cpu():
+    npu, combined = targets.load("imxrt700"), targets.load("imxrt700cm")
+    assert (npu.cpu.operators, combined.cpu.operators) == (CpuOperators.PORTABLE, CpuOperators.CORTEX_M)
+    assert (combined.npu, combined.memories, combined.cpu.name) == (npu.npu, npu.memories, npu.cpu.name)
+
+
+@pytest.mark.parametrize("name", ["cortex-m33", "cortex-m55"])
+def test_a_cpu_alone_has_no_npu(name: str):
+    arch = targets.load(name)
+    assert (arch.cpu.name, arch.cpu.operators, arch.npu) == (name, CpuOperators.CORTEX_M, None)
+    with pytest.raises(OptionError) as caught:
+        arch.need_npu()
+    assert str(caught.value) == f"target `{name}` has no NPU\n\nhint: choose one that has: `imxrt700`, `imxrt700cm`"
 
 
 def test_a_figure_without_a_primary_source_says_so():
-    assert targets.load("imxrt700").npu.clock.certainty is Certainty.UNVERIFIED
+    assert targets.load("imxrt700").need_npu().clock.certainty is Certainty.UNVERIFIED
 
 
 def test_load_gives_the_same_record_each_time():
@@ -42,13 +62,17 @@ def test_load_gives_the_same_record_each_time():
     [
         (
             "imxrt70",
-            "unknown target `imxrt70`\n\nhint: did you mean `imxrt700`? `deuteron targets` lists all",
+            "unknown target `imxrt70`\n\nhint: did you mean `imxrt700`, `imxrt700cm`? `deuteron targets` lists all",
         ),
-        ("stm32n6", "unknown target `stm32n6`\n\nhint: the targets are `imxrt700`"),
-        ("", "unknown target ``\n\nhint: the targets are `imxrt700`"),
+        (
+            "stm32n6",
+            "unknown target `stm32n6`\n\nhint: the targets are " + ALL,
+        ),
+        ("", "unknown target ``\n\nhint: the targets are " + ALL),
         (
             "../presets/imxrt700",
-            "unknown target `../presets/imxrt700`\n\nhint: did you mean `imxrt700`? `deuteron targets` lists all",
+            "unknown target `../presets/imxrt700`\n\n"
+            "hint: did you mean `imxrt700`, `imxrt700cm`? `deuteron targets` lists all",
         ),
     ],
 )

@@ -18,7 +18,8 @@ Run = Callable[..., Result]
         (
             ["digits", "-o", "out", "--target", "imxrt70"],
             2,
-            "error: unknown target `imxrt70`\n\nhint: did you mean `imxrt700`? `deuteron targets` lists all\n",
+            "error: unknown target `imxrt70`\n\n"
+            "hint: did you mean `imxrt700`, `imxrt700cm`? `deuteron targets` lists all\n",
         ),
         (
             ["digits"],

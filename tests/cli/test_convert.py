@@ -163,7 +163,10 @@ def test_profiling_is_an_option_of_the_microcode(deuteron: Run, net: Path, tmp_p
             "--weights-budget=much",
             "`much` is no size\n\nhint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`",
         ),
-        ("--target=other", "unknown target `other`\n\nhint: the targets are `imxrt700`"),
+        (
+            "--target=other",
+            "unknown target `other`\n\nhint: the targets are `cortex-m33`, `cortex-m55`, `imxrt700`, `imxrt700cm`",
+        ),
     ],
 )
 def test_options_that_cannot_be_had(deuteron: Run, net: Path, tmp_path: Path, option: str, err: str):

@@ -80,5 +80,7 @@ def test_a_name_with_a_slip(deuteron: Run):
 
 def test_a_target_that_there_is_not(deuteron: Run):
     assert deuteron("ops", "--target", "x") == Result(
-        2, "", "error: unknown target `x`\n\nhint: the targets are `imxrt700`\n"
+        2,
+        "",
+        "error: unknown target `x`\n\nhint: the targets are `cortex-m33`, `cortex-m55`, `imxrt700`, `imxrt700cm`\n",
     )

@@ -8,7 +8,13 @@ from .conftest import Result
 Run = Callable[..., Result]
 
 TEXT = """\
+cortex-m33  Arm Cortex-M33
+  cpu cortex-m33: all of a model, as int8 operators
+cortex-m55  Arm Cortex-M55
+  cpu cortex-m55: all of a model, as int8 operators
 imxrt700  NXP i.MX RT700
+  npu neutron-c-n3-64: int8 partitions of a model
+  cpu cortex-m33: what the NPU does not take, as ExecuTorch's portable operators
   neutron-c-n3-64 hardware version                        2  quoted      ExecuTorch, backends/nxp: NeutronHWVersion.N3
 """
 
@@ -25,8 +31,11 @@ def test_json(deuteron: Run):
     result = deuteron("targets", "--json")
     report = json.loads(result.out)
     assert (result.code, report["schema"]) == (0, 1)
-    (target,) = report["targets"]
+    m33, _, target, combined = report["targets"]
+    assert (m33["name"], m33["npu"], m33["cpu"], m33["figures"]) == ("cortex-m33", None, "cortex-m33", [])
     assert (target["name"], target["npu"], target["cpu"]) == ("imxrt700", "neutron-c-n3-64", "cortex-m33")
+    assert (target["cpu_operators"], combined["cpu_operators"]) == ("portable", "cortex-m")
+    assert combined["figures"] == target["figures"]
     assert target["memories"][1] == {"name": "xspi0", "kind": "flash", "npu_access": False}
     assert {"name": "prefetch area", "value": 1228800, "unit": "B", "certainty": "quoted"}.items() <= target["figures"][
         -1

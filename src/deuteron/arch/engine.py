@@ -52,26 +52,26 @@ def engine(arch: Arch, *, flash_bandwidth: int | None = None, clock: int | None 
         clock: Hz of NPU and CPU, instead of the target's.
 
     Raises:
-        OptionError: for a rate that is not above 0, or a target of whose flash no rate is known.
+        OptionError: for a rate that is not above 0, or a target that has no NPU, or of whose flash no rate is known.
     """
+    npu = arch.need_npu()
     flash = arch.memory(MemoryKind.FLASH)
-    hz = arch.npu.clock.value if clock is None else clock
+    hz = npu.clock.value if clock is None else clock
     rate = flash_bandwidth if flash_bandwidth is not None else flash.bandwidth.value if flash.bandwidth else None
     if rate is None:
         raise OptionError(f"no bandwidth is known of the flash of `{arch.name}`", hint="give `--flash-bandwidth`")
     for name, value in (("the flash bandwidth", rate), ("the clock", hz)):
         if value <= 0:
             raise OptionError(f"{name} is {value}, it must be above 0")
-    cpu = arch.cpu if clock is None else None
-    ratio = arch.npu.clock.value / arch.cpu.clock.value if cpu else 1.0
+    ratio = npu.clock.value / npu.driver.clock.value if clock is None else 1.0
     return Engine(
         clock=hz,
-        rows=arch.npu.pipelines.value,
-        columns=arch.npu.macs_per_pipeline.value,
-        elementwise=arch.npu.elementwise.value,
-        sram_port=arch.npu.sram_port.value,
-        call_dispatch=round(arch.cpu.call_dispatch.value * ratio),
-        fetch_setup=round(arch.cpu.fetch_setup.value * ratio),
+        rows=npu.pipelines.value,
+        columns=npu.macs_per_pipeline.value,
+        elementwise=npu.elementwise.value,
+        sram_port=npu.sram_port.value,
+        call_dispatch=round(npu.driver.call_dispatch.value * ratio),
+        fetch_setup=round(npu.driver.fetch_setup.value * ratio),
         fetch_latency=-(-(flash.latency.value if flash.latency else 0) * hz // NANOSECONDS),
         flash_bandwidth=rate,
     )

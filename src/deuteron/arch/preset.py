@@ -35,6 +35,16 @@ class Figure:
     source: str
 
 
+def _merged(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
+    """The one mapping with the changes of the other, table by table."""
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        tables = isinstance(old, dict) and isinstance(value, dict)
+        merged[key] = _merged(cast(dict[str, object], old), cast(dict[str, object], value)) if tables else value
+    return merged
+
+
 class Table:
     """A TOML table that is read field by field and then has nothing left over; a wrong field is a FormatError."""
 
@@ -49,6 +59,10 @@ class Table:
     def __init__(self, data: Mapping[str, object], where: str) -> None:
         self._left = dict(data)
         self._where = where
+
+    def over(self, base: Self) -> Self:
+        """This table, with what it does not say taken from another."""
+        return type(self)(_merged(base._left, self._left), self._where)
 
     def has(self, key: str) -> bool:
         """Whether the field is there and unread."""

@@ -20,15 +20,19 @@ class Npu:
     """The NPU of a chip.
 
     Attributes:
+        target: what ExecuTorch's NXP backend calls chips with this NPU.
         hw_version: the number that ExecuTorch's NXP backend knows the generation by.
         pipelines: rows of the array of multipliers.
         macs_per_pipeline: its columns.
         elementwise: elements per cycle of what needs no array.
         sram_port: bytes per cycle between the NPU and SRAM.
+        prefetch_area: default size of the area that weights are fetched into.
+        driver: what the CPU that drives it spends.
     """
 
     name: str
     family: str
+    target: str
     hw_version: Figure
     units: Figure
     pipelines: Figure
@@ -36,6 +40,8 @@ class Npu:
     clock: Figure
     elementwise: Figure
     sram_port: Figure
+    prefetch_area: Figure
+    driver: "Driver"
 
     @property
     def macs_per_cycle(self) -> int:
@@ -44,13 +50,31 @@ class Npu:
 
 
 @dataclass(frozen=True, slots=True)
-class Cpu:
-    """The CPU core that runs the driver, and the cycles that it spends on each kernel call and each fetch."""
+class Driver:
+    """The clock of the CPU that runs the NPU's driver, and the cycles that each kernel call and each fetch cost it."""
 
-    name: str
     clock: Figure
     call_dispatch: Figure
     fetch_setup: Figure
+
+
+class CpuOperators(Enum):
+    """What the CPU computes that an NPU does not; the value is its spelling in presets.
+
+    `PORTABLE`: ExecuTorch's portable operators, in float where they have no int8 form. `CORTEX_M`: int8 operators,
+    lowered for the instruction set of this core.
+    """
+
+    PORTABLE = "portable"
+    CORTEX_M = "cortex-m"
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """The CPU core, named as ExecuTorch's Cortex-M backend names it, and the operators that it runs."""
+
+    name: str
+    operators: CpuOperators
 
 
 class MemoryKind(Enum):
@@ -77,18 +101,24 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Arch:
-    """A target: NPU, CPU, memories, and the default size of the area that weights are fetched into."""
+    """A target: its CPU, the NPU beside it if there is one, and the memories that an NPU's program is planned for."""
 
     name: str
     title: str
-    npu: Npu
+    npu: Npu | None
     cpu: Cpu
     memories: tuple[Memory, ...]
-    prefetch_area: Figure
 
     def memory(self, kind: MemoryKind) -> Memory:
         """The first memory of that kind."""
         return next(memory for memory in self.memories if memory.kind is kind)
+
+    def need_npu(self) -> Npu:
+        """The NPU; OptionError for a target without one."""
+        if self.npu is None:
+            listed = ", ".join(f"`{name}`" for name in npu_names())
+            raise OptionError(f"target `{self.name}` has no NPU", hint=f"choose one that has: {listed}")
+        return self.npu
 
 
 @cache
@@ -96,6 +126,12 @@ def names() -> tuple[str, ...]:
     """Names of all targets, sorted."""
     presets = resources.files("deuteron.arch") / "presets"
     return tuple(sorted(p.name.removesuffix(".toml") for p in presets.iterdir() if p.name.endswith(".toml")))
+
+
+@cache
+def npu_names() -> tuple[str, ...]:
+    """Names of the targets that have an NPU, sorted."""
+    return tuple(name for name in names() if load(name).npu is not None)
 
 
 @cache
@@ -112,8 +148,11 @@ def load(name: str) -> Arch:
             f"unknown target `{name}`",
             hint=f"did you mean {listed}? `deuteron targets` lists all" if near else f"the targets are {listed}",
         )
-    text = (resources.files("deuteron.arch") / "presets" / f"{name}.toml").read_text("utf-8")
-    return parse(name, text)
+    return parse(name, _preset(name))
+
+
+def _preset(name: str) -> str:
+    return (resources.files("deuteron.arch") / "presets" / f"{name}.toml").read_text("utf-8")
 
 
 def parse(name: str, text: str) -> Arch:
@@ -122,34 +161,42 @@ def parse(name: str, text: str) -> Arch:
     Raises:
         FormatError: when the text is no TOML, or a field is missing, unknown or of the wrong type.
     """
-    table = Table.parse(text, f"target `{name}`")
-    npu, cpu, prefetch = table.table("npu"), table.table("cpu"), table.table("prefetch")
+    where = f"target `{name}`"
+    table = Table.parse(text, where)
+    if table.has("base"):
+        table = table.over(Table.parse(_preset(table.text("base")), where))
+    cpu = table.table("cpu")
     arch = Arch(
         name=name,
         title=table.text("title"),
-        npu=Npu(
-            name=npu.text("name"),
-            family=npu.text("family"),
-            hw_version=npu.figure("hw_version"),
-            units=npu.figure("units"),
-            pipelines=npu.figure("pipelines"),
-            macs_per_pipeline=npu.figure("macs_per_pipeline"),
-            clock=npu.figure("clock"),
-            elementwise=npu.figure("elementwise"),
-            sram_port=npu.figure("sram_port"),
-        ),
-        cpu=Cpu(
-            name=cpu.text("name"),
-            clock=cpu.figure("clock"),
-            call_dispatch=cpu.figure("call_dispatch"),
-            fetch_setup=cpu.figure("fetch_setup"),
-        ),
-        memories=tuple(_memory(m) for m in table.tables("memory")),
-        prefetch_area=prefetch.figure("area"),
+        npu=_npu(table, cpu) if table.has("npu") else None,
+        cpu=Cpu(name=cpu.text("name"), operators=cpu.choice("operators", CpuOperators)),
+        memories=tuple(_memory(m) for m in table.tables("memory")) if table.has("memory") else (),
     )
-    for part in (table, npu, cpu, prefetch):
+    for part in (table, cpu):
         part.finish()
     return arch
+
+
+def _npu(table: Table, cpu: Table) -> Npu:
+    npu, prefetch = table.table("npu"), table.table("prefetch")
+    found = Npu(
+        name=npu.text("name"),
+        family=npu.text("family"),
+        target=npu.text("target"),
+        hw_version=npu.figure("hw_version"),
+        units=npu.figure("units"),
+        pipelines=npu.figure("pipelines"),
+        macs_per_pipeline=npu.figure("macs_per_pipeline"),
+        clock=npu.figure("clock"),
+        elementwise=npu.figure("elementwise"),
+        sram_port=npu.figure("sram_port"),
+        prefetch_area=prefetch.figure("area"),
+        driver=Driver(cpu.figure("clock"), cpu.figure("call_dispatch"), cpu.figure("fetch_setup")),
+    )
+    for part in (npu, prefetch):
+        part.finish()
+    return found
 
 
 def _memory(table: Table) -> Memory:

@@ -24,7 +24,7 @@ def command(printer: Printer, *, names: tuple[str, ...], target: str, markdown: 
     from deuteron import support
     from deuteron.arch import targets
 
-    targets.load(target)
+    targets.load(target).need_npu()
     if markdown:
         printer.data(support.markdown(target).rstrip("\n"))
         return

@@ -1,7 +1,7 @@
 """`deuteron targets`: the chips that can be compiled for."""
 
 from deuteron.arch import targets
-from deuteron.arch.targets import Arch, Figure
+from deuteron.arch.targets import Arch, CpuOperators, Figure
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -15,14 +15,26 @@ def command(printer: Printer) -> None:
         return
     for arch in archs:
         printer.data(f"{arch.name}  {arch.title}")
+        for processor in processors(arch):
+            printer.data(f"  {processor}")
         for label, figure in figures(arch):
             value = f"{figure.value:,} {figure.unit}".rstrip()
             printer.data(f"  {label:<36} {value:>20}  {figure.certainty.value:<10}  {figure.source}")
 
 
+def processors(arch: Arch) -> list[str]:
+    """What of a model runs where, one line for each processor."""
+    rest = "all of a model" if arch.npu is None else "what the NPU does not take"
+    how = "int8 operators" if arch.cpu.operators is CpuOperators.CORTEX_M else "ExecuTorch's portable operators"
+    npu = [f"npu {arch.npu.name}: int8 partitions of a model"] if arch.npu else []
+    return [*npu, f"cpu {arch.cpu.name}: {rest}, as {how}"]
+
+
 def figures(arch: Arch) -> list[tuple[str, Figure]]:
     """Every figure of a target with its label, in the order of the preset."""
     npu, cpu = arch.npu, arch.cpu
+    if npu is None:
+        return []
     rows = [
         (f"{npu.name} hardware version", npu.hw_version),
         (f"{npu.name} units", npu.units),
@@ -31,9 +43,9 @@ def figures(arch: Arch) -> list[tuple[str, Figure]]:
         (f"{npu.name} clock", npu.clock),
         (f"{npu.name} elementwise", npu.elementwise),
         (f"{npu.name} SRAM port", npu.sram_port),
-        (f"{cpu.name} clock", cpu.clock),
-        (f"{cpu.name} per kernel call", cpu.call_dispatch),
-        (f"{cpu.name} per fetch", cpu.fetch_setup),
+        (f"{cpu.name} clock", npu.driver.clock),
+        (f"{cpu.name} per kernel call", npu.driver.call_dispatch),
+        (f"{cpu.name} per fetch", npu.driver.fetch_setup),
     ]
     for memory in arch.memories:
         rows.append((f"{memory.name} size", memory.size))
@@ -41,15 +53,16 @@ def figures(arch: Arch) -> list[tuple[str, Figure]]:
             rows.append((f"{memory.name} bandwidth", memory.bandwidth))
         if memory.latency is not None:
             rows.append((f"{memory.name} latency", memory.latency))
-    return [*rows, ("prefetch area", arch.prefetch_area)]
+    return [*rows, ("prefetch area", npu.prefetch_area)]
 
 
 def _record(arch: Arch) -> dict[str, object]:
     return {
         "name": arch.name,
         "title": arch.title,
-        "npu": arch.npu.name,
+        "npu": arch.npu.name if arch.npu else None,
         "cpu": arch.cpu.name,
+        "cpu_operators": arch.cpu.operators.value,
         "memories": [{"name": m.name, "kind": m.kind.value, "npu_access": m.npu_access} for m in arch.memories],
         "figures": [
             {

@@ -19,18 +19,22 @@ class NeutronTarget:
 
 
 def isNeutronTarget(name: str) -> bool:
-    """True for a target that can be compiled for."""
-    return name in targets.names()
+    """True for a target that NPU programs can be made for."""
+    return name in _names()
 
 
 def getNeutronTargets() -> tuple[NeutronTarget, ...]:
-    """All targets."""
-    return tuple(getNeutronTarget(name) for name in targets.names())
+    """All targets that NPU programs can be made for."""
+    return tuple(getNeutronTarget(name) for name in _names())
+
+
+def _names() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(targets.load(name).need_npu().target for name in targets.npu_names()))
 
 
 def getNeutronTarget(name: str) -> NeutronTarget:
-    """The target of that name; OptionError when there is none."""
-    npu = targets.load(name).npu
+    """The target of that name; OptionError when there is none, or it has no NPU."""
+    npu = targets.load(name).need_npu()
     return NeutronTarget(
         name=name,
         subsystem=False,
