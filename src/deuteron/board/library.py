@@ -13,6 +13,7 @@ FIRMWARE = CHECKOUT / "firmware"
 _LIBRARY: Mapping[str, tuple[str, ...]] = {
     "executor": ("src/executor/*.c",),
     "operators": ("src/operators/*.c",),
+    "cortex_m": ("src/cortex_m/*.c",),
     "io": ("src/io/*.c",),
     "messages": ("src/driver/error_string.c",),
     "driver": ("src/driver/[!e]*.c", "src/driver/error.c", "src/kernels/check/check.c"),

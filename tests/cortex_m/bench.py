@@ -1,0 +1,115 @@
+"""The Cortex-M operators of the firmware behind ctypes: numpy arrays and a parameter record in, arrays out."""
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.kernels.cpu_operators import BY_OPERATOR
+from deuteron.kernels.params import KernelParams
+
+Array = npt.NDArray[np.generic]
+
+REFUSED = 72
+"""`DTN_REASON_OPERATOR` of deuteron/errors.h."""
+
+_FIRMWARE = Path(__file__).parents[2] / "firmware"
+_SOURCES = ("src/cortex_m/*.c", "src/operators/*.c", "src/kernels/check/*.c", "src/kernels/fast/*.c")
+_FLAGS = ("-std=c99", "-O2", "-g", "-fPIC", "-shared", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+_TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "float32": 6}
+_MOST_VALUES = 8
+_GUARD = 64
+
+
+class _Tensor(ctypes.Structure):
+    """`dtn_tensor_t`."""
+
+    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_uint32), ("type", ctypes.c_uint32))
+
+
+class _Call(ctypes.Structure):
+    """`dtn_operator_call_t`."""
+
+    _fields_ = (
+        ("params", ctypes.POINTER(ctypes.c_uint32)),
+        ("param_count", ctypes.c_uint32),
+        ("input_count", ctypes.c_uint32),
+        ("output_count", ctypes.c_uint32),
+        ("values", _Tensor * _MOST_VALUES),
+    )
+
+
+class RefusedError(Exception):
+    """The operator refused the call in its check."""
+
+
+class _Guarded:
+    """A copy of an array at a multiple of 16, between bytes that nobody may write."""
+
+    def __init__(self, array: Array) -> None:
+        self._memory = np.full(array.nbytes + 2 * _GUARD + 16, 0xA5, np.uint8)
+        self._start = _GUARD + -(self._memory.ctypes.data + _GUARD) % 16
+        self._end = self._start + array.nbytes
+        self._memory[self._start : self._end] = np.frombuffer(array.tobytes(), np.uint8)
+        self._like = array
+        self.tensor = _Tensor(self._memory.ctypes.data + self._start, array.nbytes, _TYPES[array.dtype.name])
+
+    def content(self) -> Array:
+        """The array as it is now; the guards must be as they were."""
+        assert (self._memory[: self._start] == 0xA5).all(), "written before the start"
+        assert (self._memory[self._end :] == 0xA5).all(), "written behind the end"
+        return np.frombuffer(self._memory[self._start : self._end].tobytes(), self._like.dtype).reshape(
+            self._like.shape
+        )
+
+
+class Bench:
+    """The operators, compiled with the checks of undefined behaviour."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "liboperators.so"
+        sources = [source for pattern in _SOURCES for source in sorted(_FIRMWARE.glob(pattern))]
+        compiler = os.environ.get("CC", "cc")
+        subprocess.run([compiler, *_FLAGS, f"-I{_FIRMWARE / 'include'}", *sources, "-o", path], check=True)
+        self._library = ctypes.CDLL(str(path))
+
+    def run(
+        self,
+        operator: str,
+        inputs: Sequence[Array],
+        params: KernelParams,
+        output: Array,
+        scratch: Sequence[int] = (),
+    ) -> Array:
+        """The output, which looks like `output`; RefusedError when the check refuses the call.
+
+        Args:
+            operator: its name without `dtn_cm_`.
+            inputs: in C order, whatever the layout is called.
+            params: the record.
+            output: an array of the output's shape and type; its content is what is in memory before.
+            scratch: bytes of each scratch value.
+        """
+        return self.call(operator, params.words(), inputs, [np.zeros(size, np.uint8) for size in scratch], output)
+
+    def call(
+        self, operator: str, words: Sequence[int], inputs: Sequence[Array], scratch: Sequence[Array], output: Array
+    ) -> Array:
+        """The same with any words and values."""
+        values = [_Guarded(value) for value in (*inputs, *scratch, output)]
+        memory = (ctypes.c_uint32 * max(1, len(words)))(*(word & 0xFFFFFFFF for word in words))
+        call = _Call(memory, len(words), len(inputs), len(scratch) + 1)
+        for i, value in enumerate(values):
+            call.values[i] = value.tensor
+        function: Callable[[object, int], int] = self._library[BY_OPERATOR[operator].symbol]
+        if reason := function(ctypes.byref(call), 0):
+            raise RefusedError(reason)
+        if reason := function(ctypes.byref(call), 1):
+            raise RefusedError(reason)
+        for value, given in zip(values, inputs, strict=False):
+            np.testing.assert_array_equal(value.content(), given, "an input was written")
+        return [value.content() for value in values[len(inputs) :]][-1]

@@ -1,0 +1,21 @@
+"""What the tests of the Cortex-M operators share."""
+
+from typing import cast
+
+import pytest
+from tests.cortex_m.bench import Bench
+
+from deuteron.frontend import cortex_m
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """The operators, compiled for this machine."""
+    cortex_m.load()
+    return Bench(tmp_path_factory.mktemp("cortex_m"))
+
+
+@pytest.fixture(params=range(8))
+def seed(request: pytest.FixtureRequest) -> int:
+    """Seeds of random calls."""
+    return cast(int, request.param)
