@@ -51,6 +51,157 @@ typedef struct {
  */
 int32_t dtn_cm_quantized_add(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* quantized_conv2d */
+
+enum {
+    DTN_CM_QUANTIZED_CONV2D_INPUT = 0,
+    DTN_CM_QUANTIZED_CONV2D_WEIGHTS = 1,
+    DTN_CM_QUANTIZED_CONV2D_MULTIPLIERS = 2,
+    DTN_CM_QUANTIZED_CONV2D_SHIFTS = 3,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t groups;
+    int32_t kernel_h;
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t in_offset;
+    int32_t out_offset;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+} dtn_cm_quantized_conv2d_params_t;
+
+/**
+ * Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
+ *
+ * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
+ * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
+ * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
+ * are at most 32767. A run refuses factors that are out of range.
+ *
+ * Values: input, weights, multipliers, shifts, bias if has_bias, scratch, output.
+ */
+int32_t dtn_cm_quantized_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_depthwise_conv2d */
+
+enum {
+    DTN_CM_QUANTIZED_DEPTHWISE_CONV2D_INPUT = 0,
+    DTN_CM_QUANTIZED_DEPTHWISE_CONV2D_WEIGHTS = 1,
+    DTN_CM_QUANTIZED_DEPTHWISE_CONV2D_MULTIPLIERS = 2,
+    DTN_CM_QUANTIZED_DEPTHWISE_CONV2D_SHIFTS = 3,
+};
+
+typedef dtn_cm_quantized_conv2d_params_t dtn_cm_quantized_depthwise_conv2d_params_t;
+
+/**
+ * Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
+ *
+ * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
+ * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
+ * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
+ * are at most 32767. A run refuses factors that are out of range.
+ *
+ * Values: input, weights, multipliers, shifts, bias if has_bias, scratch, output.
+ */
+int32_t dtn_cm_quantized_depthwise_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_transpose_conv2d */
+
+enum {
+    DTN_CM_QUANTIZED_TRANSPOSE_CONV2D_INPUT = 0,
+    DTN_CM_QUANTIZED_TRANSPOSE_CONV2D_WEIGHTS = 1,
+    DTN_CM_QUANTIZED_TRANSPOSE_CONV2D_MULTIPLIERS = 2,
+    DTN_CM_QUANTIZED_TRANSPOSE_CONV2D_SHIFTS = 3,
+};
+
+typedef dtn_cm_quantized_conv2d_params_t dtn_cm_quantized_transpose_conv2d_params_t;
+
+/**
+ * Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
+ *
+ * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
+ * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
+ * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
+ * are at most 32767. A run refuses factors that are out of range.
+ *
+ * Values: input, weights, multipliers, shifts, bias if has_bias, scratch, output_scratch, output.
+ */
+int32_t dtn_cm_quantized_transpose_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_linear */
+
+enum {
+    DTN_CM_QUANTIZED_LINEAR_INPUT = 0,
+    DTN_CM_QUANTIZED_LINEAR_WEIGHTS = 1,
+};
+
+typedef struct {
+    int32_t rows;
+    int32_t in_features;
+    int32_t out_features;
+    int32_t in_offset;
+    int32_t weight_offset;
+    int32_t out_offset;
+    int32_t multiplier;
+    int32_t shift;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+    int32_t has_kernel_sum;
+} dtn_cm_quantized_linear_params_t;
+
+/**
+ * Input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
+ *
+ * Sums of (input + in_offset) * (weight + weight_offset), and the bias; with a kernel sum instead of a bias, of
+ * input * (weight + weight_offset), and the kernel sum. Both are int32, one per output channel.
+ *
+ * Values: input, weights, bias if has_bias, kernel_sum if has_kernel_sum, output.
+ */
+int32_t dtn_cm_quantized_linear(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_batch_matmul */
+
+enum {
+    DTN_CM_QUANTIZED_BATCH_MATMUL_A = 0,
+    DTN_CM_QUANTIZED_BATCH_MATMUL_B = 1,
+    DTN_CM_QUANTIZED_BATCH_MATMUL_SCRATCH = 2,
+    DTN_CM_QUANTIZED_BATCH_MATMUL_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t rows;
+    int32_t depth;
+    int32_t columns;
+    int32_t a_offset;
+    int32_t b_offset;
+    int32_t out_offset;
+    int32_t multiplier;
+    int32_t shift;
+} dtn_cm_quantized_batch_matmul_params_t;
+
+/**
+ * a [batches, rows, depth] by b [batches, columns, depth]: sums of (a + a_offset) * (b + b_offset), times a factor.
+ *
+ * Values: a, b, scratch, output.
+ */
+int32_t dtn_cm_quantized_batch_matmul(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* clang-format on */
 
 #ifdef __cplusplus

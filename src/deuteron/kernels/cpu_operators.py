@@ -57,7 +57,92 @@ class QuantizedAddParams(KernelParams):
     act_max: int
 
 
-CPU_OPERATORS: tuple[CpuOperator, ...] = (CpuOperator("quantized_add", ("a", "b"), QuantizedAddParams),)
+@dataclass(frozen=True, slots=True)
+class QuantizedConvolutionParams(KernelParams):
+    """Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
+
+    Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
+    its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
+    Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
+    are at most 32767. A run refuses factors that are out of range.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    groups: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    dilation_h: int
+    dilation_w: int
+    in_offset: int
+    out_offset: int
+    act_min: int
+    act_max: int
+    has_bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedLinearParams(KernelParams):
+    """Input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
+
+    Sums of (input + in_offset) * (weight + weight_offset), and the bias; with a kernel sum instead of a bias, of
+    input * (weight + weight_offset), and the kernel sum. Both are int32, one per output channel.
+    """
+
+    rows: int
+    in_features: int
+    out_features: int
+    in_offset: int
+    weight_offset: int
+    out_offset: int
+    multiplier: int
+    shift: int
+    act_min: int
+    act_max: int
+    has_bias: int
+    has_kernel_sum: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedBatchMatmulParams(KernelParams):
+    """a [batches, rows, depth] by b [batches, columns, depth]: sums of (a + a_offset) * (b + b_offset), times a factor."""
+
+    batches: int
+    rows: int
+    depth: int
+    columns: int
+    a_offset: int
+    b_offset: int
+    out_offset: int
+    multiplier: int
+    shift: int
+
+
+_CONVOLUTION = ("input", "weights", "multipliers", "shifts")
+
+CPU_OPERATORS: tuple[CpuOperator, ...] = (
+    CpuOperator("quantized_add", ("a", "b"), QuantizedAddParams),
+    CpuOperator("quantized_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
+    CpuOperator("quantized_depthwise_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
+    CpuOperator(
+        "quantized_transpose_conv2d",
+        _CONVOLUTION,
+        QuantizedConvolutionParams,
+        ("bias",),
+        ("scratch", "output_scratch"),
+    ),
+    CpuOperator("quantized_linear", ("input", "weights"), QuantizedLinearParams, ("bias", "kernel_sum")),
+    CpuOperator("quantized_batch_matmul", ("a", "b"), QuantizedBatchMatmulParams, (), ("scratch",)),
+)
 
 BY_OPERATOR = MappingProxyType({operator.name: operator for operator in CPU_OPERATORS})
 """The operators by their name."""
