@@ -51,6 +51,209 @@ typedef struct {
  */
 int32_t dtn_cm_quantized_add(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* quantized_mul */
+
+enum {
+    DTN_CM_QUANTIZED_MUL_A = 0,
+    DTN_CM_QUANTIZED_MUL_B = 1,
+    DTN_CM_QUANTIZED_MUL_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t a_zp;
+    int32_t b_zp;
+    int32_t out_zp;
+    int32_t out_multiplier;
+    int32_t out_shift;
+} dtn_cm_quantized_mul_params_t;
+
+/**
+ * Product of two tensors, the smaller repeated as in QuantizedAddParams, times the factor of the output.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_cm_quantized_mul(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_div */
+
+enum {
+    DTN_CM_QUANTIZED_DIV_A = 0,
+    DTN_CM_QUANTIZED_DIV_B = 1,
+    DTN_CM_QUANTIZED_DIV_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t a_zp;
+    int32_t b_zp;
+    int32_t out_zp;
+    int32_t scale;
+} dtn_cm_quantized_div_params_t;
+
+/**
+ * Quotient of two int8 or int16 tensors of one size, in float32, rounded to nearest even; by zero it is 0.
+ *
+ * `scale` has the bits of the float32 by which the quotient is multiplied.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_cm_quantized_div(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_activation */
+
+enum {
+    DTN_CM_QUANTIZED_ACTIVATION_INPUT = 0,
+    DTN_CM_QUANTIZED_ACTIVATION_TABLE = 1,
+    DTN_CM_QUANTIZED_ACTIVATION_OUTPUT = 2,
+};
+
+typedef dtn_lut_s8_params_t dtn_cm_quantized_activation_params_t;
+
+/**
+ * `size` elements through a 256-entry table: out = table[x + 128].
+ *
+ * Values: input, table, output.
+ */
+int32_t dtn_cm_quantized_activation(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* minimum */
+
+enum {
+    DTN_CM_MINIMUM_A = 0,
+    DTN_CM_MINIMUM_B = 1,
+    DTN_CM_MINIMUM_OUTPUT = 2,
+};
+
+typedef dtn_extremum_s8_params_t dtn_cm_minimum_params_t;
+
+/**
+ * Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_cm_minimum(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* maximum */
+
+enum {
+    DTN_CM_MAXIMUM_A = 0,
+    DTN_CM_MAXIMUM_B = 1,
+    DTN_CM_MAXIMUM_OUTPUT = 2,
+};
+
+typedef dtn_extremum_s8_params_t dtn_cm_maximum_params_t;
+
+/**
+ * Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_cm_maximum(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* softmax */
+
+enum {
+    DTN_CM_SOFTMAX_INPUT = 0,
+    DTN_CM_SOFTMAX_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t outer;
+    int32_t depth;
+    int32_t inner;
+    int32_t in_multiplier;
+    int32_t in_shift;
+} dtn_cm_softmax_params_t;
+
+/**
+ * Softmax over the middle of [outer, depth, inner]; the output has the scale 1/256 and the zero point -128.
+ *
+ * The input's scale is in_multiplier * 2^(in_shift - 57).
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_softmax(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* copy */
+
+enum {
+    DTN_CM_COPY_INPUT = 0,
+    DTN_CM_COPY_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t out_start;
+    int32_t in_start;
+    int32_t dims[6];
+    int32_t in_strides[6];
+    int32_t out_strides[6];
+} dtn_cm_copy_params_t;
+
+/**
+ * Strided copy of any type: transposes, and the operators that only move bytes.
+ *
+ * out[out_start + sum(i * out_strides)] = in[in_start + sum(i * in_strides)], i over `dims`; all count bytes. Input
+ * strides may be negative.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_copy(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* pad */
+
+enum {
+    DTN_CM_PAD_INPUT = 0,
+    DTN_CM_PAD_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t dims[4];
+    int32_t before[4];
+    int32_t after[4];
+    int32_t value;
+} dtn_cm_pad_params_t;
+
+/**
+ * `value` before and after each dimension of an int8 tensor; dimensions from the outermost in memory.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_pad(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_avg_pool2d */
+
+enum {
+    DTN_CM_QUANTIZED_AVG_POOL2D_INPUT = 0,
+    DTN_CM_QUANTIZED_AVG_POOL2D_SCRATCH = 1,
+    DTN_CM_QUANTIZED_AVG_POOL2D_OUTPUT = 2,
+};
+
+typedef dtn_average_pool_s8_params_t dtn_cm_quantized_avg_pool2d_params_t;
+
+/**
+ * Mean over each window, NHWC; only the n elements inside the map count, and each window has at least one.
+ *
+ * out = clamp(out_zp + rne(sum(x - in_zp) * mult / (n * 2^shift))); kernel_h * kernel_w * 2^shift is at most 2^61.
+ *
+ * Values: input, scratch, output.
+ */
+int32_t dtn_cm_quantized_avg_pool2d(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_max_pool2d */
+
+enum {
+    DTN_CM_QUANTIZED_MAX_POOL2D_INPUT = 0,
+    DTN_CM_QUANTIZED_MAX_POOL2D_OUTPUT = 1,
+};
+
+typedef dtn_max_pool_s8_params_t dtn_cm_quantized_max_pool2d_params_t;
+
+/**
+ * Maximum over each window, NHWC; only elements inside the map count, and each window has at least one.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_quantized_max_pool2d(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* quantized_conv2d */
 
 enum {

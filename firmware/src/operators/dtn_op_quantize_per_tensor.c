@@ -20,21 +20,6 @@ static bool is_valid(const dtn_operator_call_t *call)
     return shapes && numbers;
 }
 
-/* The nearest whole number of |x| <= 2^20, ties to even. Not rintf: a device need not link a mathematics library. */
-static int32_t round_to_even(float x)
-{
-    int32_t whole = (int32_t)x;
-    float rest = x - (float)whole;
-    bool odd = whole % 2 != 0;
-    if (rest > 0.5F || (rest == 0.5F && odd)) {
-        return whole + 1;
-    }
-    if (rest < -0.5F || (rest == -0.5F && odd)) {
-        return whole - 1;
-    }
-    return whole;
-}
-
 static int32_t quantize(float quotient, int32_t zero_point, int32_t min, int32_t max)
 {
     /* Beyond this the sum is outside every range of 16 bits, whatever the zero point. */
@@ -44,7 +29,7 @@ static int32_t quantize(float quotient, int32_t zero_point, int32_t min, int32_t
         return min;
     }
     float near = quotient > far ? far : quotient < -far ? -far : quotient;
-    int32_t value = zero_point + round_to_even(near);
+    int32_t value = zero_point + dtn_operator_round(near);
     return value < min ? min : value > max ? max : value;
 }
 

@@ -36,4 +36,19 @@ static inline bool dtn_operator_is_unary(const dtn_operator_call_t *call, uint32
     return call->input_count == 1 && call->output_count == 1 && call->param_count == params;
 }
 
+/** The nearest whole number of |x| <= 2^20, ties to even. Not rintf: a device need not link a mathematics library. */
+static inline int32_t dtn_operator_round(float x)
+{
+    int32_t whole = (int32_t)x;
+    float rest = x - (float)whole;
+    bool odd = whole % 2 != 0;
+    if (rest > 0.5F || (rest == 0.5F && odd)) {
+        return whole + 1;
+    }
+    if (rest < -0.5F || (rest == -0.5F && odd)) {
+        return whole - 1;
+    }
+    return whole;
+}
+
 #endif /* DTN_OPERATOR_H */

@@ -80,6 +80,7 @@ class Sizes:
 MODULES = (
     "executor",
     "operators",
+    "cortex_m",
     "io",
     "driver",
     "messages",
@@ -94,10 +95,10 @@ MODULES = (
 """In the order of the report. `model` is what the generator of bundles wrote, `messages` the sentences of errors, which
 only images that print them have, and `application` is what takes the place of the runner, `semihost`."""
 
-WITH_PARTS = ("operators", "kernels", "model")
+WITH_PARTS = ("operators", "cortex_m", "kernels", "model")
 """Modules whose parts have rows of their own."""
 
-_PARTS = re.compile(r"^dtn_(?:k|check|op)_(\w+)$")
+_PARTS = re.compile(r"^dtn_(?:k|check|op|cm)_(\w+)$")
 _BLOCKS = re.compile(r"_(constant|microcode|weights|kernels)\d*$")
 
 

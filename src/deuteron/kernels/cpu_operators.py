@@ -9,7 +9,15 @@ factor is multiplier * 2^(shift - 31).
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.kernels.params import KernelParams
+from deuteron.kernels.params import (
+    AveragePoolParams,
+    Dims4,
+    Dims6,
+    ExtremumParams,
+    KernelParams,
+    LutParams,
+    MaxPoolParams,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +135,83 @@ class QuantizedBatchMatmulParams(KernelParams):
     shift: int
 
 
+@dataclass(frozen=True, slots=True)
+class QuantizedMulParams(KernelParams):
+    """Product of two tensors, the smaller repeated as in QuantizedAddParams, times the factor of the output."""
+
+    a_zp: int
+    b_zp: int
+    out_zp: int
+    out_multiplier: int
+    out_shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedDivParams(KernelParams):
+    """Quotient of two int8 or int16 tensors of one size, in float32, rounded to nearest even; by zero it is 0.
+
+    `scale` has the bits of the float32 by which the quotient is multiplied.
+    """
+
+    a_zp: int
+    b_zp: int
+    out_zp: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedSoftmaxParams(KernelParams):
+    """Softmax over the middle of [outer, depth, inner]; the output has the scale 1/256 and the zero point -128.
+
+    The input's scale is in_multiplier * 2^(in_shift - 57).
+    """
+
+    outer: int
+    depth: int
+    inner: int
+    in_multiplier: int
+    in_shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCopyParams(KernelParams):
+    """Strided copy of any type: transposes, and the operators that only move bytes.
+
+    out[out_start + sum(i * out_strides)] = in[in_start + sum(i * in_strides)], i over `dims`; all count bytes. Input
+    strides may be negative.
+    """
+
+    out_start: int
+    in_start: int
+    dims: Dims6
+    in_strides: Dims6
+    out_strides: Dims6
+
+
+@dataclass(frozen=True, slots=True)
+class PadParams(KernelParams):
+    """`value` before and after each dimension of an int8 tensor; dimensions from the outermost in memory."""
+
+    dims: Dims4
+    before: Dims4
+    after: Dims4
+    value: int
+
+
 _CONVOLUTION = ("input", "weights", "multipliers", "shifts")
 
 CPU_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("quantized_add", ("a", "b"), QuantizedAddParams),
+    CpuOperator("quantized_mul", ("a", "b"), QuantizedMulParams),
+    CpuOperator("quantized_div", ("a", "b"), QuantizedDivParams),
+    CpuOperator("quantized_activation", ("input", "table"), LutParams),
+    CpuOperator("minimum", ("a", "b"), ExtremumParams),
+    CpuOperator("maximum", ("a", "b"), ExtremumParams),
+    CpuOperator("softmax", ("input",), QuantizedSoftmaxParams),
+    CpuOperator("copy", ("input",), RegionCopyParams),
+    CpuOperator("pad", ("input",), PadParams),
+    CpuOperator("quantized_avg_pool2d", ("input",), AveragePoolParams, scratch=("scratch",)),
+    CpuOperator("quantized_max_pool2d", ("input",), MaxPoolParams),
     CpuOperator("quantized_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
     CpuOperator("quantized_depthwise_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
     CpuOperator(

@@ -1,0 +1,16 @@
+#include "by_kernel.h"
+#include "cortex_m.h"
+
+static bool is_valid(const dtn_operator_call_t *call)
+{
+    return DTN_CM_IS_CALL(call, 1, 2, dtn_cm_quantized_avg_pool2d_params_t) && call->values[0].type == DTN_TYPE_S8 &&
+           call->values[2].type == DTN_TYPE_S8;
+}
+
+int32_t dtn_cm_quantized_avg_pool2d(const dtn_operator_call_t *call, dtn_phase_t phase)
+{
+    if (phase == DTN_PHASE_CHECK && !is_valid(call)) {
+        return DTN_REASON_OPERATOR;
+    }
+    return dtn_cm_by_kernel(call, phase, dtn_k_average_pool_s8, call->params);
+}
