@@ -399,7 +399,7 @@ typedef struct {
 } dtn_cm_quantized_batch_matmul_params_t;
 
 /**
- * a [batches, rows, depth] by b [batches, columns, depth]: sums of (a + a_offset) * (b + b_offset), times a factor.
+ * Sums of (a + a_offset) * (b + b_offset), times a factor: a [batches, rows, depth], b [batches, columns, depth].
  *
  * Values: a, b, scratch, output.
  */

@@ -122,7 +122,7 @@ class QuantizedLinearParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class QuantizedBatchMatmulParams(KernelParams):
-    """a [batches, rows, depth] by b [batches, columns, depth]: sums of (a + a_offset) * (b + b_offset), times a factor."""
+    """Sums of (a + a_offset) * (b + b_offset), times a factor: a [batches, rows, depth], b [batches, columns, depth]."""
 
     batches: int
     rows: int
