@@ -1,0 +1,97 @@
+"""The one form of events, whoever recorded them: spans of a clock on the tracks of CPU, NPU and flash."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Measure(Enum):
+    """How numbers came to be; reports never mix kinds in a column. The value is its name in reports."""
+
+    MEASURED = "measured"
+    SIMULATED = "simulated"
+
+
+class Track(Enum):
+    """Who is busy; the value is its name in reports."""
+
+    CPU = "cpu"
+    NPU = "npu"
+    FLASH = "flash"
+
+
+class Kind(Enum):
+    """What an event is; the value is its name in reports."""
+
+    RUN = "run"
+    DELEGATE = "delegate"
+    KERNEL = "kernel"
+    DISPATCH = "dispatch"
+    FETCH = "fetch"
+    TRANSFER = "transfer"
+    WAIT = "wait"
+    OPERATOR = "operator"
+    TRANSPOSE = "transpose"
+    COPY_IN = "copy in"
+    COPY_OUT = "copy out"
+    UNATTRIBUTED = "unattributed"
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What counts the time: its name, ticks per second, and what a tick is (`ns`, `cycle`, `instruction`)."""
+
+    id: str
+    hz: int
+    tick: str
+
+    def microseconds(self, ticks: int) -> float:
+        """The length of so many ticks."""
+        return ticks * 1e6 / self.hz
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One span of a run.
+
+    Attributes:
+        start: ticks since the run began; `stop` is the first tick after it.
+        name: the kernel's, operator's or tensor's.
+        run: which run.
+        partition: of the NPU, -1 for none.
+        index: of the kernel call in its partition, of the operator among those on the CPU, of the copied input or
+            output, of the command that fetches or waits; -1 for none.
+        nbytes: moved by a copy or transfer.
+    """
+
+    kind: Kind
+    track: Track
+    start: int
+    stop: int
+    name: str
+    run: int = 0
+    partition: int = -1
+    index: int = -1
+    nbytes: int = 0
+
+    @property
+    def ticks(self) -> int:
+        """Its length."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """All events of some runs, by one clock.
+
+    RUN and DELEGATE events contain others; what no other event covers of a DELEGATE or a RUN is UNATTRIBUTED. On its
+    own track no other event overlaps another of the same run.
+
+    Attributes:
+        lost: events that the recorder had no room for.
+    """
+
+    clock: Clock
+    measure: Measure
+    runs: int
+    events: tuple[Event, ...]
+    lost: int = 0

@@ -1,0 +1,135 @@
+"""`profile.json`: a profile with everything that a report shows, so that a report needs neither build nor PyTorch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deuteron.profile.events import Stream
+
+NAME = "profile.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A line of the user's model, and the dotted path of the submodule that it runs in (empty: the model itself)."""
+
+    file: str
+    line: int
+    code: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A TFLite operator of a partition: the edge operators (nodes) and source lines that it stands for."""
+
+    index: int
+    name: str
+    nodes: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel call of a partition.
+
+    Attributes:
+        ops: indices of the TFLite operators that it computes.
+        macs: multiply-accumulates.
+        nbytes: that its operands cover in SRAM.
+        weight_bytes: of these, weights.
+        cycles: of the NPU at best, by the cycle model (simulated).
+        bound: what limits these: `compute` or `SRAM`.
+        output: names of the tensors that it writes.
+    """
+
+    index: int
+    name: str
+    ops: tuple[int, ...]
+    macs: int
+    nbytes: int
+    weight_bytes: int
+    cycles: int
+    bound: str
+    output: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Bytes of a memory that hold one value from kernel call `first` to kernel call `last` of the partition."""
+
+    name: str
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory of a partition, the blocks in it over time, and the least that it could be."""
+
+    name: str
+    nbytes: int
+    bound: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One part of the model that runs on the NPU."""
+
+    payload_sha256: str
+    ops: tuple[Op, ...]
+    kernels: tuple[Kernel, ...]
+    memories: tuple[Memory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOp:
+    """One operator on the CPU, and the sentence that says why the NPU does not take it (empty where not known)."""
+
+    index: int
+    name: str
+    node: str
+    sources: tuple[Source, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Bytes of a part of the firmware: a section, a module or a kernel."""
+
+    group: str
+    name: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where the time of a build went.
+
+    Attributes:
+        on: `host`, `sim` or the board.
+        program_sha256: of the `.pte` that ran.
+        versions: of Deuteron, ExecuTorch and PyTorch.
+        options: of the build, as `build.json` has them.
+        files: SHA-256 of the build's files.
+        stream: the events.
+        npu_macs_per_cycle: of the array, for utilisation.
+        npu_hz: of its clock.
+        sections: sizes of the firmware, none where none was linked.
+    """
+
+    model: str
+    target: str
+    on: str
+    program_sha256: str
+    versions: Mapping[str, str]
+    options: Mapping[str, str]
+    files: Mapping[str, str]
+    npu_macs_per_cycle: int
+    npu_hz: int
+    stream: Stream
+    partitions: tuple[Partition, ...]
+    cpu_ops: tuple[CpuOp, ...]
+    sections: tuple[Section, ...]
