@@ -35,7 +35,46 @@ Run = Callable[..., Result]
         (
             ["digits", "-o", "out", "--sram-budget", "16Zi"],
             2,
-            "error: `16Zi` is no size\n\nhint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+            "error: `16Zi` is no size for `--sram-budget`\n\n"
+            "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+        ),
+        (
+            ["digits", "-o", "out", "--weights-budget", "-5"],
+            2,
+            "error: `-5` is no size for `--weights-budget`\n\n"
+            "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+        ),
+        (
+            ["digits", "-o", "out", "--flash-bandwidth", "fast"],
+            2,
+            "error: `fast` is no rate for `--flash-bandwidth`\n\n"
+            "hint: give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`\n",
+        ),
+        (
+            ["digits", "-o", "out", "--sram-budget", "0"],
+            2,
+            "error: `--sram-budget` is 0, it must be above 0\n",
+        ),
+        (
+            ["digits", "-o", "out", "--sram-budget", "512Ki", "--weights-budget", "1Mi"],
+            2,
+            "error: `--weights-budget` is 1,048,576 bytes, `--sram-budget` only 524,288\n\n"
+            "hint: weights have their place in the SRAM budget, beside intermediate results: lower the one or raise "
+            "the other\n",
+        ),
+        (
+            ["digits", "-o", "out", "--weights-budget", "8Mi"],
+            2,
+            "error: `--weights-budget` is 8,388,608 bytes, the SRAM of `imxrt700` only 7,864,320\n\n"
+            "hint: weights have their place in the SRAM budget, beside intermediate results: lower the one or raise "
+            "the other\n",
+        ),
+        (
+            ["digits", "-o", "out", "--weights-budget", "64Ki", "--fetch-constants-to-sram", "never"],
+            2,
+            "error: `--weights-budget` is for weights that are fetched, `--fetch-constants-to-sram never` fetches "
+            "none\n\nhint: leave out one of the two; `--sram-budget` limits intermediate results and weights "
+            "together\n",
         ),
         (
             ["digits", "-o", "out", "--flash-bandwidth", "0"],

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Self
 
+from deuteron.arch.targets import Arch, MemoryKind
 from deuteron.errors import OptionError
 
 
@@ -47,6 +48,28 @@ class MemoryOptions:
             value: int | None = getattr(self, name)
             if value is not None and value <= 0:
                 raise OptionError(f"`--{name.replace('_', '-')}` is {value}, it must be above 0")
+        if self.weights_budget is not None and self.fetch_constants_to_sram is FetchPolicy.NEVER:
+            raise OptionError(
+                "`--weights-budget` is for weights that are fetched, `--fetch-constants-to-sram never` fetches none",
+                hint="leave out one of the two; `--sram-budget` limits intermediate results and weights together",
+            )
+
+    def sram(self, arch: Arch) -> int:
+        """Bytes of SRAM that a program may use on a target.
+
+        Raises:
+            OptionError: when weights alone may use more.
+        """
+        has = arch.memory(MemoryKind.SRAM).size.value
+        sram = has if self.sram_budget is None else self.sram_budget
+        if self.weights_budget is not None and self.weights_budget > sram:
+            whole = f"the SRAM of `{arch.name}`" if self.sram_budget is None else "`--sram-budget`"
+            raise OptionError(
+                f"`--weights-budget` is {self.weights_budget:,} bytes, {whole} only {sram:,}",
+                hint="weights have their place in the SRAM budget, beside intermediate results: lower the one or raise "
+                "the other",
+            )
+        return sram
 
     def to_json(self) -> dict[str, object]:
         """The options as JSON values; those left to the target are left out."""

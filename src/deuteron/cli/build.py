@@ -58,7 +58,7 @@ def command(
     from deuteron import api
     from deuteron.arch import targets
 
-    targets.load(target)  # before PyTorch is loaded, so that a wrong name is told at once
+    memory.sram(targets.load(target))  # before PyTorch is loaded, so that what is wrong here is told at once
     options = api.BuildOptions(
         converter=api.Converter.parse(converter),
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),

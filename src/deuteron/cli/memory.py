@@ -13,20 +13,26 @@ from deuteron.errors import OptionError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)(i?)[bB]?(?:/s)?")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)(i?)(b?|b/s|hz)", re.IGNORECASE)
 _FACTORS = {("", ""): 1, ("k", ""): 1000, ("m", ""): 1000**2, ("k", "i"): 1024, ("m", "i"): 1024**2}
+_KINDS = {
+    "--flash-bandwidth": ("rate", "/s", "give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`"),
+    "--clock": ("frequency", "hz", "give Hz, or a number with k or M: `325M`"),
+}
+_SIZE = ("size", "b", "give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`")
 
 
-def parse_size(text: str) -> int:
-    """The bytes that `text` says: a number with no unit or one of k, Ki, M and Mi (`512Ki`, `1.5M`, `400MB/s`).
+def parse_size(option: str, text: str) -> int:
+    """The bytes, bytes per second or Hz that the value of `option` says: `512Ki`, `1.5M`, `400MB/s`, `325MHz`.
 
     Raises:
         OptionError: when it says none.
     """
-    found = _SIZE.fullmatch(text.strip())
-    factor = _FACTORS.get((found[2].lower(), found[3])) if found else None
-    if found is None or factor is None:
-        raise OptionError(f"`{text}` is no size", hint="give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`")
+    kind, unit, hint = _KINDS.get(option, _SIZE)
+    found = _NUMBER.fullmatch(text.strip())
+    factor = _FACTORS.get((found[2].lower(), found[3].lower())) if found else None
+    if found is None or factor is None or unit not in (found[4].lower() or unit):
+        raise OptionError(f"`{text}` is no {kind} for `{option}`", hint=hint)
     return round(float(found[1]) * factor)
 
 
@@ -35,11 +41,16 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        sizes = {name: kwargs.pop(name) for name in ("sram_budget", "weights_budget", "flash_bandwidth")}
+        names = ("sram_budget", "weights_budget", "flash_bandwidth")
+        texts = {name: kwargs.pop(name) for name in names}
+        sizes = {
+            name: None if text is None else parse_size(f"--{name.replace('_', '-')}", str(text))
+            for name, text in texts.items()
+        }
         kwargs["memory"] = MemoryOptions(
             FetchPolicy(kwargs.pop("fetch_constants_to_sram")),
             effort=Effort(kwargs.pop("effort")),
-            **{name: None if text is None else parse_size(str(text)) for name, text in sizes.items()},
+            **sizes,
         )
         return function(*args, **kwargs)
 

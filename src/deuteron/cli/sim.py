@@ -31,8 +31,8 @@ def command(
 
     found = simulation.simulate_build(
         directory,
-        flash_bandwidth=None if flash_bandwidth is None else parse_size(flash_bandwidth),
-        clock=None if clock is None else parse_size(clock),
+        flash_bandwidth=None if flash_bandwidth is None else parse_size("--flash-bandwidth", flash_bandwidth),
+        clock=None if clock is None else parse_size("--clock", clock),
         first_run=first_run,
     )
     if trace is not None:

@@ -230,7 +230,8 @@ def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronE
         return f"{line[: len(line) - len(place)]}{source}: `{source.code}`: {place}"
 
     # One operator is named as the place; of several each has a line of the message.
-    message = "\n".join(map(placed, failure.message.split("\n"))) if not failure.where else failure.message
+    first, *others = failure.message.split("\n")
+    message = "\n".join((first if failure.where else placed(first), *map(placed, others)))
     where = placed(failure.where) if failure.where else None
     hint = _keep_on_cpu(refused) if refused and isinstance(failure, UnsupportedError) else failure.hint
     return type(failure)(message, hint=hint, where=where)

@@ -17,6 +17,7 @@ class Budget:
         weights: bytes of SRAM for weights at most, where they are fetched; None for what scratch leaves of `sram`.
         policy: `AUTO` fetches when scratch and weights together do not fit into `sram`.
         effort: `EXACT` proves what it can.
+        target: bytes of SRAM that the target has; None when there is no target.
     """
 
     engine: Engine
@@ -24,10 +25,20 @@ class Budget:
     weights: int | None = None
     policy: FetchPolicy = FetchPolicy.AUTO
     effort: Effort = Effort.FAST
+    target: int | None = None
 
 
 def budget(arch: Arch, options: MemoryOptions) -> Budget:
-    """The budget of a target, as far as the options do not set another."""
-    sram = arch.memory(MemoryKind.SRAM).size.value if options.sram_budget is None else options.sram_budget
-    rates = engine(arch, flash_bandwidth=options.flash_bandwidth)
-    return Budget(rates, sram, options.weights_budget, options.fetch_constants_to_sram, options.effort)
+    """The budget of a target, as far as the options do not set another.
+
+    Raises:
+        OptionError: when the options ask for more weights than there is SRAM.
+    """
+    return Budget(
+        engine(arch, flash_bandwidth=options.flash_bandwidth),
+        options.sram(arch),
+        options.weights_budget,
+        options.fetch_constants_to_sram,
+        options.effort,
+        arch.memory(MemoryKind.SRAM).size.value,
+    )

@@ -1,15 +1,24 @@
-"""Whether a program fits, and what to say when it does not."""
+"""Whether a program fits, and what to say when it does not: needed and available bytes, where the peak is, and who
+makes it.
 
+Lines of these errors name TFLite operators as `op N`, which a build turns into lines of the PyTorch model.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from deuteron.arch.memory import Effort
 from deuteron.errors import CapacityError
 from deuteron.kernels.limits import ALIGNMENT, round_up
-from deuteron.kernels.program import Program
+from deuteron.kernels.program import KernelCall, Program
 from deuteron.plan.budget import Budget, FetchPolicy
-from deuteron.plan.chunks import chunks
-from deuteron.plan.lifetimes import spans
+from deuteron.plan.chunks import Chunk, chunks
+from deuteron.plan.lifetimes import lifetimes, spans
 from deuteron.plan.prefetch import least_area
+from deuteron.plan.slices import cut
 
 LISTED = 5
-"""Tensors that an error names."""
+"""Values that an error names."""
 
 
 def area_for(program: Program, scratch: int, weights: int, budget: Budget) -> int | None:
@@ -32,38 +41,137 @@ def area_for(program: Program, scratch: int, weights: int, budget: Budget) -> in
 
 
 def too_large(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
-    """The error for a program that does not fit: bytes needed and there, when the peak is, and who makes it."""
-    least = least_area(chunks(program), len(program.calls))
-    available = f"{budget.sram:,} bytes of SRAM"
+    """The error for a program that does not fit.
+
+    Args:
+        program: the calls.
+        scratch: bytes of all intermediate results, as they are packed.
+        weights: bytes of all constants.
+        budget: what there is.
+    """
     if scratch > budget.sram:
-        at, alive = _peak(program)
-        names = "".join(f"\n  {nbytes:>12,}  {name}" for nbytes, name in alive[:LISTED])
-        return CapacityError(
-            f"intermediate results need {scratch:,} bytes, there are {available}; the peak is at kernel call {at}, "
-            f"`{program.calls[at].kernel.name}`, where these are alive (bytes):{names}",
-            hint="make the input or the widest layers smaller, or give more with `--sram-budget`",
-        )
-    limit = f" of which {budget.weights:,} are for weights" if budget.weights is not None else ""
-    needed = f"{scratch:,} for intermediate results and {weights:,} for weights"
+        return _scratch_error(program, scratch, weights, budget)
     if budget.policy is FetchPolicy.NEVER:
-        return CapacityError(
-            f"the program needs {scratch + weights:,} bytes, {needed}; there are {available}{limit}",
-            hint=f"weights fetched from flash, with `--fetch-constants-to-sram auto`, {scratch + least:,} B do",
-        )
+        return _linked_error(program, scratch, weights, budget)
+    return _fetched_error(program, scratch, budget)
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """An intermediate result or a constant, and the TFLite operator that it belongs to, if any."""
+
+    nbytes: int
+    text: str
+    op: int | None
+
+    def __str__(self) -> str:
+        place = "" if self.op is None else f"op {self.op}: "
+        return f"{place}{self.nbytes:,} bytes, {self.text}"
+
+
+def _scratch_error(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
+    at, alive = _peak(program)
+    live = sum(value.nbytes for value in alive)
+    needed = scratch + (weights if budget.policy is FetchPolicy.NEVER else _least(program)[0])
+    hint = "make what is alive there smaller (a smaller input, fewer channels, a stride earlier)"
+    if scratch > live and live <= budget.sram and budget.effort is Effort.FAST:
+        hint += f", or try `--effort exact`, which may pack them into {live:,} bytes"
     return CapacityError(
-        f"the program needs at least {scratch + least:,} bytes, {scratch:,} for intermediate results and {least:,} for "
-        f"the weights of its largest kernel call; there are {available}{limit}",
-        hint="split the layer with the most weights, or give more with `--sram-budget` or `--weights-budget`",
+        f"intermediate results need {scratch:,} bytes of SRAM, {budget.sram:,} are available; most are alive here, "
+        f"the largest are:{_listed(alive)}",
+        where=_where(program, at),
+        hint=f"{hint}{_or_more(needed, budget)}",
     )
 
 
-def _peak(program: Program) -> tuple[int, list[tuple[int, str]]]:
-    """The call at which most scratch is alive, and what is, largest first."""
-    sizes = {buffer.name: round_up(buffer.nbytes) for buffer in program.buffers}
-    live = spans(program)
-    alive = [
-        sorted(((sizes[name], name) for name, (first, last) in live.items() if first <= at <= last), reverse=True)
-        for at in range(len(program.calls))
-    ]
-    at = max(range(len(alive)), key=lambda i: sum(nbytes for nbytes, _ in alive[i]))
-    return at, alive[at]
+def _linked_error(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
+    at, alive = _peak(program)
+    least = scratch + _least(program)[0]
+    auto = f"fetch weights from flash with `--fetch-constants-to-sram auto`: {least:,} bytes do then"
+    return CapacityError(
+        f"{scratch + weights:,} bytes of SRAM are needed, {scratch:,} for intermediate results, most of which are "
+        f"alive here, and {weights:,} for weights; {budget.sram:,} are available; the largest values are:"
+        f"{_listed((*alive, *_constants(program)))}",
+        where=_where(program, at),
+        hint=f"{auto}{_or_more(scratch + weights, budget, 'weights do not fit without that')}",
+    )
+
+
+def _fetched_error(program: Program, scratch: int, budget: Budget) -> CapacityError:
+    least, at = _least(program)
+    own = tuple(_constants(program, at))
+    where, split = _where(program, at), "split this layer"
+    if budget.weights is not None and budget.weights < least:
+        room = f", or give `--weights-budget {least}` or more"
+        if scratch + least > budget.sram:
+            room += f" and `--sram-budget {scratch + least}`"
+        return CapacityError(
+            f"the weights of this call need {least:,} bytes of SRAM at once, `--weights-budget` allows "
+            f"{budget.weights:,}; the largest are:{_listed(own)}",
+            where=where,
+            hint=f"{split}{room}",
+        )
+    return CapacityError(
+        f"{scratch + least:,} bytes of SRAM are needed, {scratch:,} for intermediate results and {least:,} for the "
+        f"weights of this call, all at once; {budget.sram:,} are available; the largest values are:"
+        f"{_listed((*_peak(program)[1], *own))}",
+        where=where,
+        hint=f"{split}{_or_more(scratch + least, budget)}",
+    )
+
+
+def _or_more(needed: int, budget: Budget, otherwise: str = "it would not fit either") -> str:
+    """The budget that would do, where the target has as much."""
+    if budget.target is not None and needed > budget.target:
+        return f"; with all {budget.target:,} bytes of the target {otherwise}"
+    return f", or give `--sram-budget {needed}` or more"
+
+
+def _where(program: Program, at: int) -> str:
+    op = _op(program.calls[at])
+    return f"kernel call {at}, `{program.calls[at].kernel.name}`{'' if op is None else f' of op {op}'}"
+
+
+def _listed(values: Iterable[_Value]) -> str:
+    largest = sorted(values, key=lambda value: (-value.nbytes, value.text))[:LISTED]
+    return "".join(f"\n  {value}" for value in largest)
+
+
+def _least(program: Program) -> tuple[int, int]:
+    """Bytes of the smallest prefetch area, calls cut as far as they can be, and the call that needs them."""
+    pieces = cut(program, 0)
+    parts = chunks(pieces)
+    least = least_area(parts, len(pieces.calls))
+    needy = next(call for at, call in enumerate(pieces.calls) if _needed(parts, at) == least)
+    kinds = [(call.kernel, call.origin) for call in program.calls]
+    return least, kinds.index((needy.kernel, needy.origin))
+
+
+def _needed(parts: Iterable[Chunk], at: int) -> int:
+    return sum(chunk.nbytes for chunk in parts if chunk.first <= at <= chunk.last)
+
+
+def _peak(program: Program) -> tuple[int, tuple[_Value, ...]]:
+    """The call at which most scratch is alive, and what is; values that share a block count once."""
+    blocks, live = lifetimes(program), spans(program)
+    alive = [[block for block in blocks if block.first <= at <= block.last] for at in range(len(program.calls))]
+    at = max(range(len(alive)), key=lambda i: sum(round_up(block.nbytes) for block in alive[i]))
+    values: list[_Value] = []
+    for block in alive[at]:
+        name = [name for name in block.buffers if live[name][0] <= at][-1]
+        writer = program.calls[live[name][0]]
+        values.append(_Value(round_up(block.nbytes), f"`{name}` of `{writer.kernel.name}`", _op(writer)))
+    return at, tuple(values)
+
+
+def _constants(program: Program, at: int | None = None) -> Iterator[_Value]:
+    """The constants that calls read, or those that call `at` does."""
+    sizes = {buffer.name: buffer.nbytes for buffer in program.buffers if buffer.data is not None}
+    for call in program.calls if at is None else (program.calls[at],):
+        for ref in call.operands:
+            if (nbytes := sizes.pop(ref.buffer, None)) is not None:
+                yield _Value(round_up(nbytes), f"weights `{ref.buffer}` of `{call.kernel.name}`", _op(call))
+
+
+def _op(call: KernelCall) -> int | None:
+    return call.origin[0] if call.origin else None

@@ -1,0 +1,169 @@
+"""Programs that do not fit: what each error says, and that the bytes it asks for are enough and none less."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from tests.graphs import random_graph
+
+from deuteron.arch import targets
+from deuteron.arch.engine import engine
+from deuteron.arch.memory import Effort, FetchPolicy
+from deuteron.errors import CapacityError
+from deuteron.kernels import catalogue
+from deuteron.kernels import params as p
+from deuteron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.passes.pipeline import optimise
+from deuteron.passes.select import select
+from deuteron.plan import Budget, check, plan, plan_within
+
+ENGINE = engine(targets.load("imxrt700"))
+ROWS = 4
+ALWAYS, AUTO, NEVER = FetchPolicy.ALWAYS, FetchPolicy.AUTO, FetchPolicy.NEVER
+
+
+def _layer(op: int, names: tuple[str, str], deep: int, wide: int, rows: int) -> tuple[KernelCall, tuple[Buffer, ...]]:
+    """A fully connected layer and its constants; with one row it can be cut, and each filter has its own factor."""
+    factors = 1 if rows > 1 else wide
+    sizes = {f"w{op}": wide * deep, f"b{op}": 4 * wide, f"r{op}": 8 * factors}
+    constants = tuple(Ref(name, 0, size) for name, size in sizes.items())
+    operands = (Ref(names[0], 0, rows * deep), *constants, Ref(names[1], 0, rows * wide))
+    params = p.FullyConnectedParams(rows, deep, wide, factors, 0, 0, -128, 127)
+    buffers = tuple(Buffer(name, size, bytes(size)) for name, size in sizes.items())
+    return KernelCall(catalogue.FULLY_CONNECTED, operands, params, (op,)), buffers
+
+
+def _program(rows: int) -> Program:
+    """Widths 16 to 64 to 96 to 8."""
+    widths, names = (16, 64, 96, 8), ("in", "h0", "h1", "out")
+    layers = [_layer(i, (names[i], names[i + 1]), widths[i], widths[i + 1], rows) for i in range(3)]
+    values = tuple(Buffer(name, rows * width) for name, width in zip(names, widths, strict=True))
+    constants = tuple(buffer for _, buffers in layers for buffer in buffers)
+    return Program((*values, *constants), ("in",), ("out",), tuple(call for call, _ in layers))
+
+
+PROGRAM = _program(ROWS)
+SCRATCH = ROWS * (64 + 96)
+WEIGHTS = 16 * 64 + 64 * 96 + 96 * 8 + 4 * (64 + 96 + 8) + 3 * 16
+INTERMEDIATE = """kernel call 1, `fully_connected_s8` of op 1: intermediate results need 640 bytes of SRAM, 624 are \
+available; most are alive here, the largest are:
+  op 1: 384 bytes, `h1` of `fully_connected_s8`
+  op 0: 256 bytes, `h0` of `fully_connected_s8`
+
+hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier)"""
+
+LINKED = """kernel call 1, `fully_connected_s8` of op 1: 9,296 bytes of SRAM are needed, 640 for intermediate results, \
+most of which are alive here, and 8,656 for weights; 9,000 are available; the largest values are:
+  op 1: 6,144 bytes, weights `w1` of `fully_connected_s8`
+  op 0: 1,024 bytes, weights `w0` of `fully_connected_s8`
+  op 2: 768 bytes, weights `w2` of `fully_connected_s8`
+  op 1: 384 bytes, `h1` of `fully_connected_s8`
+  op 1: 384 bytes, weights `b1` of `fully_connected_s8`
+
+hint: fetch weights from flash with `--fetch-constants-to-sram auto`: 7,184 bytes do then"""
+
+CHUNK = """kernel call 1, `fully_connected_s8` of op 1: 7,184 bytes of SRAM are needed, 640 for intermediate results and \
+6,544 for the weights of this call, all at once; 7,168 are available; the largest values are:
+  op 1: 6,144 bytes, weights `w1` of `fully_connected_s8`
+  op 1: 384 bytes, `h1` of `fully_connected_s8`
+  op 1: 384 bytes, weights `b1` of `fully_connected_s8`
+  op 0: 256 bytes, `h0` of `fully_connected_s8`
+  op 1: 16 bytes, weights `r1` of `fully_connected_s8`
+
+hint: split this layer"""
+
+AREA = """kernel call 1, `fully_connected_s8` of op 1: the weights of this call need 6,544 bytes of SRAM at once, \
+`--weights-budget` allows 6,528; the largest are:
+  op 1: 6,144 bytes, weights `w1` of `fully_connected_s8`
+  op 1: 384 bytes, weights `b1` of `fully_connected_s8`
+  op 1: 16 bytes, weights `r1` of `fully_connected_s8`
+
+hint: split this layer, or give `--weights-budget 6544` or more"""
+
+
+@pytest.mark.parametrize(
+    ("budget", "text"),
+    [
+        (Budget(ENGINE, 624), f"{INTERMEDIATE}, or give `--sram-budget 7184` or more"),
+        (Budget(ENGINE, 624, policy=NEVER), f"{INTERMEDIATE}, or give `--sram-budget 9296` or more"),
+        (
+            Budget(ENGINE, 624, target=4096),
+            f"{INTERMEDIATE}; with all 4,096 bytes of the target it would not fit either",
+        ),
+        (Budget(ENGINE, 9000, policy=NEVER), f"{LINKED}, or give `--sram-budget 9296` or more"),
+        (
+            Budget(ENGINE, 9000, policy=NEVER, target=9000),
+            f"{LINKED}; with all 9,000 bytes of the target weights do not fit without that",
+        ),
+        (Budget(ENGINE, 7168), f"{CHUNK}, or give `--sram-budget 7184` or more"),
+        (Budget(ENGINE, 7168, target=7168), f"{CHUNK}; with all 7,168 bytes of the target it would not fit either"),
+        (Budget(ENGINE, 20_000, 6528), AREA),
+        (Budget(ENGINE, 7168, 6528), f"{AREA} and `--sram-budget 7184`"),
+    ],
+    ids=[
+        "intermediate", "intermediate, never", "target too small", "weights, never", "weights, never, target too small",
+        "one call's weights", "one call's weights, target too small", "weights budget", "both budgets",
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told(budget: Budget, text: str) -> None:
+    linked = plan(PROGRAM)
+    assert (linked.scratch_bytes, len(linked.weights)) == (SCRATCH, WEIGHTS)
+    with pytest.raises(CapacityError) as error:
+        plan_within(PROGRAM, budget)
+    assert str(error.value) == text
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(ENGINE, 7184),
+        Budget(ENGINE, 9296, policy=NEVER),
+        Budget(ENGINE, 7184, 6544),
+        Budget(ENGINE, SCRATCH + WEIGHTS),
+    ],
+)
+def test_what_an_error_asks_for_is_enough(budget: Budget) -> None:
+    program, planned = plan_within(PROGRAM, budget)
+    check(program, planned)
+    assert planned.scratch_bytes + planned.prefetch_bytes <= budget.sram
+
+
+def test_a_call_that_can_be_cut_asks_for_one_piece() -> None:
+    """With one row, sixteen filters of the second layer are a piece."""
+    single = _program(1)
+    scratch, piece = 64 + 96, 16 * 64 + 4 * 16 + 8 * 16
+    with pytest.raises(CapacityError, match=f"^kernel call 1, .* `--weights-budget` allows {piece - 16:,};"):
+        plan_within(single, Budget(ENGINE, 5000, piece - 16))
+    with pytest.raises(CapacityError, match=f"give `--sram-budget {scratch + piece}` or more"):
+        plan_within(single, Budget(ENGINE, scratch + piece - 16))
+    plan_within(single, Budget(ENGINE, scratch + piece))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_bytes_that_random_programs_ask_for_are_enough(seed: int) -> None:
+    program = select(optimise(random_graph(seed)))
+    linked = plan(program)
+    for policy, sram in ((AUTO, 16), (NEVER, 16), (ALWAYS, linked.scratch_bytes + 16)):
+        budget = Budget(ENGINE, sram, policy=policy)
+        try:
+            plan_within(program, budget)
+        except CapacityError as error:
+            assert error.hint is not None
+            given = re.search(r"--sram-budget (\d+)", error.hint)
+            assert given, error.hint
+            pieces, planned = plan_within(program, replace(budget, sram=int(given[1])))
+            check(pieces, planned)
+            assert planned.scratch_bytes + planned.prefetch_bytes <= int(given[1])
+            with pytest.raises(CapacityError):
+                plan_within(program, replace(budget, sram=int(given[1]) - 16))
+
+
+def test_gaps_between_results_may_be_packed_by_the_solver() -> None:
+    """An error for results whose packing has gaps says what `--effort exact` may save; it is not said after it."""
+    from deuteron.plan.fit import too_large
+
+    packed = SCRATCH + 64
+    for effort in Effort:
+        error = too_large(PROGRAM, packed, WEIGHTS, Budget(ENGINE, SCRATCH, effort=effort))
+        tried = "`--effort exact`, which may pack them into 640 bytes" in (error.hint or "")
+        assert tried == (effort is Effort.FAST)
