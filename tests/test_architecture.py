@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "tflite_model": {"frontend", "convert", "runtime", "microcode", "tflite", "arch", "ir"},
     "support": {"frontend", "passes", "tflite", "ir"},
     "planning": {"simulation", "frontend", "microcode", "sim", "kernels"},
-    "simulation": {"frontend", "runtime", "microcode", "sim", "kernels", "arch"},
+    "simulation": {"convert", "frontend", "runtime", "microcode", "sim", "kernels", "arch"},
     "board": {"frontend", "runtime", "microcode", "kernels", "arch"},
     "inspection": {"frontend", "runtime", "microcode", "kernels", "tflite", "ir"},
     "frontend": {"sdk", "convert", "arch", "kernels", "microcode", "tflite", "ir"},

@@ -1,4 +1,4 @@
-"""Models that do not fit, as a user meets them: the lines of the PyTorch model in `build`, TFLite names in `convert`."""
+"""Models that do not fit, as a user meets them: `build` names lines of the PyTorch model, `convert` TFLite's names."""
 
 from collections.abc import Callable
 from pathlib import Path

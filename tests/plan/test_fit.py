@@ -62,8 +62,8 @@ most of which are alive here, and 8,656 for weights; 9,000 are available; the la
 
 hint: fetch weights from flash with `--fetch-constants-to-sram auto`: 7,184 bytes do then"""
 
-CHUNK = """kernel call 1, `fully_connected_s8` of op 1: 7,184 bytes of SRAM are needed, 640 for intermediate results and \
-6,544 for the weights of this call, all at once; 7,168 are available; the largest values are:
+CHUNK = """kernel call 1, `fully_connected_s8` of op 1: 7,184 bytes of SRAM are needed, 640 for intermediate results \
+and 6,544 for the weights of this call, all at once; 7,168 are available; the largest values are:
   op 1: 6,144 bytes, weights `w1` of `fully_connected_s8`
   op 1: 384 bytes, `h1` of `fully_connected_s8`
   op 1: 384 bytes, weights `b1` of `fully_connected_s8`
@@ -145,17 +145,25 @@ def test_the_bytes_that_random_programs_ask_for_are_enough(seed: int) -> None:
     linked = plan(program)
     for policy, sram in ((AUTO, 16), (NEVER, 16), (ALWAYS, linked.scratch_bytes + 16)):
         budget = Budget(ENGINE, sram, policy=policy)
-        try:
-            plan_within(program, budget)
-        except CapacityError as error:
-            assert error.hint is not None
-            given = re.search(r"--sram-budget (\d+)", error.hint)
-            assert given, error.hint
-            pieces, planned = plan_within(program, replace(budget, sram=int(given[1])))
-            check(pieces, planned)
-            assert planned.scratch_bytes + planned.prefetch_bytes <= int(given[1])
-            with pytest.raises(CapacityError):
-                plan_within(program, replace(budget, sram=int(given[1]) - 16))
+        hint = _hint(program, budget)
+        if not hint:
+            continue  # some random programs need next to nothing
+        found = re.search(r"--sram-budget (\d+)", hint)
+        assert found, hint
+        enough = int(found[1])
+        pieces, planned = plan_within(program, replace(budget, sram=enough))
+        check(pieces, planned)
+        assert planned.scratch_bytes + planned.prefetch_bytes <= enough
+        assert _hint(program, replace(budget, sram=enough - 16))
+
+
+def _hint(program: Program, budget: Budget) -> str:
+    """What an error says to do, nothing when the program fits."""
+    try:
+        plan_within(program, budget)
+    except CapacityError as error:
+        return error.hint or ""
+    return ""
 
 
 def test_gaps_between_results_may_be_packed_by_the_solver() -> None:

@@ -58,7 +58,9 @@ def command(
     from deuteron import api
     from deuteron.arch import targets
 
-    memory.sram(targets.load(target))  # before PyTorch is loaded, so that what is wrong here is told at once
+    arch = targets.load(target)  # before PyTorch is loaded, so that what is wrong here is told at once
+    if arch.npu is not None:
+        memory.sram(arch)
     options = api.BuildOptions(
         converter=api.Converter.parse(converter),
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),

@@ -7,11 +7,14 @@ import click
 from deuteron.cli.memory import parse_size
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
+from deuteron.errors import OptionError
 
 
 @new_command
-@click.argument("directory", metavar="DIR", type=Path)
+@click.argument("directory", metavar="DIR", type=Path, required=False)
+@click.option("--compare", metavar="A B", type=(Path, Path), help="Two builds, the largest changes first, not one DIR.")
 @click.option("--flash-bandwidth", metavar="RATE", help="Of the flash (`100MB/s`), instead of what was planned for.")
+@click.option("--sram-budget", metavar="SIZE", help="Plan anew for so much SRAM (`512Ki`); the build stays as it is.")
 @click.option("--clock", metavar="HZ", help="Of NPU and CPU (`325M`), instead of the target's.")
 @click.option("--first-run", is_flag=True, help="Resident weights are not in SRAM yet.")
 @click.option("--trace", metavar="FILE", type=Path, help="Also write a trace for the Perfetto UI.")
@@ -19,8 +22,10 @@ from deuteron.cli.printer import Printer
 def command(
     printer: Printer,
     *,
-    directory: Path,
+    directory: Path | None,
+    compare: tuple[Path, Path] | None,
     flash_bandwidth: str | None,
+    sram_budget: str | None,
     clock: str | None,
     first_run: bool,
     trace: Path | None,
@@ -29,15 +34,30 @@ def command(
     """Simulate one run of the build in DIR: kernels, stalls and fetches; exit 1 when its microcode is unsound."""
     from deuteron import simulation
 
-    found = simulation.simulate_build(
-        directory,
-        flash_bandwidth=None if flash_bandwidth is None else parse_size("--flash-bandwidth", flash_bandwidth),
-        clock=None if clock is None else parse_size("--clock", clock),
-        first_run=first_run,
-    )
-    if trace is not None:
-        simulation.write_trace(found, trace, force=force)
-        printer.note(f"wrote `{trace}`")
+    numbers = {
+        "flash_bandwidth": None if flash_bandwidth is None else parse_size("--flash-bandwidth", flash_bandwidth),
+        "sram_budget": None if sram_budget is None else parse_size("--sram-budget", sram_budget),
+        "clock": None if clock is None else parse_size("--clock", clock),
+    }
+
+    def simulated(path: Path) -> simulation.Simulation:
+        return simulation.simulate_build(path, **numbers, first_run=first_run)
+
+    found: simulation.Simulation | simulation.Comparison
+    match directory, compare:
+        case None, (Path() as before, Path() as after) if trace is None:
+            found = simulation.compare(simulated(before), simulated(after))
+        case None, (_, _):
+            raise OptionError("`--trace` writes the run of one build", hint="leave out `--compare`, and give the build")
+        case Path() as build, None:
+            found = simulated(build)
+            if trace is not None:
+                simulation.write_trace(found, trace, force=force)
+                printer.note(f"wrote `{trace}`")
+        case _:
+            raise OptionError(
+                "give one build, or two after `--compare`", hint="`deuteron sim DIR` or `deuteron sim --compare A B`"
+            )
     if printer.as_json:
         printer.json(found.to_json())
     else:

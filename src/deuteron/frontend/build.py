@@ -1,7 +1,6 @@
 """From a PyTorch module to the files of a build, in memory: the steps in order, and the errors of each."""
 
 import importlib.metadata
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import redirect_stderr, redirect_stdout
@@ -20,9 +19,10 @@ from deuteron.frontend import saved, seam
 from deuteron.frontend.cpu import cpu_ops, need_runnable, no_out_variant
 from deuteron.frontend.export import export
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
-from deuteron.frontend.manifest import PROGRAM, REFERENCE, CpuOp, Manifest, ModelInfo, TensorInfo, entry_of
+from deuteron.frontend.manifest import PROGRAM, REFERENCE, CpuOp, Manifest, ModelInfo, Source, TensorInfo, entry_of
 from deuteron.frontend.options import BuildOptions
 from deuteron.frontend.partition import describe, intermediate_files, kernel_selection_files
+from deuteron.frontend.places import with_lines
 from deuteron.frontend.provenance import first_line
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
@@ -35,8 +35,6 @@ NOTHING_DELEGATED = (
     "nothing was delegated to the NPU: none of the model's operators is one that it supports in the form found; "
     "the program runs on the CPU alone"
 )
-
-_OPERATOR_INDEX = re.compile(r"\bop (\d+)\b")
 
 
 class Progress(Protocol):
@@ -219,22 +217,17 @@ def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronE
     """The converter's error, with the lines of the model that its TFLite operators came from."""
     refused: list[Sequence[seam.EdgeNode]] = []
 
-    def placed(line: str) -> str:
-        found = _OPERATOR_INDEX.search(line)
-        nodes = recording.partitions[-1].nodes.get(int(found[1]), ()) if found and recording.partitions else ()
+    def source_of(op: int) -> Source | None:
+        nodes = recording.partitions[-1].nodes.get(op, ()) if recording.partitions else ()
         source = next((node.source for node in nodes if node.source), None)
-        if source is None:
-            return line
-        refused.append(nodes)
-        place = line.lstrip()
-        return f"{line[: len(line) - len(place)]}{source}: `{source.code}`: {place}"
+        if source is not None:
+            refused.append(nodes)
+        return source
 
-    # One operator is named as the place; of several each has a line of the message.
-    first, *others = failure.message.split("\n")
-    message = "\n".join((first if failure.where else placed(first), *map(placed, others)))
-    where = placed(failure.where) if failure.where else None
-    hint = _keep_on_cpu(refused) if refused and isinstance(failure, UnsupportedError) else failure.hint
-    return type(failure)(message, hint=hint, where=where)
+    placed = with_lines(failure, source_of)
+    if refused and isinstance(failure, UnsupportedError):
+        return UnsupportedError(placed.message, hint=_keep_on_cpu(refused), where=placed.where)
+    return placed
 
 
 def _badly_quantised(node: seam.EdgeNode) -> UnsupportedError:

@@ -1,5 +1,4 @@
-"""Whether a program fits, and what to say when it does not: needed and available bytes, where the peak is, and who
-makes it.
+"""Whether a program fits, and what to say when it does not: bytes, where the peak is, and what is alive there.
 
 Lines of these errors name TFLite operators as `op N`, which a build turns into lines of the PyTorch model.
 """

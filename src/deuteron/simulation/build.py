@@ -50,6 +50,8 @@ class Simulation:
     target: str
     engine: Engine
     partitions: tuple[PartitionRun, ...]
+    sram_budget: int | None = None
+    """Bytes for which the partitions were planned anew; None for the microcode of the build."""
 
     @property
     def passed(self) -> bool:
@@ -63,6 +65,8 @@ class Simulation:
             f"{self.path} on {self.target}, {KIND}: NPU at {rates.clock / 1e6:g} MHz, flash at "
             f"{rates.flash_bandwidth / 1e6:g} MB/s; operators on the CPU not counted"
         )
+        if self.sram_budget is not None:
+            yield f"planned anew for {self.sram_budget:,} bytes of SRAM and this flash; the build is as it was"
         for number, run in enumerate(self.partitions):
             yield ""
             yield from _partition_lines(number, run)
@@ -76,12 +80,18 @@ class Simulation:
             "target": self.target,
             "clock": self.engine.clock,
             "flash_bandwidth": self.engine.flash_bandwidth,
+            "sram_budget": self.sram_budget,
             "partitions": [_partition_json(run) for run in self.partitions],
         }
 
 
 def simulate_build(
-    directory: Path, *, flash_bandwidth: int | None = None, clock: int | None = None, first_run: bool = False
+    directory: Path,
+    *,
+    flash_bandwidth: int | None = None,
+    clock: int | None = None,
+    sram_budget: int | None = None,
+    first_run: bool = False,
 ) -> Simulation:
     """The simulation of a build directory.
 
@@ -89,11 +99,13 @@ def simulate_build(
         directory: what `deuteron build` wrote.
         flash_bandwidth: bytes per second, instead of what the build was planned for.
         clock: Hz, instead of the target's.
+        sram_budget: plan the partitions anew for so many bytes, and for that flash, with the build's other options.
         first_run: resident weights are not in SRAM yet.
 
     Raises:
         InputError: the directory is no build, or has nothing for our NPU driver.
         FormatError: it is damaged.
+        CapacityError: it does not fit into `sram_budget`.
     """
     manifest = manifests.read(directory)
     planned = manifest.options.memory.flash_bandwidth
@@ -102,12 +114,19 @@ def simulate_build(
     ours = [delegate.payload for delegate in delegates if delegate.id == payloads.BACKEND_ID]
     if not ours:
         raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
+    if sram_budget is None:
+        containers = [payloads.parse(payload, f"delegate {number}").container for number, payload in enumerate(ours)]
+        programs = list(zip(containers, manifest.partitions, strict=True))
+    else:
+        from deuteron.simulation.replan import replanned  # loads PyTorch
+
+        programs = replanned(directory, manifest, sram_budget, flash_bandwidth)
     runs: list[PartitionRun] = []
-    for number, (payload, entry) in enumerate(zip(ours, manifest.partitions, strict=True)):
-        decoded = decode(payloads.parse(payload, f"delegate {number}").container)
+    for container, entry in programs:
+        decoded = decode(container)
         found = hazards(decoded, entry.dataflow)
         runs.append(PartitionRun(decoded, entry, simulate(decoded, rates, keep_resident=not first_run), found))
-    return Simulation(str(directory), manifest.target, rates, tuple(runs))
+    return Simulation(str(directory), manifest.target, rates, tuple(runs), sram_budget)
 
 
 def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> None:
