@@ -8,7 +8,6 @@ from deuteron.arch import targets
 from deuteron.arch.targets import Certainty, CpuOperators, MemoryKind
 from deuteron.errors import FormatError, OptionError
 
-
 ALL = "`cortex-m33`, `cortex-m55`, `imxrt700`, `imxrt700cm`"
 
 

@@ -11,7 +11,7 @@ from deuteron.board.link import SELECTION, selection
 from deuteron.board.record import Kernels
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output
-from deuteron.frontend.records import FileEntry, RecordFile, entry_of
+from deuteron.records import FileEntry, RecordFile, entry_of
 
 
 @dataclass(frozen=True, slots=True)

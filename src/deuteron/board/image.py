@@ -16,9 +16,9 @@ from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output
-from deuteron.frontend.records import entry_of
 from deuteron.kernels.catalogue import KERNELS, Kernel
 from deuteron.microcode.decode import decode
+from deuteron.records import entry_of
 from deuteron.runtime import pte
 from deuteron.runtime.build_native import CHECKOUT
 

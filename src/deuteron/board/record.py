@@ -9,7 +9,7 @@ from deuteron.board.bundle import Memory, Value
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.board.toolchain import Region
-from deuteron.frontend.records import FileEntry, RecordFile
+from deuteron.records import FileEntry, RecordFile
 
 
 class Kernels(Enum):

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Self
 
 from deuteron.frontend.options import BuildOptions
-from deuteron.frontend.records import FileEntry, RecordFile
-from deuteron.frontend.records import entry_of as entry_of
 from deuteron.kernels.dataflow import Dataflow
+from deuteron.records import FileEntry, RecordFile
+from deuteron.records import entry_of as entry_of
 
 NAME = "build.json"
 PROGRAM = "model.pte"

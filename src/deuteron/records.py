@@ -41,7 +41,10 @@ class Options(Protocol):
 
 
 class Record(Protocol):
-    """A dataclass of strings, numbers, truth values, enums, dataclasses, and tuples and mappings of such."""
+    """A record of a directory, which lists its other files.
+
+    Records are dataclasses of strings, numbers, truth values, enums, dataclasses, and tuples and mappings of such.
+    """
 
     @property
     def files(self) -> Mapping[str, FileEntry]:
@@ -49,6 +52,7 @@ class Record(Protocol):
         ...
 
 
+_T = TypeVar("_T")
 _R = TypeVar("_R", bound=Record)
 
 
@@ -72,7 +76,7 @@ class RecordFile:
         """The text of the file."""
         return json.dumps({"schema": self.schema} | _fields(record), indent=2) + "\n"
 
-    def from_json(self, text: str, kind: type[_R]) -> _R:
+    def from_json(self, text: str, kind: type[_T]) -> _T:
         """The record that `to_json` wrote.
 
         Raises:
@@ -89,7 +93,7 @@ class RecordFile:
                 f"`{self.name}` has schema {schema!r}, this version of Deuteron reads schema {self.schema}",
                 hint=self.again,
             )
-        return cast("_R", self._fields(table, kind, ""))
+        return cast("_T", self._fields(table, kind, ""))
 
     def read(self, directory: Path, kind: type[_R], optional: Collection[str] = ()) -> _R:
         """The record in a directory, with every file that it lists unaltered, and present unless it is optional.
