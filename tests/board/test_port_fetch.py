@@ -186,6 +186,30 @@ def test_late_but_in_time_is_waited_for(board: Board, tmp_path: Path, fault: str
     assert result.tensors == outputs(3)
 
 
+WAITS = {
+    "none": ("fetched in centiseconds 18 whole whole whole", "fetched in centiseconds 18 whole whole whole"),
+    "fetch:never:0": (
+        "failed in centiseconds 28 nothing nothing nothing",
+        "fetched in centiseconds 18 whole whole whole",
+    ),
+    "fetch:never:2": ("failed in centiseconds 28 whole whole nothing", "fetched in centiseconds 18 whole whole whole"),
+    "masked": (
+        "failed in centiseconds 0 nothing nothing nothing",
+        "then nothing nothing nothing",
+        "fetched in centiseconds 18 whole whole whole",
+        "fetched in centiseconds 18 whole whole whole",
+    ),
+}
+"""What goes wrong with one of three fetches, each of 60 ms -> what a wait for the last one says, and what has come."""
+
+
+@pytest.mark.parametrize("fault", WAITS)
+def test_a_wait_lasts_as_long_as_the_flash_needs_and_ends_all_that_is_queued(board: Board, fault: str) -> None:
+    files = ("semihost/faults.c", "port/cortex_m/fetch.c", "tests/board/fetch_faults.c")
+    done = run(board, build(board, "fetch-faults", (*START, *COPYING, *files), WRAPPED), fault)
+    assert (done.status, done.output.splitlines()) == (0, list(WAITS[fault]))
+
+
 def test_stack_in_use_is_reported(board: Board, tmp_path: Path) -> None:
     used = [run.stack_used for run in infer(board, tmp_path, runs=2).runs]
     assert 512 <= used[0] <= used[1] <= 4096
