@@ -1,6 +1,8 @@
 """Images of whole models: the same bits as on the host, counts that repeat, sizes that add up, a stack that holds."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,11 @@ from deuteron.board import boards, image, library, override, qemu, record, size,
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle, Memory
 from deuteron.board.emit import EmitOptions, Placement
+from deuteron.board.flash import Flash, FlashOptions
 from deuteron.board.link import ARCHIVE, link
 from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, Weights
 from deuteron.board.toolchain import Source, Toolchain
-from deuteron.errors import CapacityError, FormatError, InputError
+from deuteron.errors import CapacityError, FormatError, InputError, OptionError
 from deuteron.kernels.catalogue import KERNELS
 
 pytestmark = pytest.mark.slow
@@ -33,12 +36,11 @@ def make(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Make:
     """Gives the firmware directory of a model for a board."""
     parent = tmp_path_factory.mktemp("images")
 
+    @cache
     def make_once(name: str, board: Board, options: FirmwareOptions = FirmwareOptions()) -> Path:
-        choice = f"{options.kernels.value}-{options.weights.value}-{options.io_copy.value}"
-        directory = parent / f"{name}-{board.name}-{choice}"
-        if not directory.exists():
-            made = image.build(built(name), board, options, Toolchain.find(image.OBJECTS))
-            image.write(made, directory, force=False)
+        directory = parent / f"{name}-{board.name}-{len(list(parent.iterdir()))}"
+        made = image.build(built(name), board, options, Toolchain.find(image.OBJECTS))
+        image.write(made, directory, force=False)
         return directory
 
     return make_once
@@ -81,8 +83,8 @@ def test_weights_may_lie_in_every_memory(weights: Weights, board: Board, built: 
         assert found["sh_size"] >= sum(row.total for row in firmware.sizes.rows if row.part == "weights") > 0
 
 
-@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
-def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(board: Board, built: Built, make: Make):
+def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(built: Built, make: Make):
+    board = boards.load("an505")
     directory = make("two", board, FirmwareOptions(io_copy=IoCopy.DMA))
     check(built("two"), directory, board, samples=1)
     assert override.overridden(directory / record.ELF) == ("dtn_io_copy_start", "dtn_io_copy_wait")
@@ -97,6 +99,63 @@ def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(boar
         "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only what is asked "
         "for, and not what it has already found"
     )
+
+
+def test_a_board_without_a_dma_is_not_asked_for_one(built: Built):
+    with pytest.raises(OptionError) as caught:
+        image.build(
+            built("two"), boards.load("an547"), FirmwareOptions(io_copy=IoCopy.DMA), Toolchain.find(image.OBJECTS)
+        )
+    assert str(caught.value) == (
+        "the board `an547` has no DMA: its cortex-m55 alone can copy inputs and outputs\n\n"
+        "hint: use `--io-copy cpu`, or a board with a DMA: `an505`"
+    )
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_the_stack_is_as_large_as_asked_for(board: Board, built: Built, make: Make):
+    taken = record.read(make("two", board)).stack.bytes
+    firmware, report = check(built("two"), make("two", board, FirmwareOptions(stack=taken)), board, samples=1)
+    assert firmware.stack.bytes == taken
+    assert taken <= firmware.stack.available == report.stack_bytes < taken + 8
+
+
+def test_a_stack_that_may_overflow_is_refused(built: Built, make: Make):
+    board = BOARDS[0]
+    bound = record.read(make("two", board)).stack
+    short = (bound.bytes - 8) // 8 * 8
+    with pytest.raises(CapacityError) as caught:
+        image.build(built("two"), board, FirmwareOptions(stack=short), Toolchain.find(image.OBJECTS))
+    assert bound.path[0].function == "dtn_reset"
+    frames = " > ".join(f"{call.function} {call.frame:,} B" for call in bound.path)
+    interrupts = "".join(f"\n  interrupt {call.function}: {call.frame:,} B" for call in bound.interrupts)
+    assert str(caught.value) == (
+        f"the stack of `two` may take {bound.bytes:,} B, {short:,} B are kept for it:\n  deepest: {frames}{interrupts}"
+        f"\n\nhint: keep enough with `deuteron firmware ... --stack {bound.bytes + -bound.bytes % 8}`"
+    )
+
+
+@pytest.mark.parametrize("stack_bytes", [0, -8, 1 << 32])
+def test_a_stack_that_there_cannot_be(stack_bytes: int):
+    with pytest.raises(OptionError) as caught:
+        FirmwareOptions(stack=stack_bytes)
+    assert str(caught.value) == f"`--stack` is {stack_bytes:,}, it must be above 0 and below 2^32"
+
+
+def test_weights_come_at_the_rate_of_the_flash(built: Built, make: Make):
+    board = BOARDS[0]
+    directory = make("two_fetched", board, FirmwareOptions(flash=FlashOptions(latency_ns=1000)))
+    firmware = record.read(directory)
+    assert firmware.flash == Flash(1000, 400_000_000)
+    sample = api.seeded_inputs(api.read_manifest(built("two_fetched")), 1)
+    flashes = (firmware.flash, Flash(0, 0), Flash(1000, 20_000))
+    runs = [qemu.run(directory, replace(firmware, flash=flash), board, sample).runs[0] for flash in flashes]
+    as_built, at_once, slow = (run.instructions for run in runs)
+    fetched = sum(len(d.container.weights) for d in image.bundle_of(built("two_fetched")).delegates)
+    nanoseconds = fetched * 1_000_000_000 // 20_000
+    assert at_once < as_built < slow
+    assert nanoseconds <= slow * 64 < nanoseconds + at_once * 64
+    assert [[y.tobytes() for y in run.outputs] for run in runs[1:]] == [[y.tobytes() for y in runs[0].outputs]] * 2
 
 
 def test_an_override_in_an_archive_needs_to_be_asked_for(tmp_path: Path):
@@ -142,6 +201,21 @@ def test_half_an_override_is_found_out(hook: str, other: str, tmp_path: Path):
     assert str(caught.value) == (
         f"`half.o` has an override of `{hook}`, but `{other}` is the weak default\n\n"
         f"hint: define `{other}` in the file that defines `{hook}`: neither knows of the other's copies"
+    )
+
+
+def test_an_image_that_copies_nothing_has_no_override(tmp_path: Path):
+    (tmp_path / "none.c").write_text(
+        f"int {override.HOOKS[0]}(void);\nint x(void) {{ return {override.HOOKS[0]}(); }}\n"
+    )
+    toolchain = Toolchain.find(tmp_path / "objects")
+    (made,) = toolchain.compile([Source("none", tmp_path / "none.c")], BOARDS[0].flags, library.FIRMWARE)
+    with pytest.raises(InputError) as caught:
+        override.check_override(made.path)
+    assert str(caught.value) == (
+        "`none.o` holds none of `dtn_io_copy`, `dtn_io_copy_start`, `dtn_io_copy_wait`: nothing in it copies inputs "
+        "and outputs\n\n"
+        "hint: give the image of an application that runs a bundle, as the linker wrote it, before `strip`"
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from deuteron.board import boards, qemu
 from deuteron.board.bundle import ElementType, Memory, Value
+from deuteron.board.flash import Flash
 from deuteron.board.qemu import Event, EventKind
 from deuteron.board.record import Firmware, FirmwareOptions, StepInfo
 from deuteron.board.size import Sizes
@@ -33,6 +34,7 @@ FIRMWARE = Firmware(
     regions=(),
     sizes=Sizes((), {}, 0),
     stack=Bound(0, 0, (), (), ()),
+    flash=Flash(200, 400_000_000),
     files={},
 )
 SAMPLE = np.arange(8, dtype=np.int8).reshape(1, 2, 2, 2)

@@ -9,14 +9,17 @@ import pytest
 from tests.runtime import models
 
 from deuteron import api
-from deuteron.board import record, report, stack
+from deuteron.board import record, report
 from deuteron.board.agreement import Agreement, Difference
+from deuteron.board.flash import Flash
 from deuteron.cli import run_on
 
 from .conftest import Result
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.slow
+
+FLASH = {"latency_ns": None, "bandwidth": None}
 
 
 @pytest.fixture(scope="module")
@@ -54,23 +57,29 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
     more = ("firmware", build, "--board", "an505", "-o", out, "--kernels", "all", "--io-copy", "dma", "-q")
     result = deuteron(*more, "--weights", "sram", "--json")
     data = json.loads(result.out)
-    assert (data["schema"], data["directory"], data["weights"]) == (1, str(out), "sram")
-    assert data["options"] == {"kernels": "all", "weights": "sram", "io_copy": "dma"}
+    assert (data["schema"], data["directory"], data["weights"]) == (2, str(out), "sram")
+    assert data["options"] == {"kernels": "all", "weights": "sram", "io_copy": "dma", "stack": None, "flash": FLASH}
     assert "neutron_kernel_selection.c" not in data["files"]
     result = deuteron(*more, "--diff", firmware, "--force")
     assert result.out == report.diff(record.read(firmware), record.read(out)) + "\n"
 
 
-def test_a_stack_that_may_overflow_is_warned_of(
-    build: Path, tmp_path: Path, deuteron: Run, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(stack, "available", lambda elf: 1000)
-    result = deuteron("firmware", build, "--board", "an505", "-o", tmp_path / "out")
-    taken = record.read(tmp_path / "out").stack.bytes
-    assert result.err.splitlines()[0] == (
-        f"warning: the stack may take {taken:,} B of the 1,000 B kept for it: give the linker a larger "
-        "`__dtn_stack_bytes`"
-    )
+def test_a_stack_that_may_overflow_is_refused(build: Path, tmp_path: Path, deuteron: Run):
+    result = deuteron("firmware", build, "--board", "an505", "-o", tmp_path / "out", "--stack", "1Ki")
+    assert (result.code, result.out) == (1, "")
+    assert not (tmp_path / "out").exists()
+    first, deepest, *interrupts, _, hint = result.err.splitlines()
+    enough = hint.rpartition(" ")[2].rstrip("`")
+    assert first.startswith("error: the stack of `two` may take ")
+    assert first.endswith(" B, 1,024 B are kept for it:")
+    assert deepest.startswith("  deepest: dtn_reset ")
+    assert interrupts
+    assert hint == f"hint: keep enough with `deuteron firmware ... --stack {enough}`"
+    again = deuteron("firmware", build, "--board", "an505", "-o", tmp_path / "out", "--stack", enough, "--quiet")
+    assert (again.code, again.err) == (0, "")
+    stack = record.read(tmp_path / "out").stack
+    assert first.split()[7] == f"{stack.bytes:,}"
+    assert stack.bytes <= stack.available == int(enough) < stack.bytes + 8
 
 
 def test_refusals_before_any_work(build: Path, firmware: Path, tmp_path: Path, deuteron: Run):
@@ -93,6 +102,13 @@ def test_refusals_before_any_work(build: Path, firmware: Path, tmp_path: Path, d
     assert refused(build, "--board", "an505", "-o", out, "--io-copy", "mpu") == (
         "error: unknown value `mpu` of `--io-copy`\n\nhint: choose one of `cpu`, `dma`\n"
     )
+    assert refused(build, "--board", "an547", "-o", out, "--io-copy", "dma") == (
+        "error: the board `an547` has no DMA: its cortex-m55 alone can copy inputs and outputs\n\n"
+        "hint: use `--io-copy cpu`, or a board with a DMA: `an505`\n"
+    )
+    assert refused(build, "--board", "an505", "-o", out, "--stack", "0") == (
+        "error: `--stack` is 0, it must be above 0 and below 2^32\n"
+    )
     assert refused(build, "--board", "an505", "-o", firmware) == (
         f"error: `{firmware}` already exists\n\n"
         "hint: choose another output directory, or replace this one with `--force`\n"
@@ -109,6 +125,27 @@ def test_refusals_before_any_work(build: Path, firmware: Path, tmp_path: Path, d
         f"error: `{build}` holds no `firmware.json`\n\n"
         "hint: give a directory that `deuteron firmware DIR --board NAME -o OUT` has written\n"
     )
+
+
+def test_the_override_in_an_image(build: Path, firmware: Path, tmp_path: Path, deuteron: Run):
+    elf = firmware / "firmware.elf"
+    assert deuteron("kernels", "show", elf, "--check-override") == Result(
+        1,
+        "",
+        f"error: `{elf.name}` copies inputs and outputs by the weak default, though an override of `dtn_io_copy` was "
+        "asked for\n\nhint: link the override as an object; or put its archive before the library, and before that "
+        "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only what is asked "
+        "for, and not what it has already found\n",
+    )
+    assert deuteron("kernels", "show", build, "--check-override") == Result(
+        2,
+        "",
+        f"error: `--check-override` looks into an image, and `{build}` is a build directory\n\n"
+        "hint: give the ELF file that the linker wrote\n",
+    )
+    out = tmp_path / "out"
+    deuteron("firmware", build, "--board", "an505", "-o", out, "--io-copy", "dma", "--quiet")
+    assert deuteron("kernels", "show", out, "--check-override") == deuteron("kernels", "show", out)
 
 
 def test_a_bundle(build: Path, firmware: Path, tmp_path: Path, deuteron: Run):
@@ -154,14 +191,30 @@ def test_a_run_on_a_board(build: Path, firmware: Path, tmp_path: Path, deuteron:
     counts = data["counts"]
     assert (data["board"], counts["kind"], counts["unit"]) == ("an505", "counted", "instructions")
     (run,) = counts["runs"]
+    assert counts["flash"] == {"latency_ns": 200, "bandwidth": 400_000_000}
     shown = result.out.splitlines()[3:]
     assert shown[0] == "instructions of sample 0 on an505 (counted)"
-    table = [line.split(maxsplit=1) for line in shown[1:-1]]
+    table = [line.split(maxsplit=1) for line in shown[1:-2]]
     events = [[f"{event['instructions']:,}", event["title"]] for event in run["events"]]
     rest = run["instructions"] - sum(event["instructions"] for event in run["events"])
     assert table == [*events, [f"{rest:,}", "executor"], [f"{run['instructions']:,}", "run"]]
-    assert shown[-1] == f"stack: {run['stack_bytes']:,} B used of {counts['stack_bytes_available']:,} B"
+    assert shown[-1] == "flash: 200 ns, then 400,000,000 B/s"
+    assert shown[-2] == f"stack: {run['stack_bytes']:,} B used of {counts['stack_bytes_available']:,} B"
     assert [event["kind"] for event in run["events"]][:2] == ["copy_in", "copy_in"]
+
+
+def test_the_flash_of_an_emulator(build: Path, tmp_path: Path, deuteron: Run):
+    out = tmp_path / "out"
+    deuteron("firmware", build, "--board", "an505", "-o", out, "--flash-bandwidth", "2MB/s", "--quiet")
+    assert record.read(out).flash == Flash(200, 2_000_000)
+
+    def flash(*options: str) -> object:
+        return json.loads(deuteron("run", out, "--on", "an505", *options, "--json").out)["counts"]["flash"]
+
+    assert flash() == {"latency_ns": 200, "bandwidth": 2_000_000}
+    assert flash("--flash-latency-ns", "7") == {"latency_ns": 7, "bandwidth": 2_000_000}
+    shown = deuteron("run", out, "--on", "an505", "--flash-bandwidth", "0", "--flash-latency-ns", "0").out
+    assert shown.splitlines()[-1] == "flash: 0 ns, then all at once"
 
 
 def test_a_comparison_with_the_host(build: Path, deuteron: Run, monkeypatch: pytest.MonkeyPatch):
@@ -204,6 +257,12 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
     )
     assert (
         refused(build, "--time-out", "3") == "error: `--time-out` is for emulators\n\nhint: name a board with `--on`\n"
+    )
+    assert refused(build, "--flash-bandwidth", "1MB/s") == (
+        "error: the options about the flash are for emulators\n\nhint: name a board with `--on`\n"
+    )
+    assert refused(build, "--on", "an505", "--flash-latency-ns", "-1") == (
+        "error: `--flash-latency-ns` is -1, it must be at least 0 and below 2^32\n"
     )
     assert refused(build, "--on", "an505", "--target", "imxrt700") == (
         f"error: `{build}` has been compiled for its target already\n\nhint: leave out `--target`\n"

@@ -19,6 +19,7 @@ class Board:
     Attributes:
         name: the name of its preset, and of its directory in `firmware/port/`.
         title: what its maker calls it.
+        dma: whether it has a DMA that can copy inputs and outputs.
         cpu: the core.
         flags: what the compiler is told of the core.
         machine: what QEMU calls the board.
@@ -27,6 +28,7 @@ class Board:
 
     name: str
     title: str
+    dma: bool
     cpu: str
     flags: tuple[str, ...]
     machine: str
@@ -67,6 +69,7 @@ def parse(name: str, text: str) -> Board:
     board = Board(
         name=name,
         title=table.text("title"),
+        dma=table.flag("dma"),
         cpu=cpu.text("name"),
         flags=cpu.texts("flags"),
         machine=emulator.text("machine"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from deuteron.board import record, size, stack
+from deuteron.board import boards, flash, record, size, stack
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.link import link
@@ -14,6 +14,7 @@ from deuteron.board.override import check_override
 from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, StepInfo
 from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
+from deuteron.errors import OptionError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output
 from deuteron.kernels.catalogue import KERNELS, Kernel
@@ -40,11 +41,14 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     """The image of the build in `directory`.
 
     Raises:
+        OptionError: when the board lacks what the options ask for.
         InputError, FormatError: when there is no undamaged build.
         UnsupportedError: for an operator or tensor that firmware does not have.
-        CapacityError: when the model does not fit the board's memories.
+        CapacityError: when the model does not fit the board's memories, or the stack what is kept for it.
         MissingToolError: without the firmware's sources, which stand in a checkout.
     """
+    _check_copier(board, options.io_copy)
+    manifest = manifests.read(directory)
     bundle = bundle_of(directory)
     kernels = KERNELS if options.kernels is Kernels.ALL else called(bundle)
     with tempfile.TemporaryDirectory(prefix="deuteron-firmware-") as scratch:
@@ -55,6 +59,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
             check_override(elf)
         sizes = size.measure(elf, map_file)
         bound = stack.bound(elf, map_file, linked.objects)
+        stack.check(bound, bundle.name)
         files = {path.name: path.read_bytes() for path in sorted(work.iterdir()) if path.suffix in _KEPT}
     made = Firmware(
         deuteron=version("deuteron"),
@@ -73,6 +78,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         regions=linked.regions,
         sizes=sizes,
         stack=bound,
+        flash=options.flash.of(flash.planned_for(manifest.target, manifest.options.memory)),
         files={name: entry_of(data) for name, data in files.items()},
     )
     return Image(made, files)
@@ -100,3 +106,13 @@ def called(bundle: Bundle) -> tuple[Kernel, ...]:
     """The kernels that the microcode of a bundle's partitions calls, by number."""
     found = {call.kernel for delegate in bundle.delegates for call in decode(delegate.container).calls}
     return tuple(sorted(found, key=lambda kernel: kernel.kind))
+
+
+def _check_copier(board: Board, io_copy: IoCopy) -> None:
+    """Refuses copies by a DMA that the board does not have."""
+    if io_copy is IoCopy.DMA and not board.dma:
+        able = ", ".join(f"`{name}`" for name in boards.names() if boards.load(name).dma)
+        raise OptionError(
+            f"the board `{board.name}` has no DMA: its {board.cpu} alone can copy inputs and outputs",
+            hint=f"use `--io-copy cpu`, or a board with a DMA: {able}",
+        )

@@ -60,6 +60,7 @@ def link(
     if application is None:
         port += toolchain.compile(library.runner(), flags, library.FIRMWARE)
     script = library.linker_script(board)
+    sized = () if options.stack is None else (f"-Wl,--defsym=__dtn_stack_bytes={options.stack}",)
     local = replace(toolchain, cache=work / "objects")
     regions: tuple[Region, ...] = ()
     for placement in _placements(options.weights):
@@ -69,7 +70,7 @@ def link(
             shutil.copyfile(item.path, work / item.path.name)
         inputs = (*(item.path.name for item in objects), ARCHIVE)
         regions, fits = toolchain.link(
-            inputs, (*board.flags, PLACE_ALL, f"-L{script.parent}"), script, work / record.ELF
+            inputs, (*board.flags, PLACE_ALL, *sized, f"-L{script.parent}"), script, work / record.ELF
         )
         if fits:
             return Linked(placement, regions, (*objects, *core))

@@ -1,5 +1,6 @@
 """Whether an image copies its inputs and outputs by an override of the weak default, read from the image itself."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -14,24 +15,33 @@ _PAIR = frozenset(HOOKS[1:])
 
 def overridden(elf: Path) -> tuple[str, ...]:
     """The hooks that an image has from an override: the library's own are weak symbols."""
+    return tuple(hook for hook, binding in _linked(elf).items() if binding == "STB_GLOBAL")
+
+
+def _linked(elf: Path) -> Mapping[str, str]:
+    """The hooks that an image has, and how each is bound."""
     with elf.open("rb") as file:
         symbols = ELFFile(file).get_section_by_name(".symtab")
         if not isinstance(symbols, SymbolTableSection):
-            return ()
-        return tuple(
-            hook
-            for hook in HOOKS
-            if any(symbol["st_info"]["bind"] == "STB_GLOBAL" for symbol in symbols.get_symbol_by_name(hook) or ())
-        )
+            return {}
+        found = ((hook, symbol) for hook in HOOKS for symbol in symbols.get_symbol_by_name(hook) or ())
+        return {hook: symbol["st_info"]["bind"] for hook, symbol in found if symbol["st_shndx"] != "SHN_UNDEF"}
 
 
 def check_override(elf: Path) -> None:
     """Checks that an image for which an override was asked has it.
 
     Raises:
-        InputError: when the weak default was linked, or with the default's start the override's wait or the reverse.
+        InputError: when nothing copies, when the weak default was linked, or with the default's start the override's
+            wait or the reverse.
     """
     found = overridden(elf)
+    if not _linked(elf):
+        names = ", ".join(f"`{hook}`" for hook in HOOKS)
+        raise InputError(
+            f"`{elf.name}` holds none of {names}: nothing in it copies inputs and outputs",
+            hint="give the image of an application that runs a bundle, as the linker wrote it, before `strip`",
+        )
     if len(_PAIR.intersection(found)) == 1:
         (strong,), (weak,) = _PAIR.intersection(found), _PAIR.difference(found)
         raise InputError(

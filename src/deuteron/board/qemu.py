@@ -99,7 +99,9 @@ def run(
     """
     with tempfile.TemporaryDirectory(prefix="deuteron-qemu-") as scratch:
         work = Path(scratch)
+        flash = firmware.flash
         words = ["firmware", "--runs", str(len(samples)), "--events", "events"]
+        words += ("--flash-latency-ns", str(flash.latency_ns), "--flash-bytes-per-second", str(flash.bandwidth))
         for i, value in enumerate(firmware.inputs):
             (work / f"in{i}").write_bytes(b"".join(to_bytes(value, sample[i]) for sample in samples))
             words += ("--input", f"in{i}")

@@ -1,14 +1,16 @@
 """What a firmware build can be told, and the record that is kept of one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from deuteron.board.bundle import Memory, Value
+from deuteron.board.flash import Flash, FlashOptions
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.board.toolchain import Region
+from deuteron.errors import OptionError
 from deuteron.records import FileEntry, RecordFile
 
 
@@ -43,11 +45,19 @@ class FirmwareOptions:
         kernels: those that the model's microcode calls, or all that there are.
         weights: `auto` is flash where all fits, else external memory.
         io_copy: `dma` links the board's override of `dtn_io_copy`.
+        stack: bytes to keep for the stack; None for what the linker script keeps by itself.
+        flash: what is other than the figures that the build was made for.
     """
 
     kernels: Kernels = Kernels.SELECTED
     weights: Weights = Weights.AUTO
     io_copy: IoCopy = IoCopy.CPU
+    stack: int | None = None
+    flash: FlashOptions = field(default_factory=FlashOptions)
+
+    def __post_init__(self) -> None:
+        if self.stack is not None and not 0 < self.stack < 1 << 32:
+            raise OptionError(f"`--stack` is {self.stack:,}, it must be above 0 and below 2^32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,7 @@ class Firmware:
         regions: how full the board's memories are.
         sizes: of the image by part.
         stack: how much of it the image takes.
+        flash: what an emulator lets fetches of weights take.
         files: the other files of the directory.
     """
 
@@ -98,10 +109,11 @@ class Firmware:
     regions: tuple[Region, ...]
     sizes: Sizes
     stack: Bound
+    flash: Flash
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("firmware.json", 1, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+FILE = RecordFile("firmware.json", 2, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
 ELF = "firmware.elf"
 MAP = "firmware.map"
 

@@ -10,6 +10,7 @@ from elftools.elf.sections import SymbolTableSection
 from deuteron.board.callgraph import Function, functions, pointed_at
 from deuteron.board.mapfile import pieces
 from deuteron.board.toolchain import Object
+from deuteron.errors import CapacityError
 
 EXCEPTION_FRAME = 108
 """What the core puts on the stack for an interrupt: 26 words with the floating-point context, and one for alignment."""
@@ -67,6 +68,19 @@ def bound(elf: Path, map_file: Path, objects: Sequence[Object]) -> Bound:
     taken = tuple(Call(path[0].function, depth(path) + EXCEPTION_FRAME) for path in handlers)
     gaps = graph.gaps if reset else (*graph.gaps, f"the image has no function `{RESET}` to start from")
     return Bound(depth(main) + depth(taken), available(elf), main, taken, gaps)
+
+
+def check(bound: Bound, name: str) -> None:
+    """Nothing; CapacityError, with the path that takes most, when an image may take more stack than it has."""
+    if bound.bytes <= bound.available:
+        return
+    frames = " > ".join(f"{call.function} {call.frame or 0:,} B" for call in bound.path)
+    interrupts = "".join(f"\n  interrupt {call.function}: {call.frame or 0:,} B" for call in bound.interrupts)
+    raise CapacityError(
+        f"the stack of `{name}` may take {bound.bytes:,} B, {bound.available:,} B are kept for it:\n"
+        f"  deepest: {frames}{interrupts}",
+        hint=f"keep enough with `deuteron firmware ... --stack {bound.bytes + -bound.bytes % 8}`",
+    )
 
 
 def depth(path: Iterable[Call]) -> int:

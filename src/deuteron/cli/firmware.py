@@ -5,6 +5,9 @@ from pathlib import Path
 
 import click
 
+from deuteron.board.flash import FlashOptions
+from deuteron.cli.flash import flash_options
+from deuteron.cli.memory import parse_size
 from deuteron.cli.options import choice
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
@@ -29,6 +32,8 @@ from deuteron.cli.printer import Printer
     help="Where weights lie; `auto` is flash where all fits, else external memory.",
 )
 @click.option("--io-copy", default="cpu", show_default=True, metavar="cpu|dma", help="Who copies inputs and outputs.")
+@click.option("--stack", metavar="SIZE", help="What to keep for the stack (`16Ki`).  [default: 8Ki]")
+@flash_options
 @click.option("--diff", "other", metavar="OTHER", type=Path, help="Show what changed from another firmware directory.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
@@ -40,6 +45,8 @@ def command(
     kernels: str,
     weights: str,
     io_copy: str,
+    stack: str | None,
+    flash: FlashOptions,
     other: Path | None,
     force: bool,
 ) -> None:
@@ -55,18 +62,14 @@ def command(
         choice(record.Kernels, "--kernels", kernels),
         choice(record.Weights, "--weights", weights),
         choice(record.IoCopy, "--io-copy", io_copy),
+        None if stack is None else parse_size(stack),
+        flash,
     )
     before = record.read(other) if other else None
     image.check_output(output, force=force)
     with printer.work(f"building firmware for {board}"):
         made = image.build(directory, chosen, options, Toolchain.find(image.OBJECTS))
     image.write(made, output, force=force)
-    stack = made.record.stack
-    if stack.bytes > stack.available:
-        printer.warn(
-            f"the stack may take {stack.bytes:,} B of the {stack.available:,} B kept for it: give the linker a larger "
-            "`__dtn_stack_bytes`"
-        )
     if printer.as_json:
         printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(made.record))}, indent=2))
     else:

@@ -7,7 +7,7 @@ import click
 
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
-from deuteron.errors import InputError
+from deuteron.errors import InputError, OptionError
 from deuteron.kernels.catalogue import KERNELS, Kernel
 
 _IMAGE = "firmware.elf"
@@ -52,16 +52,23 @@ def merge(printer: Printer, *, files: tuple[Path, ...], output: Path, force: boo
 
 @new_command
 @click.argument("path", metavar="ELF|FILE.c|DIR", type=Path)
-def show(printer: Printer, *, path: Path) -> None:
+@click.option(
+    "--check-override", is_flag=True, help="Fail unless the image has an override of the copies of inputs and outputs."
+)
+def show(printer: Printer, *, path: Path, check_override: bool) -> None:
     """Show which kernels something holds.
 
     That is a linked image, a kernel selection file, or the directory of a build or of a firmware. Of an image, its
     table of kernels is read; functions of kernels that were linked although the table does not name them are listed,
-    too. Of a build, the kernels that its partitions call.
+    too. Of a build, the kernels that its partitions call. With `--check-override`, an image fails whose copies of
+    inputs and outputs are the weak default: a linker takes it in silence when an override stands in an archive.
     """
     if (path / _IMAGE).is_file():
         path /= _IMAGE
-    _print(printer, path, _build(path) if path.is_dir() else _file(path))
+    found = _build(path) if path.is_dir() else _file(path)
+    if check_override:
+        _check_override(path, found)
+    _print(printer, path, found)
 
 
 command.add_command(merge)
@@ -93,6 +100,18 @@ def _build(path: Path) -> Holding:
             callers.setdefault(call.kernel, {})[partition.name] = None
     in_order = sorted(callers, key=lambda kernel: kernel.kind)
     return Holding("build", "build directory", tuple((kernel, tuple(callers[kernel])) for kernel in in_order))
+
+
+def _check_override(path: Path, found: Holding) -> None:
+    """Refuses an image whose inputs and outputs are not copied by an override, and what is no image."""
+    from deuteron.board import override
+
+    if found.kind != "image":
+        raise OptionError(
+            f"`--check-override` looks into an image, and `{path}` is a {found.title}",
+            hint="give the ELF file that the linker wrote",
+        )
+    override.check_override(path)
 
 
 def _print(printer: Printer, path: Path, found: Holding) -> None:

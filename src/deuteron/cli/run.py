@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
+from deuteron.board.flash import FlashOptions
+from deuteron.cli.flash import flash_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer, Report
 from deuteron.errors import InputError, OptionError
@@ -91,6 +93,7 @@ class _Command(click.Command):
     metavar="SECONDS",
     help="When an emulator counts as hung.",
 )
+@flash_options
 @click.option(
     "--target", metavar="NAME", help="What a TFLite file is converted for, unless it has been.  [default: imxrt700]"
 )
@@ -106,6 +109,7 @@ def command(
     compare: str | None,
     on: str | None,
     time_out: float | None,
+    flash: FlashOptions,
     target: str | None,
     force: bool,
 ) -> int:
@@ -119,12 +123,14 @@ def command(
 
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
-    if time_out and not on:
-        raise OptionError("`--time-out` is for emulators", hint="name a board with `--on`")
+    has_flash = flash != FlashOptions()
+    for what, given in (("`--time-out` is", time_out), ("the options about the flash are", has_flash)):
+        if given and not on:
+            raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
     if on:
         from deuteron.cli.run_on import OnBoard
 
-        subject = OnBoard(path, on, time_out)
+        subject = OnBoard(path, on, time_out, flash)
     else:
         subject = _File(path, target or api.DEFAULT_TARGET) if path.is_file() else _Directory(path)
     if target and subject.is_compiled:

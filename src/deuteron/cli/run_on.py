@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from deuteron.board import boards, image, qemu, record
 from deuteron.board.agreement import Agreement, agree
 from deuteron.board.arrays import dtype_name
 from deuteron.board.bundle import Value
+from deuteron.board.flash import FlashOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.errors import OptionError
 
@@ -36,11 +37,12 @@ class Model:
 class OnBoard:
     """A build, for which firmware is made, or firmware, on a board."""
 
-    def __init__(self, path: Path, board: str, time_out: float | None) -> None:
+    def __init__(self, path: Path, board: str, time_out: float | None, flash: FlashOptions) -> None:
         self.is_compiled = True
         self._path = path
         self._board = boards.load(board)
         self._time_out = time_out or qemu.TIME_OUT
+        self._flash = flash
         self._firmware: record.Firmware | None = None
         self._report: qemu.Report | None = None
         if path.is_file():
@@ -86,8 +88,8 @@ class OnBoard:
         self, directory: Path, firmware: record.Firmware, data: "Sequence[Sample]", progress: "Report"
     ) -> "list[Sample]":
         progress(f"on {self._board.machine}", 1, 2)
-        self._firmware = firmware
-        self._report = qemu.run(directory, firmware, self._board, data, time_out=self._time_out)
+        self._firmware = replace(firmware, flash=self._flash.of(firmware.flash))
+        self._report = qemu.run(directory, self._firmware, self._board, data, time_out=self._time_out)
         return [run.outputs for run in self._report.runs]
 
     def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> Agreement:
@@ -113,10 +115,13 @@ class OnBoard:
         yield f"\ninstructions of sample 0 on {self._board.name} (counted)"
         yield from (f"  {count:>{width},}  {title}" for title, count in rows)
         yield f"stack: {run.stack:,} B used of {self._report.stack_bytes:,} B"
+        flash = self._firmware.flash
+        rate = f"{flash.bandwidth:,} B/s" if flash.bandwidth else "all at once"
+        yield f"flash: {flash.latency_ns:,} ns, then {rate}"
 
     def to_json(self) -> "Mapping[str, object]":
         """The instructions of every run by event, and the stack."""
-        if self._report is None:
+        if self._report is None or self._firmware is None:
             return {}
         runs = [
             {
@@ -139,6 +144,7 @@ class OnBoard:
             "unit": "instructions",
             "init": self._report.init_instructions,
             "stack_bytes_available": self._report.stack_bytes,
+            "flash": asdict(self._firmware.flash),
             "runs": runs,
         }
         return {"board": self._board.name, "counts": counts}

@@ -1,0 +1,39 @@
+"""The options about the flash that an emulated board fetches weights from."""
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import click
+
+from deuteron.board.flash import FlashOptions
+from deuteron.cli.memory import parse_size
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def flash_options(function: Callable[P, R]) -> Callable[P, R]:
+    """The command with the options about the flash, which it gets as `flash`, a FlashOptions."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        latency, bandwidth = kwargs.pop("flash_latency_ns"), kwargs.pop("flash_bandwidth")
+        kwargs["flash"] = FlashOptions(
+            latency if isinstance(latency, int) else None, None if bandwidth is None else parse_size(str(bandwidth))
+        )
+        return function(*args, **kwargs)
+
+    latency = click.option(
+        "--flash-latency-ns",
+        type=int,
+        metavar="N",
+        help="In an emulator: time until the flash gives the first byte of a fetch.  [default: the target's]",
+    )
+    bandwidth = click.option(
+        "--flash-bandwidth",
+        metavar="RATE",
+        help="In an emulator: of the flash after that (`100MB/s`), 0 for no limit.  [default: what the build was "
+        "planned for]",
+    )
+    return latency(bandwidth(run))
