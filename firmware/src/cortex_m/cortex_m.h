@@ -7,6 +7,7 @@
 #define DTN_CORTEX_M_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "deuteron/cortex_m.h"
@@ -38,6 +39,29 @@ static inline bool dtn_cm_is_s8(int32_t number)
 {
     return number >= INT8_MIN && number <= INT8_MAX;
 }
+
+/** True for a number that is added to an int8 value: its zero point, negated. */
+static inline bool dtn_cm_is_offset(int32_t number)
+{
+    return number > INT8_MIN && number <= -INT8_MIN;
+}
+
+/** True when the value has as many bytes as the product of the factors, each 1 or more. */
+static inline bool dtn_cm_has_size(const dtn_tensor_t *value, const int32_t *factors, size_t count)
+{
+    /* Dividing keeps the product from overflowing: what divides the size in turn, and leaves 1, has it as product. */
+    uint32_t left = value->bytes;
+    for (size_t i = 0; i < count; i++) {
+        if (factors[i] < 1 || left % (uint32_t)factors[i] != 0) {
+            return false;
+        }
+        left /= (uint32_t)factors[i];
+    }
+    return left == 1;
+}
+
+/** The arguments as an array and its length. */
+#define DTN_CM_LIST(...) (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)
 
 /** True for the limits of an int8 output. */
 static inline bool dtn_cm_is_range(int32_t act_min, int32_t act_max)

@@ -1,0 +1,70 @@
+/**
+ * @file
+ * What the convolutions share: the checks of a call, and which part of a window lies on the map.
+ */
+#ifndef DTN_WINDOWS_H
+#define DTN_WINDOWS_H
+
+#include "dot.h"
+#include "scale.h"
+
+/** The record of each convolution. */
+typedef dtn_cm_quantized_conv2d_params_t dtn_cm_windows_t;
+
+/** Largest dimension, stride, dilation and pad: whatever positions are made of them fit 32 bits. */
+#define DTN_CM_MAX_DIMENSION 32767
+
+/** A checked call, with its values where they are used. */
+typedef struct {
+    const dtn_cm_windows_t *p;
+    const int8_t *input;
+    const int8_t *weights;
+    const int32_t *bias; /**< one per channel, or NULL */
+    int8_t *output;
+    dtn_cm_scale_t scale;
+} dtn_cm_convolution_t;
+
+/**
+ * True for a call whose numbers and sizes fit each other, but for those that the operators differ in: how large the
+ * output is, and how many inputs each channel sees. `scratch` values are written beside the output.
+ */
+bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch);
+
+/** True when an axis of the output is as long as a convolution makes it. */
+bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation);
+
+/** The values of a call that has been checked; false when its factors are out of range. */
+bool dtn_cm_convolution(const dtn_operator_call_t *call, dtn_cm_convolution_t *convolution);
+
+/** What is added to the products of a channel. */
+static inline uint32_t dtn_cm_bias(const dtn_cm_convolution_t *convolution, size_t channel)
+{
+    return convolution->bias == NULL ? 0U : (uint32_t)convolution->bias[channel];
+}
+
+/** Kernel positions first..end-1 of a window lie on the map; position k reads start + k * dilation. */
+typedef struct {
+    int32_t start;
+    int32_t first;
+    int32_t end;
+} dtn_cm_window_t;
+
+/** The window of output position `out` on an axis of `in` elements. */
+static inline dtn_cm_window_t dtn_cm_window(int32_t out, int32_t stride, int32_t pad, int32_t kernel, int32_t dilation,
+                                            int32_t in)
+{
+    int32_t start = out * stride - pad;
+    dtn_cm_window_t window = {start, 0, kernel};
+    if (start < 0) {
+        window.first = (dilation - 1 - start) / dilation;
+    }
+    if (start + (kernel - 1) * dilation >= in) {
+        window.end = start < in ? (in - start + dilation - 1) / dilation : 0;
+    }
+    if (window.first > window.end) {
+        window.first = window.end;
+    }
+    return window;
+}
+
+#endif /* DTN_WINDOWS_H */
