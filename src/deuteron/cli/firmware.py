@@ -62,7 +62,7 @@ def command(
         choice(record.Kernels, "--kernels", kernels),
         choice(record.Weights, "--weights", weights),
         choice(record.IoCopy, "--io-copy", io_copy),
-        None if stack is None else parse_size(stack),
+        None if stack is None else parse_size("--stack", stack),
         flash,
     )
     before = record.read(other) if other else None

@@ -20,7 +20,8 @@ def flash_options(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         latency, bandwidth = kwargs.pop("flash_latency_ns"), kwargs.pop("flash_bandwidth")
         kwargs["flash"] = FlashOptions(
-            latency if isinstance(latency, int) else None, None if bandwidth is None else parse_size(str(bandwidth))
+            latency if isinstance(latency, int) else None,
+            None if bandwidth is None else parse_size("--flash-bandwidth", str(bandwidth)),
         )
         return function(*args, **kwargs)
 
