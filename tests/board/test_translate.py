@@ -21,9 +21,12 @@ from deuteron.runtime.program import Free, JumpFalse, Move, Program
 
 NHWC = (0, 2, 3, 1)
 OPERATORS_HINT = (
-    "beside the NPU's operators firmware has `quantized_decomposed::quantize_per_tensor`, "
-    "`quantized_decomposed::dequantize_per_tensor`: write the model so that the NPU takes the others, or run the "
-    "program with ExecuTorch's runtime on the device"
+    "beside the NPU's operators firmware has those of ExecuTorch's Cortex-M backend, and "
+    "`quantized_decomposed::quantize_per_tensor`, `quantized_decomposed::dequantize_per_tensor`, `aten::view_copy`, "
+    "`aten::permute_copy`, `aten::squeeze_copy`, `aten::unsqueeze_copy`, `aten::expand_copy`, `aten::slice_copy`, "
+    "`aten::select_copy`, `aten::cat`, `aten::split_with_sizes_copy`, `aten::split_copy`, `aten::upsample_nearest2d`, "
+    "`dim_order_ops::_clone_dim_order`, `dim_order_ops::_to_dim_order_copy`: write the model so that the NPU takes the "
+    "others, or run the program with ExecuTorch's runtime on the device"
 )
 STATIC_HINT = "export the model with fixed shapes, without state, and with its weights in the file"
 DAMAGED_HINT = "the program is damaged: build the model again"

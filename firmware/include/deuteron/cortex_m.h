@@ -399,7 +399,7 @@ typedef struct {
 } dtn_cm_quantized_batch_matmul_params_t;
 
 /**
- * Sums of (a + a_offset) * (b + b_offset), times a factor: a [batches, rows, depth], b [batches, columns, depth].
+ * Sums of (a + a_offset) * (b + b_offset), scaled; a [batches, rows, depth], b [batches, columns, depth].
  *
  * Values: a, b, scratch, output.
  */

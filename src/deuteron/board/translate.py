@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from deuteron.board import operators
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, Memory, Quantisation, Step, StepKind, Value
-from deuteron.board.operators import RefusedError
+from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, Port, partition_of
 from deuteron.board.placement import Placement
 from deuteron.board.sources import Origin, Origins
 from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
 from deuteron.frontend.manifest import Manifest
-from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program
+from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program, TensorList, TensorValue
 
 CONTEXT_BYTES = 128
 """DTN_CONTEXT_BYTES of deuteron/driver.h."""
@@ -125,13 +125,26 @@ class _Translator:
     def _kernel_call(self, operator: str, args: Sequence[int], where: str) -> None:
         origin = self._origins.operator(operator)
         try:
-            call = operators.lower(operator, tuple(self._method.values[arg] for arg in args))
+            calls = operators.lower(operator, tuple(self._argument(arg) for arg in args))
         except RefusedError as refusal:
             raise _refused(operator, str(refusal), origin, where) from refusal
         title = f"{operator}, node {origin.node}" if origin.node else operator
-        inputs = [self._places.value(args[i], f"the tensor read by {operator}") for i in call.inputs]
-        outputs = [self._places.value(args[i], f"the tensor written by {operator}") for i in call.outputs]
-        self._operator(call.function, inputs, outputs, call.params, title, origin)
+        for call in calls:
+            inputs = [self._places.value(x.index, f"the tensor read by {operator}") for x in call.inputs]
+            outputs = [self._places.value(y.index, f"the tensor written by {operator}") for y in call.outputs]
+            self._operator(call.function, inputs, outputs, call.params, title, origin)
+
+    def _argument(self, index: int) -> Argument:
+        """A value of the method as lowerings take it."""
+        match self._method.values[index]:
+            case TensorValue() as value:
+                return Tensor(index, value)
+            case TensorList(items):
+                found = [(i, self._method.values[i]) for i in items if i is not None]
+                tensors = tuple(Tensor(i, value) for i, value in found if isinstance(value, TensorValue))
+                return tensors if len(tensors) == len(items) else None
+            case value:
+                return value
 
     def _delegate_call(self, index: int, args: Sequence[int], where: str) -> None:
         partition = self._partitions[index]
@@ -224,12 +237,12 @@ def _counted(count: int, what: str) -> str:
 
 def _refused(operator: str, why: str, origin: Origin, where: str) -> UnsupportedError:
     code = f", at `{origin.lines[0].code}`" if origin.lines else ""
-    known = ", ".join(f"`{name}`" for name in operators.supported())
+    known = ", ".join(f"`{name}`" for name in operators.supported() if not name.startswith("cortex_m::"))
     return UnsupportedError(
         f"the operator `{operator}` {why}{code}",
         where=origin.where or where,
-        hint=f"beside the NPU's operators firmware has {known}: write the model so that the NPU takes the others, or "
-        "run the program with ExecuTorch's runtime on the device",
+        hint=f"beside the NPU's operators firmware has those of ExecuTorch's Cortex-M backend, and {known}: write the "
+        "model so that the NPU takes the others, or run the program with ExecuTorch's runtime on the device",
     )
 
 

@@ -122,7 +122,7 @@ class QuantizedLinearParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class QuantizedBatchMatmulParams(KernelParams):
-    """Sums of (a + a_offset) * (b + b_offset), times a factor: a [batches, rows, depth], b [batches, columns, depth]."""
+    """Sums of (a + a_offset) * (b + b_offset), scaled; a [batches, rows, depth], b [batches, columns, depth]."""
 
     batches: int
     rows: int

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.generic]
 
+_CORTEX_M = "cortex_m::"
+"""Operators of ExecuTorch's Cortex-M backend, which its runtime for hosts lacks."""
+
 _LOG_BYTES = 4096
 _DEBUG_BUFFER_BYTES = 16 << 20
 
@@ -147,6 +150,8 @@ def _is_index(spec: TensorSpec) -> bool:
 
 def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> None:
     """Raises UnsupportedError naming all that the program needs and this process does not have."""
+    if any(operator.startswith(_CORTEX_M) for operator in method.operators):
+        _load_cortex_m()
     backends = sorted({d.id for d in method.delegates if not runtime.backend_registry.is_available(d.id)})
     if backends:
         names = ", ".join(f"`{name}`" for name in backends)
@@ -182,6 +187,17 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
     if not runtime.backend_registry.is_available(BACKEND_ID):
         raise InternalError(f"the delegate did not register as `{BACKEND_ID}`", where=str(path))
     return delegate, runtime
+
+
+@cache
+def _load_cortex_m() -> None:
+    """Nothing; gives ExecuTorch's runtime the operators of its Cortex-M backend that it does not have yet."""
+    path = library("cortex_m")
+    try:
+        ctypes.CDLL(str(path))
+    except OSError as error:
+        message = f"the library of Cortex-M operators does not load: {error}"
+        raise MissingToolError(message, where=str(path), hint="run `make native` again") from error
 
 
 @contextmanager

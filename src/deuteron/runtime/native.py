@@ -7,8 +7,9 @@ from deuteron.errors import MissingToolError
 
 LIBRARY_DIRECTORY = Path(__file__).parent / "lib"
 
-LibraryName = Literal["driver", "driver_ref", "delegate"]
-"""The driver with fast kernels, the same with the reference kernels, and the delegate for ExecuTorch's runtime."""
+LibraryName = Literal["driver", "driver_ref", "delegate", "cortex_m"]
+"""The driver with fast kernels, the same with the reference kernels; for ExecuTorch's runtime the delegate, and the
+operators of its Cortex-M backend."""
 
 
 def library(name: LibraryName) -> Path:

@@ -1,0 +1,168 @@
+#include "call.h"
+
+#include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
+#include <executorch/runtime/platform/log.h>
+
+#include <limits>
+
+namespace deuteron
+{
+namespace
+{
+
+using executorch::runtime::Error;
+using executorch::runtime::EValue;
+
+bool overlap(const dtn_tensor_t &a, const dtn_tensor_t &b)
+{
+    const uint8_t *const a_start = static_cast<const uint8_t *>(a.data);
+    const uint8_t *const b_start = static_cast<const uint8_t *>(b.data);
+    return a_start < b_start + b.bytes && b_start < a_start + a.bytes;
+}
+
+/* No output shares a byte with another value: what the executor promises to operators. */
+bool are_apart(const dtn_operator_call_t &call)
+{
+    const uint32_t values = call.input_count + call.output_count;
+    for (uint32_t i = call.input_count; i < values; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            if (overlap(call.values[i], call.values[j])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+} // namespace
+
+Call::Call(Context &context, const char *name, Stack stack, size_t arguments)
+    : context_(context), name_(name), stack_(stack)
+{
+    need(stack.size() == arguments + 1, "it has another number of arguments");
+}
+
+void Call::need(bool good, const char *reason)
+{
+    if (good || failed_) {
+        return;
+    }
+    failed_ = true;
+    ET_LOG(Error, "cortex_m::%s cannot run: %s", name_, reason);
+    context_.fail(Error::InvalidArgument);
+}
+
+EValue *Call::next()
+{
+    static EValue none;
+    return at_ < stack_.size() ? stack_[at_++] : &none;
+}
+
+void Call::skip()
+{
+    next();
+}
+
+int32_t Call::word(int64_t number)
+{
+    const bool fits = number >= std::numeric_limits<int32_t>::min() && number <= std::numeric_limits<int32_t>::max();
+    need(fits, "a number of its arguments does not fit into 32 bits");
+    return fits ? static_cast<int32_t>(number) : 0;
+}
+
+int32_t Call::integer()
+{
+    const EValue *const value = next();
+    need(value->isInt(), "an argument is no whole number");
+    return value->isInt() ? word(value->toInt()) : 0;
+}
+
+double Call::real()
+{
+    const EValue *const value = next();
+    need(value->isDouble(), "an argument is no number");
+    return value->isDouble() ? value->toDouble() : 0.0;
+}
+
+void Call::list(int32_t *numbers, size_t count)
+{
+    const EValue *const value = next();
+    need(value->isIntList(), "an argument is no list of whole numbers");
+    if (!value->isIntList()) {
+        return;
+    }
+    const auto items = value->toIntList();
+    const bool both = items.size() == 1 && count == 2;
+    need(items.size() == count || both, "a list of its arguments has another length");
+    for (size_t i = 0; i < count && !failed_; i++) {
+        numbers[i] = word(items[both ? 0 : i]);
+    }
+}
+
+Value Call::value_of(const executorch::aten::Tensor &tensor)
+{
+    Value value{};
+    value.rank = static_cast<size_t>(tensor.dim());
+    value.item = static_cast<size_t>(tensor.element_size());
+    const bool small = value.rank <= kMaxRank && tensor.nbytes() <= std::numeric_limits<uint32_t>::max();
+    need(small, "a tensor is larger than operators take");
+    /* A device has all values at multiples of 16; here only what the processor and the language ask for counts. */
+    const bool aligned = reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % value.item == 0;
+    need(aligned, "a tensor does not start at a multiple of its elements' size");
+    if (!small || !aligned) {
+        return Value{};
+    }
+    value.tensor.data = const_cast<void *>(tensor.const_data_ptr());
+    value.tensor.bytes = static_cast<uint32_t>(tensor.nbytes());
+    value.tensor.type = static_cast<uint32_t>(tensor.scalar_type());
+    for (size_t i = 0; i < value.rank; i++) {
+        value.sizes[i] = static_cast<uint32_t>(tensor.sizes()[i]);
+        value.order[i] = tensor.dim_order()[i];
+        value.strides[i] = static_cast<uint32_t>(tensor.strides()[i]);
+    }
+    return value;
+}
+
+Value Call::tensor()
+{
+    Value value{};
+    need(optional_tensor(&value), "a tensor is missing");
+    return value;
+}
+
+bool Call::optional_tensor(Value *value)
+{
+    const EValue *const given = next();
+    need(given->isTensor() || given->isNone(), "an argument is no tensor");
+    if (!given->isTensor()) {
+        return false;
+    }
+    *value = value_of(given->toTensor());
+    return true;
+}
+
+void Call::run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_t count,
+                     std::initializer_list<const Value *> inputs, std::initializer_list<const Value *> outputs)
+{
+    dtn_operator_call_t call{};
+    call.params = words;
+    call.param_count = count;
+    for (const Value *value : inputs) {
+        /* NULL is an optional input that is left out. */
+        if (value != nullptr) {
+            call.values[call.input_count++] = value->tensor;
+        }
+    }
+    for (const Value *value : outputs) {
+        call.values[call.input_count + call.output_count++] = value->tensor;
+    }
+    if (failed_) {
+        return;
+    }
+    need(are_apart(call), "an output shares memory with another tensor");
+    need(failed_ || run_operator(&call, DTN_PHASE_CHECK) == DTN_OK,
+         "its tensors and numbers do not fit together, or are out of range");
+    need(failed_ || run_operator(&call, DTN_PHASE_RUN) == DTN_OK, "a constant tensor has numbers out of range");
+}
+
+} // namespace deuteron

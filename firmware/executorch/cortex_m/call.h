@@ -1,0 +1,97 @@
+/* A call of a Cortex-M operator by ExecuTorch's runtime: the arguments read in order, then the C operator checked and
+ * run. A wrong argument is logged, makes the call fail, and lets the reading go on with zeros. */
+#ifndef DEUTERON_EXECUTORCH_CORTEX_M_CALL_H
+#define DEUTERON_EXECUTORCH_CORTEX_M_CALL_H
+
+#include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/core/span.h>
+#include <executorch/runtime/kernel/kernel_runtime_context.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include "deuteron/bundle.h"
+
+namespace deuteron
+{
+
+using Stack = executorch::runtime::Span<executorch::runtime::EValue *>;
+using Context = executorch::runtime::KernelRuntimeContext;
+
+constexpr size_t kMaxRank = 16;
+
+/* A tensor; of rank 0 and without memory when the argument is none. */
+struct Value {
+    dtn_tensor_t tensor;
+    size_t item; /* bytes of an element */
+    size_t rank;
+    std::array<uint32_t, kMaxRank> sizes;
+    std::array<size_t, kMaxRank> order;     /* dimensions from the outermost in memory */
+    std::array<uint32_t, kMaxRank> strides; /* in elements, of each dimension */
+};
+
+class Call
+{
+  public:
+    /* `arguments` counts the outputs too; the runtime gives the last one twice. */
+    Call(Context &context, const char *name, Stack stack, size_t arguments);
+
+    Value tensor();
+    /* For an argument that may be left out: whether it is there. */
+    bool optional_tensor(Value *value);
+    int32_t integer();
+    double real();
+    template <size_t count> std::array<int32_t, count> integers()
+    {
+        std::array<int32_t, count> numbers;
+        for (int32_t &number : numbers) {
+            number = integer();
+        }
+        return numbers;
+    }
+    /* A list of this many numbers; of one where two are wanted it is used for both. */
+    template <size_t count> std::array<int32_t, count> list()
+    {
+        std::array<int32_t, count> numbers{};
+        list(numbers.data(), count);
+        return numbers;
+    }
+    void list(int32_t *numbers, size_t count);
+    void skip();
+
+    /* Makes the call fail for this reason, unless `good` or it fails already. */
+    void need(bool good, const char *reason);
+    bool failed() const
+    {
+        return failed_;
+    }
+
+    /* Checks and runs the operator, unless the call fails already. `params` is its parameter record. */
+    template <typename Params>
+    void run(dtn_operator_t run_operator, const Params &params, std::initializer_list<const Value *> inputs,
+             std::initializer_list<const Value *> outputs)
+    {
+        static_assert(sizeof(Params) % sizeof(uint32_t) == 0, "a record of words");
+        run_words(run_operator, reinterpret_cast<const uint32_t *>(&params), sizeof(Params) / sizeof(uint32_t), inputs,
+                  outputs);
+    }
+
+  private:
+    executorch::runtime::EValue *next();
+    int32_t word(int64_t number);
+    Value value_of(const executorch::aten::Tensor &tensor);
+    void run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_t count,
+                   std::initializer_list<const Value *> inputs, std::initializer_list<const Value *> outputs);
+
+    Context &context_;
+    const char *name_;
+    Stack stack_;
+    size_t at_ = 0;
+    bool failed_ = false;
+};
+
+} // namespace deuteron
+
+#endif

@@ -1,0 +1,82 @@
+/* Operators that move elements: transpose and pad. */
+#include "deuteron/cortex_m.h"
+#include "layout.h"
+#include "operators.h"
+
+namespace deuteron
+{
+namespace
+{
+
+/* The order of dimensions in memory that ExecuTorch's lowering took the tensor to have. */
+std::array<size_t, kMaxRank> lowered_order(const Value &value)
+{
+    std::array<size_t, kMaxRank> order{};
+    for (size_t i = 0; i < value.rank; i++) {
+        order[i] = i;
+    }
+    const bool channels_last =
+        value.rank == 4 && (value.sizes[1] == 1 || (value.sizes[2] == 1 && value.sizes[3] == 1) ||
+                            (value.order[0] == 0 && value.order[1] == 2));
+    if (channels_last) {
+        order = {0, 2, 3, 1};
+    }
+    return order;
+}
+
+} // namespace
+
+void transpose(Context &context, Stack stack)
+{
+    Call call(context, "transpose", stack, 3);
+    const Value input = call.tensor();
+    std::array<int32_t, kMaxRank> perm{};
+    call.list(perm.data(), input.rank);
+    const Value output = call.tensor();
+    call.need(input.rank == output.rank, "its tensors differ in rank");
+    Walk walk{};
+    const auto item = static_cast<int32_t>(input.item);
+    for (size_t i = 0; i < output.rank && !call.failed(); i++) {
+        const size_t dim = output.order[i];
+        const bool good = perm[dim] >= 0 && static_cast<size_t>(perm[dim]) < input.rank &&
+                          input.sizes[static_cast<size_t>(perm[dim])] == output.sizes[dim];
+        call.need(good, "its output is not its input with these dimensions exchanged");
+        if (good) {
+            append(walk, static_cast<int32_t>(output.sizes[dim]),
+                   static_cast<int32_t>(input.strides[static_cast<size_t>(perm[dim])]) * item,
+                   static_cast<int32_t>(output.strides[dim]) * item, DTN_MAX_DIMENSION);
+        }
+    }
+    append(walk, item, 1, 1, DTN_MAX_DIMENSION);
+    dtn_cm_copy_params_t params{};
+    write_dims(call, walk, sizeof params.dims / sizeof params.dims[0], params.dims, params.in_strides,
+               params.out_strides);
+    call.run(dtn_cm_copy, params, {&input}, {&output});
+}
+
+void pad(Context &context, Stack stack)
+{
+    Call call(context, "pad", stack, 5);
+    constexpr size_t rank = 4;
+    const Value input = call.tensor();
+    const auto before = call.list<rank>();
+    const auto after = call.list<rank>();
+    dtn_cm_pad_params_t params{};
+    params.value = call.integer();
+    const Value output = call.tensor();
+    call.need(input.rank == output.rank && input.rank <= rank, "its tensors have more than four dimensions");
+    const std::array<size_t, kMaxRank> order = lowered_order(input);
+    call.need(is_in_order(input, order.data()) && is_in_order(output, order.data()), "its tensors differ in layout");
+    for (size_t i = 0; i < rank && !call.failed(); i++) {
+        const size_t missing = rank - input.rank;
+        const bool there = i >= missing;
+        params.dims[i] = there ? static_cast<int32_t>(input.sizes[order[i - missing]]) : 1;
+        params.before[i] = before[i];
+        params.after[i] = after[i];
+        const int64_t size = int64_t{params.dims[i]} + before[i] + after[i];
+        call.need(size == (there ? int64_t{output.sizes[order[i - missing]]} : 1), "its output has another size");
+    }
+    call.run(dtn_cm_pad, params, {&input}, {&output});
+}
+
+} // namespace deuteron

@@ -1,0 +1,33 @@
+/* The operators of the namespace `cortex_m` as ExecuTorch's runtime calls them; register.cpp names them. */
+#ifndef DEUTERON_EXECUTORCH_CORTEX_M_OPERATORS_H
+#define DEUTERON_EXECUTORCH_CORTEX_M_OPERATORS_H
+
+#include "call.h"
+
+namespace deuteron
+{
+
+void quantize_per_tensor(Context &context, Stack stack);
+void dequantize_per_tensor(Context &context, Stack stack);
+void quantized_add(Context &context, Stack stack);
+void quantized_mul(Context &context, Stack stack);
+void quantized_div(Context &context, Stack stack);
+void quantized_activation(Context &context, Stack stack);
+void minimum(Context &context, Stack stack);
+void maximum(Context &context, Stack stack);
+void softmax(Context &context, Stack stack);
+void transpose(Context &context, Stack stack);
+void pad(Context &context, Stack stack);
+void quantized_linear(Context &context, Stack stack);
+void quantized_batch_matmul(Context &context, Stack stack);
+
+/* Maps: `nhwc` is true for the operators whose shapes have this order. */
+template <bool nhwc> void quantized_conv2d(Context &context, Stack stack);
+template <bool nhwc> void quantized_depthwise_conv2d(Context &context, Stack stack);
+template <bool nhwc> void quantized_transpose_conv2d(Context &context, Stack stack);
+template <bool nhwc> void quantized_avg_pool2d(Context &context, Stack stack);
+template <bool nhwc> void quantized_max_pool2d(Context &context, Stack stack);
+
+} // namespace deuteron
+
+#endif

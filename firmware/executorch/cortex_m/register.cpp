@@ -1,0 +1,56 @@
+/* Registers the operators of ExecuTorch's Cortex-M backend when this library is loaded.
+ *
+ * The runtime ends the process when a name is registered twice. So names that it has already are left to whoever came
+ * first: another copy of this library, or an application that brings its own. */
+#include <executorch/runtime/kernel/operator_registry.h>
+#include <executorch/runtime/platform/log.h>
+
+#include "operators.h"
+
+namespace deuteron
+{
+namespace
+{
+
+using executorch::runtime::Error;
+using executorch::runtime::Kernel;
+
+#define DTN_NAME(name) "cortex_m::" #name ".out"
+
+const Kernel kKernels[] = {
+    Kernel(DTN_NAME(quantize_per_tensor), quantize_per_tensor),
+    Kernel(DTN_NAME(dequantize_per_tensor), dequantize_per_tensor),
+    Kernel(DTN_NAME(quantized_add), quantized_add),
+    Kernel(DTN_NAME(quantized_mul), quantized_mul),
+    Kernel(DTN_NAME(quantized_div), quantized_div),
+    Kernel(DTN_NAME(quantized_activation), quantized_activation),
+    Kernel(DTN_NAME(minimum), minimum),
+    Kernel(DTN_NAME(maximum), maximum),
+    Kernel(DTN_NAME(softmax), softmax),
+    Kernel(DTN_NAME(transpose), transpose),
+    Kernel(DTN_NAME(pad), pad),
+    Kernel(DTN_NAME(quantized_avg_pool2d), quantized_avg_pool2d<false>),
+    Kernel(DTN_NAME(quantized_avg_pool2d_nhwc), quantized_avg_pool2d<true>),
+    Kernel(DTN_NAME(quantized_max_pool2d), quantized_max_pool2d<false>),
+    Kernel(DTN_NAME(quantized_max_pool2d_nhwc), quantized_max_pool2d<true>),
+};
+
+bool register_missing()
+{
+    bool good = true;
+    for (const Kernel &kernel : kKernels) {
+        if (executorch::runtime::registry_has_op_function(kernel.name_)) {
+            continue;
+        }
+        if (executorch::runtime::register_kernels({&kernel, 1}) != Error::Ok) {
+            ET_LOG(Error, "%s cannot be registered", kernel.name_);
+            good = false;
+        }
+    }
+    return good;
+}
+
+const bool registered = register_missing();
+
+} // namespace
+} // namespace deuteron

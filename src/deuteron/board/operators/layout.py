@@ -1,0 +1,153 @@
+"""How tensors lie in memory: strides, runs that several tensors share, and copies between layouts."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deuteron.board.operators.call import OperatorCall, RefusedError, Tensor, cortex_m_call
+from deuteron.kernels.cpu_operators import RegionCopyParams
+from deuteron.kernels.limits import MAX_DIMENSION
+from deuteron.kernels.params import BINARY_RANK, RANK
+from deuteron.runtime.program import TensorSpec
+
+_NHWC = (0, 2, 3, 1)
+
+
+def strides(spec: TensorSpec) -> tuple[int, ...]:
+    """Of each dimension, in elements."""
+    found = [0] * len(spec.shape)
+    step = 1
+    for dim in reversed(spec.dim_order):
+        found[dim] = step
+        step *= spec.shape[dim]
+    return tuple(found)
+
+
+def is_in_order(spec: TensorSpec, order: Sequence[int]) -> bool:
+    """Whether the elements lie as in this order of dimensions; dimensions of 1 are nowhere."""
+    same = TensorSpec(spec.shape, spec.dtype, tuple(order))
+    return all(n == 1 or a == b for n, a, b in zip(spec.shape, strides(spec), strides(same), strict=True))
+
+
+def is_contiguous(spec: TensorSpec) -> bool:
+    """Whether the elements lie in the order of the shape."""
+    return is_in_order(spec, range(len(spec.shape)))
+
+
+def same_memory(x: Tensor, y: Tensor) -> bool:
+    """Whether the same elements lie at the same places."""
+    return x.spec.shape == y.spec.shape and is_in_order(x.spec, y.spec.dim_order)
+
+
+def nhwc(tensor: Tensor, *, explicit: bool) -> tuple[int, int, int, int]:
+    """Batches, height, width and channels of a map that lies in this order; RefusedError if it does not.
+
+    Args:
+        tensor: the map.
+        explicit: whether this is the order of its shape; if not, that is batches, channels, height, width.
+    """
+    shape = tensor.spec.shape
+    order = (0, 1, 2, 3) if explicit else _NHWC
+    if len(shape) != 4 or not is_in_order(tensor.spec, order):
+        raise RefusedError(
+            f"has a map of shape {shape} in the order {tensor.spec.dim_order}, firmware takes the order {order}"
+        )
+    return shape[order[0]], shape[order[1]], shape[order[2]], shape[order[3]]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A dimension that all tensors of a call walk along: its size, and the stride of each tensor."""
+
+    size: int
+    steps: tuple[int, ...]
+
+
+def broadcast_runs(output: Tensor, *operands: Tensor) -> tuple[Run, ...]:
+    """The dimensions of the output from the outermost in memory on, as few as there can be; operands repeat by 0."""
+    shape = output.spec.shape
+    columns: list[tuple[int, ...]] = []
+    for operand in operands:
+        missing = len(shape) - len(operand.spec.shape)
+        own = (1,) * missing + operand.spec.shape
+        if missing < 0 or any(n not in (1, whole) for n, whole in zip(own, shape, strict=True)):
+            raise RefusedError(f"does not broadcast {operand.spec.shape} to {shape}")
+        steps = (0,) * missing + strides(operand.spec)
+        columns.append(tuple(0 if n == 1 else step for n, step in zip(own, steps, strict=True)))
+    return merged([Run(shape[dim], tuple(column[dim] for column in columns)) for dim in output.spec.dim_order])
+
+
+def merged(runs: Sequence[Run], most: int | None = None) -> tuple[Run, ...]:
+    """The runs without those of size 1, neighbours as one where every tensor allows it, up to the size `most`."""
+    found: list[Run] = []
+    for run in runs:
+        if run.size == 1:
+            continue
+        if found and all(a == b * run.size for a, b in zip(found[-1].steps, run.steps, strict=True)):
+            size = found[-1].size * run.size
+            if most is None or size <= most:
+                found[-1] = Run(size, run.steps)
+                continue
+        found.append(run)
+    return tuple(found)
+
+
+def binary_dims(
+    runs: Sequence[Run],
+) -> tuple[tuple[int, int, int, int, int], tuple[int, int, int, int, int], tuple[int, int, int, int, int]]:
+    """Dimensions and strides of two operands as a broadcasting kernel takes them."""
+    runs = merged(runs, MAX_DIMENSION)
+    if len(runs) > BINARY_RANK or any(run.size > MAX_DIMENSION for run in runs):
+        raise RefusedError(f"walks along {len(runs)} dimensions of its operands, firmware along {BINARY_RANK}")
+    full = (Run(1, (0, 0)),) * (BINARY_RANK - len(runs)) + tuple(runs)
+    a, b, c, d, e = full
+    return (
+        (a.size, b.size, c.size, d.size, e.size),
+        (a.steps[0], b.steps[0], c.steps[0], d.steps[0], e.steps[0]),
+        (a.steps[1], b.steps[1], c.steps[1], d.steps[1], e.steps[1]),
+    )
+
+
+def copy(
+    source: Tensor,
+    target: Tensor,
+    runs: Sequence[Run],
+    *,
+    source_start: int = 0,
+    target_start: int = 0,
+) -> OperatorCall:
+    """The copy along runs whose steps are those of the source and of the target; all in elements.
+
+    Raises:
+        RefusedError: when the tensors differ in type, or for more dimensions than a copy has.
+    """
+    if source.spec.dtype != target.spec.dtype:
+        raise RefusedError(f"turns {source.spec.dtype} into {target.spec.dtype}, firmware copies within one type")
+    item = target.bytes // math.prod(target.spec.shape)
+    bytewise = [Run(run.size, (run.steps[0] * item, run.steps[1] * item)) for run in runs] + [Run(item, (1, 1))]
+    # Ascending in the output, so that runs are as long as possible where it is written.
+    bytewise.sort(key=lambda run: -run.steps[1])
+    walked = merged([part for run in bytewise for part in _split(run)], MAX_DIMENSION)
+    if len(walked) > RANK:
+        raise RefusedError(f"moves along {len(walked)} dimensions, firmware along {RANK}")
+    full = (Run(1, (0, 0)),) * (RANK - len(walked)) + walked
+    a, b, c, d, e, f = full
+    params = RegionCopyParams(
+        out_start=target_start * item,
+        in_start=source_start * item,
+        dims=(a.size, b.size, c.size, d.size, e.size, f.size),
+        in_strides=(a.steps[0], b.steps[0], c.steps[0], d.steps[0], e.steps[0], f.steps[0]),
+        out_strides=(a.steps[1], b.steps[1], c.steps[1], d.steps[1], e.steps[1], f.steps[1]),
+    )
+    return cortex_m_call("copy", (source,), (target,), params)
+
+
+def _split(run: Run) -> tuple[Run, ...]:
+    """The run as one or two of sizes that kernels take."""
+    if run.size <= MAX_DIMENSION:
+        return (run,)
+    inner = next((n for n in range(MAX_DIMENSION, 1, -1) if run.size % n == 0), 0)
+    if inner == 0 or run.size // inner > MAX_DIMENSION:
+        raise RefusedError(f"moves along a dimension of {run.size}, firmware along at most {MAX_DIMENSION}")
+    outer = Run(run.size // inner, (run.steps[0] * inner, run.steps[1] * inner))
+    return outer, Run(inner, run.steps)

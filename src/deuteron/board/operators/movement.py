@@ -1,0 +1,179 @@
+"""Operators of ExecuTorch's runtime that only move elements: of any type, as copies between strides."""
+
+import math
+from collections.abc import Sequence
+
+from deuteron.board.operators.call import Argument, OperatorCall, RefusedError, Tensor, refuse_arguments
+from deuteron.board.operators.layout import Run, copy, is_contiguous, same_memory, strides
+
+
+def view(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, shape, output twice."""
+    match args:
+        case [Tensor() as x, tuple(), Tensor() as y, _]:
+            return (_reshaped(x, y),)
+        case _:
+            raise refuse_arguments()
+
+
+def clone(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, what says which order the output has, output twice."""
+    match args:
+        case [Tensor() as x, *_, Tensor() as y, Tensor()]:
+            return (_same_elements(x, y, range(len(x.spec.shape))),)
+        case _:
+            raise refuse_arguments()
+
+
+def permute(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, for each dimension of the output that of the input, output twice."""
+    match args:
+        case [Tensor() as x, tuple(perm), Tensor() as y, _]:
+            dims = [int(dim) % len(x.spec.shape) for dim in perm if not isinstance(dim, Tensor)]
+            return (_same_elements(x, y, dims),)
+        case _:
+            raise refuse_arguments()
+
+
+def squeeze(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, dimensions, output twice; and the same of unsqueeze."""
+    match args:
+        case [Tensor() as x, int() | tuple(), Tensor() as y, _]:
+            return (_reshaped(x, y),)
+        case _:
+            raise refuse_arguments()
+
+
+def expand(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, shape, whether it is implicit, output twice."""
+    match args:
+        case [Tensor() as x, tuple(), bool(), Tensor() as y, _]:
+            missing = len(y.spec.shape) - len(x.spec.shape)
+            own = (1,) * missing + x.spec.shape
+            steps = (0,) * missing + strides(x.spec)
+            to = strides(y.spec)
+            runs = [
+                Run(n, (0 if own[i] == 1 else steps[i], to[i])) for i, n in enumerate(y.spec.shape)
+            ]  # fmt: skip
+            return (copy(x, y, runs),)
+        case _:
+            raise refuse_arguments()
+
+
+def slice_copy(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, dimension, start and end or none, step, output twice."""
+    match args:
+        case [Tensor() as x, int(dim), None | int() as start, None | int(), int(step), Tensor() as y, _]:
+            dim %= len(x.spec.shape)
+            size = x.spec.shape[dim]
+            first = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
+            return (_part(x, y, dim, first, step),)
+        case _:
+            raise refuse_arguments()
+
+
+def select(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, dimension, index, output twice."""
+    match args:
+        case [Tensor() as x, int(dim), int(index), Tensor() as y, _]:
+            dim %= len(x.spec.shape)
+            from_steps, to_steps = list(strides(x.spec)), strides(y.spec)
+            start = index % x.spec.shape[dim] * from_steps.pop(dim)
+            runs = [Run(n, (from_steps[i], to_steps[i])) for i, n in enumerate(y.spec.shape)]
+            return (copy(x, y, runs, source_start=start),)
+        case _:
+            raise refuse_arguments()
+
+
+def cat(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: tensors, dimension, output twice; one copy for each tensor."""
+    match args:
+        case [tuple(parts), int(dim), Tensor() as y, _]:
+            calls: list[OperatorCall] = []
+            dim %= len(y.spec.shape)
+            to = strides(y.spec)
+            start = 0
+            for part in parts:
+                if not isinstance(part, Tensor):
+                    raise refuse_arguments()
+                if part.bytes == 0:
+                    continue
+                steps = strides(part.spec)
+                runs = [Run(n, (steps[i], to[i])) for i, n in enumerate(part.spec.shape)]
+                calls.append(copy(part, y, runs, target_start=start * to[dim]))
+                start += part.spec.shape[dim]
+            return tuple(calls)
+        case _:
+            raise refuse_arguments()
+
+
+def split(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, sizes, dimension, list of outputs (twice, or once and none)."""
+    match args:
+        case [Tensor() as x, tuple() | int(), int(dim), tuple(parts), *_]:
+            calls: list[OperatorCall] = []
+            dim %= len(x.spec.shape)
+            start = 0
+            for part in parts:
+                if not isinstance(part, Tensor):
+                    raise refuse_arguments()
+                calls.append(_part(x, part, dim, start, 1))
+                start += part.spec.shape[dim]
+            return tuple(calls)
+        case _:
+            raise refuse_arguments()
+
+
+def upsample_nearest(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, size, scales, output twice; by whole factors."""
+    match args:
+        case [Tensor() as x, _, _, Tensor() as y, _] if len(x.spec.shape) == 4:
+            runs: list[Run] = []
+            steps, to = strides(x.spec), strides(y.spec)
+            for i, (n, whole) in enumerate(zip(x.spec.shape, y.spec.shape, strict=True)):
+                if whole % n:
+                    raise RefusedError(f"resizes {x.spec.shape} to {y.spec.shape}, firmware by whole factors only")
+                times = whole // n
+                runs += [Run(n, (steps[i], to[i] * times)), Run(times, (0, to[i]))]
+            return (copy(x, y, runs),)
+        case _:
+            raise refuse_arguments()
+
+
+def _part(x: Tensor, y: Tensor, dim: int, first: int, step: int) -> OperatorCall:
+    """Every `step`-th element of a dimension from the `first` on."""
+    from_steps, to_steps = strides(x.spec), strides(y.spec)
+    runs = [
+        Run(n, (from_steps[i] * (step if i == dim else 1), to_steps[i])) for i, n in enumerate(y.spec.shape)
+    ]  # fmt: skip
+    return copy(x, y, runs, source_start=first * from_steps[dim])
+
+
+def _same_elements(x: Tensor, y: Tensor, dims: Sequence[int]) -> OperatorCall:
+    """Dimension i of the output is dimension `dims[i]` of the input."""
+    if tuple(x.spec.shape[dim] for dim in dims) != y.spec.shape:
+        raise RefusedError(f"makes {y.spec.shape} of {x.spec.shape}")
+    steps, to = strides(x.spec), strides(y.spec)
+    return copy(x, y, [Run(n, (steps[dims[i]], to[i])) for i, n in enumerate(y.spec.shape)])
+
+
+def _reshaped(x: Tensor, y: Tensor) -> OperatorCall:
+    """The elements in the order of their shapes."""
+    if math.prod(x.spec.shape) != math.prod(y.spec.shape):
+        raise RefusedError(f"makes {y.spec.shape} of {x.spec.shape}")
+    if same_memory(x, y) or (is_contiguous(x.spec) and is_contiguous(y.spec)):
+        return copy(x, y, [Run(math.prod(y.spec.shape), (1, 1))])
+    for shaped, flat, turned in ((x, y, False), (y, x, True)):
+        if is_contiguous(flat.spec):
+            plain = _row_major(shaped.spec.shape)
+            runs = zip(shaped.spec.shape, strides(shaped.spec), plain, strict=True)
+            return copy(x, y, [Run(n, (b, a) if turned else (a, b)) for n, a, b in runs])
+    raise RefusedError(
+        f"makes {y.spec.shape} in order {y.spec.dim_order} of {x.spec.shape} in order {x.spec.dim_order}: firmware "
+        "takes the order of the shape on one side at least"
+    )
+
+
+def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in the order of the shape."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

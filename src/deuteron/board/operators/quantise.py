@@ -1,0 +1,75 @@
+"""Quantise and dequantise: those of ExecuTorch's runtime, and the same of its Cortex-M backend."""
+
+import math
+import struct
+from collections.abc import Sequence
+
+from deuteron.board.operators.call import (
+    Argument,
+    OperatorCall,
+    RefusedError,
+    Tensor,
+    need_same_layout,
+    refuse_arguments,
+)
+
+_RANGES = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1)}
+"""Quantised types."""
+
+
+def quantize(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: input, scale, zero point, lowest, highest, dtype, output twice."""
+    match args:
+        case [Tensor() as x, float(scale), int(zero), int(low), int(high), int(), Tensor() as y, _]:
+            _need_float(x, "reads")
+            least, most = _need_quantised(y, zero, "writes")
+            if not least <= low <= high <= most:
+                raise RefusedError(f"clamps to {low}..{high}, not to a part of {y.spec.dtype}'s {least}..{most}")
+            need_same_layout(x, y)
+            words = (float_bits(scale), _word(zero), _word(low), _word(high))
+            return OperatorCall("dtn_op_quantize_per_tensor", (x,), (y,), words)
+        case _:
+            raise refuse_arguments()
+
+
+def dequantize(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: input, scale, zero point, lowest, highest, dtype, dtype of the output (or not), output twice."""
+    match args:
+        case [Tensor() as x, float(scale), int(zero), int(), int(), int(), *_, Tensor() as y, _] if len(args) in (8, 9):
+            _need_quantised(x, zero, "reads")
+            _need_float(y, "writes")
+            need_same_layout(x, y)
+            return OperatorCall("dtn_op_dequantize_per_tensor", (x,), (y,), (float_bits(scale), _word(zero)))
+        case _:
+            raise refuse_arguments()
+
+
+def float_bits(scale: float) -> int:
+    """The bits of the float32 nearest to a scale."""
+    try:
+        nearest, bits = struct.unpack("<f", struct.pack("<f", scale))[0], struct.pack("<f", scale)
+    except OverflowError:
+        nearest, bits = math.inf, b""
+    if not 0 < nearest < math.inf:
+        raise RefusedError(f"has the scale {scale}, which is no positive float32 number")
+    return int.from_bytes(bits, "little")
+
+
+def _need_float(tensor: Tensor, does: str) -> None:
+    if tensor.spec.dtype != "float32":
+        raise RefusedError(f"{does} {tensor.spec.dtype} where firmware takes float32 only")
+
+
+def _need_quantised(tensor: Tensor, zero_point: int, does: str) -> tuple[int, int]:
+    """The range of the tensor's type."""
+    if tensor.spec.dtype not in _RANGES:
+        raise RefusedError(f"{does} {tensor.spec.dtype} where firmware takes {', '.join(_RANGES)} only")
+    least, most = _RANGES[tensor.spec.dtype]
+    if not least <= zero_point <= most:
+        raise RefusedError(f"has the zero point {zero_point}, outside {tensor.spec.dtype}'s {least}..{most}")
+    return least, most
+
+
+def _word(number: int) -> int:
+    """A signed number as a word."""
+    return number & 0xFFFFFFFF
