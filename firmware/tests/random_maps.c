@@ -28,6 +28,7 @@ void random_conv2d(build_t *build, uint64_t *state)
     int32_t patch = p.kernel_h * p.kernel_w * p.in_c;
     random_clamp(state, &p.act_min, &p.act_max);
     p.requant_count = test_between(state, 0, 2) == 0 ? 1 : p.out_c;
+    p.out_pitch = p.out_c + (test_between(state, 0, 2) == 0 ? random_size(state, 48) : 0);
     /* The weights come last, so that the address sanitizer sees a kernel that reads beyond them. */
     build_ref_t bias = random_bias(build, state, p.out_c);
     build_ref_t rows = random_rows(build, state, p.requant_count);
@@ -36,7 +37,7 @@ void random_conv2d(build_t *build, uint64_t *state)
         random_constant(build, state, p.out_c * patch),
         bias,
         rows,
-        build_output(build, (uint32_t)(p.batches * p.out_h * p.out_w * p.out_c)),
+        build_output(build, (uint32_t)((p.batches * p.out_h * p.out_w - 1) * p.out_pitch + p.out_c)),
         build_scratch(build, 8U * (((uint32_t)patch + 15U) / 16U * 16U)),
     };
     build_call(build, DTN_KERNEL_CONV2D_S8, operands, &p);

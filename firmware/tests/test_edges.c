@@ -135,7 +135,8 @@ static NeutronError rows_error(uint32_t kind, int32_t count)
                                    .dilation_h = 1,
                                    .dilation_w = 1,
                                    .requant_count = count,
-                                   .act_max = 127};
+                                   .act_max = 127,
+                                   .out_pitch = 3};
     dtn_depthwise_conv2d_s8_params_t depthwise = {.batches = 1,
                                                   .in_h = 1,
                                                   .in_w = 1,

@@ -15,7 +15,7 @@ LINES = [
     "0  conv2d_s8 [1,4,4,2] -> [1,4,4,2]  input in0+0x0:32, weights weights+0x0:36, bias weights+0x30:8, "
     "requant weights+0x40:8, output scratch+0x100:32, workspace scratch+0x0:256  kernel_h=3 kernel_w=3 stride_h=1 "
     "stride_w=1 dilation_h=1 dilation_w=1 pad_top=1 pad_left=1 requant_count=1 in_zp=3 out_zp=-5 act_min=-128 "
-    "act_max=127  ; tflite op 0",
+    "act_max=127 out_pitch=2  ; tflite op 0",
     "1  add_s8 [32]  a scratch+0x100:32, b scratch+0x100:32, output scratch+0x100:32  a_strides=[1] b_strides=[1] "
     "a_zp=-5 b_zp=-5 a_mult=1073741824 b_mult=1073741824 shift=30 out_zp=-5 act_min=-5 act_max=100  ; tflite op 2",
     "2  average_pool_s8 [1,4,4,2] -> [1,2,2,2]  input scratch+0x100:32, output scratch+0x0:8  kernel_h=2 "

@@ -122,7 +122,7 @@ typedef enum {
  * output of the model, `in_place` for each that the output may lie exactly on.
  */
 #define DTN_KERNELS(X) \
-    X(conv2d_s8, CONV2D_S8, 4, 2, 20, 0x8U, 0x2CU, 0x0U) \
+    X(conv2d_s8, CONV2D_S8, 4, 2, 21, 0x8U, 0x2CU, 0x0U) \
     X(depthwise_conv2d_s8, DEPTHWISE_CONV2D_S8, 4, 1, 21, 0x8U, 0xCU, 0x0U) \
     X(fully_connected_s8, FULLY_CONNECTED_S8, 4, 1, 8, 0x8U, 0xCU, 0x0U) \
     X(add_s8, ADD_S8, 2, 1, 23, 0x0U, 0x0U, 0x3U) \
@@ -172,6 +172,7 @@ typedef struct {
     int32_t out_zp;
     int32_t act_min;
     int32_t act_max;
+    int32_t out_pitch;
 } dtn_conv2d_s8_params_t;
 
 /** Operands of depthwise_conv2d_s8. */

@@ -114,11 +114,12 @@ def _elements(params: p.KernelParams) -> int:
 
 
 def _moved(params: p.KernelParams) -> int:
-    """Bytes of all operands but workspace; of a strided copy only those that it reads and writes."""
+    """Bytes of all operands but workspace; of a strided operand only those that are read or written."""
     match params:
         case p.CopyParams():
             return 2 * math.prod(params.dims)
         case p.Conv2DParams():
-            return sum(operand_bytes(params)[:-1])
+            written = params.batches * params.out_h * params.out_w * params.out_c
+            return sum(operand_bytes(params)[:4]) + written
         case _:
             return sum(operand_bytes(params))

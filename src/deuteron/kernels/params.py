@@ -59,7 +59,8 @@ class Conv2DParams(KernelParams):
     """Convolution, NHWC with OHWI weights; padding below and right follows from the output size.
 
     Padded positions contribute nothing (the input there equals its zero point). `requant_count` is 1 (one multiplier
-    for all channels) or out_c.
+    for all channels) or out_c. Output positions start `out_pitch` bytes apart, so that a call may compute some of the
+    channels of a map; the bytes between are left as they are.
     """
 
     batches: int
@@ -82,6 +83,7 @@ class Conv2DParams(KernelParams):
     out_zp: int
     act_min: int
     act_max: int
+    out_pitch: int
 
 
 @dataclass(frozen=True, slots=True)

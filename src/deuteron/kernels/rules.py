@@ -20,7 +20,7 @@ _RANGES: dict[str, Range] = {
     **dict.fromkeys(("batches", "in_h", "in_w", "in_c", "channels", "out_h", "out_w", "out_c"), _DIMENSION),
     **dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"), _DIMENSION),
     **dict.fromkeys(("multiplier", "rows", "in_features", "out_features", "depth", "columns", "dims"), _DIMENSION),
-    **dict.fromkeys(("outer", "inner"), _DIMENSION),
+    **dict.fromkeys(("outer", "inner", "out_pitch"), _DIMENSION),
     **dict.fromkeys(
         ("in_zp", "out_zp", "a_zp", "b_zp", "x_zp", "y_zp", "zero_point", "act_min", "act_max", "value"), _STORED
     ),
@@ -71,8 +71,8 @@ def operand_bytes(params: p.KernelParams) -> tuple[int, ...]:
             maps = params.batches * params.in_h * params.in_w * params.in_c
             patch = params.kernel_h * params.kernel_w * params.in_c
             requant = limits.REQUANT_ROW_BYTES * params.requant_count
-            sizes = (maps, params.out_c * patch, 4 * params.out_c, requant, _windows_out(params, params.out_c))
-            return (*sizes, conv_workspace(patch))
+            output = _windows_out(params, params.out_pitch) - (params.out_pitch - params.out_c)
+            return (maps, params.out_c * patch, 4 * params.out_c, requant, output, conv_workspace(patch))
         case p.DepthwiseConv2DParams():
             maps = params.batches * params.in_h * params.in_w * params.in_c
             weights = params.kernel_h * params.kernel_w * params.out_c
@@ -146,6 +146,8 @@ def form_problem(params: p.KernelParams) -> str | None:
         case p.Conv2DParams() | p.DepthwiseConv2DParams():
             if isinstance(params, p.DepthwiseConv2DParams) and params.out_c != params.in_c * params.multiplier:
                 return f"out_c {params.out_c} is not in_c {params.in_c} x multiplier {params.multiplier}"
+            if isinstance(params, p.Conv2DParams) and params.out_pitch < params.out_c:
+                return f"out_pitch {params.out_pitch} is below out_c {params.out_c}"
             spans = ((params.kernel_h - 1) * params.dilation_h + 1, (params.kernel_w - 1) * params.dilation_w + 1)
             return _channel_rows_problem(params.requant_count, params.out_c) or _window_problem(params, spans)
         case p.FullyConnectedParams():

@@ -1,12 +1,13 @@
 """Kernel calls cut along their filters, so that their weights can be fetched piece by piece.
 
-Only a call with one output position can be cut: its output is then one row, of which each piece is a range.
+A piece of a convolution writes its channels of every output position. Pieces of a fully connected layer have no pitch
+between rows, so that one with several rows stays whole.
 """
 
 from collections import Counter
 from dataclasses import replace
 
-from deuteron.kernels.limits import ALIGNMENT, REQUANT_ROW_BYTES
+from deuteron.kernels.limits import ALIGNMENT, REQUANT_ROW_BYTES, round_up
 from deuteron.kernels.params import Conv2DParams, FullyConnectedParams
 from deuteron.kernels.program import Buffer, KernelCall, Program, Ref
 
@@ -26,7 +27,7 @@ def cut(program: Program, most: int) -> Program:
     for call in program.calls:
         params = call.params
         own = all(ref.buffer in data and uses[ref.buffer] == 1 for ref in call.operands[_WEIGHTS:_OUTPUT])
-        if isinstance(params, FullyConnectedParams | Conv2DParams) and own and _positions(params) == 1:
+        if isinstance(params, FullyConnectedParams | Conv2DParams) and own and _divisible(params):
             pieces, constants = _cut(call, params, data, most)
             calls += pieces
             made |= constants
@@ -39,11 +40,8 @@ def cut(program: Program, most: int) -> Program:
     return replace(program, buffers=(*kept, *added), calls=tuple(calls))
 
 
-def _positions(params: Filtering) -> int:
-    """Output positions, each of which has a value for every filter."""
-    if isinstance(params, FullyConnectedParams):
-        return params.rows
-    return params.batches * params.out_h * params.out_w
+def _divisible(params: Filtering) -> bool:
+    return isinstance(params, Conv2DParams) or params.rows == 1
 
 
 def _cut(
@@ -55,6 +53,7 @@ def _cut(
     step = max(ALIGNMENT, most // weights // ALIGNMENT * ALIGNMENT)
     if step >= count:
         return [call], {}
+    step = round_up(-(-count // -(-count // step)))  # as many pieces, of about the same size
     per_filter = {_WEIGHTS: weights, _BIAS: _BIAS_BYTES}
     if params.requant_count == count:
         per_filter[_REQUANT] = REQUANT_ROW_BYTES
@@ -70,7 +69,7 @@ def _cut(
             constants[name] = data[ref.buffer][low:high]
             operands[at] = Ref(name, 0, high - low)
         output = call.operands[_OUTPUT]
-        operands[_OUTPUT] = Ref(output.buffer, output.offset + start, stop - start)
+        operands[_OUTPUT] = Ref(output.buffer, output.offset + start, output.nbytes - count + stop - start)
         narrowed = _narrowed(params, stop - start, per_channel=_REQUANT in per_filter)
         calls.append(replace(call, operands=tuple(operands), params=narrowed))
     return calls, constants

@@ -203,6 +203,9 @@ def _strides(params: p.KernelParams) -> dict[int, Ints]:
                 0: params.in_start + _grid(params.dims, params.in_strides),
                 1: _grid(params.dims, params.out_strides),
             }
+        case p.Conv2DParams():
+            positions = params.batches * params.out_h * params.out_w
+            return {4: _grid((positions, params.out_c), (params.out_pitch, 1))}
         case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
             return {0: _grid(params.dims, params.a_strides), 1: _grid(params.dims, params.b_strides)}
         case _:

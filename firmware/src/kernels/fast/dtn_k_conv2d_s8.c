@@ -138,7 +138,7 @@ static void finish_pixels(const conv_t *conv, const int16_t *columns, int32_t pi
             dtn_block_load(&block, conv->rows + first, n);
         }
         for (int32_t i = 0; i < pixels; i++) {
-            dtn_block_store(sums[i], &block, conv->range, out + (size_t)i * (size_t)p->out_c + first, n);
+            dtn_block_store(sums[i], &block, conv->range, out + (size_t)i * (size_t)p->out_pitch + first, n);
         }
     }
 }
@@ -153,7 +153,7 @@ static void run(const conv_t *conv, const int8_t *image, int16_t *columns, int8_
                 gather(conv, image, oy, ox, columns + (size_t)waiting * conv->pitch);
                 if (++waiting == PIXELS) {
                     finish_pixels(conv, columns, PIXELS, out);
-                    out += PIXELS * (size_t)p->out_c;
+                    out += PIXELS * (size_t)p->out_pitch;
                     waiting = 0;
                 }
             }

@@ -42,8 +42,9 @@ int32_t dtn_k_conv2d_s8_ref(const dtn_call_t *call, dtn_phase_t phase)
                 for (int32_t oc = 0; oc < p->out_c; oc++) {
                     uint32_t sum = window_sum(p, image, weights + (size_t)oc * patch, oy, ox) + (uint32_t)bias[oc];
                     dtn_requant_row_t row = rows[p->requant_count == 1 ? 0 : oc];
-                    *out++ = dtn_requant_s8(dtn_as_signed(sum), row, p->out_zp, p->act_min, p->act_max);
+                    out[oc] = dtn_requant_s8(dtn_as_signed(sum), row, p->out_zp, p->act_min, p->act_max);
                 }
+                out += p->out_pitch;
             }
         }
         image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
