@@ -63,7 +63,7 @@ static const call_case_t calls_refused[] = {
     QUANT_CASES(CONV2D_S8, conv2d_s8, DTN_CONV2D_S8_REQUANT),
     {DTN_KERNEL_CONV2D_S8, PARAM(conv2d_s8, in_c), 1, true, DTN_REASON_OPERAND_SIZE},
     {DTN_KERNEL_CONV2D_S8, PARAM(conv2d_s8, dilation_w), 0, false, DTN_REASON_PARAMETER},
-    {DTN_KERNEL_CONV2D_S8, PARAM(conv2d_s8, out_pitch), (uint32_t)-1, true, DTN_REASON_PARAMETER},
+    {DTN_KERNEL_CONV2D_S8, PARAM(conv2d_s8, out_pitch), 0, false, DTN_REASON_PARAMETER},
     {DTN_KERNEL_CONV2D_S8, PART(DTN_CONV2D_S8_OUTPUT, 2), (uint32_t)-1, true, DTN_REASON_OPERAND_SIZE},
     {DTN_KERNEL_CONV2D_S8, PARAM(conv2d_s8, out_pitch), 65537, false, DTN_REASON_PARAMETER},
     {DTN_KERNEL_CONV2D_S8, PART(DTN_CONV2D_S8_BIAS, 2), (uint32_t)-4, true, DTN_REASON_OPERAND_SIZE},
