@@ -45,7 +45,7 @@ lint: $(STAMP) ## Check style, formatting, types and generated headers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@echo "== lint: clang-format"
-	@git ls-files -z 'firmware/*.c' 'firmware/*.h' 'firmware/*.cpp' | xargs -0 -r $(BIN)/clang-format --dry-run -Werror
+	@git ls-files -z 'firmware/*.c' 'firmware/*.h' 'firmware/*.cpp' 'native/*.c' 'native/*.h' | xargs -0 -r $(BIN)/clang-format --dry-run -Werror
 	@echo "== lint: basedpyright"
 	@$(BIN)/basedpyright --level error
 	@echo "== lint: generated headers"

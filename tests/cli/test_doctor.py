@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from deuteron import native
 from deuteron.board.toolchain import PREFIX
 from deuteron.cli import doctor
 from deuteron.errors import MissingToolError
-from deuteron.runtime import native
 
 from .conftest import Result
 
@@ -73,6 +73,7 @@ ok       torch              2.13.0+cpu     ==2.13.0
 ok       native driver      built          runs microcode
 ok       native driver_ref  built          checks kernels
 ok       native delegate    built          joins ExecuTorch's runtime
+ok       native packing     built          plans memory
 ok       gcc                12.2.0         compiles the driver and the kernels (`make native`)
 ok       g++                12.2.0         compiles the delegate (`make native`)
 ok       cmake              3.25.1         drives both (`make native`)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deuteron.runtime.native import LIBRARY_DIRECTORY
+from deuteron.native import LIBRARY_DIRECTORY
 
 pytestmark = pytest.mark.slow
 

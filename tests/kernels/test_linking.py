@@ -8,13 +8,13 @@ import pytest
 from tests.graphs import random_graph, random_inputs
 from tests.kernels.linking import HOST, M33, Toolchain, functions
 
-from deuteron import api
+from deuteron import api, native
 from deuteron.convert import Conversion, convert_graph
 from deuteron.errors import UnsupportedError
 from deuteron.inspection import inspect
 from deuteron.kernels.catalogue import ADD, CONV2D, KERNELS, LUT
 from deuteron.kernels.selection import Selection
-from deuteron.runtime import driver, native
+from deuteron.runtime import driver
 from deuteron.runtime.driver import Driver
 
 ALL = [kernel.symbol for kernel in KERNELS]

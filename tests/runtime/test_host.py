@@ -237,7 +237,7 @@ import ctypes, shutil, sys
 from pathlib import Path
 import numpy as np
 from deuteron.runtime.host import HostRunner
-from deuteron.runtime.native import LIBRARY_DIRECTORY
+from deuteron.native import LIBRARY_DIRECTORY
 
 runner = HostRunner(sys.argv[1])
 inputs = [np.ones(spec.shape, np.float32) for spec in runner.inputs]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from deuteron import native
 from deuteron.errors import InternalError, MissingToolError
-from deuteron.runtime import build_native, native
+from deuteron.runtime import build_native
 
 
 def test_libraries_are_found() -> None:

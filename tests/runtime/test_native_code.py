@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from deuteron.native import LIBRARY_DIRECTORY, library
 from deuteron.runtime.build_native import CHECKOUT, executorch_root
-from deuteron.runtime.native import LIBRARY_DIRECTORY, library
 
 SOURCES = CHECKOUT / "firmware" / "executorch"
 WARNINGS = ("-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror")

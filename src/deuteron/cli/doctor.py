@@ -131,12 +131,13 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _natives() -> Iterator[Check]:
-    from deuteron.runtime import native
+    from deuteron import native
 
     purposes: dict[native.LibraryName, str] = {
         "driver": "runs microcode",
         "driver_ref": "checks kernels",
         "delegate": "joins ExecuTorch's runtime",
+        "packing": "plans memory",
     }
     for name, purpose in purposes.items():
         try:

@@ -1,4 +1,7 @@
-"""Packing blocks with a constraint solver: rectangles of fixed time and free address that may not overlap."""
+"""Packing blocks with a constraint solver: rectangles of fixed time and free address that may not overlap.
+
+For where the library of search.py is not built, and what that one is tested against.
+"""
 
 from collections.abc import Mapping, Sequence
 

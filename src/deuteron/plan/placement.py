@@ -1,19 +1,21 @@
-"""Where blocks of scratch go: greedy in several orders, then exactly, unless greedy has met the lower bound."""
+"""Where blocks of scratch go: greedy in several orders, then by a search, unless greedy has met the lower bound."""
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from deuteron.errors import MissingToolError
 from deuteron.kernels.limits import round_up
 from deuteron.plan.lifetimes import Lifetime
+from deuteron.plan.search import improve
 
 FAST_EFFORT = 2.0
 EXACT_EFFORT = 120.0
-"""Limits of the solver in its own deterministic time, about seconds, so that a plan does not depend on the machine."""
+"""About how many seconds are searched at most, counted in steps so that a plan does not depend on the machine."""
 
 MOST_SHUFFLES = 200
 SHUFFLING = 50_000
-"""Orders by size with some noise that are tried before the solver, which takes longer to load than these take."""
+"""Orders by size with some noise that are tried before the search."""
 
 Key = Callable[[Lifetime], tuple[int, ...]]
 
@@ -51,12 +53,10 @@ def place(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
         if _end(found) <= bound:
             break
         found = min(found, _greedy(blocks, _shuffled(seed)), key=_end)
+    proven = True
     if _end(found) > bound:
-        from deuteron.plan.exact import pack  # its solver takes a while to load
-
-        better, proven = pack(blocks, found, bound, effort)
-        return Packing(better, _end(better), bound, proven)
-    return Packing(found, _end(found), bound, proven=True)
+        found, proven = _improved(blocks, found, bound, effort)
+    return Packing(found, _end(found), bound, proven)
 
 
 def max_live(blocks: Sequence[Lifetime]) -> int:
@@ -64,7 +64,19 @@ def max_live(blocks: Sequence[Lifetime]) -> int:
     return max((sum(round_up(b.nbytes) for b in blocks if b.first <= c.first <= b.last) for c in blocks), default=0)
 
 
-def _end(offsets: dict[Lifetime, int]) -> int:
+def _improved(
+    blocks: Sequence[Lifetime], start: Mapping[Lifetime, int], bound: int, effort: float
+) -> tuple[dict[Lifetime, int], bool]:
+    """A packing that is no larger than `start`, and whether nothing is smaller."""
+    try:
+        return improve(blocks, start, bound, effort)
+    except MissingToolError:
+        from deuteron.plan.exact import pack  # its solver takes a while to load
+
+        return pack(blocks, start, bound, effort)
+
+
+def _end(offsets: Mapping[Lifetime, int]) -> int:
     return max((offset + round_up(block.nbytes) for block, offset in offsets.items()), default=0)
 
 

@@ -1,6 +1,7 @@
 """`python -m deuteron.runtime.build_native`: builds the native libraries with CMake and puts them where `native` looks.
 
-Works in a checkout, where `firmware/` lies beside `src/`; object files go to `build/host`.
+Works in a checkout, where `firmware/` and `native/` lie beside `src/`; object files go to `build/host` and
+`build/native`.
 """
 
 import importlib.util
@@ -10,7 +11,7 @@ import sys
 from pathlib import Path
 
 from deuteron.errors import DeuteronError, InternalError, MissingToolError
-from deuteron.runtime.native import LIBRARY_DIRECTORY
+from deuteron.native import LIBRARY_DIRECTORY
 from deuteron.runtime.programs import find_program
 
 CHECKOUT = Path(__file__).parents[3]
@@ -40,11 +41,15 @@ def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTOR
     find_program(_first(os.environ.get("CC", "cc")), "gcc", "a C compiler")
     find_program(_first(os.environ.get("CXX", "c++")), "g++", "a C++ compiler")
     find_program("make", "make", "make")
-    build = checkout / "build" / "host"
+    delegate = ("-DDTN_EXECUTORCH=ON", f"-DEXECUTORCH_ROOT={executorch_root()}")
+    _build(sources, checkout / "build" / "host", destination, *delegate)
+    _build(checkout / "native", checkout / "build" / "native", destination)
+
+
+def _build(sources: Path, build: Path, destination: Path, *options: str) -> None:
     _run(
         "cmake", "-S", str(sources), "-B", str(build), "-G", "Unix Makefiles", "-DCMAKE_BUILD_TYPE=Release",
-        f"-DCMAKE_INSTALL_PREFIX={destination}", "-DDTN_EXECUTORCH=ON",
-        f"-DEXECUTORCH_ROOT={executorch_root()}",
+        f"-DCMAKE_INSTALL_PREFIX={destination}", *options,
     )  # fmt: skip
     _run("cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1))
     _run("cmake", "--install", str(build))

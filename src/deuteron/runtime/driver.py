@@ -18,7 +18,7 @@ from deuteron.microcode.format import (
     WORD_BYTES,
 )
 from deuteron.microcode.layout import HeaderFields, read_header
-from deuteron.runtime.native import library
+from deuteron.native import library
 
 _CATEGORY_UNSUPPORTED = 1
 _CATEGORY_UCODE = 2

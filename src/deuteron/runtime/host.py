@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError
+from deuteron.native import library
 from deuteron.runtime import pte
-from deuteron.runtime.native import library
 from deuteron.runtime.observer import DelegateCall, observing
 from deuteron.runtime.payload import BACKEND_ID
 from deuteron.runtime.program import Method as PlannedMethod

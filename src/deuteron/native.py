@@ -1,15 +1,15 @@
-"""Where the native libraries are. `make native` builds them into `lib/` beside this file."""
+"""Where the native libraries are. `make native` builds them into `runtime/lib/`."""
 
 from pathlib import Path
 from typing import Literal
 
 from deuteron.errors import MissingToolError
 
-LIBRARY_DIRECTORY = Path(__file__).parent / "lib"
+LIBRARY_DIRECTORY = Path(__file__).parent / "runtime" / "lib"
 
-LibraryName = Literal["driver", "driver_ref", "delegate", "cortex_m"]
+LibraryName = Literal["driver", "driver_ref", "delegate", "cortex_m", "packing"]
 """The driver with fast kernels, the same with the reference kernels; for ExecuTorch's runtime the delegate, and the
-operators of its Cortex-M backend."""
+operators of its Cortex-M backend; the search for memory plans."""
 
 
 def library(name: LibraryName) -> Path:
