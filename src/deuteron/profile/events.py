@@ -5,9 +5,13 @@ from enum import Enum
 
 
 class Measure(Enum):
-    """How numbers came to be; reports never mix kinds in a column. The value is its name in reports."""
+    """How numbers came to be; reports never mix kinds in a column. The value is its name in reports.
+
+    An emulator counts instructions: they are exact, and no time of any chip.
+    """
 
     MEASURED = "measured"
+    COUNTED = "counted"
     SIMULATED = "simulated"
 
 

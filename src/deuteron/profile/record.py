@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from deuteron.errors import DeuteronError, InputError
 from deuteron.profile.events import Stream
+from deuteron.records import RecordFile
 
 NAME = "profile.json"
+FILE = RecordFile(NAME, 1, "deuteron profile DIR", "profile the build again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +137,21 @@ class Profile:
     partitions: tuple[Partition, ...]
     cpu_ops: tuple[CpuOp, ...]
     sections: tuple[Section, ...]
+
+
+def read(path: Path) -> Profile:
+    """The profile in a file, or in the directory that has one.
+
+    Raises:
+        InputError: when there is none.
+        FormatError: when it is damaged, or another version's.
+    """
+    file = path / NAME if path.is_dir() else path
+    try:
+        return FILE.from_json(file.read_text(encoding="utf-8"), Profile)
+    except (OSError, UnicodeDecodeError) as e:
+        raise InputError(
+            f"`{file}` cannot be read as a profile", hint="give what `deuteron profile DIR` has written"
+        ) from e
+    except DeuteronError as e:
+        raise type(e)(e.message, where=str(file), hint=e.hint) from e

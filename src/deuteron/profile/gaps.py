@@ -1,0 +1,54 @@
+"""What no event explains, as events of their own."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from deuteron.profile.events import Event, Kind, Track
+
+CONTAINERS = (Kind.RUN, Kind.DELEGATE)
+
+
+def with_gaps(events: Iterable[Event]) -> tuple[Event, ...]:
+    """The events, and an UNATTRIBUTED one for each stretch of a DELEGATE or RUN in which nobody is known to be busy."""
+    found = sorted(events, key=_order)
+    return tuple(sorted((*found, *_gaps(found)), key=_order))
+
+
+def attributed(events: Sequence[Event], kind: Kind = Kind.DELEGATE) -> float:
+    """The share of the time of these containers that events explain; 1 where there are none."""
+    whole = sum(event.ticks for event in events if event.kind is kind)
+    inside = [event for event in events if event.kind is kind]
+    gaps = sum(
+        event.ticks
+        for event in events
+        if event.kind is Kind.UNATTRIBUTED and any(_is_inside(event, container) for container in inside)
+    )
+    return 1 - gaps / whole if whole else 1.0
+
+
+def _order(event: Event) -> tuple[int, int, int]:
+    """By run and time; what contains stands before what it contains."""
+    return event.run, event.start, -event.stop
+
+
+def _is_inside(event: Event, container: Event) -> bool:
+    return event.run == container.run and container.start <= event.start and event.stop <= container.stop
+
+
+def _gaps(events: Sequence[Event]) -> Iterator[Event]:
+    for container in events:
+        if container.kind not in CONTAINERS:
+            continue
+        inner = [e for e in events if e.kind not in CONTAINERS and _is_inside(e, container)]
+        if container.kind is Kind.RUN:  # what is missing in a delegate is told there
+            inner += [e for e in events if e.kind is Kind.DELEGATE and e.run == container.run]
+        end = container.start
+        for event in sorted(inner, key=_order):
+            yield from _gap(container, end, event.start)
+            end = max(end, event.stop)
+        yield from _gap(container, end, container.stop)
+
+
+def _gap(container: Event, start: int, stop: int) -> Iterator[Event]:
+    if stop > start:
+        where = "between steps" if container.kind is Kind.RUN else "in the delegate"
+        yield Event(Kind.UNATTRIBUTED, Track.CPU, start, stop, where, container.run, container.partition)

@@ -1,0 +1,45 @@
+"""Timelines of the simulator as events."""
+
+from collections.abc import Iterable, Iterator
+
+from deuteron.microcode.decode import Call, Decoded
+from deuteron.profile.events import Clock, Event, Kind, Measure, Stream, Track
+from deuteron.profile.gaps import with_gaps
+from deuteron.sim import timeline as sim
+
+_KINDS = {
+    sim.Activity.DISPATCH: Kind.DISPATCH,
+    sim.Activity.KERNEL: Kind.KERNEL,
+    sim.Activity.SETUP: Kind.FETCH,
+    sim.Activity.TRANSFER: Kind.TRANSFER,
+    sim.Activity.STALL: Kind.WAIT,
+}
+
+
+def stream(partitions: Iterable[tuple[Decoded, sim.Timeline]]) -> Stream:
+    """The events of one run of these partitions, one after the other; there is at least one."""
+    found: list[Event] = []
+    begin, clock = 0, 0
+    for number, (decoded, timeline) in enumerate(partitions):
+        stop = begin + timeline.cycles
+        found.append(Event(Kind.DELEGATE, Track.CPU, begin, stop, f"npu {number}", partition=number))
+        found += _events(decoded, timeline, number, begin)
+        begin, clock = stop, timeline.engine.clock
+    run = Event(Kind.RUN, Track.CPU, 0, begin, "run")
+    return Stream(Clock("npu", clock, "cycle"), Measure.SIMULATED, 1, with_gaps([run, *found]))
+
+
+def _events(decoded: Decoded, timeline: sim.Timeline, partition: int, begin: int) -> Iterator[Event]:
+    calls = [i for i, command in enumerate(decoded.commands) if isinstance(command, Call)]
+    numbers = {command: number for number, command in enumerate(calls)}
+    for event in timeline.events:
+        yield Event(
+            _KINDS[event.activity],
+            Track(event.track.value),
+            begin + event.start,
+            begin + event.stop,
+            event.name,
+            partition=partition,
+            index=numbers.get(event.command, event.command),
+            nbytes=event.nbytes,
+        )

@@ -1,0 +1,258 @@
+"""Where the time went: rows by kernel call, operator, line and module, each a share of the whole run.
+
+A kernel that computes several operators, or several lines, has one row for all of them: how its time would divide
+nobody has measured. What a kernel waits for right before it, and what starting it takes, are columns of its row; time
+that belongs to no kernel or operator has rows of its own, in brackets. So the rows of every table add up to the run,
+but in the table of modules, where a module's row holds its submodules.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+
+from deuteron.profile.events import Event, Kind, Track
+from deuteron.profile.record import Kernel, Op, Profile, Source
+
+OVERHEAD: Mapping[Kind, str] = {
+    Kind.DISPATCH: "[driver]",
+    Kind.FETCH: "[start of fetches]",
+    Kind.WAIT: "[waiting for weights]",
+    Kind.TRANSPOSE: "[transposes]",
+    Kind.COPY_IN: "[copies of inputs]",
+    Kind.COPY_OUT: "[copies of outputs]",
+    Kind.UNATTRIBUTED: "[not attributed]",
+}
+"""Rows of what belongs to no kernel and no operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one kernel call, operator, line or module takes, in ticks summed over all runs.
+
+    Attributes:
+        name: what it is.
+        detail: where it comes from, for readers.
+        depth: in the tree of modules.
+        calls: of kernels and operators.
+        busy: ticks of these.
+        wait: ticks that they waited for weights right before.
+        dispatch: ticks that starting them took.
+        macs: multiply-accumulates.
+        nbytes: that kernels read and write in SRAM.
+        cycles: of the NPU at best, by the cycle model.
+        limits: ticks by what limits them.
+    """
+
+    name: str
+    detail: str = ""
+    depth: int = 0
+    calls: int = 0
+    busy: int = 0
+    wait: int = 0
+    dispatch: int = 0
+    macs: int = 0
+    nbytes: int = 0
+    cycles: int = 0
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def ticks(self) -> int:
+        """All of it."""
+        return self.busy + self.wait + self.dispatch
+
+    @property
+    def bound(self) -> str:
+        """What limits the most of it; empty where no kernel or operator runs."""
+        limits = {**self.limits, "flash": self.wait, "dispatch": self.dispatch}
+        return max(limits, key=lambda name: limits[name]) if self.calls else ""
+
+    def __add__(self, other: "Row") -> "Row":
+        """Both together, under the first one's name."""
+        limits = dict(self.limits)
+        for name, ticks in other.limits.items():
+            limits[name] = limits.get(name, 0) + ticks
+        return replace(
+            self,
+            calls=self.calls + other.calls,
+            busy=self.busy + other.busy,
+            wait=self.wait + other.wait,
+            dispatch=self.dispatch + other.dispatch,
+            macs=self.macs + other.macs,
+            nbytes=self.nbytes + other.nbytes,
+            cycles=self.cycles + other.cycles,
+            limits=limits,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A kernel call, a CPU operator or a kind of overhead, with its time and everything that it maps to.
+
+    Attributes:
+        key: what tells it from others: the same in every profile of a build.
+        row: its time.
+        operators: names of the operators that it computes, with their nodes.
+        sources: lines.
+    """
+
+    key: tuple[str, int, int]
+    row: Row
+    operators: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+
+def parts(profile: Profile) -> tuple[Part, ...]:
+    """Everything that takes time, in the order in which it runs first."""
+    found: dict[tuple[str, int, int], Part] = {}
+    for event, wait, dispatch in _with_overhead(profile.stream.events):
+        part = _part(profile, event)
+        part = replace(part, row=replace(part.row, wait=part.row.wait + wait, dispatch=part.row.dispatch + dispatch))
+        before = found.get(part.key)
+        found[part.key] = part if before is None else replace(before, row=before.row + part.row)
+    return tuple(found.values())
+
+
+def _with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, int, int]]:
+    """Each event that takes time of its own, with the waits and dispatches right before a kernel."""
+    held: list[Event] = []
+    for event in events:
+        if event.kind in (Kind.RUN, Kind.DELEGATE) or event.track is Track.FLASH:
+            continue
+        if event.kind in (Kind.WAIT, Kind.DISPATCH):
+            held.append(event)
+            continue
+        mine = [e for e in held if event.kind is Kind.KERNEL and e.run == event.run and e.partition == event.partition]
+        yield from ((e, 0, 0) for e in held if e not in mine)
+        held = []
+        waits = (e.ticks for e in mine if e.kind is Kind.WAIT)
+        starts = (e.ticks for e in mine if e.kind is Kind.DISPATCH)
+        yield event, sum(waits), sum(starts)
+    yield from ((e, 0, 0) for e in held)
+
+
+def _part(profile: Profile, event: Event) -> Part:
+    match event.kind:
+        case Kind.KERNEL:
+            partition = profile.partitions[event.partition]
+            kernel = partition.kernels[event.index]
+            ops = [partition.ops[op] for op in kernel.ops]
+            sources = _unique(source for op in ops for source in op.sources)
+            limit = "CPU" if event.track is Track.CPU else kernel.bound
+            row = Row(f"npu {event.partition} #{event.index} {kernel.name}", _where(sources))
+            return Part(
+                ("kernel", event.partition, event.index),
+                _measured(row, event, kernel, limit),
+                tuple(_operator(op) for op in ops),
+                sources,
+            )
+        case Kind.OPERATOR if 0 <= event.index < len(profile.cpu_ops):
+            op = profile.cpu_ops[event.index]
+            row = Row(f"cpu {op.name}", _where(op.sources), calls=1, busy=event.ticks, limits={"CPU": event.ticks})
+            return Part(("operator", -1, event.index), row, (f"{op.name} ({op.node})",), op.sources)
+        case Kind.OPERATOR:
+            row = Row(f"cpu {event.name}", calls=1, busy=event.ticks, limits={"CPU": event.ticks})
+            return Part((event.name, -1, -1), row, (event.name,))
+        case kind:
+            name = OVERHEAD[kind]
+            return Part((name, -1, -1), Row(name, busy=event.ticks))
+
+
+def _measured(row: Row, event: Event, kernel: Kernel, limit: str) -> Row:
+    return replace(
+        row,
+        calls=1,
+        busy=event.ticks,
+        macs=kernel.macs,
+        nbytes=kernel.nbytes,
+        cycles=kernel.cycles,
+        limits={limit: event.ticks},
+    )
+
+
+def _operator(op: Op) -> str:
+    return f"{op.name} ({', '.join(op.nodes)})" if op.nodes else f"{op.name} (added at the edge of the partition)"
+
+
+def _unique(sources: Iterable[Source]) -> tuple[Source, ...]:
+    return tuple(dict.fromkeys(sources))
+
+
+def _where(sources: Iterable[Source]) -> str:
+    return ", ".join(dict.fromkeys(f"{PurePath(s.file).name}:{s.line}" for s in sources))
+
+
+def kernels(profile: Profile) -> tuple[Row, ...]:
+    """A row per kernel call and per operator on the CPU."""
+    return tuple(part.row for part in parts(profile))
+
+
+def operators(profile: Profile) -> tuple[Row, ...]:
+    """A row per operator, or operators that one kernel computes together."""
+    return _grouped(parts(profile), lambda part: (" + ".join(part.operators), _where(part.sources)))
+
+
+def lines(profile: Profile) -> tuple[Row, ...]:
+    """A row per line of the model, or lines that one kernel computes together."""
+    return _grouped(
+        parts(profile), lambda part: (_where(part.sources), "; ".join(dict.fromkeys(s.code for s in part.sources)))
+    )
+
+
+def modules(profile: Profile) -> tuple[Row, ...]:
+    """The tree of modules, each row with all that is inside; a kernel for several belongs to what holds them all."""
+    totals: dict[tuple[str, ...], Row] = {}
+    other: list[Row] = []
+    for part in parts(profile):
+        paths = [tuple(s.module.split(".")) if s.module else () for s in part.sources]
+        if not paths:
+            other.append(replace(part.row, detail=""))
+            continue
+        path = _common(paths)
+        for depth in range(len(path) + 1):
+            name = ".".join(path[:depth]) or profile.model
+            before = totals.get(path[:depth])
+            row = replace(part.row, name=name, detail="", depth=depth)
+            totals[path[:depth]] = row if before is None else before + row
+    places = {path: i for i, path in enumerate(totals)}
+    ordered = sorted(totals, key=lambda path: [places[path[: i + 1]] for i in range(len(path))])
+    return (*(totals[path] for path in ordered), *other)
+
+
+def _common(paths: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """The longest path that all begin with."""
+    first = paths[0]
+    for depth in range(len(first), -1, -1):
+        if all(path[:depth] == first[:depth] for path in paths):
+            return first[:depth]
+    return ()
+
+
+def _grouped(found: Iterable[Part], title: Callable[[Part], tuple[str, str]]) -> tuple[Row, ...]:
+    """The rows under other names, those of the same name added up; no name, and it keeps its own."""
+    rows: dict[str, Row] = {}
+    for part in found:
+        name, detail = title(part)
+        row = replace(part.row, name=name, detail=detail) if name else part.row
+        rows[row.name] = rows[row.name] + row if row.name in rows else row
+    return tuple(rows.values())
+
+
+TABLES: Mapping[str, Callable[[Profile], tuple[Row, ...]]] = {
+    "module": modules,
+    "line": lines,
+    "operator": operators,
+    "kernel": kernels,
+}
+"""What `--by` offers."""
+
+
+def total(profile: Profile) -> int:
+    """Ticks of all runs."""
+    return sum(event.ticks for event in profile.stream.events if event.kind is Kind.RUN)
+
+
+def utilisation(row: Row, profile: Profile) -> float | None:
+    """Share of the array's multiply-accumulates that the row's time would have allowed; None where no NPU ran."""
+    possible = row.busy * profile.npu_macs_per_cycle * profile.npu_hz / profile.stream.clock.hz
+    on_npu = any(name in row.limits for name in ("compute", "SRAM"))
+    return row.macs / possible if possible and on_npu else None

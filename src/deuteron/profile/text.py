@@ -1,0 +1,108 @@
+"""The tables as text and as plain values."""
+
+from collections.abc import Iterator, Sequence
+
+from deuteron.errors import OptionError
+from deuteron.profile.events import Kind
+from deuteron.profile.gaps import attributed
+from deuteron.profile.record import Profile
+from deuteron.profile.tables import Row, total, utilisation
+
+SORTS = ("time", "order", "macs", "bytes", "name")
+"""What `--sort` offers; the first is the default, but of modules, which are a tree."""
+
+SCHEMA = 1
+
+
+def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]:
+    """The rows in another order, and the rest after the first `top` as one.
+
+    Raises:
+        OptionError: for an unknown order.
+    """
+    match sort:
+        case "time":
+            rows = sorted(rows, key=lambda row: -row.ticks)
+        case "order":
+            pass
+        case "macs":
+            rows = sorted(rows, key=lambda row: -row.macs)
+        case "bytes":
+            rows = sorted(rows, key=lambda row: -row.nbytes)
+        case "name":
+            rows = sorted(rows, key=lambda row: row.name)
+        case _:
+            raise OptionError(
+                f"unknown value `{sort}` of `--sort`", hint=f"choose one of {', '.join(f'`{s}`' for s in SORTS)}"
+            )
+    if top is None or top >= len(rows):
+        return tuple(rows)
+    return (*rows[:top], sum(rows[top:], Row(f"[{len(rows) - top} others]")))
+
+
+def summary(profile: Profile) -> Iterator[str]:
+    """What was run, how long it took, and how much of that is explained."""
+    stream = profile.stream
+    whole = total(profile)
+    each = stream.clock.microseconds(whole) / max(1, stream.runs)
+    unit = f"{whole // max(1, stream.runs):,} {stream.clock.tick}s"
+    yield (
+        f"{profile.model} for {profile.target} on {profile.on}, {stream.measure.value}: {each:,.1f} us ({unit}) per "
+        f"run, {stream.runs} {'run' if stream.runs == 1 else 'runs'}"
+    )
+    share = attributed(stream.events)
+    if any(event.kind is Kind.DELEGATE for event in stream.events):
+        yield f"{share:.3%} of the time on the NPU's partitions is attributed"
+    if stream.lost:
+        yield f"{stream.lost:,} events are lost: the recorder had no room for them, and their time is not attributed"
+
+
+def table(profile: Profile, rows: Sequence[Row], title: str) -> Iterator[str]:
+    """The rows as text; times per run."""
+    whole, runs, clock = total(profile) or 1, max(1, profile.stream.runs), profile.stream.clock
+    yield (
+        f"{'us':>12} {'share':>7} {'wait us':>10} {'calls':>6} {'MACs':>13} {'bytes':>11} {'used':>6} "
+        f"{'bound':<8} {title}"
+    )
+    for row in rows:
+        used = utilisation(row, profile)
+        yield (
+            f"{clock.microseconds(row.ticks) / runs:>12,.1f} {row.ticks / whole:>7.2%} "
+            f"{clock.microseconds(row.wait) / runs:>10,.1f} {row.calls // runs:>6,} {row.macs // runs:>13,} "
+            f"{row.nbytes // runs:>11,} {'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
+            f"{'  ' * row.depth}{row.name}{f'  {row.detail}' if row.detail else ''}"
+        )
+
+
+def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]:
+    """The rows as plain values; ticks of all runs together."""
+    stream, whole = profile.stream, total(profile)
+    return {
+        "schema": SCHEMA,
+        "model": profile.model,
+        "on": profile.on,
+        "kind": stream.measure.value,
+        "clock": {"id": stream.clock.id, "hz": stream.clock.hz, "tick": stream.clock.tick},
+        "runs": stream.runs,
+        "ticks": whole,
+        "attributed": attributed(stream.events),
+        "lost": stream.lost,
+        "by": by,
+        "rows": [
+            {
+                "name": row.name,
+                "detail": row.detail,
+                "depth": row.depth,
+                "calls": row.calls,
+                "ticks": row.ticks,
+                "wait": row.wait,
+                "dispatch": row.dispatch,
+                "share": row.ticks / whole if whole else 0.0,
+                "macs": row.macs,
+                "bytes": row.nbytes,
+                "utilisation": utilisation(row, profile),
+                "bound": row.bound,
+            }
+            for row in rows
+        ],
+    }

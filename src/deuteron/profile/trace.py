@@ -1,0 +1,97 @@
+"""Events as a trace that the Perfetto UI opens."""
+
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
+from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+
+from deuteron.profile.events import Event, Kind, Stream, Track
+from deuteron.profile.record import Profile
+
+_SEQUENCE = 1
+_PROCESS = 1
+_TRACKS = {track: number for number, track in enumerate(Track, _PROCESS + 1)}
+_TITLES = {Track.CPU: "CPU", Track.NPU: "NPU", Track.FLASH: "flash"}
+_PLAIN = (Kind.KERNEL, Kind.OPERATOR, Kind.RUN, Kind.DELEGATE)
+"""Kinds whose events are called by their names alone."""
+
+
+def trace(profile: Profile) -> bytes:
+    """The trace of a profile, each event with what it maps to; runs follow each other."""
+    return trace_of(profile.stream, f"{profile.model} on {profile.on} ({profile.stream.measure.value})", profile)
+
+
+def trace_of(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
+    """The trace of events: a track each for CPU, NPU and flash, times in nanoseconds."""
+    builder = TraceProtoBuilder()
+    process = builder.add_packet().track_descriptor
+    process.uuid = _PROCESS
+    process.process.pid = _PROCESS
+    process.process.process_name = title
+    for track, number in _TRACKS.items():
+        described = builder.add_packet().track_descriptor
+        described.uuid = number
+        described.parent_uuid = _PROCESS
+        described.name = _TITLES[track]
+    begin = 0
+    for run in range(stream.runs):
+        events = [event for event in stream.events if event.run == run]
+        for at, _, is_begin, event in _edges(events):
+            packet = builder.add_packet()
+            packet.timestamp = begin + _nanoseconds(stream, at)
+            packet.trusted_packet_sequence_id = _SEQUENCE
+            packet.track_event.track_uuid = _TRACKS[event.track]
+            packet.track_event.type = TrackEvent.TYPE_SLICE_BEGIN if is_begin else TrackEvent.TYPE_SLICE_END
+            if is_begin:
+                _describe(packet.track_event, stream, event, profile)
+        begin += _nanoseconds(stream, max((event.stop for event in events), default=0))
+    return builder.serialize()
+
+
+def _edges(events: list[Event]) -> list[tuple[int, int, bool, Event]]:
+    """Begins and ends in order: of those at one time ends come first, and what contains begins before what it holds."""
+    begins = [(event.start, -event.ticks, True, event) for event in events if event.ticks]
+    ends = [(event.stop, event.ticks, False, event) for event in events if event.ticks]
+    return sorted((*begins, *ends), key=lambda edge: (edge[0], edge[2], edge[1]))
+
+
+def _nanoseconds(stream: Stream, ticks: int) -> int:
+    return round(stream.clock.microseconds(ticks) * 1000)
+
+
+def _describe(slice_: TrackEvent, stream: Stream, event: Event, profile: Profile | None) -> None:
+    slice_.name = event.name if event.kind in _PLAIN else f"{event.kind.value}: {event.name}"
+    slice_.categories.append(event.kind.value)
+    _number(slice_, f"{stream.clock.tick}s", event.ticks)
+    if event.nbytes:
+        _number(slice_, "bytes", event.nbytes)
+    if event.index >= 0:
+        _number(slice_, "index", event.index)
+    if profile is None:
+        return
+    if event.kind is Kind.KERNEL:
+        partition = profile.partitions[event.partition]
+        kernel = partition.kernels[event.index]
+        _number(slice_, "MACs", kernel.macs)
+        _number(slice_, "SRAM bytes", kernel.nbytes)
+        ops = [partition.ops[op] for op in kernel.ops]
+        _texts(slice_, "TFLite operator", [op.name for op in ops])
+        _texts(slice_, "edge operator", [node for op in ops for node in op.nodes])
+        sources = [source for op in ops for source in op.sources]
+    elif event.kind is Kind.OPERATOR and event.index >= 0:
+        _texts(slice_, "edge operator", [profile.cpu_ops[event.index].node])
+        sources = list(profile.cpu_ops[event.index].sources)
+    else:
+        return
+    _texts(slice_, "module", [source.module for source in sources])
+    _texts(slice_, "line", [f"{source.file}:{source.line}: {source.code}" for source in sources])
+
+
+def _number(slice_: TrackEvent, name: str, value: int) -> None:
+    annotation = slice_.debug_annotations.add()
+    annotation.name = name
+    annotation.int_value = value
+
+
+def _texts(slice_: TrackEvent, name: str, values: list[str]) -> None:
+    annotation = slice_.debug_annotations.add()
+    annotation.name = name
+    annotation.string_value = ", ".join(dict.fromkeys(values))
