@@ -14,13 +14,11 @@ _PLAIN = (Kind.KERNEL, Kind.OPERATOR, Kind.RUN, Kind.DELEGATE)
 """Kinds whose events are called by their names alone."""
 
 
-def trace(profile: Profile) -> bytes:
-    """The trace of a profile, each event with what it maps to; runs follow each other."""
-    return trace_of(profile.stream, f"{profile.model} on {profile.on} ({profile.stream.measure.value})", profile)
+def trace(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
+    """The trace of events: a track each for CPU, NPU and flash, times in nanoseconds; runs follow each other.
 
-
-def trace_of(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
-    """The trace of events: a track each for CPU, NPU and flash, times in nanoseconds."""
+    With a profile, each event has what it maps to.
+    """
     builder = TraceProtoBuilder()
     process = builder.add_packet().track_descriptor
     process.uuid = _PROCESS

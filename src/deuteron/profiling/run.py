@@ -42,6 +42,7 @@ def write(made: record.Profile, directory: Path) -> Sequence[Path]:
     """
     from deuteron.profile.trace import trace  # its package takes a while to load
 
-    files = {record.NAME: record.FILE.to_json(made).encode(), TRACE: trace(made)}
+    title = f"{made.model} on {made.on} ({made.stream.measure.value})"
+    files = {record.NAME: record.FILE.to_json(made).encode(), TRACE: trace(made.stream, title, made)}
     outputs.write(directory, files, force=True, record=record.NAME)
     return tuple(directory / name for name in files)

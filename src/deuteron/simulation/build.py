@@ -11,6 +11,7 @@ from deuteron.frontend import manifest as manifests
 from deuteron.frontend.manifest import Partition
 from deuteron.frontend.output import check_file, write_files
 from deuteron.microcode.decode import Call, Decoded, decode
+from deuteron.profile import simulated
 from deuteron.runtime import payload as payloads
 from deuteron.runtime import pte
 from deuteron.sim import Event, Hazard, Timeline, hazards, simulate
@@ -135,10 +136,11 @@ def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> N
     Raises:
         InputError: the file exists, unless `force` is set, or cannot be written.
     """
-    from deuteron.sim.trace import trace  # its package takes a while to load
+    from deuteron.profile.trace import trace  # its package takes a while to load
 
     check_file(path, force=force)
-    write_files({path: trace([run.timeline for run in simulation.partitions])})
+    events = simulated.stream((run.decoded, run.timeline) for run in simulation.partitions)
+    write_files({path: trace(events, f"deuteron ({KIND})")})
 
 
 def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
