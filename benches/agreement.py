@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Prints the table; 0 when every bound holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=32, help="inputs per model (default: 32)")
-    parser.add_argument("--models", nargs="+", default=[e.name for e in api.EXAMPLES], help="models to compare")
+    parser.add_argument("--models", nargs="+", default=[e.name for e in api.REFERENCES], help="models to compare")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     args = parser.parse_args(argv)
 

@@ -151,7 +151,7 @@ def main() -> int:
     toolchain = Toolchain.find(image.OBJECTS)
     results: list[Result] = []
     with tempfile.TemporaryDirectory() as scratch:
-        for name in options.models or [example.name for example in api.EXAMPLES]:
+        for name in options.models or [example.name for example in api.REFERENCES]:
             build = options.builds / name if options.builds else Path(scratch) / name
             if not build.is_dir():
                 api.build_model(name, output=build)

@@ -57,7 +57,7 @@ class Result:
 def partitions(folder: Path) -> dict[str, list[Path]]:
     """The partitions of each example model, built into `folder`."""
     found: dict[str, list[Path]] = {}
-    for example in api.EXAMPLES:
+    for example in api.REFERENCES:
         print(f"building {example.name}", file=sys.stderr)
         output = folder / example.name
         manifest = api.build_model(example.name, output=output, options=api.BuildOptions(intermediates=True)).manifest

@@ -110,7 +110,7 @@ def main() -> int:
     parser.add_argument("--builds", type=Path, help="directory of builds by name, used where there is one")
     parser.add_argument("models", nargs="*", help="names of reference models; all but MobileNetV2 by default")
     options = parser.parse_args()
-    names = options.models or [example.name for example in api.EXAMPLES if example.name != "mobilenet_v2"]
+    names = options.models or [example.name for example in api.REFERENCES if example.name != "mobilenet_v2"]
     toolchain = Toolchain.find(image.OBJECTS)
     results: list[Result] = []
     with tempfile.TemporaryDirectory() as scratch:

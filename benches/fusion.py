@@ -85,7 +85,7 @@ def row(name: str, pairs: list[tuple[Conversion, Conversion]]) -> Row:
 
 def models() -> Iterator[Row]:
     """The reference models."""
-    for example in api.EXAMPLES:
+    for example in api.REFERENCES:
         print(f"building {example.name}", file=sys.stderr)
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / "out"

@@ -88,7 +88,7 @@ def partitions(folder: Path | None) -> dict[str, list[bytes]]:
     if folder is not None:
         return {path.stem: [path.read_bytes()] for path in sorted(folder.glob("*.tflite"))}
     found: dict[str, list[bytes]] = {}
-    for example in api.EXAMPLES:
+    for example in api.REFERENCES:
         print(f"building {example.name}", file=sys.stderr)
         with tempfile.TemporaryDirectory() as parent:
             output = Path(parent) / example.name

@@ -68,7 +68,7 @@ class Point:
 
 def programs() -> Iterator[tuple[str, Program]]:
     """The reference models' largest partitions."""
-    for example in api.EXAMPLES:
+    for example in api.REFERENCES:
         print(f"building {example.name}", file=sys.stderr)
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / "out"

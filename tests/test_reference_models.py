@@ -20,7 +20,7 @@ LITERT_SAMPLES = 2
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("example", api.EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", api.REFERENCES, ids=lambda example: example.name)
 def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleModel, tmp_path: Path):
     directory = tmp_path / example.name
     found = agreement(example.name, SAMPLES, directory)

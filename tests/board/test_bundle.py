@@ -58,7 +58,7 @@ def need_equal(bundle: Bundle, host: HostBundle, runner: HostRunner, inputs: Seq
     assert [a.tobytes() for a in ours] == [a.tobytes() for a in theirs]
 
 
-@pytest.mark.parametrize("name", [*SMALL, *(example.name for example in api.EXAMPLES)])
+@pytest.mark.parametrize("name", [*SMALL, *(example.name for example in api.REFERENCES)])
 def test_the_firmware_computes_what_executorch_does(
     name: str, built: Built, firmware: HostFirmware, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from deuteron.kernels.catalogue import KERNELS
 pytestmark = pytest.mark.slow
 
 BOARDS = [boards.load(name) for name in boards.names()]
-FITTING = [example.name for example in api.EXAMPLES if example.name != "mobilenet_v2"]
+FITTING = [example.name for example in api.REFERENCES if example.name != "mobilenet_v2"]
 """Reference models that take seconds in the emulator; `benches/boards.py` runs the other one."""
 
 Make = Callable[..., Path]

@@ -7,7 +7,7 @@ from .conftest import Result
 
 Run = Callable[..., Result]
 
-NAMES = ["digits", "ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder", "mobilenet_v2"]
+NAMES = ["digits", "ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder", "mobilenet_v2", "mobilenet_v1"]
 
 
 def test_text(deuteron: Run):

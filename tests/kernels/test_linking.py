@@ -18,7 +18,7 @@ from deuteron.runtime import driver
 from deuteron.runtime.driver import Driver
 
 ALL = [kernel.symbol for kernel in KERNELS]
-SMALL_MODELS = tuple(example.name for example in api.EXAMPLES if example.name != "mobilenet_v2")
+SMALL_MODELS = tuple(example.name for example in api.REFERENCES if example.name != "mobilenet_v2")
 ENTRY_POINTS = ("neutronInit", "neutronModelPrepare", "neutronModelUnprepare", "neutronRunBlocking")
 BESIDE_THEM = ("neutronGetModelContextSize", "dtn_error_string")
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from deuteron.frontend import seam
-from deuteron.frontend.examples import EXAMPLES, FOLDER, ExampleModel
+from deuteron.frontend.examples import FOLDER, REFERENCES, ExampleModel
 from deuteron.frontend.export import export
 from deuteron.frontend.options import BuildOptions
 from deuteron.frontend.partition import describe
@@ -188,7 +188,7 @@ CLASSES = {
 """The reference models' classes: as they are made, with weights of any value, they have the structure already."""
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", REFERENCES, ids=lambda example: example.name)
 def test_every_kernel_of_a_reference_model(example: ExampleModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     module = getattr(importlib.import_module(example.path.stem), CLASSES[example.name])()

@@ -1,4 +1,4 @@
-"""The reference models by name: what `deuteron models` lists and `deuteron build NAME` takes.
+"""The example models by name: what `deuteron models` lists and `deuteron build NAME` takes.
 
 They live in `examples/models/` of the source checkout, in the form that any user's model has: a file with a function
 that returns a module, example inputs and calibration batches.
@@ -14,7 +14,10 @@ FOLDER = Path(__file__).resolve().parents[3] / "examples" / "models"
 
 @dataclass(frozen=True, slots=True)
 class ExampleModel:
-    """One reference model: where its function is, what goes in and out, and what it is."""
+    """One model: where its function is, what goes in and out, and what it is.
+
+    `reference` marks those that every bench and test of whole models goes through.
+    """
 
     name: str
     file: str
@@ -22,6 +25,7 @@ class ExampleModel:
     output_shape: tuple[int, ...]
     weights: str
     summary: str
+    reference: bool = True
 
     @property
     def path(self) -> Path:
@@ -69,7 +73,19 @@ EXAMPLES: tuple[ExampleModel, ...] = (
         "MLPerf Tiny anomaly detection: deep autoencoder",
     ),
     ExampleModel("mobilenet_v2", "mobilenet_v2.py", (1, 3, 224, 224), (1, 1000), "seeded", "MobileNetV2 1.0 224"),
+    ExampleModel(
+        "mobilenet_v1",
+        "mobilenet_v1.py",
+        (1, 3, 224, 224),
+        (1, 1000),
+        "seeded",
+        "MobileNetV1 1.0 224, of which a time on silicon is published",
+        reference=False,
+    ),
 )
+
+REFERENCES = tuple(example for example in EXAMPLES if example.reference)
+"""The reference models."""
 
 
 def find(name: str) -> ExampleModel | None:

@@ -1,0 +1,122 @@
+"""What the driver itself costs a Cortex-M33: instructions per kernel call and per fetch, counted on the emulated AN505.
+
+Every kernel is replaced by one that returns at once, so that what is left of a partition's run is the driver: the run's
+own checks, reading commands, finding operands, calling the kernel. Fetches are counted as the difference that they make
+to that: the driver's part, the port's `copy` and `wait` hooks, the start of the DMA and its interrupts; the emulated
+DMA itself takes no time, and neither does the flash here. Instructions are not cycles: waits for memory and caches that
+miss come on top. The figures stand in `src/deuteron/arch/presets/imxrt700.toml`.
+
+make bench-dispatch
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from deuteron import api
+from deuteron.arch.memory import FetchPolicy, MemoryOptions
+from deuteron.board import boards, image, library, qemu, record
+from deuteron.board.bundle import Bundle, StepKind
+from deuteron.board.link import link
+from deuteron.board.record import FirmwareOptions
+from deuteron.board.toolchain import Source, Toolchain
+from deuteron.kernels.catalogue import KERNELS
+from deuteron.microcode.decode import Call, Fetch, decode
+
+BOARD = boards.load("an505")
+MODELS = ("ds_cnn", "resnet8", "mobilenet_v1_025")
+STUBS = '#include "deuteron/kernel.h"\n' + "".join(
+    f"int32_t {kernel.symbol}(const dtn_call_t *call, dtn_phase_t phase) {{ (void)call; (void)phase; return DTN_OK; }}\n"
+    for kernel in KERNELS
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Instructions of one model's partitions without their kernels.
+
+    Attributes:
+        calls: kernel calls.
+        fetches: fetches of the program that fetches its weights; the first run makes all of them.
+        linked: instructions with weights where they are linked.
+        fetched: instructions with weights fetched.
+    """
+
+    model: str
+    calls: int
+    fetches: int
+    linked: int
+    fetched: int
+
+    @property
+    def per_call(self) -> float:
+        """Instructions per kernel call."""
+        return self.linked / self.calls
+
+    @property
+    def per_fetch(self) -> float:
+        """Instructions per fetch."""
+        return (self.fetched - self.linked) / self.fetches
+
+
+def count(build: Path, toolchain: Toolchain) -> tuple[Bundle, int]:
+    """The program of a build, and the instructions that its partitions take without kernels."""
+    bundle = image.bundle_of(build)
+    with tempfile.TemporaryDirectory() as scratch:
+        directory, work = Path(scratch) / "image", Path(scratch) / "work"
+        made = image.build(build, BOARD, FirmwareOptions(), toolchain)
+        image.write(made, directory, force=False)
+        work.mkdir()
+        (work / "stubs.c").write_text(STUBS)
+        application = (*library.runner(), Source("application.stubs", work / "stubs.c"))
+        link(bundle, BOARD, FirmwareOptions(), image.called(bundle), toolchain, work, application)
+        (directory / record.ELF).write_bytes((work / record.ELF).read_bytes())
+        data = api.seeded_inputs(api.read_manifest(build), 1)
+        (run,) = qemu.run(directory, made.record, BOARD, data).runs
+    steps = [event for event in run.events if event.kind is qemu.EventKind.STEP]
+    return bundle, sum(e.instructions for e in steps if bundle.steps[e.index].kind is StepKind.DELEGATE)
+
+
+def measure(model: str, folder: Path, toolchain: Toolchain) -> Result:
+    """One row."""
+    counted: list[int] = []
+    calls = fetches = 0
+    for policy in (FetchPolicy.NEVER, FetchPolicy.ALWAYS):
+        build = folder / policy.value / model
+        if not build.is_dir():
+            api.build_model(model, output=build, options=api.BuildOptions(memory=MemoryOptions(policy)))
+        bundle, instructions = count(build, toolchain)
+        counted.append(instructions)
+        commands = [command for delegate in bundle.delegates for command in decode(delegate.container).commands]
+        calls, fetches = (sum(isinstance(command, kind) for command in commands) for kind in (Call, Fetch))
+    return Result(model, calls, fetches, *counted)
+
+
+def report(results: Sequence[Result]) -> None:
+    """Prints the table."""
+    print(f"{'instructions on ' + BOARD.name:<22}{'calls':>8}{'per call':>10}{'fetches':>9}{'per fetch':>11}")
+    for r in results:
+        print(f"{r.model:<22}{r.calls:>8}{r.per_call:>10,.0f}{r.fetches:>9}{r.per_fetch:>11,.0f}")
+
+
+def main() -> None:
+    """Prints what was counted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    parser.add_argument("--builds", type=Path, help="directory of builds, `never/NAME` and `always/NAME`, made if absent")
+    parser.add_argument("models", nargs="*", default=MODELS, help="names of reference models")
+    options = parser.parse_args()
+    toolchain = Toolchain.find(image.OBJECTS)
+    with tempfile.TemporaryDirectory() as scratch:
+        results = [measure(model, options.builds or Path(scratch), toolchain) for model in options.models]
+    report(results)
+    if options.json:
+        data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
+        options.json.write_text(json.dumps(data, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
