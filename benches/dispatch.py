@@ -28,10 +28,14 @@ from deuteron.microcode.decode import Call, Fetch, decode
 
 BOARD = boards.load("an505")
 MODELS = ("ds_cnn", "resnet8", "mobilenet_v1_025")
-STUBS = '#include "deuteron/kernel.h"\n' + "".join(
-    f"int32_t {kernel.symbol}(const dtn_call_t *call, dtn_phase_t phase) {{ (void)call; (void)phase; return DTN_OK; }}\n"
-    for kernel in KERNELS
-)
+STUB = """int32_t {}(const dtn_call_t *call, dtn_phase_t phase)
+{{
+    (void)call;
+    (void)phase;
+    return DTN_OK;
+}}
+"""
+STUBS = '#include "deuteron/kernel.h"\n' + "".join(STUB.format(kernel.symbol) for kernel in KERNELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,9 @@ def main() -> None:
     """Prints what was counted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--builds", type=Path, help="directory of builds, `never/NAME` and `always/NAME`, made if absent")
+    parser.add_argument(
+        "--builds", type=Path, help="directory of builds, `never/NAME` and `always/NAME`, made if absent"
+    )
     parser.add_argument("models", nargs="*", default=MODELS, help="names of reference models")
     options = parser.parse_args()
     toolchain = Toolchain.find(image.OBJECTS)

@@ -15,6 +15,7 @@ from deuteron.simulation import PartitionRun, Simulation, simulate_build
 SCHEMA = 1
 COLUMNS = 96
 ROWS = 16
+LISTED = 26
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -223,6 +224,21 @@ def picture(memory: Memory, commands: int) -> Iterator[str]:
                 grid[row][column] = LETTERS[number % len(LETTERS)]
     for row in reversed(range(rows)):
         yield f"  {row * memory.nbytes // rows:>12,} |{''.join(grid[row])}|"
+    yield f"  {'command':>12}  {0:<{columns - 1}}{commands - 1}"
+    yield from _legend(memory)
+
+
+def _legend(memory: Memory) -> Iterator[str]:
+    """What the letters stand for, the largest values first where there are many."""
+    lettered = [(LETTERS[number % len(LETTERS)], block) for number, block in enumerate(memory.blocks)]
+    largest = sorted(lettered, key=lambda item: -item[1].nbytes)[:LISTED]
+    for item in lettered:
+        letter, block = item
+        if item in largest:
+            alive = f"commands {block.first}-{block.last}"
+            yield f"  {letter} {block.nbytes:>10,} B at {block.offset:,}, {alive}: {block.name}"
+    if len(lettered) > LISTED:
+        yield f"  and {len(lettered) - LISTED} smaller values"
 
 
 def _svg(parts: Sequence[PartitionPlan]) -> str:

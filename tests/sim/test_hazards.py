@@ -64,7 +64,8 @@ def test_the_program_of_these_tests(small: tuple[Decoded, Dataflow]) -> None:
     [
         (
             {1: None},
-            "command 1: operand `table` of `lut_s8`, bytes 0..255 of prefetch, is still being fetched on channel 0",
+            "command 1: operand `table` of `lut_s8`, bytes 0..255 of prefetch, is still being fetched on channel 0 "
+            "by command 0",
         ),
         (
             {3: None, 4: None},
@@ -87,7 +88,8 @@ def test_the_program_of_these_tests(small: tuple[Decoded, Dataflow]) -> None:
         ),
         (
             {4: None},
-            "command 4: operand `table` of `lut_s8`, bytes 0..255 of prefetch, is still being fetched on channel 0",
+            "command 4: operand `table` of `lut_s8`, bytes 0..255 of prefetch, is still being fetched on channel 0 "
+            "by command 3",
         ),
     ],
 )
@@ -96,6 +98,53 @@ def test_broken_transfers(small: tuple[Decoded, Dataflow], broken: dict[int, Fet
     commands = [broken.get(index, command) for index, command in enumerate(decoded.commands)]
     kept = tuple(command for command in commands if command is not None)
     assert str(hazards(replace(decoded, commands=kept), values)[0]) == found
+
+
+def test_every_consequence_of_a_missing_wait_is_told(small: tuple[Decoded, Dataflow]) -> None:
+    decoded, values = small
+    first, _, call, second, _, last = decoded.commands
+    found = hazards(replace(decoded, commands=(first, call, second, last)), values)
+    table = "operand `table` of `lut_s8`, bytes 0..255 of prefetch, is still being fetched on channel 0"
+    assert [str(hazard) for hazard in found] == [
+        f"command 1: {table} by command 0",
+        "command 2: channel 0 still fetches for command 0, which nothing waited for",
+        "command 2: the target, bytes 0..255 of prefetch, is still being fetched on channel 0 by command 0",
+        f"command 3: {table} by command 2",
+        "command 4: channel 0 still fetches for command 2, which nothing waited for",
+    ]
+
+
+def test_weights_that_are_overwritten_before_their_kernel(small: tuple[Decoded, Dataflow]) -> None:
+    decoded, values = small
+    first, waited, call, second, again, last = decoded.commands
+    found = hazards(replace(decoded, commands=(first, waited, second, again, call, last)), values)
+    assert [str(hazard) for hazard in found] == [
+        "command 4: operand `table` of `lut_s8` needs byte 0 of `one` at byte 0 of prefetch, which holds byte 0 of "
+        "`two`, written by command 2"
+    ]
+
+
+def test_a_result_that_is_overwritten_while_it_is_needed() -> None:
+    """`mid` is read by the last call, and the plan is told to put `other` onto it."""
+    program = Program(
+        (*PROGRAM.buffers, Buffer("other", 64), Buffer("end", 64)),
+        ("in",),
+        ("out", "end"),
+        (
+            _lut("in", "one", "mid"),
+            _lut("in", "two", "other"),
+            _lut("other", "one", "end"),
+            _lut("mid", "two", "out"),
+        ),
+    )
+    planned = plan(program)
+    broken = replace(planned, placements={**planned.placements, "other": planned.placements["mid"]})
+    decoded, values = decode(encode(program, broken)), dataflow(program, planned.constants)
+    at = planned.placements["mid"].offset
+    assert [str(hazard) for hazard in hazards(decoded, values)] == [
+        f"command 3: operand `input` of `lut_s8` needs byte 0 of `mid` at byte {at} of scratch, which holds byte 0 of "
+        "`other`, written by command 1"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class _Machine:
         self._names = tuple(self._ids)
         self._values = values
         self.found: list[Hazard] = []
-        self.flights: dict[int, Fetch] = {}
+        self.flights: dict[int, tuple[int, Fetch]] = {}  # by channel: the command that started it
         header = decoded.header
         sizes: Mapping[Region, Sequence[int]] = {
             Region.INPUT: decoded.input_bytes,
@@ -119,7 +119,10 @@ class _Machine:
         """Starts a copy: its bytes stand there at once, but in flight until the wait."""
         byte = np.arange(fetch.nbytes)
         if fetch.channel in self.flights:
-            self._report(index, f"channel {fetch.channel} still fetches for command before it, nothing waited")
+            started = self.flights[fetch.channel][0]
+            self._report(
+                index, f"channel {fetch.channel} still fetches for command {started}, which nothing waited for"
+            )
         if not (
             self._inside(index, "the source", fetch.read, byte)
             and self._inside(index, "the target", fetch.written, byte)
@@ -130,12 +133,12 @@ class _Machine:
         taken = slice(fetch.source, fetch.source + fetch.nbytes)
         to = slice(fetch.target, fetch.target + fetch.nbytes)
         area.owner[to], area.byte[to], area.writer[to] = weights.owner[taken], weights.byte[taken], index
-        self.flights[fetch.channel] = fetch
+        self.flights[fetch.channel] = index, fetch
 
     def end(self, index: int, calls: int) -> None:
         """Checks that nothing is left over and every output is there."""
-        for channel in sorted(self.flights):
-            self._report(index, f"channel {channel} still fetches at the end, nothing waited")
+        for channel, (started, _) in sorted(self.flights.items()):
+            self._report(index, f"channel {channel} still fetches for command {started}, which nothing waited for")
         if calls < len(self._uses):
             self._report(index, f"the program has {len(self._uses)} calls, the microcode {calls}")
         for i, name in enumerate(self._values.outputs):
@@ -174,9 +177,10 @@ class _Machine:
         self._report(index, f"{what} needs {needed} at {place}, which holds {held}{by}")
 
     def _check_landed(self, index: int, what: str, operand: Place) -> None:
-        for channel, flight in self.flights.items():
+        for channel, (started, flight) in self.flights.items():
             if operand.overlaps(flight.written):
-                self._report(index, f"{what}, {_bytes(operand)}, is still being fetched on channel {channel}")
+                fetched = f"is still being fetched on channel {channel} by command {started}"
+                self._report(index, f"{what}, {_bytes(operand)}, {fetched}")
 
     def _report(self, index: int, message: str) -> None:
         self.found.append(Hazard(index, message))
