@@ -1,0 +1,234 @@
+"""Fetches beside compute, measured on the emulated AN505: a planned build against one that waits for each copy.
+
+The board's flash is a timer and a DMA (firmware/port/cortex_m/fetch.h). Its core computes in place of an NPU, some
+thousand times slower, so the flash is made slower by the same factor: a fetch then takes as long beside a kernel as the
+build was planned for. Times are counted, one instruction of the core being the unit, sleep included; the second run is
+taken, in which resident weights are in place. A row is one rate of the flash: a planned run should take the larger of
+compute and transfer, a blocking one their sum, each within 5 %, and both must give the bits of the host.
+
+make bench-overlap
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from deuteron import api
+from deuteron.arch import targets
+from deuteron.arch.engine import NANOSECONDS, engine
+from deuteron.arch.memory import FetchPolicy, MemoryOptions
+from deuteron.board import boards, image, qemu, record
+from deuteron.board.agreement import agree
+from deuteron.board.bundle import Bundle, StepKind
+from deuteron.board.link import link
+from deuteron.board.record import FirmwareOptions
+from deuteron.board.toolchain import Toolchain
+from deuteron.convert import Conversion, ConvertOptions, convert
+from deuteron.kernels.cost import cost
+from deuteron.kernels.transfers import Fetch, Transfer, Wait
+from deuteron.microcode.container import Container
+from deuteron.microcode.encode import encode
+
+BOARD = boards.load("an505")
+TARGET = "imxrt700"
+INSTRUCTION_NS = 64
+LAYERS, CHANNELS, SIDE = 24, 24, 8
+RATES = (80_000_000, 160_000_000, 400_000_000)
+"""Bytes per second of the flash that a build is planned for: slower than compute, about as fast, and faster."""
+BUDGET = 64 * 1024
+"""Bytes of SRAM for weights, of which the model has twice as many."""
+LIMIT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One rate of the flash; times in instructions.
+
+    Attributes:
+        rate: that the build was planned for, bytes per second.
+        compute: with all weights where they are linked.
+        transfer: of all that the second run fetches, by the flash's numbers.
+        planned: of the build.
+        blocking: of the same fetches, each when its weights are needed, and waited for.
+        identical: whether all three give the host's bits.
+    """
+
+    rate: int
+    compute: int
+    transfer: int
+    planned: int
+    blocking: int
+    identical: bool
+
+    @property
+    def planned_error(self) -> float:
+        """The planned run over the larger of compute and transfer."""
+        return self.planned / max(self.compute, self.transfer) - 1
+
+    @property
+    def blocking_error(self) -> float:
+        """The blocking run over the sum."""
+        return self.blocking / (self.compute + self.transfer) - 1
+
+    def problems(self) -> list[str]:
+        """What is not as it must be."""
+        found = [] if self.identical else ["the outputs are not the host's"]
+        for name, error in (("planned", self.planned_error), ("blocking", self.blocking_error)):
+            if abs(error) > LIMIT:
+                found.append(f"the {name} run is off by {error:+.1%}")
+        return [f"{self.rate / 1e6:g} MB/s: {problem}" for problem in found]
+
+
+def network() -> nn.Module:
+    """Convolutions of equal size, each of whose weights take about as long to fetch as to use at 300 MB/s."""
+    torch.manual_seed(0)
+    widths = (3, *[CHANNELS] * LAYERS)
+    layers = [
+        nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU())
+        for before, after in zip(widths, widths[1:], strict=False)
+    ]
+    module = nn.Sequential(*layers)
+    module(torch.randn(64, 3, SIDE, SIDE))  # batch norms that keep the layers' ranges
+    return module.eval()
+
+
+def build(directory: Path, rate: int) -> None:
+    """Builds the network for a flash of that rate."""
+    memory = MemoryOptions(FetchPolicy.ALWAYS, weights_budget=BUDGET, flash_bandwidth=rate)
+    batches = [(torch.randn(1, 3, SIDE, SIDE),) for _ in range(4)]
+    options = api.BuildOptions(memory=memory, intermediates=True)
+    api.build(network(), batches[0], target=TARGET, calibration=batches, output=directory, options=options, name="net")
+
+
+def blocking(transfers: Mapping[int, Sequence[Transfer]]) -> dict[int, tuple[Transfer, ...]]:
+    """The same fetches, each only where it is waited for."""
+    pending: dict[int, Fetch] = {}
+    found: dict[int, tuple[Transfer, ...]] = {}
+    for call in sorted(transfers):
+        for command in transfers[call]:
+            if isinstance(command, Fetch):
+                pending[command.channel] = command
+            elif command.channel in pending:
+                found[call] = (*found.get(call, ()), pending.pop(command.channel), Wait(command.channel))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Flash:
+    """The modelled flash: nanoseconds until the first byte of a fetch, bytes per second after that."""
+
+    latency_ns: int
+    rate: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The runner's options."""
+        return "--flash-latency-ns", str(self.latency_ns), "--flash-bytes-per-second", str(self.rate)
+
+    def instructions(self, fetch: Fetch) -> float:
+        """Length of a fetch."""
+        return (self.latency_ns + fetch.nbytes * NANOSECONDS / self.rate) / INSTRUCTION_NS
+
+
+class Bench:
+    """The image of one build, into which other microcode of the same program can be put."""
+
+    def __init__(self, build: Path, directory: Path, toolchain: Toolchain) -> None:
+        self._bundle, self._directory, self._toolchain = image.bundle_of(build), directory, toolchain
+        made = image.build(build, BOARD, FirmwareOptions(), toolchain)
+        image.write(made, directory, force=False)
+        self._record = made.record
+        self._samples = api.seeded_inputs(api.read_manifest(build), 2)
+        self._expected = list(api.run_each(build, self._samples))
+
+    @property
+    def container(self) -> Container:
+        """The build's own microcode."""
+        return self._bundle.delegates[0].container
+
+    def run(self, container: Container, flash: Flash) -> tuple[int, bool]:
+        """Instructions of the partition in the second run, and whether the outputs are the host's."""
+        (delegate,) = self._bundle.delegates
+        bundle: Bundle = replace(self._bundle, delegates=(replace(delegate, container=container),))
+        with tempfile.TemporaryDirectory() as scratch:
+            work = Path(scratch)
+            link(bundle, BOARD, FirmwareOptions(), image.called(bundle), self._toolchain, work)
+            (self._directory / record.ELF).write_bytes((work / record.ELF).read_bytes())
+        runs = qemu.run(self._directory, self._record, BOARD, self._samples, options=flash.words).runs
+        (step,) = (
+            event
+            for event in runs[1].events
+            if event.kind is qemu.EventKind.STEP and bundle.steps[event.index].kind is StepKind.DELEGATE
+        )
+        return step.instructions, agree(BOARD.name, [run.outputs for run in runs], self._expected).passed
+
+
+def slowed(conversion: Conversion, compute: int, rate: int) -> Flash:
+    """The flash that is to the emulated core what one of `rate` is to the NPU."""
+    rates = engine(targets.load(TARGET), flash_bandwidth=rate)
+    cycles = sum(rates.call_dispatch + cost(call.params, rates).cycles for call in conversion.program.calls)
+    factor = compute * INSTRUCTION_NS / (rates.microseconds(cycles) * 1000)
+    return Flash(round(rates.microseconds(rates.fetch_latency) * 1000 * factor), round(rate / factor))
+
+
+def measure(build: Path, rate: int, toolchain: Toolchain) -> Result:
+    """One row."""
+    tflite = (build / "npu_0.tflite").read_bytes()
+    memory = api.read_manifest(build).options.memory
+    linked = convert(tflite, TARGET, ConvertOptions(memory=MemoryOptions(FetchPolicy.NEVER)))
+    planned = convert(tflite, TARGET, ConvertOptions(memory=memory))
+    if linked.container is None or len(linked.program.calls) != len(planned.program.calls):
+        raise SystemExit("the network has changed: it computes nothing, or its calls are cut when weights are fetched")
+    with tempfile.TemporaryDirectory() as scratch:
+        bench = Bench(build, Path(scratch) / "image", toolchain)
+        compute, same = bench.run(linked.container, Flash(0, 0))
+        flash = slowed(planned, compute, rate)
+        ours, fetched_same = bench.run(bench.container, flash)
+        serial = encode(planned.program, replace(planned.plan, transfers=blocking(planned.plan.transfers)))
+        one_by_one, serial_same = bench.run(serial, flash)
+    fetches = [c for commands in planned.plan.transfers.values() for c in commands if isinstance(c, Fetch)]
+    transfer = round(sum(flash.instructions(fetch) for fetch in fetches if not fetch.resident))
+    return Result(rate, compute, transfer, ours, one_by_one, same and fetched_same and serial_same)
+
+
+def report(results: Sequence[Result]) -> None:
+    """Prints the table."""
+    print(f"{'MB/s':>6}{'compute':>13}{'transfer':>13}{'planned':>13}{'of larger':>11}{'blocking':>13}{'of sum':>9}  bits")
+    for r in results:
+        print(
+            f"{r.rate / 1e6:>6g}{r.compute:>13,}{r.transfer:>13,}{r.planned:>13,}{r.planned_error:>+11.1%}"
+            f"{r.blocking:>13,}{r.blocking_error:>+9.1%}  {'same' if r.identical else 'DIFFERENT'}"
+        )
+
+
+def main() -> int:
+    """0 when everything is as it must be."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    options = parser.parse_args()
+    toolchain = Toolchain.find(image.OBJECTS)
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for rate in RATES:
+            directory = Path(scratch) / str(rate)
+            build(directory, rate)
+            results.append(measure(directory, rate, toolchain))
+    report(results)
+    if options.json:
+        data = {"kind": "counted", "board": BOARD.name, "results": [asdict(result) for result in results]}
+        options.json.write_text(json.dumps(data, indent=2) + "\n")
+    problems = [problem for result in results for problem in result.problems()]
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
