@@ -13,13 +13,14 @@ import argparse
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from deuteron import api
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.board import boards, image, library, qemu, record
 from deuteron.board.bundle import Bundle, StepKind
+from deuteron.board.flash import Flash
 from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Source, Toolchain
@@ -79,7 +80,7 @@ def count(build: Path, toolchain: Toolchain) -> tuple[Bundle, int]:
         link(bundle, BOARD, FirmwareOptions(), image.called(bundle), toolchain, work, application)
         (directory / record.ELF).write_bytes((work / record.ELF).read_bytes())
         data = api.seeded_inputs(api.read_manifest(build), 1)
-        (run,) = qemu.run(directory, made.record, BOARD, data).runs
+        (run,) = qemu.run(directory, replace(made.record, flash=Flash(0, 0)), BOARD, data).runs
     steps = [event for event in run.events if event.kind is qemu.EventKind.STEP]
     return bundle, sum(e.instructions for e in steps if bundle.steps[e.index].kind is StepKind.DELEGATE)
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -27,6 +28,7 @@ from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.agreement import agree
 from deuteron.board.bundle import Bundle, StepKind
+from deuteron.board.flash import Flash
 from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
@@ -92,7 +94,7 @@ def network() -> nn.Module:
     widths = (3, *[CHANNELS] * LAYERS)
     layers = [
         nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU())
-        for before, after in zip(widths, widths[1:], strict=False)
+        for before, after in pairwise(widths)
     ]
     module = nn.Sequential(*layers)
     module(torch.randn(64, 3, SIDE, SIDE))  # batch norms that keep the layers' ranges
@@ -120,23 +122,6 @@ def blocking(transfers: Mapping[int, Sequence[Transfer]]) -> dict[int, tuple[Tra
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Flash:
-    """The modelled flash: nanoseconds until the first byte of a fetch, bytes per second after that."""
-
-    latency_ns: int
-    rate: int
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The runner's options."""
-        return "--flash-latency-ns", str(self.latency_ns), "--flash-bytes-per-second", str(self.rate)
-
-    def instructions(self, fetch: Fetch) -> float:
-        """Length of a fetch."""
-        return (self.latency_ns + fetch.nbytes * NANOSECONDS / self.rate) / INSTRUCTION_NS
-
-
 class Bench:
     """The image of one build, into which other microcode of the same program can be put."""
 
@@ -161,7 +146,7 @@ class Bench:
             work = Path(scratch)
             link(bundle, BOARD, FirmwareOptions(), image.called(bundle), self._toolchain, work)
             (self._directory / record.ELF).write_bytes((work / record.ELF).read_bytes())
-        runs = qemu.run(self._directory, self._record, BOARD, self._samples, options=flash.words).runs
+        runs = qemu.run(self._directory, replace(self._record, flash=flash), BOARD, self._samples).runs
         (step,) = (
             event
             for event in runs[1].events
@@ -194,13 +179,16 @@ def measure(build: Path, rate: int, toolchain: Toolchain) -> Result:
         serial = encode(planned.program, replace(planned.plan, transfers=blocking(planned.plan.transfers)))
         one_by_one, serial_same = bench.run(serial, flash)
     fetches = [c for commands in planned.plan.transfers.values() for c in commands if isinstance(c, Fetch)]
-    transfer = round(sum(flash.instructions(fetch) for fetch in fetches if not fetch.resident))
+    seconds = [flash.latency_ns / NANOSECONDS + f.nbytes / flash.bandwidth for f in fetches if not f.resident]
+    transfer = round(sum(seconds) * NANOSECONDS / INSTRUCTION_NS)
     return Result(rate, compute, transfer, ours, one_by_one, same and fetched_same and serial_same)
 
 
 def report(results: Sequence[Result]) -> None:
     """Prints the table."""
-    print(f"{'MB/s':>6}{'compute':>13}{'transfer':>13}{'planned':>13}{'of larger':>11}{'blocking':>13}{'of sum':>9}  bits")
+    print(
+        f"{'MB/s':>6}{'compute':>13}{'transfer':>13}{'planned':>13}{'of larger':>11}{'blocking':>13}{'of sum':>9}  bits"
+    )
     for r in results:
         print(
             f"{r.rate / 1e6:>6g}{r.compute:>13,}{r.transfer:>13,}{r.planned:>13,}{r.planned_error:>+11.1%}"

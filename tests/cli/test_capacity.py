@@ -22,7 +22,7 @@ TOO_MUCH = (
     "most are alive here, the largest are:\n  "
     + "\n  ".join(RESULTS)
     + "\n\nhint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
-    "`--sram-budget 8704` or more\n"
+    "`--sram-budget 8672` or more\n"
 )
 
 

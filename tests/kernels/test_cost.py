@@ -27,7 +27,7 @@ def pointwise(height: int, width: int, depth: int, filters: int) -> p.Conv2DPara
     return p.Conv2DParams(
         batches=1, in_h=height, in_w=width, in_c=depth, out_h=height, out_w=width, out_c=filters, kernel_h=1,
         kernel_w=1, stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, pad_top=0, pad_left=0, requant_count=1,
-        in_zp=0, out_zp=0, act_min=-128, act_max=127,
+        in_zp=0, out_zp=0, act_min=-128, act_max=127, out_pitch=filters,
     )  # fmt: skip
 
 
