@@ -90,7 +90,7 @@ class Result:
 
 def network() -> nn.Module:
     """Convolutions of equal size, each of whose weights take about as long to fetch as to use at 300 MB/s."""
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     widths = (3, *[CHANNELS] * LAYERS)
     layers = [
         nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU())

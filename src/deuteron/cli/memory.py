@@ -16,10 +16,14 @@ R = TypeVar("R")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)(i?)(b?|b/s|hz)", re.IGNORECASE)
 _FACTORS = {("", ""): 1, ("k", ""): 1000, ("m", ""): 1000**2, ("k", "i"): 1024, ("m", "i"): 1024**2}
 _KINDS = {
-    "--flash-bandwidth": ("rate", "/s", "give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`"),
-    "--clock": ("frequency", "hz", "give Hz, or a number with k or M: `325M`"),
+    "--flash-bandwidth": (
+        "rate",
+        ("", "b", "b/s"),
+        "give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`",
+    ),
+    "--clock": ("frequency", ("", "hz"), "give Hz, or a number with k or M: `325M`"),
 }
-_SIZE = ("size", "b", "give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`")
+_SIZE = ("size", ("", "b"), "give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`")
 
 
 def parse_size(option: str, text: str) -> int:
@@ -28,10 +32,10 @@ def parse_size(option: str, text: str) -> int:
     Raises:
         OptionError: when it says none.
     """
-    kind, unit, hint = _KINDS.get(option, _SIZE)
+    kind, units, hint = _KINDS.get(option, _SIZE)
     found = _NUMBER.fullmatch(text.strip())
     factor = _FACTORS.get((found[2].lower(), found[3].lower())) if found else None
-    if found is None or factor is None or unit not in (found[4].lower() or unit):
+    if found is None or factor is None or found[4].lower() not in units:
         raise OptionError(f"`{text}` is no {kind} for `{option}`", hint=hint)
     return round(float(found[1]) * factor)
 

@@ -1,0 +1,241 @@
+"""`deuteron sim` and `deuteron plan` on a small build, and on one whose weights are fetched."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+
+from deuteron import api
+from deuteron.arch.memory import MemoryOptions
+
+from .conftest import Result
+from .memory_model import MODEL
+
+Run = Callable[..., Result]
+
+BUDGET = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Builds:
+    """The model in as much memory as it takes, and in 8 KiB, where weights are fetched."""
+
+    whole: Path
+    small: Path
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
+    folder = tmp_path_factory.mktemp("builds")
+    (folder / "net.py").write_text(MODEL)
+    found = Builds(folder / "whole", folder / "small")
+    for path, budget in ((found.whole, None), (found.small, BUDGET)):
+        options = api.BuildOptions(memory=MemoryOptions(sram_budget=budget))
+        api.build_model(f"{folder / 'net.py'}:net", output=path, options=options)
+    return found
+
+
+SIM = """{path} on imxrt700, simulated: NPU at 325 MHz, flash at 400 MB/s; operators on the CPU not counted
+
+npu 0: 27.5 us, 8,934 cycles; 350,368 MACs, 61.3% of the array; bound by compute
+  dispatch 4.5 us (16.2%), kernel 23.0 us (83.8%)
+    start us         us   stall us          MACs      bytes  bound    kernel
+         0.9        0.3        0.0             0      1,536  compute  copy_s8  TRANSPOSE
+         2.1        4.0        0.0        55,296      3,128  compute  conv2d_s8  PADV2 net.py:13 CONV_2D RELU
+         7.0       16.9        0.0       294,912      7,488  compute  conv2d_s8  PADV2 net.py:14 CONV_2D RELU
+        24.8        1.6        0.0             0      4,112  compute  reduce_sum_s8  MEAN net.py:15
+        27.3        0.2        0.0           160        234  compute  fully_connected_s8  FULLY_CONNECTED net.py:15
+"""
+
+LETTERED = "quantized_decomposed_dequantize_per_tensor_default"
+PLAN = f"""{{path}} on imxrt700
+
+npu 0 scratch: 6,784 B, at most 6,784 B alive at once (1.000 of that bound)
+         6,360 |  e  |
+         5,936 | be  |
+         5,512 | bb  |
+         5,088 | bb  |
+         4,664 | bb  |
+         4,240 | bb  |
+         3,816 | bdff|
+         3,392 |  dd |
+         2,968 |  dd |
+         2,544 |  dd |
+         2,120 |  dd |
+         1,696 |  dd |
+         1,272 |  dd |
+           848 | cdd |
+           424 |acdd |
+             0 |aadd |
+       command  0   4
+  a        768 B at 0, commands 0-1: {LETTERED}_2
+  b      2,048 B at 4,096, commands 1-2: {LETTERED}_3
+  c        256 B at 768, commands 1-1: {LETTERED}_3/workspace
+  d      4,096 B at 0, commands 2-3: {LETTERED}_5
+  e        640 B at 6,144, commands 2-2: {LETTERED}_5/workspace
+  f         16 B at 4,096, commands 3-4: {LETTERED}_7
+"""
+
+
+def test_the_text_of_a_run(deuteron: Run, builds: Builds) -> None:
+    assert deuteron("sim", builds.whole) == Result(0, SIM.format(path=builds.whole), "")
+
+
+def test_the_text_of_a_plan(deuteron: Run, builds: Builds) -> None:
+    assert deuteron("plan", builds.whole) == Result(0, PLAN.format(path=builds.whole), "")
+
+
+def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Builds) -> None:
+    (part,) = json.loads(deuteron("plan", builds.small, "--json").out)["partitions"]
+    fetched, clock = part["prefetch"], 325.0
+    assert deuteron("plan", builds.small).out.splitlines()[-2:] == [
+        f"npu 0 prefetch: {fetched['fetches']} fetches of {fetched['nbytes']:,} B per run, "
+        f"{fetched['resident_bytes']:,} B resident from the first run on",
+        f"  simulated {fetched['cycles'] / clock:,.1f} us; lower bound {fetched['bound'] / clock:,.1f} us "
+        f"({fetched['cycles'] / fetched['bound']:.3f} of it); fetched one by one {fetched['serial'] / clock:,.1f} us "
+        f"({fetched['serial'] / fetched['cycles']:.2f} times as long)",
+    ]
+    (run,) = simulated(deuteron, builds.small)["partitions"]
+    assert run["cycles"] == fetched["cycles"]
+    assert fetched["bound"] <= fetched["cycles"] <= fetched["serial"]
+
+
+def simulated(deuteron: Run, *args: str | Path) -> dict[str, Any]:
+    result = deuteron("sim", *args, "--json")
+    assert (result.code, result.err) == (0, "")
+    return json.loads(result.out)
+
+
+def test_other_rates(deuteron: Run, builds: Builds) -> None:
+    planned, slow, half = (
+        simulated(deuteron, builds.small, *options)
+        for options in ((), ("--flash-bandwidth", "4MB/s"), ("--clock", "162500kHz"))
+    )
+    stalls = [report["partitions"][0]["totals"]["stall"] for report in (planned, slow)]
+    assert stalls[1] > 20 * stalls[0] > 0
+    assert (planned["clock"], half["clock"], slow["flash_bandwidth"]) == (325_000_000, 162_500_000, 4_000_000)
+    assert half["partitions"][0]["totals"]["kernel"] == planned["partitions"][0]["totals"]["kernel"]
+    first = simulated(deuteron, builds.small, "--first-run")
+    assert first["partitions"][0]["cycles"] >= planned["partitions"][0]["cycles"]
+
+
+def test_another_budget_is_what_a_build_for_it_would_be(deuteron: Run, builds: Builds) -> None:
+    planned, built = simulated(deuteron, builds.whole, "--sram-budget", "8Ki"), simulated(deuteron, builds.small)
+    assert (planned.pop("sram_budget"), built.pop("sram_budget")) == (BUDGET, None)
+    assert (planned.pop("path"), built.pop("path")) == (str(builds.whole), str(builds.small))
+    assert planned == built
+    assert built["partitions"][0]["totals"]["transfer"] > 0
+    told = deuteron("sim", builds.whole, "--sram-budget", "8Ki").out.splitlines()[1]
+    assert told == "planned anew for 8,192 bytes of SRAM and this flash; the build is as it was"
+
+
+def test_a_budget_that_is_too_small(deuteron: Run, builds: Builds) -> None:
+    result = deuteron("sim", builds.whole, "--sram-budget", "4Ki")
+    line = f"{builds.whole.parent / 'net.py'}:14: `x = self.b(x).relu()`: "
+    assert (result.code, result.out) == (1, "")
+    assert result.err.splitlines()[:2] == [
+        f"error: {line}kernel call 2, `conv2d_s8` of op 4: intermediate results need 6,784 bytes of SRAM, 4,096 are "
+        "available; most are alive here, the largest are:",
+        f"  {line}op 4: 4,096 bytes, `{LETTERED}_5` of `conv2d_s8`",
+    ]
+
+
+def test_another_budget_needs_the_reference(deuteron: Run, builds: Builds, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(builds.whole, copy)
+    (copy / "reference.pt2").unlink()
+    assert deuteron("sim", copy, "--sram-budget", "8Ki") == Result(
+        1,
+        "",
+        f"error: `{copy / 'reference.pt2'}` is missing; it holds what is planned anew\n\n"
+        "hint: build again with `--sram-budget 8192`, and simulate that\n",
+    )
+
+
+def test_a_build_beside_itself(deuteron: Run, builds: Builds) -> None:
+    head = SIM.format(path=builds.whole).splitlines()[0]
+    assert deuteron("sim", "--compare", builds.whole, builds.whole).out.splitlines() == [
+        f"A: {head}",
+        f"B: {head}",
+        "total: 27.5 us to 27.5 us (+0.0 us, +0.0%)",
+        "  dispatch: 4.5 us to 4.5 us (+0.0 us, +0.0%)",
+        "  kernel: 23.0 us to 23.0 us (+0.0 us, +0.0%)",
+        "",
+        "      A us       B us     change   A stall   B stall    A bytes    B bytes",
+        "5 kernels take the same in both",
+    ]
+
+
+def test_two_builds_beside_each_other(deuteron: Run, builds: Builds) -> None:
+    """What differs is where the second waits for weights."""
+    result = json.loads(deuteron("sim", "--compare", builds.whole, builds.small, "--json").out)
+    (one,), (other,) = (simulated(deuteron, path)["partitions"] for path in (builds.whole, builds.small))
+    for side, part in (("before", one), ("after", other)):
+        assert result[side]["microseconds"] == pytest.approx(part["cycles"] / 325)
+    rows = result["differences"]
+    assert len(rows) + result["same"] == 5
+    assert rows
+    assert all(abs(a["change"]) >= abs(b["change"]) for a, b in pairwise(rows))
+    assert sum(row["after"]["stall"] for row in rows) == pytest.approx(other["totals"]["stall"] / 325)
+    text = deuteron("sim", "--compare", builds.whole, builds.small).out
+    first = rows[0]
+    assert f"{first['change']:>+10,.1f}" in text
+    assert f"npu 0 {first['kernel']}  {first['origin']}" in text
+
+
+ONE_OR_TWO = (
+    "error: give one build, or two after `--compare`\n\nhint: `deuteron sim DIR` or `deuteron sim --compare A B`\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("args", "err"),
+    [
+        ((), ONE_OR_TWO),
+        (("a", "--compare", "a", "b"), ONE_OR_TWO),
+        (
+            ("--compare", "a", "b", "--trace", "t"),
+            "error: `--trace` writes the run of one build\n\nhint: leave out `--compare`, and give the build\n",
+        ),
+        (
+            ("a", "--clock", "fast"),
+            "error: `fast` is no frequency for `--clock`\n\nhint: give Hz, or a number with k or M: `325M`\n",
+        ),
+        (
+            ("a", "--sram-budget", "100MB/s"),
+            "error: `100MB/s` is no size for `--sram-budget`\n\n"
+            "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+        ),
+    ],
+)  # fmt: skip
+def test_refused(deuteron: Run, args: tuple[str, ...], err: str) -> None:
+    assert deuteron("sim", *args) == Result(2, "", err)
+
+
+def test_the_trace_is_the_run(deuteron: Run, builds: Builds, tmp_path: Path) -> None:
+    """Read back with Perfetto's own classes: NPU and flash do one thing at a time, for as long as the events say."""
+    path = tmp_path / "run.pftrace"
+    report = simulated(deuteron, builds.small, "--trace", path, "-q")
+    trace = Trace()
+    trace.ParseFromString(path.read_bytes())
+    tracks = {p.track_descriptor.uuid: p.track_descriptor.name for p in trace.packet if p.HasField("track_descriptor")}
+    begun: dict[int, list[int]] = {}
+    lengths: dict[str, list[int]] = {}
+    for packet in trace.packet:
+        event = packet.track_event
+        if event.type == TrackEvent.TYPE_SLICE_BEGIN:
+            begun.setdefault(event.track_uuid, []).append(packet.timestamp)
+        elif event.type == TrackEvent.TYPE_SLICE_END:
+            lengths.setdefault(tracks[event.track_uuid], []).append(packet.timestamp - begun[event.track_uuid].pop())
+            assert tracks[event.track_uuid] == "CPU" or not begun[event.track_uuid]
+    assert not any(begun.values())
+    (part,) = report["partitions"]
+    for track, title in (("npu", "NPU"), ("flash", "flash")):
+        cycles = [event["stop"] - event["start"] for event in part["events"] if event["track"] == track]
+        assert lengths[title] == pytest.approx([1000 * n / 325 for n in cycles], abs=1)
