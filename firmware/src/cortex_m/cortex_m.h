@@ -63,6 +63,15 @@ static inline bool dtn_cm_has_size(const dtn_tensor_t *value, const int32_t *fac
 /** The arguments as an array and its length. */
 #define DTN_CM_LIST(...) (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)
 
+/**
+ * True for a zero point of add, mul or div. ExecuTorch's lowering of the hard swish stores numbers of one scale with
+ * the zero point of another, which leaves int8; with these a product of two still fits 32 bits.
+ */
+static inline bool dtn_cm_is_zero_point(int32_t number)
+{
+    return number >= INT16_MIN && number <= INT16_MAX;
+}
+
 /** True for the limits of an int8 output. */
 static inline bool dtn_cm_is_range(int32_t act_min, int32_t act_max)
 {

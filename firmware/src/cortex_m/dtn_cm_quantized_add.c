@@ -11,14 +11,15 @@ static bool is_valid(const dtn_operator_call_t *call)
         return false;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    return dtn_cm_is_repeated(call->values) && dtn_cm_is_s8(p->a_zp) && dtn_cm_is_s8(p->b_zp) &&
-           dtn_cm_is_s8(p->out_zp) && dtn_cm_is_shift(p->a_shift) && dtn_cm_is_shift(p->b_shift) &&
+    return dtn_cm_is_repeated(call->values) && dtn_cm_is_zero_point(p->a_zp) && dtn_cm_is_zero_point(p->b_zp) &&
+           dtn_cm_is_zero_point(p->out_zp) && dtn_cm_is_shift(p->a_shift) && dtn_cm_is_shift(p->b_shift) &&
            dtn_cm_is_shift(p->out_shift) && dtn_cm_is_range(p->act_min, p->act_max);
 }
 
 static int32_t scaled(int32_t value, int32_t zp, int32_t multiplier, int32_t shift)
 {
-    return dtn_cm_requantize((value - zp) * (1 << LEFT_SHIFT), multiplier, shift);
+    /* Unsigned, where an overflow is defined: zero points may be far. */
+    return dtn_cm_requantize((int32_t)((uint32_t)(value - zp) << LEFT_SHIFT), multiplier, shift);
 }
 
 static int8_t sum(const params_t *p, int32_t a, int32_t b)

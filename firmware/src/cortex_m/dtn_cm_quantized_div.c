@@ -12,11 +12,6 @@ static float scale_of(const params_t *p)
     return scale;
 }
 
-static bool is_inside(int32_t zero_point, dtn_range_t range)
-{
-    return zero_point >= range.min && zero_point <= range.max;
-}
-
 static bool is_valid(const dtn_operator_call_t *call)
 {
     const dtn_tensor_t *values = call->values;
@@ -30,7 +25,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     /* Written so that NaN is refused. A scale of 0 can stand for one that float32 cannot hold. */
     bool finite = scale >= 0.0F && scale <= 3.402823466e38F;
     return range.bytes != 0 && values[1].bytes == values[0].bytes && values[2].bytes == values[0].bytes && finite &&
-           is_inside(p->a_zp, range) && is_inside(p->b_zp, range) && is_inside(p->out_zp, range);
+           dtn_cm_is_zero_point(p->a_zp) && dtn_cm_is_zero_point(p->b_zp) && dtn_cm_is_zero_point(p->out_zp);
 }
 
 static int32_t element(const dtn_tensor_t *value, uint32_t index)

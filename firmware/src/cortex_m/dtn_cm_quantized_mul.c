@@ -8,8 +8,8 @@ static bool is_valid(const dtn_operator_call_t *call)
         return false;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    return dtn_cm_is_repeated(call->values) && dtn_cm_is_s8(p->a_zp) && dtn_cm_is_s8(p->b_zp) &&
-           dtn_cm_is_s8(p->out_zp) && dtn_cm_is_shift(p->out_shift);
+    return dtn_cm_is_repeated(call->values) && dtn_cm_is_zero_point(p->a_zp) && dtn_cm_is_zero_point(p->b_zp) &&
+           dtn_cm_is_zero_point(p->out_zp) && dtn_cm_is_shift(p->out_shift);
 }
 
 static void run(const dtn_operator_call_t *call)
