@@ -179,38 +179,6 @@ static void test_row_counts(void)
     }
 }
 
-/* A fully connected call with requantisation rows that a copy puts into scratch memory. */
-static NeutronError scratch_rows_error(int32_t shift)
-{
-    const int32_t row[2] = {1, shift};
-    dtn_copy_s8_params_t copy = {0, {1, 1, 1, 1, 1, 8}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}};
-    dtn_fully_connected_s8_params_t p = {1, 16, 1, 1, 0, 0, -128, 127};
-    build_t build;
-    build_buffers_t buffers;
-    NeutronModelHandle handle = NULL;
-    build_start(&build);
-    build_ref_t copied[] = {build_constant(&build, row, 8), build_scratch(&build, 8)};
-    build_ref_t operands[] = {build_input(&build, 16), build_constant(&build, NULL, 16),
-                              build_constant(&build, NULL, 4), copied[1], build_output(&build, 1)};
-    build_call(&build, DTN_KERNEL_COPY_S8, copied, &copy);
-    build_call(&build, DTN_KERNEL_FULLY_CONNECTED_S8, operands, &p);
-    build_finish(&build);
-    build_buffers(&build, 1, &buffers);
-    NeutronModelConfig config = build_config(&build);
-    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
-    NeutronError error = neutronRunBlocking(handle, &buffers.config);
-    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
-    build_buffers_free(&buffers);
-    build_free(&build);
-    return error;
-}
-
-static void test_rows_in_scratch(void)
-{
-    check_error(scratch_rows_error(62), DTN_OK, 0, "a shift of 62");
-    check_error(scratch_rows_error(63), DTN_REASON_REQUANT_ROW, 1, "a shift of 63");
-}
-
 static NeutronError softmax_error(uint32_t one, uint32_t next, int32_t shift)
 {
     uint32_t table[256] = {one, next};
@@ -230,30 +198,6 @@ static void test_softmax(void)
     check_error(softmax_error(one, one, -1), DTN_REASON_PARAMETER, 0, "a shift of -1");
     check_error(softmax_error(one - 1, 0, 0), DTN_REASON_SOFTMAX_TABLE, 0, "a table that starts below 2^30");
     check_error(softmax_error(one, one + 1, 0), DTN_REASON_SOFTMAX_TABLE, 0, "a table that exceeds 2^30");
-}
-
-/* add with its output on input b, which is read with `strides`. */
-static NeutronError add_on_b_error(int32_t b_outer, int32_t b_inner)
-{
-    dtn_add_s8_params_t p = {.dims = {1, 1, 1, 4, 8},
-                             .a_strides = {0, 0, 0, 8, 1},
-                             .b_strides = {0, 0, 0, b_outer, b_inner},
-                             .a_mult = 1,
-                             .b_mult = 1,
-                             .shift = 1,
-                             .act_max = 127};
-    build_t build;
-    build_start(&build);
-    build_ref_t b = build_scratch(&build, 32);
-    build_ref_t operands[] = {build_input(&build, 32), b, b};
-    return finish_error(&build, DTN_KERNEL_ADD_S8, operands, &p);
-}
-
-static void test_in_place_on_b(void)
-{
-    check_error(add_on_b_error(8, 1), DTN_OK, 0, "in place");
-    check_error(add_on_b_error(0, 1), DTN_REASON_OPERAND_OVERLAP, 0, "in place, repeated rows");
-    check_error(add_on_b_error(1, 4), DTN_REASON_OPERAND_OVERLAP, 0, "in place, transposed");
 }
 
 /* add of dims [4, 8] on operands of these sizes, both read without gaps. */
@@ -279,54 +223,6 @@ static void test_reaches(void)
     check_error(add_error(32, 31), DTN_REASON_OPERAND_SIZE, 0, "a byte too little for b");
 }
 
-/* Two fetches one after the other, with the first 48 bytes of the prefetch area resident. */
-static NeutronError resident_error(build_ref_t first, build_ref_t second)
-{
-    build_t build;
-    build_start(&build);
-    build.prefetch_bytes = 96;
-    build_constant(&build, NULL, 96);
-    build_fetch(&build, 0, 0, first.offset, first.bytes);
-    build_wait(&build, 0);
-    build_fetch(&build, 0, 0, second.offset, second.bytes);
-    build_wait(&build, 0);
-    build_finish(&build);
-    build.microcode[DTN_HEADER_RESIDENT_BYTES] = 48;
-    build_seal(&build);
-    NeutronError error = prepare(&build);
-    build_free(&build);
-    return error;
-}
-
-static void test_resident_fetches(void)
-{
-    static const build_ref_t low = {DTN_REGION_PREFETCH, 0, 0, 32};
-    static const build_ref_t middle = {DTN_REGION_PREFETCH, 0, 16, 16};
-    static const build_ref_t high = {DTN_REGION_PREFETCH, 0, 32, 16};
-    static const build_ref_t across = {DTN_REGION_PREFETCH, 0, 32, 32};
-    static const build_ref_t streamed = {DTN_REGION_PREFETCH, 0, 48, 48};
-    check_error(resident_error(low, high), DTN_OK, 0, "neighbours");
-    check_error(resident_error(low, middle), DTN_REASON_RESIDENT, 2, "bytes fetched twice");
-    check_error(resident_error(high, low), DTN_REASON_RESIDENT, 2, "the later bytes first");
-    check_error(resident_error(low, across), DTN_REASON_RESIDENT, 2, "bytes of which some are resident");
-    check_error(resident_error(streamed, streamed), DTN_OK, 0, "streamed bytes fetched twice");
-    check_error(resident_error(streamed, low), DTN_OK, 0, "resident bytes after streamed ones");
-}
-
-static void test_debug_size(void)
-{
-    for (uint32_t bytes = 0; bytes <= 32; bytes += 8) {
-        build_t build;
-        build_start(&build);
-        build.profiling = true;
-        build_finish(&build);
-        build.microcode[DTN_LAYOUT_B_DEBUG_BYTES] = bytes;
-        build_seal(&build);
-        check_error(prepare(&build), bytes % 16 == 0 ? DTN_OK : DTN_REASON_HEADER_SIZE, 0, "a debug size");
-        build_free(&build);
-    }
-}
-
 int main(void)
 {
     test_size_beyond_64_bits();
@@ -334,11 +230,7 @@ int main(void)
     test_areas();
     test_divisors();
     test_row_counts();
-    test_rows_in_scratch();
     test_softmax();
-    test_in_place_on_b();
     test_reaches();
-    test_resident_fetches();
-    test_debug_size();
     return test_result();
 }

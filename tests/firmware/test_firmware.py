@@ -12,9 +12,12 @@ BUILD = CHECKOUT / "build" / "firmware-tests"
 PROGRAMS = (
     "test_requant",
     "test_kernels",
+    "test_container",
+    "test_fetches",
     "test_driver",
     "test_calls",
     "test_edges",
+    "test_bundle",
     "test_executor",
     "test_faults",
     "test_resident",
