@@ -3,11 +3,15 @@
 #   deuteron::firmware                     the firmware library, compiled with the project's own compiler and flags
 #   deuteron_add_bundle(<target> <build>)  a target with the C tables of a build directory, made anew when it changes
 #
+# With GCC for a device, a section that the linker script does not place is an error of the link, because start-up code
+# would not fill it; set DEUTERON_PLACE_ALL to OFF where a script relies on the linker's own choice.
+#
 # A port is the project's own (firmware/port/template is a place to start); link it and the bundle beside the library:
 #
 #   target_link_libraries(app PRIVATE <target> deuteron::firmware)
 
 get_filename_component(_deuteron_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+option(DEUTERON_PLACE_ALL "Refuse sections that the linker script does not place" ON)
 find_program(DEUTERON_PROGRAM deuteron DOC "The program `deuteron`, which writes bundles")
 
 if(NOT TARGET deuteron::firmware)
@@ -19,6 +23,9 @@ if(NOT TARGET deuteron::firmware)
   target_include_directories(deuteron_firmware PUBLIC "${_deuteron_root}/include")
   target_compile_features(deuteron_firmware PUBLIC c_std_99)
   target_compile_options(deuteron_firmware PRIVATE -ffunction-sections -fdata-sections)
+  if(DEUTERON_PLACE_ALL AND CMAKE_SYSTEM_NAME STREQUAL "Generic" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    target_link_options(deuteron_firmware INTERFACE -Wl,--orphan-handling=error)
+  endif()
   add_library(deuteron::firmware ALIAS deuteron_firmware)
 endif()
 

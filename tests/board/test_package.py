@@ -17,6 +17,7 @@ from deuteron.board.qemu import emulate
 from deuteron.kernels.catalogue import KERNELS
 
 CONSUMER = Path(__file__).parent / "consumer"
+BOARD_CONSUMER = CONSUMER.with_name("consumer_board")
 PROGRAM = Path(sys.executable).with_name("deuteron")
 pytestmark = pytest.mark.slow
 
@@ -64,14 +65,35 @@ def test_a_project_finds_the_package_and_runs_its_model(built: Built, tmp_path: 
     check(build / "app", model)
 
 
+def configure_for_board(source: Path, build: Path, model: Path, board: boards.Board, *options: str) -> None:
+    """Configures the project `consumer_board`, or a copy of it, for a board."""
+    toolchain = f"-DCMAKE_TOOLCHAIN_FILE={FIRMWARE / 'cmake' / 'arm-none-eabi.cmake'}"
+    own = (f"-DBOARD={board.name}", f"-DDTN_CPU={board.cpu}", f"-DFIRMWARE={FIRMWARE}", "-DCMAKE_BUILD_TYPE=Release")
+    done = configure(source, build, model, toolchain, *own, *options)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_section_that_no_script_places_is_refused(built: Built, tmp_path: Path):
+    source, build = tmp_path / "source", tmp_path / "build"
+    shutil.copytree(BOARD_CONSUMER, source)
+    (source / "odd.c").write_text('int odd __attribute__((section(".elsewhere"))) = 5;\n')
+    with (source / "CMakeLists.txt").open("a") as listing:
+        listing.write("target_sources(app PRIVATE odd.c)\ntarget_link_options(app PRIVATE -Wl,-u,odd)\n")
+    board = boards.load("an505")
+    configure_for_board(source, build, built("two"), board)
+    done = cmake("--build", build)
+    assert done.returncode != 0
+    assert "unplaced orphan section `.elsewhere'" in done.stdout + done.stderr
+    configure_for_board(source, build, built("two"), board, "-DDEUTERON_PLACE_ALL=OFF")
+    done = cmake("--build", build)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("board", boards.names())
 def test_a_project_for_a_board(board: str, built: Built, tmp_path: Path):
     model, build = built("two"), tmp_path / "build"
     chosen = boards.load(board)
-    toolchain = f"-DCMAKE_TOOLCHAIN_FILE={FIRMWARE / 'cmake' / 'arm-none-eabi.cmake'}"
-    options = (f"-DBOARD={board}", f"-DDTN_CPU={chosen.cpu}", f"-DFIRMWARE={FIRMWARE}", "-DCMAKE_BUILD_TYPE=Release")
-    done = configure(CONSUMER.with_name("consumer_board"), build, model, toolchain, *options)
-    assert done.returncode == 0, done.stderr
+    configure_for_board(BOARD_CONSUMER, build, model, chosen)
     done = cmake("--build", build)
     assert done.returncode == 0, done.stdout + done.stderr
     assert overridden(build / "app") == ("dtn_io_copy_start", "dtn_io_copy_wait")

@@ -10,6 +10,7 @@ from tests.board.port_images import EXECUTOR, FIRMWARE, build, generate, run
 
 from deuteron.board.boards import load
 from deuteron.board.emit import EmitOptions, Placement
+from deuteron.board.toolchain import PLACE_ALL
 
 TEMPLATE = FIRMWARE / "port" / "template"
 CHIP = FIRMWARE / "tests" / "board" / "chip"
@@ -38,7 +39,7 @@ def test_bundle_runs_on_the_template(tmp_path: Path, weights: Placement, arenas:
     name = f"template-{weights.value}-{arenas.value}"
     generated = generate(program, name, EmitOptions(weights=weights, arenas=arenas))
     sources = (*SOURCES, *EXECUTOR, *generated)
-    image = build(board, name, sources, (f"-L{TEMPLATE}",), script=CHIP / "chip.ld")
+    image = build(board, name, sources, (f"-L{TEMPLATE}", PLACE_ALL), script=CHIP / "chip.ld")
     x = rng.integers(-128, 128, fetching.TENSOR_BYTES, np.int8).tobytes()
     (tmp_path / "x").write_bytes(x)
     done = run(board, image, directory=tmp_path)

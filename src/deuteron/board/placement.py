@@ -22,7 +22,7 @@ def padded(size: int) -> int:
     return size + -size % ALIGNMENT
 
 
-class Placement:
+class TensorPlaces:
     """The values of a bundle while it is made; indices count in the order in which values are first asked for.
 
     Memories are those of the program's plan, then one for what has no place there.

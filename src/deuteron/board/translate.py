@@ -7,7 +7,7 @@ from deuteron.board import operators
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, Memory, Quantisation, Step, StepKind, Value
 from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, Port, partition_of
-from deuteron.board.placement import Placement
+from deuteron.board.placement import TensorPlaces
 from deuteron.board.sources import Origin, Origins
 from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
 from deuteron.frontend.manifest import Manifest
@@ -71,7 +71,7 @@ class _Translator:
     def __init__(self, method: Method, origins: Origins) -> None:
         self._method = method
         self._origins = origins
-        self._places = Placement(method)
+        self._places = TensorPlaces(method)
         self._partitions = tuple(partition_of(delegate, i) for i, delegate in enumerate(method.delegates))
         self._functions: list[str] = []
         self._steps: list[Step] = []
