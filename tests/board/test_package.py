@@ -11,7 +11,7 @@ from tests.board.conftest import Built
 
 from deuteron import api
 from deuteron.board import boards
-from deuteron.board.library import FIRMWARE
+from deuteron.board.library import FIRMWARE, core
 from deuteron.board.override import overridden
 from deuteron.board.qemu import emulate
 from deuteron.kernels.catalogue import KERNELS
@@ -96,6 +96,8 @@ def test_a_project_for_a_board(board: str, built: Built, tmp_path: Path):
     configure_for_board(BOARD_CONSUMER, build, model, chosen)
     done = cmake("--build", build)
     assert done.returncode == 0, done.stdout + done.stderr
+    listed = subprocess.run(["ar", "t", build / "libdeuteron_firmware.a"], capture_output=True, text=True, check=True)
+    assert sorted(listed.stdout.split()) == sorted(f"{source.path.name}.obj" for source in core())
     assert overridden(build / "app") == ("dtn_io_copy_start", "dtn_io_copy_wait")
 
     (sample,) = api.seeded_inputs(api.read_manifest(model), 1)
