@@ -99,7 +99,7 @@ def test_refuses_numbers(bench: Bench, operator: str, change: dict[str, int]) ->
 
 
 @pytest.mark.parametrize("operator", SCRATCH)
-@pytest.mark.parametrize("multiplier, shift", [(-1, -9), (-(1 << 31), -9), (1 << 30, 31), (1 << 30, -63)])
+@pytest.mark.parametrize(("multiplier", "shift"), [(-1, -9), (-(1 << 31), -9), (1 << 30, 31), (1 << 30, -63)])
 def test_run_refuses_factors(bench: Bench, operator: str, multiplier: int, shift: int) -> None:
     """They are constants: the check does not read them."""
     call = valid(operator)

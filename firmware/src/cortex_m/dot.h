@@ -24,14 +24,6 @@ typedef struct {
     int32_t of[DTN_CM_ROWS];
 } dtn_cm_dots_t;
 
-/** Sums of rows of inputs x and y with rows of weights w and v. */
-typedef struct {
-    int32_t xw;
-    int32_t xv;
-    int32_t yw;
-    int32_t yv;
-} dtn_cm_dots_2x2_t;
-
 /** The rows of weights of `channels` channels from `first` on, `pitch` apart; behind the last, the last again. */
 static inline void dtn_cm_rows_of(const int8_t *weights, size_t pitch, size_t first, size_t channels,
                                   const int8_t *rows[DTN_CM_ROWS])
@@ -82,35 +74,5 @@ static inline void dtn_cm_add_dots(const dtn_cm_dots_t *dots, uint32_t sums[DTN_
         sums[j] += (uint32_t)dots->of[j];
     }
 }
-
-static inline void dtn_cm_multiply_add_2x2(dtn_cm_dots_2x2_t *sums, int32_t x, int32_t y, int8_t w, int8_t v)
-{
-    sums->xw += x * w;
-    sums->xv += x * v;
-    sums->yw += y * w;
-    sums->yv += y * v;
-}
-
-/** Defines a function for the sums of two rows of inputs, of the type `input_t`, with two rows of weights. */
-#define DTN_CM_DEFINE_DOT_2X2(name, input_t)                                                                           \
-    static inline dtn_cm_dots_2x2_t name(const input_t *x, const input_t *y, const int8_t *w, const int8_t *v,         \
-                                         size_t count)                                                                 \
-    {                                                                                                                  \
-        dtn_cm_dots_2x2_t sums = {0, 0, 0, 0};                                                                         \
-        for (size_t turns = count / 4; turns != 0; turns--) {                                                          \
-            dtn_cm_multiply_add_2x2(&sums, x[0], y[0], w[0], v[0]);                                                    \
-            dtn_cm_multiply_add_2x2(&sums, x[1], y[1], w[1], v[1]);                                                    \
-            dtn_cm_multiply_add_2x2(&sums, x[2], y[2], w[2], v[2]);                                                    \
-            dtn_cm_multiply_add_2x2(&sums, x[3], y[3], w[3], v[3]);                                                    \
-            x += 4;                                                                                                    \
-            y += 4;                                                                                                    \
-            w += 4;                                                                                                    \
-            v += 4;                                                                                                    \
-        }                                                                                                              \
-        for (size_t rest = count % 4; rest != 0; rest--) {                                                             \
-            dtn_cm_multiply_add_2x2(&sums, *x++, *y++, *w++, *v++);                                                    \
-        }                                                                                                              \
-        return sums;                                                                                                   \
-    }
 
 #endif /* DTN_DOT_H */

@@ -1,16 +1,17 @@
 #include <string.h>
 
+#include "pairs.h"
 #include "product.h"
 #include "windows.h"
-
-DTN_CM_DEFINE_DOT_2X2(dot_2x2, int16_t)
 
 /* One of the groups of channels: its outputs see its inputs only. */
 typedef struct {
     const dtn_cm_convolution_t *layer;
     const int8_t *input;   /* of the first pixel */
     const int8_t *weights; /* a row of `patch` elements for each output channel */
-    size_t first;          /* output channel */
+    const int32_t *bias;   /* one per output channel, or NULL */
+    int8_t *output;        /* of the first pixel */
+    dtn_cm_scale_t scale;
     size_t outputs;
     size_t inputs;
     size_t patch; /* elements of a window */
@@ -38,9 +39,14 @@ static group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
     group.inputs = (size_t)(p->in_c / p->groups);
     group.outputs = (size_t)(p->out_c / p->groups);
     group.patch = (size_t)p->kernel_h * (size_t)p->kernel_w * group.inputs;
-    group.first = index * group.outputs;
+    size_t first = index * group.outputs;
     group.input = layer->input + index * group.inputs;
-    group.weights = layer->weights + group.first * group.patch;
+    group.weights = layer->weights + first * group.patch;
+    group.bias = layer->bias == NULL ? NULL : layer->bias + first;
+    group.output = layer->output + first;
+    group.scale = layer->scale;
+    group.scale.multipliers += first;
+    group.scale.shifts += first;
     return group;
 }
 
@@ -61,53 +67,24 @@ static int32_t next_run(const group_t *group, const place_t *place, int32_t kx)
     return group->joined ? place->columns.end : kx + 1;
 }
 
-/* ---- With scratch memory: windows are gathered two by two, as numbers of 16 bits ---- */
+/* ---- With scratch memory: two windows are gathered there as pairs ---- */
 
-static void widen(const run_t *run, int32_t offset, int16_t *column)
+static void gather_run(const run_t *run, int32_t offset, int32_t factor, int32_t *pairs)
 {
-    int16_t *to = column + run->at;
+    int32_t *to = pairs + run->at;
     for (size_t i = 0; i < run->count; i++) {
-        to[i] = (int16_t)(run->input[i] + offset);
+        to[i] += (run->input[i] + offset) * factor;
     }
 }
 
-/* The elements of a window; where it is not on the map, 0, which adds nothing. */
-static void gather(const group_t *group, const place_t *place, int16_t *column)
+/* Adds the elements of a window, times the factor, to the pairs. What is not on the map is 0. */
+static void gather(const group_t *group, const place_t *place, int32_t factor, int32_t *pairs)
 {
-    const dtn_cm_windows_t *p = group->layer->p;
-    bool whole =
-        place->rows.end - place->rows.first == p->kernel_h && place->columns.end - place->columns.first == p->kernel_w;
-    if (!whole) {
-        memset(column, 0, group->patch * sizeof *column);
-    }
     for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
         for (int32_t kx = place->columns.first; kx < place->columns.end; kx = next_run(group, place, kx)) {
             run_t run = run_from(group, place, ky, kx);
-            widen(&run, p->in_offset, column);
+            gather_run(&run, group->layer->p->in_offset, factor, pairs);
         }
-    }
-}
-
-/* Two output pixels, which may be the same. */
-static void two_pixels(const group_t *group, const int16_t *x, const int16_t *y, int8_t *out_x, int8_t *out_y)
-{
-    const dtn_cm_convolution_t *layer = group->layer;
-    size_t end = group->first + group->outputs;
-    const int8_t *weights = group->weights;
-    for (size_t channel = group->first; channel < end; channel += 2) {
-        /* An odd one at the end goes with itself. */
-        size_t other = channel + 1 < end ? channel + 1 : channel;
-        const int8_t *other_weights = other == channel ? weights : weights + group->patch;
-        dtn_cm_dots_2x2_t sums = dot_2x2(x, y, weights, other_weights, group->patch);
-        dtn_cm_factor_t factor = dtn_cm_factor(&layer->scale, channel);
-        uint32_t bias = dtn_cm_bias(layer, channel);
-        out_x[channel] = dtn_cm_scaled(&layer->scale, factor, bias + (uint32_t)sums.xw);
-        out_y[channel] = dtn_cm_scaled(&layer->scale, factor, bias + (uint32_t)sums.yw);
-        factor = dtn_cm_factor(&layer->scale, other);
-        bias = dtn_cm_bias(layer, other);
-        out_x[other] = dtn_cm_scaled(&layer->scale, factor, bias + (uint32_t)sums.xv);
-        out_y[other] = dtn_cm_scaled(&layer->scale, factor, bias + (uint32_t)sums.yv);
-        weights += 2 * group->patch;
     }
 }
 
@@ -115,7 +92,6 @@ static void two_pixels(const group_t *group, const int16_t *x, const int16_t *y,
 
 static void one_pixel(const group_t *group, const place_t *place, int8_t *out)
 {
-    const dtn_cm_convolution_t *layer = group->layer;
     for (size_t first = 0; first < group->outputs; first += DTN_CM_ROWS) {
         const int8_t *rows[DTN_CM_ROWS];
         uint32_t sums[DTN_CM_ROWS] = {0};
@@ -123,25 +99,31 @@ static void one_pixel(const group_t *group, const place_t *place, int8_t *out)
         for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
             for (int32_t kx = place->columns.first; kx < place->columns.end; kx = next_run(group, place, kx)) {
                 run_t run = run_from(group, place, ky, kx);
-                dtn_cm_dots_t dots = dtn_cm_dot(run.input, layer->p->in_offset, rows, run.at, run.count);
+                dtn_cm_dots_t dots = dtn_cm_dot(run.input, group->layer->p->in_offset, rows, run.at, run.count);
                 dtn_cm_add_dots(&dots, sums);
             }
         }
         for (size_t j = 0; j < DTN_CM_ROWS && first + j < group->outputs; j++) {
-            size_t channel = group->first + first + j;
-            uint32_t sum = sums[j] + dtn_cm_bias(layer, channel);
-            out[channel] = dtn_cm_scaled(&layer->scale, dtn_cm_factor(&layer->scale, channel), sum);
+            uint32_t sum = sums[j] + (group->bias == NULL ? 0U : (uint32_t)group->bias[first + j]);
+            out[first + j] = dtn_cm_scaled(group->scale, dtn_cm_factor(&group->scale, first + j), sum);
         }
     }
 }
 
-/* ---- All windows in turn; `columns` holds two gathered windows, or is NULL ---- */
+/* ---- All windows in turn; `pairs` has room for those of a window, or is NULL ---- */
 
-static void all_pixels(const group_t *group, int16_t *columns)
+static void all_pixels(const group_t *group, int32_t *pairs)
 {
     const dtn_cm_windows_t *p = group->layer->p;
+    dtn_cm_pair_job_t job = {
+        .weights = group->weights,
+        .bias = group->bias,
+        .depth = group->patch,
+        .channels = group->outputs,
+        .scale = &group->scale,
+    };
     size_t out_c = (size_t)p->out_c;
-    int8_t *out = group->layer->output;
+    int8_t *out = group->output;
     place_t place = {.image = group->input};
     bool waiting = false;
     for (int32_t b = 0; b < p->batches; b++) {
@@ -149,21 +131,26 @@ static void all_pixels(const group_t *group, int16_t *columns)
             place.rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
             for (int32_t ox = 0; ox < p->out_w; ox++, out += out_c) {
                 place.columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
-                if (columns == NULL) {
+                if (pairs == NULL) {
                     one_pixel(group, &place, out);
-                    continue;
+                } else if (waiting) {
+                    gather(group, &place, 1 << DTN_CM_PAIR_BITS, pairs);
+                    job.y_output = out;
+                    dtn_cm_multiply_pairs(&job, pairs);
+                    waiting = false;
+                } else {
+                    memset(pairs, 0, group->patch * sizeof *pairs);
+                    gather(group, &place, 1, pairs);
+                    job.x_output = out;
+                    waiting = true;
                 }
-                gather(group, &place, waiting ? columns + group->patch : columns);
-                if (waiting) {
-                    two_pixels(group, columns, columns + group->patch, out - out_c, out);
-                }
-                waiting = !waiting;
             }
         }
         place.image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
     }
     if (waiting) {
-        two_pixels(group, columns, columns, out - out_c, out - out_c);
+        job.y_output = job.x_output;
+        dtn_cm_multiply_pairs(&job, pairs);
     }
 }
 
@@ -171,25 +158,22 @@ static void all_pixels(const group_t *group, int16_t *columns)
 
 static void points(const group_t *group)
 {
-    const dtn_cm_convolution_t *layer = group->layer;
-    const dtn_cm_windows_t *p = layer->p;
+    const dtn_cm_windows_t *p = group->layer->p;
     bool joined = p->stride_h == 1 && p->stride_w == 1;
     size_t lines = (size_t)p->batches * (size_t)p->out_h;
     dtn_cm_product_t product = {
         .input = group->input,
         .weights = group->weights,
-        .bias = layer->bias == NULL ? NULL : layer->bias + group->first,
-        .output = layer->output + group->first,
+        .bias = group->bias,
+        .output = group->output,
         .rows = joined ? lines * (size_t)p->out_w : (size_t)p->out_w,
         .depth = group->inputs,
         .channels = group->outputs,
         .input_pitch = (size_t)p->stride_w * (size_t)p->in_c,
         .output_pitch = (size_t)p->out_c,
         .input_offset = p->in_offset,
-        .scale = layer->scale,
+        .scale = group->scale,
     };
-    product.scale.multipliers += group->first;
-    product.scale.shifts += group->first;
     size_t line_bytes = (size_t)p->in_w * (size_t)p->in_c;
     for (int32_t b = 0; b < (joined ? 1 : p->batches); b++) {
         product.input = group->input + (size_t)b * (size_t)p->in_h * line_bytes;
@@ -210,8 +194,8 @@ static void run(const dtn_cm_convolution_t *layer, const dtn_tensor_t *scratch)
         if (is_point) {
             points(&group);
         } else {
-            bool fits = scratch->bytes >= 2 * group.patch * sizeof(int16_t);
-            all_pixels(&group, fits ? (int16_t *)scratch->data : NULL);
+            bool fits = scratch->bytes >= group.patch * sizeof(int32_t);
+            all_pixels(&group, fits ? (int32_t *)scratch->data : NULL);
         }
     }
 }

@@ -10,7 +10,7 @@ bool dtn_cm_are_factors(const int32_t *multipliers, const int32_t *shifts, size_
     return true;
 }
 
-int32_t dtn_cm_requantize_any(int32_t sum, int32_t multiplier, int32_t shift)
+int32_t dtn_cm_times_any(uint32_t sum, int32_t multiplier, uint32_t drop)
 {
-    return dtn_cm_requantize(sum, multiplier, shift);
+    return dtn_cm_requantize((int32_t)sum, multiplier, -(int32_t)(drop + 2U));
 }

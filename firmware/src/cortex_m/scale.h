@@ -9,15 +9,9 @@
 
 #include "cortex_m.h"
 
-/** A factor multiplier * 2^(shift - 31), multiplier 0 or more. */
-typedef struct {
-    int32_t multiplier;
-    int32_t shift;
-} dtn_cm_factor_t;
-
 /** The factors of the channels, and zero point and limits of the output. */
 typedef struct {
-    const int32_t *multipliers;
+    const int32_t *multipliers; /**< 0 or more */
     const int32_t *shifts;
     size_t step; /**< from one channel's factor to the next: 0 where all share one */
     int32_t offset;
@@ -25,41 +19,49 @@ typedef struct {
     int32_t hi;
 } dtn_cm_scale_t;
 
+/** The factor multiplier * 2^-(31 + 2 + drop), in the form that takes the fewest steps. */
+typedef struct {
+    int32_t multiplier;
+    uint32_t drop;
+} dtn_cm_factor_t;
+
+/** Largest `drop` of the usual shifts, -31 to -2. */
+#define DTN_CM_MOST_DROP 29U
+
 /** True for factors that can be computed with. Those of channels are constants, which no check has read. */
 bool dtn_cm_are_factors(const int32_t *multipliers, const int32_t *shifts, size_t count);
 
-/** `dtn_cm_requantize`, once for all callers that rarely need it. */
-int32_t dtn_cm_requantize_any(int32_t sum, int32_t multiplier, int32_t shift);
+/** A sum times any factor, as `dtn_cm_requantize`. */
+int32_t dtn_cm_times_any(uint32_t sum, int32_t multiplier, uint32_t drop);
 
 /** The factor of a channel. */
 static inline dtn_cm_factor_t dtn_cm_factor(const dtn_cm_scale_t *scale, size_t channel)
 {
     size_t at = channel * scale->step;
-    return (dtn_cm_factor_t){scale->multipliers[at], scale->shifts[at]};
+    return (dtn_cm_factor_t){scale->multipliers[at], (uint32_t)-scale->shifts[at] - 2U};
 }
 
 /**
- * `dtn_cm_requantize`, faster for the shifts that layers have, -31 to -1.
+ * The output for a sum, which is made in unsigned arithmetic, where overflow is defined.
  *
- * To round value / 2^n to nearest, a half is added before the last of the n bits goes: there it is 1. A tie below 0
- * would go up, towards 0, unless 1 is taken from negative values first. That cannot overflow: with a multiplier below
- * 2^31 the value is above -2^31.
+ * `dtn_cm_requantize` rounds the product to a multiple of 2^31, a tie up, and this, by n = 2 + drop bits, a tie away
+ * from zero. Both in one: 2^30 is added to the product for the first. For the second half of 2^n is added, and below
+ * zero 1 less: that 1 is 2^31 here and makes the 2^30 its negative. Products that are not, but that the first rounds
+ * to 0, become -1 so: with half of 2^n added that is 0 as well. What is left is to leave out bits, all but the last of
+ * the n, to add the half, which is 1 by then, and to leave out the last. The output's offset, doubled, goes with the 1.
  */
-static inline int32_t dtn_cm_times(int32_t sum, dtn_cm_factor_t factor)
+static inline int8_t dtn_cm_scaled(dtn_cm_scale_t scale, dtn_cm_factor_t factor, uint32_t sum)
 {
-    uint32_t bits = (uint32_t)-factor.shift - 1U;
-    if (bits > 30U) {
-        return dtn_cm_requantize_any(sum, factor.multiplier, factor.shift);
+    int32_t value;
+    if (factor.drop <= DTN_CM_MOST_DROP) {
+        /* 2^30 or, with the sign of the sum, -2^30. */
+        int32_t half = (int32_t)((sum & UINT32_C(0x80000000)) | UINT32_C(0x40000000));
+        int64_t product = (int64_t)(int32_t)sum * factor.multiplier + half;
+        value = (((int32_t)(product >> 32) >> factor.drop) + (1 + 2 * scale.offset)) >> 1;
+    } else {
+        value = dtn_cm_plus(dtn_cm_times_any(sum, factor.multiplier, factor.drop), scale.offset);
     }
-    int32_t value = (int32_t)(((int64_t)sum * factor.multiplier + (INT64_C(1) << 30)) >> 31);
-    return (((value + (value >> 31)) >> bits) + 1) >> 1;
-}
-
-/** The output for a sum, which is made in unsigned arithmetic, where overflow is defined. */
-static inline int8_t dtn_cm_scaled(const dtn_cm_scale_t *scale, dtn_cm_factor_t factor, uint32_t sum)
-{
-    int32_t value = dtn_cm_plus(dtn_cm_times((int32_t)sum, factor), scale->offset);
-    return (int8_t)dtn_cm_clamp(value, scale->lo, scale->hi);
+    return (int8_t)dtn_cm_clamp(value, scale.lo, scale.hi);
 }
 
 #endif /* DTN_SCALE_H */

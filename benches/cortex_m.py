@@ -1,0 +1,309 @@
+"""Instructions of the Cortex-M operators, layer by layer, beside CMSIS-NN's.
+
+Layers are those of MLPerf Tiny's networks; one image per board has them all as steps. Everything is compiled with -O3.
+Instructions are counted by the emulator, one per instruction whatever a core would need for it; they are not cycles.
+The CMSIS-NN column is commit 99f736a6 of 2026-07-15, `arm_*_wrapper_s8` and `arm_fully_connected_s8`, with the same
+compiler, flags and emulator: its DSP instructions on the Cortex-M33, its vectors on the Cortex-M55. The operators here
+are portable C. The last column is the bar that they must keep below: plain C that gathers windows and makes four
+channels at a time. Outputs must equal whole-number arithmetic in Python.
+
+make bench-cortex-m
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.board import boards, image, qemu, record
+from deuteron.board.boards import Board
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
+from deuteron.board.flash import Flash
+from deuteron.board.link import link
+from deuteron.board.size import Sizes
+from deuteron.board.stack import Bound
+from deuteron.board.toolchain import Toolchain
+from deuteron.kernels.cpu_operators import QuantizedConvolutionParams, QuantizedLinearParams
+from deuteron.kernels.params import KernelParams
+
+Array = npt.NDArray[np.generic]
+Whole = npt.NDArray[np.int64]
+Pair = tuple[int, int]
+
+TYPES = {"int8": ElementType.S8, "int32": ElementType.S32, "uint8": ElementType.U8}
+BOARDS = ("an505", "an547")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer of a network.
+
+    Attributes:
+        name: what it is, and the network.
+        size: of its input; (0, 0) for a fully connected layer.
+        channels: of input and output.
+        peers: per board, instructions of CMSIS-NN and of the plain C.
+    """
+
+    name: str
+    size: Pair
+    channels: Pair
+    peers: dict[str, Pair]
+    kernel: Pair = (1, 1)
+    stride: int = 1
+    pad: Pair = (0, 0)
+    depthwise: bool = False
+
+
+def peers(m33: Pair, m55: Pair) -> dict[str, Pair]:
+    """The peers' instructions by board."""
+    return dict(zip(BOARDS, (m33, m55), strict=True))
+
+
+THREE, ONE = (3, 3), (1, 1)
+LAYERS = (
+    Layer("conv 3x3 3->8 /2, 96x96 (VWW)", (96, 96), (3, 8), peers((3036863, 3413347), (990662, 3300321)),
+          THREE, 2, ONE),
+    Layer("conv 3x3 3->16, 32x32 (ResNet8)", (32, 32), (3, 16), peers((2122845, 2551901), (599476, 2452242)),
+          THREE, 1, ONE),
+    Layer("conv 3x3 16->16, 32x32 (ResNet8)", (32, 32), (16, 16), peers((5493878, 7896683), (914864, 7315919)),
+          THREE, 1, ONE),
+    Layer("conv 3x3 32->64 /2, 16x16 (ResNet8)", (16, 16), (32, 64), peers((2190046, 3572913), (279610, 3262846)),
+          THREE, 2, ONE),
+    Layer("conv 10x4 1->64 /2, 49x10 (DS-CNN)", (49, 10), (1, 64), peers((1105766, 1525617), (289051, 1449217)),
+          (10, 4), 2, (5, 1)),
+    Layer("conv 1x1 64->64, 25x5 (DS-CNN)", (25, 5), (64, 64), peers((1064903, 1847544), (202885, 1721608))),
+    Layer("conv 1x1 8->16, 48x48 (VWW)", (48, 48), (8, 16), peers((1945727, 2840062), (641836, 2791667))),
+    Layer("conv 1x1 128->128, 6x6 (VWW)", (6, 6), (128, 128), peers((1076871, 1930353), (166439, 1770457))),
+    Layer("depthwise 3x3 8, 48x48 (VWW)", (48, 48), (8, 8), peers((1627545, 2996917), (863821, 2853246)),
+          THREE, 1, ONE, depthwise=True),
+    Layer("depthwise 3x3 64, 25x5 (DS-CNN)", (25, 5), (64, 64), peers((593948, 937572), (166882, 854092)),
+          THREE, 1, ONE, depthwise=True),
+    Layer("depthwise 3x3 128, 6x6 (VWW)", (6, 6), (128, 128), peers((331328, 510760), (96110, 463910)),
+          THREE, 1, ONE, depthwise=True),
+    Layer("linear 640->128 (AD)", (0, 0), (640, 128), peers((160045, 561404), (40160, 459616))),
+    Layer("linear 128->128 (AD)", (0, 0), (128, 128), peers((37165, 119017), (9439, 99151))),
+    Layer("linear 64->10 (ResNet8)", (0, 0), (64, 10), peers((1832, 5402), (717, 4562))),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The call of a layer, and the output that it must give."""
+
+    function: str
+    inputs: tuple[Array, ...]
+    params: KernelParams
+    scratch: int | None
+    expected: Array
+    macs: int
+
+
+def requantized(sums: Whole, multipliers: Array, shifts: Array, offset: int) -> Array:
+    """int8 outputs of sums, channels last, with right shifts only: rounded after the product, and after the shift."""
+    high = (sums * multipliers.astype(np.int64) + (1 << 30)) >> 31
+    powers = np.int64(1) << -shifts.astype(np.int64)
+    rounded = np.where(high < 0, -((-high + powers // 2) // powers), (high + powers // 2) // powers)
+    return np.clip(rounded + offset, -128, 127).astype(np.int8)
+
+
+def convolution(layer: Layer, generator: np.random.Generator) -> Call:
+    """The call of a convolution, with the scratch memory that ExecuTorch plans at least."""
+    (in_h, in_w), (in_c, out_c), (kernel_h, kernel_w) = layer.size, layer.channels, layer.kernel
+    out_h, out_w = (
+        (n + 2 * p - k) // layer.stride + 1 for n, p, k in zip(layer.size, layer.pad, layer.kernel, strict=True)
+    )
+    groups = in_c if layer.depthwise else 1
+    seen = in_c // groups
+    in_offset, out_offset = 5, -3
+    x = generator.integers(-128, 128, (1, in_h, in_w, in_c)).astype(np.int8)
+    weights = generator.integers(-127, 128, (out_c, kernel_h, kernel_w, seen)).astype(np.int8)
+    bias = generator.integers(-3000, 3000, out_c).astype(np.int32)
+    multipliers = generator.integers(1 << 30, 1 << 31, out_c).astype(np.int32)
+    products = kernel_h * kernel_w * seen
+    shifts = (generator.integers(-1, 2, out_c) - int(np.log2(64 * np.sqrt(products)))).astype(np.int32)
+    padded = np.pad(x[0].astype(np.int64) + in_offset, ((layer.pad[0],) * 2, (layer.pad[1],) * 2, (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, layer.kernel, (0, 1))[:: layer.stride, :: layer.stride]
+    equation = "hwcyx,cyxi->hwc" if layer.depthwise else "hwiyx,cyxi->hwc"
+    sums = np.einsum(equation, windows, weights.astype(np.int64)) + bias
+    params = QuantizedConvolutionParams(
+        1, in_h, in_w, in_c, out_h, out_w, out_c, groups, kernel_h, kernel_w, layer.stride, layer.stride, *layer.pad,
+        1, 1, in_offset, out_offset, -128, 127, 1,
+    )  # fmt: skip
+    stored = np.ascontiguousarray(weights.transpose(1, 2, 3, 0)) if layer.depthwise else weights
+    return Call(
+        "dtn_cm_quantized_depthwise_conv2d" if layer.depthwise else "dtn_cm_quantized_conv2d",
+        (x, stored, multipliers, shifts, bias),
+        params,
+        0 if layer.depthwise or layer.kernel == (1, 1) else 4 * products,
+        requantized(sums, multipliers, shifts, out_offset),
+        out_h * out_w * out_c * products,
+    )
+
+
+def linear(layer: Layer, generator: np.random.Generator, *, kernel_sum: bool) -> Call:
+    """The call of a fully connected layer, as ExecuTorch lowers it: with kernel sums for cores that have vectors."""
+    features, outputs = layer.channels
+    in_offset, out_offset = 5, -3
+    x = generator.integers(-128, 128, (1, features)).astype(np.int8)
+    weights = generator.integers(-127, 128, (outputs, features)).astype(np.int8)
+    bias = generator.integers(-3000, 3000, outputs).astype(np.int32)
+    multiplier, shift = int(generator.integers(1 << 30, 1 << 31)), -int(np.log2(64 * np.sqrt(features)))
+    folded = (bias + in_offset * weights.sum(axis=1, dtype=np.int64)).astype(np.int32)
+    sums = x.astype(np.int64) @ weights.T.astype(np.int64) + folded
+    params = QuantizedLinearParams(
+        1,
+        features,
+        outputs,
+        in_offset,
+        0,
+        out_offset,
+        multiplier,
+        shift,
+        -128,
+        127,
+        int(not kernel_sum),
+        int(kernel_sum),
+    )
+    expected = requantized(sums, np.array([multiplier]), np.array([shift]), out_offset)
+    inputs = (x, weights, folded if kernel_sum else bias)
+    return Call("dtn_cm_quantized_linear", inputs, params, None, expected, features * outputs)
+
+
+@dataclass(slots=True)
+class Maker:
+    """Makes a bundle of calls: what they read are constants, what they write lies one behind the other."""
+
+    values: list[Value] = field(default_factory=list)
+    constants: list[bytes] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    operators: list[str] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    memory: int = 0
+
+    def _value(self, like: Array, place: int, offset: int, note: str) -> int:
+        order = tuple(range(like.ndim))
+        self.values.append(Value(place, offset, like.nbytes, TYPES[like.dtype.name], like.shape, order, note))
+        return len(self.values) - 1
+
+    def _constant(self, data: Array) -> int:
+        self.constants.append(data.tobytes())
+        return self._value(data, MEMORY_CONSTANT + len(self.constants) - 1, 0, "a constant")
+
+    def _written(self, like: Array) -> int:
+        offset = self.memory
+        self.memory += -(-like.nbytes // 16) * 16
+        return self._value(like, 0, offset, "what a step writes")
+
+    def add(self, call: Call, title: str) -> None:
+        """Adds a step."""
+        if call.function not in self.operators:
+            self.operators.append(call.function)
+        inputs = tuple(self._constant(data) for data in call.inputs)
+        scratch = () if call.scratch is None else (self._written(np.zeros(call.scratch, np.uint8)),)
+        self.outputs.append(self._written(call.expected))
+        words = tuple(word & 0xFFFFFFFF for word in call.params.words())
+        index = self.operators.index(call.function)
+        self.steps.append(Step(StepKind.OPERATOR, index, inputs, (*scratch, self.outputs[-1]), words, title, ""))
+
+    def bundle(self) -> Bundle:
+        """The bundle."""
+        return Bundle(
+            "layers", tuple(self.values), tuple(self.steps), (), tuple(self.outputs),
+            (Memory(self.memory, "what steps write"), Memory(0, "no delegates")), tuple(self.operators),
+            tuple(self.constants), (),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A layer on a board: instructions of ours, of CMSIS-NN and of the plain C."""
+
+    layer: str
+    board: str
+    macs: int
+    instructions: int
+    cmsis_nn: int
+    plain_c: int
+    right: bool
+
+    def problems(self) -> list[str]:
+        """What is not as it must be."""
+        found = [] if self.right else ["the output is wrong"]
+        if self.instructions > self.plain_c:
+            found.append(f"{self.instructions:,} instructions, {self.plain_c:,} are allowed")
+        return [f"{self.layer} on {self.board}: {problem}" for problem in found]
+
+
+def recorded(bundle: Bundle, board: Board) -> record.Firmware:
+    """What the emulator's run needs to know of an image; the rest of the record is empty."""
+    return record.Firmware(
+        deuteron="", compiler="", board=board.name, options=record.FirmwareOptions(), model=bundle.name,
+        program_sha256="", weights="", arenas="", kernels=(), inputs=(),
+        outputs=tuple(bundle.values[i] for i in bundle.outputs),
+        steps=tuple(record.StepInfo(step.title, step.source) for step in bundle.steps), memories=bundle.memories,
+        regions=(), sizes=Sizes((), {}, 0), stack=Bound(0, 0, (), (), ()), flash=Flash(0, 1), files={},
+    )  # fmt: skip
+
+
+def measure(board: Board, toolchain: Toolchain) -> list[Result]:
+    """A row per layer."""
+    generator = np.random.default_rng(1)
+    vectors = board.cpu == "cortex-m55"
+    calls = [
+        convolution(layer, generator) if layer.size[0] else linear(layer, generator, kernel_sum=vectors)
+        for layer in LAYERS
+    ]
+    maker = Maker()
+    for layer, call in zip(LAYERS, calls, strict=True):
+        maker.add(call, layer.name)
+    bundle = maker.bundle()
+    with tempfile.TemporaryDirectory() as scratch:
+        fast = replace(board, flags=(*board.flags, "-O3"))
+        link(bundle, fast, record.FirmwareOptions(), (), toolchain, Path(scratch))
+        run = qemu.run(Path(scratch), recorded(bundle, board), board, [[]]).runs[0]
+    steps = [event.instructions for event in run.events if event.kind is qemu.EventKind.STEP]
+    return [
+        Result(
+            layer.name, board.name, call.macs, count, *layer.peers[board.name],
+            np.array_equal(found.ravel(), call.expected.ravel()),
+        )
+        for layer, call, count, found in zip(LAYERS, calls, steps, run.outputs, strict=True)
+    ]  # fmt: skip
+
+
+def report(results: Sequence[Result]) -> None:
+    """Prints the table."""
+    print(f"{'layer':<37}{'board':<7}{'instructions':>13}{'per MAC':>9}{'CMSIS-NN':>11}{'ratio':>7}{'plain C':>11}")
+    for r in results:
+        print(
+            f"{r.layer:<37}{r.board:<7}{r.instructions:>13,}{r.instructions / r.macs:>9.2f}{r.cmsis_nn:>11,}"
+            f"{r.instructions / r.cmsis_nn:>7.2f}{r.plain_c:>11,}{'' if r.right else '  WRONG'}"
+        )
+
+
+def main() -> int:
+    """0 when every output is right and every layer within its bar."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    options = parser.parse_args()
+    toolchain = Toolchain.find(image.OBJECTS)
+    results = [result for name in BOARDS for result in measure(boards.load(name), toolchain)]
+    report(results)
+    if options.json:
+        data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
+        options.json.write_text(json.dumps(data, indent=2) + "\n")
+    problems = [problem for result in results for problem in result.problems()]
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
