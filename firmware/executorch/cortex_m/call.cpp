@@ -48,7 +48,7 @@ void Call::need(bool good, const char *reason)
         return;
     }
     failed_ = true;
-    ET_LOG(Error, "cortex_m::%s cannot run: %s", name_, reason);
+    ET_LOG(Error, "%s cannot run: %s", name_, reason);
     context_.fail(Error::InvalidArgument);
 }
 
@@ -139,6 +139,21 @@ bool Call::optional_tensor(Value *value)
     }
     *value = value_of(given->toTensor());
     return true;
+}
+
+size_t Call::tensors()
+{
+    const EValue *const given = next();
+    need(given->isTensorList(), "an argument is no list of tensors");
+    if (given->isTensorList()) {
+        list_ = given->toTensorList();
+    }
+    return list_.size();
+}
+
+Value Call::tensor_of_list(size_t index)
+{
+    return value_of(list_[index]);
 }
 
 void Call::run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_t count,

@@ -41,6 +41,9 @@ class Call
     Value tensor();
     /* For an argument that may be left out: whether it is there. */
     bool optional_tensor(Value *value);
+    /* The number of tensors of a list, and one of them. */
+    size_t tensors();
+    Value tensor_of_list(size_t index);
     int32_t integer();
     double real();
     template <size_t count> std::array<int32_t, count> integers()
@@ -88,6 +91,7 @@ class Call
     Context &context_;
     const char *name_;
     Stack stack_;
+    executorch::aten::ArrayRef<executorch::aten::Tensor> list_;
     size_t at_ = 0;
     bool failed_ = false;
 };

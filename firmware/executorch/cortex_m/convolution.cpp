@@ -95,7 +95,7 @@ struct Convolution {
 
 template <bool nhwc> void quantized_conv2d(Context &context, Stack stack)
 {
-    Call call(context, "quantized_conv2d", stack, 14);
+    Call call(context, "cortex_m::quantized_conv2d", stack, 14);
     Convolution c{};
     c.read_tensors(call);
     c.read_plane(call);
@@ -110,7 +110,7 @@ template <bool nhwc> void quantized_conv2d(Context &context, Stack stack)
 
 template <bool nhwc> void quantized_depthwise_conv2d(Context &context, Stack stack)
 {
-    Call call(context, "quantized_depthwise_conv2d", stack, 15);
+    Call call(context, "cortex_m::quantized_depthwise_conv2d", stack, 15);
     Convolution c{};
     c.read_tensors(call);
     c.read_plane(call);
@@ -127,7 +127,7 @@ template <bool nhwc> void quantized_depthwise_conv2d(Context &context, Stack sta
 
 template <bool nhwc> void quantized_transpose_conv2d(Context &context, Stack stack)
 {
-    Call call(context, "quantized_transpose_conv2d", stack, 16);
+    Call call(context, "cortex_m::quantized_transpose_conv2d", stack, 16);
     Convolution c{};
     c.read_tensors(call);
     c.read_plane(call);
@@ -146,7 +146,7 @@ template <bool nhwc> void quantized_transpose_conv2d(Context &context, Stack sta
 
 void quantized_linear(Context &context, Stack stack)
 {
-    Call call(context, "quantized_linear", stack, 12);
+    Call call(context, "cortex_m::quantized_linear", stack, 12);
     dtn_cm_quantized_linear_params_t params{};
     const Value input = call.tensor();
     const Value weights = call.tensor();
@@ -178,7 +178,7 @@ void quantized_linear(Context &context, Stack stack)
 
 void quantized_batch_matmul(Context &context, Stack stack)
 {
-    Call call(context, "quantized_batch_matmul", stack, 9);
+    Call call(context, "cortex_m::quantized_batch_matmul", stack, 9);
     dtn_cm_quantized_batch_matmul_params_t params{};
     const Value a = call.tensor();
     params.a_offset = call.integer();

@@ -50,7 +50,7 @@ void extremum(Call &call, dtn_operator_t run, bool largest)
 
 void quantize_per_tensor(Context &context, Stack stack)
 {
-    Call call(context, "quantize_per_tensor", stack, 7);
+    Call call(context, "cortex_m::quantize_per_tensor", stack, 7);
     const Value input = call.tensor();
     const uint32_t scale = scale_bits(call, call.real());
     const auto [zero_point, lowest, highest] = call.integers<3>();
@@ -64,7 +64,7 @@ void quantize_per_tensor(Context &context, Stack stack)
 
 void dequantize_per_tensor(Context &context, Stack stack)
 {
-    Call call(context, "dequantize_per_tensor", stack, 7);
+    Call call(context, "cortex_m::dequantize_per_tensor", stack, 7);
     const Value input = call.tensor();
     const uint32_t scale = scale_bits(call, call.real());
     const int32_t zero_point = call.integer();
@@ -79,7 +79,7 @@ void dequantize_per_tensor(Context &context, Stack stack)
 
 void quantized_add(Context &context, Stack stack)
 {
-    Call call(context, "quantized_add", stack, 14);
+    Call call(context, "cortex_m::quantized_add", stack, 14);
     const Value a = call.tensor();
     const auto a_numbers = call.integers<3>();
     const Value b = call.tensor();
@@ -105,7 +105,7 @@ void quantized_add(Context &context, Stack stack)
 
 void quantized_mul(Context &context, Stack stack)
 {
-    Call call(context, "quantized_mul", stack, 8);
+    Call call(context, "cortex_m::quantized_mul", stack, 8);
     dtn_cm_quantized_mul_params_t params{};
     const Value a = call.tensor();
     params.a_zp = call.integer();
@@ -121,7 +121,7 @@ void quantized_mul(Context &context, Stack stack)
 
 void quantized_div(Context &context, Stack stack)
 {
-    Call call(context, "quantized_div", stack, 7);
+    Call call(context, "cortex_m::quantized_div", stack, 7);
     dtn_cm_quantized_div_params_t params{};
     const Value a = call.tensor();
     params.a_zp = call.integer();
@@ -136,7 +136,7 @@ void quantized_div(Context &context, Stack stack)
 
 void quantized_activation(Context &context, Stack stack)
 {
-    Call call(context, "quantized_activation", stack, 3);
+    Call call(context, "cortex_m::quantized_activation", stack, 3);
     const Value input = call.tensor();
     const Value table = call.tensor();
     const Value output = call.tensor();
@@ -147,19 +147,19 @@ void quantized_activation(Context &context, Stack stack)
 
 void minimum(Context &context, Stack stack)
 {
-    Call call(context, "minimum", stack, 3);
+    Call call(context, "cortex_m::minimum", stack, 3);
     extremum(call, dtn_cm_minimum, false);
 }
 
 void maximum(Context &context, Stack stack)
 {
-    Call call(context, "maximum", stack, 3);
+    Call call(context, "cortex_m::maximum", stack, 3);
     extremum(call, dtn_cm_maximum, true);
 }
 
 void softmax(Context &context, Stack stack)
 {
-    Call call(context, "softmax", stack, 8);
+    Call call(context, "cortex_m::softmax", stack, 8);
     const Value input = call.tensor();
     const int32_t dim = call.integer();
     call.skip(); /* differences alone count, not the input's zero point */

@@ -24,11 +24,47 @@ std::array<size_t, kMaxRank> lowered_order(const Value &value)
     return order;
 }
 
+/* Appends the bytes of an element and runs the copy from `start` of the output on. */
+void copy(Call &call, Walk &walk, const Value &input, const Value &output, int64_t start)
+{
+    append(walk, static_cast<int32_t>(output.item), 1, 1, DTN_MAX_DIMENSION);
+    dtn_cm_copy_params_t params{};
+    params.out_start = static_cast<int32_t>(start);
+    write_dims(call, walk, sizeof params.dims / sizeof params.dims[0], params.dims, params.in_strides,
+               params.out_strides);
+    call.run(dtn_cm_copy, params, {&input}, {&output});
+}
+
 } // namespace
+
+void cat_channels_last(Context &context, Stack stack)
+{
+    Call call(context, "aten::cat", stack, 3);
+    const size_t parts = call.tensors();
+    const int32_t given = call.integer();
+    const Value output = call.tensor();
+    const auto rank = static_cast<int32_t>(output.rank);
+    call.need(given >= -rank && given < rank, "it has no such dimension");
+    const size_t dim = static_cast<size_t>(given < 0 ? given + rank : given);
+    int64_t start = 0;
+    for (size_t part = 0; part < parts && !call.failed(); part++) {
+        const Value input = call.tensor_of_list(part);
+        call.need(input.rank == output.rank, "its tensors differ in rank");
+        Walk walk{};
+        for (size_t i = 0; i < output.rank && !call.failed(); i++) {
+            const size_t d = output.order[i];
+            call.need(d == dim || input.sizes[d] == output.sizes[d], "its tensors differ in size");
+            append(walk, static_cast<int32_t>(input.sizes[d]), static_cast<int32_t>(input.strides[d]),
+                   static_cast<int32_t>(output.strides[d]), DTN_MAX_DIMENSION);
+        }
+        copy(call, walk, input, output, start * output.strides[dim]);
+        start += input.sizes[dim];
+    }
+}
 
 void transpose(Context &context, Stack stack)
 {
-    Call call(context, "transpose", stack, 3);
+    Call call(context, "cortex_m::transpose", stack, 3);
     const Value input = call.tensor();
     std::array<int32_t, kMaxRank> perm{};
     call.list(perm.data(), input.rank);
@@ -47,16 +83,12 @@ void transpose(Context &context, Stack stack)
                    static_cast<int32_t>(output.strides[dim]) * item, DTN_MAX_DIMENSION);
         }
     }
-    append(walk, item, 1, 1, DTN_MAX_DIMENSION);
-    dtn_cm_copy_params_t params{};
-    write_dims(call, walk, sizeof params.dims / sizeof params.dims[0], params.dims, params.in_strides,
-               params.out_strides);
-    call.run(dtn_cm_copy, params, {&input}, {&output});
+    copy(call, walk, input, output, 0);
 }
 
 void pad(Context &context, Stack stack)
 {
-    Call call(context, "pad", stack, 5);
+    Call call(context, "cortex_m::pad", stack, 5);
     constexpr size_t rank = 4;
     const Value input = call.tensor();
     const auto before = call.list<rank>();

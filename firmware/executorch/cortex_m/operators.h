@@ -18,6 +18,8 @@ void maximum(Context &context, Stack stack);
 void softmax(Context &context, Stack stack);
 void transpose(Context &context, Stack stack);
 void pad(Context &context, Stack stack);
+/* aten::cat of int8 tensors of which the output is channels last; ExecuTorch's own takes all as contiguous. */
+void cat_channels_last(Context &context, Stack stack);
 void quantized_linear(Context &context, Stack stack);
 void quantized_batch_matmul(Context &context, Stack stack);
 

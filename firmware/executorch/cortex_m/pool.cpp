@@ -37,7 +37,7 @@ Params shape_of(Call &call, const Value &input, const Value &output, bool nhwc, 
 
 template <bool nhwc> void quantized_avg_pool2d(Context &context, Stack stack)
 {
-    Call call(context, "quantized_avg_pool2d", stack, 10);
+    Call call(context, "cortex_m::quantized_avg_pool2d", stack, 10);
     const Value input = call.tensor();
     const Pair kernel = call.list<2>();
     const Pair stride = call.list<2>();
@@ -60,7 +60,7 @@ template <bool nhwc> void quantized_avg_pool2d(Context &context, Stack stack)
 
 template <bool nhwc> void quantized_max_pool2d(Context &context, Stack stack)
 {
-    Call call(context, "quantized_max_pool2d", stack, 11);
+    Call call(context, "cortex_m::quantized_max_pool2d", stack, 11);
     const Value input = call.tensor();
     const Pair kernel = call.list<2>();
     const Pair stride = call.list<2>();

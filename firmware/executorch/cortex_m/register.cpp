@@ -5,6 +5,8 @@
 #include <executorch/runtime/kernel/operator_registry.h>
 #include <executorch/runtime/platform/log.h>
 
+#include <cstring>
+
 #include "operators.h"
 
 namespace deuteron
@@ -41,13 +43,26 @@ const Kernel kKernels[] = {
     Kernel(DTN_NAME(quantized_avg_pool2d_nhwc), quantized_avg_pool2d<true>),
     Kernel(DTN_NAME(quantized_max_pool2d), quantized_max_pool2d<false>),
     Kernel(DTN_NAME(quantized_max_pool2d_nhwc), quantized_max_pool2d<true>),
+    /* For an int8 output in the order channels last, which counts twice: as an argument and as the result. */
+    Kernel("aten::cat.out", "v1/1;0,2,3,1|1;0,2,3,1", cat_channels_last),
 };
+
+/* Whether the runtime has a kernel of this name for the same types and orders. */
+bool is_registered(const Kernel &kernel)
+{
+    for (const Kernel &known : executorch::runtime::get_registered_kernels()) {
+        if (std::strcmp(known.name_, kernel.name_) == 0 && known.kernel_key_ == kernel.kernel_key_) {
+            return true;
+        }
+    }
+    return false;
+}
 
 bool register_missing()
 {
     bool good = true;
     for (const Kernel &kernel : kKernels) {
-        if (executorch::runtime::registry_has_op_function(kernel.name_)) {
+        if (is_registered(kernel)) {
             continue;
         }
         if (executorch::runtime::register_kernels({&kernel, 1}) != Error::Ok) {
