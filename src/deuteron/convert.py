@@ -21,7 +21,7 @@ from deuteron.passes.canonicalise import Canonicalise
 from deuteron.passes.pipeline import optimise, passes
 from deuteron.passes.remove_no_ops import is_no_op
 from deuteron.passes.select import select
-from deuteron.plan import Budget, Plan, budget, check, plan, plan_within
+from deuteron.plan import Budget, Plan, budget, check, in_best_order, plan, plan_within
 from deuteron.tflite import neutron, reader
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat import FlatModel
@@ -190,7 +190,7 @@ def convert_graph(
     for op in graph.ops:
         if not op.origin:
             raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
-    selected = select(graph)
+    selected = in_best_order(select(graph))
     program = attribute(source, selected)
     program, planned = (program, plan(program)) if within is None else plan_within(program, within)
     check(program, planned)

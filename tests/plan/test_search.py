@@ -136,7 +136,7 @@ def test_a_block_is_placed_where_it_wastes_nothing_even_if_greedy_wastes(monkeyp
 def test_without_the_library_the_constraint_solver_packs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     blocks = cut(5, 24, 1024, 16)
     monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
-    monkeypatch.setattr("deuteron.plan.placement._ORDERS", (lambda block: (block.first,),))
+    monkeypatch.setattr("deuteron.plan.placement.ORDERS", {"start": lambda block: (block.first,)})
     monkeypatch.setattr("deuteron.plan.placement.MOST_SHUFFLES", 0)
     module._load.cache_clear()
     found = place(blocks, EXACT_EFFORT)

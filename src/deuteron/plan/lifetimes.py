@@ -1,6 +1,7 @@
 """When each block of scratch holds something that is still needed."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from deuteron.kernels.program import KernelCall, Program, Ref
 from deuteron.kernels.rules import may_write_onto
@@ -52,16 +53,23 @@ def lifetimes(program: Program) -> tuple[Lifetime, ...]:
     return tuple(blocks.values())
 
 
-def _written_onto(call: KernelCall, name: str, live: dict[str, Span], sizes: dict[str, int]) -> str | None:
-    """The scratch buffer that `call`, the first to name buffer `name`, can write it onto; None when there is none."""
+def can_share(call: KernelCall, source: str, name: str, sizes: Mapping[str, int]) -> bool:
+    """True when `call` can write buffer `name` exactly onto buffer `source`, if nothing else needs that any more."""
     output = len(call.kernel.reads)
-    if call.operands[output] != Ref(name, 0, sizes[name]):
-        return None
-    written_at = live[name][0]
-    for source in call.operands[:output]:
-        dies_here = source.buffer in live and live[source.buffer][1] == written_at
-        whole = source == Ref(source.buffer, 0, sizes[name]) and sizes[source.buffer] == sizes[name]
-        reads = [at for at, ref in enumerate(call.operands) if ref.buffer == source.buffer]
-        if dies_here and whole and all(may_write_onto(call.params, at) for at in reads):
-            return source.buffer
+    whole = Ref(name, 0, sizes[name])
+    reads = [at for at, ref in enumerate(call.operands) if ref.buffer == source]
+    return (
+        call.operands[output] == whole
+        and sizes[source] == sizes[name]
+        and any(call.operands[at] == replace(whole, buffer=source) for at in reads if at < output)
+        and all(may_write_onto(call.params, at) for at in reads)
+    )
+
+
+def _written_onto(call: KernelCall, name: str, live: Mapping[str, Span], sizes: Mapping[str, int]) -> str | None:
+    """The scratch buffer that `call`, the first to name buffer `name`, can write it onto; None when there is none."""
+    for ref in call.operands[: len(call.kernel.reads)]:
+        dies_here = ref.buffer in live and live[ref.buffer][1] == live[name][0]
+        if dies_here and can_share(call, ref.buffer, name, sizes):
+            return ref.buffer
     return None

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from deuteron.errors import MissingToolError
 from deuteron.kernels.limits import round_up
@@ -10,7 +11,7 @@ from deuteron.plan.lifetimes import Lifetime
 from deuteron.plan.search import improve
 
 FAST_EFFORT = 2.0
-EXACT_EFFORT = 120.0
+EXACT_EFFORT = 60.0
 """About how many seconds are searched at most, counted in steps so that a plan does not depend on the machine."""
 
 MOST_SHUFFLES = 200
@@ -19,13 +20,16 @@ SHUFFLING = 50_000
 
 Key = Callable[[Lifetime], tuple[int, ...]]
 
-_ORDERS: tuple[Key, ...] = (
-    lambda b: (-b.nbytes, b.first),
-    lambda b: (-b.nbytes * (b.last + 1 - b.first), b.first),
-    lambda b: (b.first - b.last, -b.nbytes),
-    lambda b: (b.first, -b.nbytes),
-    lambda b: (-b.last, -b.nbytes),
+ORDERS: Mapping[str, Key] = MappingProxyType(
+    {
+        "size": lambda b: (-b.nbytes, b.first),
+        "size x time": lambda b: (-b.nbytes * (b.last + 1 - b.first), b.first),
+        "time": lambda b: (b.first - b.last, -b.nbytes),
+        "start": lambda b: (b.first, -b.nbytes),
+        "end": lambda b: (-b.last, -b.nbytes),
+    }
 )
+"""Orders in which blocks are placed greedily, by what they sort by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +52,15 @@ class Packing:
 def place(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
     """The smallest packing that is found with this effort."""
     bound = max_live(blocks)
-    found = min((_greedy(blocks, order) for order in _ORDERS), key=_end)
+    found = min((greedy(blocks, order) for order in ORDERS.values()), key=end_of)
     for seed in range(min(MOST_SHUFFLES, SHUFFLING // max(1, len(blocks)) ** 2)):
-        if _end(found) <= bound:
+        if end_of(found) <= bound:
             break
-        found = min(found, _greedy(blocks, _shuffled(seed)), key=_end)
+        found = min(found, greedy(blocks, _shuffled(seed)), key=end_of)
     proven = True
-    if _end(found) > bound:
+    if end_of(found) > bound:
         found, proven = _improved(blocks, found, bound, effort)
-    return Packing(found, _end(found), bound, proven)
+    return Packing(found, end_of(found), bound, proven)
 
 
 def max_live(blocks: Sequence[Lifetime]) -> int:
@@ -76,11 +80,12 @@ def _improved(
         return pack(blocks, start, bound, effort)
 
 
-def _end(offsets: Mapping[Lifetime, int]) -> int:
+def end_of(offsets: Mapping[Lifetime, int]) -> int:
+    """Bytes that a packing takes."""
     return max((offset + round_up(block.nbytes) for block, offset in offsets.items()), default=0)
 
 
-def _greedy(blocks: Iterable[Lifetime], order: Key) -> dict[Lifetime, int]:
+def greedy(blocks: Iterable[Lifetime], order: Key) -> dict[Lifetime, int]:
     """Each block, in this order, in the tightest gap between those that it meets."""
     placed: dict[Lifetime, int] = {}
     for block in sorted(blocks, key=lambda b: (*order(b), b.buffers)):
