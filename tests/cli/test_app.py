@@ -35,6 +35,8 @@ Commands:
   plan      Show where a build's bytes live and when, beside what is possible
   sim       Simulate a build: when each kernel and each fetch runs, and what
             bounds it
+  profile   Show where a build's time goes: by module, line, operator and
+            kernel
   inspect   Show what is inside a build, a .pte, a microcode file or a TFLite
             file
   kernels   Merge kernel selection files, and show which kernels an image
@@ -84,8 +86,8 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
         (
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
-            "hint: the commands are `build`, `run`, `firmware`, `bundle`, `convert`, `plan`, `sim`, `inspect`, "
-            "`kernels`, `ops`, `models`, `targets`, `doctor`\n",
+            "hint: the commands are `build`, `run`, `firmware`, `bundle`, `convert`, `plan`, `sim`, `profile`, "
+            "`inspect`, `kernels`, `ops`, `models`, `targets`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (

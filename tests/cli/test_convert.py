@@ -51,7 +51,7 @@ def test_it_says_where_each_kernel_call_comes_from(deuteron: Run, net: Path, tmp
     assert result == Result(
         0,
         """\
-npu for imxrt700: 3 kernel calls; microcode 496 B, weights 80 B, kernels 16 B, scratch 176 B
+npu for imxrt700: 3 kernel calls; microcode 512 B, weights 80 B, kernels 16 B, scratch 176 B
     0  conv2d_s8                0 CONV_2D
     1  max_pool_s8              1 MAX_POOL_2D
     2  add_s8                   2 ADD
@@ -98,7 +98,7 @@ def test_json(deuteron: Run, net: Path, tmp_path: Path):
         "schema": 1,
         "files": [str(out)],
         "target": "imxrt700",
-        "bytes": {"microcode": 496, "weights": 80, "kernels": 16, "scratch": 176},
+        "bytes": {"microcode": 512, "weights": 80, "kernels": 16, "scratch": 176},
         "kernels": [
             {"index": 0, "kernel": "conv2d_s8", "ops": [0]},
             {"index": 1, "kernel": "max_pool_s8", "ops": [1]},
@@ -133,7 +133,7 @@ def test_intermediates_are_the_blocks_that_inspect_reads(deuteron: Run, net: Pat
     assert (tmp_path / "out.weights").read_bytes() == container.weights
     assert (tmp_path / "out.kernels").read_bytes() == container.kernels
     shown = deuteron("inspect", tmp_path / "out.microcode").out.splitlines()
-    assert shown[0] == f"{tmp_path}/out.microcode: microcode, 496 B"
+    assert shown[0] == f"{tmp_path}/out.microcode: microcode, 512 B"
     assert shown[2].startswith("npu: 3 kernel calls; ")
 
 
@@ -161,7 +161,7 @@ def test_profiling_is_an_option_of_the_microcode(deuteron: Run, net: Path, tmp_p
     [
         (
             "--weights-budget=much",
-            "`much` is no size\n\nhint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`",
+            "`much` is no size for `--weights-budget`\n\nhint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`",
         ),
         (
             "--target=other",

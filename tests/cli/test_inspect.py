@@ -173,7 +173,7 @@ def test_a_truncated_payload(deuteron: Run, tmp_path: Path, payload: bytes):
     assert deuteron("inspect", path) == Result(
         1,
         "",
-        f"error: {path}, delegate payload: the microcode end at byte 512, the payload has 200\n\n"
+        f"error: {path}, delegate payload: the microcode end at byte 528, the payload has 200\n\n"
         "hint: the file is damaged or truncated: build it again\n",
     )
 
