@@ -75,9 +75,9 @@ def test_add_takes_every_shift(bench: Bench, field: str, shift: int) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"a_zp": -129},
-        {"b_zp": 128},
-        {"out_zp": 128},
+        {"a_zp": -1921},
+        {"b_zp": 1920},
+        {"out_zp": 1920},
         {"a_shift": 31},
         {"b_shift": -63},
         {"out_shift": 31},

@@ -65,11 +65,11 @@ static inline bool dtn_cm_has_size(const dtn_tensor_t *value, const int32_t *fac
 
 /**
  * True for a zero point of add, mul or div. ExecuTorch's lowering of the hard swish stores numbers of one scale with
- * the zero point of another, which leaves int8; with these a product of two still fits 32 bits.
+ * the zero point of another, which leaves int8; a difference from these still fits 32 bits when add shifts it by 20.
  */
 static inline bool dtn_cm_is_zero_point(int32_t number)
 {
-    return number >= INT16_MIN && number <= INT16_MAX;
+    return number >= -1920 && number <= 1919;
 }
 
 /** True for the limits of an int8 output. */
