@@ -67,7 +67,7 @@ ALLOWED: dict[str, set[str]] = {
     "sim": {"microcode", "arch", "kernels"},
     "runtime": {"microcode", "kernels", "arch"},
     "report": {"profile"},
-    "profile": {"sim", "microcode", "arch"},
+    "profile": {"sim", "runtime", "microcode", "kernels", "arch"},
     "kernels": set(),
     "ir": set(),
     "arch": set(),

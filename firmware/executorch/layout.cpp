@@ -72,7 +72,7 @@ Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const
 
 void Binding::load() const
 {
-    if (buffer_ != tensor_data_) {
+    if (transposes()) {
         transpose(static_cast<uint8_t *>(buffer_), static_cast<const uint8_t *>(tensor_data_), batches_, channels_,
                   positions_);
     }
@@ -80,7 +80,7 @@ void Binding::load() const
 
 void Binding::store() const
 {
-    if (buffer_ != tensor_data_) {
+    if (transposes()) {
         transpose(static_cast<uint8_t *>(tensor_data_), static_cast<const uint8_t *>(buffer_), batches_, positions_,
                   channels_);
     }

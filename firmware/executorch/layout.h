@@ -29,6 +29,11 @@ class Binding
     {
         return buffer_;
     }
+    /* Whether `load` and `store` have something to do. */
+    bool transposes() const
+    {
+        return buffer_ != tensor_data_;
+    }
     /* Before the run, for an input. */
     void load() const;
     /* After the run, for an output. */

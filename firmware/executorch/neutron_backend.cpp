@@ -111,7 +111,6 @@ Error bind_run(BackendExecutionContext &context, const Payload &payload, Span<EV
         const size_t arg = payload.input_map[i];
         ET_CHECK_OK_OR_RETURN_ERROR(bind_tensor(context, args[arg], Side::kInput, i, payload.input_bytes(i),
                                                 payload.input_formats[i] == 1, &run->inputs[i]));
-        run->inputs[i].load();
         run->input_pointers[i] = run->inputs[i].buffer();
     }
     for (size_t i = 0; i < payload.outputs(); i++) {
@@ -208,26 +207,38 @@ class NeutronBackend final : public BackendInterface
     {
         const Handle &handle = *static_cast<const Handle *>(opaque);
         const Payload &payload = handle.payload;
+        /* At most the arguments, every input, the run and every output. */
+        const size_t phase_count = payload.inputs() + payload.outputs() + 2;
+        const bool logged = context.event_tracer() != nullptr && context.get_temp_allocator() != nullptr;
+        Phases phases(logged ? allocate<Phase>(context, phase_count) : nullptr);
         Run run = {};
         ET_CHECK_OK_OR_RETURN_ERROR(allocate_run(context, payload, &run));
         ET_CHECK_OK_OR_RETURN_ERROR(bind_run(context, payload, args, &run));
+        phases.end(kArguments);
+        for (size_t i = 0; i < payload.inputs(); i++) {
+            if (run.inputs[i].transposes()) {
+                run.inputs[i].load();
+                phases.end(kTransposeIn, i);
+            }
+        }
 
         NeutronDataConfig data = {};
         data.inputs = run.input_pointers;
         data.outputs = run.output_pointers;
         data.scratch = run.scratch;
         data.scratchWeights = run.prefetch;
-        RunSpan span = {};
-        span.start = executorch::runtime::pal_current_ticks();
         const NeutronError error = neutronRunBlocking(handle.model, &data);
-        span.stop = executorch::runtime::pal_current_ticks();
+        phases.end(kRun);
         ET_CHECK_OR_RETURN_ERROR(error == ENONE, Internal, "The NPU run failed: " NEUTRON_ERROR_FORMAT,
                                  NEUTRON_ERROR_ARGS(error));
-        log_run(context.event_tracer(), span, Bytes(static_cast<const uint8_t *>(run.profile), payload.profile_bytes));
 
         for (size_t i = 0; i < payload.outputs(); i++) {
-            run.outputs[i].store();
+            if (run.outputs[i].transposes()) {
+                run.outputs[i].store();
+                phases.end(kTransposeOut, i);
+            }
         }
+        phases.log(context.event_tracer(), Bytes(static_cast<const uint8_t *>(run.profile), payload.profile_bytes));
 #ifdef DEUTERON_DELEGATE_HOST
         ET_CHECK_OK_OR_RETURN_ERROR(observe(context, handle, run));
 #endif

@@ -3,6 +3,7 @@
 #include <executorch/runtime/core/event_tracer_hooks_delegate.h>
 #include <executorch/runtime/platform/platform.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "deuteron/microcode.h"
@@ -75,37 +76,82 @@ et_timestamp_t to_runtime_ticks(uint64_t port_ticks)
     return ns * ratio.denominator / ratio.numerator;
 }
 
-} // namespace
-
-void log_run(EventTracer *tracer, const RunSpan &span, Bytes profile)
+void log_named(EventTracer *tracer, const char *name, et_timestamp_t start, et_timestamp_t stop, const char *metadata)
 {
-    if (tracer == nullptr) {
-        return;
-    }
-    const size_t records = profile.size() / sizeof(Record);
+    const auto none = static_cast<executorch::runtime::DebugHandle>(kUnsetDelegateDebugIntId);
+    event_tracer_log_profiling_delegate(tracer, name, none, start, stop, metadata, std::strlen(metadata));
+}
+
+/* The commands of a run that started at `start`; the last record spans the run. */
+void log_commands(EventTracer *tracer, et_timestamp_t start, Bytes profile)
+{
+    const size_t commands = profile.size() / sizeof(Record) - 1;
     Record record;
-    if (records > 0) {
-        std::memcpy(&record, profile.data(), sizeof record);
-    }
-    Unwrapper unwrap(records > 0 ? record.start.time : 0);
+    std::memcpy(&record, profile.data() + commands * sizeof record, sizeof record);
+    Unwrapper unwrap(record.start.time);
     int32_t calls = 0;
-    for (size_t i = 0; i + 1 < records; i++) {
+    for (size_t i = 0; i < commands; i++) {
         std::memcpy(&record, profile.data() + i * sizeof record, sizeof record);
-        const et_timestamp_t start = span.start + to_runtime_ticks(unwrap(record.start.time));
-        const et_timestamp_t stop = span.start + to_runtime_ticks(unwrap(record.stop.time));
+        const et_timestamp_t begin = start + to_runtime_ticks(unwrap(record.start.time));
+        const et_timestamp_t end = start + to_runtime_ticks(unwrap(record.stop.time));
         if (record.stop.opcode == kCall) {
             const char *const name = kernel_name(record.stop.function);
             event_tracer_log_profiling_delegate(tracer, nullptr, static_cast<executorch::runtime::DebugHandle>(calls++),
-                                                start, stop, name, std::strlen(name));
+                                                begin, end, name, std::strlen(name));
         } else {
-            const char channel = static_cast<char>('0' + record.stop.function % 10);
-            event_tracer_log_profiling_delegate(tracer, record.stop.opcode == kFetch ? "fetch" : "wait",
-                                                static_cast<executorch::runtime::DebugHandle>(kUnsetDelegateDebugIntId),
-                                                start, stop, &channel, 1);
+            const char channel[] = {static_cast<char>('0' + record.stop.function % 10), '\0'};
+            log_named(tracer, record.stop.opcode == kFetch ? "fetch" : "wait", begin, end, channel);
         }
     }
-    event_tracer_log_profiling_delegate(
-        tracer, "run", static_cast<executorch::runtime::DebugHandle>(kUnsetDelegateDebugIntId), span.start, span.stop);
+}
+
+} // namespace
+
+const char *const kArguments = "arguments";
+const char *const kTransposeIn = "transpose in";
+const char *const kRun = "run";
+const char *const kTransposeOut = "transpose out";
+
+Phases::Phases(Phase *memory) : phases_(memory)
+{
+    if (phases_ != nullptr) {
+        start_ = executorch::runtime::pal_current_ticks();
+    }
+}
+
+void Phases::end(const char *name, size_t index)
+{
+    if (phases_ != nullptr) {
+        phases_[count_++] = {name, index, executorch::runtime::pal_current_ticks()};
+    }
+}
+
+void Phases::log(EventTracer *tracer, Bytes profile) const
+{
+    if (tracer == nullptr || phases_ == nullptr) {
+        return;
+    }
+    const bool profiled = profile.size() >= sizeof(Record);
+    et_timestamp_t start = start_;
+    for (size_t i = 0; i < count_; i++) {
+        const Phase &phase = phases_[i];
+        if (phase.name == kRun) {
+            if (profiled) {
+                log_commands(tracer, start, profile);
+            }
+            log_named(tracer, phase.name, start, phase.stop, "");
+        } else if (profiled) {
+            char index[24] = "";
+            if (phase.name != kArguments) {
+                std::snprintf(index, sizeof index, "%zu", phase.index);
+            }
+            log_named(tracer, phase.name, start, phase.stop, index);
+        }
+        start = phase.stop;
+    }
+    if (profiled) {
+        log_named(tracer, "log", start, executorch::runtime::pal_current_ticks(), "");
+    }
 }
 
 } // namespace deuteron

@@ -1,15 +1,16 @@
-/* ETDump events of a run.
+/* ETDump events of a delegate call.
  *
- * Without profiling in the microcode there is one event, named `run`. With it there are also, from the profile records
- * of spec/microcode.md section 7:
+ * Without profiling in the microcode there is one event, named `run`: the driver's. With it there are also
  *
  * - for each kernel call an event with an integer id, 0 for the first call of the partition and so on, as the
  *   `debug_handle_map` that ExecuTorch's NXP backend writes has them; its metadata is the kernel's name;
- * - for each fetch and wait an event named so; its metadata is the channel's number.
+ * - for each fetch and wait an event named so; its metadata is the channel's number;
+ * - for what the delegate does round the driver's run: `arguments` (finding buffers), `transpose in` and
+ *   `transpose out`, whose metadata is the number of the NPU's input or output, and `log` (writing these events).
  *
- * An event has the span of its own record and nothing else. Times are in the runtime's ticks, counted from the start of
- * the run, so that Inspector shows true nanoseconds; the closing record of the profile, which spans the run in the
- * NPU's ticks, stands behind no event: `run` is measured with the runtime's clock.
+ * The kernels' times come from the profile records of spec/microcode.md section 7, which count from the start of the
+ * driver's run. An event has the span of its own record and nothing else. All times are in the runtime's ticks, so that
+ * Inspector shows true nanoseconds.
  */
 #ifndef DEUTERON_EXECUTORCH_PROFILE_H
 #define DEUTERON_EXECUTORCH_PROFILE_H
@@ -27,14 +28,38 @@
 namespace deuteron
 {
 
-/* The runtime's ticks round a run of the driver. */
-struct RunSpan {
-    et_timestamp_t start;
+/* A stretch of a delegate call, which starts where the one before it stopped. */
+struct Phase {
+    const char *name;
+    size_t index; /* of a transposed input or output */
     et_timestamp_t stop;
 };
 
-/* Logs a run; `profile` is the profile block, empty without profiling or when the run failed. No tracer, no effect. */
-void log_run(executorch::runtime::EventTracer *tracer, const RunSpan &span, Bytes profile);
+/* The phases of a delegate call, noted as they pass and logged at its end, so that logging is not in their times. */
+class Phases
+{
+  public:
+    /* Starts the first phase. `memory` has room for all; nullptr where nobody wants to know. */
+    explicit Phases(Phase *memory);
+
+    /* Ends the phase that runs and starts the next. */
+    void end(const char *name, size_t index = 0);
+
+    /* Logs all phases and, with the profile block of the driver's run, its commands. The profile is empty when the
+     * microcode makes none; then only `run` is logged. */
+    void log(executorch::runtime::EventTracer *tracer, Bytes profile) const;
+
+  private:
+    Phase *phases_;
+    size_t count_ = 0;
+    et_timestamp_t start_ = 0;
+};
+
+/* Names of phases. */
+extern const char *const kArguments;
+extern const char *const kTransposeIn;
+extern const char *const kRun;
+extern const char *const kTransposeOut;
 
 } // namespace deuteron
 

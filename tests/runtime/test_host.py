@@ -273,14 +273,16 @@ def events_of(runner: HostRunner, tmp_path: Path) -> list[tuple[str, list[float]
 def test_events_of_a_profiled_run(build: Build, tmp_path: Path) -> None:
     runner = HostRunner(build("two_profiled") / "model.pte", etdump=True)
     runner.run(inputs_of(runner, 0))
-    *calls, run = events_of(runner, tmp_path)
+    found = events_of(runner, tmp_path)
+    calls = [event for event in found if event[0].isdecimal()]
     kernels = [metadata for _, _, metadata in calls]
     assert [name for name, _, _ in calls] == [str(i) for i in range(len(calls))]
     assert all(len(metadata) == 1 for metadata in kernels)
     assert {"conv2d_s8", "fully_connected_s8", "softmax_s8"} <= {metadata[0].decode() for metadata in kernels}
-    assert run[0] == "run"
     assert all(len(times) == 1 and 0 < times[0] < 1000 for _, times, _ in calls)
-    assert sum(times[0] for _, times, _ in calls) <= run[1][0]
+    others = {name: times for name, times, _ in found if not name.isdecimal()}
+    assert set(others) == {"arguments", "run", "log"}
+    assert sum(times[0] for _, times, _ in calls) <= others["run"][0]
 
 
 def test_events_of_an_unprofiled_run(build: Build, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ BY = ("module", "line", "operator", "kernel")
 @click.argument("directory", metavar="DIR", type=Path, required=False)
 @click.option("--on", default="host", show_default=True, metavar=ON, help="Where the build runs.")
 @click.option("-o", "--output", metavar="OUT", type=Path, help="Directory to write.  [default: DIR/profile_ON]")
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="How often to run.")
 @click.option("--by", type=click.Choice(BY), multiple=True, help="Tables to show; all by default.")
 @click.option("--sort", metavar="time|order|macs|bytes|name", help="Order of the rows; modules are a tree by default.")
 @click.option("--top", type=click.IntRange(1), metavar="N", help="Show the first N rows, the others as one.")
@@ -31,6 +32,7 @@ def command(
     directory: Path | None,
     on: str,
     output: Path | None,
+    runs: int,
     by: tuple[str, ...],
     sort: str | None,
     top: int | None,
@@ -40,14 +42,23 @@ def command(
 
     Writes `profile.json` and a trace for the Perfetto UI to OUT.
     """
+    from deuteron import api
+    from deuteron.profiling import build as builds
     from deuteron.profiling import run
 
     if directory is None:
         raise OptionError("give the directory of a build", hint="`deuteron profile DIR`")
     target = run.check_output(directory, on, output, force=force)
+    build = builds.read(directory)
+    if not build.profiles and on != "sim":
+        printer.warn(
+            "this build's microcode does not record its kernels: their time is not attributed; build it with "
+            "`--use-profiling`"
+        )
+    inputs = api.seeded_inputs(build.manifest, runs)
     with printer.work(f"profiling on {on}"):
-        made = run.profile(directory, on)
-    written = run.write(made, target)
+        made = run.profile(build, run.Wanted(on, inputs))
+        written = run.write(made, build, target)
     _show(printer, made, by, sort, top)
     for path in written:
         printer.note(f"wrote `{path}`")

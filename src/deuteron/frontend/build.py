@@ -17,9 +17,20 @@ from deuteron.arch import targets
 from deuteron.errors import DeuteronError, UnsupportedError, all_refused
 from deuteron.frontend import saved, seam
 from deuteron.frontend.cpu import cpu_ops, need_runnable, no_out_variant
+from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import export
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
-from deuteron.frontend.manifest import PROGRAM, REFERENCE, CpuOp, Manifest, ModelInfo, Source, TensorInfo, entry_of
+from deuteron.frontend.manifest import (
+    ETRECORD,
+    PROGRAM,
+    REFERENCE,
+    CpuOp,
+    Manifest,
+    ModelInfo,
+    Source,
+    TensorInfo,
+    entry_of,
+)
 from deuteron.frontend.options import BuildOptions
 from deuteron.frontend.partition import describe, intermediate_files, kernel_selection_files
 from deuteron.frontend.places import with_lines
@@ -90,6 +101,9 @@ def build(
         PROGRAM: bytes(compiled.manager.buffer),
         REFERENCE: saved.save(compiled.reference, [p.tflite for p in partitions]),
     }
+    described = tuple(describe(partition) for partition in partitions)
+    if options.use_profiling:
+        files[ETRECORD] = etrecord(compiled.manager, [partition.kernels for partition in described])
     if options.intermediates:
         files |= intermediate_files(partitions)
     if options.dump_kernel_selection_code:
@@ -107,7 +121,7 @@ def build(
         files={file: entry_of(data) for file, data in files.items()},
         inputs=_inputs(program),
         outputs=_outputs(program),
-        partitions=tuple(describe(partition) for partition in partitions),
+        partitions=described,
         cpu_ops=compiled.on_cpu,
         warnings=tuple(warnings),
     )

@@ -13,6 +13,7 @@ from deuteron.records import entry_of as entry_of
 NAME = "build.json"
 PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
+ETRECORD = "etrecord.bin"
 FILE = RecordFile(NAME, 2, "deuteron build MODEL -o DIR", "build the model again")
 
 

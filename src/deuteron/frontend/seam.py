@@ -225,6 +225,7 @@ def lower(
             compile_config=EdgeCompileConfig(
                 _check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list
             ),
+            generate_etrecord=options.use_profiling,
         )
     if options.remove_quant_io_ops:
         edge = edge.transform([RemoveIOQuantOpsPass(edge_program_manager=edge)])

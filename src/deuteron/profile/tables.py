@@ -14,7 +14,7 @@ from deuteron.profile.events import Event, Kind, Track
 from deuteron.profile.record import Kernel, Op, Profile, Source
 
 OVERHEAD: Mapping[Kind, str] = {
-    Kind.DISPATCH: "[driver]",
+    Kind.DISPATCH: "[driver and runtime]",
     Kind.FETCH: "[start of fetches]",
     Kind.WAIT: "[waiting for weights]",
     Kind.TRANSPOSE: "[transposes]",

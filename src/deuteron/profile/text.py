@@ -45,7 +45,8 @@ def summary(profile: Profile) -> Iterator[str]:
     stream = profile.stream
     whole = total(profile)
     each = stream.clock.microseconds(whole) / max(1, stream.runs)
-    unit = f"{whole // max(1, stream.runs):,} {stream.clock.tick}s"
+    tick = stream.clock.tick
+    unit = f"{whole // max(1, stream.runs):,} {tick if tick == 'ns' else f'{tick}s'}"
     yield (
         f"{profile.model} for {profile.target} on {profile.on}, {stream.measure.value}: {each:,.1f} us ({unit}) per "
         f"run, {stream.runs} {'run' if stream.runs == 1 else 'runs'}"

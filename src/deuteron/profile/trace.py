@@ -58,7 +58,7 @@ def _nanoseconds(stream: Stream, ticks: int) -> int:
 def _describe(slice_: TrackEvent, stream: Stream, event: Event, profile: Profile | None) -> None:
     slice_.name = event.name if event.kind in _PLAIN else f"{event.kind.value}: {event.name}"
     slice_.categories.append(event.kind.value)
-    _number(slice_, f"{stream.clock.tick}s", event.ticks)
+    _number(slice_, f"ticks ({stream.clock.tick})", event.ticks)
     if event.nbytes:
         _number(slice_, "bytes", event.nbytes)
     if event.index >= 0:

@@ -10,11 +10,15 @@ from deuteron.frontend.manifest import Manifest
 from deuteron.frontend.manifest import Source as Line
 from deuteron.kernels.cost import Cost
 from deuteron.kernels.regions import Region
-from deuteron.microcode.decode import Call, Decoded
+from deuteron.microcode.decode import Call, Decoded, Fetch
 from deuteron.planning import Memory as PlannedMemory
 from deuteron.planning import PartitionPlan, planning
 from deuteron.profile import record
 from deuteron.profile.events import Stream
+from deuteron.profile.program import Instructions, PartitionCalls
+from deuteron.runtime import payload as payloads
+from deuteron.runtime import pte
+from deuteron.runtime.program import DelegateCall, KernelCall
 from deuteron.simulation import PartitionRun, Simulation
 
 
@@ -42,9 +46,9 @@ class Build:
         return self.manifest.files[manifests.PROGRAM].sha256
 
     @property
-    def decoded(self) -> tuple[Decoded, ...]:
-        """The microcode of its partitions."""
-        return tuple(run.decoded for run in self.simulation.partitions)
+    def profiles(self) -> bool:
+        """Whether its microcode records when kernels start and stop."""
+        return self.manifest.options.use_profiling
 
 
 def read(directory: Path) -> Build:
@@ -63,6 +67,44 @@ def read(directory: Path) -> Build:
         )
     planned = planning(directory)
     return Build(directory, manifest, planned.simulation, planned.partitions)
+
+
+def instructions(build: Build) -> Instructions:
+    """What the instructions of the build's program stand for."""
+    program = pte.read((build.directory / manifests.PROGRAM).read_bytes(), str(build.directory / manifests.PROGRAM))
+    method = program.methods[0]
+    ours = [i for i, delegate in enumerate(method.delegates) if delegate.id == payloads.BACKEND_ID]
+    listed = list(enumerate(build.manifest.cpu_ops))
+    partitions: dict[int, int] = {}
+    operators: dict[int, tuple[str, int]] = {}
+    for number, instruction in enumerate(method.chains[0]):
+        match instruction:
+            case DelegateCall(delegate) if delegate in ours:
+                partitions[number] = ours.index(delegate)
+            case KernelCall(operator):
+                name = method.operators[operator]
+                # Programs have calls that the manifest does not list; those that it lists come in its order.
+                at = next((i for i, (_, op) in enumerate(listed) if _base(op.op) == _base(name)), None)
+                operators[number] = name, -1 if at is None else listed[at][0]
+                listed = listed if at is None else listed[at + 1 :]
+            case _:
+                pass
+    calls = tuple(_calls(run.decoded) for run in build.simulation.partitions)
+    return Instructions(build.program_sha256, partitions, operators, calls)
+
+
+def _base(operator: str) -> str:
+    return operator.partition(".")[0]
+
+
+def _calls(decoded: Decoded) -> PartitionCalls:
+    numbers: list[int | None] = []
+    calls = 0
+    for command in decoded.commands:
+        numbers.append(calls if isinstance(command, Call) else None)
+        calls += isinstance(command, Call)
+    fetched = (command.nbytes if isinstance(command, Fetch) else 0 for command in decoded.commands)
+    return PartitionCalls(tuple(call.kernel.name for call in decoded.calls), tuple(numbers), tuple(fetched))
 
 
 def profile(build: Build, on: str, stream: Stream) -> record.Profile:

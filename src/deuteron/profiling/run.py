@@ -1,15 +1,22 @@
 """Runs to be profiled, and the files that are written of them."""
 
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.errors import OptionError
+from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
-from deuteron.profile import record, simulated
+from deuteron.profile import etdump, host, inspector, record, simulated
+from deuteron.profile.events import Stream
 from deuteron.profiling import build as builds
+from deuteron.profiling.build import Build
+from deuteron.runtime.host import Array, HostRunner
 
 PLACES = ("host", "sim", "an505", "an547")
 TRACE = "trace.perfetto-trace"
+ETDUMP = "etdump.etdp"
 
 
 def check_output(directory: Path, on: str, output: Path | None, *, force: bool) -> Path:
@@ -27,14 +34,41 @@ def check_output(directory: Path, on: str, output: Path | None, *, force: bool) 
     return output
 
 
-def profile(directory: Path, on: str) -> record.Profile:
-    """The profile of a build."""
-    build = builds.read(directory)
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be profiled.
+
+    Attributes:
+        on: one of PLACES.
+        inputs: a set per run.
+    """
+
+    on: str
+    inputs: Sequence[Sequence[Array]] = ()
+
+
+def profile(build: Build, wanted: Wanted) -> record.Profile:
+    """The profile of runs of a build."""
+    if wanted.on == "host":
+        return builds.profile(build, wanted.on, _on_host(build, wanted.inputs))
     runs = build.simulation.partitions
-    return builds.profile(build, on, simulated.stream((run.decoded, run.timeline) for run in runs))
+    return builds.profile(build, wanted.on, simulated.stream((run.decoded, run.timeline) for run in runs))
 
 
-def write(made: record.Profile, directory: Path) -> Sequence[Path]:
+def _on_host(build: Build, inputs: Sequence[Sequence[Array]]) -> Stream:
+    """The events of ExecuTorch's runtime on this machine; a first run, which finds cold caches, is not in it."""
+    runner = HostRunner(build.directory / manifests.PROGRAM, etdump=True, debug_bytes=0)
+    for sample in (inputs[0], *inputs):
+        runner.run(sample)
+    with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
+        dumped, debug = Path(folder) / ETDUMP, Path(folder) / "debug"
+        runner.write_etdump(dumped, debug)
+        blocks = etdump.read(dumped.read_bytes(), ETDUMP)
+    runs = [block for block in blocks if any(span.name == etdump.EXECUTE for span in block.spans)]
+    return host.stream(runs[1:], builds.instructions(build), ETDUMP)
+
+
+def write(made: record.Profile, build: Build, directory: Path) -> Sequence[Path]:
     """The files that were written.
 
     Raises:
@@ -43,6 +77,12 @@ def write(made: record.Profile, directory: Path) -> Sequence[Path]:
     from deuteron.profile.trace import trace  # its package takes a while to load
 
     title = f"{made.model} on {made.on} ({made.stream.measure.value})"
-    files = {record.NAME: record.FILE.to_json(made).encode(), TRACE: trace(made.stream, title, made)}
+    files = {
+        record.NAME: record.FILE.to_json(made).encode(),
+        TRACE: trace(made.stream, title, made),
+        ETDUMP: inspector.dump(made.stream, builds.instructions(build)),
+    }
+    if (build.directory / manifests.ETRECORD).is_file():
+        files[manifests.ETRECORD] = (build.directory / manifests.ETRECORD).read_bytes()
     outputs.write(directory, files, force=True, record=record.NAME)
     return tuple(directory / name for name in files)

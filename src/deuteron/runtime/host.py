@@ -43,7 +43,9 @@ class HostRunner:
         outputs: what it returns.
     """
 
-    def __init__(self, path: Path | str, *, method: str = "forward", etdump: bool = False) -> None:
+    def __init__(
+        self, path: Path | str, *, method: str = "forward", etdump: bool = False, debug_bytes: int = _DEBUG_BUFFER_BYTES
+    ) -> None:
         self.path = Path(path)
         data = _read(self.path)
         spec = _method(pte.read(data, str(self.path)), method, self.path)
@@ -56,7 +58,7 @@ class HostRunner:
         try:
             # A method does not keep its program alive, nor the program its bytes.
             self._program = runtime.load_program(  # pyright: ignore[reportUnknownMemberType]
-                data, enable_etdump=etdump, debug_buffer_size=_DEBUG_BUFFER_BYTES if etdump else 0
+                data, enable_etdump=etdump, debug_buffer_size=debug_bytes if etdump else 0
             )
             self._method = cast("Method", self._program.load_method(method))
         except RuntimeError as error:

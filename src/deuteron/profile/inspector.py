@@ -1,0 +1,61 @@
+"""Our events as ExecuTorch's Inspector reads them: one form for whatever recorded them, in nanoseconds.
+
+A kernel call is an event of the delegate whose name the build's ETRecord maps to edge operators. All else that takes
+time on the CPU has a name, too, so that the events of a delegate add up to its call.
+"""
+
+from collections.abc import Iterator
+
+from deuteron.kernels.names import event_name
+from deuteron.profile import etdump
+from deuteron.profile.etdump import Block, Span
+from deuteron.profile.events import Event, Kind, Stream, Track
+from deuteron.profile.program import Instructions
+
+_WHOLE = -1
+
+
+def dump(stream: Stream, program: Instructions) -> bytes:
+    """The ETDump of these events: a block per run."""
+    return etdump.write(
+        [Block("Execute", tuple(_Run(stream, program, run).spans())) for run in range(stream.runs)],
+    )
+
+
+class _Run:
+    """One run on its way."""
+
+    def __init__(self, stream: Stream, program: Instructions, run: int) -> None:
+        self._clock = stream.clock
+        self._events = [event for event in stream.events if event.run == run]
+        self._instructions = {partition: number for number, partition in program.partitions.items()}
+        self._operators = {index: number for number, (_, index) in program.operators.items() if index >= 0}
+
+    def spans(self) -> Iterator[Span]:
+        """The events in the runtime's order: what contains stands after what it contains."""
+        for event in sorted(self._events, key=lambda e: (e.stop, e.ticks)):
+            match event:
+                case Event(kind=Kind.RUN):
+                    yield self._span(event, etdump.EXECUTE, 0, chain=_WHOLE)
+                case Event(kind=Kind.DELEGATE):
+                    yield self._span(event, etdump.DELEGATE_CALL, self._instructions[event.partition])
+                case Event(kind=Kind.OPERATOR, index=index) if index in self._operators:
+                    name = event.name.partition("::")[2] or event.name
+                    yield self._span(event, f"native_call_{name}", self._operators[index])
+                    yield self._span(event, etdump.OPERATOR_CALL, self._operators[index])
+                case Event(partition=partition, track=track) if partition >= 0 and track is not Track.FLASH:
+                    yield self._span(event, "", self._instructions[partition], text=_text(event))
+                case _:
+                    pass
+
+    def _span(self, event: Event, name: str, instruction: int, text: str = "", chain: int = 0) -> Span:
+        start, stop = (round(self._clock.microseconds(at) * 1000) for at in (event.start, event.stop))
+        metadata = event.name if event.kind is Kind.KERNEL else ""
+        return Span(name, instruction, start, stop, text=text, metadata=metadata, chain=chain)
+
+
+def _text(event: Event) -> str:
+    if event.kind is Kind.KERNEL:
+        return event_name(event.name, event.index)
+    number = f" {event.index}" if event.kind is Kind.TRANSPOSE and event.index >= 0 else ""
+    return f"{event.kind.value}{number}"
