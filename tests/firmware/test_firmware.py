@@ -21,6 +21,7 @@ PROGRAMS = (
     "test_executor",
     "test_faults",
     "test_resident",
+    "test_cortex_m_layers",
     "fuzz_driver",
     "fuzz_bundle",
 )
