@@ -9,10 +9,16 @@
 #include "deuteron/bundle.h"
 
 /**
- * Calls the kernel with the operator's inputs, its last value as the output, and `params`.
+ * The kernel's call for an operator's: its inputs, its last value as the output, and `params`.
  *
  * The operator has checked the numbers of values and words, and the types; the kernel checks the rest.
  */
-int32_t dtn_cm_by_kernel(const dtn_operator_call_t *call, dtn_phase_t phase, dtn_kernel_t kernel, const void *params);
+dtn_call_t dtn_cm_kernel_call(const dtn_operator_call_t *call, dtn_phase_t phase, const void *params);
+
+/** What an operator returns for what its kernel returned. */
+static inline int32_t dtn_cm_reason(int32_t reason)
+{
+    return reason == DTN_OK ? DTN_OK : DTN_REASON_OPERATOR;
+}
 
 #endif /* DTN_BY_KERNEL_H */

@@ -27,5 +27,6 @@ int32_t dtn_cm_copy(const dtn_operator_call_t *call, dtn_phase_t phase)
     dtn_operator_call_t region = *call;
     region.values[1].data = (uint8_t *)call->values[1].data + p->out_start;
     region.values[1].bytes -= (uint32_t)p->out_start;
-    return dtn_cm_by_kernel(&region, phase, dtn_k_copy_s8, &p->in_start);
+    dtn_call_t inner = dtn_cm_kernel_call(&region, phase, &p->in_start);
+    return dtn_cm_reason(dtn_k_copy_s8(&inner, phase));
 }

@@ -11,5 +11,6 @@ int32_t dtn_cm_quantized_activation(const dtn_operator_call_t *call, dtn_phase_t
     if (phase == DTN_PHASE_CHECK && !is_valid(call)) {
         return DTN_REASON_OPERATOR;
     }
-    return dtn_cm_by_kernel(call, phase, dtn_k_lut_s8, call->params);
+    dtn_call_t inner = dtn_cm_kernel_call(call, phase, call->params);
+    return dtn_cm_reason(dtn_k_lut_s8(&inner, phase));
 }
