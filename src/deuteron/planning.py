@@ -85,9 +85,10 @@ class Planning:
         for number, part in enumerate(self.partitions):
             for memory in part.memories:
                 yield ""
+                proven = ", proven optimal" if memory.nbytes <= memory.bound else ""
                 yield (
                     f"npu {number} {memory.name}: {memory.nbytes:,} B, at most {memory.bound:,} B alive at once "
-                    f"({memory.nbytes / max(1, memory.bound):.3f} of that bound)"
+                    f"({memory.nbytes / max(1, memory.bound):.3f} of that bound{proven})"
                 )
                 yield from picture(memory, part.commands)
             if part.prefetch is not None:

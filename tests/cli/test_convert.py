@@ -51,7 +51,7 @@ def test_it_says_where_each_kernel_call_comes_from(deuteron: Run, net: Path, tmp
     assert result == Result(
         0,
         """\
-npu for imxrt700: 3 kernel calls; microcode 512 B, weights 80 B, kernels 16 B, scratch 176 B
+npu for imxrt700: 3 kernel calls; microcode 512 B, weights 80 B, kernels 16 B, scratch 176 B (proven optimal)
     0  conv2d_s8                0 CONV_2D
     1  max_pool_s8              1 MAX_POOL_2D
     2  add_s8                   2 ADD
@@ -99,6 +99,7 @@ def test_json(deuteron: Run, net: Path, tmp_path: Path):
         "files": [str(out)],
         "target": "imxrt700",
         "bytes": {"microcode": 512, "weights": 80, "kernels": 16, "scratch": 176},
+        "scratch_proven_optimal": True,
         "kernels": [
             {"index": 0, "kernel": "conv2d_s8", "ops": [0]},
             {"index": 1, "kernel": "max_pool_s8", "ops": [1]},

@@ -89,7 +89,8 @@ def _lines(target: str, conversion: "Conversion") -> "Iterator[str]":
     """One line for all sizes, one per kernel call with the TFLite operators that it computes, one per other fate."""
     provenance = conversion.provenance
     sizes = ", ".join(f"{name} {size:,} B" for name, size in _sizes(conversion).items())
-    yield f"npu for {target}: {len(provenance.kernels)} kernel calls; {sizes}"
+    proven = " (proven optimal)" if conversion.plan.packing.proven else ""
+    yield f"npu for {target}: {len(provenance.kernels)} kernel calls; {sizes}{proven}"
     names = {op.index: f"{op.index} {op.op}" for op in provenance.ops}
     for kernel in provenance.kernels:
         ops = ", ".join(names[index] for index in kernel.ops) or FROM_NO_OPERATOR
@@ -109,5 +110,6 @@ def _record(paths: "Sequence[Path]", target: str, conversion: "Conversion") -> d
         "files": [str(path) for path in paths],
         "target": target,
         "bytes": _sizes(conversion),
+        "scratch_proven_optimal": conversion.plan.packing.proven,
         **conversion.provenance.as_json(),
     }
