@@ -42,7 +42,7 @@ BOARD = boards.load("an505")
 TARGET = "imxrt700"
 INSTRUCTION_NS = 64
 LAYERS, CHANNELS, SIDE = 24, 24, 8
-RATES = (80_000_000, 160_000_000, 400_000_000)
+RATES = (80_000_000, 250_000_000, 400_000_000)
 """Bytes per second of the flash that a build is planned for: slower than compute, about as fast, and faster."""
 BUDGET = 64 * 1024
 """Bytes of SRAM for weights, of which the model has twice as many."""

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-from deuteron import api
+from deuteron import api, simulation
 from deuteron.arch.memory import MemoryOptions
 
 from .conftest import Result
@@ -187,6 +187,20 @@ def test_two_builds_beside_each_other(deuteron: Run, builds: Builds) -> None:
     first = rows[0]
     assert f"{first['change']:>+10,.1f}" in text
     assert f"npu 0 {first['kernel']}  {first['origin']}" in text
+
+
+def test_kernels_that_one_build_alone_has(builds: Builds) -> None:
+    whole = simulation.simulate_build(builds.whole)
+    nothing = replace(whole, partitions=())
+    removed, added = simulation.compare(whole, nothing), simulation.compare(nothing, whole)
+    assert [row.change for row in removed.differences] == [-row.change for row in added.differences]
+    assert len(added.differences) == 5
+    assert [line for found in (removed, added) for line in found.lines() if "net.py:14" in line] == [
+        "      17.8          -      -17.8       0.0         -      7,488          -  npu 0 conv2d_s8  "
+        "PADV2 net.py:14 CONV_2D RELU",
+        "         -       17.8      +17.8         -       0.0          -      7,488  npu 0 conv2d_s8  "
+        "PADV2 net.py:14 CONV_2D RELU",
+    ]
 
 
 ONE_OR_TWO = (

@@ -74,8 +74,8 @@ class Comparison:
         """The report as text."""
         for letter, side in (("A", self.before), ("B", self.after)):
             yield f"{letter}: {next(side.lines())}"
-        for title, totals in (("", self.totals()), *_activities(self.before, self.after)):
-            yield f"{title or 'total'}: {_change(*totals)}"
+        for title, totals in (("total", self.totals()), *_activities(self.before, self.after)):
+            yield f"{title}: {_change(*totals)}"
         yield ""
         yield f"{'A us':>10} {'B us':>10} {'change':>10} {'A stall':>9} {'B stall':>9} {'A bytes':>10} {'B bytes':>10}"
         yield from (row.line() for row in self.differences)
@@ -108,9 +108,8 @@ def compare(before: Simulation, after: Simulation) -> Comparison:
     for number, (a, b) in enumerate(zip_longest(before.partitions, after.partitions)):
         mine, theirs = (_spent(run) if run else {} for run in (a, b))
         for key in dict.fromkeys((*mine, *theirs)):
-            (origin, first), (_, second) = (found.get(key, ("", None)) for found in (mine, theirs))
-            origin = origin or theirs[key][0]
-            rows.append(Difference(number, key[0], origin, first, second))
+            (before_origin, first), (after_origin, second) = (found.get(key, ("", None)) for found in (mine, theirs))
+            rows.append(Difference(number, key[0], before_origin or after_origin, first, second))
     changed = [row for row in rows if row.before != row.after]
     changed.sort(key=lambda row: -abs(row.change))
     return Comparison(before, after, tuple(changed), len(rows) - len(changed))
