@@ -64,7 +64,7 @@ test: board-packages lint native ## Run every check: lint, types, C warnings, fa
 bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to build/benches/
 	@echo "== bench: $*"
 	@mkdir -p build/benches
-	@$(PY) benches/$(subst -,_,$*).py --json build/benches/$*.json
+	@$(PY) benches/$(subst -,_,$*).py --json build/benches/$*.json $(ARGS)
 
 clean: ## Remove what was built; .venv stays
 	rm -rf build src/deuteron/runtime/lib demo-out .pytest_cache .ruff_cache .hypothesis

@@ -4,7 +4,7 @@ The folder holds the challenging set of google/minimalloc, files like `A.1048576
 (the first moment a buffer is in use, and the first that it is not any more) and size. Every packing is checked here, by
 code that shares nothing with the planner. Percentages are above the bound, the most bytes in use at one moment.
 
-.venv/bin/python benches/planner.py FOLDER
+make bench-planner ARGS=FOLDER
 """
 
 import argparse

@@ -60,7 +60,7 @@ size_t dtn_packing_bytes(const dtn_packing_config_t *config);
  * calls no more. */
 dtn_packing_t *dtn_packing_init(void *memory, const dtn_packing_config_t *config);
 
-/* Searches for at most `steps` steps, a step being a block looked at by the propagation, so about a nanosecond.
+/* Searches for at most `steps` steps, a step being a block looked at by the propagation, so about 40 ns.
  *
  * order: all numbers of blocks, the one that is to be tried first in front.
  * offsets: set to the first unit of each block if the answer is FOUND.

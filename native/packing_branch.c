@@ -40,6 +40,7 @@ void dtn_branch_choose(const dtn_packing_t *packing, const dtn_state_t *state, c
 {
     uint64_t best_cost = UINT64_MAX;
     uint64_t best_weight = 1;
+    /* One is found: where the floor is lowest of all, nothing can lie below it. */
     for (uint32_t s = goal->begin; s < goal->end; s++) {
         if (state->rest[s] == 0) {
             continue;

@@ -33,6 +33,7 @@ def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleMo
     graph = reader.read(reference.partitions[0])
     quant = graph.type(graph.inputs[0]).q
     conversion = convert(reference.partitions[0], "imxrt700")
+    assert conversion.plan.scratch_bytes == conversion.plan.packing.bound
     for (sample,) in inputs(example, LITERT_SAMPLES):
         stored = np.clip(np.rint(sample / quant.scale) + quant.zero_point, -128, 127).astype(np.int8)
         values = interpret.run(graph, [stored])

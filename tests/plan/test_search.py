@@ -122,6 +122,14 @@ def test_more_bytes_than_the_library_counts_are_left_undecided() -> None:
     assert search(huge, 1 << 61, STEPS).answer is Answer.UNDECIDED
 
 
+def test_a_search_that_would_take_too_much_memory_is_left_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = cut(5, 60, 4096, 40)
+    monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
+    assert search(blocks, 4096, STEPS) == module.Found(Answer.UNDECIDED, {}, 0)
+    found = place(blocks)
+    assert (found.nbytes > found.bound, found.proven) == (True, False)
+
+
 def test_a_block_is_placed_where_it_wastes_nothing_even_if_greedy_wastes(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = cut(5, 60, 4096, 40)
     with monkeypatch.context() as patch:

@@ -28,6 +28,9 @@ FIRST_RUN = 250_000
 TABLE_BITS = 20
 """States that failed are remembered in a table of 16 MB."""
 
+MOST_BYTES = 1 << 30
+"""Memory that a search may reserve: enough for 6,000 blocks. It uses what its depth needs, far less as a rule."""
+
 NOISE = 0.3
 """How much larger a block may seem than it is, once each order has been tried as it is."""
 
@@ -80,9 +83,9 @@ def search(blocks: Sequence[Lifetime], capacity: int, steps: int) -> Found:
     )
     config = _Config(shapes, len(blocks), len(moments), capacity // unit, TABLE_BITS)
     nbytes = int(native.dtn_packing_bytes(ctypes.byref(config)))
-    if nbytes == 0:
-        return Found(Answer.UNDECIDED, {}, 0)  # more blocks or bytes than its words hold
-    with mmap.mmap(-1, nbytes) as memory:
+    if not 0 < nbytes <= MOST_BYTES:
+        return Found(Answer.UNDECIDED, {}, 0)  # 0: more blocks or bytes than its words hold
+    with mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         start = (ctypes.c_char * nbytes).from_buffer(memory)
         found = _search(native, native.dtn_packing_init(start, ctypes.byref(config)), blocks, unit, steps)
         del start
