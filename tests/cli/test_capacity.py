@@ -12,18 +12,48 @@ Run = Callable[..., Result]
 
 NEVER = ("--fetch-constants-to-sram", "never")
 NAME = "quantized_decomposed_dequantize_per_tensor_default"
+WEIGHTS = "quantized_decomposed_dequantize_per_channel_default"
 RESULTS = (
     f"{{b}}op 4: 4,096 bytes, `{NAME}_5` of `conv2d_s8`",
     f"{{a}}op 1: 2,048 bytes, `{NAME}_3` of `conv2d_s8`",
     f"{{b}}op 4: 640 bytes, `{NAME}_5/workspace` of `conv2d_s8`",
 )
+LARGEST = f"{{b}}op 4: 1,152 bytes, weights `{WEIGHTS}_2` of `conv2d_s8`"
+FACTORS = f"{{b}}op 4: 128 bytes, weights `{NAME}_5/requant` of `conv2d_s8`"
+BIAS = f"{{b}}op 4: 64 bytes, weights `{WEIGHTS}_3` of `conv2d_s8`"
+FIRST = f"{{a}}op 1: 224 bytes, weights `{WEIGHTS}` of `conv2d_s8`"
+PLACE = "{b}kernel call 2, `conv2d_s8` of op 4"
 TOO_MUCH = (
-    "error: {b}kernel call 2, `conv2d_s8` of op 4: intermediate results need 6,784 bytes of SRAM, 4,096 are available; "
+    f"error: {PLACE}: intermediate results need 6,784 bytes of SRAM, 4,096 are available; "
     "most are alive here, the largest are:\n  "
     + "\n  ".join(RESULTS)
     + "\n\nhint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
     "`--sram-budget 8672` or more\n"
 )
+
+
+OTHERS = {
+    ("--sram-budget", "8Ki", *NEVER): (
+        f"error: {PLACE}: 8,672 bytes of SRAM are needed, 6,784 for intermediate results, most of which are alive "
+        "here, and 1,888 for weights; 8,192 are available; the largest values are:\n  "
+        + "\n  ".join((*RESULTS[:2], LARGEST, RESULTS[2], FIRST))
+        + "\n\nhint: fetch weights from flash with `--fetch-constants-to-sram auto`: 8,128 bytes do then, or give "
+        "`--sram-budget 8672` or more\n"
+    ),
+    ("--sram-budget", "8000"): (
+        f"error: {PLACE}: 8,128 bytes of SRAM are needed, 6,784 for intermediate results and 1,344 for the weights of "
+        "this call, all at once; 8,000 are available; the largest values are:\n  "
+        + "\n  ".join((*RESULTS[:2], LARGEST, RESULTS[2], FACTORS))
+        + "\n\nhint: split this layer into smaller ones, or give `--sram-budget 8128` or more\n"
+    ),
+    ("--weights-budget", "1Ki"): (
+        f"error: {PLACE}: the weights of this call need 1,344 bytes of SRAM at once, `--weights-budget` allows 1,024; "
+        "the largest are:\n  "
+        + "\n  ".join((LARGEST, FACTORS, BIAS))
+        + "\n\nhint: split this layer into smaller ones, or give `--weights-budget 1344` or more\n"
+    ),
+}
+"""Options of a conversion, and the error."""
 
 
 @pytest.fixture(scope="module")
@@ -50,4 +80,8 @@ def test_the_error_of_a_build_names_lines_of_the_model(deuteron: Run, model: Pat
     source, converted = output / "npu_0.tflite", output / "converted.tflite"
     args = ("convert", source, "-o", converted, "-q")
     assert deuteron(*args, "--sram-budget", "4Ki", *NEVER) == Result(1, "", _lines(TOO_MUCH, None))
+    for options, told in OTHERS.items():
+        assert deuteron(*args, *options) == Result(1, "", _lines(told, None))
     assert not converted.exists()
+    assert deuteron(*args, "--sram-budget", "8128").code == 0
+    assert deuteron(*args, "--weights-budget", "1344", "--force").code == 0

@@ -70,7 +70,7 @@ and 6,544 for the weights of this call, all at once; 7,168 are available; the la
   op 0: 256 bytes, `h0` of `fully_connected_s8`
   op 1: 16 bytes, weights `r1` of `fully_connected_s8`
 
-hint: split this layer"""
+hint: split this layer into smaller ones"""
 
 AREA = """kernel call 1, `fully_connected_s8` of op 1: the weights of this call need 6,544 bytes of SRAM at once, \
 `--weights-budget` allows 6,528; the largest are:
@@ -78,7 +78,7 @@ AREA = """kernel call 1, `fully_connected_s8` of op 1: the weights of this call 
   op 1: 384 bytes, weights `b1` of `fully_connected_s8`
   op 1: 16 bytes, weights `r1` of `fully_connected_s8`
 
-hint: split this layer, or give `--weights-budget 6544` or more"""
+hint: split this layer into smaller ones, or give `--weights-budget 6544` or more"""
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def _linked_error(program: Program, scratch: int, weights: int, budget: Budget) 
 def _fetched_error(program: Program, scratch: int, budget: Budget) -> CapacityError:
     least, at = _least(program)
     own = tuple(_constants(program, at))
-    where, split = _where(program, at), "split this layer"
+    where, split = _where(program, at), "split this layer into smaller ones"
     if budget.weights is not None and budget.weights < least:
         room = f", or give `--weights-budget {least}` or more"
         if scratch + least > budget.sram:
