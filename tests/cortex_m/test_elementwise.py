@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from tests.cortex_m.bench import Array, Bench, RefusedError
+from tests.cortex_m.wheel import wheel
 
-from deuteron.kernels.cpu_operators import QuantizedAddParams
+from deuteron.kernels.cpu_operators import QuantizedAddParams, QuantizedDivParams, QuantizedMulParams
+from deuteron.kernels.params import ExtremumParams, LutParams
 
 SHAPES = (
     ((1,), (1,)),
@@ -31,9 +32,14 @@ def factor(generator: np.random.Generator, low: int, high: int) -> tuple[int, in
     return int(generator.integers(1 << 30, 1 << 31)), int(generator.integers(low, high))
 
 
+def zero_point(generator: np.random.Generator) -> int:
+    """One of int8, often a limit, sometimes outside as after a hard swish."""
+    return int(generator.choice([-128, 127, 0, int(generator.integers(-128, 128)), int(generator.integers(-999, 999))]))
+
+
 def random_add(generator: np.random.Generator) -> QuantizedAddParams:
     """Numbers as the lowering makes them, and zero points at the limits."""
-    zps = [int(generator.choice([-128, 127, 0, int(generator.integers(-128, 128))])) for _ in range(3)]
+    zps = [zero_point(generator) for _ in range(3)]
     (am, a_shift), (bm, b_shift) = (factor(generator, -9, 1) for _ in range(2))
     om, o_shift = factor(generator, -25, -14)
     low, high = sorted(int(x) for x in generator.integers(-128, 128, 2))
@@ -48,16 +54,11 @@ def test_add(bench: Bench, shapes: tuple[tuple[int, ...], tuple[int, ...]], seed
     generator = np.random.default_rng([1, seed])
     a, b = (extremes(generator, shape) for shape in shapes)
     p = random_add(generator)
-    full = tuple(torch.from_numpy(x).contiguous() for x in np.broadcast_arrays(*together(a, b)))
+    full = np.broadcast_arrays(a, b)
     words = p.words()
-    expected = torch.ops.cortex_m.quantized_add(full[0], *words[:3], full[1], *words[3:])
+    expected = wheel("quantized_add", full[0], *words[:3], full[1], *words[3:])
     found = bench.run("quantized_add", (a, b), p, np.empty(full[0].shape, np.int8))
-    np.testing.assert_array_equal(found, expected.numpy())
-
-
-def together(a: Array, b: Array) -> tuple[Array, Array]:
-    """The operands in shapes that numpy broadcasts: the smaller as a row of channels."""
-    return (a, b.reshape(-1)) if a.size > b.size else (a.reshape(-1), b) if b.size > a.size else (a, b)
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("field", ["a_shift", "b_shift", "out_shift"])
@@ -67,9 +68,9 @@ def test_add_takes_every_shift(bench: Bench, field: str, shift: int) -> None:
     a, b = extremes(generator, (999,)), extremes(generator, (999,))
     p = replace(random_add(generator), **{field: shift})
     words = p.words()
-    expected = torch.ops.cortex_m.quantized_add(torch.from_numpy(a), *words[:3], torch.from_numpy(b), *words[3:])
+    expected = wheel("quantized_add", a, *words[:3], b, *words[3:])
     found = bench.run("quantized_add", (a, b), p, np.empty(a.shape, np.int8))
-    np.testing.assert_array_equal(found, expected.numpy())
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -117,3 +118,97 @@ def test_add_refuses_other_calls(bench: Bench) -> None:
     ):
         with pytest.raises(RefusedError, match="72"):
             bench.call("quantized_add", given, inputs, scratch, x)
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_mul(bench: Bench, shapes: tuple[tuple[int, ...], tuple[int, ...]], seed: int) -> None:
+    generator = np.random.default_rng([3, seed])
+    a, b = (extremes(generator, shape) for shape in shapes)
+    azp, bzp, ozp = (zero_point(generator) for _ in range(3))
+    p = QuantizedMulParams(azp, bzp, ozp, *factor(generator, -20, 2))
+    full = np.broadcast_arrays(a, b)
+    expected = wheel("quantized_mul", full[0], p.a_zp, full[1], p.b_zp, p.out_zp, p.out_multiplier, p.out_shift)
+    found = bench.run("quantized_mul", (a, b), p, np.empty(full[0].shape, np.int8))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "change", [{"a_zp": -1921}, {"b_zp": 1920}, {"out_zp": 1920}, {"out_shift": 31}, {"out_shift": -63}], ids=str
+)
+def test_mul_refuses_numbers(bench: Bench, change: dict[str, int]) -> None:
+    p = QuantizedMulParams(0, 0, 0, 1 << 30, -7)
+    x = np.zeros(4, np.int8)
+    bench.run("quantized_mul", (x, x), p, x)
+    with pytest.raises(RefusedError, match="72"):
+        bench.run("quantized_mul", (x, x), replace(p, **change), x)
+
+
+SCALES = (1.0, 0.5, 1 / 3, 17.25, 1e-3, 1e-45, 3e38)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16], ids=str)
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_div(bench: Bench, dtype: type[np.signedinteger], scale: float, seed: int) -> None:
+    generator = np.random.default_rng([4, seed])
+    limits = np.iinfo(dtype)
+    a, b = (generator.integers(limits.min, limits.max + 1, 999).astype(dtype) for _ in range(2))
+    azp, bzp, ozp = (int(generator.choice([limits.min, limits.max, 0, 5])) for _ in range(3))
+    b[:9] = bzp  # divisors of 0
+    expected = wheel("quantized_div", a, azp, b, bzp, ozp, scale)
+    p = QuantizedDivParams(azp, bzp, ozp, int(np.float32(scale).view(np.int32)))
+    np.testing.assert_array_equal(bench.run("quantized_div", (a, b), p, np.empty(a.shape, dtype)), expected)
+
+
+def test_div_takes_every_pair(bench: Bench) -> None:
+    numbers = np.arange(-128, 128).astype(np.int8)
+    a, b = (np.ascontiguousarray(x) for x in np.meshgrid(numbers, numbers))
+    for scale in (1.0, 0.5, 2.0, 12.5):
+        p = QuantizedDivParams(0, 0, 0, int(np.float32(scale).view(np.int32)))
+        expected = wheel("quantized_div", a, 0, b, 0, 0, scale)
+        np.testing.assert_array_equal(bench.run("quantized_div", (a, b), p, np.empty(a.shape, np.int8)), expected)
+
+
+def test_div_refuses(bench: Bench) -> None:
+    x, short, wide = np.zeros(4, np.int8), np.zeros(3, np.int8), np.zeros(4, np.int16)
+    good = QuantizedDivParams(0, 0, 0, int(np.float32(1).view(np.int32)))
+    bench.run("quantized_div", (x, x), good, x)
+    for bad in (np.inf, np.nan, -1.0):
+        with pytest.raises(RefusedError, match="72"):
+            bench.run("quantized_div", (x, x), replace(good, scale=int(np.float32(bad).view(np.int32))), x)
+    for inputs, output in (((x, short), x), ((x, x), short), ((x, wide), x), ((wide, wide), x)):
+        with pytest.raises(RefusedError, match="72"):
+            bench.run("quantized_div", inputs, good, output)
+    unsigned = x.astype(np.uint8)
+    with pytest.raises(RefusedError, match="72"):
+        bench.run("quantized_div", (unsigned, unsigned), good, unsigned)
+
+
+def test_activation(bench: Bench) -> None:
+    generator = np.random.default_rng(5)
+    table = generator.integers(-128, 128, 256).astype(np.int8)
+    for size in (1, 3, 4, 5, 257):
+        x = extremes(generator, (size,))
+        found = bench.run("quantized_activation", (x, table), LutParams(size), np.empty(size, np.int8))
+        np.testing.assert_array_equal(found, wheel("quantized_activation", x, table))
+    for inputs, size in (((x, table[:255]), 257), ((x, table), 256), ((x[:9], table), 257)):
+        with pytest.raises(RefusedError, match="72"):
+            bench.run("quantized_activation", inputs, LutParams(size), np.empty(size, np.int8))
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_extremum(bench: Bench, largest: int) -> None:
+    generator = np.random.default_rng([6, largest])
+    name = ("minimum", "maximum")[largest]
+    a, b = extremes(generator, (2, 3, 5, 4)), extremes(generator, (2, 1, 5, 1))
+    p = ExtremumParams((1, 2, 3, 5, 4), (0, 60, 20, 4, 1), (0, 5, 0, 1, 0), largest)
+    found = bench.run(name, (a, b), p, np.empty(a.shape, np.int8))
+    np.testing.assert_array_equal(found, wheel(name, a, b))
+    for bad in (
+        replace(p, maximum=1 - largest),
+        replace(p, b_strides=(0, 6, 0, 1, 0)),
+        replace(p, dims=(1, 2, 3, 5, 5)),
+        replace(p, dims=(0, 2, 3, 5, 4)),
+        replace(p, a_strides=(0, 60, 20, -4, 1)),
+    ):
+        with pytest.raises(RefusedError, match="72"):
+            bench.run(name, (a, b), bad, np.empty(a.shape, np.int8))

@@ -12,6 +12,12 @@ static float scale_of(const params_t *p)
     return scale;
 }
 
+/* One of int16, so that sums with what is clamped to 20 bits fit. */
+static bool is_zero_point(int32_t number)
+{
+    return number >= INT16_MIN && number <= INT16_MAX;
+}
+
 static bool is_valid(const dtn_operator_call_t *call)
 {
     const dtn_tensor_t *values = call->values;
@@ -25,7 +31,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     /* Written so that NaN is refused. A scale of 0 can stand for one that float32 cannot hold. */
     bool finite = scale >= 0.0F && scale <= 3.402823466e38F;
     return range.bytes != 0 && values[1].bytes == values[0].bytes && values[2].bytes == values[0].bytes && finite &&
-           dtn_cm_is_zero_point(p->a_zp) && dtn_cm_is_zero_point(p->b_zp) && dtn_cm_is_zero_point(p->out_zp);
+           is_zero_point(p->a_zp) && is_zero_point(p->b_zp) && is_zero_point(p->out_zp);
 }
 
 static int32_t element(const dtn_tensor_t *value, uint32_t index)

@@ -1,0 +1,81 @@
+"""Pad and copy of the Cortex-M operators."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.cortex_m.bench import Bench, RefusedError
+from tests.cortex_m.wheel import wheel
+
+from deuteron.kernels.cpu_operators import PadParams, RegionCopyParams
+from deuteron.kernels.params import CopyParams
+
+COPY = RegionCopyParams(1, 2, (1, 1, 1, 1, 2, 3), (0, 0, 0, 0, 5, 1), (0, 0, 0, 0, 1, 2))
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_pad(bench: Bench, channels_last: bool, seed: int) -> None:
+    generator = np.random.default_rng([8, seed])
+    a, b, c, d = (int(n) for n in generator.integers(1, 7, 4))
+    x = generator.integers(-128, 128, (a, b, c, d)).astype(np.int8)
+    before, after = ([int(n) for n in generator.integers(0, 4, 4)] for _ in range(2))
+    value = int(generator.choice([-128, 127, 0, -5]))
+    if not channels_last and (b == 1 or c == d == 1):
+        x = np.repeat(np.repeat(x, 2, axis=1), 2, axis=3)  # where the wheel would take either order
+    p = PadParams(x.shape, tuple(before), tuple(after), value)  # pyright: ignore[reportArgumentType]
+    expected = wheel("pad", x, before, after, value, channels_last=channels_last)
+    np.testing.assert_array_equal(bench.run("pad", (x,), p, np.empty(expected.shape, np.int8)), expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"value": 128}, {"value": -129}, {"dims": (1, 2, 3, 0)}, {"dims": (1, 2, 3, 5)}, {"before": (0, 0, 0, -1)},
+        {"after": (0, 0, 1, 0)}, {"dims": (65537, 1, 1, 1)}, {"before": (65537, 0, 0, 0)},
+        {"after": (65536, 65536, 65536, 65536)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_pad_refuses(bench: Bench, change: dict[str, int]) -> None:
+    p = PadParams((1, 2, 3, 4), (0, 0, 0, 0), (0, 0, 0, 1), 0)
+    x, out = np.zeros((1, 2, 3, 4), np.int8), np.zeros((1, 2, 3, 5), np.int8)
+    bench.run("pad", (x,), p, out)
+    with pytest.raises(RefusedError, match="72"):
+        bench.run("pad", (x,), replace(p, **change), out)
+
+
+def test_the_record_of_a_copy_continues_with_the_kernels() -> None:
+    assert RegionCopyParams.field_words()[1:] == CopyParams.field_words()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.float32], ids=str)
+def test_copy_writes_only_its_region(bench: Bench, dtype: type[np.generic]) -> None:
+    x = np.arange(32, dtype=np.uint8).view(dtype)
+    out = np.full(16, 99, np.uint8).view(dtype)
+    found = bench.run("copy", (x,), COPY, out).view(np.uint8)
+    expected = np.full(16, 99, np.uint8)
+    for i in range(2):
+        for j in range(3):
+            expected[1 + i + 2 * j] = 2 + 5 * i + j
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"out_start": -1}, {"out_start": 11}, {"out_start": 16}, {"in_start": -1}, {"in_start": 30},
+        {"dims": (1, 1, 1, 1, 2, 0)}, {"out_strides": (0, 0, 0, 0, 1, 1)}, {"in_strides": (0, 0, 0, 0, -5, 1)},
+        {"in_strides": (0, 0, 0, 0, 5, 20)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_copy_refuses(bench: Bench, change: dict[str, object]) -> None:
+    x, out = np.zeros(32, np.int8), np.zeros(16, np.int8)
+    bench.run("copy", (x,), COPY, out)
+    with pytest.raises(RefusedError, match="72"):
+        bench.run("copy", (x,), replace(COPY, **change), out)  # pyright: ignore[reportArgumentType]
+
+
+def test_copy_keeps_to_one_type(bench: Bench) -> None:
+    with pytest.raises(RefusedError, match="72"):
+        bench.run("copy", (np.zeros(32, np.int8),), COPY, np.zeros(16, np.uint8))

@@ -1,0 +1,94 @@
+"""The pools: maxima equal the wheel's; means are correctly rounded, and the wheel's float32 differs at ties only."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.cortex_m.bench import Array, Bench, RefusedError
+from tests.cortex_m.wheel import wheel
+
+from deuteron.kernels.params import AveragePoolParams, MaxPoolParams
+
+NONE = np.zeros(0, np.uint8)
+
+
+def axis(generator: np.random.Generator, *, ceil: bool) -> tuple[int, int, int, int, int]:
+    """Input, output, kernel, stride and padding as PyTorch allows them."""
+    kernel = int(generator.integers(1, 5))
+    stride, pad = int(generator.integers(1, 4)), int(generator.integers(0, kernel // 2 + 1))
+    size = int(generator.integers(kernel, 12))
+    out = -(-(size + 2 * pad - kernel) // stride) + 1 if ceil else (size + 2 * pad - kernel) // stride + 1
+    if ceil and (out - 1) * stride >= size + pad:
+        out -= 1  # the last window must start on the map or in the padding before it
+    return size, out, kernel, stride, pad
+
+
+def random_map(generator: np.random.Generator, h: int, w: int) -> Array:
+    """A map with the limits of int8."""
+    x = generator.integers(-128, 128, (int(generator.integers(1, 3)), h, w, int(generator.integers(1, 6))))
+    x.flat[0], x.flat[-1] = -128, 127
+    return x.astype(np.int8)
+
+
+def test_max_pool(bench: Bench, seed: int) -> None:
+    generator = np.random.default_rng([9, seed])
+    for _ in range(20):
+        (h, out_h, kh, sh, ph), (w, out_w, kw, sw, pw) = (axis(generator, ceil=False) for _ in range(2))
+        x = random_map(generator, h, w)
+        low, high = sorted(int(n) for n in generator.integers(-128, 128, 2))
+        p = MaxPoolParams(x.shape[0], h, w, x.shape[3], out_h, out_w, kh, kw, sh, sw, ph, pw, low, high)
+        expected = wheel(
+            "quantized_max_pool2d", x, [kh, kw], [sh, sw], [ph, pw], [1, 1], False, 3, 3, low, high, channels_last=True
+        )
+        np.testing.assert_array_equal(
+            bench.run("quantized_max_pool2d", (x,), p, np.empty(expected.shape, np.int8)), expected, str(p)
+        )
+
+
+@pytest.mark.parametrize("ceil", [False, True])
+def test_average_pool(bench: Bench, ceil: bool, seed: int) -> None:
+    generator = np.random.default_rng([10, seed, ceil])
+    for _ in range(20):
+        (h, out_h, kh, sh, ph), (w, out_w, kw, sw, pw) = (axis(generator, ceil=ceil) for _ in range(2))
+        x = random_map(generator, h, w)
+        zp = int(generator.choice([-128, 127, 0, -3]))
+        p = AveragePoolParams(
+            x.shape[0], h, w, x.shape[3], out_h, out_w, kh, kw, sh, sw, ph, pw, zp, 2, 1, zp, -128, 127
+        )
+        multiplier, shift = int(generator.integers(1 << 30, 1 << 31)), int(generator.integers(-9, 1))
+        reference = wheel(
+            "quantized_avg_pool2d", x, [kh, kw], [sh, sw], [ph, pw], ceil, zp, multiplier, shift, NONE,
+            channels_last=True,
+        )  # fmt: skip
+        found = bench.run("quantized_avg_pool2d", (x,), p, np.empty(reference.shape, np.int8), [0])
+        value = means(x, p)
+        np.testing.assert_array_equal(found, np.clip(np.rint(value) + zp, -128, 127), str(p))
+        off_tie = np.abs(value - np.floor(value) - 0.5) > 1e-4
+        np.testing.assert_array_equal(found[off_tie], reference[off_tie], str(p))
+        assert np.abs(found.astype(int) - reference).max() <= 1
+
+
+def means(x: Array, p: AveragePoolParams) -> np.ndarray:
+    """The mean of each window's elements on the map, less the zero point."""
+    result = np.zeros((p.batches, p.out_h, p.out_w, p.channels))
+    for i in range(p.out_h):
+        for j in range(p.out_w):
+            top, left = i * p.stride_h - p.pad_top, j * p.stride_w - p.pad_left
+            window = x[:, max(0, top) : top + p.kernel_h, max(0, left) : left + p.kernel_w]
+            result[:, i, j] = window.astype(np.float64).mean(axis=(1, 2)) - p.in_zp
+    return result
+
+
+def test_pools_refuse(bench: Bench) -> None:
+    x, out = np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 2, 2, 2), np.int8)
+    largest = MaxPoolParams(1, 4, 4, 2, 2, 2, 2, 2, 2, 2, 0, 0, -128, 127)
+    mean = AveragePoolParams(1, 4, 4, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 2, 1, 0, -128, 127)
+    bench.run("quantized_max_pool2d", (x,), largest, out)
+    bench.run("quantized_avg_pool2d", (x,), mean, out, [0])
+    for change in ({"out_h": 3}, {"in_w": 5}, {"stride_h": 0}, {"pad_top": 2}, {"kernel_w": -1}, {"act_min": 128}):
+        with pytest.raises(RefusedError, match="72"):
+            bench.run("quantized_max_pool2d", (x,), replace(largest, **change), out)
+        with pytest.raises(RefusedError, match="72"):
+            bench.run("quantized_avg_pool2d", (x,), replace(mean, **change), out, [0])
+    with pytest.raises(RefusedError, match="72"):
+        bench.run("quantized_avg_pool2d", (x,), mean, out)  # without the scratch
