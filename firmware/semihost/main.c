@@ -1,6 +1,8 @@
 /* The runner, see runner.h. */
 #include "board.h"
 #include "deuteron/port.h"
+#include "deuteron/profile.h"
+#include "events.h"
 #include "faults.h"
 #include "fetch.h"
 #include "options.h"
@@ -128,6 +130,22 @@ static void prepare_events(dtn_executor_t *executor, heap_t *heap)
     executor->events = (dtn_event_t *)take(heap, executor->event_capacity * (uint32_t)sizeof(dtn_event_t));
 }
 
+#if DTN_PROFILING
+/* Space for as many events as were asked for, or as there is space. */
+static void prepare_profile(dtn_executor_t *executor, heap_t *heap, const dtn_options_t *options)
+{
+    uint32_t most = (uint32_t)(heap->left / sizeof(dtn_event_t));
+    if (options->profile == NULL) {
+        return;
+    }
+    if (!dtn_events_open(options->profile)) {
+        dtn_usage_error("cannot open ", options->profile);
+    }
+    executor->event_capacity = options->event_capacity == 0 ? most : options->event_capacity;
+    executor->events = (dtn_event_t *)take(heap, executor->event_capacity * (uint32_t)sizeof(dtn_event_t));
+}
+#endif
+
 /* Runs once; true when that succeeded. */
 static bool run_once(dtn_executor_t *executor, const tensors_t *inputs, const tensors_t *outputs, uint32_t number,
                      dtn_runner_run_t *run)
@@ -149,6 +167,11 @@ static bool run_once(dtn_executor_t *executor, const tensors_t *inputs, const te
         print_error(error, "run ", number);
         return false;
     }
+#if DTN_PROFILING
+    if (!dtn_profile_send(executor, number, DTN_TICKS_HZ, DTN_PROFILE_INSTRUCTIONS)) {
+        dtn_usage_error("cannot write to a file", "");
+    }
+#endif
     for (uint32_t i = 0; i < outputs->count; i++) {
         write_file(outputs->files[i], outputs->buffers[i], outputs->bytes[i]);
     }
@@ -181,6 +204,9 @@ static uint32_t run_all(dtn_executor_t *executor, const dtn_options_t *options, 
         events = open_file(options->events, true);
         write_file(events, header, sizeof *header);
     }
+#if DTN_PROFILING
+    prepare_profile(executor, &heap, options);
+#endif
     bool good = true;
     for (uint32_t i = 0; i < options->runs; i++) {
         dtn_runner_run_t run;
@@ -191,6 +217,9 @@ static uint32_t run_all(dtn_executor_t *executor, const dtn_options_t *options, 
         }
     }
     bool closed = close_tensors(&inputs) & close_tensors(&outputs);
+#if DTN_PROFILING
+    closed = dtn_events_close() && closed;
+#endif
     if (!closed || (events != DTN_NO_FILE && !dtn_semihost_close(events))) {
         dtn_usage_error("cannot close a file", "");
     }

@@ -78,6 +78,12 @@ static void set(dtn_options_t *options, const char *option, const char *value)
         options->flash_latency_ns = number(option, value);
     } else if (strcmp(option, "--flash-bytes-per-second") == 0) {
         options->flash_bytes_per_second = number(option, value);
+#if DTN_PROFILING
+    } else if (strcmp(option, "--profile") == 0) {
+        options->profile = value;
+    } else if (strcmp(option, "--event-capacity") == 0) {
+        options->event_capacity = number(option, value);
+#endif
     } else {
         dtn_usage_error("unknown option ", option);
     }

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "deuteron/executor.h"
+
 /** Most inputs, and most outputs, that can be named. */
 #define DTN_MAX_FILES 16
 
@@ -24,6 +26,10 @@ typedef struct {
     uint32_t runs;
     uint32_t flash_latency_ns;
     uint32_t flash_bytes_per_second;
+#if DTN_PROFILING
+    const char *profile;
+    uint32_t event_capacity; /* 0 for as many as there is memory for */
+#endif
 } dtn_options_t;
 
 /** Reads the command line; ends the program with a message when it is wrong. Strings stay valid. */

@@ -12,6 +12,8 @@
  *   --flash-latency-ns N      time until the flash gives the first byte of a fetch; 0 without it
  *   --flash-bytes-per-second N  rate of a fetch after that; as fast as the copy itself without it
  *   --fault WHAT              for images with fault injection (faults.h)
+ *   --profile FILE            for images with DTN_PROFILING; written: a packet of events per run (deuteron/profile.h)
+ *   --event-capacity N        with --profile: room for so many events of a run; all memory that is left without it
  *
  * Inputs or outputs may be left out altogether: their memory is not written, or not read, then.
  *

@@ -14,6 +14,15 @@
 extern "C" {
 #endif
 
+/**
+ * Whether the executor tells of what is inside a step. 0 (default) adds nothing to an image; 1 adds an event of 16
+ * bytes for each command of a partition, if its microcode was built with profiling. All files of an image that include
+ * this one must be compiled with the same value.
+ */
+#ifndef DTN_PROFILING
+#define DTN_PROFILING 0
+#endif
+
 /** Memory that the caller gives, aligned to 16 bytes. */
 typedef struct {
     void *data;
@@ -25,6 +34,11 @@ enum {
     DTN_EVENT_COPY_IN = 0,  /**< index: input of the program */
     DTN_EVENT_STEP = 1,     /**< index: step */
     DTN_EVENT_COPY_OUT = 2, /**< index: output of the program */
+#if DTN_PROFILING
+    DTN_EVENT_COMMAND = 3,   /**< index: command of the partition that the next DTN_EVENT_STEP ran */
+    DTN_EVENT_DRIVER = 4,    /**< the driver's run of that partition; index: its number of commands */
+    DTN_EVENT_RECORDING = 5, /**< making these events of the driver's records; index: step */
+#endif
 };
 
 /** A span of time, in ticks of `dtn_port_ticks`. */
@@ -43,6 +57,11 @@ typedef struct {
     uint32_t event_capacity;
     uint32_t event_count; /**< of the last run; events beyond the capacity are not recorded and not counted */
     uint32_t step;        /**< steps that the last run finished: after an error of a step, its number */
+#if DTN_PROFILING
+    uint32_t event_lost; /**< events of the last run beyond the capacity */
+    uint32_t run_start;  /**< ticks, when the last run started */
+    uint32_t run_stop;   /**< and stopped */
+#endif
 } dtn_executor_t;
 
 /**

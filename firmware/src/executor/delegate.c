@@ -138,3 +138,17 @@ NeutronError dtn_delegate_run(const dtn_executor_t *executor, const dtn_step_t *
     };
     return neutronRunBlocking(handle, &data);
 }
+
+#if DTN_PROFILING
+const uint32_t *dtn_delegate_profile(const dtn_executor_t *executor, const dtn_step_t *step, uint32_t *records)
+{
+    dtn_model_info_t info;
+    if (dtn_model_info(handle_of(executor, step->index), &info) != ENONE) {
+        *records = 0;
+        return NULL;
+    }
+    const uint8_t *table = (const uint8_t *)handle_of(executor, executor->bundle->delegate_count);
+    *records = info.profile_bytes / DTN_PROFILE_RECORD_BYTES;
+    return (const uint32_t *)(const void *)(table + table_bytes(&info) + info.scratch_bytes);
+}
+#endif

@@ -42,6 +42,46 @@ static uint32_t ticks(const dtn_executor_t *executor)
     return executor->events == NULL ? 0 : dtn_port_ticks();
 }
 
+#if DTN_PROFILING
+static void record_until(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start, uint32_t stop)
+{
+    if (executor->events == NULL) {
+        return;
+    }
+    if (executor->event_count == executor->event_capacity) {
+        executor->event_lost++;
+        return;
+    }
+    dtn_event_t event = {kind, index, start, stop};
+    executor->events[executor->event_count++] = event;
+}
+
+/* What the driver recorded of the step, then the step itself, which stops before that is copied. */
+static void record_step(dtn_executor_t *executor, uint32_t start)
+{
+    enum { START = 1, STOP = 3, WORDS = 4 };
+    const dtn_step_t *step = &executor->bundle->steps[executor->step];
+    uint32_t stop = ticks(executor);
+    uint32_t count = 0;
+    if (executor->events != NULL && step->kind == DTN_STEP_DELEGATE) {
+        const uint32_t *records = dtn_delegate_profile(executor, step, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t kind = i + 1 < count ? DTN_EVENT_COMMAND : DTN_EVENT_DRIVER;
+            record_until(executor, kind, i, records[START], records[STOP]);
+            records += WORDS;
+        }
+    }
+    record_until(executor, DTN_EVENT_STEP, executor->step, start, stop);
+    if (count != 0) {
+        record_until(executor, DTN_EVENT_RECORDING, executor->step, stop, ticks(executor));
+    }
+}
+
+static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start)
+{
+    record_until(executor, kind, index, start, ticks(executor));
+}
+#else
 static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start)
 {
     if (executor->events != NULL && executor->event_count < executor->event_capacity) {
@@ -49,6 +89,12 @@ static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint
         executor->events[executor->event_count++] = event;
     }
 }
+
+static void record_step(dtn_executor_t *executor, uint32_t start)
+{
+    record(executor, DTN_EVENT_STEP, executor->step, start);
+}
+#endif
 
 static bool copy(void *to, const void *from, uint32_t bytes)
 {
@@ -79,7 +125,7 @@ static NeutronError run_steps(dtn_executor_t *executor)
         if (error != ENONE) {
             return error;
         }
-        record(executor, DTN_EVENT_STEP, executor->step, start);
+        record_step(executor, start);
     }
     return ENONE;
 }
@@ -107,11 +153,21 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
     }
     executor->event_count = 0;
     executor->step = 0;
+#if DTN_PROFILING
+    executor->event_lost = 0;
+    executor->run_start = ticks(executor);
+#endif
     NeutronError error = copy_inputs(executor, inputs);
     if (error == ENONE) {
         error = run_steps(executor);
     }
-    return error == ENONE ? copy_outputs(executor, outputs) : error;
+    if (error == ENONE) {
+        error = copy_outputs(executor, outputs);
+    }
+#if DTN_PROFILING
+    executor->run_stop = ticks(executor);
+#endif
+    return error;
 }
 
 void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index)

@@ -34,4 +34,10 @@ dtn_reason_t dtn_delegate_check(const dtn_executor_t *executor, const dtn_step_t
 /** Runs the delegate of the step. */
 NeutronError dtn_delegate_run(const dtn_executor_t *executor, const dtn_step_t *step);
 
+#if DTN_PROFILING
+/** The driver's records of the delegate that the step ran last, DTN_PROFILE_RECORD_BYTES each, and their number: one
+ * per command and one for the run; 0 without profiling in the microcode. */
+const uint32_t *dtn_delegate_profile(const dtn_executor_t *executor, const dtn_step_t *step, uint32_t *records);
+#endif
+
 #endif /* DTN_EXECUTOR_INTERNAL_H */

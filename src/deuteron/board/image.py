@@ -12,7 +12,7 @@ from deuteron.board.bundle import Bundle
 from deuteron.board.link import link
 from deuteron.board.override import check_override
 from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, StepInfo
-from deuteron.board.toolchain import Toolchain
+from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.errors import OptionError
 from deuteron.frontend import manifest as manifests
@@ -51,9 +51,11 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     manifest = manifests.read(directory)
     bundle = bundle_of(directory)
     kernels = KERNELS if options.kernels is Kernels.ALL else called(bundle)
+    program_sha256 = manifest.files[manifests.PROGRAM].sha256
     with tempfile.TemporaryDirectory(prefix="deuteron-firmware-") as scratch:
         work = Path(scratch)
-        linked = link(bundle, board, options, kernels, toolchain, work)
+        extra = (_write_hash(program_sha256, work),) if options.use_profiling else ()
+        linked = link(bundle, board, options, kernels, toolchain, work, extra=extra)
         elf, map_file = work / record.ELF, work / record.MAP
         if options.io_copy is IoCopy.DMA:
             check_override(elf)
@@ -67,7 +69,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         board=board.name,
         options=options,
         model=bundle.name,
-        program_sha256=entry_of((directory / manifests.PROGRAM).read_bytes()).sha256,
+        program_sha256=program_sha256,
         weights=linked.placement.weights.value,
         arenas=linked.placement.arenas.value,
         kernels=tuple(kernel.name for kernel in kernels),
@@ -82,6 +84,19 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         files={name: entry_of(data) for name, data in files.items()},
     )
     return Image(made, files)
+
+
+def _write_hash(sha256: str, work: Path) -> Source:
+    """The C file with the hash that profiles of the image bear."""
+    text = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(sha256))
+    path = work / "program.c"
+    path.write_text(
+        "/* SHA-256 of the .pte that the bundle was made from. */\n"
+        '#include "deuteron/profile.h"\n\n'
+        f"const uint8_t dtn_profile_program[DTN_PROGRAM_HASH_BYTES] = {{{text}}};\n",
+        encoding="utf-8",
+    )
+    return Source("model.program", path)
 
 
 def check_output(directory: Path, *, force: bool) -> None:

@@ -21,14 +21,15 @@ _LIBRARY: Mapping[str, tuple[str, ...]] = {
 }
 _OVERRIDE = "io_copy_dma"
 _FAULT_INJECTION = "faults"
+_EVENTS = "events"
 
 
-def core() -> tuple[Source, ...]:
+def core(*, profiling: bool = False) -> tuple[Source, ...]:
     """The firmware library, of which the linker takes what it needs."""
     if not (FIRMWARE / "include").is_dir():
         message = "Deuteron's C sources are not here: firmware is built in a checkout"
         raise MissingToolError(message, where=str(FIRMWARE), hint="clone the repository and run `make setup` there")
-    return tuple(_named(_LIBRARY))
+    return tuple(_named({**_LIBRARY, "profile": ("src/profile/*.c",)} if profiling else _LIBRARY))
 
 
 def port(board: Board, *, dma: bool) -> tuple[Source, ...]:
@@ -37,9 +38,10 @@ def port(board: Board, *, dma: bool) -> tuple[Source, ...]:
     return tuple(source for source in found if dma or source.path.stem != _OVERRIDE)
 
 
-def runner() -> tuple[Source, ...]:
+def runner(*, profiling: bool = False) -> tuple[Source, ...]:
     """The program that runs a bundle on files of the host."""
-    return tuple(source for source in _named({"semihost": ("semihost/*.c",)}) if source.path.stem != _FAULT_INJECTION)
+    left_out = (_FAULT_INJECTION,) if profiling else (_FAULT_INJECTION, _EVENTS)
+    return tuple(source for source in _named({"semihost": ("semihost/*.c",)}) if source.path.stem not in left_out)
 
 
 def port_flags(board: Board) -> tuple[str, ...]:

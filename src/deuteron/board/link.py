@@ -43,29 +43,36 @@ def link(
     toolchain: Toolchain,
     work: Path,
     application: Sequence[Source] | None = None,
+    extra: Sequence[Source] = (),
 ) -> Linked:
     """The image in `work`, with weights and arenas in the first of the allowed places where all fits.
 
     The port, the override of the copies and the selection of kernels stand before the library as objects: the linker
-    takes from an archive only what it has not found yet. The application is the runner of files of the host by default.
+    takes from an archive only what it has not found yet. The application is the runner of files of the host by default;
+    `extra` is beside it.
 
     Raises:
         CapacityError: when there is no such place.
     """
-    flags = (*board.flags, *library.port_flags(board))
-    core = toolchain.compile(library.core(), board.flags, library.FIRMWARE)
+    profiling = options.use_profiling
+    core_flags = (*board.flags, "-DDTN_PROFILING=1") if profiling else board.flags
+    flags = (*core_flags, *library.port_flags(board))
+    core = toolchain.compile(library.core(profiling=profiling), core_flags, library.FIRMWARE)
     toolchain.archive(core, work / ARCHIVE)
     port = toolchain.compile(library.port(board, dma=options.io_copy is IoCopy.DMA), flags, library.FIRMWARE)
     table = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
     if application is None:
-        port += toolchain.compile(library.runner(), flags, library.FIRMWARE)
+        port += toolchain.compile(library.runner(profiling=profiling), flags, library.FIRMWARE)
     script = library.linker_script(board)
     sized = () if options.stack is None else (f"-Wl,--defsym=__dtn_stack_bytes={options.stack}",)
     local = replace(toolchain, cache=work / "objects")
     regions: tuple[Region, ...] = ()
     for placement in _placements(options.weights):
         generated = (*_write_model(bundle, placement, work), *table)
-        objects = (*port, *local.compile((*generated, *(application or ())), (*flags, f"-I{work}"), library.FIRMWARE))
+        objects = (
+            *port,
+            *local.compile((*generated, *extra, *(application or ())), (*flags, f"-I{work}"), library.FIRMWARE),
+        )
         for item in objects:
             shutil.copyfile(item.path, work / item.path.name)
         inputs = (*(item.path.name for item in objects), ARCHIVE)

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -26,6 +26,9 @@ TIME_OUT = 600
 """Seconds until an emulator counts as hung."""
 
 _SHIFT = 6
+INSTRUCTIONS_PER_SECOND = 1_000_000_000 >> _SHIFT
+"""Of an emulated core."""
+
 _WRAP = 1 << 32
 _NS = 1_000_000_000
 
@@ -80,17 +83,33 @@ class Report:
         runs: one per sample.
         init_instructions: of checking and preparing the program, once.
         stack_bytes: what the stack may take.
+        packets: events of each run (deuteron/profile.h), of an image that records them.
     """
 
     runs: tuple[Run, ...]
     init_instructions: int
     stack_bytes: int
+    packets: bytes = b""
 
 
 def run(
-    directory: Path, firmware: Firmware, board: Board, samples: Sequence[Sequence[Array]], *, time_out: float = TIME_OUT
+    directory: Path,
+    firmware: Firmware,
+    board: Board,
+    samples: Sequence[Sequence[Array]],
+    *,
+    time_out: float = TIME_OUT,
+    event_capacity: int = 0,
 ) -> Report:
     """The outputs and counts of a firmware directory on samples of its inputs, one after the other.
+
+    Args:
+        directory: of the firmware.
+        firmware: its record.
+        board: what it is for.
+        samples: inputs of each run.
+        time_out: seconds.
+        event_capacity: of a profiling image: events of a run that it has room for; 0 for all that fit into memory.
 
     Raises:
         MissingToolError: when QEMU is not installed.
@@ -102,6 +121,9 @@ def run(
         flash = firmware.flash
         words = ["firmware", "--runs", str(len(samples)), "--events", "events"]
         words += ("--flash-latency-ns", str(flash.latency_ns), "--flash-bytes-per-second", str(flash.bandwidth))
+        profiling = firmware.options.use_profiling
+        if profiling:
+            words += ("--profile", "packets", "--event-capacity", str(event_capacity))
         for i, value in enumerate(firmware.inputs):
             (work / f"in{i}").write_bytes(b"".join(to_bytes(value, sample[i]) for sample in samples))
             words += ("--input", f"in{i}")
@@ -111,7 +133,8 @@ def run(
         if status:
             raise _error(status, said, directory / ELF)
         outputs = [(work / f"out{i}").read_bytes() for i in range(len(firmware.outputs))]
-        return _report((work / "events").read_bytes(), firmware, outputs)
+        report = _report((work / "events").read_bytes(), firmware, outputs)
+        return replace(report, packets=(work / "packets").read_bytes()) if profiling else report
 
 
 def emulate(
@@ -177,7 +200,8 @@ def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report
         at += _RUN.size
         spans = [_EVENT.unpack_from(data, at + i * _EVENT.size) for i in range(events)]
         at += events * _EVENT.size
-        lengths = [(kind, index, (stop - start) % _WRAP) for kind, index, start, stop in spans]
+        known = {kind.value for kind in EventKind}  # a profile tells of what is inside of these
+        lengths = [(kind, index, (stop - start) % _WRAP) for kind, index, start, stop in spans if kind in known]
         # A run may take longer than the counter needs to come round; a step of it does not.
         rounds = max(0, sum(length for *_, length in lengths) - ticks + _WRAP - 1) // _WRAP
         runs.append(

@@ -47,6 +47,7 @@ class FirmwareOptions:
         io_copy: `dma` links the board's override of `dtn_io_copy`.
         stack: bytes to keep for the stack; None for what the linker script keeps by itself.
         flash: what is other than the figures that the build was made for.
+        use_profiling: record and send events of each run; without it nothing of that is in the image.
     """
 
     kernels: Kernels = Kernels.SELECTED
@@ -54,6 +55,7 @@ class FirmwareOptions:
     io_copy: IoCopy = IoCopy.CPU
     stack: int | None = None
     flash: FlashOptions = field(default_factory=FlashOptions)
+    use_profiling: bool = False
 
     def __post_init__(self) -> None:
         if self.stack is not None and not 0 < self.stack < 1 << 32:
@@ -113,7 +115,7 @@ class Firmware:
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("firmware.json", 2, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+FILE = RecordFile("firmware.json", 3, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
 ELF = "firmware.elf"
 MAP = "firmware.map"
 

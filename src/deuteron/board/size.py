@@ -82,6 +82,7 @@ MODULES = (
     "operators",
     "cortex_m",
     "io",
+    "profile",
     "driver",
     "messages",
     "kernels",

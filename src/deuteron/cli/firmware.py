@@ -34,6 +34,7 @@ from deuteron.cli.printer import Printer
 @click.option("--io-copy", default="cpu", show_default=True, metavar="cpu|dma", help="Who copies inputs and outputs.")
 @click.option("--stack", metavar="SIZE", help="What to keep for the stack (`16Ki`).  [default: 8Ki]")
 @flash_options
+@click.option("--use-profiling", is_flag=True, help="Record events of each run, and let the port send them.")
 @click.option("--diff", "other", metavar="OTHER", type=Path, help="Show what changed from another firmware directory.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
@@ -47,6 +48,7 @@ def command(
     io_copy: str,
     stack: str | None,
     flash: FlashOptions,
+    use_profiling: bool,
     other: Path | None,
     force: bool,
 ) -> None:
@@ -64,6 +66,7 @@ def command(
         choice(record.IoCopy, "--io-copy", io_copy),
         None if stack is None else parse_size("--stack", stack),
         flash,
+        use_profiling,
     )
     before = record.read(other) if other else None
     image.check_output(output, force=force)

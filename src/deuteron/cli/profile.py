@@ -9,8 +9,11 @@ import click
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
+from deuteron.profile.text import SORTS
 
 if TYPE_CHECKING:
+    from deuteron.api import Manifest
+    from deuteron.cli.run import Sample
     from deuteron.profile.record import Profile
 
 ON = "host|sim|an505|an547"
@@ -22,6 +25,16 @@ BY = ("module", "line", "operator", "kernel")
 @click.option("--on", default="host", show_default=True, metavar=ON, help="Where the build runs.")
 @click.option("-o", "--output", metavar="OUT", type=Path, help="Directory to write.  [default: DIR/profile_ON]")
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="How often to run.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="X.npy",
+    type=Path,
+    help="One file per input of the model, in order; one dimension more than the input means several runs.",
+)
+@click.option("--from-events", metavar="FILE", type=Path, help="Do not run: read what a board or ExecuTorch has sent.")
+@click.option("--compare", metavar="A B", type=(Path, Path), help="Two profiles, the largest changes first, not a DIR.")
 @click.option("--by", type=click.Choice(BY), multiple=True, help="Tables to show; all by default.")
 @click.option("--sort", metavar="time|order|macs|bytes|name", help="Order of the rows; modules are a tree by default.")
 @click.option("--top", type=click.IntRange(1), metavar="N", help="Show the first N rows, the others as one.")
@@ -33,6 +46,9 @@ def command(
     on: str,
     output: Path | None,
     runs: int,
+    inputs: tuple[Path, ...],
+    from_events: Path | None,
+    compare: tuple[Path, Path] | None,
     by: tuple[str, ...],
     sort: str | None,
     top: int | None,
@@ -40,28 +56,72 @@ def command(
 ) -> None:
     """Run the build in DIR and show where its time goes: by module, line of the model, operator and kernel call.
 
-    Writes `profile.json` and a trace for the Perfetto UI to OUT.
+    Writes `profile.json`, a trace for the Perfetto UI, and an ETDump for ExecuTorch's Inspector to OUT.
     """
-    from deuteron import api
+    if sort is not None and sort not in SORTS:
+        raise OptionError(
+            f"unknown value `{sort}` of `--sort`", hint=f"choose one of {', '.join(f'`{name}`' for name in SORTS)}"
+        )
+    if compare is not None:
+        if directory is not None or from_events is not None or inputs:
+            raise OptionError("`--compare` reads two profiles and runs nothing", hint="leave out DIR and its options")
+        _compare(printer, compare, by, top)
+        return
+    if directory is None:
+        raise OptionError(
+            "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
+        )
     from deuteron.profiling import build as builds
     from deuteron.profiling import run
 
-    if directory is None:
-        raise OptionError("give the directory of a build", hint="`deuteron profile DIR`")
-    target = run.check_output(directory, on, output, force=force)
+    place = "board" if from_events else on
+    target = run.check_output(directory, place, output, force=force)
     build = builds.read(directory)
-    if not build.profiles and on != "sim":
+    if not build.profiles and place != "sim":
         printer.warn(
-            "this build's microcode does not record its kernels: their time is not attributed; build it with "
+            "the microcode of this build does not record its kernels: their time is not attributed; build it with "
             "`--use-profiling`"
         )
-    inputs = api.seeded_inputs(build.manifest, runs)
-    with printer.work(f"profiling on {on}"):
-        made = run.profile(build, run.Wanted(on, inputs))
+    if from_events is not None:
+        from deuteron.profiling import board
+
+        made = board.from_events(build, from_events)
         written = run.write(made, build, target)
+    else:
+        samples = _samples(build.manifest, inputs, runs)
+        with printer.work(f"profiling on {on}"):
+            made = run.profile(build, run.Wanted(on, samples))
+            written = run.write(made, build, target)
     _show(printer, made, by, sort, top)
     for path in written:
         printer.note(f"wrote `{path}`")
+
+
+def _samples(manifest: "Manifest", inputs: Sequence[Path], runs: int) -> "list[Sample]":
+    """Inputs of every run: those of the files, over and over, or random ones."""
+    from deuteron import api
+    from deuteron.cli.run import read_samples
+
+    if not inputs:
+        return api.seeded_inputs(manifest, runs)
+    found = read_samples(manifest, inputs)
+    for sample in found:
+        api.check_inputs(manifest, sample)
+    return [found[i % len(found)] for i in range(max(runs, len(found)))]
+
+
+def _compare(printer: Printer, paths: tuple[Path, Path], by: Sequence[str], top: int | None) -> None:
+    """What changed most between two profiles."""
+    from deuteron.profile import compare, record
+
+    before, after = (record.read(path) for path in paths)
+    found = [compare.compare(before, after, name) for name in by or ("operator",)]
+    if printer.as_json:
+        printer.json([comparison.to_json() for comparison in found])
+        return
+    for comparison in found:
+        for line in comparison.lines(top):
+            printer.data(line)
 
 
 def _show(printer: Printer, made: "Profile", by: Sequence[str], sort: str | None, top: int | None) -> None:

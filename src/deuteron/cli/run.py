@@ -137,7 +137,7 @@ def command(
         raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
     subject.check(compare)
     _check_outputs(len(subject.model.outputs), outputs, force=force)
-    data = _read_samples(subject.model, inputs) if inputs else api.seeded_inputs(subject.model, samples or 1, seed)
+    data = read_samples(subject.model, inputs) if inputs else api.seeded_inputs(subject.model, samples or 1, seed)
     for sample in data:
         api.check_inputs(subject.model, sample)
     _warn_of_nan(printer, data)
@@ -281,7 +281,7 @@ def _check_outputs(count: int, outputs: Sequence[Path], *, force: bool) -> None:
         check_file(path, force=force)
 
 
-def _read_samples(model: "Signature", paths: Sequence[Path]) -> "list[Sample]":
+def read_samples(model: "Signature", paths: Sequence[Path]) -> "list[Sample]":
     """The samples that the input files hold: one, or as many as their extra first dimension says."""
     if len(paths) != len(model.inputs):
         raise OptionError(f"the model has {len(model.inputs)} inputs, `--input` is given {len(paths)} times")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from deuteron.errors import OptionError
-from deuteron.profile.events import Kind
+from deuteron.profile.events import Kind, Measure
 from deuteron.profile.gaps import attributed
 from deuteron.profile.record import Profile
 from deuteron.profile.tables import Row, total, utilisation
@@ -43,13 +43,14 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
 def summary(profile: Profile) -> Iterator[str]:
     """What was run, how long it took, and how much of that is explained."""
     stream = profile.stream
-    whole = total(profile)
-    each = stream.clock.microseconds(whole) / max(1, stream.runs)
-    tick = stream.clock.tick
-    unit = f"{whole // max(1, stream.runs):,} {tick if tick == 'ns' else f'{tick}s'}"
+    each = total(profile) / max(1, stream.runs)
+    tick = stream.clock.tick if stream.clock.tick == "ns" else f"{stream.clock.tick}s"
+    length = f"{each:,.0f} {tick}"
+    if stream.measure is not Measure.COUNTED:  # an emulator has no time of its own
+        length = f"{stream.clock.microseconds(round(each)):,.1f} us ({length})"
     yield (
-        f"{profile.model} for {profile.target} on {profile.on}, {stream.measure.value}: {each:,.1f} us ({unit}) per "
-        f"run, {stream.runs} {'run' if stream.runs == 1 else 'runs'}"
+        f"{profile.model} for {profile.target} on {profile.on}, {stream.measure.value}: {length} per run, {stream.runs} "
+        f"{'run' if stream.runs == 1 else 'runs'}"
     )
     share = attributed(stream.events)
     if any(event.kind is Kind.DELEGATE for event in stream.events):
@@ -61,15 +62,21 @@ def summary(profile: Profile) -> Iterator[str]:
 def table(profile: Profile, rows: Sequence[Row], title: str) -> Iterator[str]:
     """The rows as text; times per run."""
     whole, runs, clock = total(profile) or 1, max(1, profile.stream.runs), profile.stream.clock
+    counted = profile.stream.measure is Measure.COUNTED
+    unit = "instr." if counted else "us"
+
+    def amount(ticks: int) -> str:
+        return f"{ticks // runs:,}" if counted else f"{clock.microseconds(ticks) / runs:,.1f}"
+
     yield (
-        f"{'us':>12} {'share':>7} {'wait us':>10} {'calls':>6} {'MACs':>13} {'bytes':>11} {'used':>6} "
+        f"{unit:>12} {'share':>7} {f'wait {unit}':>12} {'calls':>6} {'MACs':>13} {'bytes':>11} {'used':>6} "
         f"{'bound':<8} {title}"
     )
     for row in rows:
         used = utilisation(row, profile)
         yield (
-            f"{clock.microseconds(row.ticks) / runs:>12,.1f} {row.ticks / whole:>7.2%} "
-            f"{clock.microseconds(row.wait) / runs:>10,.1f} {row.calls // runs:>6,} {row.macs // runs:>13,} "
+            f"{amount(row.ticks):>12} {row.ticks / whole:>7.2%} {amount(row.wait):>12} "
+            f"{row.calls // runs:>6,} {row.macs // runs:>13,} "
             f"{row.nbytes // runs:>11,} {'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
             f"{'  ' * row.depth}{row.name}{f'  {row.detail}' if row.detail else ''}"
         )

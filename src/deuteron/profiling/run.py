@@ -10,6 +10,7 @@ from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
 from deuteron.profile import etdump, host, inspector, record, simulated
 from deuteron.profile.events import Stream
+from deuteron.profiling import board
 from deuteron.profiling import build as builds
 from deuteron.profiling.build import Build
 from deuteron.runtime.host import Array, HostRunner
@@ -51,6 +52,8 @@ def profile(build: Build, wanted: Wanted) -> record.Profile:
     """The profile of runs of a build."""
     if wanted.on == "host":
         return builds.profile(build, wanted.on, _on_host(build, wanted.inputs))
+    if wanted.on != "sim":
+        return board.profile(build, wanted.on, wanted.inputs)
     runs = build.simulation.partitions
     return builds.profile(build, wanted.on, simulated.stream((run.decoded, run.timeline) for run in runs))
 

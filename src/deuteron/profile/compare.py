@@ -1,0 +1,115 @@
+"""Two profiles beside each other: where the second spends more or less time than the first."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deuteron.errors import InputError
+from deuteron.profile.events import Clock
+from deuteron.profile.record import Profile
+from deuteron.profile.tables import TABLES, Row
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row of both tables, in microseconds per run, or in counted instructions; None where one has no such row."""
+
+    name: str
+    before: float | None
+    after: float | None
+
+    @property
+    def change(self) -> float:
+        """What the second takes more."""
+        return (self.after or 0.0) - (self.before or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rows of two tables, those that changed most first."""
+
+    by: str
+    unit: str
+    titles: tuple[str, str]
+    totals: tuple[float, float]
+    changes: tuple[Change, ...]
+
+    def lines(self, top: int | None = None) -> Iterator[str]:
+        """The comparison as text."""
+        for letter, title, whole in zip("AB", self.titles, self.totals, strict=True):
+            yield f"{letter}: {title}, {whole:,.1f} {self.unit} per run"
+        before, after = self.totals
+        share = f" ({after / before - 1:+.1%})" if before else ""
+        yield f"{after - before:+,.1f} {self.unit}{share}"
+        yield ""
+        yield f"{f'A {self.unit}':>12} {f'B {self.unit}':>12} {'change':>12} {self.by}"
+        shown = self.changes[:top]
+        for row in shown:
+            yield f"{_number(row.before)} {_number(row.after)} {row.change:>+12,.1f} {row.name}"
+        if others := len(self.changes) - len(shown):
+            yield f"{'':>25} {sum(row.change for row in self.changes[top:]):>+12,.1f} [{others} others]"
+
+    def to_json(self) -> dict[str, object]:
+        """The comparison as plain values."""
+        return {
+            "schema": SCHEMA,
+            "by": self.by,
+            "unit": self.unit,
+            "profiles": list(self.titles),
+            "totals": list(self.totals),
+            "rows": [
+                {"name": row.name, "before": row.before, "after": row.after, "change": row.change}
+                for row in self.changes
+            ],
+        }
+
+
+def compare(before: Profile, after: Profile, by: str) -> Comparison:
+    """The comparison of two profiles, row by row of the table `by`.
+
+    Raises:
+        InputError: their numbers are not of one kind.
+    """
+    kinds = [profile.stream.measure.value for profile in (before, after)]
+    if kinds[0] != kinds[1]:
+        raise InputError(
+            f"the first profile is {kinds[0]}, the second {kinds[1]}: their times are not of one kind",
+            hint="compare two profiles from the same place: `deuteron profile DIR --on PLACE`",
+        )
+    counted = before.stream.clock.tick == "instruction"
+    mine, theirs = (_rows(profile, by, counted=counted) for profile in (before, after))
+    changes = [Change(name, mine.get(name), theirs.get(name)) for name in dict.fromkeys((*mine, *theirs))]
+    return Comparison(
+        by,
+        "instr." if counted else "us",
+        (_title(before), _title(after)),
+        (_total(before, counted=counted), _total(after, counted=counted)),
+        tuple(sorted(changes, key=lambda row: -abs(row.change))),
+    )
+
+
+def _title(profile: Profile) -> str:
+    return f"{profile.model} for {profile.target} on {profile.on}, {profile.stream.measure.value}"
+
+
+def _rows(profile: Profile, by: str, *, counted: bool) -> dict[str, float]:
+    """Time of each row by name; of rows with one name, together."""
+    found: dict[str, float] = {}
+    for row in TABLES[by](profile):
+        found[row.name] = found.get(row.name, 0.0) + _amount(profile, row.ticks, counted=counted)
+    return found
+
+
+def _total(profile: Profile, *, counted: bool) -> float:
+    rows: tuple[Row, ...] = TABLES["kernel"](profile)
+    return _amount(profile, sum(row.ticks for row in rows), counted=counted)
+
+
+def _amount(profile: Profile, ticks: int, *, counted: bool) -> float:
+    clock: Clock = profile.stream.clock
+    return (ticks if counted else clock.microseconds(ticks)) / max(1, profile.stream.runs)
+
+
+def _number(value: float | None) -> str:
+    return f"{'-' if value is None else f'{value:,.1f}':>12}"

@@ -1,0 +1,84 @@
+"""Profiles of runs on boards: in an emulator, or from what a board has sent."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from deuteron.board import boards, image, operators, qemu
+from deuteron.board import record as firmwares
+from deuteron.board.bundle import StepKind
+from deuteron.board.toolchain import Toolchain
+from deuteron.errors import InputError
+from deuteron.profile import board, etdump, host, record
+from deuteron.profile.events import Kind, Stream
+from deuteron.profile.program import Instructions
+from deuteron.profiling import build as builds
+from deuteron.profiling.build import Build
+from deuteron.runtime.host import Array
+
+PACKETS = "events"
+"""What errors call the packets of an emulated board."""
+
+
+def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_capacity: int = 0) -> record.Profile:
+    """The profile of runs on a board in an emulator: firmware is made for it, with profiling."""
+    chosen = boards.load(name)
+    options = firmwares.FirmwareOptions(use_profiling=True)
+    with tempfile.TemporaryDirectory(prefix="deuteron-profile-") as scratch:
+        directory = Path(scratch) / "firmware"
+        made = image.build(build.directory, chosen, options, Toolchain.find(image.OBJECTS))
+        image.write(made, directory, force=False)
+        report = qemu.run(directory, made.record, chosen, inputs, event_capacity=event_capacity)
+    found = _stream(build, report.packets, PACKETS)
+    return builds.profile(replace(build, sections=_sections(made.record)), name, found)
+
+
+def from_events(build: Build, path: Path) -> record.Profile:
+    """The profile of what a board has sent, or ExecuTorch's runtime has written, in a file.
+
+    Raises:
+        InputError: it cannot be read, or is neither.
+        FormatError: it is damaged, or of another program.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise InputError(f"`{path}` cannot be read: {e.strerror}") from e
+    if etdump.is_etdump(data):
+        blocks = etdump.read(data, str(path))
+        return builds.profile(build, "board", host.stream(blocks, builds.instructions(build), str(path)))
+    if data and not board.is_packets(data):
+        raise InputError(
+            f"`{path}` holds neither events of Deuteron's firmware nor an ETDump",
+            hint="give what `dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written",
+        )
+    return builds.profile(build, "board", _stream(build, data, str(path)))
+
+
+def _stream(build: Build, data: bytes, where: str) -> Stream:
+    program = builds.instructions(build)
+    packets = board.read(data, program.sha256, where)
+    return board.stream(packets, _steps(build, program), program, where, qemu.INSTRUCTIONS_PER_SECOND)
+
+
+def _steps(build: Build, program: Instructions) -> tuple[board.Step, ...]:
+    """The steps of the build's bundle: instructions in their order, and transposes at partitions."""
+    bundle = image.bundle_of(build.directory)
+    names = iter(program.operators.values())
+    partitions = iter(program.partitions.values())
+    found: list[board.Step] = []
+    for step in bundle.steps:
+        if step.kind is StepKind.DELEGATE:
+            number = next(partitions)
+            found.append(board.Step(Kind.DELEGATE, f"npu {number}", number))
+        elif bundle.operators[step.index] == operators.TRANSPOSE:
+            found.append(board.Step(Kind.TRANSPOSE, step.title))
+        else:
+            name, index = next(names)
+            found.append(board.Step(Kind.OPERATOR, name, index=index))
+    return tuple(found)
+
+
+def _sections(firmware: firmwares.Firmware) -> tuple[record.Section, ...]:
+    return tuple(record.Section(row.module, row.part, row.total) for row in firmware.sizes.rows)
