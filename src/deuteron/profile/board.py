@@ -112,8 +112,8 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
         )
     if program.hex() != sha256:
         raise FormatError(
-            f"the events are of another build: the image ran the program with SHA-256 {program.hex()[:12]}, this build's "
-            f"is {sha256[:12]}",
+            f"the events are of another build: the image ran the program with SHA-256 {program.hex()[:12]}, this "
+            f"build's is {sha256[:12]}",
             where=where,
             hint="give the build that the firmware was made from",
         )

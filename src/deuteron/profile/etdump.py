@@ -6,6 +6,7 @@ Slot numbers follow its `etdump_schema_flatcc.fbs`; a file is a flatbuffer with 
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import flatbuffers
 
@@ -93,7 +94,7 @@ def _span(event: Table) -> Span:
 
 def write(blocks: Sequence[Block]) -> bytes:
     """The bytes of a file with these events."""
-    builder = flatbuffers.Builder()
+    builder: Any = flatbuffers.Builder()  # its package has no types
     written = [_write_block(builder, block) for block in blocks]
     runs = _vector(builder, written)
     builder.StartObject(2)
@@ -102,28 +103,28 @@ def write(blocks: Sequence[Block]) -> bytes:
     return bytes(builder.Output())
 
 
-def _vector(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+def _vector(builder: Any, offsets: Sequence[int]) -> int:
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)
-    return builder.EndVector()
+    return int(builder.EndVector())
 
 
-def _write_block(builder: flatbuffers.Builder, block: Block) -> int:
+def _write_block(builder: Any, block: Block) -> int:
     spans = [_write_span(builder, span) for span in block.spans]
     events: list[int] = []
     for span in spans:
         builder.StartObject(3)
         builder.PrependUOffsetTRelativeSlot(0, span, 0)
-        events.append(builder.EndObject())
+        events.append(int(builder.EndObject()))
     name, vector = builder.CreateString(block.name), _vector(builder, events)
     builder.StartObject(4)
     builder.PrependUOffsetTRelativeSlot(0, name, 0)
     builder.PrependUOffsetTRelativeSlot(3, vector, 0)
-    return builder.EndObject()
+    return int(builder.EndObject())
 
 
-def _write_span(builder: flatbuffers.Builder, span: Span) -> int:
+def _write_span(builder: Any, span: Span) -> int:
     name = builder.CreateSharedString(span.name) if span.name else 0
     text = builder.CreateSharedString(span.text) if span.text else 0
     metadata = builder.CreateByteVector(span.metadata.encode()) if span.metadata else 0
@@ -136,4 +137,4 @@ def _write_span(builder: flatbuffers.Builder, span: Span) -> int:
     builder.PrependUOffsetTRelativeSlot(5, metadata, 0)
     builder.PrependUint64Slot(6, span.start, 0)
     builder.PrependUint64Slot(7, span.stop, 0)
-    return builder.EndObject()
+    return int(builder.EndObject())

@@ -49,8 +49,8 @@ def summary(profile: Profile) -> Iterator[str]:
     if stream.measure is not Measure.COUNTED:  # an emulator has no time of its own
         length = f"{stream.clock.microseconds(round(each)):,.1f} us ({length})"
     yield (
-        f"{profile.model} for {profile.target} on {profile.on}, {stream.measure.value}: {length} per run, {stream.runs} "
-        f"{'run' if stream.runs == 1 else 'runs'}"
+        f"{profile.model} for {profile.target} on {profile.on}, {stream.measure.value}: {length} per run, "
+        f"{stream.runs} {'run' if stream.runs == 1 else 'runs'}"
     )
     share = attributed(stream.events)
     if any(event.kind is Kind.DELEGATE for event in stream.events):
