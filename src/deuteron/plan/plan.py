@@ -11,15 +11,12 @@ from deuteron.kernels.program import Program
 from deuteron.kernels.regions import Place, Region
 from deuteron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.plan.budget import Budget
+from deuteron.plan.cuts import fetching
 from deuteron.plan.fit import area_for, too_large
 from deuteron.plan.lifetimes import Lifetime, lifetimes, spans
 from deuteron.plan.placement import EXACT_EFFORT, FAST_EFFORT, Packing, place
-from deuteron.plan.prefetch import Prefetch, prefetch
-from deuteron.plan.slices import cut
+from deuteron.plan.prefetch import Prefetch
 from deuteron.plan.stream import Issue
-
-PIECES = 8
-"""A call that can be cut reads at most one part in so many of the prefetch area."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +89,10 @@ def plan_within(program: Program, budget: Budget) -> tuple[Program, Plan]:
     area = area_for(program, linked.scratch_bytes, len(linked.weights), budget)
     if area is None:
         return program, linked
-    for candidate in (cut(program, area // PIECES), program):
-        found = prefetch(candidate, budget.engine, area)
-        if found is not None:
-            return candidate, _fetching(plan(candidate, effort), found)
-    raise too_large(program, linked.scratch_bytes, len(linked.weights), budget)
+    found = fetching(program, budget.engine, area, budget.effort)
+    if found is None:
+        raise too_large(program, linked.scratch_bytes, len(linked.weights), budget)
+    return found.program, _fetching(plan(found.program, effort), found.prefetch)
 
 
 def _fetching(planned: Plan, found: Prefetch) -> Plan:

@@ -5,6 +5,7 @@ between rows, so that one with several rows stays whole.
 """
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 
 from deuteron.kernels.limits import ALIGNMENT, REQUANT_ROW_BYTES, round_up
@@ -18,8 +19,14 @@ _BIAS_BYTES = 4
 Filtering = FullyConnectedParams | Conv2DParams
 
 
-def cut(program: Program, most: int) -> Program:
-    """The program with each call that can be cut, and reads more than `most` bytes of weights, cut into such pieces."""
+def cut(program: Program, most: int, whole: Collection[str] = ()) -> Program:
+    """The program with each call that can be cut, and reads more than `most` bytes of weights, cut into such pieces.
+
+    Args:
+        program: the calls.
+        most: bytes of weights of a piece, a little more where a piece has as few filters as can be.
+        whole: names of weights whose calls are not cut.
+    """
     data = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
     uses = Counter(ref.buffer for call in program.calls for ref in call.operands)
     calls: list[KernelCall] = []
@@ -27,7 +34,12 @@ def cut(program: Program, most: int) -> Program:
     for call in program.calls:
         params = call.params
         own = all(ref.buffer in data and uses[ref.buffer] == 1 for ref in call.operands[_WEIGHTS:_OUTPUT])
-        if isinstance(params, FullyConnectedParams | Conv2DParams) and own and _divisible(params):
+        if (
+            isinstance(params, FullyConnectedParams | Conv2DParams)
+            and own
+            and _divisible(params)
+            and call.operands[_WEIGHTS].buffer not in whole
+        ):
             pieces, constants = _cut(call, params, data, most)
             calls += pieces
             made |= constants
@@ -38,6 +50,11 @@ def cut(program: Program, most: int) -> Program:
     kept = (buffer for buffer in program.buffers if buffer.name in named)
     added = (Buffer(name, len(content), content) for name, content in made.items())
     return replace(program, buffers=(*kept, *added), calls=tuple(calls))
+
+
+def whole_name(name: str, uncut: Collection[str]) -> str:
+    """The name, among those of the program before it was cut, of the constant that constant `name` is (part of)."""
+    return name if name in uncut else name.rpartition("[")[0]
 
 
 def _divisible(params: Filtering) -> bool:
@@ -64,7 +81,7 @@ def _cut(
         operands = list(call.operands)
         for at, nbytes in per_filter.items():
             ref = call.operands[at]
-            name = f"{ref.buffer}#{start}"
+            name = f"{ref.buffer}[{start}:{stop}]"
             low, high = ref.offset + start * nbytes, ref.offset + stop * nbytes
             constants[name] = data[ref.buffer][low:high]
             operands[at] = Ref(name, 0, high - low)

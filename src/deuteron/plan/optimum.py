@@ -1,0 +1,127 @@
+"""The least that any schedule of some chunks takes, by a constraint solver, and the choices that reach it.
+
+The solver sees what every schedule must obey, and leaves out the rest (addresses, the number of channels, the order of transfers), so that nothing can be faster than what it proves:
+
+- A chunk is resident, or fetched once: issued between two calls, no later than right before the first that reads it.
+- A call starts after the call before it, and after the CPU has started the fetches that are issued between the two.
+- Resident chunks, and all others from the call that they are issued before to the last one that reads them, never
+  take more than the bytes of the area.
+- There is one flash. What is issued after call k and needed by call i is transferred after the end of k and before the
+  start of i, one after the other; before the first transfer comes the CPU's work to start it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from deuteron.kernels.limits import ALIGNMENT
+from deuteron.plan.chunks import Chunk
+from deuteron.plan.stream import Costs, Issue, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """What the solver found.
+
+    Attributes:
+        bound: cycles that no schedule is faster than.
+        resident: the chunks that stay in place.
+        issues: for each other chunk the call that its fetch is issued before, ascending, then in order of first use.
+    """
+
+    bound: int
+    resident: frozenset[int]
+    issues: Mapping[int, int]
+
+
+def optimum(
+    chunks: Sequence[Chunk], costs: Costs, area: int, start: tuple[frozenset[int], Schedule], effort: float
+) -> Optimum | None:
+    """The choices with the lowest bound that are found from `start` on; None when the solver finds none in time.
+
+    Args:
+        chunks: what is needed, in order of first use.
+        costs: what calls and transfers take.
+        area: bytes for all chunks.
+        start: resident chunks and schedule of the best plan that is known.
+        effort: limit in the solver's deterministic time.
+    """
+    model = _Model(chunks, costs, area, start[1].cycles)
+    model.hint(*start)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 1
+    solver.parameters.linearization_level = 2
+    solver.parameters.max_deterministic_time = effort
+    if solver.solve(model.model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None
+    last = {j: sum(map(solver.boolean_value, pending)) - 1 for j, pending in enumerate(model.pending)}
+    issues = {j: last[j] for j in sorted(last, key=lambda j: (last[j], j)) if last[j] >= 0}
+    return Optimum(round(solver.best_objective_bound), frozenset(last.keys() - issues.keys()), issues)
+
+
+class _Model:
+    """The constraints; `pending[j][k]` says that chunk j is fetched, and issued before call k or later."""
+
+    def __init__(self, chunks: Sequence[Chunk], costs: Costs, area: int, most: int) -> None:
+        self.model = cp_model.CpModel()
+        self._chunks, self._costs = chunks, costs
+        self.pending = [
+            [self.model.new_bool_var(f"chunk {j} from {k}") for k in range(chunk.first + 1)]
+            for j, chunk in enumerate(chunks)
+        ]
+        for earlier, later in (pair for own in self.pending for pair in zip(own, own[1:], strict=False)):
+            self.model.add_implication(later, earlier)
+        starts, ends = self._calls(most)
+        for call in range(len(costs.calls)):
+            self._room(call, area)
+        for call in sorted({chunk.first for chunk in chunks}):
+            for after in range(call + 1):
+                self._load(after, call, ends[after], starts[call])
+        self.model.minimize(ends[-1])
+
+    def hint(self, resident: frozenset[int], schedule: Schedule) -> None:
+        """Starts the search at a plan."""
+        issued = {step.chunk: step.call for step in schedule.steps if isinstance(step, Issue)}
+        for j, own in enumerate(self.pending):
+            for k, var in enumerate(own):
+                self.model.add_hint(var, j not in resident and issued[j] >= k)
+
+    def _from(self, chunk: int, call: int) -> cp_model.LinearExprT:
+        """1 when the chunk is issued before `call` or later."""
+        return self.pending[chunk][call] if call <= self._chunks[chunk].first else 0
+
+    def _calls(self, most: int) -> tuple[list[cp_model.IntVar], list[cp_model.LinearExprT]]:
+        """Start of each call, and the end of the call before each, the program's end last."""
+        starts: list[cp_model.IntVar] = []
+        ends: list[cp_model.LinearExprT] = [0]
+        before, total = 0, sum(self._costs.calls)
+        for call, cycles in enumerate(self._costs.calls):
+            start = self.model.new_int_var(before, most - total + before, f"start {call}")
+            fetches = sum(
+                self._from(j, call) - self._from(j, call + 1)
+                for j, chunk in enumerate(self._chunks)
+                if call <= chunk.first
+            )
+            self.model.add(start >= ends[-1] + self._costs.setup * fetches)
+            starts.append(start)
+            ends.append(start + cycles)
+            before += cycles
+        return starts, ends
+
+    def _room(self, call: int, area: int) -> None:
+        """What is in place, or on its way, during a call has room: all but what is issued later or was read before."""
+        held: list[cp_model.LinearExprT] = []
+        for j, chunk in enumerate(self._chunks):
+            absent = self._from(j, call + 1) if call <= chunk.last else self.pending[j][0]
+            held.append(chunk.nbytes // ALIGNMENT * (1 - absent))
+        self.model.add(sum(held) <= area // ALIGNMENT)
+
+    def _load(self, after: int, call: int, end: cp_model.LinearExprT, start: cp_model.IntVar) -> None:
+        """What is issued before call `after` or later, and needed by `call`, takes its time on the flash in between."""
+        needed = [j for j, chunk in enumerate(self._chunks) if after <= chunk.first <= call]
+        load = sum(self._costs.transfers[j] * self._from(j, after) for j in needed)
+        for j in needed:
+            if self._chunks[j].first == call:
+                self.model.add(start >= end + load + self._costs.setup * self._from(j, after))
