@@ -86,7 +86,11 @@ def test_a_small_chunk_may_come_before_a_large_one_that_has_no_room_yet() -> Non
     assert in_order is not None
     assert small_first is not None
     assert [step.chunk for step in in_order.steps if isinstance(step, Issue)] == [0, 1, 2]
-    assert [(step.chunk, step.call) for step in small_first.steps if isinstance(step, Issue)] == [(0, 0), (2, 0), (1, 1)]
+    assert [(step.chunk, step.call) for step in small_first.steps if isinstance(step, Issue)] == [
+        (0, 0),
+        (2, 0),
+        (1, 1),
+    ]
     assert in_order.cycles - small_first.cycles == transfers[2] - costs.calls[1]
 
 

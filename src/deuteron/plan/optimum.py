@@ -1,6 +1,7 @@
 """The least that any schedule of some chunks takes, by a constraint solver, and the choices that reach it.
 
-The solver sees what every schedule must obey, and leaves out the rest (addresses, the number of channels, the order of transfers), so that nothing can be faster than what it proves:
+The solver sees what every schedule must obey and leaves out the rest (addresses, the number of channels, the order of
+transfers), so that nothing can be faster than what it proves:
 
 - A chunk is resident, or fetched once: issued between two calls, no later than right before the first that reads it.
 - A call starts after the call before it, and after the CPU has started the fetches that are issued between the two.
@@ -12,6 +13,9 @@ The solver sees what every schedule must obey, and leaves out the rest (addresse
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import add
 
 from ortools.sat.python import cp_model
 
@@ -67,11 +71,12 @@ class _Model:
     def __init__(self, chunks: Sequence[Chunk], costs: Costs, area: int, most: int) -> None:
         self.model = cp_model.CpModel()
         self._chunks, self._costs = chunks, costs
+        self._zero = self.model.new_constant(0)
         self.pending = [
             [self.model.new_bool_var(f"chunk {j} from {k}") for k in range(chunk.first + 1)]
             for j, chunk in enumerate(chunks)
         ]
-        for earlier, later in (pair for own in self.pending for pair in zip(own, own[1:], strict=False)):
+        for earlier, later in (pair for own in self.pending for pair in pairwise(own)):
             self.model.add_implication(later, earlier)
         starts, ends = self._calls(most)
         for call in range(len(costs.calls)):
@@ -88,23 +93,20 @@ class _Model:
             for k, var in enumerate(own):
                 self.model.add_hint(var, j not in resident and issued[j] >= k)
 
-    def _from(self, chunk: int, call: int) -> cp_model.LinearExprT:
+    def _from(self, chunk: int, call: int) -> cp_model.IntVar:
         """1 when the chunk is issued before `call` or later."""
-        return self.pending[chunk][call] if call <= self._chunks[chunk].first else 0
+        return self.pending[chunk][call] if call <= self._chunks[chunk].first else self._zero
 
-    def _calls(self, most: int) -> tuple[list[cp_model.IntVar], list[cp_model.LinearExprT]]:
+    def _calls(self, most: int) -> tuple[list[cp_model.IntVar], list[cp_model.LinearExpr]]:
         """Start of each call, and the end of the call before each, the program's end last."""
         starts: list[cp_model.IntVar] = []
-        ends: list[cp_model.LinearExprT] = [0]
+        ends: list[cp_model.LinearExpr] = [self._zero]
         before, total = 0, sum(self._costs.calls)
         for call, cycles in enumerate(self._costs.calls):
             start = self.model.new_int_var(before, most - total + before, f"start {call}")
-            fetches = sum(
-                self._from(j, call) - self._from(j, call + 1)
-                for j, chunk in enumerate(self._chunks)
-                if call <= chunk.first
-            )
-            self.model.add(start >= ends[-1] + self._costs.setup * fetches)
+            reached = [j for j, chunk in enumerate(self._chunks) if call <= chunk.first]
+            fetches = reduce(add, (self._from(j, call) - self._from(j, call + 1) for j in reached), self._zero)
+            self.model.add(start >= ends[-1] + fetches * self._costs.setup)
             starts.append(start)
             ends.append(start + cycles)
             before += cycles
@@ -112,16 +114,16 @@ class _Model:
 
     def _room(self, call: int, area: int) -> None:
         """What is in place, or on its way, during a call has room: all but what is issued later or was read before."""
-        held: list[cp_model.LinearExprT] = []
+        held: list[cp_model.LinearExpr] = []
         for j, chunk in enumerate(self._chunks):
             absent = self._from(j, call + 1) if call <= chunk.last else self.pending[j][0]
-            held.append(chunk.nbytes // ALIGNMENT * (1 - absent))
-        self.model.add(sum(held) <= area // ALIGNMENT)
+            held.append((1 - absent) * (chunk.nbytes // ALIGNMENT))
+        self.model.add(reduce(add, held) <= area // ALIGNMENT)
 
-    def _load(self, after: int, call: int, end: cp_model.LinearExprT, start: cp_model.IntVar) -> None:
+    def _load(self, after: int, call: int, end: cp_model.LinearExpr, start: cp_model.IntVar) -> None:
         """What is issued before call `after` or later, and needed by `call`, takes its time on the flash in between."""
         needed = [j for j, chunk in enumerate(self._chunks) if after <= chunk.first <= call]
-        load = sum(self._costs.transfers[j] * self._from(j, after) for j in needed)
+        load = reduce(add, (self._from(j, after) * self._costs.transfers[j] for j in needed))
         for j in needed:
             if self._chunks[j].first == call:
-                self.model.add(start >= end + load + self._costs.setup * self._from(j, after))
+                self.model.add(start >= end + load + self._from(j, after) * self._costs.setup)

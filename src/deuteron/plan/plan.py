@@ -1,6 +1,6 @@
 """The plan: an address for every buffer of a program."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -48,12 +48,13 @@ class Plan:
     prefetch: Prefetch | None
 
 
-def plan(program: Program, effort: float = FAST_EFFORT) -> Plan:
+def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None = None) -> Plan:
     """A plan that reads weights where they are linked, in as much memory as it takes; `check` holds for it.
 
     Args:
         program: what to plan.
         effort: how hard to try for the smallest scratch memory (placement.py).
+        packed: where scratch lies in the program whose calls were cut to make this one, to stay there.
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     placements: dict[str, Place] = {}
@@ -61,7 +62,7 @@ def plan(program: Program, effort: float = FAST_EFFORT) -> Plan:
         placements |= {name: Place(region, index, 0, sizes[name]) for index, name in enumerate(names)}
     constants, weights = _weights_image(program)
     blocks = lifetimes(program)
-    packing = place(blocks, effort)
+    packing = place(blocks, effort) if packed is None else _kept(blocks, packed)
     for block, offset in packing.offsets.items():
         placements |= {name: Place(Region.SCRATCH, 0, offset, block.nbytes) for name in block.buffers}
     return Plan(
@@ -92,7 +93,13 @@ def plan_within(program: Program, budget: Budget) -> tuple[Program, Plan]:
     found = fetching(program, budget.engine, area, budget.effort)
     if found is None:
         raise too_large(program, linked.scratch_bytes, len(linked.weights), budget)
-    return found.program, _fetching(plan(found.program, effort), found.prefetch)
+    return found.program, _fetching(plan(found.program, effort, linked.packing), found.prefetch)
+
+
+def _kept(blocks: Iterable[Lifetime], packing: Packing) -> Packing:
+    """The packing with these blocks in place of those with the same buffers, which meet the same others."""
+    offsets = {block.buffers: offset for block, offset in packing.offsets.items()}
+    return replace(packing, offsets={block: offsets[block.buffers] for block in blocks})
 
 
 def _fetching(planned: Plan, found: Prefetch) -> Plan:

@@ -87,6 +87,8 @@ def prefetch(
     least = engine.flash_bandwidth * (engine.fetch_setup + engine.fetch_latency) * LEAST_FETCH_CYCLES // engine.clock
     joined = chunks(program, min(least, area // 8))
     parts = joined if least_area(joined, len(program.calls)) <= area else chunks(program)
+    if least_area(parts, len(program.calls)) > area:
+        return None
     costs = costs_of(program, parts, engine)
     bound = lower_bound(parts, costs, engine, area)
     search = _Search(parts, costs, area, bound)
@@ -168,9 +170,9 @@ class _Search:
         self._random = random.Random(1)  # noqa: S311 - reproducible, and nobody's secret
         self.best: tuple[frozenset[int], Schedule] | None = None
 
-    def begin(self, kept: Collection[str]) -> None:
+    def begin(self, kept: frozenset[str]) -> None:
         """Tries what has worked before (`kept` names its constants), nothing, and several orders for several shares."""
-        self._try(frozenset(i for i, chunk in enumerate(self._parts) if kept and kept >= set(chunk.buffers)))
+        self._try(frozenset(i for i, chunk in enumerate(self._parts) if kept and kept.issuperset(chunk.buffers)))
         self._try(frozenset())
         order = range(len(self._parts))
         keys: tuple[Callable[[int], int], ...] = (lambda i: i, lambda i: -i, lambda i: -self._parts[i].nbytes)
