@@ -92,6 +92,7 @@ def measure(model: str, folder: Path, toolchain: Toolchain) -> Result:
     for policy in (FetchPolicy.NEVER, FetchPolicy.ALWAYS):
         build = folder / policy.value / model
         if not build.is_dir():
+            build.parent.mkdir(parents=True, exist_ok=True)
             api.build_model(model, output=build, options=api.BuildOptions(memory=MemoryOptions(policy)))
         bundle, instructions = count(build, toolchain)
         counted.append(instructions)

@@ -249,6 +249,8 @@ def _broken(planned: Plan, generator: np.random.Generator) -> Plan:
             elif isinstance(moved, Fetch) and moved.target + step >= 0:
                 commands[at] = replace(moved, target=moved.target + step)
             return replace(planned, transfers={**planned.transfers, call: tuple(commands)})
+        case 2 if planned.prefetch_bytes and generator.random() < 0.5:
+            return replace(planned, prefetch_bytes=max(0, planned.prefetch_bytes - abs(step)))
         case 2:
             return replace(planned, scratch_bytes=max(0, planned.scratch_bytes - abs(step)))
         case _:
