@@ -17,6 +17,7 @@ from deuteron.frontend.examples import EXAMPLES, REFERENCES, ExampleModel
 from deuteron.frontend.manifest import Manifest, TensorInfo
 from deuteron.frontend.options import BuildOptions, Converter
 from deuteron.frontend.output import check_file as check_file
+from deuteron.frontend.output import write_files as write_files
 from deuteron.kernels import selection
 
 if TYPE_CHECKING:

@@ -114,6 +114,8 @@ class RecordFile:
             record = self.from_json(path.read_text(encoding="utf-8"), kind)
         except UnicodeDecodeError as e:
             raise FormatError(f"`{self.name}` is not UTF-8 text", where=str(path)) from e
+        except FormatError as e:
+            raise FormatError(e.message, where=str(path), hint=e.hint) from e
         for name, entry in record.files.items():
             if name not in optional or (directory / name).exists():
                 self._check_file(directory / name, entry)

@@ -317,7 +317,7 @@ def test_a_model_without_partitions_links_no_kernel(tmp_path: Path):
         (
             Weights.SRAM,
             "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n\n"
-            "hint: let `--weights auto` find a place for the weights",
+            "hint: let `--weights auto` choose the memory, use a board with more, or make the model smaller",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from deuteron.board.qemu import Event, EventKind
 from deuteron.board.record import Firmware, FirmwareOptions, StepInfo
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
-from deuteron.errors import DeuteronError, FormatError, InternalError, MissingToolError
+from deuteron.errors import CapacityError, DeuteronError, FormatError, InternalError, MissingToolError
 
 AN505 = boards.load("an505")
 VALUE = Value(0, 0, 8, ElementType.S8, (1, 2, 2, 2), (0, 2, 3, 1), "input 0")
@@ -128,7 +128,7 @@ def test_what_the_image_wrote_is_read(emulator, tmp_path: Path):
         ),
         (
             "exec sleep 10",
-            InternalError,
+            CapacityError,
             "`firmware.elf` did not end within 0.2 s on `mps2-an505`\n\nhint: it hangs, or waits for what never comes; "
             "for a model this large, raise the limit with `--time-out`",
         ),

@@ -130,7 +130,7 @@ def test_an_existing_directory_is_not_overwritten(deuteron: Run, tmp_path: Path,
     assert deuteron("build", "digits", "-o", "out", "--force") == Result(
         2,
         "",
-        "error: `out` holds files but no `build.json`: it is not a build directory and is not replaced\n\n"
+        "error: `out` holds files but no `build.json`, and is not replaced\n\n"
         "hint: choose another output directory, or empty this one yourself\n",
     )
     assert Path("out/notes.txt").read_text() == "mine"

@@ -114,7 +114,7 @@ def test_refusals_before_any_work(build: Path, firmware: Path, tmp_path: Path, d
         "hint: choose another output directory, or replace this one with `--force`\n"
     )
     assert refused(build, "--board", "an505", "-o", build, "--force") == (
-        f"error: `{build}` holds files but no `firmware.json`: it is not a build directory and is not replaced\n\n"
+        f"error: `{build}` holds files but no `firmware.json`, and is not replaced\n\n"
         "hint: choose another output directory, or empty this one yourself\n"
     )
     assert refused(firmware, "--board", "an505", "-o", out) == (

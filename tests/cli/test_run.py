@@ -231,7 +231,7 @@ def test_a_manifest_that_was_cut(deuteron: Run, copy: Path):
     manifest.write_text(manifest.read_text()[:100])
     result = deuteron("run", copy)
     assert (result.code, result.out) == (1, "")
-    assert result.err.startswith("error: `build.json` is not JSON: ")
+    assert "build.json: `build.json` is not JSON: " in result.err
 
 
 def test_only_a_comparison_needs_the_reference(deuteron: Run, copy: Path):

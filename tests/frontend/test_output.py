@@ -48,7 +48,7 @@ def test_force_never_replaces_a_directory_that_is_no_build(tmp_path: Path):
     with pytest.raises(OptionError) as caught:
         output.write(tmp_path, FILES, force=True)
     assert str(caught.value) == (
-        f"`{tmp_path}` holds files but no `build.json`: it is not a build directory and is not replaced\n\n"
+        f"`{tmp_path}` holds files but no `build.json`, and is not replaced\n\n"
         "hint: choose another output directory, or empty this one yourself"
     )
     assert names(tmp_path) == ["thesis.txt"]

@@ -128,6 +128,6 @@ def _overflow(model: str, board: Board, weights: Weights, regions: Sequence[Regi
     hint = (
         "use a board with more memory, or make the model smaller"
         if weights is Weights.AUTO
-        else "let `--weights auto` find a place for the weights"
+        else "let `--weights auto` choose the memory, use a board with more, or make the model smaller"
     )
     return CapacityError(f"`{model}` does not fit the board `{board.name}`:{listed}", hint=hint)

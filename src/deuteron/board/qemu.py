@@ -16,7 +16,7 @@ from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Value
 from deuteron.board.record import ELF, Firmware
-from deuteron.errors import FormatError, InternalError
+from deuteron.errors import CapacityError, FormatError, InternalError
 from deuteron.runtime.programs import find_program
 
 PROGRAM = "qemu-system-arm"
@@ -114,6 +114,7 @@ def run(
     Raises:
         MissingToolError: when QEMU is not installed.
         FormatError: when the image refuses its program, in the driver's words.
+        CapacityError: when it does not end in time.
         InternalError: when the image or the emulator fails otherwise.
     """
     with tempfile.TemporaryDirectory(prefix="deuteron-qemu-") as scratch:
@@ -144,7 +145,7 @@ def emulate(
 
     Raises:
         MissingToolError: when QEMU is not installed.
-        InternalError: when the image does not end in time.
+        CapacityError: when the image does not end in time.
     """
     program = find_program(PROGRAM, PACKAGE, "the emulator for Arm boards")
     semihosting = ",".join(("enable=on", "target=native", *(f"arg={word}" for word in words)))
@@ -158,7 +159,7 @@ def emulate(
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise InternalError(
+        raise CapacityError(
             f"`{elf.name}` did not end within {time_out:g} s on `{board.machine}`",
             hint="it hangs, or waits for what never comes; for a model this large, raise the limit with `--time-out`",
         ) from None

@@ -1,5 +1,6 @@
 """`deuteron run`: a build on this machine, through ExecuTorch's own runtime, or a TFLite file on the driver alone."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -321,10 +322,16 @@ def _read_array(path: Path) -> "Array":
 def _write(printer: Printer, paths: Sequence[Path], results: "Sequence[Sample]") -> None:
     import numpy as np
 
+    from deuteron.api import write_files
+
+    files: dict[Path, bytes] = {}
     for i, path in enumerate(paths):
-        array = results[0][i] if len(results) == 1 else np.stack([outputs[i] for outputs in results])
-        with path.open("wb") as file:  # numpy.save would add a suffix to a bare name
-            np.save(file, array)
+        data = io.BytesIO()
+        np.save(data, results[0][i] if len(results) == 1 else np.stack([outputs[i] for outputs in results]))
+        files[path] = data.getvalue()
+    if files:
+        write_files(files)
+    for path in files:
         printer.note(f"wrote `{path}`")
 
 

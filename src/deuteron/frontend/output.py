@@ -29,7 +29,7 @@ def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
         raise OptionError(f"`{directory}` is not a directory", hint="choose another output directory")
     if any(directory.iterdir()) and not (directory / record).is_file():
         raise OptionError(
-            f"`{directory}` holds files but no `{record}`: it is not a build directory and is not replaced",
+            f"`{directory}` holds files but no `{record}`, and is not replaced",
             hint="choose another output directory, or empty this one yourself",
         )
 
