@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.sim.plans import ENGINE, random_program
 
-from deuteron.arch.memory import Effort
+from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.ir.parser import parse_graph
 from deuteron.kernels.dataflow import dataflow
 from deuteron.kernels.params import Conv2DParams
@@ -17,7 +17,7 @@ from deuteron.kernels.program import Program
 from deuteron.microcode.decode import decode
 from deuteron.microcode.encode import encode
 from deuteron.passes.select import select
-from deuteron.plan import check, plan
+from deuteron.plan import Budget, check, plan, plan_within
 from deuteron.plan.chunks import Chunk, chunks
 from deuteron.plan.cuts import fetching
 from deuteron.plan.optimum import optimum
@@ -25,7 +25,7 @@ from deuteron.plan.prefetch import least_area, lower_bound
 from deuteron.plan.slices import cut
 from deuteron.plan.stream import Costs, Issue, Schedule, Spot, schedule
 from deuteron.runtime.driver import Driver
-from deuteron.sim import hazards
+from deuteron.sim import hazards, simulate
 
 
 def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
@@ -132,6 +132,25 @@ def test_a_convolution_in_pieces_computes_the_same(per_channel: bool) -> None:
     whole = Driver().run(encode(program, plan(program)), [x])
     assert Driver().run(container, [x]) == whole
     assert Driver("driver_ref").run(container, [x]) == whole
+
+
+@pytest.mark.parametrize("effort", Effort)
+def test_fetched_pieces_compute_the_same(effort: Effort) -> None:
+    program = _wide(per_channel=True)
+    linked = plan(program)
+    x = np.random.default_rng(2).integers(-128, 128, 5 * 4 * 16).astype(np.int8).tobytes()
+    whole = Driver().run(encode(program, linked), [x])
+    for share in (2, 3):
+        room = linked.scratch_bytes + len(linked.weights) // share // 16 * 16
+        pieces, planned = plan_within(program, Budget(ENGINE, room, policy=FetchPolicy.ALWAYS, effort=effort))
+        container = encode(pieces, planned)
+        decoded = decode(container)
+        assert len(pieces.calls) > len(program.calls)
+        assert planned.scratch_bytes + planned.prefetch_bytes <= room
+        assert hazards(decoded, dataflow(pieces, planned.constants)) == ()
+        assert planned.prefetch is not None
+        assert planned.prefetch.bound <= simulate(decoded, ENGINE).cycles == planned.prefetch.schedule.cycles
+        assert Driver().run(container, [x]) == whole
 
 
 def test_calls_whose_weights_stay_in_place_are_not_cut() -> None:

@@ -5,22 +5,19 @@ from dataclasses import dataclass, replace
 from deuteron.arch.engine import Engine
 from deuteron.arch.memory import Effort
 from deuteron.kernels.program import Program
-from deuteron.plan.prefetch import TRIALS, Prefetch, prefetch, proven
+from deuteron.plan.prefetch import Prefetch, costs_of, prefetch, proven
 from deuteron.plan.slices import cut, whole_name
 
 SHARES = (1, 2, 4, 8, 16, 32, 64)
 """A piece has at most one part in so many of the area."""
 
-FINALISTS = {Effort.FAST: 2, Effort.EXACT: 4}
+FINALISTS = {Effort.FAST: 2, Effort.EXACT: 3}
 """Cuts that are looked at closely."""
 
 ROUNDS = 3
 """How often pieces of calls whose weights are all resident are put together again."""
 
-WORK = 100_000
-"""Calls of all schedules that are looked at to improve a finalist, in all rounds."""
-
-PROOF_EFFORT = 5.0
+PROOF_EFFORT = 3.0
 """Limit of the solver per finalist, in its deterministic time."""
 
 
@@ -46,13 +43,16 @@ class Fetching:
 
 def fetching(program: Program, engine: Engine, area: int, effort: Effort) -> Fetching | None:
     """The fastest that is found in an area of `area` bytes; None when not even the smallest pieces fit."""
+    computing = sum(costs_of(program, (), engine).calls)
     cuts: dict[int, Fetching] = {}
     for most in (*(area // share for share in SHARES), 0):
         pieces = cut(program, most)
         if len(pieces.calls) not in cuts and (most > 0 or not cuts):
-            found = prefetch(pieces, engine, area, trials=0)
+            found = prefetch(pieces, engine, area, improve=False)
             if found is not None:
                 cuts[len(pieces.calls)] = Fetching(most, pieces, found)
+                if found.schedule.cycles <= computing:
+                    break  # nothing waits, and pieces take no less time than the call that they are cut from
     best = sorted(cuts.values(), key=lambda found: found.cycles)[: FINALISTS[effort]]
     finalists = [_improved(program, found, engine, area) for found in best]
     if effort is Effort.EXACT:
@@ -71,7 +71,7 @@ def _improved(program: Program, found: Fetching, engine: Engine, area: int) -> F
         streamed = {b.name for b in found.program.buffers if b.data is not None} - kept
         whole = {whole_name(name, names) for name in kept} - {whole_name(name, names) for name in streamed}
         pieces = cut(program, found.most, whole)
-        again = prefetch(pieces, engine, area, kept | whole, min(TRIALS, WORK // len(pieces.calls)) // ROUNDS)
+        again = prefetch(pieces, engine, area, kept | whole)
         if again is None or again.schedule.cycles >= found.cycles:
             break
         found = Fetching(found.most, pieces, again)

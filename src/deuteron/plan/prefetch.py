@@ -35,8 +35,12 @@ LEAST_FETCH_CYCLES = 4
 MOST_CHOICES = 10_000
 """Calls times chunks of programs that the solver is asked about: above, it takes minutes and gains little."""
 
-TRIALS = 1_500
-"""Schedules that the heuristic looks at to improve what it has begun with."""
+FIRST_WORK = 8_000
+WORK = 40_000
+"""Calls in all schedules together that the heuristic looks at to find a plan, and to improve one."""
+
+MOST_TRIALS = 500
+"""Schedules that it looks at to improve one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ def least_area(parts: Sequence[Chunk], calls: int) -> int:
 
 
 def prefetch(
-    program: Program, engine: Engine, area: int, kept: Collection[str] = (), trials: int = TRIALS
+    program: Program, engine: Engine, area: int, kept: Collection[str] = (), *, improve: bool = True
 ) -> Prefetch | None:
     """A plan for an area of `area` bytes, or None when it is too small for any.
 
@@ -82,7 +86,7 @@ def prefetch(
         engine: what they and transfers take.
         area: bytes for all constants.
         kept: constants that were resident in a plan for a similar program.
-        trials: schedules that are looked at to improve the best of the first ones.
+        improve: look at more schedules to improve the best of the first ones.
     """
     least = engine.flash_bandwidth * (engine.fetch_setup + engine.fetch_latency) * LEAST_FETCH_CYCLES // engine.clock
     joined = chunks(program, min(least, area // 8))
@@ -93,7 +97,8 @@ def prefetch(
     bound = lower_bound(parts, costs, engine, area)
     search = _Search(parts, costs, area, bound)
     search.begin(frozenset(kept))
-    search.improve(trials)
+    if improve:
+        search.improve()
     if search.best is None:
         return None
     resident, best = search.best
@@ -176,13 +181,14 @@ class _Search:
         self._try(frozenset())
         order = range(len(self._parts))
         keys: tuple[Callable[[int], int], ...] = (lambda i: i, lambda i: -i, lambda i: -self._parts[i].nbytes)
+        shares = min(16, max(2, FIRST_WORK // len(self._costs.calls) // len(keys)))
         for key in keys:
-            for share in range(16, 0, -1):
-                self._try(self._fill(sorted(order, key=key), self._area * share // 16))
+            for share in range(shares, 0, -1):
+                self._try(self._fill(sorted(order, key=key), self._area * share // shares))
 
-    def improve(self, trials: int) -> None:
-        """Changes the best at random, so many times: a chunk more or less, and others out where there is no room."""
-        for _ in range(trials):
+    def improve(self) -> None:
+        """Changes the best at random: a chunk more or less, and others out where there is no room."""
+        for _ in range(min(MOST_TRIALS, WORK // len(self._costs.calls))):
             if self.best is None or self._done():
                 return
             self._try(self._changed(self.best[0]))
