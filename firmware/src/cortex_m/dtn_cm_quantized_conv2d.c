@@ -18,11 +18,12 @@ typedef struct {
     bool joined;  /* neighbours in a row of the kernel are neighbours in memory, too */
 } group_t;
 
-/* A window on the map. */
+/* A window on the map, and the output pixel that is made of it. */
 typedef struct {
     dtn_cm_window_t rows;
     dtn_cm_window_t columns;
     const int8_t *image;
+    int8_t *output;
 } place_t;
 
 /* Elements that lie side by side both in the map and, from `at` on, in a row of weights. */
@@ -69,28 +70,67 @@ static int32_t next_run(const group_t *group, const place_t *place, int32_t kx)
 
 /* ---- With scratch memory: two windows are gathered there as pairs ---- */
 
-static void gather_run(const run_t *run, int32_t offset, int32_t factor, int32_t *pairs)
+/* Adds the elements of a window, times the factor, to the pairs. */
+static void add_window(const group_t *group, const place_t *place, int32_t factor, int32_t *pairs)
 {
-    int32_t *to = pairs + run->at;
-    for (size_t i = 0; i < run->count; i++) {
-        to[i] += (run->input[i] + offset) * factor;
-    }
-}
-
-/* Adds the elements of a window, times the factor, to the pairs. What is not on the map is 0. */
-static void gather(const group_t *group, const place_t *place, int32_t factor, int32_t *pairs)
-{
+    int32_t offset = group->layer->p->in_offset;
     for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
         for (int32_t kx = place->columns.first; kx < place->columns.end; kx = next_run(group, place, kx)) {
             run_t run = run_from(group, place, ky, kx);
-            gather_run(&run, group->layer->p->in_offset, factor, pairs);
+            for (size_t i = 0; i < run.count; i++) {
+                pairs[run.at + i] += (run.input[i] + offset) * factor;
+            }
         }
     }
 }
 
+static bool are_alike(dtn_cm_window_t x, dtn_cm_window_t y)
+{
+    return x.first == y.first && x.end == y.end;
+}
+
+/* The pairs of two windows. What is not on the map is 0, which adds nothing. */
+static void gather(const group_t *group, const place_t *x, const place_t *y, int32_t *pairs)
+{
+    const dtn_cm_windows_t *p = group->layer->p;
+    bool alike = are_alike(x->rows, y->rows) && are_alike(x->columns, y->columns);
+    bool whole = x->rows.end - x->rows.first == p->kernel_h && x->columns.end - x->columns.first == p->kernel_w;
+    if (!alike || !whole) {
+        memset(pairs, 0, group->patch * sizeof *pairs);
+    }
+    if (!alike) {
+        add_window(group, x, 1, pairs);
+        add_window(group, y, 1 << DTN_CM_PAIR_BITS, pairs);
+        return;
+    }
+    for (int32_t ky = x->rows.first; ky < x->rows.end; ky++) {
+        for (int32_t kx = x->columns.first; kx < x->columns.end; kx = next_run(group, x, kx)) {
+            run_t run = run_from(group, x, ky, kx);
+            const int8_t *other = run_from(group, y, ky, kx).input;
+            dtn_cm_make_pairs(run.input, other, p->in_offset, run.count, pairs + run.at);
+        }
+    }
+}
+
+/* All channels of two output pixels, which may be the same. */
+static void two_pixels(const group_t *group, const place_t *x, const place_t *y, int32_t *pairs)
+{
+    dtn_cm_pair_job_t job = {
+        .weights = group->weights,
+        .bias = group->bias,
+        .depth = group->patch,
+        .channels = group->outputs,
+        .scale = &group->scale,
+        .x_output = x->output,
+        .y_output = y->output,
+    };
+    gather(group, x, y, pairs);
+    dtn_cm_multiply_pairs(&job, pairs);
+}
+
 /* ---- Without: every run is read where it is ---- */
 
-static void one_pixel(const group_t *group, const place_t *place, int8_t *out)
+static void one_pixel(const group_t *group, const place_t *place)
 {
     for (size_t first = 0; first < group->outputs; first += DTN_CM_ROWS) {
         const int8_t *rows[DTN_CM_ROWS];
@@ -105,7 +145,8 @@ static void one_pixel(const group_t *group, const place_t *place, int8_t *out)
         }
         for (size_t j = 0; j < DTN_CM_ROWS && first + j < group->outputs; j++) {
             uint32_t sum = sums[j] + (group->bias == NULL ? 0U : (uint32_t)group->bias[first + j]);
-            out[first + j] = dtn_cm_scaled(group->scale, dtn_cm_factor(&group->scale, first + j), sum);
+            dtn_cm_factor_t factor = dtn_cm_factor(&group->scale, first + j);
+            place->output[first + j] = dtn_cm_scaled(&group->scale, &factor, sum);
         }
     }
 }
@@ -115,42 +156,30 @@ static void one_pixel(const group_t *group, const place_t *place, int8_t *out)
 static void all_pixels(const group_t *group, int32_t *pairs)
 {
     const dtn_cm_windows_t *p = group->layer->p;
-    dtn_cm_pair_job_t job = {
-        .weights = group->weights,
-        .bias = group->bias,
-        .depth = group->patch,
-        .channels = group->outputs,
-        .scale = &group->scale,
-    };
-    size_t out_c = (size_t)p->out_c;
-    int8_t *out = group->output;
-    place_t place = {.image = group->input};
-    bool waiting = false;
+    place_t place = {.image = group->input, .output = group->output};
+    place_t waiting;
+    bool is_waiting = false;
     for (int32_t b = 0; b < p->batches; b++) {
         for (int32_t oy = 0; oy < p->out_h; oy++) {
             place.rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
-            for (int32_t ox = 0; ox < p->out_w; ox++, out += out_c) {
+            for (int32_t ox = 0; ox < p->out_w; ox++) {
                 place.columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
                 if (pairs == NULL) {
-                    one_pixel(group, &place, out);
-                } else if (waiting) {
-                    gather(group, &place, 1 << DTN_CM_PAIR_BITS, pairs);
-                    job.y_output = out;
-                    dtn_cm_multiply_pairs(&job, pairs);
-                    waiting = false;
+                    one_pixel(group, &place);
+                } else if (is_waiting) {
+                    two_pixels(group, &waiting, &place, pairs);
+                    is_waiting = false;
                 } else {
-                    memset(pairs, 0, group->patch * sizeof *pairs);
-                    gather(group, &place, 1, pairs);
-                    job.x_output = out;
-                    waiting = true;
+                    waiting = place;
+                    is_waiting = true;
                 }
+                place.output += p->out_c;
             }
         }
         place.image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
     }
-    if (waiting) {
-        job.y_output = job.x_output;
-        dtn_cm_multiply_pairs(&job, pairs);
+    if (is_waiting) {
+        two_pixels(group, &waiting, &waiting, pairs);
     }
 }
 

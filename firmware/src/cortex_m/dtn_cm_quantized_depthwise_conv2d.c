@@ -102,10 +102,10 @@ static inline void all_pixels(const dtn_cm_windows_t *params, const chunk_t *giv
                     const dtn_cm_factor_t *factors = chunk.factors + j;
                     int8_t *to = out + j;
                     sums_t sums = whole ? products(taps, steps, at, 0) : products(taps, steps, at, p.in_offset);
-                    to[at->weights[0]] = dtn_cm_scaled(chunk.scale, factors[0], start[0] + (uint32_t)sums.a);
-                    to[at->weights[1]] = dtn_cm_scaled(chunk.scale, factors[1], start[1] + (uint32_t)sums.b);
-                    to[at->weights[2]] = dtn_cm_scaled(chunk.scale, factors[2], start[2] + (uint32_t)sums.c);
-                    to[at->weights[3]] = dtn_cm_scaled(chunk.scale, factors[3], start[3] + (uint32_t)sums.d);
+                    to[at->weights[0]] = dtn_cm_scaled(&chunk.scale, &factors[0], start[0] + (uint32_t)sums.a);
+                    to[at->weights[1]] = dtn_cm_scaled(&chunk.scale, &factors[1], start[1] + (uint32_t)sums.b);
+                    to[at->weights[2]] = dtn_cm_scaled(&chunk.scale, &factors[2], start[2] + (uint32_t)sums.c);
+                    to[at->weights[3]] = dtn_cm_scaled(&chunk.scale, &factors[3], start[3] + (uint32_t)sums.d);
                     taps.input += chunk.input_block;
                     taps.weights += BLOCK;
                 }

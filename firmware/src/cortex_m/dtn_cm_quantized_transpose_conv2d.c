@@ -45,7 +45,8 @@ static void one_pixel(const dtn_cm_convolution_t *layer, const int8_t *image, ta
         }
         for (size_t j = 0; j < DTN_CM_ROWS && first + j < outputs; j++) {
             uint32_t sum = sums[j] + dtn_cm_bias(layer, first + j);
-            out[first + j] = dtn_cm_scaled(layer->scale, dtn_cm_factor(&layer->scale, first + j), sum);
+            dtn_cm_factor_t factor = dtn_cm_factor(&layer->scale, first + j);
+            out[first + j] = dtn_cm_scaled(&layer->scale, &factor, sum);
         }
     }
 }

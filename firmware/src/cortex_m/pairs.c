@@ -46,20 +46,20 @@ static inline void add_pairs(const int32_t *pairs, const int8_t *w, const int8_t
     sums->yv += (uint32_t)upper(wide.v);
 }
 
-static inline void store_channel(const dtn_cm_pair_job_t *job, dtn_cm_scale_t scale, size_t channel, uint32_t x,
+static inline void store_channel(const dtn_cm_pair_job_t *job, const dtn_cm_scale_t *scale, size_t channel, uint32_t x,
                                  uint32_t y)
 {
-    dtn_cm_factor_t factor = dtn_cm_factor(&scale, channel);
+    dtn_cm_factor_t factor = dtn_cm_factor(scale, channel);
     uint32_t bias = job->bias == NULL ? 0U : (uint32_t)job->bias[channel];
-    int8_t x_result = dtn_cm_scaled(scale, factor, job->x_start + bias + x);
-    job->y_output[channel] = dtn_cm_scaled(scale, factor, job->y_start + bias + y);
-    job->x_output[channel] = x_result;
+    job->y_output[channel] = dtn_cm_scaled(scale, &factor, job->y_start + bias + y);
+    job->x_output[channel] = dtn_cm_scaled(scale, &factor, job->x_start + bias + x);
 }
 
 void dtn_cm_make_pairs(const int8_t *x, const int8_t *y, int32_t offset, size_t count, int32_t *pairs)
 {
+    int32_t offsets = offset + offset * (1 << DTN_CM_PAIR_BITS);
     for (size_t k = 0; k < count; k++) {
-        pairs[k] = x[k] + offset + (y[k] + offset) * (1 << DTN_CM_PAIR_BITS);
+        pairs[k] = x[k] + y[k] * (1 << DTN_CM_PAIR_BITS) + offsets;
     }
 }
 
@@ -70,11 +70,10 @@ void dtn_cm_add_pairs(const int32_t *pairs, const int8_t *w, const int8_t *v, si
 
 void dtn_cm_store_pairs(const dtn_cm_pair_job_t *job, size_t first, size_t end, const dtn_cm_pair_sums_t *sums)
 {
-    dtn_cm_scale_t scale = *job->scale;
     for (size_t channel = first; channel < end; channel += 2, sums++) {
-        store_channel(job, scale, channel, sums->xw, sums->yw);
+        store_channel(job, job->scale, channel, sums->xw, sums->yw);
         if (channel + 1 < end) {
-            store_channel(job, scale, channel + 1, sums->xv, sums->yv);
+            store_channel(job, job->scale, channel + 1, sums->xv, sums->yv);
         }
     }
 }
@@ -94,9 +93,9 @@ void dtn_cm_multiply_pairs(const dtn_cm_pair_job_t *given, const int32_t *pairs)
             dtn_cm_add_pairs(pairs + at, w + at, v + at, DTN_CM_PAIRS, &sums);
         }
         add_pairs(pairs + at, w + at, v + at, job.depth - at, &sums);
-        store_channel(&job, scale, channel, sums.xw, sums.yw);
+        store_channel(&job, &scale, channel, sums.xw, sums.yw);
         if (!is_last) {
-            store_channel(&job, scale, channel + 1, sums.xv, sums.yv);
+            store_channel(&job, &scale, channel + 1, sums.xv, sums.yv);
         }
         w = v + job.depth;
     }

@@ -34,7 +34,7 @@ typedef struct {
     const dtn_cm_scale_t *scale;
     uint32_t x_start; /**< what is added to every sum of x */
     uint32_t y_start;
-    int8_t *x_output; /**< of the first channel; where it is that of y, the results of x stay */
+    int8_t *x_output; /**< of the first channel; may be that of y */
     int8_t *y_output;
 } dtn_cm_pair_job_t;
 

@@ -85,7 +85,8 @@ static void one_row(const dtn_cm_product_t *p)
         dtn_cm_dots_t sums = dtn_cm_dot(p->input, p->input_offset, rows, 0, p->depth);
         for (size_t j = 0; j < DTN_CM_ROWS && first + j < p->channels; j++) {
             uint32_t sum = (uint32_t)sums.of[j] + start + bias(p, first + j);
-            p->output[first + j] = dtn_cm_scaled(p->scale, dtn_cm_factor(&p->scale, first + j), sum);
+            dtn_cm_factor_t factor = dtn_cm_factor(&p->scale, first + j);
+            p->output[first + j] = dtn_cm_scaled(&p->scale, &factor, sum);
         }
     }
 }

@@ -10,7 +10,8 @@ bool dtn_cm_are_factors(const int32_t *multipliers, const int32_t *shifts, size_
     return true;
 }
 
-int32_t dtn_cm_times_any(uint32_t sum, int32_t multiplier, uint32_t drop)
+int8_t dtn_cm_scaled_rarely(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum)
 {
-    return dtn_cm_requantize((int32_t)sum, multiplier, -(int32_t)(drop + 2U));
+    int32_t value = dtn_cm_requantize((int32_t)sum, factor->multiplier, -(int32_t)(factor->drop + 2U));
+    return (int8_t)dtn_cm_clamp(dtn_cm_plus(value, scale->offset), scale->lo, scale->hi);
 }

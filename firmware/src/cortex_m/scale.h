@@ -31,8 +31,8 @@ typedef struct {
 /** True for factors that can be computed with. Those of channels are constants, which no check has read. */
 bool dtn_cm_are_factors(const int32_t *multipliers, const int32_t *shifts, size_t count);
 
-/** A sum times any factor, as `dtn_cm_requantize`. */
-int32_t dtn_cm_times_any(uint32_t sum, int32_t multiplier, uint32_t drop);
+/** `dtn_cm_scaled` for the factors that few layers have. */
+int8_t dtn_cm_scaled_rarely(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum);
 
 /** The factor of a channel. */
 static inline dtn_cm_factor_t dtn_cm_factor(const dtn_cm_scale_t *scale, size_t channel)
@@ -50,18 +50,16 @@ static inline dtn_cm_factor_t dtn_cm_factor(const dtn_cm_scale_t *scale, size_t 
  * to 0, become -1 so: with half of 2^n added that is 0 as well. What is left is to leave out bits, all but the last of
  * the n, to add the half, which is 1 by then, and to leave out the last. The output's offset, doubled, goes with the 1.
  */
-static inline int8_t dtn_cm_scaled(dtn_cm_scale_t scale, dtn_cm_factor_t factor, uint32_t sum)
+static inline int8_t dtn_cm_scaled(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum)
 {
-    int32_t value;
-    if (factor.drop <= DTN_CM_MOST_DROP) {
-        /* 2^30 or, with the sign of the sum, -2^30. */
-        int32_t half = (int32_t)((sum & UINT32_C(0x80000000)) | UINT32_C(0x40000000));
-        int64_t product = (int64_t)(int32_t)sum * factor.multiplier + half;
-        value = (((int32_t)(product >> 32) >> factor.drop) + (1 + 2 * scale.offset)) >> 1;
-    } else {
-        value = dtn_cm_plus(dtn_cm_times_any(sum, factor.multiplier, factor.drop), scale.offset);
+    if (factor->drop > DTN_CM_MOST_DROP) {
+        return dtn_cm_scaled_rarely(scale, factor, sum);
     }
-    return (int8_t)dtn_cm_clamp(value, scale.lo, scale.hi);
+    /* 2^30 or, with the sign of the sum, -2^30. */
+    int32_t half = (int32_t)((sum & UINT32_C(0x80000000)) | UINT32_C(0x40000000));
+    int64_t product = (int64_t)(int32_t)sum * factor->multiplier + half;
+    int32_t value = (((int32_t)(product >> 32) >> factor->drop) + 1 + 2 * scale->offset) >> 1;
+    return (int8_t)dtn_cm_clamp(value, scale->lo, scale->hi);
 }
 
 #endif /* DTN_SCALE_H */
