@@ -139,8 +139,7 @@ static void one_pixel(const group_t *group, const place_t *place)
         for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
             for (int32_t kx = place->columns.first; kx < place->columns.end; kx = next_run(group, place, kx)) {
                 run_t run = run_from(group, place, ky, kx);
-                dtn_cm_dots_t dots = dtn_cm_dot(run.input, group->layer->p->in_offset, rows, run.at, run.count);
-                dtn_cm_add_dots(&dots, sums);
+                dtn_cm_add_dots(run.input, group->layer->p->in_offset, rows, run.at, run.count, sums);
             }
         }
         for (size_t j = 0; j < DTN_CM_ROWS && first + j < group->outputs; j++) {

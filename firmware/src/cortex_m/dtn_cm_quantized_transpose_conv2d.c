@@ -39,8 +39,7 @@ static void one_pixel(const dtn_cm_convolution_t *layer, const int8_t *image, ta
             for (int32_t kx = columns.first; kx <= columns.last; kx += p->stride_w, x--) {
                 const int8_t *input = image + (y * (size_t)p->in_w + x) * inputs;
                 size_t at = ((size_t)ky * (size_t)p->kernel_w + (size_t)kx) * inputs;
-                dtn_cm_dots_t dots = dtn_cm_dot(input, p->in_offset, weights, at, inputs);
-                dtn_cm_add_dots(&dots, sums);
+                dtn_cm_add_dots(input, p->in_offset, weights, at, inputs, sums);
             }
         }
         for (size_t j = 0; j < DTN_CM_ROWS && first + j < outputs; j++) {

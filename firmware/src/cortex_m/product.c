@@ -82,9 +82,10 @@ static void one_row(const dtn_cm_product_t *p)
     for (size_t first = 0; first < p->channels; first += DTN_CM_ROWS) {
         const int8_t *rows[DTN_CM_ROWS];
         dtn_cm_rows_of(p->weights, p->depth, first, p->channels, rows);
-        dtn_cm_dots_t sums = dtn_cm_dot(p->input, p->input_offset, rows, 0, p->depth);
+        uint32_t sums[DTN_CM_ROWS] = {start, start, start, start};
+        dtn_cm_add_dots(p->input, p->input_offset, rows, 0, p->depth, sums);
         for (size_t j = 0; j < DTN_CM_ROWS && first + j < p->channels; j++) {
-            uint32_t sum = (uint32_t)sums.of[j] + start + bias(p, first + j);
+            uint32_t sum = sums[j] + bias(p, first + j);
             dtn_cm_factor_t factor = dtn_cm_factor(&p->scale, first + j);
             p->output[first + j] = dtn_cm_scaled(&p->scale, &factor, sum);
         }
