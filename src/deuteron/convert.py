@@ -31,8 +31,10 @@ IDLE = (Reshape, Concat, Add, Sub, Mul, Sum, ReduceMax, ReduceMin, Transpose)
 
 PROVENANCE_KEY = "deuteron.provenance"
 DATAFLOW_KEY = "deuteron.dataflow"
+PLAN_KEY = "deuteron.plan"
 VERSION_KEY = "deuteron.version"
-"""Names of the metadata in a converted file: JSON of `Provenance.as_json` and of `Dataflow`, and the version."""
+"""Names of the metadata in a converted file: JSON of `Provenance.as_json`, of `Dataflow` and of what is known of the
+plan, and the version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +217,11 @@ def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:
     """The file that ExecuTorch's NXP backend takes for the converted partition, its provenance among the metadata."""
     provenance = json.dumps(conversion.provenance.as_json(), separators=(",", ":"))
     values = json.dumps(asdict(conversion.dataflow), separators=(",", ":"))
+    known = json.dumps({"scratch_proven_optimal": conversion.plan.packing.proven}, separators=(",", ":"))
     metadata = {
         PROVENANCE_KEY: provenance.encode(),
         DATAFLOW_KEY: values.encode(),
+        PLAN_KEY: known.encode(),
         VERSION_KEY: version("deuteron").encode(),
     }
     return neutron.wrap(tflite, conversion.container, metadata)

@@ -29,6 +29,7 @@ MANIFEST = m.Manifest(
             weights_bytes=64,
             kernels_bytes=16,
             scratch_bytes=32,
+            scratch_proven_optimal=True,
             prefetch_bytes=0,
             inputs=(m.TensorInfo((1, 8), "int8", "in"),),
             outputs=(m.TensorInfo((1, 2), "int8", "out"),),

@@ -81,9 +81,10 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
     """What runs where, how large it is, and what was written."""
     manifest = build.manifest
     for i, part in enumerate(manifest.partitions):
+        proven = " (proven optimal)" if part.scratch_proven_optimal else ""
         printer.data(
             f"npu {i}: {len(part.ops)} operators in {len(part.kernels)} kernel calls; microcode "
-            f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch {part.scratch_bytes:,} B"
+            f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch {part.scratch_bytes:,} B{proven}"
         )
     on_cpu: dict[str, int] = {}
     for op in manifest.cpu_ops:

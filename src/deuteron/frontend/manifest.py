@@ -68,6 +68,7 @@ class Partition:
     weights_bytes: int
     kernels_bytes: int
     scratch_bytes: int
+    scratch_proven_optimal: bool
     prefetch_bytes: int
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from deuteron.convert import DATAFLOW_KEY, PROVENANCE_KEY
+from deuteron.convert import DATAFLOW_KEY, PLAN_KEY, PROVENANCE_KEY
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.manifest import Partition, PartitionKernel, PartitionOp, TensorInfo
 from deuteron.frontend.seam import Lowered
@@ -28,6 +28,7 @@ def describe(partition: Lowered) -> Partition:
         weights_bytes=len(container.weights),
         kernels_bytes=len(container.kernels),
         scratch_bytes=header.scratch_bytes,
+        scratch_proven_optimal=_is_proven(metadata),
         prefetch_bytes=header.prefetch_bytes,
         inputs=_tensors(model, model.inputs),
         outputs=_tensors(model, model.outputs),
@@ -35,6 +36,11 @@ def describe(partition: Lowered) -> Partition:
         kernels=_kernels(metadata),
         dataflow=_dataflow(metadata),
     )
+
+
+def _is_proven(metadata: Mapping[str, bytes]) -> bool:
+    """Whether no less scratch memory does; unknown, so False, when a vendor's converter made it."""
+    return bool(json.loads(metadata.get(PLAN_KEY, b"{}")).get("scratch_proven_optimal", False))
 
 
 def _kernels(metadata: Mapping[str, bytes]) -> tuple[PartitionKernel, ...]:
