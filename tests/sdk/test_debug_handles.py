@@ -82,7 +82,7 @@ def handed_over(module: nn.Module, shape: tuple[int, ...], *, transposes: bool) 
         spec = partial(backend.generate_neutron_compile_spec, use_neutron_for_format_conversion=transposes)
         patch.setattr(backend, "generate_neutron_compile_spec", spec)
         patch.setattr(backend, "NeutronMap", _recorded(backend.NeutronMap, read))
-        quantised = seam.quantise(export(module.eval(), inputs), [inputs], TARGET)
+        quantised = seam.quantise(export(module.eval(), inputs), [inputs], seam.quantizer(TARGET, options.converter))
         program, recording = torch.export.export(quantised, inputs, strict=True), seam.Recording()
         edge = seam.lower(program, quantised.state_dict(), TARGET, options, recording)
     rows: list[Row] = []

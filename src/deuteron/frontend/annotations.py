@@ -5,6 +5,7 @@ range, to take a fixed one, or to share that of another place.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -70,12 +71,53 @@ def _mend_shared(node: fx.Node, annotation: Any, measured: object) -> None:
         annotation.output_qspec = together
 
 
+def groups(model: fx.GraphModule) -> list[list[fx.Node]]:
+    """The annotated operators, those together between which nothing is quantised: a convolution and its activation."""
+    found: dict[fx.Node, list[fx.Node]] = {}
+    for node in model.graph.nodes:
+        if node.op != "call_function" or (annotation := node.meta.get(_KEY)) is None:
+            continue
+        group = [node]
+        for arg in node.all_input_nodes:
+            if arg in found and arg.meta[_KEY].output_qspec is None and arg not in annotation.input_qspec_map:
+                group = [*found[arg], *group] if found[arg] is not group else group
+        for member in group:
+            found[member] = group
+    return list({id(group): group for group in found.values()}.values())
+
+
+def clear(model: fx.GraphModule, nodes: Iterable[fx.Node] | None = None) -> None:
+    """Nothing; takes the annotations away from these nodes, or from all."""
+    for node in model.graph.nodes if nodes is None else nodes:
+        node.meta.pop(_KEY, None)
+
+
+def mend_dangling(model: fx.GraphModule) -> None:
+    """Nothing; lets a node whose specification shares that of a place without one measure its own."""
+    from deuteron.frontend.cortex_m import measured
+
+    for node in model.graph.nodes:
+        if (annotation := node.meta.get(_KEY)) is None:
+            continue
+        wanted = annotation.input_qspec_map
+        for arg, spec in wanted.items():
+            if isinstance(spec, SharedQuantizationSpec) and _source(spec) is None:
+                wanted[arg] = measured()
+        if isinstance(annotation.output_qspec, SharedQuantizationSpec) and _source(annotation.output_qspec) is None:
+            first = next(iter(wanted), None)
+            annotation.output_qspec = measured() if first is None else SharedQuantizationSpec((first, node))
+
+
 def _source(spec: object) -> object:
-    """The specification that a shared one comes down to."""
+    """The specification that a shared one comes down to; None where there is none, or they share in a circle."""
+    seen: list[object] = []
     while isinstance(spec, SharedQuantizationSpec):
         place = spec.edge_or_node
-        if isinstance(place, tuple):
-            spec = place[1].meta[_KEY].input_qspec_map[place[0]]
-        else:
-            spec = place.meta[_KEY].output_qspec if _KEY in place.meta else None
+        if place in seen:
+            return None
+        seen.append(place)
+        node = place[1] if isinstance(place, tuple) else place
+        if (annotation := node.meta.get(_KEY)) is None:
+            return None
+        spec = annotation.input_qspec_map.get(place[0]) if isinstance(place, tuple) else annotation.output_qspec
     return spec

@@ -2,9 +2,10 @@
 
 import importlib.metadata
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
 import torch
@@ -14,8 +15,9 @@ from torch.export.graph_signature import OutputKind
 
 from deuteron import sdk
 from deuteron.arch import targets
+from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.errors import DeuteronError, UnsupportedError, all_refused
-from deuteron.frontend import saved, seam
+from deuteron.frontend import combined, cortex_m, saved, seam
 from deuteron.frontend.cpu import cpu_ops, need_runnable, no_out_variant
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import export
@@ -95,7 +97,7 @@ def build(
     """
     arch = targets.load(target)
     model, inputs = check_module(module), check_example_inputs(example_inputs)
-    compiled = _compile(model, inputs, calibration, arch.name, options, _Steps(progress))
+    compiled = _compile(model, inputs, calibration, arch, options, _Steps(progress))
     partitions, program = compiled.recording.partitions, compiled.manager.exported_program()
     files = {
         PROGRAM: bytes(compiled.manager.buffer),
@@ -108,7 +110,8 @@ def build(
         files |= intermediate_files(partitions)
     if options.dump_kernel_selection_code:
         files |= kernel_selection_files(partitions)
-    warnings = [NO_CALIBRATION] * (calibration is None) + [NOTHING_DELEGATED] * (not partitions)
+    warnings = [NO_CALIBRATION] * (calibration is None)
+    warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.on_cpu, compiled.recording)
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
@@ -149,7 +152,7 @@ def _compile(
     model: torch.nn.Module,
     inputs: Inputs,
     calibration: Iterable[object] | None,
-    target: str,
+    arch: Arch,
     options: BuildOptions,
     steps: "_Steps",
 ) -> _Compiled:
@@ -161,17 +164,27 @@ def _compile(
         batches = steps.counted(
             check_calibration([inputs] if calibration is None else calibration, inputs), calibration
         )
-        quantised = seam.quantise(program, batches, target, options.converter)
-        steps.begin("quantise")
-        # Twice: lowering changes its program, and a deep copy renames inputs that are called like Python's builtins.
-        reference = torch.export.export(quantised, inputs, strict=True)
-        lowerable = torch.export.export(quantised, inputs, strict=True)
         recording = seam.Recording()
+        # Twice: lowering changes its program, and a deep copy renames inputs that are called like Python's builtins.
+        if arch.cpu.operators is CpuOperators.CORTEX_M:
+            composed = combined.compose(program, tuple(batches), arch, options)
+            steps.begin("quantise")
+            reference = torch.export.export(composed.module, inputs, strict=True)
+            lower = partial(combined.lower, composed, arch, options, recording)
+            more = cortex_m.operators()
+        else:
+            target = arch.need_npu().target
+            quantised = seam.quantise(program, batches, seam.quantizer(target, options.converter))
+            steps.begin("quantise")
+            reference = torch.export.export(quantised, inputs, strict=True)
+            lowerable = torch.export.export(quantised, inputs, strict=True)
+            lower = partial(seam.lower, lowerable, quantised.state_dict(), target, options, recording)
+            more = ()
         steps.begin("partition and convert")
-        edge = _lower(lowerable, quantised.state_dict(), target, options, recording, session)
+        edge = _lower(lower, recording, session)
         steps.begin("write program")
         on_cpu = cpu_ops(edge.exported_program().graph)
-        return _Compiled(reference, recording, on_cpu, _to_program(edge, on_cpu))
+        return _Compiled(reference, recording, on_cpu, _to_program(edge, on_cpu, more))
 
 
 class _Steps:
@@ -196,17 +209,10 @@ class _Steps:
             yield batch
 
 
-def _lower(
-    program: ExportedProgram,
-    state: Mapping[str, Any],
-    target: str,
-    options: BuildOptions,
-    recording: seam.Recording,
-    session: sdk.Session,
-) -> Any:
+def _lower(lower: Callable[[], Any], recording: seam.Recording, session: sdk.Session) -> Any:
     """The edge program after delegation; an error in the converter names the line of the model."""
     try:
-        return seam.lower(program, state, target, options, recording)
+        return lower()
     except DeuteronError:
         raise
     except Exception as e:
@@ -271,15 +277,15 @@ def _keeps_nothing(names: Iterable[str], on_cpu: Iterable[CpuOp], recording: sea
     ]
 
 
-def _to_program(edge: Any, on_cpu: tuple[CpuOp, ...]) -> Any:
-    """The ExecuTorch program manager, whose operators the runtime can all run."""
+def _to_program(edge: Any, on_cpu: tuple[CpuOp, ...], more: Collection[str]) -> Any:
+    """The ExecuTorch program manager, whose operators the runtime, with `more` than its own, can all run."""
     try:
         manager = seam.to_executorch(edge)
     except RuntimeError as e:
         raise no_out_variant(e, on_cpu) or _cannot_lower(e) from e
     except Exception as e:
         raise _cannot_lower(e) from e
-    need_runnable(manager.executorch_program.execution_plan[0].operators, on_cpu)
+    need_runnable(manager.executorch_program.execution_plan[0].operators, on_cpu, more)
     return manager
 
 

@@ -8,11 +8,17 @@ its name.
 import importlib
 import importlib.util
 import sys
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
+from typing import Any, cast
 
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+
+from deuteron.frontend.elementwise import Tables, operand
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.seam import check_executorch
 
@@ -31,6 +37,122 @@ def load() -> None:
         importlib.import_module("executorch.backends.cortex_m.passes")  # first: others import it in a circle
         importlib.import_module("executorch.backends.cortex_m.ops.operators")
         importlib.import_module("executorch.backends.cortex_m.quantizer.quantizer")
+
+
+def prepare(model: fx.GraphModule) -> fx.GraphModule:
+    """The float model in the form that `annotate` and the operators want: means as pools, products as `bmm`."""
+    load()
+    from executorch.backends.cortex_m.passes.clamp_hardswish_pass import ClampHardswishPass
+    from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+
+    for step in CortexMPassManager.pass_list_transform_for_annotation:
+        if step is not ClampHardswishPass:  # it serves a decomposition that tables replace
+            model = step().call(model).graph_module
+    return model
+
+
+def measured() -> Any:
+    """The specification that measures the range of a tensor."""
+    load()
+    from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_PER_TENSOR_CONFIG
+
+    return INT8_PER_TENSOR_CONFIG.get_input_act_qspec()
+
+
+def annotate(model: fx.GraphModule) -> None:
+    """Nothing; marks what the Cortex-M quantises, of the nodes that nobody has marked yet."""
+    load()
+    from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
+    from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
+    from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+    from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationAnnotation
+
+    spec = measured()
+    for node in model.graph.nodes:
+        # An output needs no quantisation of its own: the node that computes it has one.
+        taken = node.op == "output" or Q_ANNOTATION_KEY in node.meta
+        if not taken and (x := operand(node)) is not None and not _fuses(node, x):
+            node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({x: spec}, spec)
+            mark_node_as_annotated(node)
+            taken = True
+        if taken:
+            node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+    CortexMQuantizer().annotate(model)
+
+
+def _fuses(node: fx.Node, before: fx.Node) -> bool:
+    """True for what cuts off values of an operator that can do that itself."""
+    from executorch.backends.cortex_m.quantizer.quantizer_support import CORTEX_M_QUANTIZER_SUPPORT_DICT
+
+    return len(before.users) == 1 and (before.target, node.target) in CORTEX_M_QUANTIZER_SUPPORT_DICT
+
+
+def preserved() -> Collection[object]:
+    """The ATen operators that must reach `lower` as they are."""
+    from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
+
+    load()
+    return tuple(cortex_m_edge_compile_config().preserve_ops)
+
+
+def is_quantised(node: fx.Node) -> bool:
+    """True for a node that `annotate` or the backend's own quantiser has marked."""
+    load()
+    from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
+
+    info = node.meta.get("custom", {}).get(ArmAnnotationInfo.CUSTOM_META_KEY)
+    return info is not None and ArmAnnotationInfo(info).quantized
+
+
+def operators() -> tuple[str, ...]:
+    """The names of the backend's operators as a program's table of operators has them."""
+    load()
+    names = cast("list[str]", torch._C._dispatch_get_all_op_names())  # pyright: ignore[reportPrivateUsage]
+    return tuple(name for name in names if name.startswith("cortex_m::") and name.endswith(".out"))
+
+
+def lower(edge: Any, cpu: str) -> None:
+    """Nothing; puts the backend's operators into an edge program manager, for this core's instruction set."""
+    load()
+    from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+    from executorch.backends.cortex_m.passes.decompose_hardswish_pass import DecomposeHardswishPass
+    from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+
+    passes = [step for step in CortexMPassManager.legacy_pass_list if step is not DecomposeHardswishPass]
+    programs: dict[str, ExportedProgram] = getattr(edge, "_edge_programs")  # noqa: B009
+    for name, program in programs.items():
+        _put_tables(program)
+        target = CortexMTargetConfig.from_target_string(cpu)
+        programs[name] = CortexMPassManager(program, passes, target).transform()
+
+
+def _put_tables(program: ExportedProgram) -> None:
+    """Nothing; computes elementwise functions of one quantised tensor, and requantisation, by tables."""
+    from executorch.backends.transforms.utils import create_constant_placeholder
+    from executorch.exir.dialects._ops import ops
+    from torch.export.graph_signature import InputKind
+
+    graph = program.graph
+    for node, source, table in Tables(program, constants(program)).found():
+        first = next(n for n in graph.nodes if n.op == "placeholder")
+        with graph.inserting_before(first):
+            values = create_constant_placeholder(program, graph, f"{node.name}_table", InputKind.PARAMETER, table)
+        with graph.inserting_before(node):
+            looked_up = graph.call_function(ops.edge.cortex_m.quantized_activation.default, (source, values))
+        looked_up.meta = dict(cast(fx.Node, node.args[0]).meta) | {"val": node.meta["val"]}
+        node.replace_all_uses_with(looked_up)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def constants(program: ExportedProgram) -> dict[str, Tensor]:
+    """The constants of a program that hold one number, by the names of their nodes."""
+    signature = program.graph_signature
+    names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    found = {node: program.state_dict[name] for node, name in names.items() if name in program.state_dict}
+    lifted = {**signature.inputs_to_lifted_tensor_constants, **signature.inputs_to_buffers}
+    found |= {node: program.constants[name] for node, name in lifted.items() if name in program.constants}
+    return {node: value for node, value in found.items() if isinstance(value, Tensor) and value.numel() == 1}
 
 
 class _AnyName(type):

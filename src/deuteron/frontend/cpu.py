@@ -1,7 +1,7 @@
 """What stays on the CPU, and whether ExecuTorch's runtime on the CPU can run it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from torch import fx
@@ -26,15 +26,15 @@ def cpu_ops(graph: fx.Graph) -> tuple[CpuOp, ...]:
     return tuple(found)
 
 
-def need_runnable(operators: Iterable[Any], ops: tuple[CpuOp, ...]) -> None:
-    """Checks that the runtime's portable and quantized kernels cover a program's operator table.
+def need_runnable(operators: Iterable[Any], ops: tuple[CpuOp, ...], more: Collection[str] = ()) -> None:
+    """Checks that the runtime's portable and quantized kernels, and `more`, cover a program's operator table.
 
     Raises:
         UnsupportedError: naming the operator and the line of the model that asks for it.
     """
     from executorch.runtime import Runtime
 
-    known = Runtime.get().operator_registry.operator_names
+    known = {*Runtime.get().operator_registry.operator_names, *more}
     for operator in operators:
         name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
         if name not in known:

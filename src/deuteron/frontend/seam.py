@@ -170,12 +170,9 @@ def _curves(node: fx.Node) -> bool:
     return re.search(r"\b(sigmoid|tanh)_?\.", str(node.target)) is not None
 
 
-def quantise(
-    program: ExportedProgram, batches: Iterable[Inputs], target: str, converter: Converter = Converter.OPEN
-) -> fx.GraphModule:
-    """The program with quantise and dequantise operators, ranges measured on the calibration batches."""
+def quantizer(target: str, converter: Converter) -> Any:
+    """The wheel's quantiser for the NPU, whose annotations are put right."""
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
-    from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
 
     from deuteron.frontend import annotations  # here, because torchao is not quiet when it is loaded
 
@@ -184,27 +181,25 @@ def quantise(
             annotated = super().annotate(model)
             return annotations.mend(annotated, act_qspec(False), any_factor=converter is Converter.OPEN)
 
-    quantizer = MendedQuantizer(target_spec(target, converter))
+    return MendedQuantizer(target_spec(target, converter))
+
+
+def quantise(program: ExportedProgram, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
+    """The program with quantise and dequantise operators, ranges measured on the calibration batches."""
+    from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
+
     # Without guards: the quantiser does not know the call that ExportedProgram.module() would add for them.
     return calibrate_and_quantize(program.module(check_guards=False), batches, quantizer)
 
 
-def lower(
-    program: ExportedProgram, state: Mapping[str, Any], target: str, options: BuildOptions, recording: Recording
-) -> Any:
-    """The edge program manager after delegation; `state` is the quantised module's state dict."""
+def partitioner(state: Mapping[str, Any], target: str, options: BuildOptions) -> Any:
+    """What picks the nodes that the NPU takes; `state` is the quantised module's state dict."""
     from executorch.backends.nxp.backend.custom_delegation_options import CustomDelegationOptions
-    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
-    from executorch.backends.nxp.edge_passes.remove_additional_quantize_dequantize_nodes_pass import (
-        RemoveAdditionalQDQClustersPass,
-    )
-    from executorch.backends.nxp.edge_passes.remove_io_quant_ops_pass import RemoveIOQuantOpsPass
     from executorch.backends.nxp.neutron_partitioner import NeutronPartitioner
-    from executorch.backends.nxp.nxp_backend import core_aten_ops_exception_list, generate_neutron_compile_spec
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+    from executorch.backends.nxp.nxp_backend import generate_neutron_compile_spec
 
     aten = torch.ops.aten
-    partitioner = NeutronPartitioner(
+    return NeutronPartitioner(
         generate_neutron_compile_spec(
             target,
             operators_not_to_delegate=list(options.operators_not_to_delegate),
@@ -217,19 +212,46 @@ def lower(
         dict(state),
         preserve_ops=[aten.prelu.default, aten.pad.default, aten.hardswish.default],
     )
-    with _observed(recording):
+
+
+def lower(
+    program: ExportedProgram, state: Mapping[str, Any], target: str, options: BuildOptions, recording: Recording
+) -> Any:
+    """The edge program manager after delegation; `state` is the quantised module's state dict."""
+    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+    from executorch.backends.nxp.edge_passes.remove_additional_quantize_dequantize_nodes_pass import (
+        RemoveAdditionalQDQClustersPass,
+    )
+    from executorch.backends.nxp.nxp_backend import core_aten_ops_exception_list
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    with observed(recording):
         edge = to_edge_transform_and_lower(
             program,
             transform_passes=NeutronEdgePassManager(),
-            partitioner=[partitioner],
+            partitioner=[partitioner(state, target, options)],
             compile_config=EdgeCompileConfig(
                 _check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list
             ),
             generate_etrecord=options.use_profiling,
         )
     if options.remove_quant_io_ops:
-        edge = edge.transform([RemoveIOQuantOpsPass(edge_program_manager=edge)])
+        edge = remove_quant_io_ops(edge)
     return edge.transform(NeutronEdgePassManager([RemoveAdditionalQDQClustersPass()]))
+
+
+def prepare_edge(edge: Any) -> Any:
+    """The edge program manager in the form that the partitioner wants."""
+    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+
+    return edge.transform(NeutronEdgePassManager())
+
+
+def remove_quant_io_ops(edge: Any) -> Any:
+    """The edge program manager without what quantises inputs and dequantises outputs."""
+    from executorch.backends.nxp.edge_passes.remove_io_quant_ops_pass import RemoveIOQuantOpsPass
+
+    return edge.transform([RemoveIOQuantOpsPass(edge_program_manager=edge)])
 
 
 def to_executorch(edge: Any) -> Any:
@@ -241,7 +263,7 @@ def to_executorch(edge: Any) -> Any:
 
 
 @contextmanager
-def _observed(recording: Recording) -> Generator[None]:
+def observed(recording: Recording) -> Generator[None]:
     """Records what passes through the functions of the wheel that see a partition."""
     from executorch.backends.nxp.backend.edge_program_converter import EdgeProgramToIRConverter
     from executorch.backends.nxp.backend.ir import logger

@@ -1,0 +1,125 @@
+"""Functions of one number that are applied to each element of a tensor: on the CPU they become tables of 256 values.
+
+Exactness comes for free: the table is what the quantised PyTorch model itself computes for each of the 256 values.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx.node import map_arg
+
+aten = torch.ops.aten
+quantized = torch.ops.quantized_decomposed
+
+_UNARY = (
+    "abs.default neg.default exp.default expm1.default log.default log2.default log10.default log1p.default "
+    "sqrt.default rsqrt.default reciprocal.default sin.default cos.default erf.default floor.default ceil.default "
+    "round.default sign.default relu.default relu6.default hardtanh.default clamp.default leaky_relu.default "
+    "elu.default gelu.default sigmoid.default tanh.default silu.default hardswish.default hardsigmoid.default "
+    "softplus.default mish.default pow.Tensor_Scalar add.Scalar sub.Scalar mul.Scalar div.Scalar"
+)
+_BINARY = "add.Tensor sub.Tensor mul.Tensor div.Tensor minimum.default maximum.default"
+
+
+def _operators(names: str) -> frozenset[object]:
+    """The operators of these names, with the form that changes its input in place where there is one."""
+    found: set[object] = set()
+    for name in names.split():
+        packet, overload = name.split(".")
+        found |= {
+            getattr(getattr(aten, spelt), overload)
+            for spelt in (packet, f"{packet}_")
+            if hasattr(aten, spelt) and overload in getattr(aten, spelt).overloads()
+        }
+    return frozenset(found)
+
+
+UNARY = _operators(_UNARY)
+BINARY = _operators(_BINARY)
+
+
+def aten_operator(target: object) -> object:
+    """The operator of PyTorch's registry that an operator of the edge dialect stands for; any other as it is."""
+    return target if isinstance(target, OpOverload) else getattr(target, "_op", target)
+
+
+def is_elementwise(target: object) -> bool:
+    """True for an operator, ATen's or the edge dialect's, that computes each element from those at the same place."""
+    operator = aten_operator(target)
+    return operator in UNARY or operator in BINARY
+
+
+def operand(node: fx.Node) -> fx.Node | None:
+    """The one activation that a node is an elementwise function of, beside numbers; None for any other node."""
+    if node.op != "call_function" or not is_elementwise(node.target):
+        return None
+    inputs = [arg for arg in node.all_input_nodes if not _is_number(arg)]
+    return inputs[0] if len(inputs) == 1 else None
+
+
+def _is_number(node: fx.Node) -> bool:
+    value: object = node.meta.get("val")
+    return node.op == "get_attr" and isinstance(value, Tensor) and value.numel() == 1
+
+
+class Tables:
+    """Replaces, in an edge program, what lies between a dequantise and a quantise operator by a table.
+
+    A chain or a graph of elementwise operators that all come from one quantised tensor is one table; so is a
+    dequantise operator that a quantise operator with other parameters follows.
+    """
+
+    def __init__(self, program: ExportedProgram, constants: Mapping[str, Tensor]) -> None:
+        self._program = program
+        self._constants = constants
+
+    def found(self) -> Iterable[tuple[fx.Node, fx.Node, Tensor]]:
+        """Each quantise node that can be replaced, the quantised node that its result depends on, and the table."""
+        for node in list(self._program.graph.nodes):
+            if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == torch.int8:
+                sources: set[fx.Node] = set()
+                if self._follow(node.args[0], sources, {}) and len({source.args for source in sources}) == 1:
+                    yield node, cast(fx.Node, next(iter(sources)).args[0]), self._table(node, sources)
+
+    def _follow(self, node: object, sources: set[fx.Node], seen: dict[fx.Node, bool]) -> bool:
+        """True when a node is an elementwise function of quantised tensors, which are added to `sources`."""
+        if not isinstance(node, fx.Node) or node.name in self._constants:
+            return True
+        if node not in seen:
+            if _is(node, quantized.dequantize_per_tensor.default) and node.args[5] == torch.int8:
+                sources.add(node)
+                seen[node] = True
+            else:
+                known = node.op == "call_function" and is_elementwise(node.target)
+                seen[node] = known and all(self._follow(arg, sources, seen) for arg in node.all_input_nodes)
+        return seen[node]
+
+    def _table(self, quantise: fx.Node, sources: Iterable[fx.Node]) -> Tensor:
+        """What the quantise node gives for each of the 256 values of the quantised tensor, the least first."""
+        every = torch.arange(-128, 128, dtype=torch.int8)
+        values = {source: _call(source, {cast(fx.Node, source.args[0]): every}) for source in sources}
+
+        def value(node: fx.Node) -> Tensor:
+            if node.name in self._constants:
+                return self._constants[node.name]
+            if node not in values:
+                values[node] = _call(node, {arg: value(arg) for arg in node.all_input_nodes})
+            return values[node]
+
+        before = cast(fx.Node, quantise.args[0])
+        return _call(quantise, {before: value(before)}).reshape(-1)
+
+
+def _is(node: fx.Node, operator: object) -> bool:
+    return node.op == "call_function" and aten_operator(node.target) is operator
+
+
+def _call(node: fx.Node, values: Mapping[fx.Node, Tensor]) -> Tensor:
+    """The node's operator on these values of its inputs."""
+    args, kwargs = map_arg((node.args, node.kwargs), lambda arg: values[arg])
+    operator = cast(Any, aten_operator(node.target))
+    return operator(*args, **kwargs)
