@@ -17,7 +17,7 @@ from deuteron.arch import targets
 from deuteron.arch.targets import Arch
 from deuteron.frontend import annotations, cortex_m, seam
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.layout import put_channels_last
+from deuteron.frontend.layout import make_explicit, put_channels_last
 from deuteron.frontend.options import BuildOptions
 
 MARK = "deuteron_npu"
@@ -47,6 +47,7 @@ def compose(program: ExportedProgram, batches: Sequence[Inputs], arch: Arch, opt
     refused: dict[str, seam.EdgeNode] = {}
     while True:
         module = seam.quantise(program, batches, quantizer(arch, options, on_cpu))
+        _quantise_once(module)
         npu = seam.partitioner(module.state_dict(), arch.npu.target, options) if arch.npu else None
         edge = _to_edge(torch.export.export(module, batches[0], strict=True), npu)
         left = _left_over(edge, npu) if npu else {}
@@ -80,6 +81,7 @@ def quantizer(arch: Arch, options: BuildOptions, on_cpu: Collection[str] = ()) -
     class Composed(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             model = cortex_m.prepare(neutron().transform_for_annotation(model))
+            make_explicit(model)
             npu = _annotate_npu(model, neutron, on_cpu) if arch.npu else frozenset[str]()
             annotations.clear(model)
             put_channels_last(model, {node.name for node in model.graph.nodes} - npu)
@@ -107,6 +109,28 @@ def _annotate_npu(model: fx.GraphModule, neutron: Callable[[], Any], on_cpu: Col
         if any(node.name in on_cpu for node in group):
             annotations.clear(model, group)
     return frozenset(node.name for group in annotations.groups(model) for node in group)
+
+
+def _quantise_once(module: fx.GraphModule) -> None:
+    """Nothing; what the CPU computes is quantised with one scale, and for readers that want another once more.
+
+    A delegate may have an output for each. The Cortex-M's operators have one, and would leave out the others.
+    """
+    quantise, dequantise = (
+        torch.ops.quantized_decomposed.quantize_per_tensor.default,
+        torch.ops.quantized_decomposed.dequantize_per_tensor.default,
+    )
+    for node in list(module.graph.nodes):
+        first, *others = [user for user in node.users if user.target is quantise] or [None]
+        for other in others:
+            if first is not None and _mark(node) is None and other.args[1:] != first.args[1:]:
+                with module.graph.inserting_after(first):
+                    value = module.graph.call_function(dequantise, first.args, first.kwargs)
+                value.update_arg(0, first)
+                value.meta = {key: data for key, data in node.meta.items() if key != "custom"}
+                other.replace_input_with(node, value)
+    module.graph.lint()
+    module.recompile()
 
 
 def _to_edge(program: ExportedProgram, npu: Any) -> Any:

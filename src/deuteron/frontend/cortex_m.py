@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
+from torch._ops import OpOverloadPacket
 from torch.export import ExportedProgram
 
 from deuteron.frontend.elementwise import Tables, operand
@@ -107,8 +108,10 @@ def is_quantised(node: fx.Node) -> bool:
 def operators() -> tuple[str, ...]:
     """The names of the backend's operators as a program's table of operators has them."""
     load()
-    names = cast("list[str]", torch._C._dispatch_get_all_op_names())  # pyright: ignore[reportPrivateUsage]
-    return tuple(name for name in names if name.startswith("cortex_m::") and name.endswith(".out"))
+    packets: list[Any] = [getattr(torch.ops.cortex_m, name) for name in dir(torch.ops.cortex_m)]
+    return tuple(
+        f"cortex_m::{p.__name__}.out" for p in packets if isinstance(p, OpOverloadPacket) and "out" in p.overloads()
+    )
 
 
 def lower(edge: Any, cpu: str) -> None:
@@ -116,9 +119,14 @@ def lower(edge: Any, cpu: str) -> None:
     load()
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
     from executorch.backends.cortex_m.passes.decompose_hardswish_pass import DecomposeHardswishPass
+    from executorch.backends.cortex_m.passes.replace_quant_nodes_pass import ReplaceQuantNodesPass
     from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+    from executorch.backends.transforms.replace_scalar_with_tensor import ReplaceScalarWithTensorArgPass
 
-    passes = [step for step in CortexMPassManager.legacy_pass_list if step is not DecomposeHardswishPass]
+    # Between folding and replacing, a linear layer has the dtype of its bias, which does not go with others' int8.
+    early, late = (ReplaceScalarWithTensorArgPass,), (ReplaceQuantNodesPass,)
+    others = (*early, *late, DecomposeHardswishPass)
+    passes = [*early, *(step for step in CortexMPassManager.legacy_pass_list if step not in others), *late]
     programs: dict[str, ExportedProgram] = getattr(edge, "_edge_programs")  # noqa: B009
     for name, program in programs.items():
         _put_tables(program)
@@ -127,13 +135,26 @@ def lower(edge: Any, cpu: str) -> None:
 
 
 def _put_tables(program: ExportedProgram) -> None:
-    """Nothing; computes elementwise functions of one quantised tensor, and requantisation, by tables."""
+    """Nothing; computes elementwise functions of one quantised tensor, and requantisation, by tables.
+
+    Activations that an operator before them cannot compute by the range of its result are such functions too.
+    """
     from executorch.backends.transforms.utils import create_constant_placeholder
     from executorch.exir.dialects._ops import ops
     from torch.export.graph_signature import InputKind
 
     graph = program.graph
-    for node, source, table in Tables(program, constants(program)).found():
+    tables = Tables(program, constants(program))
+    for activation, quantise in tables.limits():
+        before = cast(fx.Node, activation.args[0])
+        with graph.inserting_before(activation):
+            whole = graph.call_function(quantise.target, (before, *quantise.args[1:]))
+            value = graph.call_function(
+                ops.edge.quantized_decomposed.dequantize_per_tensor.default, (whole, *quantise.args[1:])
+            )
+        whole.meta, value.meta = dict(quantise.meta), dict(before.meta)
+        activation.replace_input_with(before, value)
+    for node, source, table in tables.found():
         first = next(n for n in graph.nodes if n.op == "placeholder")
         with graph.inserting_before(first):
             values = create_constant_placeholder(program, graph, f"{node.name}_table", InputKind.PARAMETER, table)

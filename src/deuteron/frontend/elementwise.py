@@ -41,6 +41,9 @@ def _operators(names: str) -> frozenset[object]:
 UNARY = _operators(_UNARY)
 BINARY = _operators(_BINARY)
 
+LIMITS = _operators("relu.default relu6.default hardtanh.default clamp.default")
+"""Operators that cut off values and change no other."""
+
 
 def aten_operator(target: object) -> object:
     """The operator of PyTorch's registry that an operator of the edge dialect stands for; any other as it is."""
@@ -84,6 +87,22 @@ class Tables:
                 sources: set[fx.Node] = set()
                 if self._follow(node.args[0], sources, {}) and len({source.args for source in sources}) == 1:
                     yield node, cast(fx.Node, next(iter(sources)).args[0]), self._table(node, sources)
+
+    def limits(self) -> Iterable[tuple[fx.Node, fx.Node]]:
+        """Each activation that cuts off values which its result's scale has, and the quantise node behind it.
+
+        An operator that is no table and whose result the activation takes cannot cut them off by its own range.
+        """
+        for node in list(self._program.graph.nodes):
+            if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == torch.int8:
+                activation = cast(fx.Node, node.args[0])
+                if aten_operator(activation.target) in LIMITS and not self._follow(activation, set(), {}):
+                    every = torch.arange(-128, 128, dtype=torch.int8)
+                    values = quantized.dequantize_per_tensor.default(every, *node.args[1:])
+                    before = cast(fx.Node, activation.args[0])
+                    limited = _call(node, {activation: _call(activation, {before: values})})
+                    if not torch.equal(limited, every):
+                        yield activation, node
 
     def _follow(self, node: object, sources: set[fx.Node], seen: dict[fx.Node, bool]) -> bool:
         """True when a node is an elementwise function of quantised tensors, which are added to `sources`."""

@@ -1,4 +1,4 @@
-"""Puts what the CPU computes over images into channels-last memory, which is all that its operators take.
+"""Puts what the CPU computes over images into the form and the memory that its operators take: channels last.
 
 The graph's tensors keep their logical shapes; copies into the wanted order are inserted where it changes, and nowhere
 between two operators that both work in channels-last memory.
@@ -19,12 +19,9 @@ aten = torch.ops.aten
 WINDOWED = frozenset(
     {
         aten.conv2d.default,
-        aten.conv2d.padding,
         aten.conv_transpose2d.input,
         aten.max_pool2d.default,
         aten.avg_pool2d.default,
-        aten.adaptive_avg_pool2d.default,
-        aten.upsample_nearest2d.vec,
     }
 )
 """Operators over height and width."""
@@ -38,15 +35,57 @@ def is_channels_last(value: object) -> bool:
     return isinstance(value, Tensor) and value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
 
 
+def make_explicit(model: fx.GraphModule) -> None:
+    """Nothing; writes windows that depend on the size of their input as such with numbers.
+
+    `padding="same"` becomes pads, and an adaptive pool whose windows are all alike a pool.
+    """
+    for node in list(model.graph.nodes):
+        if node.op != "call_function" or not _is_image(node):
+            continue
+        if node.target is aten.conv2d.padding:
+            _make_padding_explicit(node)
+        elif node.target is aten.adaptive_avg_pool2d.default:
+            x = cast(fx.Node, node.args[0])
+            sizes = list(zip(x.meta["val"].shape[2:], node.meta["val"].shape[2:], strict=True))
+            if all(size % out == 0 for size, out in sizes):
+                window = [size // out for size, out in sizes]
+                node.target, node.args = aten.avg_pool2d.default, (x, window, window)
+    model.recompile()
+
+
+def _make_padding_explicit(conv: fx.Node) -> None:
+    x, weight, *rest = conv.args
+    bias, stride, padding, dilation, groups = (*rest, *(None, 1, "valid", 1, 1)[len(rest) :])
+    sizes = cast(fx.Node, weight).meta["val"].shape[2:]
+    stride, steps = (cast("list[int]", [n] * 2 if isinstance(n, int) else n) for n in (stride, dilation))
+    total = [step * (size - 1) if padding == "same" else 0 for step, size in zip(steps, sizes, strict=True)]
+    pads = [pad // 2 for pad in total]
+    if any(pad % 2 for pad in total):
+        # PyTorch puts what is over after the last element; pads are given from the last dimension to the first.
+        both = [n for before, pad in zip(reversed(pads), reversed(total), strict=True) for n in (before, pad - before)]
+        value: Tensor = cast(fx.Node, x).meta["val"]
+        with conv.graph.inserting_before(conv):
+            padded = conv.graph.call_function(aten.pad.default, (x, both))
+        padded.meta = {**conv.meta, "val": aten.pad.default(value, both)}
+        x, pads = padded, [0, 0]
+    conv.target, conv.args = aten.conv2d.default, (x, weight, bias, stride, pads, steps, groups)
+
+
 def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
     """Nothing; changes the graph of a float model so that the named nodes work in channels-last memory.
 
     Nodes that are not named keep the order in which they were exported.
     """
+    mode: Any = detect_fake_mode([node.meta.get("val") for node in model.graph.nodes])
+    for node in list(model.graph.nodes):
+        if node.name in on_cpu and node.target is aten.upsample_nearest2d.vec:
+            with mode:
+                _repeat(node)
+    model.recompile()
     nodes = [node for node in model.graph.nodes if node.op == "call_function"]
     if not any(node.name in on_cpu and node.target in WINDOWED for node in nodes):
         return
-    mode: Any = detect_fake_mode([node.meta.get("val") for node in model.graph.nodes])
     orders = _Orders(model.graph)
     for node in nodes:
         images = [arg for arg in node.all_input_nodes if _is_image(arg)]
@@ -57,14 +96,43 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
         for arg, last in wanted.items():
             node.replace_input_with(arg, orders.copy(arg, last, node))
         with mode:
-            args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-            node.meta["val"] = node.target(*args, **kwargs)
+            _compute(node)
+            if node.name in on_cpu and node.target in WINDOWED and not is_channels_last(node.meta["val"]):
+                # An image of one channel is in both orders; what is computed from it follows how it is marked.
+                for arg in images:
+                    node.replace_input_with(arg, orders.copy(arg, True, node, mark=True))
+                _compute(node)
     output = model.graph.output_node()
     for arg in output.all_input_nodes:
         if _is_image(arg):
             output.replace_input_with(arg, orders.copy(arg, orders.exported[arg], output))
     model.graph.lint()
     model.recompile()
+
+
+def _repeat(upsample: fx.Node) -> None:
+    """Nothing; repeats elements by joining copies of a tensor whose rows are what is to be repeated."""
+    x = cast(fx.Node, upsample.args[0])
+    (n, c, h, w), (*_, high, wide) = x.meta["val"].shape, upsample.meta["val"].shape
+    if high % h or wide % w:
+        return
+    steps: list[tuple[object, tuple[object, ...]]] = [(aten.reshape.default, ([n * c * h * w, 1],))]
+    steps += [(aten.cat.default, (wide // w,)), (aten.reshape.default, ([n * c * h, wide],))]
+    steps += [(aten.cat.default, (high // h,)), (aten.reshape.default, ([n, c, high, wide],))]
+    value = x
+    with upsample.graph.inserting_before(upsample):
+        for target, (argument,) in steps:
+            args = ([value] * argument, 1) if isinstance(argument, int) else (value, argument)
+            value = upsample.graph.call_function(cast(Any, target), cast(Any, args))
+            value.meta = dict(upsample.meta)
+            _compute(value)
+    upsample.replace_all_uses_with(value)
+    upsample.graph.erase_node(upsample)
+
+
+def _compute(node: fx.Node) -> None:
+    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    node.meta["val"] = node.target(*args, **kwargs)
 
 
 def _is_image(node: fx.Node) -> bool:
@@ -96,10 +164,11 @@ class _Orders:
         self._graph = graph
         self._copies: dict[tuple[fx.Node, bool], fx.Node] = {}
 
-    def copy(self, node: fx.Node, last: bool, before: fx.Node) -> fx.Node:
-        """The node, or a copy of its value, whose memory is in channels-last order or not."""
+    def copy(self, node: fx.Node, last: bool, before: fx.Node, *, mark: bool = False) -> fx.Node:
+        """The node, or a copy of its value, whose memory is in channels-last order or not; always one to `mark` it."""
         value = cast(Tensor, node.meta["val"])
-        if is_channels_last(value) if last else (value.is_contiguous() or not is_channels_last(value)):
+        fits = is_channels_last(value) if last else (value.is_contiguous() or not is_channels_last(value))
+        if fits and not mark:
             return node
         if (node, last) not in self._copies:
             order = torch.channels_last if last else torch.contiguous_format
@@ -108,6 +177,6 @@ class _Orders:
             copy.meta = {
                 key: node.meta[key] for key in ("stack_trace", "nn_module_stack", "source_fn_stack") if key in node.meta
             }
-            copy.meta["val"] = value.contiguous(memory_format=order)
+            copy.meta["val"] = value.clone(memory_format=order)
             self._copies[node, last] = copy
         return self._copies[node, last]
