@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch
-from deuteron.frontend import annotations, cortex_m, seam
+from deuteron.frontend import annotations, cortex_m, lints, seam
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.layout import make_explicit, put_channels_last
 from deuteron.frontend.options import BuildOptions
@@ -30,12 +30,14 @@ class Composition:
 
     Attributes:
         module: the quantised model.
+        inputs: of the model, for a comparison.
         edge: its edge program manager, with every operator that will be delegated marked by the partitioner.
         partitioner: the NPU's, or None where there is no NPU.
         refused: edge operators that the NPU's quantiser had and its partitioner left.
     """
 
     module: fx.GraphModule
+    inputs: Inputs
     edge: Any
     partitioner: Any
     refused: tuple[seam.EdgeNode, ...]
@@ -52,7 +54,7 @@ def compose(program: ExportedProgram, batches: Sequence[Inputs], arch: Arch, opt
         edge = _to_edge(torch.export.export(module, batches[0], strict=True), npu)
         left = _left_over(edge, npu) if npu else {}
         if not left:
-            return Composition(module, edge, npu, tuple(refused.values()))
+            return Composition(module, batches[0], edge, npu, tuple(refused.values()))
         refused |= {node.name: seam.edge_node(node) for nodes in left.values() for node in nodes}
         on_cpu |= left.keys()
 
@@ -66,6 +68,7 @@ def lower(composition: Composition, arch: Arch, options: BuildOptions, recording
     if options.remove_quant_io_ops:
         edge = seam.remove_quant_io_ops(edge)
     cortex_m.lower(edge, arch.cpu.name)
+    lints.check_values(edge.exported_program(), composition.module, composition.inputs)
     return edge
 
 

@@ -115,7 +115,13 @@ def operators() -> tuple[str, ...]:
 
 
 def lower(edge: Any, cpu: str) -> None:
-    """Nothing; puts the backend's operators into an edge program manager, for this core's instruction set."""
+    """Nothing; puts the backend's operators into an edge program manager, for this core's instruction set.
+
+    Raises:
+        UnsupportedError: for operators that have no int8 form; see `deuteron.frontend.lints`.
+    """
+    from deuteron.frontend import lints
+
     load()
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
     from executorch.backends.cortex_m.passes.decompose_hardswish_pass import DecomposeHardswishPass
@@ -130,8 +136,10 @@ def lower(edge: Any, cpu: str) -> None:
     programs: dict[str, ExportedProgram] = getattr(edge, "_edge_programs")  # noqa: B009
     for name, program in programs.items():
         _put_tables(program)
+        lints.check_scales(program)
         target = CortexMTargetConfig.from_target_string(cpu)
         programs[name] = CortexMPassManager(program, passes, target).transform()
+        lints.check_operators(programs[name])
 
 
 def _put_tables(program: ExportedProgram) -> None:

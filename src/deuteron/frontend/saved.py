@@ -83,8 +83,8 @@ def load(path: Path, partitions: int) -> Reference:
     nodes = {node.name: node for node in program.graph.nodes}
     return Reference(
         program.module(check_guards=False),
-        tuple(_input_affine(nodes[str(name)]) for name in program.graph_signature.user_inputs),
-        tuple(_output_affine(nodes[str(name)]) for name in program.graph_signature.user_outputs),
+        tuple(input_affine(nodes[str(name)]) for name in program.graph_signature.user_inputs),
+        tuple(output_affine(nodes[str(name)]) for name in program.graph_signature.user_outputs),
         data,
     )
 
@@ -93,11 +93,13 @@ def _name(index: int) -> str:
     return f"npu_{index}.tflite"
 
 
-def _input_affine(node: fx.Node) -> Affine | None:
+def input_affine(node: fx.Node) -> Affine | None:
+    """The quantisation of an input of a quantised program, if it is quantised at once."""
     return next((found for user in node.users if (found := _affine(user, ".quantize_per_tensor"))), None)
 
 
-def _output_affine(node: fx.Node) -> Affine | None:
+def output_affine(node: fx.Node) -> Affine | None:
+    """The quantisation of an output of a quantised program, if it is one."""
     return _affine(node, ".dequantize_per_tensor")
 
 
