@@ -70,7 +70,8 @@ def _look_where_inputs_differ(layer: nn.Module, args: tuple[Tensor, ...]) -> Non
     if isinstance(layer, nn.Conv2d):
         if layer.kernel_size != (1, 1):
             return
-        x = x.permute(0, 2, 3, 1).reshape(-1, x.shape[1])
+        x = x.permute(0, 2, 3, 1)
+    x = x.reshape(-1, x.shape[-1])
     rows = x[torch.randperm(len(x))[:64]]
     mean = rows.mean(0)
     aligned = torch.randn(layer.weight.shape[0], len(rows)) @ (rows - mean)

@@ -13,7 +13,7 @@ from deuteron.convert import Conversion, ConvertOptions, convert, to_tflite
 from deuteron.errors import InputError, OptionError, UnsupportedError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
-from deuteron.frontend.examples import EXAMPLES, REFERENCES, ExampleModel
+from deuteron.frontend.examples import COMBINED, EXAMPLES, REFERENCES, ExampleModel
 from deuteron.frontend.manifest import Manifest, TensorInfo
 from deuteron.frontend.options import BuildOptions, Converter
 from deuteron.frontend.output import check_file as check_file
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from deuteron.frontend.build import Progress
 
 __all__ = [
+    "COMBINED",
     "EXAMPLES",
     "REFERENCES",
     "Build",

@@ -5,7 +5,7 @@ import torch
 
 from deuteron.errors import InputError
 from deuteron.frontend import loader
-from deuteron.frontend.examples import EXAMPLES
+from deuteron.frontend.examples import COMBINED, EXAMPLES
 
 RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
 FILE = """
@@ -64,7 +64,7 @@ def test_a_function_that_gives_calibration_batches(file: Path):
     assert [b.tolist() for b in batches if isinstance(b, torch.Tensor)] == [[[0.0] * 4]]
 
 
-@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.weights == "seeded"], ids=lambda e: e.name)
+@pytest.mark.parametrize("example", [e for e in (*EXAMPLES, *COMBINED) if e.weights == "seeded"], ids=lambda e: e.name)
 def test_examples_are_what_the_table_says(example, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)  # names work from any directory
     model = loader.load(example.name)

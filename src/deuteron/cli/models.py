@@ -7,7 +7,9 @@ from deuteron.cli.printer import Printer
 @new_command
 def command(printer: Printer) -> None:
     """List the models that `deuteron build` takes by name."""
-    from deuteron.api import EXAMPLES
+    from deuteron.api import COMBINED, EXAMPLES
+
+    examples = (*EXAMPLES, *COMBINED)
 
     if printer.as_json:
         rows = [
@@ -18,13 +20,13 @@ def command(printer: Printer) -> None:
                 "weights": e.weights,
                 "summary": e.summary,
             }
-            for e in EXAMPLES
+            for e in examples
         ]
         printer.json({"schema": 1, "models": rows})
         return
-    for e in EXAMPLES:
+    for e in examples:
         shapes = f"{_shape(e.input_shape)} -> {_shape(e.output_shape)}"
-        printer.data(f"{e.name:<18} {shapes:<24} {e.weights:<20} {e.summary}")
+        printer.data(f"{e.name:<20} {shapes:<24} {e.weights:<20} {e.summary}")
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -83,6 +83,36 @@ EXAMPLES: tuple[ExampleModel, ...] = (
         reference=False,
     ),
 )
+"""Models that run on the NPU as a whole."""
+
+COMBINED: tuple[ExampleModel, ...] = (
+    ExampleModel(
+        "mobilenet_v3_blocks",
+        "mixed.py",
+        (1, 3, 32, 32),
+        (1, 10),
+        "seeded",
+        "three blocks like MobileNetV3's: hardswish, squeeze and excite",
+    ),
+    ExampleModel(
+        "encoder_decoder",
+        "mixed.py",
+        (1, 1, 32, 32),
+        (1, 2, 32, 32),
+        "seeded",
+        "encoder and decoder: transposed convolution, upsampling, concatenation",
+    ),
+    ExampleModel("attention", "mixed.py", (1, 1, 16, 32), (1, 16, 32), "seeded", "one head of attention"),
+    ExampleModel(
+        "refused_middle",
+        "mixed.py",
+        (1, 3, 32, 32),
+        (1, 10),
+        "seeded",
+        "network with operators in its middle that the NPU refuses",
+    ),
+)
+"""Models whose operators are for NPU and CPU together."""
 
 REFERENCES = tuple(example for example in EXAMPLES if example.reference)
 """The reference models."""
@@ -90,4 +120,4 @@ REFERENCES = tuple(example for example in EXAMPLES if example.reference)
 
 def find(name: str) -> ExampleModel | None:
     """The example of that name, if there is one."""
-    return next((example for example in EXAMPLES if example.name == name), None)
+    return next((example for example in (*EXAMPLES, *COMBINED) if example.name == name), None)

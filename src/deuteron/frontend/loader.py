@@ -55,7 +55,7 @@ def _no_such_model(spec: str) -> InputError:
         return InputError(
             f"`{spec}` names a file but no function", hint=f"write `{spec}:FUNCTION`; the function must {RETURNS}"
         )
-    names = [example.name for example in examples.EXAMPLES]
+    names = [example.name for example in (*examples.EXAMPLES, *examples.COMBINED)]
     near = difflib.get_close_matches(spec, names, n=1)
     hint = f"did you mean `{near[0]}`?" if near else "`deuteron models` lists the examples"
     return InputError(f"`{spec}` is neither an example model nor of the form `file.py:function`", hint=hint)

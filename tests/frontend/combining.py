@@ -1,0 +1,54 @@
+"""Small models through the composition of NPU and Cortex-M, and what came of them."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, fx, nn
+from torch.export import ExportedProgram
+
+from deuteron.arch import targets
+from deuteron.frontend import combined, lints, seam
+from deuteron.frontend.cpu import cpu_ops
+from deuteron.frontend.export import export
+from deuteron.frontend.inputs import check_module
+from deuteron.frontend.options import BuildOptions
+
+CHANNELS_LAST = torch.channels_last
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """A lowered model: its program, what it was quantised to, and the number of partitions for the NPU."""
+
+    program: ExportedProgram
+    module: fx.GraphModule
+    inputs: tuple[Tensor, ...]
+    partitions: int
+
+    @property
+    def operators(self) -> Counter[str]:
+        """How often each operator runs on the CPU."""
+        return Counter(op.op for op in cpu_ops(self.program.graph))
+
+    def steps(self) -> float:
+        """By how many steps of the output's scale the program is off the quantised model, both run by PyTorch."""
+        with torch.no_grad():
+            found, wanted = self.program.module(check_guards=False)(*self.inputs)[0], self.module(*self.inputs)
+        scale: float = self.module.graph.output_node().args[0][0].args[1]
+        return float((found - wanted).abs().max()) / scale
+
+
+def combine(module: nn.Module, *shapes: tuple[int, ...], target: str, last: bool = False, keep: str = "") -> Combined:
+    """The module on a target; `last`: inputs in channels-last memory, `keep`: an operator not to delegate."""
+    torch.manual_seed(1)
+    inputs = tuple(torch.randn(shape) for shape in shapes)
+    if last:
+        inputs = tuple(x.contiguous(memory_format=CHANNELS_LAST) if x.dim() == 4 else x for x in inputs)
+    arch, options = targets.load(target), BuildOptions(operators_not_to_delegate=(keep,) if keep else ())
+    recording = seam.Recording()
+    with seam.converter(options):
+        composed = combined.compose(export(check_module(module), inputs), [inputs, inputs], arch, options)
+        program = combined.lower(composed, arch, options, recording).exported_program()
+        lints.check_values(program, composed.module, inputs)
+    return Combined(program, composed.module, inputs, len(recording.partitions))

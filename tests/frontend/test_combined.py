@@ -1,0 +1,135 @@
+"""NPU and Cortex-M on one model: each of the ways in which a plain composition of the two backends breaks."""
+
+import importlib
+
+import pytest
+import torch
+from tests.frontend.combining import CHANNELS_LAST, combine
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deuteron.errors import UnsupportedError
+from deuteron.frontend import cortex_m, seam
+from deuteron.frontend.export import export
+from deuteron.frontend.options import BuildOptions, Converter
+
+NPU, CPU = "imxrt700cm", "cortex-m33"
+IMAGE = (1, 3, 8, 8)
+EDGES = {"cortex_m::quantize_per_tensor": 1, "cortex_m::dequantize_per_tensor": 1}
+"""What quantises the input and dequantises the output, the one float operator each."""
+
+
+class Middle(nn.Module):
+    """An activation that the NPU does not have, between a convolution and a linear layer that it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.linear = nn.Conv2d(3, 4, 3), nn.Linear(4 * 6 * 6, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(functional.gelu(torch.relu(self.conv(x))).view(x.shape[0], -1))
+
+
+def test_two_quantisers_on_one_model_leave_nothing_in_float() -> None:
+    found = combine(Middle(), IMAGE, target=NPU)
+    assert found.partitions == 2
+    assert found.operators == EDGES | {"cortex_m::quantized_activation": 1}
+    assert found.steps() == 0
+    assert all(node.op != "call_module" for node in found.module.graph.nodes)  # export's guards
+
+
+def test_a_plain_composition_of_the_quantisers_fails() -> None:
+    cortex_m.load()
+    pt2e = importlib.import_module("torchao.quantization.pt2e.quantizer")
+    theirs = importlib.import_module("executorch.backends.cortex_m.quantizer.quantizer")
+    with seam.converter(BuildOptions()):
+        plain = pt2e.ComposableQuantizer([seam.quantizer("imxrt700", Converter.OPEN), theirs.CortexMQuantizer()])
+        x = torch.randn(IMAGE)
+        with pytest.raises(RuntimeError, match="changed annotations"):
+            seam.quantise(export(Middle().eval(), (x,)), [(x,)], plain)
+
+
+def test_a_linear_layer_is_one_operator_on_either_side() -> None:
+    found = combine(Middle(), IMAGE, target=NPU, keep="addmm")
+    assert found.partitions == 1
+    assert found.operators["cortex_m::quantized_linear"] == 1
+    assert found.steps() == 0
+
+
+class Functions(nn.Module):
+    """Functions of one number that ExecuTorch's Cortex-M backend lacks, or gives wrong values for when marked so."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = functional.leaky_relu(x.abs().neg() + 1.0, 0.2) * 1.5
+        return functional.hardswish(functional.relu6(functional.elu(x))) - torch.exp(0.25 * x)
+
+
+def test_functions_of_one_number_are_tables() -> None:
+    found = combine(Functions(), (2, 7), target=CPU)
+    assert set(found.operators) == {*EDGES, "cortex_m::quantized_activation", "cortex_m::quantized_add"}
+    assert found.steps() <= 1
+
+
+class Shared(nn.Module):
+    """Operators whose inputs and results have one scale, with inputs of very different ranges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = torch.relu(self.a(x))
+        joined = torch.cat([a, 20 * self.b(a), x], 1)
+        return functional.max_pool2d(joined, 2) + functional.avg_pool2d(joined, 2)
+
+
+@pytest.mark.parametrize("target", [NPU, CPU])
+def test_values_of_different_ranges_are_joined_right(target: str) -> None:
+    assert combine(Shared(), IMAGE, target=target).steps() <= 1  # one: ties of the average
+
+
+class Layouts(nn.Module):
+    """Everything that a layout can go wrong with: see the comments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.same, self.even = nn.Conv2d(1, 4, 3, padding="same"), nn.Conv2d(4, 4, 4, padding="same")
+        self.gate, self.last = nn.Conv2d(4, 4, 1), nn.Conv2d(5, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = functional.gelu(self.same(x))  # one channel: memory in both orders
+        x = functional.max_pool2d(self.even(x), 2, ceil_mode=True)
+        x = x * torch.sigmoid(self.gate(functional.adaptive_avg_pool2d(x, 1)))  # stretched along height and width
+        x = functional.pad(x, (1, 0, 0, 2, 0, 1), value=0.5)  # channels, too
+        x = functional.pad(x.contiguous(memory_format=CHANNELS_LAST), (1, 1, 1, 1), mode="reflect")
+        x = functional.interpolate(functional.dropout(x, 0.5), scale_factor=2.0, mode="nearest")
+        return self.last(x).flatten(2)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("target", [NPU, CPU])
+def test_images_in_either_order_go_through_pads_pools_and_copies(target: str, last: bool) -> None:
+    found = combine(Layouts(), (1, 1, 7, 7), target=target, last=last)
+    assert found.operators["cortex_m::quantize_per_tensor"] == found.operators["cortex_m::dequantize_per_tensor"] == 1
+    assert found.steps() <= 2  # two means, each with ties
+
+
+class Normalised(nn.Module):
+    """A layer that neither processor has in int8."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.layer_norm(torch.relu(x), (7,))
+
+
+def test_what_has_no_int8_form_is_an_error_with_its_line() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        combine(Normalised(), (2, 7), target=CPU)
+    line = Normalised.forward.__code__.co_firstlineno + 1
+    assert str(caught.value) == (
+        f"{__file__}:{line}: `aten::native_layer_norm` has no int8 form on the CPU, and the NPU does not take it, at "
+        "`return functional.layer_norm(torch.relu(x), (7,))`\n\n"
+        "hint: write it with other operators, or build for a target whose CPU runs portable operators: `imxrt700`"
+    )
