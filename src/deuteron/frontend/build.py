@@ -112,7 +112,7 @@ def build(
         files |= kernel_selection_files(partitions)
     warnings = [NO_CALIBRATION] * (calibration is None)
     warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
-    warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.on_cpu, compiled.recording)
+    warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, compiled.recording)
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
         executorch=importlib.metadata.version("executorch"),
@@ -139,12 +139,14 @@ class _Compiled:
         reference: the quantised program that the build is compared with.
         recording: what went through the converter.
         on_cpu: the operators that stay on the CPU.
+        kept: names of the edge nodes that the NPU could have had.
         manager: ExecuTorch's program manager.
     """
 
     reference: ExportedProgram
     recording: seam.Recording
     on_cpu: tuple[CpuOp, ...]
+    kept: tuple[str, ...]
     manager: Any
 
 
@@ -171,7 +173,7 @@ def _compile(
             steps.begin("quantise")
             reference = torch.export.export(composed.module, inputs, strict=True)
             lower = partial(combined.lower, composed, arch, options, recording)
-            more = cortex_m.operators()
+            more, refused = cortex_m.operators(), [node.name for node in composed.refused]
         else:
             target = arch.need_npu().target
             quantised = seam.quantise(program, batches, seam.quantizer(target, options.converter))
@@ -179,12 +181,13 @@ def _compile(
             reference = torch.export.export(quantised, inputs, strict=True)
             lowerable = torch.export.export(quantised, inputs, strict=True)
             lower = partial(seam.lower, lowerable, quantised.state_dict(), target, options, recording)
-            more = ()
+            more, refused = (), []
         steps.begin("partition and convert")
         edge = _lower(lower, recording, session)
         steps.begin("write program")
         on_cpu = cpu_ops(edge.exported_program().graph)
-        return _Compiled(reference, recording, on_cpu, _to_program(edge, on_cpu, more))
+        kept = (*(op.node for op in on_cpu), *refused)
+        return _Compiled(reference, recording, on_cpu, kept, _to_program(edge, on_cpu, more))
 
 
 class _Steps:
@@ -266,14 +269,14 @@ def _keep_on_cpu(operators: Iterable[Sequence[seam.EdgeNode]]) -> str:
     return f"keep it on the CPU with `--operators-not-to-delegate {','.join(sorted(names))}`"
 
 
-def _keeps_nothing(names: Iterable[str], on_cpu: Iterable[CpuOp], recording: seam.Recording) -> list[str]:
+def _keeps_nothing(names: Iterable[str], kept: Sequence[str], recording: seam.Recording) -> list[str]:
     """A warning for each operator that is to stay on the CPU, but none there has its name as the wheel compares it."""
     delegated = {n.operator.partition(".")[0] for p in recording.partitions for ns in p.nodes.values() for n in ns}
     listed = ", ".join(f"`{name}`" for name in sorted(delegated)) or "nothing"
     return [
         f"`--operators-not-to-delegate {name}` keeps nothing on the CPU; the NPU has {listed}"
         for name in names
-        if not any(name.replace("::", "_") in op.node for op in on_cpu)
+        if not any(name.replace("::", "_") in node for node in kept)
     ]
 
 

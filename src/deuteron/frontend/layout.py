@@ -38,13 +38,15 @@ def is_channels_last(value: object) -> bool:
 def make_explicit(model: fx.GraphModule) -> None:
     """Nothing; writes windows that depend on the size of their input as such with numbers.
 
-    `padding="same"` becomes pads, and an adaptive pool whose windows are all alike a pool.
+    `padding="same"` becomes pads, an adaptive pool whose windows are all alike a pool, and every pool has its stride.
     """
     for node in list(model.graph.nodes):
         if node.op != "call_function" or not _is_image(node):
             continue
         if node.target is aten.conv2d.padding:
             _make_padding_explicit(node)
+        elif node.target in (aten.avg_pool2d.default, aten.max_pool2d.default) and len(node.args) == 2:
+            node.args = (*node.args, node.args[1])  # ExecuTorch's NXP backend expects the stride
         elif node.target is aten.adaptive_avg_pool2d.default:
             x = cast(fx.Node, node.args[0])
             sizes = list(zip(x.meta["val"].shape[2:], node.meta["val"].shape[2:], strict=True))
