@@ -152,7 +152,10 @@ def _to_edge(program: ExportedProgram, npu: Any) -> Any:
             return program
 
         def ops_to_not_decompose(self, program: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool]]:
-            operators, wanted = npu.ops_to_not_decompose(program) if npu else ([], _nothing)
+            operators: list[Any] = []
+            wanted: Callable[[fx.Node], bool] = _nothing
+            if npu:
+                operators, wanted = npu.ops_to_not_decompose(program)
 
             def keeps(node: fx.Node) -> bool:
                 return wanted(node) if _mark(node) else node.target in preserved

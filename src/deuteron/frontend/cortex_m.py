@@ -48,7 +48,8 @@ def prepare(model: fx.GraphModule) -> fx.GraphModule:
 
     for step in CortexMPassManager.pass_list_transform_for_annotation:
         if step is not ClampHardswishPass:  # it serves a decomposition that tables replace
-            model = step().call(model).graph_module
+            made: Any = step()
+            model = cast(fx.GraphModule, made.call(model).graph_module)
     return model
 
 
@@ -148,26 +149,27 @@ def _put_tables(program: ExportedProgram) -> None:
     Activations that an operator before them cannot compute by the range of its result are such functions too.
     """
     from executorch.backends.transforms.utils import create_constant_placeholder
-    from executorch.exir.dialects._ops import ops
+    from executorch.exir.dialects._ops import ops as dialects
     from torch.export.graph_signature import InputKind
 
+    ops: Any = dialects.edge
     graph = program.graph
     tables = Tables(program, constants(program))
-    for activation, quantise in tables.limits():
-        before = cast(fx.Node, activation.args[0])
+    quantise = ops.quantized_decomposed.quantize_per_tensor.default
+    dequantise = ops.quantized_decomposed.dequantize_per_tensor.default
+    for activation, node in tables.limits():
+        before, scale = cast(fx.Node, activation.args[0]), node.args[1:]
         with graph.inserting_before(activation):
-            whole = graph.call_function(quantise.target, (before, *quantise.args[1:]))
-            value = graph.call_function(
-                ops.edge.quantized_decomposed.dequantize_per_tensor.default, (whole, *quantise.args[1:])
-            )
-        whole.meta, value.meta = dict(quantise.meta), dict(before.meta)
+            whole = graph.call_function(quantise, (before, *scale))
+            value = graph.call_function(dequantise, (whole, *scale))
+        whole.meta, value.meta = dict(node.meta), dict(before.meta)
         activation.replace_input_with(before, value)
     for node, source, table in tables.found():
         first = next(n for n in graph.nodes if n.op == "placeholder")
         with graph.inserting_before(first):
             values = create_constant_placeholder(program, graph, f"{node.name}_table", InputKind.PARAMETER, table)
         with graph.inserting_before(node):
-            looked_up = graph.call_function(ops.edge.cortex_m.quantized_activation.default, (source, values))
+            looked_up = graph.call_function(ops.cortex_m.quantized_activation.default, (source, values))
         looked_up.meta = dict(cast(fx.Node, node.args[0]).meta) | {"val": node.meta["val"]}
         node.replace_all_uses_with(looked_up)
     graph.eliminate_dead_code()

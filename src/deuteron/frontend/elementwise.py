@@ -47,7 +47,7 @@ LIMITS = _operators("relu.default relu6.default hardtanh.default clamp.default")
 
 def aten_operator(target: object) -> object:
     """The operator of PyTorch's registry that an operator of the edge dialect stands for; any other as it is."""
-    return target if isinstance(target, OpOverload) else getattr(target, "_op", target)
+    return cast(object, target if isinstance(target, OpOverload) else getattr(target, "_op", target))
 
 
 def is_elementwise(target: object) -> bool:

@@ -134,7 +134,7 @@ def _repeat(upsample: fx.Node) -> None:
 
 def _compute(node: fx.Node) -> None:
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    node.meta["val"] = node.target(*args, **kwargs)
+    node.meta["val"] = cast(Any, node.target)(*args, **kwargs)
 
 
 def _is_image(node: fx.Node) -> bool:
