@@ -1,5 +1,6 @@
 """`benches/overlap.py`, held in every test run for the rate at which compute and transfer take about as long."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,8 @@ def test_a_blocking_run_fetches_where_the_planned_one_waits() -> None:
     first, second, third = (Fetch(channel, 16 * channel, 0, 16) for channel in (0, 1, 0))
     planned = {0: (first, second, Wait(0)), 1: (third,), 3: (Wait(1), Wait(0))}
     assert overlap.blocking(planned) == {0: (first, Wait(0)), 3: (second, Wait(1), third, Wait(0))}
+    kept = replace(second, resident=True)
+    assert overlap.blocking({**planned, 0: (first, kept, Wait(0))}) == {
+        0: (kept, Wait(1), first, Wait(0)),
+        3: (third, Wait(0)),
+    }
