@@ -49,8 +49,8 @@ OTHERS = {
     ("--weights-budget", "1Ki"): (
         f"error: {PLACE}: the weights of this call need 1,344 bytes of SRAM at once, `--weights-budget` allows 1,024; "
         "the largest are:\n  "
-        + f"{LARGEST}\n  {FACTORS}\n  {BIAS}"
-        + "\n\nhint: split this layer into smaller ones, or give `--weights-budget 1344` or more\n"
+        f"{LARGEST}\n  {FACTORS}\n  {BIAS}"
+        "\n\nhint: split this layer into smaller ones, or give `--weights-budget 1344` or more\n"
     ),
 }
 """Options of a conversion, and the error."""

@@ -259,7 +259,7 @@ def five_maps_at_once() -> bytes:
         (
             five_maps_at_once(),
             CapacityError,
-            "intermediate results need 5,368,709,120 bytes of SRAM, 7,864,320 are available",
+            "intermediate results need 3,221,225,472 bytes of SRAM, 7,864,320 are available",
         ),
     ],
     ids=["rank", "computed weights", "padded constant", "input", "output", "scratch"],
