@@ -17,7 +17,7 @@ FINALISTS = {Effort.FAST: 2, Effort.EXACT: 3}
 ROUNDS = 3
 """How often pieces of calls whose weights are all resident are put together again."""
 
-PROOF_EFFORT = 3.0
+PROOF_EFFORT = 5.0
 """Limit of the solver per finalist, in its deterministic time."""
 
 

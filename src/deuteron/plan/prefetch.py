@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LEAST_FETCH_CYCLES = 4
 """Chunks are joined while their transfer takes less than so many times the cost of starting it."""
 
-MOST_CHOICES = 10_000
+MOST_CHOICES = 5_000
 """Calls times chunks of programs that the solver is asked about: above, it takes minutes and gains little."""
 
 FIRST_WORK = 8_000
