@@ -66,7 +66,10 @@ def lower(operator: str, args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
     if operator not in _LOWERINGS:
         raise RefusedError("is not one that firmware has")
     calls = _LOWERINGS[operator](args)
-    return calls if isinstance(calls, tuple) else (calls,)
+    # What writes nothing need not run.
+    return tuple(
+        call for call in (calls if isinstance(calls, tuple) else (calls,)) if any(y.bytes for y in call.outputs)
+    )
 
 
 def supported() -> tuple[str, ...]:

@@ -123,7 +123,7 @@ def copy(
     """
     if source.spec.dtype != target.spec.dtype:
         raise RefusedError(f"turns {source.spec.dtype} into {target.spec.dtype}, firmware copies within one type")
-    item = target.bytes // math.prod(target.spec.shape)
+    item = target.bytes // max(1, math.prod(target.spec.shape))
     bytewise = [Run(run.size, (run.steps[0] * item, run.steps[1] * item)) for run in runs] + [Run(item, (1, 1))]
     # Ascending in the output, so that runs are as long as possible where it is written.
     bytewise.sort(key=lambda run: -run.steps[1])
