@@ -1,0 +1,92 @@
+"""A profile made by hand: two kernels, a fetch, a wait, a CPU operator."""
+
+import struct
+import zlib
+from collections.abc import Sequence
+
+from deuteron.profile.events import Clock, Event, Kind, Measure, Stream, Track
+from deuteron.profile.gaps import with_gaps
+from deuteron.profile.program import Instructions, PartitionCalls
+from deuteron.profile.record import CpuOp, Kernel, Op, Partition, Profile, Source
+
+SHA256 = "ab" * 32
+HZ = 25_000_000
+CONV = Source("model.py", 7, "x = self.conv(x)", "block.conv")
+POOL = Source("model.py", 8, "return self.pool(x)", "block.pool")
+
+INSTRUCTIONS = Instructions(
+    SHA256,
+    {1: 0},
+    {0: ("quantized_decomposed::quantize_per_tensor.out", 0)},
+    (PartitionCalls(("conv2d_s8", "max_pool_s8"), (0, None, None, 1), (0, 64, 0, 0)),),
+)
+
+
+def events() -> tuple[Event, ...]:
+    """One run of 1000 ticks, of which 10 belong to nobody."""
+    npu = {"partition": 0}
+    return with_gaps(
+        [
+            Event(Kind.RUN, Track.CPU, 0, 1000, "run"),
+            Event(Kind.OPERATOR, Track.CPU, 0, 100, "quantized_decomposed::quantize_per_tensor.out", index=0),
+            Event(Kind.DELEGATE, Track.CPU, 100, 990, "npu 0", **npu),
+            Event(Kind.DISPATCH, Track.CPU, 100, 110, "conv2d_s8", index=0, **npu),
+            Event(Kind.KERNEL, Track.NPU, 110, 610, "conv2d_s8", index=0, **npu),
+            Event(Kind.FETCH, Track.CPU, 610, 620, "weights 0", index=1, **npu),
+            Event(Kind.TRANSFER, Track.FLASH, 620, 700, "weights 0", index=1, nbytes=64, **npu),
+            Event(Kind.WAIT, Track.CPU, 620, 700, "channel 0", index=2, **npu),
+            Event(Kind.DISPATCH, Track.CPU, 700, 710, "max_pool_s8", index=1, **npu),
+            Event(Kind.KERNEL, Track.NPU, 710, 985, "max_pool_s8", index=1, **npu),
+        ]
+    )
+
+
+def profile(stream: Stream | None = None) -> Profile:
+    """The profile of these events."""
+    ops = (
+        Op(0, "CONV_2D", ("aten_convolution_default",), (CONV,)),
+        Op(1, "MAX_POOL_2D", ("aten_max_pool2d_default",), (POOL,)),
+    )
+    kernels = (
+        Kernel(0, "conv2d_s8", (0,), 4000, 900, 64, 500, "compute", ("a",)),
+        Kernel(1, "max_pool_s8", (1,), 0, 500, 0, 250, "SRAM", ("b",)),
+    )
+    quantize = CpuOp(0, "quantized_decomposed::quantize_per_tensor", "quantize", (), "")
+    found = stream or Stream(Clock("npu", 1_000_000, "cycle"), Measure.SIMULATED, 1, events())
+    return Profile(
+        "net", "imxrt700", "sim", SHA256, {"deuteron": "0"}, {"use_profiling": "True"}, {}, 16, 1_000_000, found,
+        (Partition(SHA256, ops, kernels, ()),), (quantize,), (),
+    )  # fmt: skip
+
+
+def packet(
+    records: Sequence[tuple[int, int, int, int]],
+    start: int,
+    stop: int,
+    *,
+    sha256: str = SHA256,
+    version: int = 1,
+    hz: int = HZ,
+    lost: int = 0,
+) -> bytes:
+    """What a board sends of a run."""
+    head = struct.pack("<4sI32s7I", b"DTNP", version, bytes.fromhex(sha256), hz, 0, 0, start, stop, len(records), lost)
+    body = b"".join(struct.pack("<4I", *(value % (1 << 32) for value in record)) for record in records)
+    return head + struct.pack("<I", zlib.crc32(body, zlib.crc32(head))) + body
+
+
+def run_records(start: int) -> list[tuple[int, int, int, int]]:
+    """The events of a run that starts at this tick: an operator, then the partition's four commands."""
+    times = (
+        (0, 0, 5, 10),  # copy of the input
+        (1, 0, 10, 110),  # the operator
+        (3, 0, 130, 530),  # conv
+        (3, 1, 535, 545),  # fetch
+        (3, 2, 550, 600),  # wait
+        (3, 3, 605, 905),  # pool
+        (4, 4, 125, 910),  # the driver
+        (1, 1, 110, 920),  # the partition
+        (5, 1, 920, 960),  # recording
+        (2, 0, 965, 990),  # copy of the output
+    )
+    return [(kind, index, (start + a) % (1 << 32), (start + b) % (1 << 32)) for kind, index, a, b in times]

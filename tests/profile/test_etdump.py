@@ -1,0 +1,125 @@
+"""ETDump files: read, written, and refused."""
+
+import pytest
+from tests.profile import made
+
+from deuteron.errors import FormatError
+from deuteron.profile import etdump, host, inspector
+from deuteron.profile.etdump import Block, Span
+from deuteron.profile.events import Kind, Measure
+from deuteron.profile.gaps import attributed
+
+
+def block(kernels: tuple[str, str] = ("conv2d_s8", "max_pool_s8"), operator: str = "quantize_per_tensor.out") -> Block:
+    """One run as ExecuTorch's runtime and our delegate write it."""
+    return Block(
+        "Execute",
+        (
+            Span(f"native_call_{operator}", 0, 1010, 1090),
+            Span("OPERATOR_CALL", 0, 1005, 1095),
+            Span("", 1, 1110, 1120, text="arguments"),
+            Span("", 1, 1125, 1500, id=0, metadata=kernels[0]),
+            Span("", 1, 1501, 1510, text="fetch", metadata="0"),
+            Span("", 1, 1511, 1520, text="wait", metadata="0"),
+            Span("", 1, 1520, 1800, id=1, metadata=kernels[1]),
+            Span("", 1, 1120, 1810, text="run"),
+            Span("", 1, 1810, 1850, text="log"),
+            Span("DELEGATE_CALL", 1, 1100, 1860),
+            Span("Method::execute", 0, 1000, 1900, chain=-1),
+        ),
+    )
+
+
+def test_what_was_written_is_read():
+    blocks = (Block("Default", (Span("Program::load_method", 0, 1, 1 << 40, chain=-1),)), block())
+    data = etdump.write(blocks)
+    assert etdump.is_etdump(data)
+    assert etdump.read(data, "f") == blocks
+
+
+def test_executorch_reads_what_was_written():
+    from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
+
+    found = deserialize_from_etdump_flatcc(etdump.write([block()]))
+    events = [event.profile_event for event in found.run_data[0].events or [] if event.profile_event]
+    assert [(e.start_time, e.end_time) for e in events] == [(s.start, s.stop) for s in block().spans]
+
+
+def test_events_of_the_runtime():
+    found = host.stream([block(), block()], made.INSTRUCTIONS, "f")
+    assert (found.runs, found.measure, found.clock.tick) == (2, Measure.MEASURED, "ns")
+    first = [event for event in found.events if event.run == 0]
+    assert [(e.name, e.index, e.ticks) for e in first if e.kind is Kind.KERNEL] == [
+        ("conv2d_s8", 0, 375),
+        ("max_pool_s8", 1, 280),
+    ]
+    assert attributed(first) == 1
+    assert [(e.start, e.stop) for e in first if e.kind is Kind.UNATTRIBUTED] == [(0, 5), (95, 100), (860, 900)]
+    assert next(e for e in first if e.kind is Kind.OPERATOR).index == 0
+
+
+def test_without_profiling_the_partition_is_not_attributed():
+    spans = [span for span in block().spans if span.id < 0 and span.text not in ("fetch", "wait", "arguments", "log")]
+    found = host.stream([Block("Execute", tuple(spans))], made.INSTRUCTIONS, "f")
+    assert attributed(found.events) == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (
+            block(("conv2d_s8", "softmax_s8")),
+            "partition 0 ran 2 kernel calls, the build has 2: kernel call 1 is `softmax_s8`, not `max_pool_s8`",
+        ),
+        (
+            block(operator="add.out"),
+            "instruction 0 runs `add.out`, in the build it runs `quantized_decomposed::quantize_per_tensor.out`",
+        ),
+        (
+            Block("Execute", (Span("Method::execute", 0, 0, 9), Span("DELEGATE_CALL", 4, 1, 2))),
+            "instruction 4 calls a partition, in the build it does neither",
+        ),
+        (
+            Block(
+                "Execute",
+                (Span("Method::execute", 0, 0, 9), Span("DELEGATE_CALL", 1, 1, 8), Span("", 1, 2, 3, text="x")),
+            ),
+            "it has an event `x`, which Deuteron's delegate does not write",
+        ),
+    ],
+)
+def test_a_dump_of_another_program_is_refused(wrong: Block, text: str):
+    with pytest.raises(FormatError) as caught:
+        host.stream([wrong], made.INSTRUCTIONS, "f")
+    assert str(caught.value) == (
+        f"f: the ETDump is of another program: {text}\n\n"
+        "hint: give the build whose `model.pte` ran, with the SHA-256 that its `build.json` has"
+    )
+
+
+def test_a_dump_without_runs_is_refused():
+    with pytest.raises(FormatError) as caught:
+        host.stream([Block("Default", ())], made.INSTRUCTIONS, "f")
+    assert str(caught.value) == ("f: the ETDump holds no run\n\nhint: run the program before the file is written")
+
+
+def test_a_truncated_dump_is_refused():
+    data = etdump.write([block()])
+    with pytest.raises(FormatError) as caught:
+        etdump.read(data[:-10], "f")
+    assert str(caught.value) == (
+        f"f: the ETDump is truncated: it says {len(data) - 4:,} bytes, there are {len(data) - 14:,}\n\n"
+        "hint: run the program again, and copy the whole file"
+    )
+    with pytest.raises(FormatError) as other:
+        etdump.read(b"DTNP" * 8, "f")
+    assert str(other.value) == "f: this is no ETDump\n\nhint: give a file that ExecuTorch's runtime has written"
+
+
+def test_any_stream_becomes_a_dump():
+    blocks = etdump.read(inspector.dump(made.profile().stream, made.INSTRUCTIONS), "f")
+    spans = {span.text or span.name: span for span in blocks[0].spans}
+    assert (spans["conv2d_s8 #0"].start, spans["conv2d_s8 #0"].stop) == (110_000, 610_000)
+    assert (spans["Method::execute"].stop, spans["DELEGATE_CALL"].instruction) == (1_000_000, 1)
+    inside = [s for s in blocks[0].spans if s.text]
+    assert sum(s.stop - s.start for s in inside) == spans["DELEGATE_CALL"].stop - spans["DELEGATE_CALL"].start

@@ -1,0 +1,156 @@
+"""Gaps, tables, comparison and the record, on a profile made by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.profile import made
+
+from deuteron.errors import FormatError, InputError, OptionError
+from deuteron.profile import compare, record, tables, text
+from deuteron.profile.events import Event, Kind, Measure, Track
+from deuteron.profile.gaps import attributed, with_gaps
+from deuteron.profile.trace import trace
+
+
+def test_gaps_are_events_of_their_own():
+    gaps = [event for event in made.events() if event.kind is Kind.UNATTRIBUTED]
+    assert [(gap.name, gap.start, gap.stop) for gap in gaps] == [
+        ("in the delegate", 985, 990),
+        ("between steps", 990, 1000),
+    ]
+    assert attributed(made.events()) == 1 - 5 / 890
+
+
+def test_a_whole_run_without_events_is_one_gap():
+    found = with_gaps([Event(Kind.RUN, Track.CPU, 0, 50, "run"), Event(Kind.DELEGATE, Track.CPU, 10, 40, "npu 0")])
+    assert attributed(found) == 0
+    assert sum(event.ticks for event in found if event.kind is Kind.UNATTRIBUTED) == 50
+
+
+@pytest.mark.parametrize("by", ["line", "operator", "kernel"])
+def test_rows_add_up_to_the_run(by: str):
+    profile = made.profile()
+    assert sum(row.ticks for row in tables.TABLES[by](profile)) == tables.total(profile) == 1000
+
+
+def test_rows_of_kernels_have_their_waits_and_dispatches():
+    rows = {row.name: row for row in tables.kernels(made.profile())}
+    conv, pool = rows["npu 0 #0 conv2d_s8"], rows["npu 0 #1 max_pool_s8"]
+    assert (conv.busy, conv.wait, conv.dispatch, conv.bound) == (500, 0, 10, "compute")
+    assert (pool.busy, pool.wait, pool.dispatch, pool.bound) == (275, 80, 10, "SRAM")
+    assert rows["[start of fetches]"].ticks == 10
+    assert rows["[not attributed]"].ticks == 15
+    assert rows["cpu quantized_decomposed::quantize_per_tensor"].bound == "CPU"
+
+
+def test_modules_are_a_tree():
+    rows = [(row.name, row.depth, row.ticks) for row in tables.modules(made.profile())]
+    assert rows[:4] == [("net", 0, 875), ("block", 1, 875), ("block.conv", 2, 510), ("block.pool", 2, 365)]
+
+
+def test_lines_and_operators_name_what_they_are():
+    profile = made.profile()
+    lines = {row.name: row.detail for row in tables.lines(profile) if row.calls}
+    assert lines == {
+        "model.py:7": "x = self.conv(x)",
+        "model.py:8": "return self.pool(x)",
+        "cpu quantized_decomposed::quantize_per_tensor": "",
+    }
+    assert "CONV_2D (aten_convolution_default)" in [row.name for row in tables.operators(profile)]
+
+
+def test_utilisation_is_of_the_array():
+    conv = tables.kernels(made.profile())[1]
+    assert tables.utilisation(conv, made.profile()) == 4000 / (500 * 16)
+
+
+def test_rest_of_the_rows_is_one_row():
+    rows = text.arranged(tables.kernels(made.profile()), "time", 2)
+    assert [row.name for row in rows] == ["npu 0 #0 conv2d_s8", "npu 0 #1 max_pool_s8", "[3 others]"]
+    assert sum(row.ticks for row in rows) == 1000
+
+
+def test_an_unknown_order_is_refused():
+    with pytest.raises(OptionError) as caught:
+        text.arranged((), "size", None)
+    assert str(caught.value) == (
+        "unknown value `size` of `--sort`\n\nhint: choose one of `time`, `order`, `macs`, `bytes`, `name`"
+    )
+
+
+def test_lost_events_are_told():
+    profile = made.profile()
+    lines = list(text.summary(replace(profile, stream=replace(profile.stream, lost=3))))
+    assert lines == [
+        "net for imxrt700 on sim, simulated: 1,000.0 us (1,000 cycles) per run, 1 run",
+        "99.438% of the time on the NPU's partitions is attributed",
+        "3 events are lost: the recorder had no room for them, and their time is not attributed",
+    ]
+
+
+def test_the_record_is_what_was_written(tmp_path: Path):
+    profile = made.profile()
+    (tmp_path / record.NAME).write_text(record.FILE.to_json(profile))
+    assert record.read(tmp_path) == record.read(tmp_path / record.NAME) == profile
+
+
+def test_a_damaged_record_says_what_is_wrong(tmp_path: Path):
+    path = tmp_path / "p.json"
+    path.write_text(record.FILE.to_json(made.profile()).replace('"simulated"', '"guessed"'))
+    with pytest.raises(FormatError) as caught:
+        record.read(path)
+    assert str(caught.value) == (
+        f"{path}: `profile.json` cannot have 'guessed' at `stream.measure`\n\nhint: profile the build again"
+    )
+    with pytest.raises(InputError) as missing:
+        record.read(tmp_path / "none")
+    assert str(missing.value) == (
+        f"`{tmp_path / 'none'}` cannot be read as a profile\n\nhint: give what `deuteron profile DIR` has written"
+    )
+
+
+def test_the_largest_change_comes_first():
+    before = made.profile()
+    events = tuple(
+        replace(event, stop=event.stop + 100) if event.name == "max_pool_s8" and event.kind is Kind.KERNEL else event
+        for event in before.stream.events
+    )
+    found = compare.compare(before, made.profile(replace(before.stream, events=events)), "kernel")
+    assert (found.changes[0].name, found.changes[0].change) == ("npu 0 #1 max_pool_s8", 100.0)
+    assert list(found.lines(1)) == [
+        "A: net for imxrt700 on sim, simulated, 1,000.0 us per run",
+        "B: net for imxrt700 on sim, simulated, 1,100.0 us per run",
+        "+100.0 us (+10.0%)",
+        "",
+        "        A us         B us       change kernel",
+        "       365.0        465.0       +100.0 npu 0 #1 max_pool_s8",
+        "                                  +0.0 [4 others]",
+    ]
+
+
+def test_different_kinds_of_numbers_are_not_compared():
+    before = made.profile()
+    with pytest.raises(InputError) as caught:
+        compare.compare(before, made.profile(replace(before.stream, measure=Measure.MEASURED)), "kernel")
+    assert str(caught.value) == (
+        "the first profile is simulated, the second measured: their times are not of one kind\n\n"
+        "hint: compare two profiles from the same place: `deuteron profile DIR --on PLACE`"
+    )
+
+
+def test_the_trace_has_every_event():
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+
+    profile = made.profile()
+    found = Trace()
+    found.ParseFromString(trace(profile.stream, "title", profile))
+    begins = [
+        p for p in found.packet if p.HasField("track_event") and p.track_event.type == TrackEvent.TYPE_SLICE_BEGIN
+    ]
+    assert len(begins) == len(profile.stream.events)
+    conv = next(p for p in begins if p.track_event.name == "conv2d_s8")
+    notes = {a.name: a.string_value or a.int_value for a in conv.track_event.debug_annotations}
+    assert conv.timestamp == 110_000
+    assert notes["line"] == "model.py:7: x = self.conv(x)"
+    assert notes["module"] == "block.conv"
