@@ -1,5 +1,6 @@
 """Gaps, tables, comparison and the record, on a profile made by hand."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from deuteron.errors import FormatError, InputError, OptionError
 from deuteron.profile import compare, record, tables, text
 from deuteron.profile.events import Event, Kind, Measure, Track
 from deuteron.profile.gaps import attributed, with_gaps
+from deuteron.profile.node_data import node_data
 from deuteron.profile.trace import trace
 
 
@@ -154,3 +156,13 @@ def test_the_trace_has_every_event():
     assert conv.timestamp == 110_000
     assert notes["line"] == "model.py:7: x = self.conv(x)"
     assert notes["module"] == "block.conv"
+
+
+def test_node_data_has_the_time_of_each_node():
+    data = json.loads(node_data(made.profile()))["graph"]
+    assert data["name"] == "us on sim, simulated"
+    assert data["results"] == {
+        "aten_convolution_default": {"value": 500.0},
+        "aten_max_pool2d_default": {"value": 275.0},
+        "quantize": {"value": 100.0},
+    }

@@ -56,7 +56,8 @@ def command(
 ) -> None:
     """Run the build in DIR and show where its time goes: by module, line of the model, operator and kernel call.
 
-    Writes `profile.json`, a trace for the Perfetto UI, and an ETDump for ExecuTorch's Inspector to OUT.
+    Writes to OUT `profile.json`, a trace for the Perfetto UI, an ETDump for ExecuTorch's Inspector, and node data for
+    Model Explorer.
     """
     if sort is not None and sort not in SORTS:
         raise OptionError(

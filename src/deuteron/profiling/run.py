@@ -10,6 +10,7 @@ from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
 from deuteron.profile import etdump, host, inspector, record, simulated
 from deuteron.profile.events import Stream
+from deuteron.profile.node_data import node_data
 from deuteron.profiling import board
 from deuteron.profiling import build as builds
 from deuteron.profiling.build import Build
@@ -18,6 +19,7 @@ from deuteron.runtime.host import Array, HostRunner
 PLACES = ("host", "sim", "an505", "an547")
 TRACE = "trace.perfetto-trace"
 ETDUMP = "etdump.etdp"
+NODE_DATA = "model_explorer.json"
 
 
 def check_output(directory: Path, on: str, output: Path | None, *, force: bool) -> Path:
@@ -84,6 +86,7 @@ def write(made: record.Profile, build: Build, directory: Path) -> Sequence[Path]
         record.NAME: record.FILE.to_json(made).encode(),
         TRACE: trace(made.stream, title, made),
         ETDUMP: inspector.dump(made.stream, builds.instructions(build)),
+        NODE_DATA: node_data(made),
     }
     if (build.directory / manifests.ETRECORD).is_file():
         files[manifests.ETRECORD] = (build.directory / manifests.ETRECORD).read_bytes()

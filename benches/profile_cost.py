@@ -1,0 +1,60 @@
+"""What profiling costs on a Cortex-M33: instructions and bytes per event, and bytes of the image.
+
+Counts one run of a model in an emulator, built and linked with profiling and without. The difference, over the number
+of events, is what the driver's records and the executor's events take together.
+
+    python benches/profile_cost.py [MODEL]
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from deuteron import api
+from deuteron.board import boards, image, qemu
+from deuteron.board.record import Firmware, FirmwareOptions
+from deuteron.board.toolchain import Toolchain
+from deuteron.profile import board
+
+BOARD = "an505"
+EVENT_BYTES = 16
+MOST_INSTRUCTIONS = 80
+
+
+def measured(model: str, work: Path, *, profiling: bool) -> tuple[Firmware, qemu.Report, str]:
+    """Firmware, what a run of it counted, and the hash of its program."""
+    directory, firmware = work / f"build_{profiling}", work / f"firmware_{profiling}"
+    build = api.build_model(model, output=directory, options=api.BuildOptions(use_profiling=profiling))
+    options = FirmwareOptions(use_profiling=profiling)
+    made = image.build(directory, boards.load(BOARD), options, Toolchain.find(image.OBJECTS))
+    image.write(made, firmware, force=False)
+    samples = api.seeded_inputs(build.manifest, 1)
+    return made.record, qemu.run(firmware, made.record, boards.load(BOARD), samples), made.record.program_sha256
+
+
+def main() -> int:
+    """Prints the costs as JSON; 1 when an event costs more than it may."""
+    model = sys.argv[1] if len(sys.argv) > 1 else "digits"
+    with tempfile.TemporaryDirectory() as folder:
+        plain, without, _ = measured(model, Path(folder), profiling=False)
+        profiled, with_, sha256 = measured(model, Path(folder), profiling=True)
+    (packet,) = board.read(with_.packets, sha256, "events")
+    more = with_.runs[0].instructions - without.runs[0].instructions
+    each = more / len(packet.events)
+    result = {
+        "model": model,
+        "board": BOARD,
+        "kind": "counted",
+        "events": len(packet.events),
+        "instructions": {"without": without.runs[0].instructions, "with": with_.runs[0].instructions},
+        "instructions_per_event": round(each, 1),
+        "bytes_per_event": EVENT_BYTES,
+        "image_bytes": {"without": plain.sizes.image, "with": profiled.sizes.image},
+    }
+    print(json.dumps(result, indent=2))
+    return 0 if each <= MOST_INSTRUCTIONS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

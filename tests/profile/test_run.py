@@ -1,0 +1,97 @@
+"""Profiles of small networks: on the host and the simulator, beside what ExecuTorch's Inspector shows of them."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.profile.conftest import Build
+
+from deuteron.cli import main
+from deuteron.kernels.names import event_name
+from deuteron.profile import record
+from deuteron.profile.events import Kind
+from deuteron.profile.gaps import attributed
+from deuteron.profiling import build as builds
+from deuteron.profiling import run
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "profile.md"
+
+
+def profile(directory: Path, on: str, runs: int, output: Path) -> record.Profile:
+    """The profile, with its files in `output`."""
+    found = builds.read(directory)
+    inputs = [tuple(np.zeros(i.shape, i.dtype) for i in found.manifest.inputs)] * runs
+    made = run.profile(found, run.Wanted(on, inputs))
+    run.write(made, found, output)
+    return made
+
+
+def ticks(made: record.Profile, kind: Kind) -> int:
+    return sum(event.ticks for event in made.stream.events if event.kind is kind)
+
+
+@pytest.mark.parametrize("on", ["host", "sim"])
+def test_inspector_has_our_operators_and_totals(build: Build, on: str, tmp_path: Path):
+    from executorch.devtools import Inspector
+
+    made = profile(build("residual"), on, 3, tmp_path / "out")
+    assert attributed(made.stream.events) >= 0.999
+    inspector = Inspector(etdump_path=str(tmp_path / "out/etdump.etdp"), etrecord=str(tmp_path / "out/etrecord.bin"))
+    events = inspector.event_blocks[0].events
+    (partition,) = made.partitions
+    shown = {event.name: event for event in events if event.is_delegated_op and "#" in event.name}
+    assert list(shown) == [event_name(kernel.name, kernel.index) for kernel in partition.kernels]
+    for kernel in partition.kernels:
+        nodes = {node for op in kernel.ops for node in partition.ops[op].nodes}
+        event = shown[event_name(kernel.name, kernel.index)]
+        found = {name.removesuffix("_") for name in event.stack_traces}
+        assert nodes <= found
+        lines = {source.code for op in kernel.ops for source in partition.ops[op].sources}
+        assert all(any(line in str(trace) for trace in event.stack_traces.values()) for line in lines)
+    micro = made.stream.clock.microseconds
+    assert sum(sum(event.perf_data.raw) for event in shown.values()) * 1e3 == pytest.approx(
+        micro(ticks(made, Kind.KERNEL)), abs=0.002 * len(made.stream.events)
+    )
+    (call,) = (event for event in events if event.name == "DELEGATE_CALL")
+    assert sum(call.perf_data.raw) * 1e3 == pytest.approx(micro(ticks(made, Kind.DELEGATE)), abs=0.01)
+
+
+def test_the_example_of_the_guide_runs(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    profile(build("residual"), "host", 1, tmp_path / "out/profile_host")
+    (example,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    exec(compile(example, str(GUIDE), "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert any(re.fullmatch(r"conv2d_s8 #\d+: \d+\.\d{4} ms, aten\.convolution\.default, .*self\..*", s) for s in lines)
+
+
+def error(arguments: Sequence[str | Path], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in ("profile", *arguments)])
+    assert ended.value.code in (1, 2)
+    return capsys.readouterr().err
+
+
+def test_what_cannot_be_profiled_is_said(build: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    said = error([build("residual"), "--on", "moon"], capsys)
+    assert said == "error: unknown value `moon` of `--on`\n\nhint: choose one of `host`, `sim`, `an505`, `an547`\n"
+    said = error([], capsys)
+    assert said == (
+        "error: give the directory of a build, or two profiles after `--compare`\n\nhint: `deuteron profile DIR`\n"
+    )
+    said = error([build("residual"), "--compare", "a", "b"], capsys)
+    assert said == "error: `--compare` reads two profiles and runs nothing\n\nhint: leave out DIR and its options\n"
+    other = tmp_path / "events.bin"
+    other.write_bytes(b"hello, world")
+    said = error([build("residual"), "--from-events", other], capsys)
+    assert said == (
+        f"error: `{other}` holds neither events of Deuteron's firmware nor an ETDump\n\nhint: give what "
+        "`dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written\n"
+    )
+    said = error([build("residual"), "--from-events", tmp_path / "none"], capsys)
+    assert said == f"error: `{tmp_path / 'none'}` cannot be read: No such file or directory\n"
