@@ -42,7 +42,7 @@ static inline uint32_t dtn_cm_bias(const dtn_cm_convolution_t *convolution, size
     return convolution->bias == NULL ? 0U : (uint32_t)convolution->bias[channel];
 }
 
-/** Kernel positions first..end-1 of a window lie on the map; position k reads start + k * dilation. */
+/** Kernel positions first..end-1 of a window lie on the map; position k reads start + k * dilation. None: all are 0. */
 typedef struct {
     int32_t start;
     int32_t first;
@@ -61,8 +61,9 @@ static inline dtn_cm_window_t dtn_cm_window(int32_t out, int32_t stride, int32_t
     if (start + (kernel - 1) * dilation >= in) {
         window.end = start < in ? (in - start + dilation - 1) / dilation : 0;
     }
-    if (window.first > window.end) {
-        window.first = window.end;
+    if (window.first >= window.end) {
+        /* Beside the map: a start on it, so that addresses made of it exist. */
+        return (dtn_cm_window_t){0, 0, 0};
     }
     return window;
 }
