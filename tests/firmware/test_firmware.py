@@ -22,6 +22,7 @@ PROGRAMS = (
     "test_faults",
     "test_resident",
     "test_cortex_m_layers",
+    "test_cortex_m_elements",
     "fuzz_driver",
     "fuzz_bundle",
 )

@@ -1,0 +1,222 @@
+/*
+ * Random calls of the other Cortex-M operators, most of them damaged: what a check lets through must run within its
+ * values, each of which is a heap block of its own for the sanitizers to watch.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "deuteron/cortex_m.h"
+#include "test.h"
+
+enum { MAX_WORDS = 24, MAX_DIM = 5 };
+
+typedef struct {
+    uint32_t words[MAX_WORDS];
+    uint32_t count;
+    uint32_t inputs;
+    uint32_t outputs;
+    uint32_t bytes[4]; /* inputs, then outputs */
+    uint32_t type;
+} plan_t;
+
+static uint64_t state;
+
+static int32_t between(int32_t lo, int32_t hi)
+{
+    return test_between(&state, lo, hi);
+}
+
+/* Copies a record to the words of a plan. */
+static void set_params(plan_t *plan, const void *record, size_t size)
+{
+    memcpy(plan->words, record, size);
+    plan->count = (uint32_t)(size / sizeof(uint32_t));
+}
+
+static void plan_two(plan_t *plan)
+{
+    uint32_t small = (uint32_t)between(1, 9);
+    uint32_t large = small * (uint32_t)between(1, 5);
+    bool first = between(0, 1) == 0;
+    plan->inputs = 2;
+    plan->bytes[0] = first ? large : small;
+    plan->bytes[1] = first ? small : large;
+    plan->bytes[2] = large;
+}
+
+static void plan_add(plan_t *plan)
+{
+    dtn_cm_quantized_add_params_t p = {
+        .a_zp = between(-1920, 1919),
+        .a_multiplier = between(INT32_MIN, INT32_MAX),
+        .a_shift = between(-62, 30),
+        .b_zp = between(-1920, 1919),
+        .b_multiplier = between(INT32_MIN, INT32_MAX),
+        .b_shift = between(-62, 30),
+        .out_zp = between(-1920, 1919),
+        .out_multiplier = between(INT32_MIN, INT32_MAX),
+        .out_shift = between(-62, 30),
+        .act_min = between(-128, 0),
+        .act_max = between(0, 127),
+    };
+    plan_two(plan);
+    set_params(plan, &p, sizeof p);
+}
+
+static void plan_mul(plan_t *plan)
+{
+    dtn_cm_quantized_mul_params_t p = {
+        .a_zp = between(-1920, 1919),
+        .b_zp = between(-1920, 1919),
+        .out_zp = between(-1920, 1919),
+        .out_multiplier = between(INT32_MIN, INT32_MAX),
+        .out_shift = between(-62, 30),
+    };
+    plan_two(plan);
+    set_params(plan, &p, sizeof p);
+}
+
+static void plan_div(plan_t *plan)
+{
+    dtn_cm_quantized_div_params_t p = {.a_zp = between(-32768, 32767),
+                                       .b_zp = between(-32768, 32767),
+                                       .out_zp = between(-32768, 32767),
+                                       /* Any float32 that is not negative, NaN and infinity among them. */
+                                       .scale = between(0, INT32_MAX)};
+    plan->type = between(0, 1) == 0 ? DTN_TYPE_S8 : DTN_TYPE_S16;
+    plan->inputs = 2;
+    plan->bytes[0] = plan->bytes[1] = plan->bytes[2] = 2U * (uint32_t)between(1, 20);
+    set_params(plan, &p, sizeof p);
+}
+
+static void plan_softmax(plan_t *plan)
+{
+    dtn_cm_softmax_params_t p = {between(1, MAX_DIM), between(1, 30), between(1, MAX_DIM), between(0, INT32_MAX),
+                                 between(-62, 31)};
+    plan->inputs = 1;
+    plan->bytes[0] = plan->bytes[1] = (uint32_t)(p.outer * p.depth * p.inner);
+    set_params(plan, &p, sizeof p);
+}
+
+static void plan_pad(plan_t *plan)
+{
+    dtn_cm_pad_params_t p = {.value = between(-128, 127)};
+    plan->inputs = 1;
+    plan->bytes[0] = plan->bytes[1] = 1;
+    for (uint32_t i = 0; i < 4; i++) {
+        p.dims[i] = between(1, MAX_DIM);
+        p.before[i] = between(0, 2);
+        p.after[i] = between(0, 2);
+        plan->bytes[0] *= (uint32_t)p.dims[i];
+        plan->bytes[1] *= (uint32_t)(p.dims[i] + p.before[i] + p.after[i]);
+    }
+    set_params(plan, &p, sizeof p);
+}
+
+static void plan_copy(plan_t *plan)
+{
+    dtn_cm_copy_params_t p = {.out_start = between(0, 9), .in_start = between(0, 9)};
+    int32_t in = p.in_start + 1;
+    int32_t out = p.out_start + 1;
+    int32_t covered = 1;
+    for (uint32_t i = 6; i-- > 0;) {
+        p.dims[i] = between(1, 3);
+        p.in_strides[i] = between(0, 9);
+        p.out_strides[i] = covered;
+        covered *= p.dims[i];
+        in += (p.dims[i] - 1) * p.in_strides[i];
+        out += (p.dims[i] - 1) * p.out_strides[i];
+    }
+    plan->inputs = 1;
+    plan->bytes[0] = (uint32_t)in;
+    plan->bytes[1] = (uint32_t)out;
+    set_params(plan, &p, sizeof p);
+}
+
+static void plan_activation(plan_t *plan)
+{
+    dtn_cm_quantized_activation_params_t p = {between(1, 40)};
+    plan->inputs = 2;
+    plan->bytes[0] = plan->bytes[2] = (uint32_t)p.size;
+    plan->bytes[1] = 256;
+    set_params(plan, &p, sizeof p);
+}
+
+typedef struct {
+    dtn_operator_t run;
+    void (*plan)(plan_t *plan);
+} kind_t;
+
+static const kind_t KINDS[] = {
+    {dtn_cm_quantized_add, plan_add},
+    {dtn_cm_quantized_mul, plan_mul},
+    {dtn_cm_quantized_div, plan_div},
+    {dtn_cm_softmax, plan_softmax},
+    {dtn_cm_pad, plan_pad},
+    {dtn_cm_copy, plan_copy},
+    {dtn_cm_quantized_activation, plan_activation},
+};
+
+/* Changes one number of the call, or none. */
+static void damage(plan_t *plan)
+{
+    switch (between(0, 4)) {
+    case 0:
+        plan->words[between(0, (int32_t)plan->count - 1)] = (uint32_t)between(INT32_MIN, INT32_MAX);
+        break;
+    case 1:
+        plan->words[between(0, (int32_t)plan->count - 1)] += (uint32_t)between(-2, 2);
+        break;
+    case 2:
+        plan->bytes[between(0, (int32_t)plan->inputs)] += (uint32_t)between(0, 2);
+        break;
+    case 3:
+        plan->count += (uint32_t)between(-1, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+/* True when the call ran. */
+static bool one_call(uint64_t seed)
+{
+    state = seed * UINT64_C(0x9E3779B97F4A7C15) | 1U;
+    const kind_t *kind = &KINDS[between(0, (int32_t)(sizeof KINDS / sizeof KINDS[0]) - 1)];
+    plan_t plan = {.outputs = 1, .type = DTN_TYPE_S8};
+    kind->plan(&plan);
+    damage(&plan);
+    dtn_operator_call_t call = {plan.words, plan.count, plan.inputs, plan.outputs, {{NULL, 0, 0}}};
+    for (uint32_t i = 0; i < plan.inputs + plan.outputs; i++) {
+        uint8_t *data = (uint8_t *)malloc(plan.bytes[i] == 0 ? 1 : plan.bytes[i]);
+        if (data == NULL) {
+            abort();
+        }
+        for (uint32_t j = 0; j < plan.bytes[i]; j++) {
+            data[j] = (uint8_t)between(0, 255);
+        }
+        call.values[i] = (dtn_tensor_t){data, plan.bytes[i], plan.type};
+    }
+    int32_t reason = kind->run(&call, DTN_PHASE_CHECK);
+    CHECK(reason == DTN_OK || reason == DTN_REASON_OPERATOR, "seed %" PRIu64 ": reason %d", seed, (int)reason);
+    if (reason == DTN_OK) {
+        CHECK(kind->run(&call, DTN_PHASE_RUN) == DTN_OK, "seed %" PRIu64 " does not run", seed);
+    }
+    for (uint32_t i = 0; i < plan.inputs + plan.outputs; i++) {
+        free(call.values[i].data);
+    }
+    return reason == DTN_OK;
+}
+
+int main(int count, char **arguments)
+{
+    uint64_t calls = count > 1 ? strtoull(arguments[1], NULL, 10) : 1;
+    uint64_t first = count > 2 ? strtoull(arguments[2], NULL, 10) : 1;
+    uint64_t ran = 0;
+    for (uint64_t i = 0; i < calls; i++) {
+        ran += one_call(first + i) ? 1 : 0;
+    }
+    printf("calls %" PRIu64 " ran %" PRIu64 "\n", calls, ran);
+    CHECK(calls == 1 || (ran > calls / 4 && ran < calls / 10 * 9), "the calls test too little");
+    return test_result();
+}
