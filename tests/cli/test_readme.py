@@ -80,6 +80,15 @@ def test_the_example_with_a_board_runs_as_written(tmp_path: Path):
 
 
 @pytest.mark.slow
+def test_the_example_of_a_profile_runs_as_written(tmp_path: Path):
+    ((kind, commands),) = blocks("Where the time goes")
+    assert kind == "sh"
+    said = run(commands.splitlines(), tmp_path)
+    assert "digits for imxrt700 on sim, simulated: " in said
+    assert "digits for imxrt700 on host, measured: " in said
+
+
+@pytest.mark.slow
 def test_the_guide_to_firmware_runs_as_written(tmp_path: Path):
     page = (ROOT / "docs" / "guides" / "firmware.md").read_text("utf-8")
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)).splitlines()

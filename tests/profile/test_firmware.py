@@ -50,6 +50,7 @@ def test_only_images_with_profiling_have_its_files():
     assert profiled - plain == {"profile.profile", "semihost.events"}
 
 
+@pytest.mark.slow
 def test_a_board_attributes_its_time(build: Build):
     found = builds.read(build("residual"))
     profile = board.profile(found, "an505", [_zeros(found)] * 2)
@@ -62,6 +63,7 @@ def test_a_board_attributes_its_time(build: Build):
     assert {section.group for section in profile.sections} >= {"driver", "kernels", "profile"}
 
 
+@pytest.mark.slow
 def test_events_beyond_the_room_are_counted(build: Build):
     found = builds.read(build("residual"))
     whole = board.profile(found, "an505", [_zeros(found)])

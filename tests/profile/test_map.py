@@ -62,6 +62,7 @@ def with_other_weights(model: FlatModel, op: int) -> FlatModel:
     return replace(model, tensors=(*model.tensors, other), operators=ops)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["parallel_pool", "residual", "shared_weights", "concat"])
 def test_other_weights_change_the_kernel_that_the_map_names(build: Build, name: str):
     directory = build(name)

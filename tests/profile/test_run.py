@@ -32,6 +32,7 @@ def ticks(made: record.Profile, kind: Kind) -> int:
     return sum(event.ticks for event in made.stream.events if event.kind is kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["host", "sim"])
 def test_inspector_has_our_operators_and_totals(build: Build, on: str, tmp_path: Path):
     from executorch.devtools import Inspector
@@ -58,6 +59,7 @@ def test_inspector_has_our_operators_and_totals(build: Build, on: str, tmp_path:
     assert sum(call.perf_data.raw) * 1e3 == pytest.approx(micro(ticks(made, Kind.DELEGATE)), abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_guide_runs(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -77,6 +79,7 @@ def error(arguments: Sequence[str | Path], capsys: pytest.CaptureFixture[str]) -
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_profiled_is_said(build: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     said = error([build("residual"), "--on", "moon"], capsys)
     assert said == "error: unknown value `moon` of `--on`\n\nhint: choose one of `host`, `sim`, `an505`, `an547`\n"
