@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.profile.conftest import Build
 
@@ -13,6 +14,7 @@ from deuteron.profile.events import Kind, Measure
 from deuteron.profile.gaps import attributed
 from deuteron.profiling import board
 from deuteron.profiling import build as builds
+from deuteron.runtime.host import Array
 
 SWITCH = re.compile(r"#if DTN_PROFILING\n.*?(?:#else\n(?P<off>.*?))?#endif\n", re.DOTALL)
 CHANGED = ("src/executor/executor.c", "src/executor/delegate.c", "semihost/main.c", "semihost/options.c")
@@ -75,9 +77,7 @@ def test_events_beyond_the_room_are_counted(build: Build):
     assert attributed(whole.stream.events, Kind.RUN) > 0.999
 
 
-def _zeros(build: builds.Build) -> tuple[object, ...]:
-    import numpy as np
-
+def _zeros(build: builds.Build) -> tuple[Array, ...]:
     return tuple(np.zeros(i.shape, i.dtype) for i in build.manifest.inputs)
 
 
