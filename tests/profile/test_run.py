@@ -63,6 +63,7 @@ def test_inspector_has_our_operators_and_totals(build: Build, on: str, tmp_path:
 def test_the_example_of_the_guide_runs(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    (tmp_path / "out").mkdir()
     profile(build("residual"), "host", 1, tmp_path / "out/profile_host")
     (example,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)

@@ -72,10 +72,10 @@ def command(
         raise OptionError(
             "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
         )
+    from deuteron.profiling import board, run
     from deuteron.profiling import build as builds
-    from deuteron.profiling import run
 
-    place = "board" if from_events else on
+    place = board.PLACE if from_events else on
     target = run.check_output(directory, place, output, force=force)
     build = builds.read(directory)
     if not build.profiles and place != "sim":
@@ -84,8 +84,6 @@ def command(
             "`--use-profiling`"
         )
     if from_events is not None:
-        from deuteron.profiling import board
-
         made = board.from_events(build, from_events)
         written = run.write(made, build, target)
     else:

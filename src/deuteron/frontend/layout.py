@@ -35,18 +35,25 @@ def is_channels_last(value: object) -> bool:
     return isinstance(value, Tensor) and value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
 
 
+def give_strides(model: fx.GraphModule) -> None:
+    """Nothing; writes the stride of pools that move by their window, which ExecuTorch's NXP backend expects to find."""
+    for node in model.graph.nodes:
+        if node.target in (aten.avg_pool2d.default, aten.max_pool2d.default) and len(node.args) == 2:
+            node.args = (*node.args, node.args[1])
+    model.recompile()
+
+
 def make_explicit(model: fx.GraphModule) -> None:
     """Nothing; writes windows that depend on the size of their input as such with numbers.
 
     `padding="same"` becomes pads, an adaptive pool whose windows are all alike a pool, and every pool has its stride.
     """
+    give_strides(model)
     for node in list(model.graph.nodes):
         if node.op != "call_function" or not _is_image(node):
             continue
         if node.target is aten.conv2d.padding:
             _make_padding_explicit(node)
-        elif node.target in (aten.avg_pool2d.default, aten.max_pool2d.default) and len(node.args) == 2:
-            node.args = (*node.args, node.args[1])  # ExecuTorch's NXP backend expects the stride
         elif node.target is aten.adaptive_avg_pool2d.default:
             x = cast(fx.Node, node.args[0])
             sizes = list(zip(x.meta["val"].shape[2:], node.meta["val"].shape[2:], strict=True))

@@ -26,6 +26,7 @@ from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import MissingToolError
 from deuteron.frontend.handles import debug_handle_map
 from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.layout import give_strides
 from deuteron.frontend.manifest import Source
 from deuteron.frontend.options import BuildOptions, Converter
 from deuteron.frontend.provenance import source_of
@@ -189,7 +190,9 @@ def quantise(program: ExportedProgram, batches: Iterable[Inputs], quantizer: Any
     from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
 
     # Without guards: the quantiser does not know the call that ExportedProgram.module() would add for them.
-    return calibrate_and_quantize(program.module(check_guards=False), batches, quantizer)
+    module = program.module(check_guards=False)
+    give_strides(module)
+    return calibrate_and_quantize(module, batches, quantizer)
 
 
 def partitioner(state: Mapping[str, Any], target: str, options: BuildOptions) -> Any:

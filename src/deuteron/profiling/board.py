@@ -17,6 +17,9 @@ from deuteron.profiling import build as builds
 from deuteron.profiling.build import Build
 from deuteron.runtime.host import Array
 
+PLACE = "board"
+"""Where a profile was made whose events came in a file."""
+
 PACKETS = "events"
 """What errors call the packets of an emulated board."""
 
@@ -47,13 +50,13 @@ def from_events(build: Build, path: Path) -> record.Profile:
         raise InputError(f"`{path}` cannot be read: {e.strerror}") from e
     if etdump.is_etdump(data):
         blocks = etdump.read(data, str(path))
-        return builds.profile(build, "board", host.stream(blocks, builds.instructions(build), str(path)))
+        return builds.profile(build, PLACE, host.stream(blocks, builds.instructions(build), str(path)))
     if data and not board.is_packets(data):
         raise InputError(
             f"`{path}` holds neither events of Deuteron's firmware nor an ETDump",
             hint="give what `dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written",
         )
-    return builds.profile(build, "board", _stream(build, data, str(path)))
+    return builds.profile(build, PLACE, _stream(build, data, str(path)))
 
 
 def _stream(build: Build, data: bytes, where: str) -> Stream:

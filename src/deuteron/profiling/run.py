@@ -28,7 +28,7 @@ def check_output(directory: Path, on: str, output: Path | None, *, force: bool) 
     Raises:
         OptionError: for an unknown place to run on, or an output directory that may not be replaced.
     """
-    if on not in PLACES:
+    if on not in (*PLACES, board.PLACE):
         listed = ", ".join(f"`{name}`" for name in PLACES)
         raise OptionError(f"unknown value `{on}` of `--on`", hint=f"choose one of {listed}")
     if output is None:
