@@ -11,6 +11,7 @@ from tests.board.conftest import Built
 from tests.board.host import HostBundle, HostFirmware
 
 from deuteron import api
+from deuteron.board import operators
 from deuteron.board.arrays import from_bytes, to_bytes
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions
@@ -154,11 +155,11 @@ def test_operators_that_firmware_lacks_are_named_with_their_line(built: Built) -
     code = "y = torch.sigmoid(self.first(x))"
     with pytest.raises(UnsupportedError) as caught:
         bundle_of(built("sigmoid"))
+    known = ", ".join(f"`{name}`" for name in operators.supported() if not name.startswith("cortex_m::"))
     assert str(caught.value) == (
         f"{place_of(code)}: the operator `aten::sigmoid.out` is not one that firmware has, at `{code}`\n\n"
-        "hint: beside the NPU's operators firmware has `quantized_decomposed::quantize_per_tensor`, "
-        "`quantized_decomposed::dequantize_per_tensor`: write the model so that the NPU takes the others, or run the "
-        "program with ExecuTorch's runtime on the device"
+        f"hint: beside the NPU's operators firmware has those of ExecuTorch's Cortex-M backend, and {known}: write the "
+        "model so that the NPU takes the others, or run the program with ExecuTorch's runtime on the device"
     )
 
 
