@@ -58,7 +58,9 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
     result = deuteron(*more, "--weights", "sram", "--json")
     data = json.loads(result.out)
     assert (data["schema"], data["directory"], data["weights"]) == (3, str(out), "sram")
-    assert data["options"] == {"kernels": "all", "weights": "sram", "io_copy": "dma", "stack": None, "flash": FLASH}
+    assert data["options"] == {
+        "kernels": "all", "weights": "sram", "io_copy": "dma", "stack": None, "flash": FLASH, "use_profiling": False,
+    }  # fmt: skip
     assert "neutron_kernel_selection.c" not in data["files"]
     result = deuteron(*more, "--diff", firmware, "--force")
     assert result.out == report.diff(record.read(firmware), record.read(out)) + "\n"
