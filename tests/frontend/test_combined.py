@@ -13,6 +13,8 @@ from deuteron.frontend import cortex_m, seam
 from deuteron.frontend.export import export
 from deuteron.frontend.options import BuildOptions, Converter
 
+pytestmark = pytest.mark.slow
+
 NPU, CPU = "imxrt700cm", "cortex-m33"
 IMAGE = (1, 3, 8, 8)
 EDGES = {"cortex_m::quantize_per_tensor": 1, "cortex_m::dequantize_per_tensor": 1}
