@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "litert": {"tflite_model", "tflite", "ir"},
     "tflite_model": {"frontend", "convert", "runtime", "microcode", "tflite", "arch", "ir"},
     "support": {"frontend", "passes", "tflite", "ir"},
-    "planning": {"simulation", "frontend", "microcode", "sim", "kernels"},
+    "planning": {"simulation", "frontend", "microcode", "profile", "sim", "kernels"},
     "profiling": {
         "planning",
         "simulation",

@@ -9,6 +9,7 @@ from deuteron.frontend.output import check_file, write_files
 from deuteron.kernels.limits import round_up
 from deuteron.microcode.decode import Call, Decoded, Fetch
 from deuteron.microcode.format import Region
+from deuteron.profile.record import Block, Memory
 from deuteron.sim.bounds import fetch_bound, serial_cycles
 from deuteron.simulation import PartitionRun, Simulation, simulate_build
 
@@ -17,27 +18,6 @@ COLUMNS = 96
 ROWS = 16
 LISTED = 26
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Bytes of a memory that hold one value from command `first` to command `last`."""
-
-    name: str
-    offset: int
-    nbytes: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A memory of a partition: its size, what lives in it when, and the most that is alive at once."""
-
-    name: str
-    nbytes: int
-    blocks: tuple[Block, ...]
-    bound: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +43,7 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """What is planned for one partition."""
+    """What is planned for one partition; the blocks of its memories live from command to command."""
 
     commands: int
     memories: tuple[Memory, ...]
@@ -172,7 +152,7 @@ def _scratch(run: PartitionRun) -> Memory:
                 size = max(places.get(key, (start, 0))[1], use.offset + operand.nbytes)
                 places[key] = (start, size)
     blocks = [Block(key[0], *places[key], first, last) for key, (first, last) in found.items()]
-    return Memory("scratch", run.decoded.header.scratch_bytes, tuple(blocks), _alive(blocks))
+    return Memory("scratch", run.decoded.header.scratch_bytes, _alive(blocks), tuple(blocks))
 
 
 def _area(decoded: Decoded) -> Memory:
@@ -184,7 +164,7 @@ def _area(decoded: Decoded) -> Memory:
             first = 0 if command.resident else index
             last = len(decoded.commands) - 1 if command.resident else _last_read(decoded, index, command)
             blocks.append(Block(name, command.target, command.nbytes, first, last))
-    return Memory("prefetch area", decoded.header.prefetch_bytes, tuple(blocks), _alive(blocks))
+    return Memory("prefetch area", decoded.header.prefetch_bytes, _alive(blocks), tuple(blocks))
 
 
 def _last_read(decoded: Decoded, index: int, fetch: Fetch) -> int:

@@ -21,6 +21,19 @@ class FileEntry:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A line of the user's model, and the dotted path of the submodule that it runs in (empty: the model itself)."""
+
+    file: str
+    line: int
+    code: str
+    module: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
 def entry_of(data: bytes) -> FileEntry:
     """The entry for a file of these bytes."""
     return FileEntry(hashlib.sha256(data).hexdigest(), len(data))

@@ -70,7 +70,7 @@ def test_events_beyond_the_room_are_counted(build: Build):
     found = builds.read(build("residual"))
     whole = board.profile(found, "an505", [_zeros(found)])
     short = board.profile(found, "an505", [_zeros(found)], event_capacity=3)
-    recorded = sum(len(calls.commands) for calls in builds.instructions(found).calls)
+    recorded = sum(len(calls.commands) for calls in found.instructions.calls)
     assert short.stream.lost > 0
     assert short.stream.lost + 3 > recorded
     assert attributed(short.stream.events, Kind.RUN) < 0.1  # nobody knows what the rest was

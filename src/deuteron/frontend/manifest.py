@@ -8,6 +8,7 @@ from typing import Self
 from deuteron.frontend.options import BuildOptions
 from deuteron.kernels.dataflow import Dataflow
 from deuteron.records import FileEntry, RecordFile
+from deuteron.records import Source as Source
 from deuteron.records import entry_of as entry_of
 
 NAME = "build.json"
@@ -24,19 +25,6 @@ class TensorInfo:
     shape: tuple[int, ...]
     dtype: str
     name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A line of the user's model, and the path of the submodule that it runs in."""
-
-    file: str
-    line: int
-    code: str
-    module: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,11 @@ class Cost:
         """Cycles of the call on the NPU."""
         return max(self.compute, self.sram)
 
+    @property
+    def bound(self) -> str:
+        """What limits these cycles: `compute` or `SRAM`."""
+        return "compute" if self.compute >= self.sram else "SRAM"
+
 
 def cost(params: p.KernelParams, rates: Rates) -> Cost:
     """The cost of a call with these parameters."""

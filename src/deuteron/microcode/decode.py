@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -50,6 +50,11 @@ class Decoded:
     def calls(self) -> tuple[Call, ...]:
         """The kernel calls, in order."""
         return tuple(command for command in self.commands if isinstance(command, Call))
+
+    @property
+    def calls_before(self) -> tuple[int, ...]:
+        """How many kernel calls come before each command, which is the number of a call, and before the `end`."""
+        return tuple(accumulate((isinstance(command, Call) for command in self.commands), initial=0))
 
 
 def decode(container: Container) -> Decoded:

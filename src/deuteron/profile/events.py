@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from deuteron.sim.timeline import Track as Track
+
 
 class Measure(Enum):
     """How numbers came to be; reports never mix kinds in a column. The value is its name in reports.
@@ -13,14 +15,6 @@ class Measure(Enum):
     MEASURED = "measured"
     COUNTED = "counted"
     SIMULATED = "simulated"
-
-
-class Track(Enum):
-    """Who is busy; the value is its name in reports."""
-
-    CPU = "cpu"
-    NPU = "npu"
-    FLASH = "flash"
 
 
 class Kind(Enum):

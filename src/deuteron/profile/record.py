@@ -7,19 +7,10 @@ from pathlib import Path
 from deuteron.errors import DeuteronError, InputError
 from deuteron.profile.events import Stream
 from deuteron.records import RecordFile
+from deuteron.records import Source as Source
 
 NAME = "profile.json"
 FILE = RecordFile(NAME, 1, "deuteron profile DIR", "profile the build again")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A line of the user's model, and the dotted path of the submodule that it runs in (empty: the model itself)."""
-
-    file: str
-    line: int
-    code: str
-    module: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +50,10 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Bytes of a memory that hold one value from kernel call `first` to kernel call `last` of the partition."""
+    """Bytes of a memory that hold one value from moment `first` to moment `last`.
+
+    Profiles count moments in kernel calls of the partition, plans in commands.
+    """
 
     name: str
     offset: int
@@ -70,7 +64,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory of a partition, the blocks in it over time, and the least that it could be."""
+    """A memory of a partition: its size, the most that is alive at once, and what lives in it when."""
 
     name: str
     nbytes: int

@@ -30,16 +30,15 @@ def stream(partitions: Iterable[tuple[Decoded, sim.Timeline]]) -> Stream:
 
 
 def _events(decoded: Decoded, timeline: sim.Timeline, partition: int, begin: int) -> Iterator[Event]:
-    calls = [i for i, command in enumerate(decoded.commands) if isinstance(command, Call)]
-    numbers = {command: number for number, command in enumerate(calls)}
+    numbers = decoded.calls_before
     for event in timeline.events:
         yield Event(
             _KINDS[event.activity],
-            Track(event.track.value),
+            event.track,
             begin + event.start,
             begin + event.stop,
             event.name,
             partition=partition,
-            index=numbers.get(event.command, event.command),
+            index=numbers[event.command] if isinstance(decoded.commands[event.command], Call) else event.command,
             nbytes=event.nbytes,
         )

@@ -50,7 +50,7 @@ def from_events(build: Build, path: Path) -> record.Profile:
         raise InputError(f"`{path}` cannot be read: {e.strerror}") from e
     if etdump.is_etdump(data):
         blocks = etdump.read(data, str(path))
-        return builds.profile(build, PLACE, host.stream(blocks, builds.instructions(build), str(path)))
+        return builds.profile(build, PLACE, host.stream(blocks, build.instructions, str(path)))
     if data and not board.is_packets(data):
         raise InputError(
             f"`{path}` holds neither events of Deuteron's firmware nor an ETDump",
@@ -60,7 +60,7 @@ def from_events(build: Build, path: Path) -> record.Profile:
 
 
 def _stream(build: Build, data: bytes, where: str) -> Stream:
-    program = builds.instructions(build)
+    program = build.instructions
     packets = board.read(data, program.sha256, where)
     return board.stream(packets, _steps(build, program), program, where, qemu.INSTRUCTIONS_PER_SECOND)
 

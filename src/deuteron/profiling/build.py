@@ -1,17 +1,15 @@
 """What a profile holds of its build, whoever ran it: partitions with their kernels, operators, lines and memories."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend.manifest import Manifest
-from deuteron.frontend.manifest import Source as Line
 from deuteron.kernels.cost import Cost
 from deuteron.kernels.regions import Region
 from deuteron.microcode.decode import Call, Decoded, Fetch
-from deuteron.planning import Memory as PlannedMemory
 from deuteron.planning import PartitionPlan, planning
 from deuteron.profile import record
 from deuteron.profile.events import Stream
@@ -31,6 +29,7 @@ class Build:
         manifest: what it says of itself.
         simulation: its partitions on a model of the target.
         plans: their memories.
+        instructions: what the instructions of its program stand for.
         sections: sizes of the firmware that runs it, where there is one.
     """
 
@@ -38,7 +37,8 @@ class Build:
     manifest: Manifest
     simulation: Simulation
     plans: tuple[PartitionPlan, ...]
-    sections: tuple[record.Section, ...] = field(default=())
+    instructions: Instructions
+    sections: tuple[record.Section, ...] = ()
 
     @property
     def program_sha256(self) -> str:
@@ -66,15 +66,17 @@ def read(directory: Path) -> Build:
             hint="build it with `--converter open`",
         )
     planned = planning(directory)
-    return Build(directory, manifest, planned.simulation, planned.partitions)
+    calls = tuple(_calls(run.decoded) for run in planned.simulation.partitions)
+    instructions = _instructions(directory / manifests.PROGRAM, manifest, calls)
+    return Build(directory, manifest, planned.simulation, planned.partitions, instructions)
 
 
-def instructions(build: Build) -> Instructions:
-    """What the instructions of the build's program stand for."""
-    program = pte.read((build.directory / manifests.PROGRAM).read_bytes(), str(build.directory / manifests.PROGRAM))
+def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, ...]) -> Instructions:
+    """What the instructions of a build's program stand for."""
+    program = pte.read(file.read_bytes(), str(file))
     method = program.methods[0]
     ours = [i for i, delegate in enumerate(method.delegates) if delegate.id == payloads.BACKEND_ID]
-    listed = list(enumerate(build.manifest.cpu_ops))
+    listed = list(enumerate(manifest.cpu_ops))
     partitions: dict[int, int] = {}
     operators: dict[int, tuple[str, int]] = {}
     for number, instruction in enumerate(method.chains[0]):
@@ -89,8 +91,7 @@ def instructions(build: Build) -> Instructions:
                 listed = listed if at is None else listed[at + 1 :]
             case _:
                 pass
-    calls = tuple(_calls(run.decoded) for run in build.simulation.partitions)
-    return Instructions(build.program_sha256, partitions, operators, calls)
+    return Instructions(manifest.files[manifests.PROGRAM].sha256, partitions, operators, calls)
 
 
 def _base(operator: str) -> str:
@@ -98,11 +99,8 @@ def _base(operator: str) -> str:
 
 
 def _calls(decoded: Decoded) -> PartitionCalls:
-    numbers: list[int | None] = []
-    calls = 0
-    for command in decoded.commands:
-        numbers.append(calls if isinstance(command, Call) else None)
-        calls += isinstance(command, Call)
+    numbered = zip(decoded.commands, decoded.calls_before, strict=False)
+    numbers = (number if isinstance(command, Call) else None for command, number in numbered)
     fetched = (command.nbytes if isinstance(command, Fetch) else 0 for command in decoded.commands)
     return PartitionCalls(tuple(call.kernel.name for call in decoded.calls), tuple(numbers), tuple(fetched))
 
@@ -122,9 +120,7 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         npu_hz=engine.clock,
         stream=stream,
         partitions=tuple(_partition(*pair) for pair in zip(build.simulation.partitions, build.plans, strict=True)),
-        cpu_ops=tuple(
-            record.CpuOp(i, op.op, op.node, _sources(op.source), "") for i, op in enumerate(manifest.cpu_ops)
-        ),
+        cpu_ops=tuple(record.CpuOp(i, op.op, op.node, op.source, "") for i, op in enumerate(manifest.cpu_ops)),
         sections=build.sections,
     )
 
@@ -148,12 +144,11 @@ def _partition(run: PartitionRun, plan: PartitionPlan) -> record.Partition:
         _kernel(call, cost, i, entry.kernels[i].ops, tuple(use.buffer for use in uses[i][len(call.kernel.reads) :]))
         for i, (call, cost) in enumerate(zip(run.decoded.calls, costs, strict=True))
     ]
-    calls = [isinstance(command, Call) for command in run.decoded.commands]
     return record.Partition(
         payload_sha256=entry.payload_sha256,
-        ops=tuple(record.Op(op.index, op.op, op.nodes, _sources(op.source)) for op in entry.ops),
+        ops=tuple(record.Op(op.index, op.op, op.nodes, op.source) for op in entry.ops),
         kernels=tuple(kernels),
-        memories=tuple(_memory(memory, calls) for memory in plan.memories),
+        memories=tuple(_memory(memory, run.decoded.calls_before) for memory in plan.memories),
     )
 
 
@@ -168,25 +163,16 @@ def _kernel(call: Call, cost: Cost, index: int, ops: tuple[int, ...], written: t
         nbytes=cost.sram_bytes,
         weight_bytes=sum(place.nbytes for _, place in operands if place.region in (Region.WEIGHTS, Region.PREFETCH)),
         cycles=cost.cycles,
-        bound="compute" if cost.compute >= cost.sram else "SRAM",
+        bound=cost.bound,
         output=tuple(dict.fromkeys(name for name, role in zip(written, outputs, strict=True) if role != "workspace")),
     )
 
 
-def _memory(memory: PlannedMemory, calls: Sequence[bool]) -> record.Memory:
+def _memory(memory: record.Memory, before: Sequence[int]) -> record.Memory:
     """The memory, whose blocks the plan counts in commands, in kernel calls."""
-    before = [sum(calls[:command]) for command in range(len(calls) + 1)]
     last = max(0, before[-1] - 1)
-    return record.Memory(
-        memory.name,
-        memory.nbytes,
-        memory.bound,
-        tuple(
-            record.Block(b.name, b.offset, b.nbytes, min(before[b.first], last), max(0, before[b.last + 1] - 1))
-            for b in memory.blocks
-        ),
+    blocks = (
+        replace(block, first=min(before[block.first], last), last=max(0, before[block.last + 1] - 1))
+        for block in memory.blocks
     )
-
-
-def _sources(lines: Sequence[Line]) -> tuple[record.Source, ...]:
-    return tuple(record.Source(line.file, line.line, line.code, line.module) for line in lines)
+    return replace(memory, blocks=tuple(blocks))

@@ -70,7 +70,7 @@ def _on_host(build: Build, inputs: Sequence[Sequence[Array]]) -> Stream:
         runner.write_etdump(dumped, debug)
         blocks = etdump.read(dumped.read_bytes(), ETDUMP)
     runs = [block for block in blocks if any(span.name == etdump.EXECUTE for span in block.spans)]
-    return host.stream(runs[1:], builds.instructions(build), ETDUMP)
+    return host.stream(runs[1:], build.instructions, ETDUMP)
 
 
 def write(made: record.Profile, build: Build, directory: Path) -> Sequence[Path]:
@@ -85,7 +85,7 @@ def write(made: record.Profile, build: Build, directory: Path) -> Sequence[Path]
     files = {
         record.NAME: record.FILE.to_json(made).encode(),
         TRACE: trace(made.stream, title, made),
-        ETDUMP: inspector.dump(made.stream, builds.instructions(build)),
+        ETDUMP: inspector.dump(made.stream, build.instructions),
         NODE_DATA: node_data(made),
     }
     if (build.directory / manifests.ETRECORD).is_file():

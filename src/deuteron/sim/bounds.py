@@ -11,7 +11,7 @@ def fetch_bound(decoded: Decoded, engine: Engine) -> int:
     With one flash, and F(i) the bytes that calls 0..i need and that are not resident, a run takes at least the maximum
     over i of F(i) / bandwidth + cycles of calls i..end: call i starts after its weights have come.
     """
-    calls = [command for command in decoded.commands if isinstance(command, Call)]
+    calls = decoded.calls
     remaining = [0] * (len(calls) + 1)
     for at in reversed(range(len(calls))):
         remaining[at] = remaining[at + 1] + engine.call_dispatch + cost(calls[at].params, engine).cycles
@@ -39,14 +39,13 @@ def serial_cycles(decoded: Decoded, engine: Engine) -> int:
 def _first_uses(decoded: Decoded) -> list[tuple[int, int]]:
     """For each fetch that every run makes, in order: the number of the first call that reads of it, and its bytes."""
     found: list[tuple[int, int]] = []
+    before = decoded.calls_before
     for index, fetch in enumerate(decoded.commands):
         if not isinstance(fetch, Fetch) or fetch.resident:
             continue
-        number = sum(isinstance(command, Call) for command in decoded.commands[:index])
-        for command in decoded.commands[index + 1 :]:
-            if isinstance(command, Call):
-                if any(operand.overlaps(fetch.written) for operand in command.operands):
-                    found.append((number, fetch.nbytes))
-                    break
-                number += 1
+        for at in range(index + 1, len(decoded.commands)):
+            command = decoded.commands[at]
+            if isinstance(command, Call) and any(operand.overlaps(fetch.written) for operand in command.operands):
+                found.append((before[at], fetch.nbytes))
+                break
     return found

@@ -87,8 +87,7 @@ class Timeline:
         """What takes the largest share: compute, SRAM, flash or dispatch."""
         kernels = [event for event in self.events if event.cost]
         shares = {
-            "compute": sum(e.cycles for e in kernels if e.cost and e.cost.compute >= e.cost.sram),
-            "SRAM": sum(e.cycles for e in kernels if e.cost and e.cost.compute < e.cost.sram),
+            **{name: sum(e.cycles for e in kernels if e.cost and e.cost.bound == name) for name in ("compute", "SRAM")},
             "flash": self.total(Activity.STALL),
             "dispatch": self.total(Activity.DISPATCH) + self.total(Activity.SETUP),
         }

@@ -10,7 +10,7 @@ from deuteron.errors import InputError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend.manifest import Partition
 from deuteron.frontend.output import check_file, write_files
-from deuteron.microcode.decode import Call, Decoded, decode
+from deuteron.microcode.decode import Decoded, decode
 from deuteron.profile import simulated
 from deuteron.runtime import payload as payloads
 from deuteron.runtime import pte
@@ -33,7 +33,7 @@ class PartitionRun:
 
     def origin(self, event: Event) -> str:
         """The TFLite operators that a kernel event computes, and the first line of the model that they come from."""
-        number = sum(isinstance(command, Call) for command in self.decoded.commands[: event.command])
+        number = self.decoded.calls_before[event.command]
         names: list[str] = []
         for index in self.entry.kernels[number].ops if number < len(self.entry.kernels) else ():
             op = self.entry.ops[index]
@@ -165,7 +165,7 @@ def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
             yield (
                 f"  {rates.microseconds(event.start):>10,.1f} {rates.microseconds(event.cycles):>10,.1f} "
                 f"{rates.microseconds(stalled):>10,.1f} {cost.macs:>13,} {cost.sram_bytes:>10,}  "
-                f"{'compute' if cost.compute >= cost.sram else 'SRAM':<7}  {event.name}  {run.origin(event)}"
+                f"{cost.bound:<7}  {event.name}  {run.origin(event)}"
             )
             stalled = 0
     for hazard in run.hazards:
