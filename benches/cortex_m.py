@@ -1,11 +1,12 @@
 """Instructions of the Cortex-M operators, layer by layer, beside CMSIS-NN's.
 
-Layers are those of MLPerf Tiny's networks; one image per board has them all as steps. Everything is compiled with -O3.
-Instructions are counted by the emulator, one per instruction whatever a core would need for it; they are not cycles.
-The CMSIS-NN column is commit 99f736a6 of 2026-07-15, `arm_*_wrapper_s8` and `arm_fully_connected_s8`, with the same
-compiler, flags and emulator: its DSP instructions on the Cortex-M33, its vectors on the Cortex-M55. The operators here
-are portable C. The last column is the bar that they must keep below: plain C that gathers windows and makes four
-channels at a time. Outputs must equal whole-number arithmetic in Python.
+Layers are those of MLPerf Tiny's networks; one image per board has them all as steps, and is made like any other: the
+operators with -O3, what calls them with -Os. Instructions are counted by the emulator, one per instruction whatever a
+core would need for it; they are not cycles. The CMSIS-NN column is commit 99f736a6 of 2026-07-15, `arm_*_wrapper_s8`
+and `arm_fully_connected_s8`, with the same compiler and emulator and -O3: its DSP instructions on the Cortex-M33, its
+vectors on the Cortex-M55. The operators here are portable C. The last column is the bar that they must keep below:
+plain C, with -O3, that gathers windows and makes four channels at a time. Outputs must equal whole-number arithmetic
+in Python.
 
 make bench-cortex-m
 """
@@ -15,7 +16,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -265,8 +266,7 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
         maker.add(call, layer.name)
     bundle = maker.bundle()
     with tempfile.TemporaryDirectory() as scratch:
-        fast = replace(board, flags=(*board.flags, "-O3"))
-        link(bundle, fast, record.FirmwareOptions(), (), toolchain, Path(scratch))
+        link(bundle, board, record.FirmwareOptions(), (), toolchain, Path(scratch))
         run = qemu.run(Path(scratch), recorded(bundle, board), board, [[]]).runs[0]
     steps = [event.instructions for event in run.events if event.kind is qemu.EventKind.STEP]
     return [

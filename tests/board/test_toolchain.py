@@ -56,10 +56,11 @@ def test_whatever_an_object_is_made_of_has_one_of_its_own(toolchain: Toolchain, 
     data.write_bytes(b"2")
     made.add(toolchain.compile([main], FLAGS, root)[0].path)
     made.add(toolchain.compile([replace(main, name="app.other")], FLAGS, root)[0].path)
+    made.add(toolchain.compile([replace(main, flags=("-O3",))], FLAGS, root)[0].path)
     main.path.write_text(text + "\n")
     made.add(toolchain.compile([main], FLAGS, root)[0].path)
     made.add(replace(toolchain, version="other").compile([main], FLAGS, root)[0].path)
-    assert len(made) == 7
+    assert len(made) == 8
 
 
 def test_what_does_not_compile_is_our_defect(toolchain: Toolchain, tmp_path: Path):

@@ -19,6 +19,10 @@ _LIBRARY: Mapping[str, tuple[str, ...]] = {
     "driver": ("src/driver/[!e]*.c", "src/driver/error.c", "src/kernels/check/check.c"),
     "kernels": ("src/kernels/check/dtn_check_*.c", "src/kernels/fast/*.c", "src/kernels/table_fast.c"),
 }
+_FLAGS: Mapping[str, tuple[str, ...]] = {"cortex_m": ("-O3",)}
+"""What the compiler gets for a module alone. `benches/cortex_m.py` holds the Cortex-M's operators to a bar that they
+meet only so: on a Cortex-M33 all of them take 18.8 KB instead of 10.5, and its layers 21.4 million instructions instead
+of 28.2."""
 _OVERRIDE = "io_copy_dma"
 _FAULT_INJECTION = "faults"
 _EVENTS = "events"
@@ -56,5 +60,6 @@ def linker_script(board: Board) -> Path:
 
 def _named(patterns: Mapping[str, Iterable[str]]) -> Iterator[Source]:
     for module, globs in patterns.items():
+        flags = _FLAGS.get(module, ())
         for pattern in globs:
-            yield from (Source(f"{module}.{path.stem}", path) for path in sorted(FIRMWARE.glob(pattern)))
+            yield from (Source(f"{module}.{path.stem}", path, (), flags) for path in sorted(FIRMWARE.glob(pattern)))

@@ -45,11 +45,13 @@ class Source:
         name: the object's, `<module>.<file>`; the size report groups by it.
         path: where it is.
         includes: files that it takes in, but for the firmware's headers.
+        flags: of the compiler for this file, after all others.
     """
 
     name: str
     path: Path
     includes: tuple[Path, ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ class Toolchain:
     def _object(self, source: Source, options: Sequence[str], seed: bytes) -> Object:
         """The object from the cache, compiled first if it is not there."""
         contents = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in (source.path, *source.includes))
-        kept = self.cache / hashlib.sha256(seed + contents + source.name.encode()).hexdigest()[:32]
+        own = "\0".join((source.name, *source.flags)).encode()
+        kept = self.cache / hashlib.sha256(seed + contents + own).hexdigest()[:32]
         made = Object(source.name, kept / f"{source.name}.o", kept / f"{source.name}.ci")
         if not made.path.is_file():
             self.cache.mkdir(parents=True, exist_ok=True)
@@ -121,7 +124,16 @@ class Toolchain:
                 fresh = Path(scratch) / "object"
                 fresh.mkdir()
                 beside = f"-I{source.path.parent}"
-                command = (self.compiler, *options, beside, "-c", source.path, "-o", fresh / made.path.name)
+                command = (
+                    self.compiler,
+                    *options,
+                    *source.flags,
+                    beside,
+                    "-c",
+                    source.path,
+                    "-o",
+                    fresh / made.path.name,
+                )
                 _check(_run(command), f"`{source.path.name}` does not compile")
                 _keep(fresh, kept)
         return made
