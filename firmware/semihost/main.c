@@ -12,6 +12,9 @@
 
 int main(void);
 
+/* A NULL pointer in images of bundles that fetch nothing: those leave out fetch.c. */
+__attribute__((weak)) NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second);
+
 /* The files and buffers of the program's tensors. */
 typedef struct {
     dtn_file_t files[DTN_MAX_FILES];
@@ -109,7 +112,7 @@ static void set_fault(const dtn_options_t *options)
 static void prepare(dtn_executor_t *executor, const dtn_options_t *options, dtn_runner_header_t *header)
 {
     NeutronError error = neutronInit();
-    if (error == ENONE) {
+    if (error == ENONE && dtn_fetch_install != NULL) {
         error = dtn_fetch_install(options->flash_latency_ns, options->flash_bytes_per_second);
     }
     uint32_t start = dtn_port_ticks();

@@ -88,7 +88,7 @@ def single(layer: Layer) -> Container:
     return encode(program, Planned(ends | layer.places("a", Region.WEIGHTS, 0), layer.image))
 
 
-def double(first: Layer, second: Layer, *, overlapped: bool) -> Container:
+def double(first: Layer, second: Layer, *, overlapped: bool, prefetch_bytes: int = FETCHED_BYTES) -> Container:
     """Two layers; the second one's weights are fetched before the first, and waited for after it or at once."""
     names = [Buffer(name, TENSOR_BYTES) for name in ("x", "h", "y")]
     program = Program(
@@ -105,8 +105,8 @@ def double(first: Layer, second: Layer, *, overlapped: bool) -> Container:
     fetches = tuple(Fetch(channel, start + at, at, size) for channel, (at, size) in enumerate(parts))
     waits = tuple(Wait(channel) for channel in range(FETCHES))
     transfers = {0: fetches, 1: waits} if overlapped else {0: (*fetches, *waits)}
-    container = encode(program, Planned(places, first.image + second.image, TENSOR_BYTES, FETCHED_BYTES, transfers))
-    assert decode(container).header.prefetch_bytes == FETCHED_BYTES
+    container = encode(program, Planned(places, first.image + second.image, TENSOR_BYTES, prefetch_bytes, transfers))
+    assert decode(container).header.prefetch_bytes == prefetch_bytes
     return container
 
 

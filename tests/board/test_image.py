@@ -14,7 +14,6 @@ from deuteron import api
 from deuteron.board import boards, image, library, override, qemu, record, size, stack
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle, Memory
-from deuteron.board.emit import EmitOptions, Placement
 from deuteron.board.flash import Flash, FlashOptions
 from deuteron.board.link import ARCHIVE, link
 from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, Weights
@@ -306,34 +305,34 @@ def test_a_model_without_partitions_links_no_kernel(tmp_path: Path):
     assert stack.bound(tmp_path / record.ELF, tmp_path / record.MAP, linked.objects).gaps == ()
 
 
-@pytest.mark.parametrize(
-    ("weights", "error"),
-    [
-        (
-            Weights.AUTO,
-            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n\n"
-            "hint: use a board with more memory, or make the model smaller",
-        ),
-        (
-            Weights.SRAM,
-            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n\n"
-            "hint: let `--weights auto` choose the memory, use a board with more, or make the model smaller",
-        ),
-    ],
-)
-def test_what_does_not_fit_says_how_much_is_needed(weights: Weights, error: str, tmp_path: Path):
-    memories = (Memory(20_000_000, "an arena"), Memory(16, "working memory"))
-    bundle = Bundle("large", (), (), (), (), memories, (), (), ())
-    with pytest.raises(CapacityError) as caught:
-        link(bundle, BOARDS[0], FirmwareOptions(weights=weights), (), Toolchain.find(image.OBJECTS), tmp_path)
-    assert str(caught.value) == error
+def test_an_image_has_the_devices_that_it_uses(built: Built, make: Make):
+    """Without copies by DMA and fetches there is no timer, no DMA and no interrupt in the image, nor in its bound."""
+    board = BOARDS[0]
+    plain, copying, fetching_ = (
+        record.read(make(name, board, options))
+        for name, options in (
+            ("two", FirmwareOptions()),
+            ("two", FirmwareOptions(io_copy=IoCopy.DMA)),
+            ("two_fetched", FirmwareOptions()),
+        )
+    )
+    assert [call.function for call in plain.stack.interrupts] == []
+    timers_and_dma = ["dtn_on_timer1", "dtn_on_dma0", "dtn_on_dma1"]
+    assert [call.function for call in copying.stack.interrupts] == timers_and_dma
+    assert [call.function for call in fetching_.stack.interrupts] == ["dtn_on_timer0", *timers_and_dma]
+    assert plain.sizes.module("port").total < copying.sizes.module("port").total
+    assert plain.stack.bytes < copying.stack.bytes
 
 
-def test_arenas_that_do_not_fit_the_sram_lie_in_external_memory(tmp_path: Path):
-    memories = (Memory(5_000_000, "an arena"), Memory(16, "working memory"))
-    bundle = Bundle("large", (), (), (), (), memories, (), (), ())
-    linked = link(bundle, BOARDS[0], FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path)
-    assert linked.placement == EmitOptions(weights=Placement.FLASH, arenas=Placement.EXTERNAL)
+def test_weights_in_external_memory_are_counted_apart(built: Built, make: Make):
+    board = BOARDS[0]
+    inside, outside = (
+        record.read(make("two", board, FirmwareOptions(weights=w))).sizes for w in (Weights.FLASH, Weights.EXTERNAL)
+    )
+    held = sum(len(d.container.weights) for d in image.bundle_of(built("two")).delegates)
+    assert inside.external == 0
+    assert held <= outside.external < held + 64
+    assert 0 <= inside.image - outside.image - outside.external < 64
 
 
 DAMAGE = {

@@ -24,6 +24,9 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {"cortex_m": ("-O3",)}
 meet only so: on a Cortex-M33 all of them take 18.8 KB instead of 10.5, and its layers 21.4 million instructions instead
 of 28.2."""
 _OVERRIDE = "io_copy_dma"
+_FETCHES = "fetch"
+_DEVICES = ("dma", "sleep", "timer")
+"""What the override and the fetches of weights use, interrupts and all."""
 _FAULT_INJECTION = "faults"
 _EVENTS = "events"
 
@@ -36,10 +39,17 @@ def core(*, profiling: bool = False) -> tuple[Source, ...]:
     return tuple(_named({**_LIBRARY, "profile": ("src/profile/*.c",)} if profiling else _LIBRARY))
 
 
-def port(board: Board, *, dma: bool) -> tuple[Source, ...]:
-    """What a board adds; with the override of the copies by DMA, or without."""
+def port(board: Board, *, dma: bool, fetches: bool) -> tuple[Source, ...]:
+    """What a board adds; with the override of the copies by DMA or without, and with fetches of weights or without."""
+    left_out: set[str] = set()
+    if not dma:
+        left_out.add(_OVERRIDE)
+    if not fetches:
+        left_out.add(_FETCHES)
+    if not dma and not fetches:
+        left_out.update(_DEVICES)
     found = _named({"port": ("port/cortex_m/*.c", f"port/{board.name}/*.c")})
-    return tuple(source for source in found if dma or source.path.stem != _OVERRIDE)
+    return tuple(source for source in found if source.path.stem not in left_out)
 
 
 def runner(*, profiling: bool = False) -> tuple[Source, ...]:

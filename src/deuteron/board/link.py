@@ -15,6 +15,7 @@ from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchai
 from deuteron.errors import CapacityError
 from deuteron.kernels.catalogue import Kernel
 from deuteron.kernels.selection import FILE_NAME, Selection
+from deuteron.microcode.decode import decode
 
 ARCHIVE = "libdeuteron.a"
 SELECTION = f"neutron{FILE_NAME}"
@@ -59,7 +60,9 @@ def link(
     flags = (*core_flags, *library.port_flags(board))
     core = toolchain.compile(library.core(profiling=profiling), core_flags, library.FIRMWARE)
     toolchain.archive(core, work / ARCHIVE)
-    port = toolchain.compile(library.port(board, dma=options.io_copy is IoCopy.DMA), flags, library.FIRMWARE)
+    fetches = any(decode(delegate.container).header.prefetch_bytes for delegate in bundle.delegates)
+    port_files = library.port(board, dma=options.io_copy is IoCopy.DMA, fetches=fetches)
+    port = toolchain.compile(port_files, flags, library.FIRMWARE)
     table = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
     if application is None:
         port += toolchain.compile(library.runner(profiling=profiling), flags, library.FIRMWARE)
@@ -81,7 +84,7 @@ def link(
         )
         if fits:
             return Linked(placement, regions, (*objects, *core))
-    raise _overflow(bundle.name, board, options.weights, regions)
+    raise _overflow(bundle, board, options.weights, regions)
 
 
 def _placements(weights: Weights) -> Sequence[EmitOptions]:
@@ -121,13 +124,32 @@ def _write_selection(kernels: Sequence[Kernel], work: Path) -> Source:
     return Source("kernels.selection", path)
 
 
-def _overflow(model: str, board: Board, weights: Weights, regions: Sequence[Region]) -> CapacityError:
-    """The error for what does not fit, with every memory that is too small for it."""
+def _overflow(bundle: Bundle, board: Board, weights: Weights, regions: Sequence[Region]) -> CapacityError:
+    """The error for what does not fit, with every memory that is too small for it in the last place that was tried."""
     small = [region for region in regions if region.used > region.size]
     listed = "".join(f"\n  {r.name} required: {r.used:,} B of {r.size:,} B" for r in small)
-    hint = (
-        "use a board with more memory, or make the model smaller"
-        if weights is Weights.AUTO
-        else "let `--weights auto` choose the memory, use a board with more, or make the model smaller"
+    held = sum(len(delegate.container.weights) for delegate in bundle.delegates) + sum(map(len, bundle.constants))
+    arenas = sum(memory.bytes for memory in bundle.memories)
+    ways = ["use a board with more memory", "make the model smaller"]
+    if weights is not Weights.AUTO:
+        ways.insert(0, "try `--weights auto`")
+    if budget := _fitting_budget(bundle, regions):
+        ways.insert(0, f"build it for the SRAM of this board with `deuteron build ... --sram-budget {budget >> 10}Ki`")
+    return CapacityError(
+        f"`{bundle.name}` does not fit the board `{board.name}`:{listed}\n"
+        f"  weights and constants have {held:,} B, arenas {arenas:,} B",
+        hint=f"{', '.join(ways[:-1])}, or {ways[-1]}",
     )
-    return CapacityError(f"`{model}` does not fit the board `{board.name}`:{listed}", hint=hint)
+
+
+def _fitting_budget(bundle: Bundle, regions: Sequence[Region]) -> int:
+    """The SRAM budget with which the arenas of a program that fetches weights fit; 0 when there is none.
+
+    The regions are those of an image whose arenas lie in external memory.
+    """
+    headers = [decode(delegate.container).header for delegate in bundle.delegates]
+    planned = max((header.scratch_bytes + header.prefetch_bytes for header in headers), default=0)
+    others = sum(memory.bytes for memory in bundle.memories) - planned
+    budget = next((r.size - r.used - others for r in regions if r.name == "SRAM"), 0)
+    fetches = any(header.prefetch_bytes for header in headers)
+    return budget if fetches and 1 << 10 <= budget < planned else 0

@@ -1,0 +1,84 @@
+"""What fits a board and what does not: where weights and arenas go, and what the error says that helps."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.board import fetching
+
+from deuteron.board import boards, image
+from deuteron.board.bundle import Bundle, Delegate, Memory
+from deuteron.board.emit import EmitOptions, Placement
+from deuteron.board.link import link
+from deuteron.board.record import FirmwareOptions, Weights
+from deuteron.board.toolchain import Toolchain
+from deuteron.errors import CapacityError
+
+pytestmark = pytest.mark.slow
+
+BOARD = boards.load("an505")
+
+
+@pytest.mark.parametrize(
+    ("weights", "error"),
+    [
+        (
+            Weights.AUTO,
+            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n"
+            "  weights and constants have 0 B, arenas 20,000,016 B\n\n"
+            "hint: use a board with more memory, or make the model smaller",
+        ),
+        (
+            Weights.SRAM,
+            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n"
+            "  weights and constants have 0 B, arenas 20,000,016 B\n\n"
+            "hint: try `--weights auto`, use a board with more memory, or make the model smaller",
+        ),
+    ],
+)
+def test_what_does_not_fit_says_how_much_is_needed(weights: Weights, error: str, tmp_path: Path):
+    memories = (Memory(20_000_000, "an arena"), Memory(16, "working memory"))
+    bundle = Bundle("large", (), (), (), (), memories, (), (), ())
+    with pytest.raises(CapacityError) as caught:
+        link(bundle, BOARD, FirmwareOptions(weights=weights), (), Toolchain.find(image.OBJECTS), tmp_path)
+    assert str(caught.value) == error
+
+
+def test_a_budget_for_the_boards_sram_lets_a_program_fit(tmp_path: Path):
+    """A build for more SRAM than the board has takes external memory for its arenas, which then lacks for weights."""
+    rng = np.random.default_rng(3)
+    layers = fetching.Layer.random(rng), fetching.Layer.random(rng)
+
+    def try_budget(budget: int) -> EmitOptions:
+        container = fetching.double(
+            *layers, overlapped=True, prefetch_bytes=(budget - fetching.TENSOR_BYTES) // 16 * 16
+        )
+        memories = (Memory(4096, "an arena"), Memory(budget + 256, "working memory"))
+        constants = (bytes(12_000_000),)
+        bundle = Bundle("large", (), (), (), (), memories, (), constants, (Delegate(container),))
+        return link(bundle, BOARD, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path).placement
+
+    with pytest.raises(CapacityError) as caught:
+        try_budget(6 << 20)
+    weights = 12_000_000 + 2 * len(layers[0].image)
+    arenas = 4096 + (6 << 20) + 256
+    assert caught.value.message == (
+        f"`large` does not fit the board `an505`:\n  EXT required: {weights + arenas:,} B of 16,777,216 B\n"
+        f"  weights and constants have {weights:,} B, arenas {arenas:,} B"
+    )
+    hint = re.fullmatch(
+        "build it for the SRAM of this board with `deuteron build ... --sram-budget ([0-9]+)Ki`, use a board with more "
+        "memory, or make the model smaller",
+        caught.value.hint or "",
+    )
+    assert hint
+    assert try_budget(int(hint[1]) << 10) == EmitOptions(weights=Placement.EXTERNAL, arenas=Placement.SRAM)
+    assert try_budget((int(hint[1]) + 1) << 10).arenas is Placement.EXTERNAL
+
+
+def test_arenas_that_do_not_fit_the_sram_lie_in_external_memory(tmp_path: Path):
+    memories = (Memory(5_000_000, "an arena"), Memory(16, "working memory"))
+    bundle = Bundle("large", (), (), (), (), memories, (), (), ())
+    linked = link(bundle, BOARD, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path)
+    assert linked.placement == EmitOptions(weights=Placement.FLASH, arenas=Placement.EXTERNAL)
