@@ -8,6 +8,7 @@ from tests.board.test_qemu import FIRMWARE
 from deuteron.board import report
 from deuteron.board.agreement import agree
 from deuteron.board.bundle import Memory
+from deuteron.board.record import FirmwareOptions, Kernels
 from deuteron.board.size import Row, Sizes
 from deuteron.board.stack import Bound, Call
 from deuteron.board.toolchain import Region
@@ -23,6 +24,7 @@ SMALL = replace(
         ),
         {"stack": 8704},
         4428,
+        0,
     ),
     memories=(Memory(320, "memory 1 of the program's plan"), Memory(4384, "working memory of the partitions")),
     regions=(Region("CODE", 4428, 4194304), Region("SRAM", 13420, 4194304)),
@@ -59,6 +61,11 @@ def test_the_size_report():
     )
 
 
+def test_bytes_in_external_memory_are_no_part_of_the_flash_image():
+    lines = report.text(replace(SMALL, sizes=replace(SMALL.sizes, external=3_704_960))).splitlines()
+    assert lines[10:12] == ["flash image  4,428 B", "external     3,704,960 B, loaded into external memory"]
+
+
 def test_a_stack_without_bound_says_so():
     open_stack = replace(SMALL.stack, gaps=("recursion: `a` -> `a`", "the frame of `b` has no bound"))
     lines = report.text(replace(SMALL, stack=open_stack)).splitlines()
@@ -79,10 +86,20 @@ def test_what_changed():
         Row("port", "", text=16, data=8, bss=4),
     )
     after = replace(
-        SMALL, board="an547", sizes=Sizes(rows, {}, 5200), stack=replace(SMALL.stack, bytes=1200), memories=()
+        SMALL,
+        board="an547",
+        weights="external",
+        options=FirmwareOptions(Kernels.ALL, stack=4096, use_profiling=True),
+        sizes=Sizes(rows, {}, 5200, 96),
+        stack=replace(SMALL.stack, bytes=1200),
+        memories=(),
     )
     assert report.diff(SMALL, after) == (
         "small on an505 -> small on an547\n"
+        "kernels: selected -> all\n"
+        "weights: flash -> external\n"
+        "stack: by default -> 4,096 B\n"
+        "profiling: no -> yes\n"
         "\n"
         "             text  rodata  data  bss  before  after  change\n"
         "  conv2d_s8   -50      +0    +0   +4   2,350  2,304     -46\n"
@@ -91,6 +108,7 @@ def test_what_changed():
         "total        +786     -72    +0   +4   4,432  5,150    +718\n"
         "\n"
         "flash image  4,428 -> 5,200 B (+772)\n"
+        "external     0 -> 96 B (+96)\n"
         "stack        1,300 -> 1,200 B (-100)\n"
         "arenas       4,704 -> 0 B (-4,704)"
     )

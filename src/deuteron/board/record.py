@@ -115,7 +115,7 @@ class Firmware:
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("firmware.json", 3, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+FILE = RecordFile("firmware.json", 4, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
 ELF = "firmware.elf"
 MAP = "firmware.map"
 

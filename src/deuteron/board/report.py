@@ -16,6 +16,7 @@ def text(firmware: Firmware) -> str:
         *_table(("", *KINDS, "total"), ((_label(row), *_cells(row)) for row in _with_sums(sizes.rows, sizes.total))),
         "",
         f"flash image  {sizes.image:,} B",
+        *([f"external     {sizes.external:,} B, loaded into external memory"] if sizes.external else ()),
         *(f"memory {r.name:<5} {r.used:,} B of {r.size:,} B" for r in firmware.regions),
         *(f"arena {i}      {memory.bytes:,} B: {memory.note}" for i, memory in enumerate(firmware.memories)),
         f"stack        {'at least' if stack.gaps else 'at most'} {stack.bytes:,} B of "
@@ -28,7 +29,7 @@ def text(firmware: Firmware) -> str:
 
 
 def diff(before: Firmware, after: Firmware) -> str:
-    """What changed from one firmware to another: every row that differs, the total, and the stack."""
+    """What changed from one firmware to another: what was asked for, every row that differs, the total, the stack."""
     was, now = _by_key(before), _by_key(after)
     rows = [
         (_label(now.get(key) or was[key]), *_change(was.get(key), now.get(key)))
@@ -37,16 +38,34 @@ def diff(before: Firmware, after: Firmware) -> str:
     ]
     total = ("total", *_change(before.sizes.total, after.sizes.total))
     head = ("", *KINDS, "before", "after", "change")
+    asked, then = _asked(before), _asked(after)
     lines = [
         f"{before.model} on {before.board} -> {after.model} on {after.board}",
+        *(f"{name}: {asked[name]} -> {then[name]}" for name in asked if asked[name] != then[name]),
         "",
         *_table(head, [*rows, total]),
         "",
         *_line("flash image", before.sizes.image, after.sizes.image),
+        *_line("external", before.sizes.external, after.sizes.external),
         *_line("stack", before.stack.bytes, after.stack.bytes),
         *_line("arenas", sum(m.bytes for m in before.memories), sum(m.bytes for m in after.memories)),
     ]
     return "\n".join(lines)
+
+
+def _asked(firmware: Firmware) -> dict[str, str]:
+    """What an image was made of and how, as far as it decides what is in it."""
+    options = firmware.options
+    return {
+        "program": f"SHA-256 {firmware.program_sha256[:12]}",
+        "kernels": options.kernels.value,
+        "weights": firmware.weights,
+        "arenas": firmware.arenas,
+        "copies by": options.io_copy.value,
+        "stack": "by default" if options.stack is None else f"{options.stack:,} B",
+        "profiling": "yes" if options.use_profiling else "no",
+        "compiler": firmware.compiler,
+    }
 
 
 def _by_key(firmware: Firmware) -> dict[tuple[str, str], Row]:

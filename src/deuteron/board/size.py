@@ -13,6 +13,9 @@ from deuteron.board.mapfile import PADDING, Piece, pieces
 RESERVED = {".stack": "stack", ".dtn_arena": "arenas", ".dtn_ext_arena": "arenas in external memory"}
 """Sections that only keep memory free: told apart from what the program's variables take."""
 
+_EXTERNAL = ".dtn_ext"
+"""The section whose bytes are loaded into external memory, not into flash."""
+
 LIBRARY = "libc"
 """The module of what comes with the compiler."""
 
@@ -60,12 +63,14 @@ class Sizes:
     Attributes:
         rows: modules in the order of `MODULES`, then by name.
         reserved: bytes kept free for the stack and the arenas.
-        image: bytes that are loaded into the board: what a flash programmer writes.
+        image: bytes that a flash programmer writes.
+        external: bytes that whoever loads the image puts into external memory.
     """
 
     rows: tuple[Row, ...]
     reserved: Mapping[str, int]
     image: int
+    external: int
 
     def module(self, *names: str) -> Row:
         """The sum of some modules."""
@@ -107,6 +112,7 @@ def measure(elf: Path, map_file: Path) -> Sizes:
     """The sizes of an image by its two files."""
     kinds: dict[str, str] = {}
     reserved = dict.fromkeys(RESERVED.values(), 0)
+    external = 0
     with elf.open("rb") as file:
         image = ELFFile(file)
         for section in image.iter_sections():
@@ -114,13 +120,15 @@ def measure(elf: Path, map_file: Path) -> Sizes:
                 reserved[RESERVED[section.name]] = section["sh_size"]
             elif section["sh_flags"] & SH_FLAGS.SHF_ALLOC:
                 kinds[section.name] = _kind(section["sh_flags"], section["sh_type"])
+            if section.name == _EXTERNAL:
+                external = section["sh_size"]
         loaded = sum(segment["p_filesz"] for segment in image.iter_segments("PT_LOAD"))
     sums: dict[tuple[str, str], Row] = {}
     for piece in pieces(map_file.read_text("utf-8")):
         if kind := kinds.get(piece.output):
             key = _owner(piece)
             sums[key] = sums.get(key, Row(*key)) + Row(*key, **{kind: piece.size})
-    return Sizes(tuple(sorted(sums.values(), key=_place)), reserved, loaded)
+    return Sizes(tuple(sorted(sums.values(), key=_place)), reserved, loaded - external, external)
 
 
 def _kind(flags: int, section_type: str) -> str:
