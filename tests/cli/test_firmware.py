@@ -57,7 +57,7 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
     more = ("firmware", build, "--board", "an505", "-o", out, "--kernels", "all", "--io-copy", "dma", "-q")
     result = deuteron(*more, "--weights", "sram", "--json")
     data = json.loads(result.out)
-    assert (data["schema"], data["directory"], data["weights"]) == (3, str(out), "sram")
+    assert (data["schema"], data["directory"], data["weights"]) == (4, str(out), "sram")
     assert data["options"] == {
         "kernels": "all", "weights": "sram", "io_copy": "dma", "stack": None, "flash": FLASH, "use_profiling": False,
     }  # fmt: skip
@@ -67,7 +67,8 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
 
 
 def test_a_stack_that_may_overflow_is_refused(build: Path, tmp_path: Path, deuteron: Run):
-    result = deuteron("firmware", build, "--board", "an505", "-o", tmp_path / "out", "--stack", "1Ki")
+    given = ("firmware", build, "--board", "an505", "-o", tmp_path / "out", "--io-copy", "dma")
+    result = deuteron(*given, "--stack", "1Ki")
     assert (result.code, result.out) == (1, "")
     assert not (tmp_path / "out").exists()
     first, deepest, *interrupts, _, hint = result.err.splitlines()
@@ -77,7 +78,7 @@ def test_a_stack_that_may_overflow_is_refused(build: Path, tmp_path: Path, deute
     assert deepest.startswith("  deepest: dtn_reset ")
     assert interrupts
     assert hint == f"hint: keep enough with `deuteron firmware ... --stack {enough}`"
-    again = deuteron("firmware", build, "--board", "an505", "-o", tmp_path / "out", "--stack", enough, "--quiet")
+    again = deuteron(*given, "--stack", enough, "--quiet")
     assert (again.code, again.err) == (0, "")
     stack = record.read(tmp_path / "out").stack
     assert first.split()[7] == f"{stack.bytes:,}"
@@ -142,7 +143,7 @@ def test_the_override_in_an_image(build: Path, firmware: Path, tmp_path: Path, d
     assert deuteron("kernels", "show", build, "--check-override") == Result(
         2,
         "",
-        f"error: `--check-override` looks into an image, and `{build}` is a build directory\n\n"
+        f"error: `--check-override` looks into an image, and `{build}` is none: build directory\n\n"
         "hint: give the ELF file that the linker wrote\n",
     )
     out = tmp_path / "out"
@@ -196,13 +197,22 @@ def test_a_run_on_a_board(build: Path, firmware: Path, tmp_path: Path, deuteron:
     assert counts["flash"] == {"latency_ns": 200, "bandwidth": 400_000_000}
     shown = result.out.splitlines()[3:]
     assert shown[0] == "instructions of sample 0 on an505 (counted)"
-    table = [line.split(maxsplit=1) for line in shown[1:-2]]
+    table = [line.split(maxsplit=1) for line in shown[1:-3]]
     events = [[f"{event['instructions']:,}", event["title"]] for event in run["events"]]
     rest = run["instructions"] - sum(event["instructions"] for event in run["events"])
     assert table == [*events, [f"{rest:,}", "executor"], [f"{run['instructions']:,}", "run"]]
+    assert shown[-3] == f"once before the first run: {counts['init']:,} to check and prepare the program"
     assert shown[-1] == "flash: 200 ns, then 400,000,000 B/s"
     assert shown[-2] == f"stack: {run['stack_bytes']:,} B used of {counts['stack_bytes_available']:,} B"
     assert [event["kind"] for event in run["events"]][:2] == ["copy_in", "copy_in"]
+
+
+def test_samples_on_a_board(build: Path, firmware: Path, deuteron: Run):
+    counts = json.loads(deuteron("run", firmware, "--on", "an505", "--samples", "3", "--json").out)["counts"]
+    totals = [run["instructions"] for run in counts["runs"]]
+    assert len(totals) == 3
+    shown = deuteron("run", firmware, "--on", "an505", "--samples", "3").out.splitlines()
+    assert shown[-3] == f"samples 0 to 2: {min(totals):,} to {max(totals):,} a run"
 
 
 def test_the_flash_of_an_emulator(build: Path, tmp_path: Path, deuteron: Run):
@@ -233,6 +243,21 @@ def test_a_comparison_with_the_host(build: Path, deuteron: Run, monkeypatch: pyt
     )
 
 
+def test_a_comparison_of_firmware_with_the_host(build: Path, firmware: Path, tmp_path: Path, deuteron: Run):
+    given = ("run", firmware, "--on", "an505", "--compare", "host", "--build")
+    assert deuteron(*given, build) == Result(0, "an505 and the host give the same bits for 1 sample\n", "")
+    module, inputs, options = models.conv()
+    other = tmp_path / "other"
+    api.build(module, inputs, output=other, options=options, calibration=[inputs], name="conv")
+    ours, theirs = (api.read_manifest(path).files["model.pte"].sha256[:12] for path in (build, other))
+    assert deuteron(*given, other) == Result(
+        1,
+        "",
+        f"error: `{firmware}` was not made from `{other}`: its program has SHA-256 {ours}, that of the build {theirs}"
+        "\n\nhint: name the build that it was made from, or build the firmware again\n",
+    )
+
+
 def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, deuteron: Run):
     def refused(*args: str | Path) -> str:
         result = deuteron("run", *args)
@@ -244,8 +269,13 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
     )
     assert refused(firmware, "--on", "an505", "--compare", "host") == (
         f"error: `{firmware}` holds firmware, which does not run on the host\n\n"
-        "hint: give the directory of the build that it was made from\n"
+        "hint: name the build that it was made from with `--build DIR`\n"
     )
+    assert refused(build, "--on", "an505", "--build", build) == (
+        f"error: `--build` names what firmware was made from, and `{build}` is a build itself\n\n"
+        "hint: leave out `--build`\n"
+    )
+    assert refused(build, "--build", build) == ("error: `--build` is for emulators\n\nhint: name a board with `--on`\n")
     assert refused(firmware, "--on", "an547") == (
         f"error: `{firmware}` is firmware for the board `an505`, not for `an547`\n\n"
         "hint: run it with `--on an505`, or build it for `an547`\n"

@@ -14,7 +14,7 @@ from deuteron.board.override import check_override
 from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, StepInfo
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
-from deuteron.errors import OptionError
+from deuteron.errors import InputError, OptionError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output
 from deuteron.kernels.catalogue import KERNELS, Kernel
@@ -108,6 +108,22 @@ def write(image: Image, directory: Path, *, force: bool) -> None:
     """Nothing; writes the whole directory, or nothing of it and raises OptionError or InputError."""
     text = record.FILE.to_json(image.record).encode()
     output.write(directory, {**image.files, record.FILE.name: text}, force=force, record=record.FILE.name)
+
+
+def check_origin(directory: Path, firmware: Firmware, build: Path) -> None:
+    """Checks that the firmware in `directory` was made from a build.
+
+    Raises:
+        InputError: it was made from another, or there is no build.
+        FormatError: the build is damaged.
+    """
+    found = manifests.read(build).files[manifests.PROGRAM].sha256
+    if found != firmware.program_sha256:
+        raise InputError(
+            f"`{directory}` was not made from `{build}`: its program has SHA-256 {firmware.program_sha256[:12]}, that "
+            f"of the build {found[:12]}",
+            hint="name the build that it was made from, or build the firmware again",
+        )
 
 
 def bundle_of(directory: Path) -> Bundle:

@@ -89,6 +89,9 @@ class _Command(click.Command):
 )
 @click.option("--on", metavar="BOARD", help="Run on a board (`an505` or `an547`) in an emulator, not on the host.")
 @click.option(
+    "--build", "origin", metavar="DIR", type=Path, help="What firmware was made from, for `--compare host` with it."
+)
+@click.option(
     "--time-out",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
@@ -109,6 +112,7 @@ def command(
     seed: int,
     compare: str | None,
     on: str | None,
+    origin: Path | None,
     time_out: float | None,
     flash: FlashOptions,
     target: str | None,
@@ -125,13 +129,17 @@ def command(
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
     has_flash = flash != FlashOptions()
-    for what, given in (("`--time-out` is", time_out), ("the options about the flash are", has_flash)):
+    for what, given in (
+        ("`--build` is", origin),
+        ("`--time-out` is", time_out),
+        ("the options about the flash are", has_flash),
+    ):
         if given and not on:
             raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
     if on:
         from deuteron.cli.run_on import OnBoard
 
-        subject = OnBoard(path, on, time_out, flash)
+        subject = OnBoard(path, on, time_out, flash, origin)
     else:
         subject = _File(path, target or api.DEFAULT_TARGET) if path.is_file() else _Directory(path)
     if target and subject.is_compiled:

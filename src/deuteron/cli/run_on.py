@@ -37,9 +37,12 @@ class Model:
 class OnBoard:
     """A build, for which firmware is made, or firmware, on a board."""
 
-    def __init__(self, path: Path, board: str, time_out: float | None, flash: FlashOptions) -> None:
+    def __init__(
+        self, path: Path, board: str, time_out: float | None, flash: FlashOptions, origin: Path | None = None
+    ) -> None:
         self.is_compiled = True
         self._path = path
+        self._origin = origin
         self._board = boards.load(board)
         self._time_out = time_out or qemu.TIME_OUT
         self._flash = flash
@@ -62,16 +65,23 @@ class OnBoard:
         else:
             build = api.read_manifest(path)
             self.model = Model(build.inputs, build.outputs)
+            if origin:
+                raise OptionError(
+                    f"`--build` names what firmware was made from, and `{path}` is a build itself",
+                    hint="leave out `--build`",
+                )
 
     def check(self, compare: str | None) -> None:
         """Refuses the wrong reference."""
         if compare in ("pytorch", "litert"):
             raise OptionError("a board is compared with the host", hint="use `--compare host`")
-        if compare and self._is_firmware:
-            raise OptionError(
-                f"`{self._path}` holds firmware, which does not run on the host",
-                hint="give the directory of the build that it was made from",
-            )
+        if compare and self._firmware:
+            if self._origin is None:
+                raise OptionError(
+                    f"`{self._path}` holds firmware, which does not run on the host",
+                    hint="name the build that it was made from with `--build DIR`",
+                )
+            image.check_origin(self._path, self._firmware, self._origin)
 
     def run(self, data: "Sequence[Sample]", progress: "Report") -> "list[Sample]":
         """The outputs for each sample."""
@@ -96,13 +106,13 @@ class OnBoard:
         """The comparison with the host's outputs."""
         ours = [run.outputs for run in self._report.runs] if self._report else self.run(data, _tell_nobody)
         theirs: list[Sample] = []
-        for i, outputs in enumerate(api.run_each(self._path, data)):
+        for i, outputs in enumerate(api.run_each(self._origin or self._path, data)):
             progress(i, len(data))
             theirs.append(tuple(outputs))
         return agree(self._board.name, ours, theirs)
 
     def text(self) -> str:
-        """The instructions of the first run, event by event, and the stack."""
+        """The instructions of the first run, event by event, of preparing and of all runs, and the stack."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -114,6 +124,10 @@ class OnBoard:
         width = max(len(f"{count:,}") for _, count in rows)
         yield f"\ninstructions of sample 0 on {self._board.name} (counted)"
         yield from (f"  {count:>{width},}  {title}" for title, count in rows)
+        yield f"once before the first run: {self._report.init_instructions:,} to check and prepare the program"
+        totals = [run.instructions for run in self._report.runs]
+        if len(totals) > 1:
+            yield f"samples 0 to {len(totals) - 1}: {min(totals):,} to {max(totals):,} a run"
         yield f"stack: {run.stack:,} B used of {self._report.stack_bytes:,} B"
         flash = self._firmware.flash
         rate = f"{flash.bandwidth:,} B/s" if flash.bandwidth else "all at once"
