@@ -130,7 +130,7 @@ def test_constants_are_inputs_of_partitions(firmware: HostFirmware, tmp_path: Pa
     make.partition(programs.payload(programs.ADD, (0, 0)), a, c, s, m)
     bundle = translate(make.program((a,), (s, m, c)), name="constant")
     (x,) = int8_inputs(bundle)
-    options = EmitOptions("dtn_other")
+    options = EmitOptions("other")
     results = run(bundle, firmware.load(bundle, tmp_path / "constant", options), (x,))
     assert [a.tobytes() for a in results] == [*Driver().run(programs.ADD, [x.tobytes(), content]), content]
 

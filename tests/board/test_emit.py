@@ -90,18 +90,18 @@ def compile_to_objects(bundle: Bundle, folder: Path, options: EmitOptions) -> Pa
 def test_bytes_lie_where_they_were_asked_for(
     weights: Placement, arenas: Placement, sections: dict[str, str], tmp_path: Path
 ) -> None:
-    options = EmitOptions("dtn_b", weights, arenas)
+    options = EmitOptions("net_b", weights, arenas)
     folder = compile_to_objects(edges(), tmp_path, options)
-    listed = command("readelf", "-WS", folder / "dtn_b_data.S.o")
+    listed = command("readelf", "-WS", folder / "net_b_data.S.o")
     found = dict(re.findall(r"\] \.(dtn_\S+)\s+(?:PROGBITS|NOBITS)\s+\S+ \S+ (\S+)", listed))
     sizes = {name: int(size, 16) for name, size in found.items()}
     blocks = programs.SMALL
     assert sizes == {
-        f"dtn_{sections['microcode']}.dtn_b_delegate0_microcode": len(blocks.microcode),
-        f"dtn_{sections['weights']}.dtn_b_delegate0_weights": len(blocks.weights),
-        f"dtn_{sections['kernels']}.dtn_b_delegate0_kernels": len(blocks.kernels),
-        f"dtn_{sections['']}.dtn_b_memory0": edges().memories[0].bytes,
-        f"dtn_{sections['']}.dtn_b_memory1": edges().memories[1].bytes,
+        f"dtn_{sections['microcode']}.net_b_delegate0_microcode": len(blocks.microcode),
+        f"dtn_{sections['weights']}.net_b_delegate0_weights": len(blocks.weights),
+        f"dtn_{sections['kernels']}.net_b_delegate0_kernels": len(blocks.kernels),
+        f"dtn_{sections['']}.net_b_memory0": edges().memories[0].bytes,
+        f"dtn_{sections['']}.net_b_memory1": edges().memories[1].bytes,
     }
 
 
@@ -118,11 +118,11 @@ def test_an_empty_constant_has_no_bytes_and_no_warning(tmp_path: Path) -> None:
 
 def test_bundles_of_two_programs_are_linked_together(tmp_path: Path) -> None:
     other = translate(programs.two_partitions(), name="two")
-    for bundle, symbol in ((edges(), "dtn_first"), (other, "dtn_second")):
+    for bundle, symbol in ((edges(), "first"), (other, "second")):
         compile_to_objects(bundle, tmp_path, EmitOptions(symbol))
     command("cc", "-r", "-nostdlib", *tmp_path.glob("*.o"), "-o", tmp_path / "both.o")
     symbols = set(command("nm", "-g", "--format=just-symbols", tmp_path / "both.o").split())
-    assert {"dtn_first", "dtn_first_memories", "dtn_second", "dtn_second_memories"} <= symbols
+    assert {"first", "first_memories", "second", "second_memories"} <= symbols
 
 
 @pytest.mark.parametrize("symbol", ["", "1st", "a-b", "größe", "a b", "x;", "int", "while", "class", "main"])
@@ -132,6 +132,26 @@ def test_names_that_are_none_in_c_are_refused(symbol: str) -> None:
     assert str(caught.value) == (
         f"`{symbol}` cannot be the C name of a bundle\n\nhint: give letters, digits and underscores, no digit first, "
         "and no word of C or C++"
+    )
+
+
+@pytest.mark.parametrize(
+    ("symbol", "owner"),
+    [
+        ("neutronKernels", "firmware"),
+        ("NeutronError", "firmware"),
+        ("dtn_executor_init", "firmware"),
+        ("dtn_bundle_t", "firmware"),
+        ("DTN_MEMORY_CONSTANT", "firmware"),
+        ("memcpy", "C"),
+    ],
+)
+def test_names_of_the_library_are_refused(symbol: str, owner: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        EmitOptions(symbol)
+    assert str(caught.value) == (
+        f"`{symbol}` cannot be the C name of a bundle: the {owner} library may define it\n\n"
+        "hint: choose a name that does not start with `dtn_` or `neutron`; `dtn_bundle` is the default"
     )
 
 

@@ -38,6 +38,12 @@ _KEYWORDS = frozenset(
 )
 """The words of C99, and of C++, which may include the header; and `main`."""
 
+_DEFAULT_SYMBOL = "dtn_bundle"
+_RESERVED = ("dtn_", "neutron")
+"""How names of the library start, in any case."""
+_CALLED = frozenset(("memcpy", "memset"))
+"""What the library calls of the C library."""
+
 _CONTENT_SECTIONS = {
     Placement.FLASH: ('.dtn_flash.{}, "a", %progbits'),
     Placement.SRAM: ('.dtn_sram.{}, "aw", %progbits'),
@@ -59,7 +65,7 @@ class EmitOptions:
         arenas: where the memories lie: in SRAM or external memory.
     """
 
-    symbol: str = "dtn_bundle"
+    symbol: str = _DEFAULT_SYMBOL
     weights: Placement = Placement.FLASH
     arenas: Placement = Placement.SRAM
 
@@ -67,6 +73,13 @@ class EmitOptions:
         if not (self.symbol.isidentifier() and self.symbol.isascii()) or self.symbol in _KEYWORDS:
             hint = "give letters, digits and underscores, no digit first, and no word of C or C++"
             raise OptionError(f"`{self.symbol}` cannot be the C name of a bundle", hint=hint)
+        is_ours = self.symbol != _DEFAULT_SYMBOL and self.symbol.lower().startswith(_RESERVED)
+        if is_ours or self.symbol in _CALLED:
+            owner = "the firmware library" if is_ours else "the C library"
+            raise OptionError(
+                f"`{self.symbol}` cannot be the C name of a bundle: {owner} may define it",
+                hint=f"choose a name that does not start with `dtn_` or `neutron`; `{_DEFAULT_SYMBOL}` is the default",
+            )
         if self.arenas is Placement.FLASH:
             raise OptionError("memories cannot lie in flash: they are written to", hint="choose `sram` or `external`")
 
