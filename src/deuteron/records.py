@@ -115,14 +115,14 @@ class RecordFile:
             InputError: when the directory has no such record.
             FormatError: when the record or a file is damaged.
         """
-        if not directory.is_dir():
-            there = directory.exists()
-            raise InputError(f"`{directory}` is not a directory" if there else f"`{directory}` does not exist")
         path = directory / self.name
+        hint = f"give a directory that `{self.writer}` has written"
+        if not directory.exists():
+            raise InputError(f"`{directory}` does not exist", hint=hint)
+        if not directory.is_dir():
+            raise InputError(f"`{directory}` is not a directory", hint=hint)
         if not path.is_file():
-            raise InputError(
-                f"`{directory}` holds no `{self.name}`", hint=f"give a directory that `{self.writer}` has written"
-            )
+            raise InputError(f"`{directory}` holds no `{self.name}`", hint=hint)
         try:
             record = self.from_json(path.read_text(encoding="utf-8"), kind)
         except UnicodeDecodeError as e:

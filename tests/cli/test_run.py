@@ -253,4 +253,8 @@ def test_a_missing_file_of_a_build(deuteron: Run, copy: Path):
 
 def test_run_on_what_is_no_build(deuteron: Run, tmp_path: Path):
     missing = tmp_path / "nothing"
-    assert deuteron("run", missing) == Result(1, "", f"error: `{missing}` does not exist\n")
+    assert deuteron("run", missing) == Result(
+        1,
+        "",
+        f"error: `{missing}` does not exist\n\nhint: give a directory that `deuteron build MODEL -o DIR` has written\n",
+    )
