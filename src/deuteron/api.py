@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from deuteron import tflite_model
 from deuteron.convert import Conversion, ConvertOptions, convert, to_tflite
-from deuteron.errors import InputError, OptionError, UnsupportedError
+from deuteron.errors import FormatError, InputError, OptionError, UnsupportedError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
 from deuteron.frontend.examples import COMBINED, EXAMPLES, REFERENCES, ExampleModel
@@ -19,6 +20,7 @@ from deuteron.frontend.options import BuildOptions, Converter
 from deuteron.frontend.output import check_file as check_file
 from deuteron.frontend.output import write_files as write_files
 from deuteron.kernels import selection
+from deuteron.kernels.catalogue import KERNELS
 
 if TYPE_CHECKING:
     from deuteron.frontend.build import Progress
@@ -188,15 +190,35 @@ def convert_file(
 def merge_kernel_selections(
     files: Sequence[str | Path], output: str | Path, *, force: bool = False
 ) -> selection.Selection:
-    """The selection of all kernels in these kernel selection files, written to the file `output`.
+    """The selection of all kernels in these kernel selection files and build directories, written to `output`.
 
     Raises:
-        DeuteronError: the files do not belong together, one is damaged, or the output cannot be written.
+        DeuteronError: they do not belong together, one is damaged, or the output cannot be written.
     """
     check_file(Path(output), force=force)
-    merged = selection.merge([Path(file) for file in files])
+    merged = selection.merge([Path(file) for file in files], _selection)
     selection.write(Path(output), merged)
     return merged
+
+
+def _selection(path: Path) -> selection.Selection:
+    """The kernels that a kernel selection file names, or that a build calls."""
+    if not path.is_dir():
+        return selection.read(path)
+    manifest = manifests.read(path)
+    if manifest.converter != Converter.OPEN.value:
+        raise OptionError(
+            f"`{path}` was built with the vendor's converter, whose kernels are not ours",
+            hint="merge its kernel selection files with the vendor's own command",
+        )
+    if manifest.deuteron != version("deuteron"):
+        raise FormatError(
+            f"the build was made by Deuteron {manifest.deuteron}, this is {version('deuteron')}",
+            where=str(path),
+            hint="build all models with one version of Deuteron",
+        )
+    called = {entry.kernel for partition in manifest.partitions for entry in partition.kernels}
+    return selection.Selection.of(kernel for kernel in KERNELS if kernel.name in called)
 
 
 def read_manifest(directory: str | Path) -> Manifest:

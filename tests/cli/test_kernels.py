@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from tests.kernels.linking import M33
 
 from deuteron.kernels import selection
-from deuteron.kernels.catalogue import ADD, CONV2D, LUT
+from deuteron.kernels.catalogue import ADD, CONV2D, FULLY_CONNECTED, LUT
 from deuteron.kernels.selection import Selection
 
 from .conftest import Result
@@ -60,6 +61,13 @@ def test_merge_of_a_damaged_file_writes_nothing(deuteron: Run, pair: tuple[Path,
         "hint: write the file again with `--dump-kernel-selection-code`\n",
     )
     assert sorted(tmp_path.iterdir()) == sorted(pair)
+
+
+def test_what_calls_no_kernel_is_said_to(deuteron: Run, tmp_path: Path) -> None:
+    path = tmp_path / "none.c"
+    selection.write(path, fixed())
+    shown = deuteron("kernels", "show", path).out
+    assert shown.endswith(" for microcode format 1.0, 0 of 17 kernels: the model calls no kernel\n")
 
 
 def test_show_a_file(deuteron: Run, pair: tuple[Path, Path]) -> None:
@@ -116,6 +124,65 @@ def test_show_a_build(deuteron: Run, tmp_path: Path) -> None:
         {"number": 3, "name": "fully_connected_s8", "partitions": ["npu 0"]},
         {"number": 12, "name": "lut_s8", "partitions": ["npu 1"]},
     ]
+    pte = tmp_path / "out" / "model.pte"
+    assert deuteron("kernels", "show", pte).out == result.out.replace(
+        f"{tmp_path / 'out'}: build directory", f"{pte}: ExecuTorch program"
+    )
+    assert deuteron("kernels", "show", pte, "--check-override") == Result(
+        2,
+        "",
+        f"error: `--check-override` looks into an image, and `{pte}` is none: ExecuTorch program\n\n"
+        "hint: give the ELF file that the linker wrote\n",
+    )
+
+    one = tmp_path / "one.c"
+    selection.write(one, Selection.of([ADD, LUT]))
+    assert deuteron("kernels", "merge", tmp_path / "out", one, "-o", tmp_path / "m.c").code == 0
+    assert selection.read(tmp_path / "m.c") == Selection.of([FULLY_CONNECTED, ADD, LUT])
+    selection.write(one, fixed(ADD))
+    other = Selection.of([]).stamp
+    assert deuteron("kernels", "merge", one, tmp_path / "out", "-o", tmp_path / "n.c") == Result(
+        1,
+        "",
+        f"error: {tmp_path / 'out'}: the file is of {other}, `{one}` of {fixed().stamp}\n\n"
+        "hint: convert all models with one version of Deuteron\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "code", "text"),
+    [
+        (
+            "deuteron",
+            "0.0.1",
+            1,
+            "{path}: the build was made by Deuteron 0.0.1, this is {version}\n\n"
+            "hint: build all models with one version of Deuteron",
+        ),
+        (
+            "converter",
+            "vendor",
+            2,
+            "`{path}` was built with the vendor's converter, whose kernels are not ours\n\n"
+            "hint: merge its kernel selection files with the vendor's own command",
+        ),
+    ],
+)
+@pytest.mark.slow
+def test_merge_of_builds_whose_kernels_are_others(
+    deuteron: Run, tmp_path: Path, entry: str, value: str, code: int, text: str
+) -> None:
+    import torch
+    from torch import nn
+
+    from deuteron import api
+
+    path, x = tmp_path / "out", torch.zeros(1, 8)
+    api.build(nn.Linear(8, 8), x, calibration=[x], output=path)
+    manifest = path / "build.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {entry: value}))
+    expected = text.format(path=path, version=version("deuteron"))
+    assert deuteron("kernels", "merge", path, "-o", tmp_path / "m.c") == Result(code, "", f"error: {expected}\n")
 
 
 @pytest.mark.parametrize(
@@ -131,6 +198,11 @@ def test_show_a_build(deuteron: Run, tmp_path: Path) -> None:
             b"!<arch>\n",
             "{path}: this is an archive, which the linker has yet to choose from\n\n"
             "hint: give a program or library that was linked with Deuteron's driver",
+        ),
+        (
+            bytes(8),
+            "{path}: nothing that can be inspected: it starts with 00 00 00 00 00 00 00 00\n\n"
+            "hint: give a build directory, a `.pte`, a `.microcode` file or a TFLite file",
         ),
         (
             b"\x7fELF\2\1\1",

@@ -83,6 +83,8 @@ class _Reader:
         self._slot = elf.elfclass // 8
         self._symbols: Any = elf.get_section_by_name(".symtab")
         if not isinstance(self._symbols, SymbolTableSection):
+            if elf["e_machine"] != "EM_ARM":
+                raise FormatError("the file has no symbols, and is no image for an Arm core", hint=_LINKED)
             raise FormatError("the file has no symbols: it was stripped", hint=_KEEP_SYMBOLS)
 
     def image(self) -> Image:

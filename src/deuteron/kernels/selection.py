@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import zip_longest
@@ -136,12 +136,12 @@ def write(path: Path, selection: Selection) -> None:
         raise InputError(f"`{path}` cannot be written: {e.strerror or e}") from e
 
 
-def merge(paths: Sequence[Path]) -> Selection:
+def merge(paths: Sequence[Path], open_one: Callable[[Path], Selection] = read) -> Selection:
     """The selection of all kernels in these files, whose models then fit one firmware.
 
     Raises:
         OptionError: there is no file, or one is given twice.
-        InputError, FormatError: as `read`.
+        InputError, FormatError: as `open_one`.
         FormatError: two files are of different versions.
     """
     if not paths:
@@ -150,12 +150,12 @@ def merge(paths: Sequence[Path]) -> Selection:
     for path, file in zip(paths, resolved, strict=True):
         if resolved.count(file) > 1:
             raise OptionError(f"`{path}` is given more than once", hint="name each file once")
-    first, *others = [read(path) for path in paths]
+    first, *others = [open_one(path) for path in paths]
     for path, other in zip(paths[1:], others, strict=True):
         if other.stamp != first.stamp:
             raise FormatError(
                 f"the file is of {other.stamp}, `{paths[0]}` of {first.stamp}",
-                where=f"{path}:{_STAMP_LINE}",
+                where=f"{path}:{_STAMP_LINE}" if path.is_file() else str(path),
                 hint="convert all models with one version of Deuteron",
             )
     return replace(first, kernels=_sorted(kernel for selection in (first, *others) for kernel in selection.kernels))
