@@ -14,15 +14,7 @@ need make build-essential
 need cmake cmake
 need git git
 need python3 python3
-need arm-none-eabi-gcc gcc-arm-none-eabi
-need arm-none-eabi-ar binutils-arm-none-eabi
-need qemu-system-arm qemu-system-arm
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
-# The compiler answers with the bare name for a file that it does not find.
-case $(arm-none-eabi-gcc -print-file-name=libc_nano.a 2>/dev/null) in
-*/*) ;;
-*) missing="$missing libnewlib-arm-none-eabi" ;;
-esac
 if [ "${1:-}" = boards ]; then
     need arm-none-eabi-gcc gcc-arm-none-eabi
     need arm-none-eabi-ar binutils-arm-none-eabi
