@@ -2,6 +2,8 @@
 #
 #   deuteron::firmware                     the firmware library, compiled with the project's own compiler and flags
 #   deuteron_add_bundle(<target> <build>)  a target with the C tables of a build directory, made anew when it changes
+#   deuteron_add_kernels(<target> <build>...)  the table of kernels of a project with several bundles
+#   deuteron_require_io_copy(<executable>)  its link fails unless it has an override of the copies of inputs and outputs
 #
 # With GCC for a device, a section that the linker script does not place is an error of the link, because start-up code
 # would not fill it; set DEUTERON_PLACE_ALL to OFF where a script relies on the linker's own choice.
@@ -30,20 +32,27 @@ if(NOT TARGET deuteron::firmware)
   add_library(deuteron::firmware ALIAS deuteron_firmware)
 endif()
 
+# Refuses a use of `function` without the program `deuteron`.
+macro(_deuteron_check function)
+  if(NOT DEUTERON_PROGRAM)
+    message(FATAL_ERROR "${function} needs the program `deuteron`: activate the environment that it is installed in, or "
+      "set DEUTERON_PROGRAM to its path")
+  endif()
+endmacro()
+
 # deuteron_add_bundle(<target> <build> [SYMBOL name] [WEIGHTS flash|sram|external] [ARENAS sram|external]
 #                     [KERNELS selected|all])
 #
 # <build> is a directory that `deuteron build` wrote. The target's objects stand before the libraries on the linker's
-# line, as the table of kernels must. `#include "<symbol>.h"`, dtn_bundle.h by default, declares the program.
+# line, as the table of kernels must. `#include "<symbol>.h"`, dtn_bundle.h by default, declares the program. An image has
+# one table of kernels: with several bundles, give each its SYMBOL and KERNELS all, which brings no table, and add the
+# table with deuteron_add_kernels.
 function(deuteron_add_bundle target build)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "SYMBOL;WEIGHTS;ARENAS;KERNELS" "")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "deuteron_add_bundle does not know `${arg_UNPARSED_ARGUMENTS}`")
   endif()
-  if(NOT DEUTERON_PROGRAM)
-    message(FATAL_ERROR "deuteron_add_bundle needs the program `deuteron`: activate the environment that it is "
-      "installed in, or set DEUTERON_PROGRAM to its path")
-  endif()
+  _deuteron_check(deuteron_add_bundle)
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
   if(NOT "ASM" IN_LIST languages)
     message(FATAL_ERROR "deuteron_add_bundle needs the language ASM: write project(... C ASM)")
@@ -75,4 +84,48 @@ function(deuteron_add_bundle target build)
   set_source_files_properties("${output}/${symbol}_data.S" PROPERTIES OBJECT_DEPENDS "${output}/${symbol}_data.bin")
   target_include_directories(${target} PUBLIC "${output}")
   target_include_directories(${target} PUBLIC $<TARGET_PROPERTY:deuteron_firmware,INTERFACE_INCLUDE_DIRECTORIES>)
+endfunction()
+
+# deuteron_add_kernels(<target> <build>...)
+#
+# The table of the kernels that any of the builds calls; link the target, an object, to the executable.
+function(deuteron_add_kernels target)
+  _deuteron_check(deuteron_add_kernels)
+  if(NOT ARGN)
+    message(FATAL_ERROR "deuteron_add_kernels needs the builds whose kernels `${target}` is to hold")
+  endif()
+  set(builds "")
+  set(files "")
+  foreach(build ${ARGN})
+    get_filename_component(build "${build}" ABSOLUTE)
+    list(APPEND builds "${build}")
+    list(APPEND files "${build}/build.json" "${build}/model.pte")
+  endforeach()
+  set(output "${CMAKE_CURRENT_BINARY_DIR}/${target}_kernel_selection.c")
+  add_custom_command(
+    OUTPUT "${output}"
+    COMMAND "${DEUTERON_PROGRAM}" kernels merge ${builds} -o "${output}" --force --quiet
+    DEPENDS ${files}
+    COMMENT "Table of kernels ${target}"
+    VERBATIM)
+  add_library(${target} OBJECT "${output}")
+  target_include_directories(${target} PRIVATE $<TARGET_PROPERTY:deuteron_firmware,INTERFACE_INCLUDE_DIRECTORIES>)
+endfunction()
+
+# deuteron_require_io_copy(<executable> [<hook>])
+#
+# Lets the linker look for an override of the copies (deuteron/io.h) in static libraries, too, and reads the linked image:
+# the build fails when it has none. <hook> is a function that the override defines, dtn_io_copy_start by default. A
+# static library with the override must be linked before deuteron::firmware.
+function(deuteron_require_io_copy target)
+  _deuteron_check(deuteron_require_io_copy)
+  set(hook dtn_io_copy_start)
+  if(ARGC GREATER 1)
+    set(hook "${ARGV1}")
+  endif()
+  target_link_options(${target} PRIVATE "-Wl,-u,${hook}")
+  add_custom_command(
+    TARGET ${target} POST_BUILD
+    COMMAND "${DEUTERON_PROGRAM}" kernels show "$<TARGET_FILE:${target}>" --check-override --quiet
+    VERBATIM)
 endfunction()

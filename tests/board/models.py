@@ -48,6 +48,11 @@ def sigmoid() -> Made:
     return Sigmoid().eval(), (torch.randn(1, 3, 8, 8),), BuildOptions(operators_not_to_delegate=("aten::sigmoid",))
 
 
+def pooled() -> Made:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(2)).eval(), (torch.randn(1, 3, 8, 8),), BuildOptions()
+
+
 def int8(made: Made) -> Made:
     module, inputs, options = made
     return module, inputs, replace(options, remove_quant_io_ops=True)
@@ -62,6 +67,7 @@ MODELS: Mapping[str, Callable[[], Made]] = {
     **runtime.MODELS,
     "view": view,
     "sigmoid": sigmoid,
+    "pooled": pooled,
     "view_fetched": lambda: fetched(view()),
     "two_fetched": lambda: fetched(runtime.two()),
     "two_int8": lambda: int8(runtime.two()),

@@ -18,6 +18,7 @@ from deuteron.kernels.catalogue import KERNELS
 
 CONSUMER = Path(__file__).parent / "consumer"
 BOARD_CONSUMER = CONSUMER.with_name("consumer_board")
+TWO_CONSUMER = CONSUMER.with_name("consumer_two")
 PROGRAM = Path(sys.executable).with_name("deuteron")
 pytestmark = pytest.mark.slow
 
@@ -33,12 +34,26 @@ def configure(source: Path, build: Path, model: Path, *options: str) -> subproce
     )  # fmt: skip
 
 
-def check(app: Path, model: Path) -> None:
-    """Runs the application on one sample: the outputs must be those of ExecuTorch's runtime."""
-    (sample,) = api.seeded_inputs(api.read_manifest(model), 1)
-    done = subprocess.run([app], input=b"".join(x.tobytes() for x in sample), capture_output=True, check=True)
-    (wanted,) = api.run_each(model, [sample])
-    assert done.stdout == b"".join(y.tobytes() for y in wanted)
+def check(app: Path, *models: Path) -> None:
+    """Runs the application on one sample per model: the outputs must be those of ExecuTorch's runtime."""
+    given = wanted = b""
+    for model in models:
+        (sample,) = api.seeded_inputs(api.read_manifest(model), 1)
+        (outputs,) = api.run_each(model, [sample])
+        given += b"".join(x.tobytes() for x in sample)
+        wanted += b"".join(y.tobytes() for y in outputs)
+    assert subprocess.run([app], input=given, capture_output=True, check=True).stdout == wanted
+
+
+def linked_kernels(app: Path) -> set[str]:
+    """Names of the kernels whose functions are in an application."""
+    names = subprocess.run(["nm", app], capture_output=True, text=True, check=True).stdout
+    return {kernel.name for kernel in KERNELS if f" {kernel.symbol}\n" in names}
+
+
+def called_kernels(model: Path) -> set[str]:
+    """Names of the kernels that a build calls."""
+    return {kernel.kernel for part in api.read_manifest(model).partitions for kernel in part.kernels}
 
 
 def test_a_project_finds_the_package_and_runs_its_model(built: Built, tmp_path: Path):
@@ -49,10 +64,7 @@ def test_a_project_finds_the_package_and_runs_its_model(built: Built, tmp_path: 
     done = cmake("--build", build)
     assert done.returncode == 0, done.stdout + done.stderr
     check(build / "app", model)
-    names = subprocess.run(["nm", build / "app"], capture_output=True, text=True, check=True).stdout
-    linked = {kernel.name for kernel in KERNELS if f" {kernel.symbol}\n" in names}
-    manifest = api.read_manifest(model)
-    assert linked == {kernel.kernel for part in manifest.partitions for kernel in part.kernels}
+    assert linked_kernels(build / "app") == called_kernels(model)
 
     tables = build / "model" / "net.c"
     before = tables.stat().st_mtime_ns
@@ -63,6 +75,19 @@ def test_a_project_finds_the_package_and_runs_its_model(built: Built, tmp_path: 
         os.utime(model / file.name)
     assert cmake("--build", build).returncode == 0
     check(build / "app", model)
+
+
+def test_two_models_share_the_kernels_that_both_call(built: Built, tmp_path: Path):
+    models, build = (built("two"), built("pooled")), tmp_path / "build"
+    kernels = [called_kernels(model) for model in models]
+    assert kernels[0] - kernels[1]
+    assert kernels[1] - kernels[0]
+    done = configure(TWO_CONSUMER, build, models[0], f"-DOTHER={models[1]}")
+    assert done.returncode == 0, done.stderr
+    done = cmake("--build", build)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check(build / "app", *models)
+    assert linked_kernels(build / "app") == kernels[0] | kernels[1]
 
 
 def configure_for_board(source: Path, build: Path, model: Path, board: boards.Board, *options: str) -> None:
@@ -89,13 +114,59 @@ def test_a_section_that_no_script_places_is_refused(built: Built, tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("libraries", "required", "status"),
+    [
+        ("dma model deuteron::firmware", True, "linked"),
+        ("dma model deuteron::firmware", False, "default"),
+        ("model deuteron::firmware dma", True, "refused"),
+    ],
+)
+def test_an_override_in_a_static_library(libraries: str, required: bool, status: str, built: Built, tmp_path: Path):
+    """Asked for, it is linked or the build fails; otherwise the linker takes the weak default in silence."""
+    source, build = tmp_path / "source", tmp_path / "build"
+    shutil.copytree(BOARD_CONSUMER, source)
+    listing = source / "CMakeLists.txt"
+    text = listing.read_text().replace("model deuteron::firmware)", f"{libraries})")
+    text = text.replace("/faults", "/(faults|io_copy_dma)")
+    text += (
+        'add_library(dma STATIC "${FIRMWARE}/port/cortex_m/io_copy_dma.c")\n'
+        'target_include_directories(dma PRIVATE ${port} "${FIRMWARE}/include")\n'
+    )
+    listing.write_text(text + ("deuteron_require_io_copy(app)\n" if required else ""))
+    configure_for_board(source, build, built("two"), boards.load("an505"))
+    done = cmake("--build", build)
+    assert (done.returncode == 0) is (status != "refused"), done.stdout + done.stderr
+    if status == "refused":
+        assert "error: `app` copies inputs and outputs by the weak default" in done.stdout + done.stderr
+    else:
+        assert bool(overridden(build / "app")) is (status == "linked")
+
+
+def test_processors_that_the_toolchain_file_does_not_know(tmp_path: Path):
+    options = ("-S", FIRMWARE, f"-DCMAKE_TOOLCHAIN_FILE={FIRMWARE / 'cmake' / 'arm-none-eabi.cmake'}")
+    done = cmake(*options, "-B", tmp_path / "unknown", "-DDTN_CPU=cortex-m7")
+    assert done.returncode == 1
+    assert (
+        "DTN_CPU is `cortex-m7`; cortex-m33 and cortex-m55 are known, for others set DTN_CPU_FLAGS to what the "
+        "compiler is told of the processor"
+    ) in " ".join(done.stderr.split())
+    done = cmake(*options, "-B", tmp_path / "m7", "-DDTN_CPU_FLAGS=-mcpu=cortex-m7 -mthumb")
+    assert done.returncode == 0, done.stderr
+    done = cmake("--build", tmp_path / "m7", "--target", "dtn_io")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (made,) = (tmp_path / "m7").rglob("io_copy.c.obj")
+    shown = subprocess.run(["arm-none-eabi-readelf", "-A", made], capture_output=True, text=True, check=True).stdout
+    assert "Tag_CPU_arch: v7E-M" in shown
+
+
 @pytest.mark.parametrize("board", boards.names())
 def test_a_project_for_a_board(board: str, built: Built, tmp_path: Path):
     model, build = built("two"), tmp_path / "build"
     chosen = boards.load(board)
     configure_for_board(BOARD_CONSUMER, build, model, chosen)
     done = cmake("--build", build)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
     listed = subprocess.run(["ar", "t", build / "libdeuteron_firmware.a"], capture_output=True, text=True, check=True)
     assert sorted(listed.stdout.split()) == sorted(f"{source.path.name}.obj" for source in core())
     assert overridden(build / "app") == ("dtn_io_copy_start", "dtn_io_copy_wait")
@@ -122,6 +193,11 @@ def test_a_project_for_a_board(board: str, built: Built, tmp_path: Path):
             'REQUIRED)\nset(DEUTERON_PROGRAM "")',
             "deuteron_add_bundle needs the program `deuteron`: activate the environment that it is installed in, or "
             "set DEUTERON_PROGRAM to its path",
+        ),
+        (
+            "add_executable",
+            "deuteron_add_kernels(kernels)\nadd_executable",
+            "deuteron_add_kernels needs the builds whose kernels `kernels` is to hold",
         ),
     ],
 )
