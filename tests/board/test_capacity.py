@@ -1,6 +1,7 @@
 """What fits a board and what does not: where weights and arenas go, and what the error says that helps."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from tests.board import fetching
 
 from deuteron.board import boards, image
-from deuteron.board.bundle import Bundle, Delegate, Memory
+from deuteron.board.bundle import Bundle, Delegate, ElementType, Memory, Value
 from deuteron.board.emit import EmitOptions, Placement
 from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions, Weights
@@ -75,6 +76,17 @@ def test_a_budget_for_the_boards_sram_lets_a_program_fit(tmp_path: Path):
     assert hint
     assert try_budget(int(hint[1]) << 10) == EmitOptions(weights=Placement.EXTERNAL, arenas=Placement.SRAM)
     assert try_budget((int(hint[1]) + 1) << 10).arenas is Placement.EXTERNAL
+
+
+def test_arenas_leave_room_for_the_buffers_of_the_runner(tmp_path: Path):
+    memories = (Memory(4_100_000, "an arena"), Memory(16, "working memory"))
+    value = Value(0, 0, 100_000, ElementType.S8, (100_000,), (0,), "x")
+    bundle = Bundle("large", (value,), (), (0,), (), memories, (), (), ())
+    linked = link(bundle, BOARD, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path)
+    assert linked.placement.arenas is Placement.EXTERNAL
+    smaller = replace(bundle, values=(replace(value, bytes=50_000, shape=(50_000,)),))
+    linked = link(smaller, BOARD, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path)
+    assert linked.placement.arenas is Placement.SRAM
 
 
 def test_arenas_that_do_not_fit_the_sram_lie_in_external_memory(tmp_path: Path):

@@ -10,12 +10,17 @@ from deuteron.board import library, record
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, emit
+from deuteron.board.placement import padded
 from deuteron.board.record import FirmwareOptions, IoCopy, Kernels, Weights
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
 from deuteron.errors import CapacityError
 from deuteron.kernels.catalogue import Kernel
 from deuteron.kernels.selection import FILE_NAME, Selection
 from deuteron.microcode.decode import decode
+
+_FREE = "SRAM"
+"""The memory whose free part applications get."""
+_EVENT_BYTES = 16
 
 ARCHIVE = "libdeuteron.a"
 SELECTION = f"neutron{FILE_NAME}"
@@ -49,8 +54,8 @@ def link(
     """The image in `work`, with weights and arenas in the first of the allowed places where all fits.
 
     The port, the override of the copies and the selection of kernels stand before the library as objects: the linker
-    takes from an archive only what it has not found yet. The application is the runner of files of the host by default;
-    `extra` is beside it.
+    takes from an archive only what it has not found yet. The application is the runner of files of the host by default,
+    which has its buffers in the SRAM that is left; `extra` is beside it.
 
     Raises:
         CapacityError: when there is no such place.
@@ -69,7 +74,8 @@ def link(
     script = library.linker_script(board)
     sized = () if options.stack is None else (f"-Wl,--defsym=__dtn_stack_bytes={options.stack}",)
     local = replace(toolchain, cache=work / "objects")
-    regions: tuple[Region, ...] = ()
+    buffers = _runner_bytes(bundle) if application is None else 0
+    needed: tuple[Region, ...] = ()
     for placement in _placements(options.weights):
         generated = (*_write_model(bundle, placement, work), *table)
         objects = (
@@ -82,9 +88,17 @@ def link(
         regions, fits = toolchain.link(
             inputs, (*board.flags, PLACE_ALL, *sized, f"-L{script.parent}"), script, work / record.ELF
         )
-        if fits:
+        needed = tuple(replace(r, used=r.used + buffers) if r.name == _FREE else r for r in regions)
+        if fits and all(region.used <= region.size for region in needed):
             return Linked(placement, regions, (*objects, *core))
-    raise _overflow(bundle, board, options.weights, regions)
+    raise _overflow(bundle, board, options.weights, needed)
+
+
+def _runner_bytes(bundle: Bundle) -> int:
+    """What the runner takes for the inputs, the outputs and the events of a run."""
+    tensors = (bundle.values[i].bytes for i in (*bundle.inputs, *bundle.outputs))
+    events = len(bundle.steps) + len(bundle.inputs) + len(bundle.outputs)
+    return sum(map(padded, tensors)) + padded(_EVENT_BYTES * events)
 
 
 def _placements(weights: Weights) -> Sequence[EmitOptions]:
@@ -150,6 +164,6 @@ def _fitting_budget(bundle: Bundle, regions: Sequence[Region]) -> int:
     headers = [decode(delegate.container).header for delegate in bundle.delegates]
     planned = max((header.scratch_bytes + header.prefetch_bytes for header in headers), default=0)
     others = sum(memory.bytes for memory in bundle.memories) - planned
-    budget = next((r.size - r.used - others for r in regions if r.name == "SRAM"), 0)
+    budget = next((r.size - r.used - others for r in regions if r.name == _FREE), 0)
     fetches = any(header.prefetch_bytes for header in headers)
     return budget if fetches and 1 << 10 <= budget < planned else 0
