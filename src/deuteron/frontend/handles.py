@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from deuteron.convert import PROVENANCE_KEY, SourceOp, source_ops
 from deuteron.tflite.neutron import unwrap
 
-Handles = Mapping[int, set[int]]
+_T = TypeVar("_T")
 
 
 def debug_handle_map(
@@ -24,36 +25,41 @@ def debug_handle_map(
     _, metadata = unwrap(converted)
     if PROVENANCE_KEY not in metadata:
         return {}
-    by_op: dict[int, set[int]] = {}
+    by_op: dict[int, tuple[int, ...]] = {}
     for handle, indices in handles.items():
         for index in indices:
-            by_op.setdefault(index, set()).add(handle)
-    whole = _with_neighbours(source_ops(tflite), by_op)
+            by_op[index] = (*by_op.get(index, ()), handle)
+    whole = with_neighbours(source_ops(tflite), by_op)
     kernels = json.loads(metadata[PROVENANCE_KEY])["kernels"]
-    found = {int(k["index"]): tuple(sorted(set[int]().union(*(whole[op] for op in k["ops"])))) for k in kernels}
+    found = {int(k["index"]): tuple(sorted({handle for op in k["ops"] for handle in whole[op]})) for k in kernels}
     return {**found, len(found): ()}
 
 
-def _with_neighbours(ops: Sequence[SourceOp], handles: Handles) -> Handles:
-    """The handles of every operator.
+def with_neighbours(ops: Sequence[SourceOp], known: Mapping[int, Sequence[_T]]) -> dict[int, tuple[_T, ...]]:
+    """What every operator (by index) stands for: edge nodes, or their debug handles.
 
-    ExecuTorch gives none to the transposes that it puts at the edges of a partition to change the order of channels:
+    ExecuTorch knows nothing of the transposes that it puts at the edges of a partition to change the order of channels:
     they belong to the nodes whose result they turn or, at an input, to those that read theirs.
+
+    Args:
+        ops: the operators of a partition.
+        known: what ExecuTorch tells of them.
     """
-    writers: dict[str, set[int]] = {}
+    writers: dict[str, tuple[_T, ...]] = {}
     for index, op in enumerate(ops):
-        own = handles.get(index) or _union(writers, op.inputs)
-        writers.update(dict.fromkeys(op.outputs, own))
-    readers: dict[str, set[int]] = {}
+        own = known.get(index) or _union(writers, op.inputs)
+        writers.update(dict.fromkeys(op.outputs, tuple(own)))
+    readers: dict[str, tuple[_T, ...]] = {}
     for index, op in reversed([*enumerate(ops)]):
-        own = handles.get(index) or _union(readers, op.outputs)
+        own = known.get(index) or _union(readers, op.outputs)
         for name in op.inputs:
-            readers[name] = readers.get(name, set()) | own
+            readers[name] = (*own, *readers.get(name, ()))
     return {
-        index: handles.get(index) or _union(writers, op.outputs) or _union(readers, op.outputs)
+        index: tuple(known.get(index) or _union(writers, op.outputs) or _union(readers, op.outputs))
         for index, op in enumerate(ops)
     }
 
 
-def _union(by_name: Mapping[str, set[int]], names: Iterable[str]) -> set[int]:
-    return set[int]().union(*(by_name.get(name, ()) for name in names))
+def _union(by_name: Mapping[str, Sequence[_T]], names: Iterable[str]) -> tuple[_T, ...]:
+    """Each once, in order."""
+    return tuple(dict.fromkeys(item for name in names for item in by_name.get(name, ())))

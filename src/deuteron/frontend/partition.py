@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from deuteron.convert import DATAFLOW_KEY, PLAN_KEY, PROVENANCE_KEY
+from deuteron.convert import DATAFLOW_KEY, PLAN_KEY, PROVENANCE_KEY, source_ops
 from deuteron.errors import UnsupportedError
+from deuteron.frontend.handles import with_neighbours
 from deuteron.frontend.manifest import Partition, PartitionKernel, PartitionOp, TensorInfo
-from deuteron.frontend.seam import Lowered
+from deuteron.frontend.seam import EdgeNode, Lowered
 from deuteron.kernels.dataflow import Constant, Dataflow
 from deuteron.kernels.selection import FILE_NAME
 from deuteron.microcode.layout import read_header
@@ -22,6 +23,7 @@ def describe(partition: Lowered) -> Partition:
     container, metadata = unwrap(partition.converted)
     model = decode(partition.tflite)
     header = read_header(container.microcode)
+    nodes = with_neighbours(source_ops(partition.tflite), partition.nodes)
     return Partition(
         payload_sha256=hashlib.sha256(partition.payload).hexdigest(),
         microcode_bytes=len(container.microcode),
@@ -32,7 +34,7 @@ def describe(partition: Lowered) -> Partition:
         prefetch_bytes=header.prefetch_bytes,
         inputs=_tensors(model, model.inputs),
         outputs=_tensors(model, model.outputs),
-        ops=tuple(_op(model, partition, index) for index in range(len(model.operators))),
+        ops=tuple(_op(model, index, nodes[index]) for index in range(len(model.operators))),
         kernels=_kernels(metadata),
         dataflow=_dataflow(metadata),
     )
@@ -69,9 +71,8 @@ def _tensors(model: FlatModel, indices: Iterable[int]) -> tuple[TensorInfo, ...]
     return tuple(TensorInfo(tensor.shape, tensor.dtype.lower(), tensor.name) for tensor in tensors)
 
 
-def _op(model: FlatModel, partition: Lowered, index: int) -> PartitionOp:
+def _op(model: FlatModel, index: int, nodes: Sequence[EdgeNode]) -> PartitionOp:
     operator = model.operators[index]
-    nodes = partition.nodes.get(index, ())
     return PartitionOp(
         index,
         operator.custom_code or operator.name,
