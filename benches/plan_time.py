@@ -33,6 +33,7 @@ from deuteron.passes.select import select
 from deuteron.plan import Budget, in_best_order, plan, plan_within
 from deuteron.plan.chunks import chunks
 from deuteron.plan.prefetch import least_area
+from deuteron.plan.slices import unshared
 
 TARGET = "imxrt700"
 LAYERS = (10, 30, 100, 300, 1000)
@@ -148,7 +149,7 @@ def measure(network: str, program: Program) -> Row:
     given = plan(program)
     ordered, order_s = timed(lambda: in_best_order(program))
     linked, plan_s = timed(lambda: plan(ordered))
-    area = max(len(linked.weights) // 2, least_area(chunks(ordered), len(ordered.calls)))
+    area = max(len(linked.weights) // 2, least_area(chunks(unshared(ordered))))
     budget = Budget(engine(targets.load(TARGET)), linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS)
     _, prefetch_s = timed(lambda: plan_within(ordered, budget))
     packing = linked.packing

@@ -31,6 +31,7 @@ from deuteron.microcode.encode import encode
 from deuteron.plan import Budget, plan, plan_within
 from deuteron.plan.chunks import chunks
 from deuteron.plan.prefetch import costs_of, least_area
+from deuteron.plan.slices import unshared
 from deuteron.sim import hazards, simulate
 from deuteron.sim.bounds import fetch_bound
 
@@ -81,7 +82,7 @@ def point(model: str, program: Program, rate: int, budget: str, effort: Effort) 
     rates = engine(targets.load(TARGET), flash_bandwidth=rate * 1_000_000)
     linked = plan(program)
     weights = len(linked.weights)
-    least = least_area(chunks(program), len(program.calls))
+    least = least_area(chunks(unshared(program)))
     area = {"least": least, "half": max(least, weights // 2), "all": weights}[budget]
     limit = Budget(rates, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS, effort=effort)
     pieces, planned = plan_within(program, limit)

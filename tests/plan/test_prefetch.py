@@ -22,7 +22,7 @@ from deuteron.plan.chunks import Chunk, chunks
 from deuteron.plan.cuts import fetching
 from deuteron.plan.optimum import optimum
 from deuteron.plan.prefetch import least_area, lower_bound
-from deuteron.plan.slices import cut
+from deuteron.plan.slices import cut, unshared
 from deuteron.plan.stream import Costs, Issue, Schedule, Spot, schedule
 from deuteron.runtime.driver import Driver
 from deuteron.sim import hazards, simulate
@@ -38,7 +38,7 @@ def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
     )
     transfers = tuple(ENGINE.fetch_latency + ENGINE.transfer(chunk.nbytes) for chunk in parts)
     costs = Costs(tuple(rng.randint(200, 4000) for _ in range(calls)), transfers, ENGINE.fetch_setup)
-    least, most = least_area(parts, calls), sum(chunk.nbytes for chunk in parts)
+    least, most = least_area(parts), sum(chunk.nbytes for chunk in parts)
     return parts, costs, 16 * rng.randint(least // 16, most // 16)
 
 
@@ -121,7 +121,7 @@ def _wide(*, per_channel: bool) -> Program:
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_a_convolution_in_pieces_computes_the_same(per_channel: bool) -> None:
     program = _wide(per_channel=per_channel)
-    pieces = cut(program, 0)
+    pieces = cut(program, 0).program
     channels = [call.params.out_c for call in pieces.calls if isinstance(call.params, Conv2DParams)]
     assert channels == [16, 16, 8, 16, 16, 16]
     x = np.random.default_rng(1).integers(-128, 128, 5 * 4 * 16).astype(np.int8).tobytes()
@@ -169,7 +169,7 @@ def test_the_solver_makes_no_plan_slower_and_proves_its_bound() -> None:
     proofs = 0
     for seed in range(12):
         program = random_program(seed)
-        least, most = least_area(chunks(program), len(program.calls)), len(plan(program).weights)
+        least, most = least_area(chunks(unshared(program))), len(plan(program).weights)
         area = least + (most - least) // 3 // 16 * 16
         fast, exact = (fetching(program, ENGINE, area, effort) for effort in (Effort.FAST, Effort.EXACT))
         assert fast is not None

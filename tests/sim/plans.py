@@ -11,6 +11,7 @@ from deuteron.passes.select import select
 from deuteron.plan import Budget, Plan, plan, plan_within
 from deuteron.plan.chunks import chunks
 from deuteron.plan.prefetch import least_area
+from deuteron.plan.slices import unshared
 
 ENGINE = engine(targets.load("imxrt700"), flash_bandwidth=100_000_000)
 
@@ -23,7 +24,7 @@ def random_program(seed: int) -> Program:
 def fetching(program: Program, share: float) -> tuple[Program, Plan]:
     """A plan whose prefetch area has `share` (0 to 1) of what lies between the least and all weights."""
     linked = plan(program)
-    least, most = least_area(chunks(program), len(program.calls)), len(linked.weights)
+    least, most = least_area(chunks(unshared(program))), len(linked.weights)
     area = least + round((most - least) * share)
     budget = Budget(ENGINE, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS)
     return plan_within(program, budget)

@@ -18,6 +18,7 @@ class Budget:
         policy: `AUTO` fetches when scratch and weights together do not fit into `sram`.
         effort: `EXACT` proves what it can.
         target: bytes of SRAM that the target has; None when there is no target.
+        keeps: weights may stay in SRAM from run to run, as a runtime lets them where nothing else uses that memory.
     """
 
     engine: Engine
@@ -26,6 +27,7 @@ class Budget:
     policy: FetchPolicy = FetchPolicy.AUTO
     effort: Effort = Effort.FAST
     target: int | None = None
+    keeps: bool = True
 
 
 def budget(arch: Arch, options: MemoryOptions) -> Budget:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from deuteron.arch.engine import Engine
 from deuteron.arch.memory import Effort
 from deuteron.kernels.program import Program
+from deuteron.plan.chunks import chunks
 from deuteron.plan.prefetch import Prefetch, costs_of, prefetch, proven
-from deuteron.plan.slices import cut, whole_name
+from deuteron.plan.slices import Pieces, cut, unshared
 
 SHARES = (1, 2, 4, 8, 16, 32, 64)
 """A piece has at most one part in so many of the area."""
@@ -27,13 +28,18 @@ class Fetching:
 
     Attributes:
         most: bytes of weights of a piece.
-        program: the pieces.
+        pieces: the calls.
         prefetch: the plan for them.
     """
 
     most: int
-    program: Program
+    pieces: Pieces
     prefetch: Prefetch
+
+    @property
+    def program(self) -> Program:
+        """The pieces as a program."""
+        return self.pieces.program
 
     @property
     def cycles(self) -> int:
@@ -41,37 +47,49 @@ class Fetching:
         return self.prefetch.schedule.cycles
 
 
-def fetching(program: Program, engine: Engine, area: int, effort: Effort) -> Fetching | None:
-    """The fastest that is found in an area of `area` bytes; None when not even the smallest pieces fit."""
+def fetching(program: Program, engine: Engine, area: int, effort: Effort, *, keeps: bool = True) -> Fetching | None:
+    """The fastest that is found in an area of `area` bytes; None when not even the smallest pieces fit.
+
+    Args:
+        program: the calls.
+        engine: what they and transfers take.
+        area: bytes for all constants.
+        effort: `EXACT` proves what it can.
+        keeps: the area keeps its content from run to run.
+    """
+    if sum(chunk.nbytes for chunk in chunks(program)) > area:
+        program = unshared(program)
     computing = sum(costs_of(program, (), engine).calls)
     cuts: dict[int, Fetching] = {}
     for most in (*(area // share for share in SHARES), 0):
         pieces = cut(program, most)
-        if len(pieces.calls) not in cuts and (most > 0 or not cuts):
-            found = prefetch(pieces, engine, area, improve=False)
+        # Cuts into as many pieces are the same, but for where two calls trade pieces.
+        count = len(pieces.program.calls)
+        if count not in cuts and (most > 0 or not cuts):
+            found = prefetch(pieces.program, engine, area, keeps=keeps, improve=False)
             if found is not None:
-                cuts[len(pieces.calls)] = Fetching(most, pieces, found)
+                cuts[count] = Fetching(most, pieces, found)
                 if found.schedule.cycles <= computing:
                     break  # nothing waits, and pieces take no less time than the call that they are cut from
     best = sorted(cuts.values(), key=lambda found: found.cycles)[: FINALISTS[effort]]
-    finalists = [_improved(program, found, engine, area) for found in best]
+    finalists = [_improved(program, found, engine, area, keeps=keeps) for found in best]
     if effort is Effort.EXACT:
         finalists = [
-            replace(found, prefetch=proven(found.program, found.prefetch, engine, area, PROOF_EFFORT))
+            replace(found, prefetch=proven(found.program, found.prefetch, engine, area, PROOF_EFFORT, keeps=keeps))
             for found in finalists
         ]
     return min(finalists, key=lambda found: found.cycles, default=None)
 
 
-def _improved(program: Program, found: Fetching, engine: Engine, area: int) -> Fetching:
+def _improved(program: Program, found: Fetching, engine: Engine, area: int, *, keeps: bool) -> Fetching:
     """The same cut looked at closely, but for calls whose weights stay in place: these are not cut."""
-    names = {buffer.name for buffer in program.buffers}
     for _ in range(ROUNDS):
         kept = {name for index in found.prefetch.resident for name in found.prefetch.chunks[index].buffers}
         streamed = {b.name for b in found.program.buffers if b.data is not None} - kept
-        whole = {whole_name(name, names) for name in kept} - {whole_name(name, names) for name in streamed}
+        origin = found.pieces.whole
+        whole = {origin.get(name, name) for name in kept} - {origin.get(name, name) for name in streamed}
         pieces = cut(program, found.most, whole)
-        again = prefetch(pieces, engine, area, kept | whole)
+        again = prefetch(pieces.program, engine, area, kept | whole, keeps=keeps)
         if again is None or again.schedule.cycles >= found.cycles:
             break
         found = Fetching(found.most, pieces, again)

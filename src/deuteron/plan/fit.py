@@ -3,7 +3,7 @@
 Lines of these errors name TFLite operators as `op N`, which a build turns into lines of the PyTorch model.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deuteron.arch.memory import Effort
@@ -11,10 +11,10 @@ from deuteron.errors import CapacityError
 from deuteron.kernels.limits import ALIGNMENT, round_up
 from deuteron.kernels.program import KernelCall, Program
 from deuteron.plan.budget import Budget, FetchPolicy
-from deuteron.plan.chunks import Chunk, chunks
+from deuteron.plan.chunks import chunks
 from deuteron.plan.lifetimes import lifetimes, spans
 from deuteron.plan.prefetch import least_area
-from deuteron.plan.slices import cut
+from deuteron.plan.slices import cut, unshared
 
 LISTED = 5
 """Values that an error names."""
@@ -33,7 +33,7 @@ def area_for(program: Program, scratch: int, weights: int, budget: Budget) -> in
         if not fits:
             raise too_large(program, scratch, weights, budget)
         return None
-    if not any(buffer.data is not None for buffer in program.buffers):
+    if not chunks(program):
         return None
     left = (budget.sram - scratch) // ALIGNMENT * ALIGNMENT
     return min(left, weights, left if budget.weights is None else budget.weights)
@@ -71,7 +71,7 @@ class _Value:
 def _scratch_error(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
     at, alive = _peak(program)
     live = sum(value.nbytes for value in alive)
-    needed = scratch + (weights if budget.policy is FetchPolicy.NEVER else _least(program)[0])
+    needed = scratch + (weights if budget.policy is FetchPolicy.NEVER else _least(program).nbytes)
     hint = "make what is alive there smaller (a smaller input, fewer channels, a stride earlier)"
     if scratch > live and live <= budget.sram and budget.effort is Effort.FAST:
         hint += f", or try `--effort exact`, which may pack them into {live:,} bytes"
@@ -85,34 +85,36 @@ def _scratch_error(program: Program, scratch: int, weights: int, budget: Budget)
 
 def _linked_error(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
     at, alive = _peak(program)
-    least = scratch + _least(program)[0]
+    least = scratch + _least(program).nbytes
     auto = f"fetch weights from flash with `--fetch-constants-to-sram auto`: {least:,} bytes do then"
     return CapacityError(
         f"{scratch + weights:,} bytes of SRAM are needed, {scratch:,} for intermediate results, most of which are "
         f"alive here, and {weights:,} for weights; {budget.sram:,} are available; the largest values are:"
-        f"{_listed((*alive, *_constants(program)))}",
+        f"{_listed((*alive, *_constants(program).values()))}",
         where=_where(program, at),
         hint=f"{auto}{_or_more(scratch + weights, budget, 'weights do not fit without that')}",
     )
 
 
 def _fetched_error(program: Program, scratch: int, budget: Budget) -> CapacityError:
-    least, at = _least(program)
-    own = tuple(_constants(program, at))
-    where, split = _where(program, at), "split this layer into smaller ones"
+    needed = _least(program)
+    least, own = needed.nbytes, needed.constants
+    where = _where(program, needed.call)
+    split = "give this layer fewer inputs" if needed.is_piece else "split this layer into smaller ones"
+    weights = "the smallest piece of the weights of this call" if needed.is_piece else "the weights of this call"
     if budget.weights is not None and budget.weights < least:
         room = f", or give `--weights-budget {least}` or more"
         if scratch + least > budget.sram:
             room += f" and `--sram-budget {scratch + least}`"
         return CapacityError(
-            f"the weights of this call need {least:,} bytes of SRAM at once, `--weights-budget` allows "
+            f"{weights} need{'s' * needed.is_piece} {least:,} bytes of SRAM at once, `--weights-budget` allows "
             f"{budget.weights:,}; the largest are:{_listed(own)}",
             where=where,
             hint=f"{split}{room}",
         )
     return CapacityError(
-        f"{scratch + least:,} bytes of SRAM are needed, {scratch:,} for intermediate results and {least:,} for the "
-        f"weights of this call, all at once; {budget.sram:,} are available; the largest values are:"
+        f"{scratch + least:,} bytes of SRAM are needed, {scratch:,} for intermediate results and {least:,} for "
+        f"{weights}, all at once; {budget.sram:,} are available; the largest values are:"
         f"{_listed((*_peak(program)[1], *own))}",
         where=where,
         hint=f"{split}{_or_more(scratch + least, budget)}",
@@ -136,18 +138,30 @@ def _listed(values: Iterable[_Value]) -> str:
     return "".join(f"\n  {value}" for value in largest)
 
 
-def _least(program: Program) -> tuple[int, int]:
-    """Bytes of the smallest prefetch area, calls cut as far as they can be, and the call that needs them."""
-    pieces = cut(program, 0)
-    parts = chunks(pieces)
-    least = least_area(parts, len(pieces.calls))
-    needy = next(call for at, call in enumerate(pieces.calls) if _needed(parts, at) == least)
-    kinds = [(call.kernel, call.origin) for call in program.calls]
-    return least, kinds.index((needy.kernel, needy.origin))
+@dataclass(frozen=True, slots=True)
+class _Least:
+    """What fetching needs at least, with calls cut as far as they can be.
+
+    Attributes:
+        nbytes: of the smallest prefetch area.
+        call: the one that needs most at once.
+        is_piece: whether it has been cut.
+        constants: what is in the area while (its neediest piece) computes.
+    """
+
+    nbytes: int
+    call: int
+    is_piece: bool
+    constants: tuple[_Value, ...]
 
 
-def _needed(parts: Iterable[Chunk], at: int) -> int:
-    return sum(chunk.nbytes for chunk in parts if chunk.first <= at <= chunk.last)
+def _least(program: Program) -> _Least:
+    pieces = cut(unshared(program), 0)
+    parts = chunks(pieces.program)
+    at = max((c.first for c in parts), key=lambda at: sum(c.nbytes for c in parts if c.first <= at <= c.last))
+    alive = {name for chunk in parts if chunk.first <= at <= chunk.last for name in chunk.buffers}
+    constants = tuple(value for name, value in _constants(pieces.program).items() if name in alive)
+    return _Least(least_area(parts), pieces.calls[at], pieces.calls.count(pieces.calls[at]) > 1, constants)
 
 
 def _peak(program: Program) -> tuple[int, tuple[_Value, ...]]:
@@ -163,13 +177,16 @@ def _peak(program: Program) -> tuple[int, tuple[_Value, ...]]:
     return at, tuple(values)
 
 
-def _constants(program: Program, at: int | None = None) -> Iterator[_Value]:
-    """The constants that calls read, or those that call `at` does."""
+def _constants(program: Program) -> dict[str, _Value]:
+    """The constants that calls read, by name, each with the first that does."""
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers if buffer.data is not None}
-    for call in program.calls if at is None else (program.calls[at],):
+    found: dict[str, _Value] = {}
+    for call in program.calls:
         for ref in call.operands:
-            if (nbytes := sizes.pop(ref.buffer, None)) is not None:
-                yield _Value(round_up(nbytes), f"weights `{ref.buffer}` of `{call.kernel.name}`", _op(call))
+            if ref.buffer in sizes:
+                text = f"weights `{ref.buffer}` of `{call.kernel.name}`"
+                found.setdefault(ref.buffer, _Value(round_up(sizes[ref.buffer]), text, _op(call)))
+    return found
 
 
 def _op(call: KernelCall) -> int | None:

@@ -40,7 +40,13 @@ class Optimum:
 
 
 def optimum(
-    chunks: Sequence[Chunk], costs: Costs, area: int, start: tuple[frozenset[int], Schedule], effort: float
+    chunks: Sequence[Chunk],
+    costs: Costs,
+    area: int,
+    start: tuple[frozenset[int], Schedule],
+    effort: float,
+    *,
+    keeps: bool = True,
 ) -> Optimum | None:
     """The choices with the lowest bound that are found from `start` on; None when the solver finds none in time.
 
@@ -50,8 +56,11 @@ def optimum(
         area: bytes for all chunks.
         start: resident chunks and schedule of the best plan that is known.
         effort: limit in the solver's deterministic time.
+        keeps: chunks can be resident.
     """
     model = _Model(chunks, costs, area, start[1].cycles)
+    if not keeps:
+        model.stream_all()
     model.hint(*start)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -92,6 +101,11 @@ class _Model:
         for j, own in enumerate(self.pending):
             for k, var in enumerate(own):
                 self.model.add_hint(var, j not in resident and issued[j] >= k)
+
+    def stream_all(self) -> None:
+        """Keeps nothing from run to run."""
+        for own in self.pending:
+            self.model.add(own[0] == 1)
 
     def _from(self, chunk: int, call: int) -> cp_model.IntVar:
         """1 when the chunk is issued before `call` or later."""

@@ -90,7 +90,7 @@ def plan_within(program: Program, budget: Budget) -> tuple[Program, Plan]:
     area = area_for(program, linked.scratch_bytes, len(linked.weights), budget)
     if area is None:
         return program, linked
-    found = fetching(program, budget.engine, area, budget.effort)
+    found = fetching(program, budget.engine, area, budget.effort, keeps=budget.keeps)
     if found is None:
         raise too_large(program, linked.scratch_bytes, len(linked.weights), budget)
     return found.program, _fetching(plan(found.program, effort, linked.packing), found.prefetch)

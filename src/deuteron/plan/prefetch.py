@@ -1,29 +1,17 @@
-"""Which chunks stay in SRAM between inferences and which are streamed through it.
-
-Lower bounds of any schedule with one flash and this order of calls, P(i) the bytes that calls 0..i need, A the bytes of
-the area, and C(i..j) the cycles of calls: where not all chunks fit, a run takes at least, for every i,
-
-    C(0..k) + max(0, P(i) - P(k) - (A - S(k))) / bandwidth + C(i..end)    for every k < i,
-    max(0, P(i) - (A - M)) / bandwidth + C(i..end)
-
-The first: fetches are issued between calls. What is issued before call k has its room beside the S(k) bytes that k is
-the last to read; the rest of what calls k+1..i need is transferred after k and before i. The second: let M be the bytes
-of the largest chunk that is not resident. While it is read, no more than A - M are resident; the rest of P(i) comes
-before i. M is not known, but all larger chunks are resident and have room beside it: the bound is the least over all M.
-"""
+"""Which chunks stay in SRAM between inferences and which are streamed through it."""
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from deuteron.arch.engine import Engine
 from deuteron.kernels.cost import cost
 from deuteron.kernels.program import Program
+from deuteron.plan.bound import lower_bound
 from deuteron.plan.chunks import Chunk, chunks
 from deuteron.plan.lifetimes import Lifetime
-from deuteron.plan.placement import place
+from deuteron.plan.placement import Packing, place
 from deuteron.plan.stream import Costs, Schedule, Spot, schedule
 
 if TYPE_CHECKING:
@@ -71,13 +59,24 @@ def costs_of(program: Program, parts: Sequence[Chunk], engine: Engine) -> Costs:
     )
 
 
-def least_area(parts: Sequence[Chunk], calls: int) -> int:
-    """Bytes of the smallest area: the chunks that one call needs at once."""
-    return max((sum(c.nbytes for c in parts if c.first <= at <= c.last) for at in range(calls)), default=0)
+def least_area(parts: Sequence[Chunk]) -> int:
+    """Bytes of the smallest area that is found: each chunk has its place from the first call that reads it on."""
+    return _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)})[0].nbytes
+
+
+def most_alive(parts: Sequence[Chunk]) -> int:
+    """The most bytes of chunks that one call needs at once."""
+    return max((sum(c.nbytes for c in parts if c.first <= at <= c.last) for at in {p.first for p in parts}), default=0)
 
 
 def prefetch(
-    program: Program, engine: Engine, area: int, kept: Collection[str] = (), *, improve: bool = True
+    program: Program,
+    engine: Engine,
+    area: int,
+    kept: Collection[str] = (),
+    *,
+    keeps: bool = True,
+    improve: bool = True,
 ) -> Prefetch | None:
     """A plan for an area of `area` bytes, or None when it is too small for any.
 
@@ -86,33 +85,35 @@ def prefetch(
         engine: what they and transfers take.
         area: bytes for all constants.
         kept: constants that were resident in a plan for a similar program.
+        keeps: the area keeps its content from run to run; nothing can be resident otherwise.
         improve: look at more schedules to improve the best of the first ones.
     """
     least = engine.flash_bandwidth * (engine.fetch_setup + engine.fetch_latency) * LEAST_FETCH_CYCLES // engine.clock
-    joined = chunks(program, min(least, area // 8))
-    parts = joined if least_area(joined, len(program.calls)) <= area else chunks(program)
-    if least_area(parts, len(program.calls)) > area:
-        return None
-    costs = costs_of(program, parts, engine)
-    bound = lower_bound(parts, costs, engine, area)
-    search = _Search(parts, costs, area, bound)
-    search.begin(frozenset(kept))
-    if improve:
-        search.improve()
-    if search.best is None:
-        return None
-    resident, best = search.best
-    return Prefetch(parts, resident, best, bound, best.cycles <= bound)
+    for parts in dict.fromkeys((chunks(program, min(least, area // 8)), chunks(program))):
+        if most_alive(parts) > area:
+            continue
+        costs = costs_of(program, parts, engine)
+        bound = lower_bound(parts, costs, engine, area, keeps=keeps)
+        search = _Search(parts, costs, area, bound, keeps=keeps)
+        search.begin(frozenset(kept))
+        if improve:
+            search.improve()
+        if search.best is not None:
+            resident, best = search.best
+            return Prefetch(parts, resident, best, bound, best.cycles <= bound)
+    return None
 
 
-def proven(program: Program, found: Prefetch, engine: Engine, area: int, effort: float) -> Prefetch:
+def proven(
+    program: Program, found: Prefetch, engine: Engine, area: int, effort: float, *, keeps: bool = True
+) -> Prefetch:
     """The plan with the bound that a solver proves with this effort, and faster where the solver's choices are."""
     from deuteron.plan.optimum import optimum  # its solver takes a while to load
 
     if found.proven or len(program.calls) * len(found.chunks) > MOST_CHOICES:
         return found
     costs = costs_of(program, found.chunks, engine)
-    best = optimum(found.chunks, costs, area, (found.resident, found.schedule), effort)
+    best = optimum(found.chunks, costs, area, (found.resident, found.schedule), effort, keeps=keeps)
     if best is None:
         return found
     bound = max(found.bound, best.bound)
@@ -127,56 +128,31 @@ def proven(program: Program, found: Prefetch, engine: Engine, area: int, effort:
 def _packed(parts: Sequence[Chunk], area: int, found: "Optimum") -> dict[int, Spot] | None:
     """Room for each chunk from the call on that its fetch is issued before; None when that does not pack."""
     start = sum(parts[chunk].nbytes for chunk in found.resident)
-    blocks = {j: Lifetime((str(j),), parts[j].nbytes, call, parts[j].last) for j, call in found.issues.items()}
+    packing, spots = _packing(parts, found.issues, start)
+    return spots if start + packing.nbytes <= area else None
+
+
+def _packing(parts: Sequence[Chunk], issues: Mapping[int, int], start: int = 0) -> tuple[Packing, dict[int, Spot]]:
+    """The smallest packing found of chunks that are issued before these calls, and the spots, from `start` on."""
+    blocks = {j: Lifetime((str(j),), parts[j].nbytes, call, parts[j].last) for j, call in issues.items()}
     packing = place(tuple(blocks.values()))
-    if start + packing.nbytes > area:
-        return None
-    return {j: Spot(block.first, start + packing.offsets[block]) for j, block in blocks.items()}
-
-
-def lower_bound(parts: Sequence[Chunk], costs: Costs, engine: Engine, area: int) -> int:
-    """Cycles that no schedule is faster than (the formulas of this file)."""
-    total = sum(costs.calls)
-    if sum(chunk.nbytes for chunk in parts) <= area:
-        return total
-    elapsed = (0, *accumulate(costs.calls))
-    needed = tuple(zip(accumulate(chunk.nbytes for chunk in parts), (chunk.first for chunk in parts), strict=True))
-
-    def late(done: int, room: int, before: int) -> int:
-        """The bound when, after the first `done` bytes, `room` more are there at cycle `before`."""
-        ends = (engine.transfer(p - done - room) + total - elapsed[i] for p, i in needed if p > done + room)
-        return before + max(ends, default=0)
-
-    start = min(
-        late(0, area - largest, 0)
-        for largest in {chunk.nbytes for chunk in parts}
-        if sum(chunk.nbytes for chunk in parts if chunk.nbytes > largest) + largest <= area
-    )
-    return max(total, start, *_after_calls(parts, elapsed, area, late))
-
-
-def _after_calls(
-    parts: Sequence[Chunk], elapsed: Sequence[int], area: int, late: Callable[[int, int, int], int]
-) -> Iterator[int]:
-    """The bound from each call on that is the last to read something."""
-    read = 0
-    for call, first in groupby(parts, key=lambda chunk: chunk.first):
-        read += sum(chunk.nbytes for chunk in first)
-        own = sum(chunk.nbytes for chunk in parts if chunk.first <= call == chunk.last)
-        yield late(read, area - own, elapsed[call + 1])
+    return packing, {j: Spot(block.first, start + packing.offsets[block]) for j, block in blocks.items()}
 
 
 class _Search:
     """Looks for the resident chunks that give the fastest run."""
 
-    def __init__(self, parts: Sequence[Chunk], costs: Costs, area: int, bound: int) -> None:
-        self._parts, self._costs, self._area, self._bound = parts, costs, area, bound
+    def __init__(self, parts: Sequence[Chunk], costs: Costs, area: int, bound: int, *, keeps: bool = True) -> None:
+        self._parts, self._costs, self._area, self._bound, self._keeps = parts, costs, area, bound, keeps
         self._known: set[frozenset[int]] = set()
         self._random = random.Random(1)  # noqa: S311 - reproducible, and nobody's secret
         self.best: tuple[frozenset[int], Schedule] | None = None
 
     def begin(self, kept: frozenset[str]) -> None:
-        """Tries what has worked before (`kept` names its constants), nothing, and several orders for several shares."""
+        """Tries what has worked before (`kept` names its constants), nothing, and several orders for several shares.
+
+        Where first fit leaves no room for some chunk in any of them, all are packed ahead, and fetched when needed.
+        """
         self._try(frozenset(i for i, chunk in enumerate(self._parts) if kept and kept.issuperset(chunk.buffers)))
         self._try(frozenset())
         order = range(len(self._parts))
@@ -185,6 +161,10 @@ class _Search:
         for key in keys:
             for share in range(shares, 0, -1):
                 self._try(self._fill(sorted(order, key=key), self._area * share // shares))
+        if self.best is None:
+            packing, spots = _packing(self._parts, {j: chunk.first for j, chunk in enumerate(self._parts)})
+            if packing.nbytes <= self._area:
+                self._take(frozenset(), schedule(self._parts, self._costs, frozenset(), self._area, spots))
 
     def improve(self) -> None:
         """Changes the best at random: a chunk more or less, and others out where there is no room."""
@@ -215,9 +195,11 @@ class _Search:
         return frozenset((chosen, *self._fill(others[swapped:], self._area - self._parts[chosen].nbytes)))
 
     def _try(self, resident: frozenset[int]) -> None:
-        if self._done() or resident in self._known:
+        if self._done() or resident in self._known or (resident and not self._keeps):
             return
         self._known.add(resident)
-        found = schedule(self._parts, self._costs, resident, self._area)
+        self._take(resident, schedule(self._parts, self._costs, resident, self._area))
+
+    def _take(self, resident: frozenset[int], found: Schedule | None) -> None:
         if found is not None and (self.best is None or found.cycles <= self.best[1].cycles):
             self.best = resident, found
