@@ -9,13 +9,14 @@ make bench-boards
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import repeat
 from pathlib import Path
+
+from outcome import finish
 
 from deuteron import api
 from deuteron.board import boards, image, qemu, record
@@ -158,14 +159,9 @@ def main() -> int:
             samples = 1 if name in EXTERNAL else options.samples
             results += [measure(build, boards.load(board), samples, toolchain) for board in boards.names()]
     report(results)
-    if options.json:
-        rows = [asdict(result) for result in results]
-        data = {"kind": "counted", "compiler": toolchain.version, "results": rows}
-        options.json.write_text(json.dumps(data, indent=2) + "\n")
-    problems = [problem for result in results for problem in result.problems()]
-    for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    rows = [asdict(result) for result in results]
+    data = {"kind": "counted", "compiler": toolchain.version, "results": rows}
+    return finish(data, [problem for result in results for problem in result.problems()], options.json)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ make bench-cortex-m
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from outcome import finish
 
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
@@ -296,13 +296,8 @@ def main() -> int:
     toolchain = Toolchain.find(image.OBJECTS)
     results = [result for name in BOARDS for result in measure(boards.load(name), toolchain)]
     report(results)
-    if options.json:
-        data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
-        options.json.write_text(json.dumps(data, indent=2) + "\n")
-    problems = [problem for result in results for problem in result.problems()]
-    for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
+    return finish(data, [problem for result in results for problem in result.problems()], options.json)
 
 
 if __name__ == "__main__":

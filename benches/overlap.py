@@ -10,7 +10,6 @@ make bench-overlap
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
+from outcome import finish
 from torch import nn
 
 from deuteron import api
@@ -210,13 +210,8 @@ def main() -> int:
             build(directory, rate)
             results.append(measure(directory, rate, toolchain))
     report(results)
-    if options.json:
-        data = {"kind": "counted", "board": BOARD.name, "results": [asdict(result) for result in results]}
-        options.json.write_text(json.dumps(data, indent=2) + "\n")
-    problems = [problem for result in results for problem in result.problems()]
-    for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    data = {"kind": "counted", "board": BOARD.name, "results": [asdict(result) for result in results]}
+    return finish(data, [problem for result in results for problem in result.problems()], options.json)
 
 
 if __name__ == "__main__":

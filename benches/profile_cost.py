@@ -3,13 +3,15 @@
 Counts one run of a model in an emulator, built and linked with profiling and without. The difference, over the number
 of events, is what the driver's records and the executor's events take together.
 
-    python benches/profile_cost.py [MODEL]
+    python benches/profile_cost.py [MODEL] [--json FILE]
 """
 
-import json
+import argparse
 import sys
 import tempfile
 from pathlib import Path
+
+from outcome import finish
 
 from deuteron import api
 from deuteron.board import boards, image, qemu
@@ -34,26 +36,32 @@ def measured(model: str, work: Path, *, profiling: bool) -> tuple[Firmware, qemu
 
 
 def main() -> int:
-    """Prints the costs as JSON; 1 when an event costs more than it may."""
-    model = sys.argv[1] if len(sys.argv) > 1 else "digits"
+    """Prints the costs; 1 when an event costs more than it may."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    parser.add_argument("model", nargs="?", default="digits", help="name of a reference model")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        plain, without, _ = measured(model, Path(folder), profiling=False)
-        profiled, with_, sha256 = measured(model, Path(folder), profiling=True)
+        plain, without, _ = measured(options.model, Path(folder), profiling=False)
+        profiled, with_, sha256 = measured(options.model, Path(folder), profiling=True)
     (packet,) = board.read(with_.packets, sha256, "events")
-    more = with_.runs[0].instructions - without.runs[0].instructions
-    each = more / len(packet.events)
-    result = {
-        "model": model,
-        "board": BOARD,
+    before, after = without.runs[0].instructions, with_.runs[0].instructions
+    each = (after - before) / len(packet.events)
+    print(f"{options.model} on {BOARD}, counted: {before:,} instructions without profiling, {after:,} with it")
+    print(f"{len(packet.events)} events: {each:.1f} instructions and {EVENT_BYTES} bytes each")
+    print(f"image: {plain.sizes.image:,} bytes without profiling, {profiled.sizes.image:,} with it")
+    data = {
         "kind": "counted",
+        "model": options.model,
+        "board": BOARD,
         "events": len(packet.events),
-        "instructions": {"without": without.runs[0].instructions, "with": with_.runs[0].instructions},
+        "instructions": {"without": before, "with": after},
         "instructions_per_event": round(each, 1),
         "bytes_per_event": EVENT_BYTES,
         "image_bytes": {"without": plain.sizes.image, "with": profiled.sizes.image},
     }
-    print(json.dumps(result, indent=2))
-    return 0 if each <= MOST_INSTRUCTIONS else 1
+    problems = [f"an event takes {each:.1f} instructions, at most {MOST_INSTRUCTIONS} are allowed"]
+    return finish(data, problems if each > MOST_INSTRUCTIONS else [], options.json)
 
 
 if __name__ == "__main__":

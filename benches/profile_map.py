@@ -6,12 +6,12 @@ changes; then the share of the NPU's time that events explain: the least of the 
 on an emulated board. The second has ExecuTorch's own profiling tests: how many kernels of the vendor's converter the
 map has that these expect of ExecuTorch's reader of the converter's log, beside ours for models of the same structure.
 
-    python benches/profile_map.py [MODEL...]
+    python benches/profile_map.py [MODEL...] [--json FILE]
 """
 
+import argparse
 import ast
 import importlib.util
-import json
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
+from outcome import finish
 from tests.profile.networks import NETWORKS
 from tests.profile.perturb import confirmed
 from tests.sdk.profiled import MODELS, handed_over
@@ -74,32 +75,40 @@ def expected_by_executorch() -> Mapping[str, tuple[int, int]]:
     return found
 
 
-def main() -> int:
-    """Prints both tables as JSON; 1 when a kernel is not mapped, or time is not attributed."""
-    names = sys.argv[1:] or [*NETWORKS, *(example.name for example in api.REFERENCES)]
-    with tempfile.TemporaryDirectory() as folder:
-        ours = {name: network(name, Path(folder)) for name in names}
-    theirs = expected_by_executorch()
-    tests: dict[str, dict[str, float]] = {}
-    for name, (module, shape) in MODELS.items():
+def executorch_tests() -> dict[str, dict[str, float]]:
+    """ExecuTorch's tests by name."""
+    rows: dict[str, dict[str, float]] = {}
+    for name, (vendor, vendor_mapped) in expected_by_executorch().items():
+        module, shape = MODELS[name]
         kernels = handed_over(module(), shape, transposes=False)
-        tests[name] = {
-            "vendor_kernels": theirs[name][0],
-            "vendor_mapped": theirs[name][1],
-            "kernels": len(kernels),
-            "mapped": sum(bool(kernel.operators) for kernel in kernels),
-        }
-    print(json.dumps({"networks": ours, "executorch_tests": tests}, indent=2))
-    problems = [
-        f"{name}: not every kernel is mapped"
-        for name, found in {**ours, **tests}.items()
-        if found["mapped"] != found["kernels"]
-    ]
-    problems += [
-        f"{name}: time that no event explains" for name, found in ours.items() if found["attributed"] < ATTRIBUTED
-    ]
-    print(*problems, sep="\n", file=sys.stderr)
-    return bool(problems)
+        mapped = sum(bool(kernel.operators) for kernel in kernels)
+        rows[name] = {"vendor": vendor, "vendor_mapped": vendor_mapped, "kernels": len(kernels), "mapped": mapped}
+    return rows
+
+
+def main() -> int:
+    """Prints both tables; 1 when a kernel is not mapped, or time is not attributed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    names = [*NETWORKS, *(example.name for example in api.REFERENCES)]
+    parser.add_argument("networks", nargs="*", default=names, help="of the first table; all by default")
+    options = parser.parse_args()
+    print(f"{'network':<24}{'kernels':>8}{'mapped':>8}{'confirmed':>11}{'time explained':>16}")
+    with tempfile.TemporaryDirectory() as folder:
+        ours: dict[str, dict[str, float]] = {}
+        for name in options.networks:
+            ours[name] = r = network(name, Path(folder))
+            print(
+                f"{name:<24}{r['kernels']:>8}{r['mapped']:>8}{r['confirmed']:>11}{r['attributed']:>16.3%}", flush=True
+            )
+    tests = executorch_tests()
+    print(f"{'test of ExecuTorch':<24}{'its kernels':>12}{'mapped':>8}{'our kernels':>13}{'mapped':>8}")
+    for name, r in tests.items():
+        print(f"{name:<24}{r['vendor']:>12}{r['vendor_mapped']:>8}{r['kernels']:>13}{r['mapped']:>8}")
+    every = {**ours, **tests}.items()
+    problems = [f"{name}: a kernel is not mapped" for name, row in every if row["mapped"] != row["kernels"]]
+    problems += [f"{name}: no event explains some time" for name, row in ours.items() if row["attributed"] < ATTRIBUTED]
+    return finish({"networks": ours, "executorch_tests": tests}, problems, options.json)
 
 
 if __name__ == "__main__":
