@@ -48,6 +48,7 @@ ALLOWED: dict[str, set[str]] = {
         "board",
         "frontend",
         "runtime",
+        "report",
         "profile",
         "microcode",
         "sim",

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that the programs which the build and the tests run are installed, through Debian's packages.
-# With the word `boards`, also those that build firmware for boards and run it.
+# With the word `boards`, also those that build firmware for boards and run it, and that show reports of profiles.
 # As root, or where sudo asks for no password, it installs what is missing; elsewhere it says what is missing and fails.
 set -eu
 
@@ -19,6 +19,8 @@ if [ "${1:-}" = boards ]; then
     need arm-none-eabi-gcc gcc-arm-none-eabi
     need arm-none-eabi-ar binutils-arm-none-eabi
     need qemu-system-arm qemu-system-arm
+    need chromium chromium
+    need chromedriver chromium-driver
     # The compiler answers with a path for the libraries that it finds.
     case $(arm-none-eabi-gcc -print-file-name=libc_nano.a 2>/dev/null) in
     */*) ;;

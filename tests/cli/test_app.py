@@ -37,6 +37,7 @@ Commands:
             bounds it
   profile   Show where a build's time goes: by module, line, operator and
             kernel
+  report    Write a page that shows a profile: timeline, memory, modules
   inspect   Show what is inside a build, a .pte, a microcode file or a TFLite
             file
   kernels   Merge kernel selection files, and show which kernels an image
@@ -87,7 +88,7 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
             "hint: the commands are `build`, `run`, `firmware`, `bundle`, `convert`, `plan`, `sim`, `profile`, "
-            "`inspect`, `kernels`, `ops`, `models`, `targets`, `doctor`\n",
+            "`report`, `inspect`, `kernels`, `ops`, `models`, `targets`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (

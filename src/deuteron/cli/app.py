@@ -43,6 +43,7 @@ COMMANDS = (
     Entry("plan", "Show where a build's bytes live and when, beside what is possible"),
     Entry("sim", "Simulate a build: when each kernel and each fetch runs, and what bounds it"),
     Entry("profile", "Show where a build's time goes: by module, line, operator and kernel"),
+    Entry("report", "Write a page that shows a profile: timeline, memory, modules"),
     Entry("inspect", "Show what is inside a build, a .pte, a microcode file or a TFLite file"),
     Entry("kernels", "Merge kernel selection files, and show which kernels an image holds"),
     Entry("ops", "List the operators that the NPU takes, and on which conditions"),

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deuteron.errors import DeuteronError, InputError
-from deuteron.profile.events import Stream
+from deuteron.errors import DeuteronError, FormatError, InputError
+from deuteron.profile.events import Kind, Stream
 from deuteron.records import RecordFile
 from deuteron.records import Source as Source
 
@@ -142,10 +142,39 @@ def read(path: Path) -> Profile:
     """
     file = path / NAME if path.is_dir() else path
     try:
-        return FILE.from_json(file.read_text(encoding="utf-8"), Profile)
+        profile = FILE.from_json(file.read_text(encoding="utf-8"), Profile)
+        _check(profile)
     except (OSError, UnicodeDecodeError) as e:
         raise InputError(
             f"`{file}` cannot be read as a profile", hint="give what `deuteron profile DIR` has written"
         ) from e
     except DeuteronError as e:
         raise type(e)(e.message, where=str(file), hint=e.hint) from e
+    return profile
+
+
+def _check(profile: Profile) -> None:
+    """Raises a FormatError when one part of the profile names another that is not there."""
+    stream, partitions = profile.stream, profile.partitions
+    wrong = None
+    if stream.clock.hz < 1:
+        wrong = f"a clock of {stream.clock.hz} Hz"
+    for event in stream.events:
+        if event.partition >= len(partitions):
+            wrong = f"an event of npu {event.partition}, of {len(partitions)}"
+        elif event.stop < event.start:
+            wrong = f"an event that stops at {event.stop}, before it starts at {event.start}"
+        elif event.kind is Kind.KERNEL and not (
+            event.partition >= 0 and 0 <= event.index < len(partitions[event.partition].kernels)
+        ):
+            wrong = f"an event of kernel call {event.index} of npu {event.partition}, which has no such call"
+    for number, partition in enumerate(partitions):
+        calls, ops = len(partition.kernels), len(partition.ops)
+        for kernel in partition.kernels:
+            if not all(0 <= op < ops for op in kernel.ops):
+                wrong = f"kernel call {kernel.index} of npu {number}, which computes operators that are not there"
+        for block in (block for memory in partition.memories for block in memory.blocks):
+            if not 0 <= block.first <= block.last < calls:
+                wrong = f"a block from kernel call {block.first} to {block.last} of npu {number}, which has {calls}"
+    if wrong is not None:
+        raise FormatError(f"`{NAME}` has {wrong}", hint=FILE.again)

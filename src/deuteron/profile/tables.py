@@ -25,6 +25,10 @@ OVERHEAD: Mapping[Kind, str] = {
 """Rows of what belongs to no kernel and no operator."""
 
 
+Key = tuple[str, int, int]
+"""What tells a part from others: the same in every profile of a build."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """What one kernel call, operator, line or module takes, in ticks summed over all runs.
@@ -41,6 +45,7 @@ class Row:
         nbytes: that kernels read and write in SRAM.
         cycles: of the NPU at best, by the cycle model.
         limits: ticks by what limits them.
+        parts: keys of what it sums up.
     """
 
     name: str
@@ -54,6 +59,7 @@ class Row:
     nbytes: int = 0
     cycles: int = 0
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    parts: tuple[Key, ...] = ()
 
     @property
     def ticks(self) -> int:
@@ -81,6 +87,7 @@ class Row:
             nbytes=self.nbytes + other.nbytes,
             cycles=self.cycles + other.cycles,
             limits=limits,
+            parts=self.parts if self.parts == other.parts else (*self.parts, *other.parts),
         )
 
 
@@ -89,13 +96,13 @@ class Part:
     """A kernel call, a CPU operator or a kind of overhead, with its time and everything that it maps to.
 
     Attributes:
-        key: what tells it from others: the same in every profile of a build.
+        key: what tells it from others.
         row: its time.
         operators: names of the operators that it computes, with their nodes.
         sources: lines.
     """
 
-    key: tuple[str, int, int]
+    key: Key
     row: Row
     operators: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
@@ -103,34 +110,35 @@ class Part:
 
 def parts(profile: Profile) -> tuple[Part, ...]:
     """Everything that takes time, in the order in which it runs first."""
-    found: dict[tuple[str, int, int], Part] = {}
-    for event, wait, dispatch in _with_overhead(profile.stream.events):
-        part = _part(profile, event)
-        part = replace(part, row=replace(part.row, wait=part.row.wait + wait, dispatch=part.row.dispatch + dispatch))
+    found: dict[Key, Part] = {}
+    for event, overhead in with_overhead(profile.stream.events):
+        part = part_of(profile, event)
+        wait = sum(e.ticks for e in overhead if e.kind is Kind.WAIT)
+        dispatch = sum(e.ticks for e in overhead if e.kind is Kind.DISPATCH)
+        part = replace(part, row=replace(part.row, wait=wait, dispatch=dispatch, parts=(part.key,)))
         before = found.get(part.key)
         found[part.key] = part if before is None else replace(before, row=before.row + part.row)
     return tuple(found.values())
 
 
-def _with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, int, int]]:
+def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event, ...]]]:
     """Each event that takes time of its own, with the waits and dispatches right before a kernel."""
     held: list[Event] = []
     for event in events:
-        if event.kind in (Kind.RUN, Kind.DELEGATE) or event.track is Track.FLASH:
+        if event.kind in (Kind.RUN, Kind.DELEGATE, Kind.TRANSFER) or event.track is Track.FLASH:
             continue
         if event.kind in (Kind.WAIT, Kind.DISPATCH):
             held.append(event)
             continue
         mine = [e for e in held if event.kind is Kind.KERNEL and e.run == event.run and e.partition == event.partition]
-        yield from ((e, 0, 0) for e in held if e not in mine)
+        yield from ((e, ()) for e in held if e not in mine)
         held = []
-        waits = (e.ticks for e in mine if e.kind is Kind.WAIT)
-        starts = (e.ticks for e in mine if e.kind is Kind.DISPATCH)
-        yield event, sum(waits), sum(starts)
-    yield from ((e, 0, 0) for e in held)
+        yield event, tuple(mine)
+    yield from ((e, ()) for e in held)
 
 
-def _part(profile: Profile, event: Event) -> Part:
+def part_of(profile: Profile, event: Event) -> Part:
+    """What an event that takes time of its own belongs to, with its time alone."""
     match event.kind:
         case Kind.KERNEL:
             partition = profile.partitions[event.partition]

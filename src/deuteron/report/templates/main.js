@@ -1,0 +1,243 @@
+// What is chosen and what is searched for, and the start.
+
+/** What all drawings and tables share: what is chosen, what is searched for, and who must know of changes. */
+const view = {
+  listeners: [],
+  choice: null,
+  chosen: new Set(),
+  query: "",
+  found: new Set(), // parts that match the query
+
+  isChosen(box) {
+    return box === this.choice?.box || box.parts.some((part) => this.chosen.has(part));
+  },
+
+  isFaint(box) {
+    if (this.query) return !box.text.includes(this.query);
+    return this.choice !== null && !this.isChosen(box);
+  },
+
+  choose(choice) {
+    this.choice = choice;
+    this.chosen = new Set(choice?.parts ?? []);
+    this.changed();
+    document.getElementById("path-title").textContent = choice ? choice.title : "Nothing chosen";
+    document.getElementById("path-body").replaceChildren(...pathOf(choice, this));
+    if (choice) this.say(`${choice.title} is chosen; what it comes from stands in the last part of this page`);
+  },
+
+  search(text) {
+    this.query = text.trim().toLowerCase();
+    this.found = new Set();
+    if (this.query) partTexts.forEach((one, part) => one.includes(this.query) && this.found.add(part));
+    this.changed();
+  },
+
+  changed() {
+    for (const listener of this.listeners) listener();
+  },
+
+  say(text) {
+    document.getElementById("said").textContent = text;
+  },
+
+  hover(box, x, y) {
+    const tip = document.getElementById("tip");
+    tip.hidden = !box;
+    if (!box) return;
+    tip.replaceChildren(element("strong", {}, box.label), facts(box.about()));
+    const left = Math.min(x + 12, window.innerWidth - tip.offsetWidth - 8);
+    tip.style.left = `${Math.max(4, left)}px`;
+    tip.style.top = `${y + 16 + tip.offsetHeight < window.innerHeight ? y + 16 : Math.max(4, y - tip.offsetHeight - 8)}px`;
+  },
+};
+
+/** Light or dark: as the system says, until the button says otherwise. */
+function startTheme(redraw) {
+  const button = document.getElementById("theme");
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  let wanted = null;
+  const apply = () => {
+    const dark = wanted ?? system.matches;
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    button.textContent = dark ? "Light theme" : "Dark theme";
+    redraw();
+  };
+  system.addEventListener("change", apply);
+  button.addEventListener("click", () => {
+    wanted = !(wanted ?? system.matches);
+    apply();
+  });
+  apply();
+}
+
+function zoomTools(host, stretch) {
+  const button = (text, title, onclick) => element("button", { type: "button", title, onclick }, text);
+  const label = (made, title) => {
+    made.setAttribute("aria-label", title);
+    return made;
+  };
+  host.replaceChildren(
+    label(button("+", "zoom in", () => stretch.zoom(0.5)), "zoom in"),
+    label(button("−", "zoom out", () => stretch.zoom(2)), "zoom out"),
+    button("all", "show all", () => stretch.set(0, stretch.whole)));
+}
+
+function legend(host, boxes) {
+  const colours = unique(boxes.map((box) => box.colour));
+  host.replaceChildren(...colours.map((colour) => {
+    const swatch = element("span", { className: "swatch" });
+    swatch.style.background = `var(--box-${colour})`;
+    return element("li", {}, swatch, COLOUR_TITLES[colour]);
+  }));
+}
+
+function summary() {
+  const delegate = data.events.filter((event) => event.kind === "delegate")
+    .reduce((sum, event) => sum + event.stop - event.start, 0);
+  const kernels = data.tables.kernel;
+  const macs = kernels.reduce((sum, row) => sum + row.macs, 0);
+  const slowest = kernels.reduce((best, row) => (row.ticks > (best?.ticks ?? 0) ? row : best), null);
+  const tiles = [
+    [`per run, ${data.measure}`, length(data.ticks / perRun)],
+    ["in the NPU's parts", share(delegate / Math.max(1, data.ticks))],
+    ["of that attributed", share(data.attributed)],
+    ["multiply-accumulates", number(macs)],
+    ...(slowest ? [["longest", `${share(slowest.ticks / Math.max(1, data.ticks))} ${data.parts[slowest.parts[0]].label}`]] : []),
+    ...(data.lost ? [["events lost: there was no room for them", number(data.lost)]] : []),
+  ];
+  document.getElementById("summary").replaceChildren(...tiles.map(([name, value]) =>
+    element("div", {}, element("dt", {}, name), element("dd", { title: value }, value))));
+}
+
+function startSearch(timeline) {
+  const field = document.getElementById("query");
+  const found = document.getElementById("found");
+  let at = -1;
+  const matches = () => timeline.boxes.filter((box) => view.query && box.text.includes(view.query));
+  field.addEventListener("input", () => {
+    at = -1;
+    view.search(field.value);
+    const parts = view.found.size;
+    found.textContent = view.query ? `${parts} ${parts === 1 ? "match" : "matches"}` : "";
+  });
+  document.getElementById("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const boxes = matches();
+    if (!boxes.length) return;
+    at = (at + 1) % boxes.length;
+    timeline.stretch.show(boxes[at].from, boxes[at].to);
+    timeline.choose(boxes[at]);
+    found.textContent = `${at + 1} of ${boxes.length} events`;
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && event.target !== field) {
+      event.preventDefault();
+      field.focus();
+    } else if (event.key === "Escape") {
+      field.value = "";
+      found.textContent = "";
+      view.search("");
+      view.choose(null);
+    }
+  });
+}
+
+function startMemory(time) {
+  const maps = document.getElementById("memory-maps");
+  const used = data.memories.filter((memory) => memory.bytes && memory.blocks.length);
+  if (!used.length) {
+    document.getElementById("memory").hidden = true;
+    return { maps: [], show() {}, redraw() {} };
+  }
+  const chart = new UseChart(document.getElementById("memory-use"), time);
+  const made = used.map((memory) => {
+    const host = element("div");
+    const title = `${memory.name} of npu ${memory.partition}`;
+    maps.append(element("h3", {}, `${title}: ${bytes(memory.bytes)}, of which at most ${bytes(memory.bound)} are alive `
+      + "at once"), host);
+    const step = niceStep(memory.bytes, 4);
+    const marks = Array.from({ length: Math.floor(memory.bytes / step) + 1 }, (_, i) => i * step);
+    const rowNames = marks.map((at) => ({ name: bytes(at), top: 1 - at / memory.bytes }));
+    const height = Math.min(360, Math.max(160, 14 * unique(memory.blocks.map((block) => block.offset)).length));
+    const map = new Boxes(host, { label: `memory ${title} over time`, height, stretch: time, view, rowNames });
+    return { memory, title, map };
+  });
+  return {
+    show(run) {
+      let recorded = true;
+      const lines = made.map(({ memory, title, map }) => {
+        const calls = callTimes(run, memory);
+        recorded &&= calls.recorded;
+        const boxes = memoryBoxes(memory, calls.times);
+        map.fill(boxes);
+        const sizes = memory.blocks.map((block) => block.bytes);
+        return { title, bytes: memory.bytes, use: memoryUse(boxes, sizes, endOf(run)) };
+      });
+      chart.show(lines);
+      const note = document.getElementById("memory-note");
+      note.hidden = recorded;
+      note.textContent = "When each kernel ran is not recorded: all kernel calls are drawn equally wide.";
+    },
+    redraw: () => chart.redraw(),
+    chart,
+    maps: made.map(({ map }) => map),
+  };
+}
+
+function start() {
+  document.getElementById("title").textContent = data.model;
+  document.getElementById("subtitle").textContent =
+    `for ${data.target}, on ${data.on}, ${data.measure}, ${data.runs} ${data.runs === 1 ? "run" : "runs"}`;
+  for (const kind of document.querySelectorAll(".kind")) {
+    kind.textContent = `${data.measure}${counted ? " instructions, no time of any chip" : ""}`;
+  }
+  summary();
+
+  const time = new Stretch(endOf(0));
+  const timelineHost = document.getElementById("timeline-chart");
+  const timeline = new Boxes(timelineHost, { label: "timeline of events", height: 120, stretch: time, view });
+  const memory = startMemory(time);
+  const showRun = (run) => {
+    const { boxes, lanes } = timelineBoxes(run);
+    timeline.rowNames = lanes;
+    time.reset(endOf(run));
+    timeline.fill(boxes, 34 * Math.max(1, lanes.length));
+    legend(document.querySelector("#timeline .legend"), boxes);
+    memory.show(run);
+    view.changed();
+  };
+  const runs = document.getElementById("run");
+  runs.append(...Array.from({ length: data.runs }, (_, i) => element("option", { value: i }, String(i + 1))));
+  runs.addEventListener("change", () => {
+    view.choose(null);
+    showRun(Number(runs.value));
+  });
+  document.getElementById("runs").hidden = data.runs < 2;
+
+  const { boxes, depth, whole } = flameBoxes();
+  const width = new Stretch(whole);
+  const flame = new Boxes(document.getElementById("flame-chart"), {
+    label: "modules, as wide as their time", height: 22 * depth, stretch: width, view, gutter: 0,
+  });
+  flame.fill(boxes, 22 * depth);
+
+  zoomTools(document.querySelector("#timeline .zoom"), time);
+  zoomTools(document.querySelector("#modules .zoom"), width);
+  new Tables(document.getElementById("table"), document.querySelector("[role=tablist]"), view);
+  document.getElementById("sizes-body").replaceChildren(...sizes());
+  document.getElementById("placement-body").replaceChildren(...placement(view));
+  document.getElementById("made-body").replaceChildren(...madeOf());
+  startTheme(() => {
+    view.changed();
+    memory.redraw();
+  });
+  showRun(0);
+  startSearch(timeline);
+  view.choose(null);
+  // For tests and for those who look from a console.
+  window.report = { data, view, timeline, flame, time, use: memory.chart, memory: memory.maps };
+}
+
+start();
+document.documentElement.dataset.ready = "yes";
