@@ -56,8 +56,8 @@ def command(
 ) -> None:
     """Run the build in DIR and show where its time goes: by module, line of the model, operator and kernel call.
 
-    Writes to OUT `profile.json`, a trace for the Perfetto UI, an ETDump for ExecuTorch's Inspector, and node data for
-    Model Explorer.
+    Writes to OUT `profile.json`, the page `report.html`, a trace for the Perfetto UI, an ETDump for ExecuTorch's
+    Inspector, and node data for Model Explorer.
     """
     if sort is not None and sort not in SORTS:
         raise OptionError(
