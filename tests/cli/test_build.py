@@ -56,6 +56,24 @@ Run = Callable[..., Result]
             "error: `--sram-budget` is 0, it must be above 0\n",
         ),
         (
+            ["digits", "-o", "out", "--sram-budget", "30M"],
+            2,
+            "error: `--sram-budget` is 30,000,000 bytes, the SRAM of `imxrt700` only 7,864,320\n\n"
+            "hint: give less, or leave it out to use all of it\n",
+        ),
+        (
+            ["digits", "-o", "out", "--target", "cortex-m33", "--sram-budget", "64Ki"],
+            2,
+            "error: `--sram-budget` is for an NPU's program, `cortex-m33` has no NPU\n\n"
+            "hint: leave it out, or choose another target: `deuteron targets` lists them\n",
+        ),
+        (
+            ["digits", "-o", "out", "--target", "cortex-m33", "--fetch-constants-to-sram"],
+            2,
+            "error: `--fetch-constants-to-sram` is for an NPU's program, `cortex-m33` has no NPU\n\n"
+            "hint: leave it out, or choose another target: `deuteron targets` lists them\n",
+        ),
+        (
             ["digits", "-o", "out", "--sram-budget", "512Ki", "--weights-budget", "1Mi"],
             2,
             "error: `--weights-budget` is 1,048,576 bytes, `--sram-budget` only 524,288\n\n"

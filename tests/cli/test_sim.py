@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -12,7 +13,7 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from deuteron import api, simulation
-from deuteron.arch.memory import MemoryOptions
+from deuteron.arch.memory import FetchPolicy, MemoryOptions
 
 from .conftest import Result
 from .memory_model import MODEL
@@ -45,16 +46,18 @@ SIM = """{path} on imxrt700, simulated: NPU at 325 MHz, flash at 400 MB/s; opera
 
 npu 0: 27.5 us, 8,934 cycles; 350,368 MACs, 61.3% of the array; bound by compute
   dispatch 4.5 us (16.2%), kernel 23.0 us (83.8%)
-    start us         us   stall us          MACs      bytes  bound    kernel
-         0.9        0.3        0.0             0      1,536  compute  copy_s8  TRANSPOSE
-         2.1        4.0        0.0        55,296      3,128  compute  conv2d_s8  PADV2 net.py:13 CONV_2D RELU
-         7.0       16.9        0.0       294,912      7,488  compute  conv2d_s8  PADV2 net.py:14 CONV_2D RELU
-        24.8        1.6        0.0             0      4,112  compute  reduce_sum_s8  MEAN net.py:15
-        27.3        0.2        0.0           160        234  compute  fully_connected_s8  FULLY_CONNECTED net.py:15
+    start us         us   stall us          MACs      bytes  bound     kernel
+         0.9        0.3        0.0             0      1,536  dispatch  copy_s8  TRANSPOSE net.py:13
+         2.1        4.0        0.0        55,296      3,128  compute   conv2d_s8  PADV2 net.py:13 CONV_2D RELU
+         7.0       16.9        0.0       294,912      7,488  compute   conv2d_s8  PADV2 net.py:14 CONV_2D RELU
+        24.8        1.6        0.0             0      4,112  compute   reduce_sum_s8  MEAN net.py:15
+        27.3        0.2        0.0           160        234  dispatch  fully_connected_s8  FULLY_CONNECTED net.py:15
 """
 
 LETTERED = "quantized_decomposed_dequantize_per_tensor_default"
-PLAN = f"""{{path}} on imxrt700
+PLAN = """{path} on imxrt700
+
+npu 0: 6,784 B scratch + 1,888 B linked weights = 8,672 B of SRAM
 
 npu 0 scratch: 6,784 B, at most 6,784 B alive at once (1.000 of that bound, proven optimal)
          6,360 |  e  |
@@ -74,12 +77,12 @@ npu 0 scratch: 6,784 B, at most 6,784 B alive at once (1.000 of that bound, prov
            424 |acdd |
              0 |aadd |
        command  0   4
-  a        768 B at 0, commands 0-1: {LETTERED}_2
-  b      2,048 B at 4,096, commands 1-2: {LETTERED}_3
-  c        256 B at 768, commands 1-1: {LETTERED}_3/workspace
-  d      4,096 B at 0, commands 2-3: {LETTERED}_5
-  e        640 B at 6,144, commands 2-2: {LETTERED}_5/workspace
-  f         16 B at 4,096, commands 3-4: {LETTERED}_7
+  a        768 B at 0, commands 0-1: result of copy_s8 TRANSPOSE net.py:13
+  b      2,048 B at 4,096, commands 1-2: result of conv2d_s8 PADV2 net.py:13 CONV_2D RELU
+  c        256 B at 768, commands 1-1: workspace of conv2d_s8 PADV2 net.py:13 CONV_2D RELU
+  d      4,096 B at 0, commands 2-3: result of conv2d_s8 PADV2 net.py:14 CONV_2D RELU
+  e        640 B at 6,144, commands 2-2: workspace of conv2d_s8 PADV2 net.py:14 CONV_2D RELU
+  f         16 B at 4,096, commands 3-4: result of reduce_sum_s8 MEAN net.py:15
 """
 
 
@@ -94,13 +97,20 @@ def test_the_text_of_a_plan(deuteron: Run, builds: Builds) -> None:
 def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Builds) -> None:
     (part,) = json.loads(deuteron("plan", builds.small, "--json").out)["partitions"]
     fetched, clock = part["prefetch"], 325.0
-    assert deuteron("plan", builds.small).out.splitlines()[-2:] == [
-        f"npu 0 prefetch: {fetched['fetches']} fetches of {fetched['nbytes']:,} B per run, "
-        f"{fetched['resident_bytes']:,} B resident from the first run on",
-        f"  simulated {fetched['cycles'] / clock:,.1f} us; lower bound {fetched['bound'] / clock:,.1f} us "
-        f"({fetched['cycles'] / fetched['bound']:.3f} of it); fetched one by one {fetched['serial'] / clock:,.1f} us "
+    told = deuteron("plan", builds.small).out.splitlines()
+    assert told[-2:] == [
+        f"npu 0 prefetch: {fetched['fetches']} fetches of {fetched['nbytes']:,} B per run",
+        f"  simulated {fetched['cycles'] / clock:,.1f} us; lower bound for these fetches "
+        f"{fetched['bound'] / clock:,.1f} us ({fetched['cycles'] / fetched['bound']:.3f} of it); "
+        f"all fetched one by one in every run {fetched['serial'] / clock:,.1f} us "
         f"({fetched['serial'] / fetched['cycles']:.2f} times as long)",
     ]
+    area = part["memories"][1]["nbytes"]
+    assert f"npu 0 prefetch area: {area:,} B, 0 B of it for weights that stay" in told
+    total = f"npu 0: 6,784 B scratch + {area:,} B prefetch area = {6784 + area:,} B of SRAM"
+    assert told[2] == total
+    assert sum(fetch["nbytes"] for fetch in part["memories"][1]["blocks"]) == fetched["nbytes"] == 1888
+    assert (fetched["fetches"], fetched["resident_fetches"], fetched["resident_bytes"]) == (3, 0, 0)
     (run,) = simulated(deuteron, builds.small)["partitions"]
     assert run["cycles"] == fetched["cycles"]
     assert fetched["bound"] <= fetched["cycles"] <= fetched["serial"]
@@ -203,6 +213,117 @@ def test_kernels_that_one_build_alone_has(builds: Builds) -> None:
     ]
 
 
+def test_fetches_of_weights_that_stay_are_told_apart(deuteron: Run, builds: Builds, tmp_path: Path) -> None:
+    """With all of the SRAM every weight stays, and no run but the first fetches anything."""
+    path = tmp_path / "always"
+    options = api.BuildOptions(memory=MemoryOptions(FetchPolicy.ALWAYS))
+    api.build_model(f"{builds.whole.parent / 'net.py'}:net", output=path, options=options)
+    told = deuteron("plan", path).out.splitlines()
+    assert "npu 0 prefetch area: 1,888 B, 1,888 B of it for weights that stay" in told
+    (line,) = (line for line in told if line.startswith("npu 0 prefetch: "))
+    (part,) = json.loads(deuteron("plan", path, "--json").out)["partitions"]
+    made = part["prefetch"]["resident_fetches"]
+    assert made > 0
+    assert line == f"npu 0 prefetch: 0 fetches of 0 B per run; {made} of 1,888 B in the first run only, which stay"
+
+
+def test_the_picture_of_a_plan(deuteron: Run, builds: Builds, tmp_path: Path) -> None:
+    """A rectangle for each value, as high as its share of the memory and as wide as its commands; names are in it."""
+    path = tmp_path / "plan.svg"
+    report = json.loads(deuteron("plan", builds.small, "--json", "--svg", path, "-q").out)
+    root = ET.parse(path).getroot()
+    (part,) = report["partitions"]
+    rectangles = [(r.attrib, r[0].text or "") for r in root.iter("{http://www.w3.org/2000/svg}rect") if len(r)]
+    blocks = [(memory, block) for memory in part["memories"] for block in memory["blocks"]]
+    assert len(rectangles) == len(blocks) > 0
+    bottom = float(root.attrib["height"])
+    for (shape, title), (memory, block) in zip(rectangles, blocks, strict=True):
+        assert title.startswith(f"{block['name']}: {block['nbytes']:,} B at {block['offset']:,}, commands ")
+        assert part["origins"][block["name"]] in title
+        assert float(shape["height"]) == pytest.approx(240 * block["nbytes"] / memory["nbytes"], abs=0.1)
+        width = 960 * (block["last"] + 1 - block["first"]) / part["commands"]
+        assert float(shape["width"]) == pytest.approx(width, abs=0.1)
+        assert 0 <= float(shape["y"]) <= bottom - float(shape["height"])
+    texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    lines = deuteron("plan", builds.small).out.splitlines()
+    titles = [f"npu 0 {memory['name']}: " for memory in part["memories"]]
+    assert [text for text in texts if text.startswith(tuple(titles))] == [
+        line for line in lines if line.startswith(tuple(titles))
+    ]
+    assert sum("weights of conv2d_s8 PADV2 net.py:14 CONV_2D RELU" in text for text in texts) == 1
+    assert deuteron("plan", builds.small, "--svg", path).code == 2
+    assert deuteron("plan", builds.small, "--svg", path, "--force").code == 0
+
+
+DAMAGES: dict[str, tuple[Callable[[Any], object], str]] = {
+    "one partition less": (
+        lambda record: record["partitions"].pop(),
+        "error: {path}: 0 partitions are described, `model.pte` has 1",
+    ),
+    "a constant outside": (
+        lambda record: record["partitions"][0]["dataflow"]["constants"][0].update(name="w", offset=1000000, nbytes=16),
+        "error: {path}, partition 0: `w` has bytes 1000000 to 1000016 of weights of 1888 bytes",
+    ),
+    "an input more": (
+        lambda record: record["partitions"][0]["dataflow"]["inputs"].append("more"),
+        "error: {path}, partition 0: 2 inputs are described, the microcode has 1",
+    ),
+    "a use without a place": (
+        lambda record: record["partitions"][0]["dataflow"]["calls"][0].__setitem__(0, "x"),
+        "error: {path}, partition 0: an operand is no `value+offset`",
+    ),
+    "an operator that is not there": (
+        lambda record: record["partitions"][0]["kernels"][2]["ops"].append(99),
+        "error: {path}, partition 0: call 2 names an operator that is not described",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_record_is_told(deuteron: Run, builds: Builds, tmp_path: Path, damage: str) -> None:
+    change, told = DAMAGES[damage]
+    copy = _changed(builds.small, tmp_path / "copy", change)
+    hint = "\n\nhint: build the model again; the file has been changed or is damaged\n"
+    for name in ("sim", "plan"):
+        assert deuteron(name, copy) == Result(1, "", told.format(path=copy / "build.json") + hint)
+
+
+def test_values_that_are_not_the_microcodes(deuteron: Run, builds: Builds, tmp_path: Path) -> None:
+    """A call that is described with an operand less is another one: `sim` lists it, and `plan` does not draw it."""
+    copy = _changed(
+        builds.small, tmp_path / "copy", lambda record: record["partitions"][0]["dataflow"]["calls"][0].pop()
+    )
+    found = "command 1: `copy_s8` is not call 0 of the program: that has 1 operands, this one 2"
+    result = deuteron("sim", copy)
+    assert result.code == 1
+    assert f"  wrong: {found}" in result.out.splitlines()
+    assert deuteron("plan", copy) == Result(
+        1,
+        "",
+        f"error: {copy}: the microcode of npu 0 is unsound: {found}\n\n"
+        "hint: `deuteron sim` lists all that is wrong; build the model again\n",
+    )
+
+
+def _changed(build: Path, copy: Path, change: Callable[[Any], object]) -> Path:
+    """A copy of a build whose `build.json` has been changed."""
+    shutil.copytree(build, copy)
+    record = json.loads((copy / "build.json").read_text())
+    change(record)
+    (copy / "build.json").write_text(json.dumps(record))
+    return copy
+
+
+def test_numbers_that_no_target_has(deuteron: Run, builds: Builds) -> None:
+    for args, told in {
+        ("--flash-bandwidth", "0"): "`--flash-bandwidth` is 0, it must be above 0\n",
+        ("--clock", "0"): "`--clock` is 0, it must be above 0\n",
+        ("--sram-budget", "30M"): "`--sram-budget` is 30,000,000 bytes, the SRAM of `imxrt700` only 7,864,320\n\n"
+        "hint: give less, or leave it out to use all of it\n",
+    }.items():
+        assert deuteron("sim", builds.small, *args) == Result(2, "", f"error: {told}")
+
+
 ONE_OR_TWO = (
     "error: give one build, or two after `--compare`\n\nhint: `deuteron sim DIR` or `deuteron sim --compare A B`\n"
 )
@@ -220,6 +341,21 @@ ONE_OR_TWO = (
         (
             ("a", "--clock", "fast"),
             "error: `fast` is no frequency for `--clock`\n\nhint: give Hz, or a number with k or M: `325M`\n",
+        ),
+        (
+            ("a", "--flash-bandwidth", "0.001B/s"),
+            "error: `0.001B/s` for `--flash-bandwidth` is no whole number of bytes per second\n\n"
+            "hint: give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`\n",
+        ),
+        (
+            ("a", "--sram-budget", "1.5"),
+            "error: `1.5` for `--sram-budget` is no whole number of bytes\n\n"
+            "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+        ),
+        (
+            ("a", "--flash-bandwidth", "100Mb/s"),
+            "error: `100Mb/s` is no rate for `--flash-bandwidth`\n\n"
+            "hint: give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`\n",
         ),
         (
             ("a", "--sram-budget", "100MB/s"),

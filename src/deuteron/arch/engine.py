@@ -60,9 +60,9 @@ def engine(arch: Arch, *, flash_bandwidth: int | None = None, clock: int | None 
     rate = flash_bandwidth if flash_bandwidth is not None else flash.bandwidth.value if flash.bandwidth else None
     if rate is None:
         raise OptionError(f"no bandwidth is known of the flash of `{arch.name}`", hint="give `--flash-bandwidth`")
-    for name, value in (("the flash bandwidth", rate), ("the clock", hz)):
+    for option, value in (("--flash-bandwidth", rate), ("--clock", hz)):
         if value <= 0:
-            raise OptionError(f"{name} is {value}, it must be above 0")
+            raise OptionError(f"`{option}` is {value}, it must be above 0")
     ratio = npu.clock.value / npu.driver.clock.value if clock is None else 1.0
     return Engine(
         clock=hz,

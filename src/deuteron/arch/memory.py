@@ -54,6 +54,28 @@ class MemoryOptions:
                 hint="leave out one of the two; `--sram-budget` limits intermediate results and weights together",
             )
 
+    def check(self, arch: Arch) -> None:
+        """Nothing; the options mean something for a target, and ask for no more than it has.
+
+        Raises:
+            OptionError: naming the option.
+        """
+        if arch.npu is None:
+            for option in fields(self):
+                if getattr(self, option.name) != option.default:
+                    raise OptionError(
+                        f"`--{option.name.replace('_', '-')}` is for an NPU's program, `{arch.name}` has no NPU",
+                        hint="leave it out, or choose another target: `deuteron targets` lists them",
+                    )
+            return
+        has = arch.memory(MemoryKind.SRAM).size.value
+        if self.sram_budget is not None and self.sram_budget > has:
+            raise OptionError(
+                f"`--sram-budget` is {self.sram_budget:,} bytes, the SRAM of `{arch.name}` only {has:,}",
+                hint="give less, or leave it out to use all of it",
+            )
+        self.sram(arch)
+
     def sram(self, arch: Arch) -> int:
         """Bytes of SRAM that a program may use on a target.
 

@@ -59,8 +59,7 @@ def command(
     from deuteron.arch import targets
 
     arch = targets.load(target)  # before PyTorch is loaded, so that what is wrong here is told at once
-    if arch.npu is not None:
-        memory.sram(arch)
+    memory.check(arch)
     options = api.BuildOptions(
         converter=api.Converter.parse(converter),
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),

@@ -57,7 +57,9 @@ def command(
     Float inputs and outputs stay as they are when the model quantises and dequantises them itself.
     """
     from deuteron import api
+    from deuteron.arch import targets
 
+    memory.check(targets.load(target))
     options = api.ConvertOptions(
         profiling=use_profiling,
         memory=memory,

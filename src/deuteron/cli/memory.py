@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import ParamSpec, TypeVar
 
 import click
@@ -13,17 +14,18 @@ from deuteron.errors import OptionError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)(i?)(b?|b/s|hz)", re.IGNORECASE)
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)(i?)(B?|B/s|Hz)")
 _FACTORS = {("", ""): 1, ("k", ""): 1000, ("m", ""): 1000**2, ("k", "i"): 1024, ("m", "i"): 1024**2}
 _KINDS = {
     "--flash-bandwidth": (
         "rate",
-        ("", "b", "b/s"),
+        ("", "B", "B/s"),
+        "bytes per second",
         "give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`",
     ),
-    "--clock": ("frequency", ("", "hz"), "give Hz, or a number with k or M: `325M`"),
+    "--clock": ("frequency", ("", "Hz"), "Hz", "give Hz, or a number with k or M: `325M`"),
 }
-_SIZE = ("size", ("", "b"), "give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`")
+_SIZE = ("size", ("", "B"), "bytes", "give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`")
 
 
 def parse_size(option: str, text: str) -> int:
@@ -32,12 +34,15 @@ def parse_size(option: str, text: str) -> int:
     Raises:
         OptionError: when it says none.
     """
-    kind, units, hint = _KINDS.get(option, _SIZE)
+    kind, units, what, hint = _KINDS.get(option, _SIZE)
     found = _NUMBER.fullmatch(text.strip())
-    factor = _FACTORS.get((found[2].lower(), found[3].lower())) if found else None
-    if found is None or factor is None or found[4].lower() not in units:
+    factor = _FACTORS.get((found[2].lower(), found[3])) if found else None
+    if found is None or factor is None or found[4] not in units:
         raise OptionError(f"`{text}` is no {kind} for `{option}`", hint=hint)
-    return round(float(found[1]) * factor)
+    value = Fraction(found[1]) * factor
+    if value.denominator != 1:
+        raise OptionError(f"`{text}` for `{option}` is no whole number of {what}", hint=hint)
+    return int(value)
 
 
 def memory_options(function: Callable[P, R]) -> Callable[P, R]:

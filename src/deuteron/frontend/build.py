@@ -96,6 +96,7 @@ def build(
         DeuteronError: see the classes in `deuteron.errors`.
     """
     arch = targets.load(target)
+    options.memory.check(arch)
     model, inputs = check_module(module), check_example_inputs(example_inputs)
     compiled = _compile(model, inputs, calibration, arch, options, _Steps(progress))
     partitions, program = compiled.recording.partitions, compiled.manager.exported_program()

@@ -1,24 +1,50 @@
 """What the fetches of a program can cost at best and at worst, from its commands alone."""
 
+from dataclasses import dataclass
+from itertools import accumulate
+
 from deuteron.arch.engine import Engine
 from deuteron.kernels.cost import cost
 from deuteron.microcode.decode import Call, Decoded, Fetch
 
 
-def fetch_bound(decoded: Decoded, engine: Engine) -> int:
-    """Cycles that no run with these resident bytes and this order of calls is faster than.
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """What every run fetches anew: bytes, and the numbers of the first and the last call that read of them."""
 
-    With one flash, and F(i) the bytes that calls 0..i need and that are not resident, a run takes at least the maximum
-    over i of F(i) / bandwidth + cycles of calls i..end: call i starts after its weights have come.
+    nbytes: int
+    first: int
+    last: int
+
+
+def fetch_bound(decoded: Decoded, engine: Engine) -> int:
+    """Cycles that no run with these fetches, these resident bytes and this order of calls is faster than.
+
+    There is one flash, and fetches start between calls. Let C(i..j) be the cycles of calls, and F(i..j) the bytes of
+    fetches, but for resident ones, that calls i..j are the first to read. A run takes at least, for every i and k < i,
+
+        F(0..i) / bandwidth + C(i..end)
+        C(0..k) + (F(k+1..i) - ahead) / bandwidth + C(i..end)
+
+    where `ahead` is what may have been started before call k: whole fetches, in the room of the area beside what is
+    resident and what call k or a later one still reads.
     """
-    calls = decoded.calls
-    remaining = [0] * (len(calls) + 1)
-    for at in reversed(range(len(calls))):
-        remaining[at] = remaining[at + 1] + engine.call_dispatch + cost(calls[at].params, engine).cycles
-    bound, needed = remaining[0], 0
-    for number, nbytes in _first_uses(decoded):
-        needed += nbytes
-        bound = max(bound, engine.transfer(needed) + remaining[number])
+    prices = [engine.call_dispatch + cost(call.params, engine).cycles for call in decoded.calls]
+    before = list(accumulate(prices, initial=0))
+    streams = _streams(decoded)
+    bound, needed = before[-1], 0
+    for stream in streams:
+        needed += stream.nbytes
+        bound = max(bound, engine.transfer(needed) + before[-1] - before[stream.first])
+    area = decoded.header.prefetch_bytes - decoded.header.resident_bytes
+    for k in range(len(prices)):
+        room = area - sum(stream.nbytes for stream in streams if stream.first <= k <= stream.last)
+        total = fitting = 0
+        for stream in (stream for stream in streams if stream.first > k):
+            total += stream.nbytes
+            fitting += stream.nbytes if stream.nbytes <= room else 0
+            late = engine.transfer(total - min(room, fitting))
+            bound = max(bound, before[k + 1] + late + before[-1] - before[stream.first])
     return bound
 
 
@@ -36,16 +62,30 @@ def serial_cycles(decoded: Decoded, engine: Engine) -> int:
     return total
 
 
-def _first_uses(decoded: Decoded) -> list[tuple[int, int]]:
-    """For each fetch that every run makes, in order: the number of the first call that reads of it, and its bytes."""
-    found: list[tuple[int, int]] = []
-    before = decoded.calls_before
-    for index, fetch in enumerate(decoded.commands):
-        if not isinstance(fetch, Fetch) or fetch.resident:
-            continue
-        for at in range(index + 1, len(decoded.commands)):
-            command = decoded.commands[at]
-            if isinstance(command, Call) and any(operand.overlaps(fetch.written) for operand in command.operands):
-                found.append((before[at], fetch.nbytes))
-                break
-    return found
+def readers(decoded: Decoded) -> dict[int, tuple[int, ...]]:
+    """For each fetch, by its command, the commands that read of it before another fetch takes its place."""
+    found: dict[int, list[int]] = {}
+    there: dict[int, Fetch] = {}
+    for index, command in enumerate(decoded.commands):
+        match command:
+            case Fetch():
+                there = {at: fetch for at, fetch in there.items() if not fetch.written.overlaps(command.written)}
+                there[index], found[index] = command, []
+            case Call():
+                for at, fetch in there.items():
+                    if any(operand.overlaps(fetch.written) for operand in command.operands):
+                        found[at].append(index)
+            case _:
+                pass
+    return {at: tuple(reading) for at, reading in found.items()}
+
+
+def _streams(decoded: Decoded) -> list[_Stream]:
+    """The fetches that every run makes and that a call reads of, by the first such call."""
+    number = decoded.calls_before
+    found: list[_Stream] = []
+    for index, reading in readers(decoded).items():
+        fetch = decoded.commands[index]
+        if isinstance(fetch, Fetch) and not fetch.resident and reading:
+            found.append(_Stream(fetch.nbytes, number[reading[0]], number[reading[-1]]))
+    return sorted(found, key=lambda stream: stream.first)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from deuteron.kernels import params as p
 from deuteron.kernels.dataflow import Dataflow
 from deuteron.kernels.regions import WRITABLE, Place, Region
+from deuteron.kernels.rules import may_write_onto
 from deuteron.microcode.decode import Call, Decoded, Fetch, Wait
 
 Ints = npt.NDArray[np.int64]
@@ -95,9 +96,13 @@ class _Machine:
     def call(self, index: int, call: Call, number: int) -> None:
         """Checks what a call reads, then writes what it writes."""
         if number >= len(self._uses):
-            self._report(index, f"`{call.kernel.name}` is not in the program, which has {number} calls")
+            self._report(index, f"`{call.kernel.name}` is not in the program, which has {len(self._uses)} calls")
             return
         uses = self._uses[number]
+        if len(uses) != len(call.operands):
+            counts = f"that has {len(uses)} operands, this one {len(call.operands)}"
+            self._report(index, f"`{call.kernel.name}` is not call {number} of the program: {counts}")
+            return
         reads = len(call.kernel.reads)
         strides = _strides(call.params)
         for at, (operand, use) in enumerate(zip(call.operands, uses, strict=True)):
@@ -108,12 +113,25 @@ class _Machine:
             memory, where = self._memories[_memory(operand)], reached + operand.offset
             if at < reads:
                 self._read(index, what, operand, where, (self._ids[use.buffer], reached + use.offset))
-            elif operand.region not in WRITABLE:
+                continue
+            self._check_apart(index, what, call, operand, where)
+            if operand.region not in WRITABLE:
                 self._report(index, f"{what} would be written to {_bytes(operand)}, which is read only")
             elif call.kernel.operands[at] == "workspace":
                 memory.put(where, _LEFTOVER, 0, index)
             else:
                 memory.put(where, self._ids[use.buffer], reached + use.offset, index)
+
+    def _check_apart(self, index: int, what: str, call: Call, written: Place, where: Ints) -> None:
+        """Reports an operand that the call reads where it writes, unless the kernel reads each byte before."""
+        strides = _strides(call.params)
+        for at, name in enumerate(call.kernel.reads):
+            read = call.operands[at]
+            if not read.overlaps(written) or (read == written and may_write_onto(call.params, at)):
+                continue
+            reached = (strides[at] if at in strides else np.arange(read.nbytes)) + read.offset
+            if len(np.intersect1d(reached, where)):
+                self._report(index, f"{what} would be written over operand `{name}`, {_bytes(read)}, of the same call")
 
     def fetch(self, index: int, fetch: Fetch) -> None:
         """Starts a copy: its bytes stand there at once, but in flight until the wait."""

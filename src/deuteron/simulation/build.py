@@ -6,6 +6,7 @@ from pathlib import Path
 
 from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
+from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import InputError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend.manifest import Partition
@@ -14,8 +15,9 @@ from deuteron.microcode.decode import Decoded, decode
 from deuteron.profile import simulated
 from deuteron.runtime import payload as payloads
 from deuteron.runtime import pte
-from deuteron.sim import Event, Hazard, Timeline, hazards, simulate
+from deuteron.sim import Hazard, Timeline, hazards, simulate
 from deuteron.sim.timeline import Activity
+from deuteron.simulation.record import check_count, check_record
 
 SCHEMA = 1
 KIND = "simulated"
@@ -31,9 +33,9 @@ class PartitionRun:
     timeline: Timeline
     hazards: tuple[Hazard, ...]
 
-    def origin(self, event: Event) -> str:
-        """The TFLite operators that a kernel event computes, and the first line of the model that they come from."""
-        number = self.decoded.calls_before[event.command]
+    def origin(self, command: int) -> str:
+        """The TFLite operators that a kernel call computes, and the first line of the model that they come from."""
+        number = self.decoded.calls_before[command]
         names: list[str] = []
         for index in self.entry.kernels[number].ops if number < len(self.entry.kernels) else ():
             op = self.entry.ops[index]
@@ -59,8 +61,23 @@ class Simulation:
         """Whether no partition has a hazard."""
         return not any(run.hazards for run in self.partitions)
 
+    @property
+    def cycles(self) -> int:
+        """Of all partitions, one after the other."""
+        return sum(run.timeline.cycles for run in self.partitions)
+
     def lines(self) -> Iterator[str]:
         """The report as text."""
+        yield from self.heading()
+        for number, run in enumerate(self.partitions):
+            yield ""
+            yield from _partition_lines(number, run)
+        if len(self.partitions) > 1:
+            yield ""
+            yield f"all partitions: {self.engine.microseconds(self.cycles):,.1f} us, {self.cycles:,} cycles"
+
+    def heading(self) -> Iterator[str]:
+        """What the numbers are of."""
         rates = self.engine
         yield (
             f"{self.path} on {self.target}, {KIND}: NPU at {rates.clock / 1e6:g} MHz, flash at "
@@ -68,9 +85,6 @@ class Simulation:
         )
         if self.sram_budget is not None:
             yield f"planned anew for {self.sram_budget:,} bytes of SRAM and this flash; the build is as it was"
-        for number, run in enumerate(self.partitions):
-            yield ""
-            yield from _partition_lines(number, run)
 
     def to_json(self) -> dict[str, object]:
         """The report as plain values; times in cycles of the NPU's clock."""
@@ -82,6 +96,7 @@ class Simulation:
             "clock": self.engine.clock,
             "flash_bandwidth": self.engine.flash_bandwidth,
             "sram_budget": self.sram_budget,
+            "cycles": self.cycles,
             "partitions": [_partition_json(run) for run in self.partitions],
         }
 
@@ -109,22 +124,26 @@ def simulate_build(
         CapacityError: it does not fit into `sram_budget`.
     """
     manifest = manifests.read(directory)
+    arch = targets.load(manifest.target)
+    MemoryOptions(sram_budget=sram_budget, flash_bandwidth=flash_bandwidth).check(arch)
     planned = manifest.options.memory.flash_bandwidth
-    rates = engine(targets.load(manifest.target), flash_bandwidth=flash_bandwidth or planned, clock=clock)
+    rates = engine(arch, flash_bandwidth=planned if flash_bandwidth is None else flash_bandwidth, clock=clock)
     delegates = pte.delegates((directory / manifests.PROGRAM).read_bytes())
     ours = [delegate.payload for delegate in delegates if delegate.id == payloads.BACKEND_ID]
     if not ours:
         raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
     if sram_budget is None:
         containers = [payloads.parse(payload, f"delegate {number}").container for number, payload in enumerate(ours)]
+        check_count(manifest, len(containers), directory)
         programs = list(zip(containers, manifest.partitions, strict=True))
     else:
         from deuteron.simulation.replan import replanned  # loads PyTorch
 
         programs = replanned(directory, manifest, sram_budget, flash_bandwidth)
     runs: list[PartitionRun] = []
-    for container, entry in programs:
+    for number, (container, entry) in enumerate(programs):
         decoded = decode(container)
+        check_record(entry, decoded, f"{directory / manifests.NAME}, partition {number}")
         found = hazards(decoded, entry.dataflow)
         runs.append(PartitionRun(decoded, entry, simulate(decoded, rates, keep_resident=not first_run), found))
     return Simulation(str(directory), manifest.target, rates, tuple(runs), sram_budget)
@@ -155,17 +174,20 @@ def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
         for activity, cycles in totals.items()
         if cycles
     )
-    yield f"  {'start us':>10} {'us':>10} {'stall us':>10} {'MACs':>13} {'bytes':>10}  bound    kernel"
-    stalled = 0
+    yield f"  {'start us':>10} {'us':>10} {'stall us':>10} {'MACs':>13} {'bytes':>10}  bound     kernel"
+    stalled = dispatch = 0
     for event in timeline.events:
         if event.activity is Activity.STALL:
             stalled += event.cycles
+        elif event.activity is Activity.DISPATCH:
+            dispatch = event.cycles
         elif event.cost is not None:
             cost = event.cost
+            shares = {cost.bound: event.cycles, "flash": stalled, "dispatch": dispatch}
             yield (
                 f"  {rates.microseconds(event.start):>10,.1f} {rates.microseconds(event.cycles):>10,.1f} "
                 f"{rates.microseconds(stalled):>10,.1f} {cost.macs:>13,} {cost.sram_bytes:>10,}  "
-                f"{cost.bound:<7}  {event.name}  {run.origin(event)}"
+                f"{max(shares, key=lambda name: shares[name]):<8}  {event.name}  {run.origin(event.command)}"
             )
             stalled = 0
     for hazard in run.hazards:

@@ -73,7 +73,7 @@ class Comparison:
     def lines(self) -> Iterator[str]:
         """The report as text."""
         for letter, side in (("A", self.before), ("B", self.after)):
-            yield f"{letter}: {next(side.lines())}"
+            yield from (f"{letter}: {line}" for line in side.heading())
         for title, totals in (("total", self.totals()), *_activities(self.before, self.after)):
             yield f"{title}: {_change(*totals)}"
         yield ""
@@ -129,7 +129,7 @@ def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
             key = event.name, tuple(run.entry.ops[index].outputs for index in next(calls).ops)
             before = found.get(key, ("", Spent()))[1]
             found[key] = (
-                run.origin(event),
+                run.origin(event.command),
                 Spent(
                     before.calls + 1,
                     before.microseconds + timeline.engine.microseconds(stall + overhead + event.cycles),
