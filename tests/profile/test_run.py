@@ -15,6 +15,7 @@ from deuteron.profile.events import Kind
 from deuteron.profile.gaps import attributed
 from deuteron.profiling import build as builds
 from deuteron.profiling import run
+from deuteron.report.page import html
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "profile.md"
 
@@ -38,6 +39,7 @@ def test_inspector_has_our_operators_and_totals(build: Build, on: str, tmp_path:
     from executorch.devtools import Inspector
 
     made = profile(build("residual"), on, 3, tmp_path / "out")
+    assert (tmp_path / "out/report.html").read_text("utf-8") == html(made)
     assert attributed(made.stream.events) >= 0.999
     inspector = Inspector(etdump_path=str(tmp_path / "out/etdump.etdp"), etrecord=str(tmp_path / "out/etrecord.bin"))
     events = inspector.event_blocks[0].events

@@ -80,6 +80,7 @@ def write(made: record.Profile, build: Build, directory: Path) -> Sequence[Path]
         OptionError, InputError: they cannot be.
     """
     from deuteron.profile.trace import trace  # its package takes a while to load
+    from deuteron.report import page
 
     title = f"{made.model} on {made.on} ({made.stream.measure.value})"
     files = {
@@ -87,6 +88,7 @@ def write(made: record.Profile, build: Build, directory: Path) -> Sequence[Path]
         TRACE: trace(made.stream, title, made),
         ETDUMP: inspector.dump(made.stream, build.instructions),
         NODE_DATA: node_data(made),
+        page.FILE: page.html(made).encode(),
     }
     if (build.directory / manifests.ETRECORD).is_file():
         files[manifests.ETRECORD] = (build.directory / manifests.ETRECORD).read_bytes()
