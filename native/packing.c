@@ -35,20 +35,20 @@ static uint32_t member_count(const dtn_packing_config_t *config)
 }
 
 /* `count` things of `size` bytes at the start of what is left of the memory; NULL while sizes are only summed. */
-static void *take(unsigned char *memory, size_t *used, size_t count, size_t size)
+static void *take(unsigned char *memory, uint64_t *used, uint64_t count, size_t size)
 {
-    void *found = memory == NULL ? NULL : memory + *used;
-    *used += (count * size + 7U) & ~(size_t)7U;
+    void *found = memory == NULL ? NULL : memory + (size_t)*used;
+    *used += (count * size + 7U) & ~(uint64_t)7U;
     return found;
 }
 
-/* Gives each array its part of the memory and returns their bytes. */
-static size_t lay_out(dtn_packing_t *p, unsigned char *memory, const dtn_packing_config_t *config)
+/* Gives each array its part of the memory and returns their bytes, which may be more than a size_t holds. */
+static uint64_t lay_out(dtn_packing_t *p, unsigned char *memory, const dtn_packing_config_t *config)
 {
-    size_t used = (sizeof *p + 7U) & ~(size_t)7U;
-    size_t count = config->count;
-    size_t sections = config->sections;
-    size_t frames = FRAMES_PER_BLOCK * count;
+    uint64_t used = (sizeof *p + 7U) & ~(uint64_t)7U;
+    uint64_t count = config->count;
+    uint64_t sections = config->sections;
+    uint64_t frames = FRAMES_PER_BLOCK * count;
     p->blocks = take(memory, &used, count, sizeof *p->blocks);
     p->members = take(memory, &used, member_count(config), sizeof *p->members);
     p->members_start = take(memory, &used, sections + 1, sizeof *p->members_start);
@@ -63,7 +63,7 @@ static size_t lay_out(dtn_packing_t *p, unsigned char *memory, const dtn_packing
     p->frames = take(memory, &used, frames, sizeof *p->frames);
     /* Each frame has ended the wait of one goal; what waits still is of different sections. */
     p->goals = take(memory, &used, frames + sections + 1, sizeof *p->goals);
-    p->failed = take(memory, &used, (size_t)1 << config->table_bits, sizeof *p->failed);
+    p->failed = take(memory, &used, (uint64_t)1 << config->table_bits, sizeof *p->failed);
     p->states = take(memory, &used, (frames + 1) * (count + 3U * sections), sizeof *p->states);
     return used;
 }
@@ -71,7 +71,8 @@ static size_t lay_out(dtn_packing_t *p, unsigned char *memory, const dtn_packing
 size_t dtn_packing_bytes(const dtn_packing_config_t *config)
 {
     dtn_packing_t packing;
-    return is_in_range(config) ? lay_out(&packing, NULL, config) : 0;
+    uint64_t bytes = is_in_range(config) ? lay_out(&packing, NULL, config) : 0;
+    return (size_t)bytes == bytes ? (size_t)bytes : 0;
 }
 
 static void list_members(const dtn_packing_config_t *config, uint32_t *members, uint32_t *start)
@@ -90,7 +91,7 @@ static void list_members(const dtn_packing_config_t *config, uint32_t *members, 
 
 dtn_packing_t *dtn_packing_init(void *memory, const dtn_packing_config_t *config)
 {
-    if (!is_in_range(config)) {
+    if (dtn_packing_bytes(config) == 0) {
         return NULL;
     }
     dtn_packing_t *p = memory;

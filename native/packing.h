@@ -33,8 +33,8 @@ typedef struct {
     uint32_t last;
 } dtn_packing_block_t;
 
-/* `sections` is more than any block's `last`; each section has at least one block. 2^`table_bits` states that failed
- * are remembered at 16 bytes each; 1 to 28. */
+/* `sections` is more than any block's `last`. 2^`table_bits` states that failed are remembered at 16 bytes each; 1 to
+ * 28. */
 typedef struct {
     const dtn_packing_block_t *blocks;
     uint32_t count;
@@ -51,8 +51,8 @@ typedef enum {
 
 typedef struct dtn_packing dtn_packing_t;
 
-/* Bytes that a search needs, 0 if the configuration is outside its ranges. Most of them are touched by deep searches
- * only. Does not read `capacity`. */
+/* Bytes that a search needs, 0 if the configuration is outside its ranges or a size_t holds no such number. Most of
+ * them are touched by deep searches only. Does not read `capacity`. */
 size_t dtn_packing_bytes(const dtn_packing_config_t *config);
 
 /* A search at the start of `memory`: dtn_packing_bytes() bytes, aligned to 8, all 0. NULL if the configuration is
@@ -62,7 +62,7 @@ dtn_packing_t *dtn_packing_init(void *memory, const dtn_packing_config_t *config
 
 /* Searches for at most `steps` steps, a step being a block looked at by the propagation, so about 40 ns.
  *
- * order: all numbers of blocks, the one that is to be tried first in front.
+ * order: the number of each block, once, which is not checked; the one that is to be tried first in front.
  * offsets: set to the first unit of each block if the answer is FOUND.
  *
  * IMPOSSIBLE says that no packing exists; UNDECIDED that the limit, or the memory for deep searches, came first. */

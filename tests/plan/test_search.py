@@ -118,8 +118,15 @@ def test_a_limit_ends_a_search() -> None:
 
 
 def test_more_bytes_than_the_library_counts_are_left_undecided() -> None:
-    huge = blocks_of((16, 0, 1), (1 << 60, 0, 0), (1 << 60, 1, 1))
-    assert search(huge, 1 << 61, STEPS).answer is Answer.UNDECIDED
+    for size in (1 << 60, (1 << 36) + 16):  # the second would be 1 in the library's words
+        huge = blocks_of((16, 0, 1), (size, 0, 0), (size, 1, 1))
+        assert search(huge, 1 << 61, STEPS).answer is Answer.UNDECIDED
+        assert search(huge, 64, STEPS).answer is Answer.UNDECIDED
+
+
+def test_more_room_than_the_library_counts_is_enough() -> None:
+    blocks = blocks_of((16, 0, 1), (16, 0, 0))
+    assert search(blocks, (1 << 36) + 16, STEPS).answer is Answer.FOUND
 
 
 def test_a_search_that_would_take_too_much_memory_is_left_undecided(monkeypatch: pytest.MonkeyPatch) -> None:

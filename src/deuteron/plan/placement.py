@@ -10,9 +10,9 @@ from deuteron.kernels.limits import round_up
 from deuteron.plan.lifetimes import Lifetime
 from deuteron.plan.search import improve
 
-FAST_EFFORT = 2.0
-EXACT_EFFORT = 60.0
-"""About how many seconds are searched at most, counted in steps so that a plan does not depend on the machine."""
+FAST_EFFORT, EXACT_EFFORT = 2.0, 60.0
+"""About how many seconds are searched at most, counted in steps: a plan does not depend on the machine's speed, but on
+whether the native library is built."""
 
 MOST_SHUFFLES = 200
 SHUFFLING = 50_000

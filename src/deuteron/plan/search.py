@@ -31,6 +31,9 @@ TABLE_BITS = 20
 MOST_BYTES = 1 << 30
 """Memory that a search may reserve: enough for 6,000 blocks. It uses what its depth needs, far less as a rule."""
 
+MOST_UNITS = 0x3FFFFFFF
+"""What the library counts: the sum of all sizes, and the capacity."""
+
 NOISE = 0.3
 """How much larger a block may seem than it is, once each order has been tried as it is."""
 
@@ -75,21 +78,25 @@ def search(blocks: Sequence[Lifetime], capacity: int, steps: int) -> Found:
     native = _load()
     moments = _moments(blocks)
     unit = _unit(blocks)
+    sizes = [round_up(block.nbytes) // unit for block in blocks]
+    if sum(sizes) > MOST_UNITS:
+        return Found(Answer.UNDECIDED, {}, 0)
     shapes = (_Block * len(blocks))(
         *(
-            (round_up(b.nbytes) // unit, bisect_left(moments, b.first), bisect_right(moments, b.last) - 1)
-            for b in blocks
+            (size, bisect_left(moments, b.first), bisect_right(moments, b.last) - 1)
+            for size, b in zip(sizes, blocks, strict=True)
         )
     )
-    config = _Config(shapes, len(blocks), len(moments), capacity // unit, TABLE_BITS)
+    config = _Config(shapes, len(blocks), len(moments), min(capacity // unit, MOST_UNITS), TABLE_BITS)
     nbytes = int(native.dtn_packing_bytes(ctypes.byref(config)))
     if not 0 < nbytes <= MOST_BYTES:
-        return Found(Answer.UNDECIDED, {}, 0)  # 0: more blocks or bytes than its words hold
+        return Found(Answer.UNDECIDED, {}, 0)  # 0: more blocks than it counts
     with mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         start = (ctypes.c_char * nbytes).from_buffer(memory)
-        found = _search(native, native.dtn_packing_init(start, ctypes.byref(config)), blocks, unit, steps)
-        del start
-    return found
+        try:
+            return _search(native, native.dtn_packing_init(start, ctypes.byref(config)), blocks, unit, steps)
+        finally:
+            del start  # the memory cannot be unmapped before
 
 
 def improve(
