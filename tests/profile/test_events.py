@@ -73,6 +73,11 @@ def test_rest_of_the_rows_is_one_row():
     assert sum(row.ticks for row in rows) == 1000
 
 
+def test_rest_of_a_tree_is_in_its_root():
+    rows = text.arranged(tables.modules(made.profile()), "order", 1)
+    assert [row.depth for row in rows] == [0]
+
+
 def test_an_unknown_order_is_refused():
     with pytest.raises(OptionError) as caught:
         text.arranged((), "size", None)

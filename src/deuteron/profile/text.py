@@ -15,7 +15,7 @@ SCHEMA = 1
 
 
 def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]:
-    """The rows in another order, and the rest after the first `top` as one.
+    """The rows in another order, and the rest after the first `top` as one; a tree's root has the rest already.
 
     Raises:
         OptionError: for an unknown order.
@@ -37,6 +37,8 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
             )
     if top is None or top >= len(rows):
         return tuple(rows)
+    if any(row.depth for row in rows):
+        return tuple(rows[:top])
     return (*rows[:top], sum(rows[top:], Row(f"[{len(rows) - top} others]")))
 
 
