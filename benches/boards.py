@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from itertools import repeat
 from pathlib import Path
 
-from outcome import finish
+from ending import finish
 
 from deuteron import api
 from deuteron.board import boards, image, qemu, record

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from outcome import finish
+from ending import finish
 
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board

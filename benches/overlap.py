@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
-from outcome import finish
+from ending import finish
 from torch import nn
 
 from deuteron import api

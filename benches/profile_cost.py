@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from outcome import finish
+from ending import finish
 
 from deuteron import api
 from deuteron.board import boards, image, qemu

@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
-from outcome import finish
+from ending import finish
 from tests.profile.networks import NETWORKS
 from tests.profile.perturb import confirmed
 from tests.sdk.profiled import MODELS, handed_over

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from outcome import finish
+from ending import finish
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
