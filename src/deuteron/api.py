@@ -1,29 +1,30 @@
 """The public functions: build a model, run a build."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from deuteron import tflite_model
+from deuteron import placement, tflite_model
 from deuteron.convert import Conversion, ConvertOptions, convert, to_tflite
 from deuteron.errors import FormatError, InputError, OptionError, UnsupportedError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
 from deuteron.frontend.examples import COMBINED, EXAMPLES, REFERENCES, ExampleModel
 from deuteron.frontend.manifest import Manifest, TensorInfo
-from deuteron.frontend.options import BuildOptions, Converter
+from deuteron.frontend.options import BuildOptions, Converter, Partitioning
 from deuteron.frontend.output import check_file as check_file
 from deuteron.frontend.output import write_files as write_files
 from deuteron.kernels import selection
 from deuteron.kernels.catalogue import KERNELS
 
 if TYPE_CHECKING:
-    from deuteron.frontend.build import Progress
+    from deuteron.frontend.build import BuildResult, Progress
 
 __all__ = [
     "COMBINED",
@@ -36,6 +37,7 @@ __all__ = [
     "Converter",
     "ExampleModel",
     "Manifest",
+    "Partitioning",
     "TensorInfo",
     "build",
     "build_model",
@@ -92,20 +94,30 @@ def build(
     Raises:
         DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
     """
+    _check_options(target, options)
     from deuteron.frontend.build import build as build_in_memory
 
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)
-    result = build_in_memory(
-        module,
-        example_inputs,
-        target=target,
-        calibration=calibration,
-        options=options,
-        name=name,
-        progress=progress,
-    )
+
+    def made(keep: Mapping[str, str]) -> "BuildResult":
+        nonlocal calibration
+        batches = calibration
+        if isinstance(calibration, Iterator):  # it can be read once, and there may be another build
+            batches, calibration = tee(calibration)
+        return build_in_memory(
+            module,
+            example_inputs,
+            target=target,
+            calibration=batches,
+            options=options,
+            name=name,
+            progress=progress,
+            keep=keep,
+        )
+
+    result = placement.cheapest(target, made) if options.partition is Partitioning.COST else made({})
     if directory is not None:
         text = result.manifest.to_json().encode()
         outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
@@ -125,6 +137,7 @@ def build_model(
 
     `calibration` takes the place of the batches that the model's function returns.
     """
+    _check_options(target, options)
     if output is not None:
         outputs.check_output(Path(output), force=options.force)
     from deuteron.frontend.loader import load
@@ -140,6 +153,12 @@ def build_model(
         name=found.name,
         progress=progress,
     )
+
+
+def _check_options(target: str, options: BuildOptions) -> None:
+    """What can be told without PyTorch: loading it takes seconds."""
+    if options.partition is Partitioning.COST:
+        placement.check_target(target)
 
 
 def convert_file(

@@ -47,7 +47,7 @@ def combine(module: nn.Module, *shapes: tuple[int, ...], target: str, last: bool
     arch, options = targets.load(target), BuildOptions(operators_not_to_delegate=(keep,) if keep else ())
     recording = seam.Recording()
     with seam.converter(options):
-        composed = combined.compose(export(check_module(module), inputs), [inputs, inputs], arch, options)
+        composed = combined.compose(export(check_module(module), inputs), [inputs, inputs], arch, options, recording)
         program = combined.lower(composed, arch, options, recording).exported_program()
         lints.check_values(program, composed.module, inputs)
     return Combined(program, composed.module, inputs, len(recording.partitions))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from deuteron.arch.cores import Work
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend import manifest as m
 from deuteron.frontend.options import BuildOptions
@@ -22,6 +23,7 @@ MANIFEST = m.Manifest(
     files={"model.pte": m.entry_of(PTE)},
     inputs=(m.TensorInfo((1, 8), "float32", "x"),),
     outputs=(m.TensorInfo((1, 2), "float32"),),
+    nodes=(m.Node("aten_addmm_default", "aten::addmm", "linear", (SOURCE,), 0, "", Work.LINEAR, 2, 16, 26),),
     partitions=(
         m.Partition(
             payload_sha256="ab" * 32,
@@ -38,7 +40,7 @@ MANIFEST = m.Manifest(
             dataflow=Dataflow(("in",), ("out",), (Constant("w", 0, 16),), (("in+0", "w+0", "out+0"),)),
         ),
     ),
-    cpu_ops=(m.CpuOp("quantized_decomposed::quantize_per_tensor", "q", ()),),
+    cpu_ops=(m.CpuOp("quantized_decomposed::quantize_per_tensor", "q", (), "", "quantises", Work.QUANTISE, 8),),
     warnings=("no calibration data",),
 )
 
@@ -95,8 +97,8 @@ Edit = Callable[[dict[str, object]], object]
     ("edit", "text"),
     [
         (
-            lambda d: d.update(schema=3),
-            "`build.json` has schema 3, this version of Deuteron reads schema 2\n\nhint: build the model again",
+            lambda d: d.update(schema=2),
+            "`build.json` has schema 2, this version of Deuteron reads schema 3\n\nhint: build the model again",
         ),
         (lambda d: d.pop("target"), "`build.json` lacks the entry `target`\n\nhint: build the model again"),
         (

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from deuteron.frontend import seam
 from deuteron.frontend.export import export
+from deuteron.frontend.operators import base_name, is_qdq
 from deuteron.frontend.options import BuildOptions
 from deuteron.frontend.partition import describe
 
@@ -119,9 +120,9 @@ def _recorded(reader: type, read: list[Handles]) -> type:
 def _edge_operators(nodes: Iterable[torch.fx.Node]) -> dict[int, str]:
     """Debug handle -> edge operator without namespace and overload."""
     return {
-        node.meta["debug_handle"]: seam.operator_name(node.target).partition("::")[2].partition(".")[0]
+        node.meta["debug_handle"]: base_name(node.target)
         for node in nodes
-        if node.op == "call_function" and node.target is not operator.getitem and not seam.is_qdq(node)
+        if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node)
     }
 
 

@@ -40,6 +40,7 @@ COMMANDS = (
     Entry("firmware", "Build firmware for a board from a build"),
     Entry("bundle", "Write a build as C files for firmware of your own"),
     Entry("convert", "Convert a TFLite file for the NPU"),
+    Entry("explain", "Show where each operator of a build runs, why, and what that costs"),
     Entry("plan", "Show where a build's bytes live and when, beside what is possible"),
     Entry("sim", "Simulate a build: when each kernel and each fetch runs, and what bounds it"),
     Entry("profile", "Show where a build's time goes: by module, line, operator and kernel"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deuteron.cli.memory import memory_options
+from deuteron.cli.options import choice
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     show_default=True,
     metavar="open|vendor",
     help="Deuteron's own, or NXP's if installed.",
+)
+@click.option(
+    "--partition",
+    default="npu-first",
+    show_default=True,
+    metavar="npu-first|cost",
+    help="Give the NPU all that it takes, or only what is not cheaper on the CPU by the cycle model.",
 )
 @click.option(
     "--operators-not-to-delegate",
@@ -46,6 +54,7 @@ def command(
     output: Path,
     target: str,
     converter: str,
+    partition: str,
     operators_not_to_delegate: tuple[str, ...],
     memory: "MemoryOptions",
     **flags: bool,
@@ -62,6 +71,7 @@ def command(
     memory.check(arch)
     options = api.BuildOptions(
         converter=api.Converter.parse(converter),
+        partition=choice(api.Partitioning, "--partition", partition),
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
         memory=memory,
         **flags,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 import torch
@@ -80,6 +81,7 @@ def build(
     options: BuildOptions = BuildOptions(),
     name: str | None = None,
     progress: Progress | None = None,
+    keep: Mapping[str, str] = MappingProxyType({}),
 ) -> BuildResult:
     """The build of a module for a target.
 
@@ -91,6 +93,7 @@ def build(
         options: everything else.
         name: what the manifest calls the model; its class by default.
         progress: told when each step begins.
+        keep: nodes to keep on the CPU beside those that the NPU leaves, as `manifest.Node.quantised`, and why.
 
     Raises:
         DeuteronError: see the classes in `deuteron.errors`.
@@ -98,7 +101,7 @@ def build(
     arch = targets.load(target)
     options.memory.check(arch)
     model, inputs = check_module(module), check_example_inputs(example_inputs)
-    compiled = _compile(model, inputs, calibration, arch, options, _Steps(progress))
+    compiled = _compile(model, inputs, calibration, arch, options, _Steps(progress), keep)
     partitions, program = compiled.recording.partitions, compiled.manager.exported_program()
     files = {
         PROGRAM: bytes(compiled.manager.buffer),
@@ -125,6 +128,7 @@ def build(
         files={file: entry_of(data) for file, data in files.items()},
         inputs=_inputs(program),
         outputs=_outputs(program),
+        nodes=compiled.recording.placed(),
         partitions=described,
         cpu_ops=compiled.on_cpu,
         warnings=tuple(warnings),
@@ -158,6 +162,7 @@ def _compile(
     arch: Arch,
     options: BuildOptions,
     steps: "_Steps",
+    keep: Mapping[str, str],
 ) -> _Compiled:
     """The program of a module, step by step."""
     with seam.converter(options) as session:
@@ -170,7 +175,7 @@ def _compile(
         recording = seam.Recording()
         # Twice: lowering changes its program, and a deep copy renames inputs that are called like Python's builtins.
         if arch.cpu.operators is CpuOperators.CORTEX_M:
-            composed = combined.compose(program, tuple(batches), arch, options)
+            composed = combined.compose(program, tuple(batches), arch, options, recording, keep)
             steps.begin("quantise")
             reference = torch.export.export(composed.module, inputs, strict=True)
             lower = partial(combined.lower, composed, arch, options, recording)
@@ -186,7 +191,7 @@ def _compile(
         steps.begin("partition and convert")
         edge = _lower(lower, recording, session)
         steps.begin("write program")
-        on_cpu = cpu_ops(edge.exported_program().graph)
+        on_cpu = cpu_ops(edge.exported_program().graph, recording.placed())
         kept = (*(op.node for op in on_cpu), *refused)
         return _Compiled(reference, recording, on_cpu, kept, _to_program(edge, on_cpu, more))
 

@@ -7,6 +7,7 @@ the CPU, until nothing that was quantised for the NPU is left over.
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,7 +19,10 @@ from deuteron.arch.targets import Arch
 from deuteron.frontend import annotations, cortex_m, lints, seam
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.layout import make_explicit, put_channels_last
+from deuteron.frontend.nodes import QUANTISED, computing, nodes_of
+from deuteron.frontend.operators import is_qdq
 from deuteron.frontend.options import BuildOptions
+from deuteron.frontend.telling import keep as keep_on_cpu
 
 MARK = "deuteron_npu"
 """Key among a node's custom metadata: the name that it had when it was quantised for the NPU."""
@@ -43,15 +47,23 @@ class Composition:
     refused: tuple[seam.EdgeNode, ...]
 
 
-def compose(program: ExportedProgram, batches: Sequence[Inputs], arch: Arch, options: BuildOptions) -> Composition:
-    """The quantised model, ranges measured on the batches."""
-    on_cpu: set[str] = set()
+def compose(
+    program: ExportedProgram,
+    batches: Sequence[Inputs],
+    arch: Arch,
+    options: BuildOptions,
+    recording: seam.Recording,
+    keep: Mapping[str, str] = MappingProxyType({}),
+) -> Composition:
+    """The quantised model, ranges measured on the batches; `keep` are nodes to keep on the CPU, and why."""
+    on_cpu: set[str] = set(keep)
     refused: dict[str, seam.EdgeNode] = {}
     while True:
         module = seam.quantise(program, batches, quantizer(arch, options, on_cpu))
         _quantise_once(module)
-        npu = seam.partitioner(module.state_dict(), arch.npu.target, options) if arch.npu else None
+        npu = seam.partitioner(module.state_dict(), arch.npu.target, options, recording.tell) if arch.npu else None
         edge = _to_edge(torch.export.export(module, batches[0], strict=True), npu)
+        _keep(edge, keep)
         left = _left_over(edge, npu) if npu else {}
         if not left:
             return Composition(module, batches[0], edge, npu, tuple(refused.values()))
@@ -65,6 +77,8 @@ def lower(composition: Composition, arch: Arch, options: BuildOptions, recording
     if composition.partitioner is not None:
         with seam.observed(recording):
             edge = edge.to_backend(composition.partitioner)
+    else:
+        recording.nodes = nodes_of(edge.exported_program(), f"the target `{arch.name}` has no NPU")
     if options.remove_quant_io_ops:
         edge = seam.remove_quant_io_ops(edge)
     cortex_m.lower(edge, arch.cpu.name)
@@ -93,8 +107,8 @@ def quantizer(arch: Arch, options: BuildOptions, on_cpu: Collection[str] = ()) -
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
             npu = _annotate_npu(model, neutron, on_cpu) if arch.npu else frozenset[str]()
             for node in model.graph.nodes:
-                if node.name in npu:
-                    node.meta["custom"] = {**node.meta.get("custom", {}), MARK: node.name}
+                marks = {QUANTISED: node.name} | ({MARK: node.name} if node.name in npu else {})
+                node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
             cortex_m.annotate(model)
             annotations.mend_dangling(model)
             return model
@@ -134,6 +148,14 @@ def _quantise_once(module: fx.GraphModule) -> None:
                 other.replace_input_with(node, value)
     module.graph.lint()
     module.recompile()
+
+
+def _keep(edge: Any, nodes: Mapping[str, str]) -> None:
+    """Nothing; keeps these nodes, by the names that they had when they were quantised, on the CPU."""
+    for node in computing(edge.exported_program().graph):
+        why = nodes.get(node.meta.get("custom", {}).get(QUANTISED, ""))
+        if why is not None:
+            keep_on_cpu(node, why)
 
 
 def _to_edge(program: ExportedProgram, npu: Any) -> Any:
@@ -184,7 +206,7 @@ def _left_over(edge: Any, npu: Any) -> dict[str, list[fx.Node]]:
     left: dict[str, list[fx.Node]] = {}
     for node in program.graph.nodes:
         delegated = node.meta.pop("delegation_tag", None) is not None
-        computes = node.op == "call_function" and node.target is not operator.getitem and not seam.is_qdq(node)
+        computes = node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node)
         name = _mark(node)
         if computes and name is not None and not delegated:
             left.setdefault(name, []).append(node)

@@ -4,26 +4,57 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from torch import fx
+from torch import Tensor, fx
 
+from deuteron.arch.cores import Work
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.manifest import CpuOp
+from deuteron.frontend.manifest import CpuOp, Node
+from deuteron.frontend.nodes import name_of
+from deuteron.frontend.operators import base_name, is_qdq, operator_name
 from deuteron.frontend.provenance import source_of
-from deuteron.frontend.seam import operator_name
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
+_QUANTISES = Work.QUANTISE, "quantises what operators with int8 values read"
+_DEQUANTISES = Work.DEQUANTISE, "turns int8 values into float for those who read them so"
+_COPIES = Work.TRANSPOSE, "copies an image into the order of memory that its reader takes"
+_ADDED = {
+    "quantize_per_tensor": _QUANTISES,
+    "quantize_per_channel": _QUANTISES,
+    "dequantize_per_tensor": _DEQUANTISES,
+    "dequantize_per_channel": _DEQUANTISES,
+    "_clone_dim_order": _COPIES,
+    "_to_dim_order_copy": _COPIES,
+    "transpose": _COPIES,
+    "quantized_activation": (Work.TABLE, "brings values to the scale that their reader has"),
+    "pad": (Work.MOVE, "pads an image for the operator that reads it"),
+}
+"""What lowering adds: its work and why."""
+
+_OTHER = Work.UNKNOWN, "was added when the model was lowered for the CPU"
 _MISSING_OUT = re.compile(r"[\w.]+::[\w.]+")
 
 
-def cpu_ops(graph: fx.Graph) -> tuple[CpuOp, ...]:
-    """The operators of a lowered edge graph that are not inside a delegate, in execution order."""
+def cpu_ops(graph: fx.Graph, nodes: Iterable[Node] = ()) -> tuple[CpuOp, ...]:
+    """The operators of a lowered edge graph that are not inside a delegate, in execution order.
+
+    `nodes` are those of the model, from before it was lowered.
+    """
+    reasons = {node.name: node.why for node in nodes}
     found: list[CpuOp] = []
     for node in graph.nodes:
         name = operator_name(node.target)
         if node.op == "call_function" and "::" in name and not name.startswith("executorch_call_delegate"):
-            source = source_of(node)
-            found.append(CpuOp(name, node.name, (source,) if source else ()))
+            source, computes = source_of(node), name_of(node)
+            added = is_qdq(node) or computes not in reasons
+            work, why = _ADDED.get(base_name(node.target), _OTHER) if added else (Work.NOTHING, reasons[computes])
+            sources = (source,) if source else ()
+            found.append(CpuOp(name, node.name, sources, "" if added else computes, why, work, _results(node)))
     return tuple(found)
+
+
+def _results(node: fx.Node) -> int:
+    value: object = node.meta["val"]
+    return value.numel() if isinstance(value, Tensor) else 0
 
 
 def need_runnable(operators: Iterable[Any], ops: tuple[CpuOp, ...], more: Collection[str] = ()) -> None:

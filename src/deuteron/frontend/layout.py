@@ -26,6 +26,9 @@ WINDOWED = frozenset(
 )
 """Operators over height and width."""
 
+COPY = "deuteron_copy"
+"""Key among a node's custom metadata: it is a copy that was inserted here."""
+
 _FOLLOWS = frozenset({aten.cat.default, aten.dropout.default, aten.maximum.default, aten.minimum.default})
 """Operators that keep the order of their inputs, beside the elementwise ones."""
 
@@ -186,6 +189,6 @@ class _Orders:
             copy.meta = {
                 key: node.meta[key] for key in ("stack_trace", "nn_module_stack", "source_fn_stack") if key in node.meta
             }
-            copy.meta["val"] = value.clone(memory_format=order)
+            copy.meta |= {"val": value.clone(memory_format=order), "custom": {COPY: True}}
             self._copies[node, last] = copy
         return self._copies[node, last]

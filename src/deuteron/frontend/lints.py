@@ -15,16 +15,8 @@ from deuteron.errors import InternalError, UnsupportedError, all_refused
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m import is_quantised
 from deuteron.frontend.layout import is_channels_last
+from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
 from deuteron.frontend.provenance import source_of
-from deuteron.frontend.seam import is_qdq, operator_name
-
-_MOVES = """
-alias_copy amax amin as_strided_copy cat clamp clone expand_copy flip gather index index_select max_pool2d_with_indices
-permute_copy pixel_shuffle repeat select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy stack t_copy
-transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy where _clone_dim_order _to_dim_order_copy
-"""
-MOVES = frozenset(_MOVES.split())
-"""Operators of ExecuTorch's portable kernels that give the right values whatever the scale: they move or choose."""
 
 _SHARED = MOVES | {"avg_pool2d", "max_pool2d", "maximum", "minimum"}
 """Operators without a scale of their own: results have that of the inputs."""
@@ -137,7 +129,7 @@ def _scale(node: fx.Node) -> tuple[float, int]:
 
 def _base(node: fx.Node) -> str:
     """The operator's name without namespace, overload and layout."""
-    return operator_name(node.target).partition("::")[2].partition(".")[0].removesuffix("_nhwc")
+    return base_name(node.target).removesuffix("_nhwc")
 
 
 def _tensors(node: fx.Node) -> list[Tensor]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from deuteron.arch.cores import Work
 from deuteron.frontend.options import BuildOptions
 from deuteron.kernels.dataflow import Dataflow
 from deuteron.records import FileEntry, RecordFile
@@ -15,7 +16,7 @@ NAME = "build.json"
 PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
-FILE = RecordFile(NAME, 2, "deuteron build MODEL -o DIR", "build the model again")
+FILE = RecordFile(NAME, 3, "deuteron build MODEL -o DIR", "build the model again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +67,51 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """One operator of the model, and who runs it.
+
+    Attributes:
+        name: of the node in the edge program, before anything was lowered for a processor.
+        op: the edge operator.
+        quantised: the node's name when it was quantised, which is the same in every build of a model; may be empty.
+        partition: where on the NPU it runs, None on the CPU.
+        why: why not on the NPU, a sentence; empty there.
+        work: what it does, if the CPU does it.
+        elements: how many, as `work` counts them.
+        terms: the same.
+        nbytes: of the tensors that it reads and writes.
+    """
+
+    name: str
+    op: str
+    quantised: str
+    source: tuple[Source, ...]
+    partition: int | None
+    why: str
+    work: Work
+    elements: int
+    terms: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class CpuOp:
-    """One operator that stays on the CPU."""
+    """One operator of the program that runs on the CPU.
+
+    Attributes:
+        computes: name of the node of the model that it computes; empty for what lowering has added.
+        why: why it is there and not on the NPU, a sentence.
+        work: what it does, if lowering has added it; else that stands with the node.
+        elements: how many.
+    """
 
     op: str
     node: str
     source: tuple[Source, ...]
+    computes: str
+    why: str
+    work: Work
+    elements: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +135,7 @@ class Manifest:
     files: Mapping[str, FileEntry]
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+    nodes: tuple[Node, ...]
     partitions: tuple[Partition, ...]
     cpu_ops: tuple[CpuOp, ...]
     warnings: tuple[str, ...] = ()

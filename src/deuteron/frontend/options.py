@@ -27,12 +27,24 @@ class Converter(Enum):
             ) from None
 
 
+class Partitioning(Enum):
+    """What decides between NPU and CPU; the value is its spelling on the command line.
+
+    `NPU_FIRST`: the NPU has all that it takes. `COST`: operators that cost more there than on the CPU, with what is
+    copied for them, stay on the CPU.
+    """
+
+    NPU_FIRST = "npu-first"
+    COST = "cost"
+
+
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """Options of `deuteron.build`.
 
     Attributes:
         converter: whose converter makes the microcode.
+        partition: what decides between NPU and CPU.
         operators_not_to_delegate: edge operators kept on the CPU, named as ExecuTorch's NXP backend names them
             (`aten_convolution_default`; `aten::convolution` style colons are accepted).
         remove_quant_io_ops: leave quantising inputs and dequantising outputs to the application; the program's inputs
@@ -46,6 +58,7 @@ class BuildOptions:
     """
 
     converter: Converter = Converter.OPEN
+    partition: Partitioning = Partitioning.NPU_FIRST
     operators_not_to_delegate: tuple[str, ...] = ()
     remove_quant_io_ops: bool = False
     use_profiling: bool = False
@@ -67,6 +80,7 @@ class BuildOptions:
         """The options as JSON values."""
         options: dict[str, object] = asdict(self)
         options["converter"] = self.converter.value
+        options["partition"] = self.partition.value
         options["operators_not_to_delegate"] = list(self.operators_not_to_delegate)
         options["memory"] = self.memory.to_json()
         return options
@@ -93,6 +107,8 @@ def _value(name: str, value: object) -> object:
     """The checked value of one option."""
     if name == "converter" and isinstance(value, str):
         return Converter.parse(value)
+    if name == "partition" and value in [member.value for member in Partitioning]:
+        return Partitioning(value)
     if name == "operators_not_to_delegate" and isinstance(value, list | tuple):
         items = tuple(cast("Sequence[object]", value))
         if all(isinstance(item, str) for item in items):
@@ -100,6 +116,6 @@ def _value(name: str, value: object) -> object:
     if name == "memory" and isinstance(value, Mapping):
         with suppress(ValueError):
             return MemoryOptions.from_json(cast("Mapping[str, object]", value))
-    if name not in {"converter", "operators_not_to_delegate", "memory"} and isinstance(value, bool):
+    if name not in {"converter", "partition", "operators_not_to_delegate", "memory"} and isinstance(value, bool):
         return value
     raise FormatError(f"build option `{name}` cannot be {value!r}")

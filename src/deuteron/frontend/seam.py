@@ -27,16 +27,18 @@ from deuteron.errors import MissingToolError
 from deuteron.frontend.handles import debug_handle_map
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.layout import give_strides
-from deuteron.frontend.manifest import Source
+from deuteron.frontend.manifest import Node, Source
+from deuteron.frontend.nodes import computing, name_of, nodes_of
+from deuteron.frontend.operators import is_qdq, operator_name
 from deuteron.frontend.options import BuildOptions, Converter
 from deuteron.frontend.provenance import source_of
 from deuteron.frontend.quiet import quiet
+from deuteron.frontend.telling import Tell, telling
 
 EXECUTORCH = "1.5."
 """The releases whose NXP backend this adapter knows."""
 
 VENDOR_PACKAGE = "eiq_neutron_sdk"
-_QDQ = ("quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Lowered:
         converted: the TFLite file with one `NeutronGraph` operator that came back.
         handles: ExecuTorch's debug handle of an edge node -> TFLite operators (indices) that carry it.
         nodes: TFLite operator index -> the edge nodes it came from.
+        names: of all edge nodes in it, whether an operator came of them or not.
         kernel_selection: the converter's kernel selection file, where the build asked for it.
     """
 
@@ -66,6 +69,7 @@ class Lowered:
     converted: bytes = b""
     handles: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     nodes: Mapping[int, tuple[EdgeNode, ...]] = field(default_factory=dict[int, tuple[EdgeNode, ...]])
+    names: tuple[str, ...] = ()
     kernel_selection: bytes = b""
 
     @property
@@ -81,10 +85,21 @@ class Recording:
     Attributes:
         partitions: what is known of each.
         refused: nodes that the wheel itself found to be quantised in a way that TFLite does not have.
+        nodes: all nodes of the model, as the partitioner last found them.
     """
 
     partitions: list[Lowered] = field(default_factory=list[Lowered])
     refused: list[EdgeNode] = field(default_factory=list[EdgeNode])
+    nodes: tuple[Node, ...] = ()
+
+    def tell(self, program: ExportedProgram) -> None:
+        """Takes note of the nodes of a program that has been tagged."""
+        self.nodes = nodes_of(program)
+
+    def placed(self) -> tuple[Node, ...]:
+        """All nodes of the model, and where they are."""
+        at = {name: index for index, partition in enumerate(self.partitions) for name in partition.names}
+        return tuple(replace(node, partition=at[node.name], why="") if node.name in at else node for node in self.nodes)
 
     def extend_last(self, **changes: object) -> None:
         """Adds what has become known of the partition in work."""
@@ -195,14 +210,14 @@ def quantise(program: ExportedProgram, batches: Iterable[Inputs], quantizer: Any
     return calibrate_and_quantize(module, batches, quantizer)
 
 
-def partitioner(state: Mapping[str, Any], target: str, options: BuildOptions) -> Any:
-    """What picks the nodes that the NPU takes; `state` is the quantised module's state dict."""
+def partitioner(state: Mapping[str, Any], target: str, options: BuildOptions, tell: Tell) -> Any:
+    """What picks the nodes that the NPU takes and tells of them; `state` is the quantised module's state dict."""
     from executorch.backends.nxp.backend.custom_delegation_options import CustomDelegationOptions
     from executorch.backends.nxp.neutron_partitioner import NeutronPartitioner
     from executorch.backends.nxp.nxp_backend import generate_neutron_compile_spec
 
     aten = torch.ops.aten
-    return NeutronPartitioner(
+    return telling(NeutronPartitioner, tell)(
         generate_neutron_compile_spec(
             target,
             operators_not_to_delegate=list(options.operators_not_to_delegate),
@@ -232,7 +247,7 @@ def lower(
         edge = to_edge_transform_and_lower(
             program,
             transform_passes=NeutronEdgePassManager(),
-            partitioner=[partitioner(state, target, options)],
+            partitioner=[partitioner(state, target, options, recording.tell)],
             compile_config=EdgeCompileConfig(
                 _check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list
             ),
@@ -281,7 +296,7 @@ def observed(recording: Recording) -> Generator[None]:
     refused: list[int] = []
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
-        recording.partitions.append(Lowered())
+        recording.partitions.append(Lowered(names=tuple(map(name_of, computing(edge_program.graph)))))
         result = preprocess(edge_program, specs)
         if result.debug_handle_map:  # the wheel makes one for profiling only, by matching names in the converter's log
             last = recording.partitions[-1]
@@ -373,14 +388,3 @@ def _nodes_by_handle(program: ExportedProgram) -> dict[int, list[EdgeNode]]:
 def edge_node(node: fx.Node) -> EdgeNode:
     """What is kept of a node; the operator is spelt as in PyTorch's registry, `aten::add.Tensor`."""
     return EdgeNode(node.name, operator_name(node.target), source_of(node))
-
-
-def operator_name(target: object) -> str:
-    """The registered name of an edge or ATen operator, or the name of a Python function."""
-    name: object = getattr(target, "name", None)
-    return str(name()) if callable(name) else getattr(target, "__name__", str(target))
-
-
-def is_qdq(node: fx.Node) -> bool:
-    """True for the quantise and dequantise operators that PT2E quantisation inserts."""
-    return any(name in str(node.target) for name in _QDQ)

@@ -120,7 +120,7 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         npu_hz=engine.clock,
         stream=stream,
         partitions=tuple(_partition(*pair) for pair in zip(build.simulation.partitions, build.plans, strict=True)),
-        cpu_ops=tuple(record.CpuOp(i, op.op, op.node, op.source, "") for i, op in enumerate(manifest.cpu_ops)),
+        cpu_ops=tuple(record.CpuOp(i, op.op, op.node, op.source, op.why) for i, op in enumerate(manifest.cpu_ops)),
         sections=build.sections,
     )
 

@@ -1,0 +1,214 @@
+"""What the Cortex-M operators cost: instructions per element and term, beside the figures in use.
+
+Each kind of work runs at several sizes on the emulated boards, portable C with -O3; the layers of `cortex_m.py` are
+among them. A straight line through the counts (least squares of relative errors, beside a fixed cost per call) gives
+the figures that stand in `src/deuteron/arch/cores/`; the last column is how far the closed form with those is from each
+count. Instructions are not cycles.
+
+make bench-cpu-costs
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from benches import cortex_m
+from benches.cortex_m import Call, Layer, Maker
+
+from deuteron.arch import cores
+from deuteron.arch.cores import PARTS, Work
+from deuteron.board import boards, image, qemu, record
+from deuteron.board.boards import Board
+from deuteron.board.bundle import ElementType
+from deuteron.board.link import link
+from deuteron.board.toolchain import Toolchain
+from deuteron.kernels.cpu_operators import (
+    QuantizedAddParams,
+    QuantizedMulParams,
+    QuantizedSoftmaxParams,
+    RegionCopyParams,
+)
+from deuteron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
+
+MORE_LAYERS = (
+    Layer("depthwise 5x5 16, 16x16", (16, 16), (16, 16), {}, (5, 5), 1, (2, 2), depthwise=True),
+    Layer("depthwise 1x1 16, 16x16", (16, 16), (16, 16), {}, depthwise=True),
+    Layer("conv 1x1 16->16, 4x4", (4, 4), (16, 16), {}),
+    Layer("linear 16->4", (0, 0), (16, 4), {}),
+)
+SIZES = (64, 1024, 8192)
+WORST = 0.5
+"""How far the closed form may be off a count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words(KernelParams):
+    """Parameter words of an operator that has no record of its own."""
+
+    first: int
+    second: int
+    third: int
+
+
+@dataclass(frozen=True, slots=True)
+class FourWords(KernelParams):
+    """The same, four."""
+
+    first: int
+    second: int
+    third: int
+    fourth: int
+
+
+@dataclass(frozen=True, slots=True)
+class TwoWords(KernelParams):
+    """The same, two."""
+
+    first: int
+    second: int
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A call to count: what it is, its work, and the call."""
+
+    name: str
+    work: Work
+    elements: int
+    terms: int
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A count beside the closed form."""
+
+    case: str
+    board: str
+    work: str
+    elements: int
+    terms: int
+    instructions: int
+    estimate: int
+
+    @property
+    def error(self) -> float:
+        """Of the estimate, relative to the count."""
+        return self.estimate / self.instructions - 1
+
+
+def layers(*, vectors: bool) -> Iterator[Case]:
+    """Convolutions and matrix products."""
+    generator = np.random.default_rng(1)
+    for layer in (*cortex_m.LAYERS, *MORE_LAYERS):
+        if layer.size[0]:
+            work, call = Work.DEPTHWISE if layer.depthwise else Work.CONVOLUTION, cortex_m.convolution(layer, generator)
+        else:
+            work, call = Work.LINEAR, cortex_m.linear(layer, generator, kernel_sum=vectors)
+        yield Case(layer.name, work, call.expected.size, call.macs, call)
+
+
+def elementwise(size: int) -> Iterator[Case]:
+    """Calls over `size` elements."""
+    x, y = np.arange(size, dtype=np.int8), np.zeros(size, np.int8)
+    add = QuantizedAddParams(1, 1 << 30, 0, 2, 1 << 30, 0, 3, 1 << 30, -19, -128, 127)
+    scale = int(np.float32(0.05).view(np.uint32))
+    table, real = np.arange(256, dtype=np.uint8).view(np.int8), np.zeros(size, np.float32)
+    rows, depth, columns = 4, size // 4, size // 8
+    run = RegionCopyParams(0, 0, (1, 1, 1, 1, rows, depth), (0, 0, 0, 0, depth, 1), (0, 0, 0, 0, depth, 1))
+    turned = RegionCopyParams(0, 0, (1, 1, 1, 1, columns, 8), (0, 0, 0, 0, 1, columns), (0, 0, 0, 0, 8, 1))
+    softmax = QuantizedSoftmaxParams(rows, depth, 1, 1 << 30, 25)
+    for name, work, function, inputs, params, like in (
+        ("sum", Work.SUM, "dtn_cm_quantized_add", (x, x), add, y),
+        ("product", Work.PRODUCT, "dtn_cm_quantized_mul", (x, x), QuantizedMulParams(1, 2, 3, 1 << 30, -6), y),
+        ("table", Work.TABLE, "dtn_cm_quantized_activation", (x, table), LutParams(size), y),
+        ("softmax", Work.SOFTMAX, "dtn_cm_softmax", (x,), softmax, y),
+        ("rows", Work.MOVE, "dtn_cm_copy", (x,), run, y),
+        ("turned copy", Work.TRANSPOSE, "dtn_cm_copy", (x,), turned, y),
+        ("transpose", Work.TRANSPOSE, "dtn_op_transpose", (x,), Words(1, 8, columns), y),
+        ("quantise", Work.QUANTISE, "dtn_op_quantize_per_tensor", (real,), FourWords(scale, 0, -128, 127), y),
+        ("dequantise", Work.DEQUANTISE, "dtn_op_dequantize_per_tensor", (x,), TwoWords(scale, 0), real),
+    ):
+        yield Case(f"{name} of {size:,}", work, size, 0, Call(function, inputs, params, None, like, 0))
+
+
+def pools() -> Iterator[Case]:
+    """Average and maximum of windows, and of a whole image."""
+    for side, channels, window in ((16, 16, 2), (16, 16, 4), (8, 32, 8)):
+        out = side // window
+        shape = (1, side, side, channels, out, out, window, window, window, window, 0, 0)
+        x, y = np.zeros((1, side, side, channels), np.int8), np.zeros((1, out, out, channels), np.int8)
+        average = AveragePoolParams(*shape, 0, 1 << 30, 31, 0, -128, 127)
+        largest = MaxPoolParams(*shape, -128, 127)
+        for work, function, params, scratch in (
+            (Work.AVERAGE, "dtn_cm_quantized_avg_pool2d", average, 0),
+            (Work.LARGEST, "dtn_cm_quantized_max_pool2d", largest, None),
+        ):
+            name = f"{work.value} of {window}x{window}, {side}x{side}x{channels}"
+            yield Case(name, work, y.size, x.size, Call(function, (x,), params, scratch, y, 0))
+
+
+def measure(board: Board, toolchain: Toolchain) -> list[Result]:
+    """A row per call."""
+    cortex_m.TYPES["float32"] = ElementType.F32
+    cases = [*layers(vectors=board.cpu == "cortex-m55"), *pools()]
+    cases += [case for size in SIZES for case in elementwise(size)]
+    maker = Maker()
+    for case in cases:
+        maker.add(case.call, case.name)
+    bundle = replace(maker.bundle(), outputs=tuple(maker.outputs[:1]))  # nobody reads the others
+    with tempfile.TemporaryDirectory() as scratch:
+        fast = replace(board, flags=(*board.flags, "-O3"))
+        link(bundle, fast, record.FirmwareOptions(), (), toolchain, Path(scratch))
+        run = qemu.run(Path(scratch), cortex_m.recorded(bundle, board), board, [[]]).runs[0]
+    steps = [event.instructions for event in run.events if event.kind is qemu.EventKind.STEP]
+    core = cores.load(board.cpu)
+    return [
+        Result(case.name, board.name, case.work.value, case.elements, case.terms, count,
+               core.instructions(case.work, case.elements, case.terms) or 0)
+        for case, count in zip(cases, steps, strict=True)
+    ]  # fmt: skip
+
+
+def fitted(results: Sequence[Result], call: int) -> Iterator[tuple[str, str, list[float]]]:
+    """Per board and kind of work: instructions per element and per term, if each call takes so many beside them."""
+    for board, work in dict.fromkeys((result.board, result.work) for result in results):
+        rows = [r for r in results if (r.board, r.work) == (board, work)]
+        columns = [[r.elements for r in rows], *([[r.terms for r in rows]] if any(r.terms for r in rows) else [])]
+        weights = np.array([1 / r.instructions for r in rows])
+        wanted = np.array([r.instructions - call for r in rows])
+        found = np.linalg.lstsq(np.array(columns).T * weights[:, None], wanted * weights, rcond=None)[0]
+        yield board, work, [float(number) for number in found]
+
+
+def main() -> int:
+    """0 when every estimate is within `WORST` of its count."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    options = parser.parse_args()
+    toolchain = Toolchain.find(image.OBJECTS)
+    results = [result for name in cortex_m.BOARDS for result in measure(boards.load(name), toolchain)]
+    print(
+        f"{'call':<37}{'board':<7}{'work':<12}{'elements':>10}{'terms':>11}{'counted':>11}{'estimate':>11}{'error':>8}"
+    )
+    for r in results:
+        print(
+            f"{r.case:<37}{r.board:<7}{r.work:<12}{r.elements:>10,}{r.terms:>11,}{r.instructions:>11,}{r.estimate:>11,}"
+            f"{r.error:>8.0%}"
+        )
+    print(f"\n{'fitted':<7}{'work':<12}{'element/1000':>13}{'term/1000':>11}")
+    for board, work, numbers in fitted(results, cores.load("cortex-m33").call.value):
+        print(f"{board:<7}{work:<12}" + "".join(f"{PARTS * n:>{13 - 2 * i}.0f}" for i, n in enumerate(numbers)))
+    if options.json:
+        data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
+        options.json.write_text(json.dumps(data, indent=2) + "\n")
+    return 1 if any(abs(result.error) > WORST for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""What operators cost a CPU core: closed forms over their work, with figures from a TOML file per core.
+
+An operator takes `call` instructions, so many per element and so many per term. They were counted on
+emulated cores (benches/cpu_costs.py) and stand for cycles, one each: waits for memory are not in them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+
+from deuteron.arch.preset import Figure, Table
+
+PARTS = 1000
+"""Figures per element and per term count thousandths of an instruction."""
+
+
+class Work(Enum):
+    """What an operator does; the value is its spelling in the files.
+
+    Elements are results; but for moves and transposes, which count bytes. Terms are what results sum over or choose
+    from: multiply-accumulates, or what the windows of a pool hold.
+    """
+
+    CONVOLUTION = "convolution"
+    DEPTHWISE = "depthwise"
+    LINEAR = "linear"
+    AVERAGE = "average"
+    LARGEST = "largest"
+    SUM = "sum"
+    PRODUCT = "product"
+    TABLE = "table"
+    SOFTMAX = "softmax"
+    MOVE = "move"  # in runs
+    TRANSPOSE = "transpose"  # byte by byte
+    QUANTISE = "quantise"
+    DEQUANTISE = "dequantise"
+    NOTHING = "nothing"  # another name for the same bytes, or done by the operator before
+    UNKNOWN = "unknown"  # nobody has counted
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether its terms are multiply-accumulates."""
+        return self in (Work.CONVOLUTION, Work.DEPTHWISE, Work.LINEAR)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Thousandths of an instruction per element, and per term where there are any."""
+
+    element: Figure
+    term: Figure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A CPU core.
+
+    Attributes:
+        call: instructions of each call of an operator beside its elements.
+        rates: by the kind of work.
+    """
+
+    name: str
+    call: Figure
+    rates: Mapping[Work, Rate]
+
+    def instructions(self, work: Work, elements: int, terms: int = 0) -> int | None:
+        """An estimate for one call; None for work that nobody has counted."""
+        if work is Work.NOTHING:
+            return 0
+        rate = self.rates.get(work)
+        if rate is None:
+            return None
+        parts = elements * rate.element.value + terms * (rate.term.value if rate.term else 0)
+        return self.call.value + -(-parts // PARTS)
+
+
+@cache
+def load(name: str) -> Core:
+    """The core of that name, which a target names as its CPU."""
+    where = f"core `{name}`"
+    table = Table.parse((resources.files("deuteron.arch") / "cores" / f"{name}.toml").read_text("utf-8"), where)
+    rates = {work: _rate(table.table(work.value)) for work in Work if table.has(work.value)}
+    core = Core(name, table.figure("call"), MappingProxyType(rates))
+    table.finish()
+    return core
+
+
+def _rate(table: Table) -> Rate:
+    rate = Rate(table.figure("element"), table.figure("term") if table.has("term") else None)
+    table.finish()
+    return rate

@@ -1,0 +1,175 @@
+"""The nodes of a model as they stand before it is lowered for the CPU: who runs each, and how much work each is."""
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+from torch.utils import flop_counter
+
+from deuteron.arch.cores import Work
+from deuteron.frontend.elementwise import LIMITS, aten_operator, is_elementwise, operand
+from deuteron.frontend.layout import COPY
+from deuteron.frontend.manifest import Node
+from deuteron.frontend.operators import MOVES, base_name, is_dequantise, is_qdq, is_quantise, operator_name
+from deuteron.frontend.provenance import source_of
+
+KEY = "deuteron_node"
+"""Key of a node's metadata, which what is lowered of it keeps: its name before."""
+
+QUANTISED = "deuteron_name"
+"""Key among a node's custom metadata: its name when it was quantised, which is the same in every build of a model."""
+
+WHY = "deuteron_why"
+"""Key of a node's metadata: why the NPU does not take it."""
+
+aten = torch.ops.aten
+_VIEWS = frozenset({"view_copy", "squeeze_copy", "unsqueeze_copy", "alias_copy", "clone", "expand_copy"})
+_POOLS: Mapping[str, Work] = {
+    "avg_pool2d": Work.AVERAGE,
+    "_adaptive_avg_pool2d": Work.AVERAGE,
+    "mean": Work.AVERAGE,
+    "max_pool2d": Work.LARGEST,
+    "max_pool2d_with_indices": Work.LARGEST,
+    "amax": Work.LARGEST,
+    "amin": Work.LARGEST,
+}
+_SUMS = frozenset({"add", "sub", "maximum", "minimum"})
+
+
+def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
+    """The nodes of an edge program that compute, in order, each marked with its name for `name_of`; all on the CPU.
+
+    `why` the NPU does not take nodes that have no reason of their own.
+    """
+    found: list[Node] = []
+    constants = _constants(program)
+    for node in computing(program.graph):
+        custom = node.meta.get("custom", {})
+        if COPY in custom:
+            continue  # the model has no such operator
+        node.meta[KEY] = node.name
+        source = source_of(node)
+        work, elements, terms = (Work.NOTHING, 0, 0) if node.name in constants else work_of(node)
+        found.append(
+            Node(
+                name=node.name,
+                op=operator_name(node.target),
+                quantised=custom.get(QUANTISED, ""),
+                source=(source,) if source else (),
+                partition=None,
+                why=node.meta.get(WHY, why),
+                work=work,
+                elements=elements,
+                terms=terms,
+                nbytes=sum(_nbytes(value) for value in (*map(_read, node.all_input_nodes), _written(node))),
+            )
+        )
+    return tuple(found)
+
+
+def _constants(program: ExportedProgram) -> set[str]:
+    """The names of nodes whose values are known before the program runs."""
+    given = set(program.graph_signature.user_inputs)
+    found: set[str] = set()
+    for node in program.graph.nodes:
+        inputs = node.all_input_nodes
+        known = all(arg.name in found for arg in inputs) if inputs else node.name not in given
+        if known and node.op in ("placeholder", "call_function"):
+            found.add(node.name)
+    return found
+
+
+def computing(graph: fx.Graph) -> Iterator[fx.Node]:
+    """The nodes of an edge graph that are operators of the model."""
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):
+            yield node
+
+
+def name_of(node: fx.Node) -> str:
+    """The name that a node of a lowered program, or what it was made of, had in `nodes_of`; empty for what is new."""
+    return node.meta.get(KEY, "")
+
+
+def work_of(node: fx.Node) -> tuple[Work, int, int]:
+    """What a node does, and how many elements and terms that is on a CPU core."""
+    base = base_name(node.target)
+    results, moved = _value(node).numel(), _nbytes(_written(node))
+    if multiplies := _macs(node):
+        return _matrix_work(node), results, multiplies
+    if base in _POOLS:
+        first = _value(node.all_input_nodes[0])
+        window = cast("Sequence[int]", node.args[1]) if base.endswith(("pool2d", "indices")) else ()
+        terms = results * math.prod(window) if base in ("avg_pool2d", "max_pool2d_with_indices") else first.numel()
+        return _POOLS[base], results, terms
+    if base == "_softmax":
+        return Work.SOFTMAX, results, 0
+    if base in ("_clone_dim_order", "_to_dim_order_copy", "permute_copy", "transpose_copy"):
+        return _copy_work(node), moved, 0
+    if base in _VIEWS:
+        return Work.NOTHING, 0, 0
+    if is_elementwise(node.target):
+        if _fuses(node):
+            return Work.NOTHING, 0, 0
+        if operand(node) is None and len(node.all_input_nodes) > 1:
+            return (Work.SUM if base in _SUMS else Work.PRODUCT), results, 0
+        return Work.TABLE, results, 0
+    return (Work.MOVE, moved, 0) if base in MOVES or "pad" in base else (Work.UNKNOWN, results, 0)
+
+
+def _fuses(node: fx.Node) -> bool:
+    """True for what cuts off values of the operator before it, which can do that itself."""
+    before = node.all_input_nodes[0]
+    return aten_operator(node.target) in LIMITS and before.op == "call_function" and not is_qdq(before)
+
+
+def _copy_work(node: fx.Node) -> Work:
+    """Of a copy: none where the elements keep their places."""
+    before, after = _value(node.all_input_nodes[0]), _value(node)
+    kept = before.shape == after.shape and tuple[int, ...](before.dim_order()) == tuple[int, ...](after.dim_order())
+    return Work.NOTHING if kept else Work.TRANSPOSE
+
+
+def _matrix_work(node: fx.Node) -> Work:
+    if aten_operator(node.target) is not aten.convolution.default:
+        return Work.LINEAR
+    groups = cast(int, node.args[8])
+    return Work.DEPTHWISE if groups > 1 and groups == _value(node.all_input_nodes[0]).shape[1] else Work.CONVOLUTION
+
+
+def _macs(node: fx.Node) -> int:
+    """Multiply-accumulates, as PyTorch counts them; 0 for what it knows no formula of."""
+    target = aten_operator(node.target)
+    if target is aten.linear.default:
+        return _value(node).numel() * _value(node.all_input_nodes[0]).shape[-1]
+    formula = cast("Mapping[object, Callable[..., int]]", flop_counter.flop_registry).get(
+        getattr(target, "overloadpacket", None)
+    )
+    if formula is None:
+        return 0
+    args = cast("tuple[Any, ...]", fx.map_arg(node.args, lambda arg: arg.meta["val"]))
+    return formula(*args, out_val=_value(node)) // 2
+
+
+def _read(node: fx.Node) -> Tensor:
+    """What a reader of this node reads, as it is stored: behind a dequantise operator are quantised values."""
+    return _value(node.all_input_nodes[0] if is_dequantise(node) else node)
+
+
+def _written(node: fx.Node) -> Tensor:
+    """What a node writes, as it is stored."""
+    return _value(next((user for user in node.users if is_quantise(user)), node))
+
+
+def _nbytes(value: Tensor) -> int:
+    return value.numel() * value.element_size()
+
+
+def _value(node: fx.Node) -> Tensor:
+    """The tensor of a node, of several the first."""
+    value: object = node.meta["val"]
+    return cast(Tensor, cast("Sequence[Tensor]", value)[0] if isinstance(value, list | tuple) else value)

@@ -1,0 +1,39 @@
+"""What is asked of the operators of exported graphs, whichever processor they are for."""
+
+from torch import fx
+
+_QDQ = ("quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel")
+
+_MOVES = """
+alias_copy amax amin as_strided_copy cat clamp clone expand_copy flip gather index index_select max_pool2d_with_indices
+permute_copy pixel_shuffle repeat select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy stack t_copy
+transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy where _clone_dim_order _to_dim_order_copy
+"""
+MOVES = frozenset(_MOVES.split())
+"""Operators of ExecuTorch's portable kernels that give the right values whatever the scale: they move or choose."""
+
+
+def operator_name(target: object) -> str:
+    """The registered name of an edge or ATen operator, or the name of a Python function."""
+    name: object = getattr(target, "name", None)
+    return str(name()) if callable(name) else getattr(target, "__name__", str(target))
+
+
+def base_name(target: object) -> str:
+    """The operator's name without namespace and overload."""
+    return operator_name(target).partition("::")[2].partition(".")[0]
+
+
+def is_qdq(node: fx.Node) -> bool:
+    """True for the quantise and dequantise operators that PT2E quantisation inserts."""
+    return any(name in str(node.target) for name in _QDQ)
+
+
+def is_dequantise(node: fx.Node) -> bool:
+    """True for the operators that turn quantised values into float."""
+    return "dequantize_per_" in str(node.target)
+
+
+def is_quantise(node: fx.Node) -> bool:
+    """True for the operators that quantise."""
+    return is_qdq(node) and not is_dequantise(node)

@@ -1,0 +1,32 @@
+"""What operators cost CPU cores: the figures and the closed form."""
+
+import pytest
+
+from deuteron.arch import cores, targets
+from deuteron.arch.cores import Work
+from deuteron.arch.targets import CpuOperators
+
+UNCOUNTED = {Work.NOTHING, Work.UNKNOWN}
+
+
+@pytest.mark.parametrize("name", [n for n in targets.names() if targets.load(n).cpu.operators is CpuOperators.CORTEX_M])
+def test_every_core_with_int8_operators_has_figures_for_all_work(name: str):
+    core = cores.load(targets.load(name).cpu.name)
+    assert set(core.rates) == set(Work) - UNCOUNTED
+    assert all(rate.term is not None for work, rate in core.rates.items() if work.multiplies)
+    assert all("benches/cpu_costs.py" in rate.element.source for rate in core.rates.values())
+
+
+def test_the_closed_form():
+    core = cores.load("cortex-m33")
+    rate = core.rates[Work.LINEAR]
+    assert rate.term is not None
+    parts = 10 * rate.element.value + 640 * rate.term.value
+    assert core.instructions(Work.LINEAR, 10, 640) == core.call.value + -(-parts // 1000)
+    assert core.instructions(Work.TABLE, 0) == core.call.value
+
+
+def test_what_takes_nothing_and_what_nobody_has_counted():
+    core = cores.load("cortex-m55")
+    assert core.instructions(Work.NOTHING, 1000, 1000) == 0
+    assert core.instructions(Work.UNKNOWN, 1000) is None
