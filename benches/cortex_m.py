@@ -37,7 +37,7 @@ Array = npt.NDArray[np.generic]
 Whole = npt.NDArray[np.int64]
 Pair = tuple[int, int]
 
-TYPES = {"int8": ElementType.S8, "int32": ElementType.S32, "uint8": ElementType.U8}
+TYPES = {"int8": ElementType.S8, "int32": ElementType.S32, "uint8": ElementType.U8, "float32": ElementType.F32}
 BOARDS = ("an505", "an547")
 
 

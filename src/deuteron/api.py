@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from deuteron import placement, tflite_model
+from deuteron import tflite_model
 from deuteron.convert import Conversion, ConvertOptions, convert, to_tflite
 from deuteron.errors import FormatError, InputError, OptionError, UnsupportedError
 from deuteron.frontend import manifest as manifests
@@ -117,7 +117,12 @@ def build(
             keep=keep,
         )
 
-    result = placement.cheapest(target, made) if options.partition is Partitioning.COST else made({})
+    if options.partition is Partitioning.COST:
+        from deuteron import placement
+
+        result = placement.cheapest(target, made)
+    else:
+        result = made({})
     if directory is not None:
         text = result.manifest.to_json().encode()
         outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
@@ -158,6 +163,8 @@ def build_model(
 def _check_options(target: str, options: BuildOptions) -> None:
     """What can be told without PyTorch: loading it takes seconds."""
     if options.partition is Partitioning.COST:
+        from deuteron import placement
+
         placement.check_target(target)
 
 

@@ -19,7 +19,7 @@ from deuteron.arch.targets import Arch
 from deuteron.frontend import annotations, cortex_m, lints, seam
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.layout import make_explicit, put_channels_last
-from deuteron.frontend.nodes import QUANTISED, computing, nodes_of
+from deuteron.frontend.nodes import QUANTISED, WHY, computing, nodes_of
 from deuteron.frontend.operators import is_qdq
 from deuteron.frontend.options import BuildOptions
 from deuteron.frontend.telling import keep as keep_on_cpu
@@ -58,16 +58,18 @@ def compose(
     """The quantised model, ranges measured on the batches; `keep` are nodes to keep on the CPU, and why."""
     on_cpu: set[str] = set(keep)
     refused: dict[str, seam.EdgeNode] = {}
+    reasons: dict[str, str] = {}
     while True:
         module = seam.quantise(program, batches, quantizer(arch, options, on_cpu))
         _quantise_once(module)
         npu = seam.partitioner(module.state_dict(), arch.npu.target, options, recording.tell) if arch.npu else None
         edge = _to_edge(torch.export.export(module, batches[0], strict=True), npu)
-        _keep(edge, keep)
+        _mark_kept(edge, keep, reasons)
         left = _left_over(edge, npu) if npu else {}
         if not left:
             return Composition(module, batches[0], edge, npu, tuple(refused.values()))
         refused |= {node.name: seam.edge_node(node) for nodes in left.values() for node in nodes}
+        reasons |= {name: nodes[-1].meta[WHY] for name, nodes in left.items()}  # the last one computes it
         on_cpu |= left.keys()
 
 
@@ -150,12 +152,17 @@ def _quantise_once(module: fx.GraphModule) -> None:
     module.recompile()
 
 
-def _keep(edge: Any, nodes: Mapping[str, str]) -> None:
-    """Nothing; keeps these nodes, by the names that they had when they were quantised, on the CPU."""
+def _mark_kept(edge: Any, keep: Mapping[str, str], refused: Mapping[str, str]) -> None:
+    """Nothing; keeps nodes on the CPU, and says why it has those that the NPU refused as they were quantised for it.
+
+    Both are given by the names that nodes have when they are quantised.
+    """
     for node in computing(edge.exported_program().graph):
-        why = nodes.get(node.meta.get("custom", {}).get(QUANTISED, ""))
-        if why is not None:
-            keep_on_cpu(node, why)
+        name = node.meta.get("custom", {}).get(QUANTISED, "")
+        if name in keep:
+            keep_on_cpu(node, keep[name])
+        elif name in refused:
+            node.meta[WHY] = refused[name]
 
 
 def _to_edge(program: ExportedProgram, npu: Any) -> Any:

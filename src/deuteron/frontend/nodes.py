@@ -130,7 +130,8 @@ def _fuses(node: fx.Node) -> bool:
 def _copy_work(node: fx.Node) -> Work:
     """Of a copy: none where the elements keep their places."""
     before, after = _value(node.all_input_nodes[0]), _value(node)
-    kept = before.shape == after.shape and tuple[int, ...](before.dim_order()) == tuple[int, ...](after.dim_order())
+    orders = [cast("tuple[int, ...]", value.dim_order()) for value in (before, after)]
+    kept = before.shape == after.shape and orders[0] == orders[1]
     return Work.NOTHING if kept else Work.TRANSPOSE
 
 
