@@ -14,6 +14,8 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from deuteron import api, simulation
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
+from deuteron.frontend import manifest as manifests
+from deuteron.runtime import pte
 
 from .conftest import Result
 from .memory_model import MODEL
@@ -213,7 +215,9 @@ def test_kernels_that_one_build_alone_has(builds: Builds) -> None:
     ]
 
 
-def test_fetches_of_weights_that_stay_are_told_apart(deuteron: Run, builds: Builds, tmp_path: Path) -> None:
+def test_fetches_of_weights_that_stay_are_told_apart(
+    deuteron: Run, builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With all of the SRAM every weight stays, and no run but the first fetches anything."""
     path = tmp_path / "always"
     options = api.BuildOptions(memory=MemoryOptions(FetchPolicy.ALWAYS))
@@ -225,6 +229,23 @@ def test_fetches_of_weights_that_stay_are_told_apart(deuteron: Run, builds: Buil
     made = part["prefetch"]["resident_fetches"]
     assert made > 0
     assert line == f"npu 0 prefetch: 0 fetches of 0 B per run; {made} of 1,888 B in the first run only, which stay"
+
+    kept, first = (simulated(deuteron, path, *options) for options in ((), ("--first-run",)))
+    assert (kept["resident"], first["resident"]) == ("kept", "first_run")
+    assert [found["partitions"][0]["totals"]["transfer"] > 0 for found in (kept, first)] == [False, True]
+    assert [deuteron("sim", path, *options).out.splitlines()[1] for options in ((), ("--first-run",))] == [
+        "resident weights lie in SRAM from the run before, as firmware of `deuteron firmware` leaves them",
+        "resident weights are fetched, as in the first run, and in every run of ExecuTorch's own runtime",
+    ]
+    with monkeypatch.context() as patch:  # as if the same partition came twice
+        manifest, delegates = manifests.read(path), pte.delegates((path / manifests.PROGRAM).read_bytes())
+        patch.setattr(manifests, "read", lambda _: replace(manifest, partitions=manifest.partitions * 2))
+        patch.setattr(pte, "delegates", lambda _: delegates * 2)
+        both = simulated(deuteron, path)
+        text = deuteron("sim", path).out.splitlines()
+    assert both["resident"] == "shared"
+    assert both["cycles"] == 2 * first["cycles"]
+    assert text[1] == "resident weights are fetched in every run, because several partitions share their memory"
 
 
 def test_the_picture_of_a_plan(deuteron: Run, builds: Builds, tmp_path: Path) -> None:

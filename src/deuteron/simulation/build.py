@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from deuteron.arch import targets
@@ -45,6 +46,14 @@ class PartitionRun:
         return " ".join(dict.fromkeys(names))
 
 
+class Resident(Enum):
+    """What becomes of resident weights in the simulated run; the value is what reports say of it."""
+
+    KEPT = "resident weights lie in SRAM from the run before, as firmware of `deuteron firmware` leaves them"
+    FIRST_RUN = "resident weights are fetched, as in the first run, and in every run of ExecuTorch's own runtime"
+    SHARED = "resident weights are fetched in every run, because several partitions share their memory"
+
+
 @dataclass(frozen=True, slots=True)
 class Simulation:
     """The simulated run of a build, partition by partition; operators on the CPU are not part of it."""
@@ -53,6 +62,7 @@ class Simulation:
     target: str
     engine: Engine
     partitions: tuple[PartitionRun, ...]
+    resident: Resident
     sram_budget: int | None = None
     """Bytes for which the partitions were planned anew; None for the microcode of the build."""
 
@@ -85,6 +95,8 @@ class Simulation:
         )
         if self.sram_budget is not None:
             yield f"planned anew for {self.sram_budget:,} bytes of SRAM and this flash; the build is as it was"
+        if any(run.decoded.header.resident_bytes for run in self.partitions):
+            yield self.resident.value
 
     def to_json(self) -> dict[str, object]:
         """The report as plain values; times in cycles of the NPU's clock."""
@@ -96,6 +108,7 @@ class Simulation:
             "clock": self.engine.clock,
             "flash_bandwidth": self.engine.flash_bandwidth,
             "sram_budget": self.sram_budget,
+            "resident": self.resident.name.lower(),
             "cycles": self.cycles,
             "partitions": [_partition_json(run) for run in self.partitions],
         }
@@ -140,13 +153,15 @@ def simulate_build(
         from deuteron.simulation.replan import replanned  # loads PyTorch
 
         programs = replanned(directory, manifest, sram_budget, flash_bandwidth)
+    resident = Resident.FIRST_RUN if first_run else Resident.KEPT if len(programs) == 1 else Resident.SHARED
     runs: list[PartitionRun] = []
     for number, (container, entry) in enumerate(programs):
         decoded = decode(container)
         check_record(entry, decoded, f"{directory / manifests.NAME}, partition {number}")
         found = hazards(decoded, entry.dataflow)
-        runs.append(PartitionRun(decoded, entry, simulate(decoded, rates, keep_resident=not first_run), found))
-    return Simulation(str(directory), manifest.target, rates, tuple(runs), sram_budget)
+        timeline = simulate(decoded, rates, keep_resident=resident is Resident.KEPT)
+        runs.append(PartitionRun(decoded, entry, timeline, found))
+    return Simulation(str(directory), manifest.target, rates, tuple(runs), resident, sram_budget)
 
 
 def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> None:
