@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 from tests.graphs import random_graph
+from tests.sim.plans import ENGINE
 
+from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import InternalError
 from deuteron.kernels import catalogue
 from deuteron.kernels import params as p
@@ -12,7 +14,7 @@ from deuteron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.kernels.regions import Region
 from deuteron.passes.pipeline import optimise
 from deuteron.passes.select import select
-from deuteron.plan import check, plan
+from deuteron.plan import Budget, check, plan, plan_within
 from deuteron.plan.lifetimes import lifetimes
 
 TABLE = Buffer("table", 256, bytes(range(256)))
@@ -137,3 +139,37 @@ def test_the_checker_finds_a_buffer_outside_scratch() -> None:
     planned = plan(program)
     with pytest.raises(InternalError, match="buffer `a` of 100 bytes has no valid place in scratch"):
         check(program, replace(planned, scratch_bytes=96))
+
+
+def test_the_checker_knows_what_may_be_written_in_place() -> None:
+    """Whatever a plan says of its blocks: a sum may not be written onto an input that it reads again and again."""
+    call = _add("a", "a", "b", 64, b_stride=0)
+    program = _program(
+        _lut("in", "a", 64), call, _lut("b", "out", 64), sizes={"in": 64, "a": 64, "b": 64, "out": 64}
+    )  # fmt: skip
+    planned = plan(program)
+    lied = replace(planned.lifetimes[0], buffers=("a", "b"))
+    moved = {**planned.placements, "b": planned.placements["a"]}
+    with pytest.raises(InternalError, match="buffers `a` and `b` overlap while both are in use"):
+        check(program, replace(planned, placements=moved, lifetimes=(lied,)))
+
+
+@pytest.mark.parametrize("offset", [-16, 8, 16])
+@pytest.mark.parametrize("policy", [FetchPolicy.NEVER, FetchPolicy.ALWAYS])
+def test_the_checker_finds_a_constant_outside_its_memory(policy: FetchPolicy, offset: int) -> None:
+    program = _program(_lut("in", "out", 100), sizes={"in": 100, "out": 100})
+    program, planned = plan_within(program, Budget(ENGINE, 256, policy=policy))
+    check(program, planned)
+    moved = {**planned.placements, "table": replace(planned.placements["table"], offset=offset)}
+    memory = "weights" if policy is FetchPolicy.NEVER else "prefetch"
+    with pytest.raises(
+        InternalError, match=f"constant `table` of 256 bytes has no valid place in {memory} of 256 bytes"
+    ):
+        check(program, replace(planned, placements=moved))
+
+
+def test_the_checker_finds_two_buffers_of_one_name() -> None:
+    program = _program(_lut("in", "out", 100), sizes={"in": 100, "out": 100})
+    twice = replace(program, buffers=(*program.buffers, TABLE))
+    with pytest.raises(InternalError, match="several buffers are called `table`"):
+        check(twice, plan(twice))

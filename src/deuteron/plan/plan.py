@@ -1,6 +1,7 @@
 """The plan: an address for every buffer of a program."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -13,7 +14,7 @@ from deuteron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.plan.budget import Budget
 from deuteron.plan.cuts import fetching
 from deuteron.plan.fit import area_for, too_large
-from deuteron.plan.lifetimes import Lifetime, lifetimes, spans
+from deuteron.plan.lifetimes import Lifetime, can_share, lifetimes, spans
 from deuteron.plan.placement import EXACT_EFFORT, FAST_EFFORT, Packing, place
 from deuteron.plan.prefetch import Prefetch
 from deuteron.plan.stream import Issue
@@ -136,21 +137,37 @@ def check(program: Program, planned: Plan) -> None:
         InternalError: naming the buffers; written apart from the planner, so that each checks the other.
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
+    if len(sizes) < len(program.buffers):
+        twice = [name for name, count in Counter(buffer.name for buffer in program.buffers).items() if count > 1]
+        raise InternalError(f"several buffers are called `{twice[0]}`")
     live = spans(program)
-    for name in live:
-        place_ = planned.placements[name]
-        inside = place_.offset >= 0 and place_.offset + sizes[name] <= planned.scratch_bytes
-        if place_.region is not Region.SCRATCH or place_.offset % ALIGNMENT or not inside:
-            raise InternalError(f"buffer `{name}` of {sizes[name]} bytes has no valid place in scratch: {place_}")
+    _check_places(program, planned, sizes, live)
     for a, b in combinations(live, 2):
         (a_first, a_last), (b_first, b_last) = live[a], live[b]
         if a_first > b_last or b_first > a_last or not planned.placements[a].overlaps(planned.placements[b]):
             continue
-        in_place = any(
-            block.buffers[i : i + 2] == (a, b) for block in planned.lifetimes for i in range(len(block.buffers))
-        )
-        if not (in_place and a_last == b_first):
+        same_place = planned.placements[a].offset == planned.placements[b].offset
+        if not (same_place and a_last == b_first and can_share(program.calls[b_first], a, b, sizes)):
             raise InternalError(f"buffers `{a}` and `{b}` overlap while both are in use")
+
+
+def _check_places(program: Program, planned: Plan, sizes: Mapping[str, int], live: Collection[str]) -> None:
+    """Raises InternalError for a scratch buffer or a constant that is not where it can be."""
+    constants = {buffer.name for buffer in program.buffers if buffer.data is not None}
+    for name in dict.fromkeys(ref.buffer for call in program.calls for ref in call.operands):
+        if name in live:
+            what, region, end = "buffer", Region.SCRATCH, planned.scratch_bytes
+        elif name in constants and planned.prefetch_bytes:
+            what, region, end = "constant", Region.PREFETCH, planned.prefetch_bytes
+        elif name in constants:
+            what, region, end = "constant", Region.WEIGHTS, len(planned.weights)
+        else:
+            continue  # the caller's
+        found = planned.placements[name]
+        inside = found.offset >= 0 and found.offset + sizes[name] <= end
+        if found.region is not region or found.offset % ALIGNMENT or not inside:
+            where = f"{region.name.lower()} of {end} bytes"
+            raise InternalError(f"{what} `{name}` of {sizes[name]} bytes has no valid place in {where}: {found}")
 
 
 def _weights_image(program: Program) -> tuple[dict[str, Place], bytes]:
