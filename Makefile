@@ -61,7 +61,7 @@ test: board-packages lint native ## Run every check: lint, types, C warnings, fa
 	@echo "== test: a part of ExecuTorch's own NXP tests"
 	@$(PY) -m conformance --jobs $(JOBS) --slice
 
-bench-boards bench-cortex-m bench-dispatch bench-footprint bench-overlap bench-profile-cost bench-report-load: board-packages
+bench-boards bench-cortex-m bench-dispatch bench-footprint bench-overlap bench-profile-cost bench-profile-map bench-report-load: board-packages
 
 bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to build/benches/
 	@echo "== bench: $*"

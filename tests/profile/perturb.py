@@ -146,6 +146,8 @@ def _changed(model: FlatModel, op: int) -> Iterator[FlatModel]:
     options = operator.options
     if "Beta" in options:
         yield _with(model, op, replace(operator, options={**options, "Beta": options["Beta"] / 2}))
+    if operator.name == "RELU":
+        yield _with(model, op, replace(operator, name="RELU_N1_TO_1"))
     if options.get("FusedActivationFunction") == 0:
         yield _with(model, op, replace(operator, options={**options, "FusedActivationFunction": RELU}))
     (result, *_) = operator.outputs
