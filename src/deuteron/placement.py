@@ -127,7 +127,7 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
         found.append(
             Island(
                 operators=len(nodes),
-                npu=simulate(partition.decoded, rates).cycles,
+                npu=simulate(partition.decoded, rates, keep_resident=len(ours) == 1).cycles,
                 turns=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in turned),
                 copies=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in copied),
                 copied=sum(turned) + sum(copied),

@@ -32,6 +32,7 @@ Commands:
   firmware  Build firmware for a board from a build
   bundle    Write a build as C files for firmware of your own
   convert   Convert a TFLite file for the NPU
+  explain   Show where each operator of a build runs, why, and what that costs
   plan      Show where a build's bytes live and when, beside what is possible
   sim       Simulate a build: when each kernel and each fetch runs, and what
             bounds it
@@ -87,8 +88,8 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
         (
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
-            "hint: the commands are `build`, `run`, `firmware`, `bundle`, `convert`, `plan`, `sim`, `profile`, "
-            "`report`, `inspect`, `kernels`, `ops`, `models`, `targets`, `doctor`\n",
+            "hint: the commands are `build`, `run`, `firmware`, `bundle`, `convert`, `explain`, `plan`, `sim`, "
+            "`profile`, `report`, `inspect`, `kernels`, `ops`, `models`, `targets`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (
