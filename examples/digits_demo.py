@@ -35,7 +35,7 @@ def main(directory: Path) -> int:
     training, held_back = digits.data()
     log.print(f"training on {len(training.labels)} handwritten digits; {len(held_back.labels)} are held back")
     began = time.monotonic()
-    model = digits.train(training)
+    model = digits.fit(training)
     log.print(f"trained in {time.monotonic() - began:.0f} s; quantising and compiling for {TARGET}")
     built = deuteron.build(
         model,

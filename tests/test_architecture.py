@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "api": {"placement", "frontend", "convert", "runtime", "tflite_model", "kernels"},
     "explanation": {"placement", "frontend", "arch"},
     "placement": {"board", "frontend", "runtime", "sim", "arch"},
+    "recipes": {"frontend"},
     "compare": {"frontend", "runtime", "tflite", "ir"},
     "litert": {"tflite_model", "tflite", "ir"},
     "tflite_model": {"frontend", "convert", "runtime", "microcode", "tflite", "arch", "ir"},

@@ -49,7 +49,7 @@ def test_digits_lose_less_than_one_point_of_accuracy_on_the_npu(tmp_path: Path):
 
     training, held_back = digits.data()
     assert len(held_back.labels) >= 360
-    model = digits.train(training)
+    model = digits.fit(training)
     api.build(
         model,
         (held_back.images[:1],),

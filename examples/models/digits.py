@@ -3,6 +3,7 @@
 The data ships with scikit-learn; nothing is downloaded. Training is seeded and takes a few seconds on one core.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 HELD_BACK = 400
 EPOCHS = 20
+QAT_EPOCHS = 3
 BATCH = 64
 
 
@@ -57,7 +59,7 @@ def data() -> tuple[Split, Split]:
     return Split(x_train, y_train), Split(x_test, y_test)
 
 
-def train(split: Split) -> DigitsCnn:
+def fit(split: Split) -> DigitsCnn:
     """The trained network in evaluation mode."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # the layers are too small to share, and sums come out the same on every machine
@@ -74,6 +76,22 @@ def train(split: Split) -> DigitsCnn:
     return model.eval()
 
 
+def train(model: nn.Module) -> Iterator[float]:
+    """The mean loss of each epoch of quantisation-aware training, for `deuteron build digits --use-qat`."""
+    training, _ = data()
+    torch.manual_seed(0)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+    for _ in range(QAT_EPOCHS):
+        losses: list[float] = []
+        for rows in torch.randperm(len(training.labels)).split(BATCH):
+            optimiser.zero_grad()
+            loss = functional.cross_entropy(model(training.images[rows]), training.labels[rows])
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+        yield sum(losses) / len(losses)
+
+
 def calibration(split: Split) -> list[tuple[Tensor]]:
     """Calibration batches: real digits of the training set, one at a time."""
     return [(x,) for x in split.images[: 16 * CALIBRATION_BATCHES].split(1)]
@@ -82,4 +100,4 @@ def calibration(split: Split) -> list[tuple[Tensor]]:
 def digits() -> Example:
     """The trained network, a held-back digit, and calibration batches of real training digits."""
     training, held_back = data()
-    return train(training), (held_back.images[:1],), calibration(training)
+    return fit(training), (held_back.images[:1],), calibration(training)

@@ -25,6 +25,7 @@ from deuteron.kernels.catalogue import KERNELS
 
 if TYPE_CHECKING:
     from deuteron.frontend.build import BuildResult, Progress
+    from deuteron.frontend.training import Train
 
 __all__ = [
     "COMBINED",
@@ -61,11 +62,13 @@ class Build:
         manifest: the content of `build.json`.
         pte: the program for ExecuTorch's runtime.
         directory: where it was written, if it was.
+        losses: of each step of training, where there was one.
     """
 
     manifest: Manifest
     pte: bytes
     directory: Path | None
+    losses: tuple[float, ...] = ()
 
 
 def build(
@@ -74,6 +77,7 @@ def build(
     *,
     target: str = DEFAULT_TARGET,
     calibration: Iterable[object] | None = None,
+    train: "Train | None" = None,
     output: str | Path | None = None,
     options: BuildOptions = BuildOptions(),
     name: str | None = None,
@@ -86,6 +90,7 @@ def build(
         example_inputs: one tensor per argument of `forward`, or the one tensor.
         target: a name that `deuteron targets` lists.
         calibration: batches like the example inputs; the ranges of all tensors are measured on them.
+        train: trains the model that it is given, in place, and yields the loss of each step; for `options.use_qat`.
         output: a directory that must not exist yet, unless `options.force` is set.
         options: everything else.
         name: what the manifest calls the model; its class by default.
@@ -111,6 +116,7 @@ def build(
             example_inputs,
             target=target,
             calibration=batches,
+            train=train,
             options=options,
             name=name,
             progress=progress,
@@ -126,7 +132,7 @@ def build(
     if directory is not None:
         text = result.manifest.to_json().encode()
         outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
-    return Build(result.manifest, result.pte, directory)
+    return Build(result.manifest, result.pte, directory, result.losses)
 
 
 def build_model(
@@ -134,25 +140,31 @@ def build_model(
     *,
     target: str = DEFAULT_TARGET,
     calibration: Iterable[object] | None = None,
+    train: str | None = None,
     output: str | Path | None = None,
     options: BuildOptions = BuildOptions(),
     progress: "Progress | None" = None,
 ) -> Build:
     """The build of a model by name: `file.py:function` or the name of an example; otherwise as `build`.
 
-    `calibration` takes the place of the batches that the model's function returns.
+    `calibration` takes the place of the batches that the model's function returns. With `options.use_qat` the function
+    `train`, `file.py:function`, trains; by default the one that is called so in the model's file.
     """
     _check_options(target, options)
     if output is not None:
         outputs.check_output(Path(output), force=options.force)
-    from deuteron.frontend.loader import load
+    from deuteron.frontend.loader import load, load_train
 
+    if train is not None and not options.use_qat:
+        raise OptionError("`--train` is given without `--use-qat`", hint="give both, or neither")
+    trains = load_train(model, train) if options.use_qat else None
     found = load(model)
     return build(
         found.module,
         found.example_inputs,
         target=target,
         calibration=found.calibration if calibration is None else calibration,
+        train=trains,
         output=output,
         options=options,
         name=found.name,

@@ -4,13 +4,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 import torch
+from tests.frontend.sessions import edge_of
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.arch import targets
-from deuteron.frontend import combined, lints, seam
+from deuteron.frontend import lints
 from deuteron.frontend.cpu import cpu_ops
-from deuteron.frontend.export import export
+from deuteron.frontend.flow import Flow
 from deuteron.frontend.inputs import check_module
 from deuteron.frontend.options import BuildOptions
 
@@ -45,9 +46,6 @@ def combine(module: nn.Module, *shapes: tuple[int, ...], target: str, last: bool
     if last:
         inputs = tuple(x.contiguous(memory_format=CHANNELS_LAST) if x.dim() == 4 else x for x in inputs)
     arch, options = targets.load(target), BuildOptions(operators_not_to_delegate=(keep,) if keep else ())
-    recording = seam.Recording()
-    with seam.converter(options):
-        composed = combined.compose(export(check_module(module), inputs), [inputs, inputs], arch, options, recording)
-        program = combined.lower(composed, arch, options, recording).exported_program()
-        lints.check_values(program, composed.module, inputs)
-    return Combined(program, composed.module, inputs, len(recording.partitions))
+    flow = Flow(arch, options, lambda: [inputs, inputs], inputs)
+    program = edge_of(flow, check_module(module), inputs).exported_program()
+    return Combined(program, flow.module, inputs, len(flow.recording.partitions))

@@ -8,10 +8,12 @@ from functools import partial
 
 import pytest
 import torch
+from tests.frontend.sessions import edge_of
 from torch import Tensor, nn
 
+from deuteron.arch import targets
 from deuteron.frontend import seam
-from deuteron.frontend.export import export
+from deuteron.frontend.flow import Flow
 from deuteron.frontend.operators import base_name, is_qdq
 from deuteron.frontend.options import BuildOptions
 from deuteron.frontend.partition import describe
@@ -86,13 +88,12 @@ def handed_over(module: nn.Module, shape: tuple[int, ...], *, transposes: bool) 
         spec = partial(backend.generate_neutron_compile_spec, use_neutron_for_format_conversion=transposes)
         patch.setattr(backend, "generate_neutron_compile_spec", spec)
         patch.setattr(backend, "NeutronMap", _recorded(backend.NeutronMap, read))
-        quantised = seam.quantise(export(module.eval(), inputs), [inputs], seam.quantizer(TARGET, options.converter))
-        program, recording = torch.export.export(quantised, inputs, strict=True), seam.Recording()
-        edge = seam.lower(program, quantised.state_dict(), TARGET, options, recording)
+        flow = Flow(targets.load(TARGET), options, lambda: [inputs], inputs)
+        edge = edge_of(flow, module.eval(), inputs)
     found: list[Kernel] = []
     graph = edge.exported_program().graph_module
     delegates = [getattr(graph, str(node.target)) for node in graph.graph.nodes if node.op == "get_attr"]
-    for lowered, partition, parsed in zip(delegates, recording.partitions, read, strict=True):
+    for lowered, partition, parsed in zip(delegates, flow.recording.partitions, read, strict=True):
         names = _edge_operators(lowered.original_module.graph.nodes)
         kernels, handles = describe(partition).kernels, lowered.meta["debug_handle_map"]
         assert list(handles) == list(range(len(kernels) + 1))

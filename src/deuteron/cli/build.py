@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     help="Keep an edge operator, such as `aten::convolution`, on the CPU; may be repeated.",
 )
 @click.option("--remove-quant-io-ops", is_flag=True, help="Leave quantising inputs and outputs to the application.")
+@click.option("--use-qat", is_flag=True, help="Train the model with quantisation in it before it is built.")
+@click.option("--train", metavar="FILE.py:FUNCTION", help="What trains; by default `train` of the model's file.")
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write each partition's kernel selection file.")
@@ -56,6 +58,7 @@ def command(
     converter: str,
     partition: str,
     operators_not_to_delegate: tuple[str, ...],
+    train: str | None,
     memory: "MemoryOptions",
     **flags: bool,
 ) -> None:
@@ -77,7 +80,7 @@ def command(
         **flags,
     )
     with printer.work(f"building {model}") as progress:
-        build = api.build_model(model, target=target, output=output, options=options, progress=progress)
+        build = api.build_model(model, target=target, train=train, output=output, options=options, progress=progress)
     for warning in build.manifest.warnings:
         printer.warn(warning)
     if printer.as_json:
@@ -89,6 +92,8 @@ def command(
 def _summary(printer: Printer, build: "Build", output: Path) -> None:
     """What runs where, how large it is, and what was written."""
     manifest = build.manifest
+    if build.losses:
+        printer.note(f"trained in {len(build.losses)} steps: loss {build.losses[0]:.4g} to {build.losses[-1]:.4g}")
     for i, part in enumerate(manifest.partitions):
         proven = " (proven optimal)" if part.scratch_proven_optimal else ""
         printer.data(

@@ -6,11 +6,22 @@ range, to take a fixed one, or to share that of another place.
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
-from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, SharedQuantizationSpec
+from torchao.quantization.pt2e import (
+    FakeQuantize,
+    FusedMovingAvgObsFakeQuantize,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+)
+from torchao.quantization.pt2e.quantizer import (
+    FixedQParamsQuantizationSpec,
+    QuantizationSpec,
+    SharedQuantizationSpec,
+)
 
 _KEY = "quantization_annotation"
 _MUL = re.compile(r"\bmul\.")
@@ -90,6 +101,42 @@ def clear(model: fx.GraphModule, nodes: Iterable[fx.Node] | None = None) -> None
     """Nothing; takes the annotations away from these nodes, or from all."""
     for node in model.graph.nodes if nodes is None else nodes:
         node.meta.pop(_KEY, None)
+
+
+def fake_quantise(model: fx.GraphModule) -> None:
+    """Nothing; lets the places that measure a range also round to it, so that training sees what quantisation does.
+
+    The range of an activation moves with those that it has in training; that of a weight is always its present one.
+    """
+    for node in model.graph.nodes:
+        if (annotation := node.meta.get(_KEY)) is not None:
+            wanted = annotation.input_qspec_map
+            annotation.input_qspec_map = {arg: _faked(spec, arg) for arg, spec in wanted.items()}
+            annotation.output_qspec = _faked(annotation.output_qspec, node)
+
+
+def _faked(spec: object, node: fx.Node) -> object:
+    if not isinstance(spec, QuantizationSpec):
+        return spec
+    given: dict[str, Any] = getattr(getattr(spec.observer_or_fake_quant_ctr, "p", None), "keywords", {})
+    eps = {"eps": given["eps"]} if "eps" in given else {}
+    moving: Any = MovingAverageMinMaxObserver
+    fake: Any = FakeQuantize
+    if node.op != "get_attr":
+        fused: Any = FusedMovingAvgObsFakeQuantize
+        limits = torch.iinfo(spec.dtype)  # written out, for PT2E shares a range between places with the same limits
+        low, high = spec.quant_min, spec.quant_max
+        spec = replace(
+            spec, quant_min=limits.min if low is None else low, quant_max=limits.max if high is None else high
+        )
+        made = fused.with_args(observer=moving, **eps)
+    elif spec.qscheme in (torch.per_channel_symmetric, torch.per_channel_affine):
+        moving = MovingAveragePerChannelMinMaxObserver
+        axis = given.get("ch_axis", spec.ch_axis)
+        made = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps), ch_axis=axis)
+    else:
+        made = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps))
+    return replace(spec, observer_or_fake_quant_ctr=made)
 
 
 def mend_dangling(model: fx.GraphModule) -> None:

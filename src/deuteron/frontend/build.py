@@ -2,10 +2,9 @@
 
 import importlib.metadata
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
@@ -14,14 +13,14 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
-from deuteron import sdk
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.errors import DeuteronError, UnsupportedError, all_refused
+from deuteron.errors import DeuteronError, OptionError, UnsupportedError, all_refused
 from deuteron.frontend import combined, cortex_m, saved, seam
-from deuteron.frontend.cpu import cpu_ops, need_runnable, no_out_variant
+from deuteron.frontend.cpu import need_runnable, no_out_variant
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import export
+from deuteron.frontend.flow import Flow
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
 from deuteron.frontend.manifest import (
     ETRECORD,
@@ -38,8 +37,11 @@ from deuteron.frontend.options import BuildOptions
 from deuteron.frontend.partition import describe, intermediate_files, kernel_selection_files
 from deuteron.frontend.places import with_lines
 from deuteron.frontend.provenance import first_line
+from deuteron.frontend.quiet import quiet
+from deuteron.frontend.training import Train, Trainer
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
+QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
 
 NO_CALIBRATION = (
     "no calibration data: ranges come from the example inputs alone, so accuracy will suffer; give a few dozen "
@@ -61,10 +63,11 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """A finished build: its manifest and the bytes of every other file, by name."""
+    """A finished build: its manifest, the bytes of every other file by name, and the losses in training."""
 
     manifest: Manifest
     files: Mapping[str, bytes]
+    losses: tuple[float, ...]
 
     @property
     def pte(self) -> bytes:
@@ -78,6 +81,7 @@ def build(
     *,
     target: str,
     calibration: Iterable[object] | None = None,
+    train: Train | None = None,
     options: BuildOptions = BuildOptions(),
     name: str | None = None,
     progress: Progress | None = None,
@@ -90,6 +94,7 @@ def build(
         example_inputs: one tensor per argument of `forward`, or the one tensor; their shapes are the build's shapes.
         target: a name that `deuteron targets` lists.
         calibration: batches like the example inputs, from which the ranges of all tensors are measured.
+        train: trains the model that it is given, in place, and yields the loss of each step; for `options.use_qat`.
         options: everything else.
         name: what the manifest calls the model; its class by default.
         progress: told when each step begins.
@@ -101,7 +106,10 @@ def build(
     arch = targets.load(target)
     options.memory.check(arch)
     model, inputs = check_module(module), check_example_inputs(example_inputs)
-    compiled = _compile(model, inputs, calibration, arch, options, _Steps(progress), keep)
+    steps = _Steps(progress, QAT_STEPS if options.use_qat else STEPS)
+    trainer = _trainer(train, options, steps)
+    with quiet():
+        compiled = _compile(model, inputs, calibration, trainer, arch, options, steps, keep)
     partitions, program = compiled.recording.partitions, compiled.manager.exported_program()
     files = {
         PROGRAM: bytes(compiled.manager.buffer),
@@ -133,7 +141,18 @@ def build(
         cpu_ops=compiled.on_cpu,
         warnings=tuple(warnings),
     )
-    return BuildResult(manifest, files)
+    return BuildResult(manifest, files, tuple(trainer.losses) if trainer else ())
+
+
+def _trainer(train: Train | None, options: BuildOptions, steps: "_Steps") -> Trainer | None:
+    """What trains the model, if the options ask for it."""
+    if options.use_qat and train is None:
+        raise OptionError("`use_qat` needs a function that trains the model", hint="give it as `train`")
+    if train is None:
+        return None
+    if not options.use_qat:
+        raise OptionError("a function that trains the model is given, but `use_qat` is not set", hint="set both")
+    return Trainer(train, getattr(train, "__name__", "train"), steps.begin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,87 +178,120 @@ def _compile(
     model: torch.nn.Module,
     inputs: Inputs,
     calibration: Iterable[object] | None,
+    trainer: Trainer | None,
     arch: Arch,
     options: BuildOptions,
     steps: "_Steps",
     keep: Mapping[str, str],
 ) -> _Compiled:
-    """The program of a module, step by step."""
-    with seam.converter(options) as session:
-        steps.begin("export")
-        program = export(model, inputs)
-        steps.begin("calibrate")
-        batches = steps.counted(
-            check_calibration([inputs] if calibration is None else calibration, inputs), calibration
-        )
-        recording = seam.Recording()
-        # Twice: lowering changes its program, and a deep copy renames inputs that are called like Python's builtins.
-        if arch.cpu.operators is CpuOperators.CORTEX_M:
-            composed = combined.compose(program, tuple(batches), arch, options, recording, keep)
-            steps.begin("quantise")
-            reference = torch.export.export(composed.module, inputs, strict=True)
-            lower = partial(combined.lower, composed, arch, options, recording)
-            more, refused = cortex_m.operators(), [node.name for node in composed.refused]
-        else:
-            target = arch.need_npu().target
-            quantised = seam.quantise(program, batches, seam.quantizer(target, options.converter))
-            steps.begin("quantise")
-            reference = torch.export.export(quantised, inputs, strict=True)
-            lowerable = torch.export.export(quantised, inputs, strict=True)
-            lower = partial(seam.lower, lowerable, quantised.state_dict(), target, options, recording)
-            more, refused = (), []
-        steps.begin("partition and convert")
-        edge = _lower(lower, recording, session)
-        steps.begin("write program")
-        on_cpu = cpu_ops(edge.exported_program().graph, recording.placed())
-        kept = (*(op.node for op in on_cpu), *refused)
-        return _Compiled(reference, recording, on_cpu, kept, _to_program(edge, on_cpu, more))
+    """The program of a module, by ExecuTorch's own session with the recipe that its users have, too."""
+    steps.begin("export")
+    export(model, inputs)
+    asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
+    given = tuple(calibration) if asks and calibration is not None else calibration  # to be read again
+    flow = Flow(
+        arch,
+        options,
+        lambda: steps.counted(check_calibration([inputs] if given is None else given, inputs), given),
+        inputs,
+        trainer,
+        told=steps.begin,
+        refused=combined.Refused(keep),
+    )
+    manager = run(flow, model, inputs)
+    on_cpu = flow.on_cpu or ()
+    more = cortex_m.operators() if arch.cpu.operators is CpuOperators.CORTEX_M else ()
+    need_runnable(manager.executorch_program.execution_plan[0].operators, on_cpu, more)
+    kept = (*(op.node for op in on_cpu), *flow.refused.edge)
+    reference = torch.export.export(flow.module, inputs, strict=True)
+    return _Compiled(reference, flow.recording, on_cpu, kept, manager)
+
+
+def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
+    """The ExecuTorch program manager that a session makes; what fails in it names the line of the model."""
+    recipe = flow.recipe()
+    from executorch.export import ExportSession
+
+    while True:
+        session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
+        try:
+            session.export()
+            return session.get_executorch_program_manager()
+        except combined.LeftOverError:
+            continue
+        except DeuteronError:
+            raise
+        except Exception as e:
+            failure = _failure(e, flow)
+            if failure is e:
+                raise
+            raise failure from e
+        finally:
+            flow.close()
+            model.eval()
 
 
 class _Steps:
     """Reports the steps of one build."""
 
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: Progress | None, names: Sequence[str]) -> None:
         self._progress = progress
+        self._names = names
         self._streams = sys.stdout, sys.stderr
 
-    def begin(self, step: str, detail: str = "") -> None:
-        """Tells that a step begins, or where in the step the build is."""
+    def begin(self, step: str) -> None:
+        """Tells that a step begins, or, after a comma, where in the step the build is."""
         if self._progress is not None:
             stdout, stderr = self._streams
             with redirect_stdout(stdout), redirect_stderr(stderr):  # only the wheel's output is kept away
-                self._progress(f"{step}{detail}", STEPS.index(step), len(STEPS))
+                self._progress(step, self._names.index(step.partition(",")[0]), len(self._names))
 
     def counted(self, batches: Iterator[Inputs], source: object) -> Iterator[Inputs]:
         """The batches, each reported when it begins."""
         total = f" of {len(source)}" if isinstance(source, Sized) else ""
         for index, batch in enumerate(batches):
-            self.begin("calibrate", f", batch {index + 1}{total}")
+            self.begin(f"calibrate, batch {index + 1}{total}")
             yield batch
 
 
-def _lower(lower: Callable[[], Any], recording: seam.Recording, session: sdk.Session) -> Any:
-    """The edge program after delegation; an error in the converter names the line of the model."""
-    try:
-        return lower()
-    except DeuteronError:
-        raise
-    except Exception as e:
-        try:
-            session.raise_failure()
-        except DeuteronError as failure:
-            raise _with_source(failure, recording) from e
-        if recording.partitions and recording.partitions[-1].is_empty:
-            raise UnsupportedError(
-                f"partition {len(recording.partitions) - 1} computes nothing: all its operators were optimised away",
-                hint=_keep_on_cpu(recording.partitions[-1].nodes.values()),
-            ) from e
-        if recording.refused:
-            raise all_refused([_badly_quantised(node) for node in recording.refused]) from e
-        raise UnsupportedError(
-            f"ExecuTorch's NXP backend cannot lower this model: {type(e).__name__}: {first_line(e)}",
+def _failure(error: Exception, flow: Flow) -> Exception:
+    """What to tell a user of an error in a session; the error itself where that can only be a defect."""
+    told = _told(error)
+    if told is not None:
+        return told
+    if flow.on_cpu is not None:
+        missing = no_out_variant(error, flow.on_cpu) if isinstance(error, RuntimeError) else None
+        return missing or UnsupportedError(
+            f"ExecuTorch cannot make a program of this model: {type(error).__name__}: {first_line(error)}",
             hint="run again with `-v` to see its log",
-        ) from e
+        )
+    return _not_lowered(error, flow) if flow.is_quantised else error
+
+
+def _told(error: BaseException | None) -> DeuteronError | None:
+    """Our own error, which stages of ExecuTorch's wrap."""
+    return error if error is None or isinstance(error, DeuteronError) else _told(error.__cause__)
+
+
+def _not_lowered(error: Exception, flow: Flow) -> DeuteronError:
+    """The error for a quantised model that ExecuTorch's NXP backend or the converter has refused."""
+    recording = flow.recording
+    try:
+        if flow.session is not None:
+            flow.session.raise_failure()
+    except DeuteronError as failure:
+        return _with_source(failure, recording)
+    if recording.partitions and recording.partitions[-1].is_empty:
+        return UnsupportedError(
+            f"partition {len(recording.partitions) - 1} computes nothing: all its operators were optimised away",
+            hint=_keep_on_cpu(recording.partitions[-1].nodes.values()),
+        )
+    if recording.refused:
+        return all_refused([_badly_quantised(node) for node in recording.refused])
+    return UnsupportedError(
+        f"ExecuTorch's NXP backend cannot lower this model: {type(error).__name__}: {first_line(error)}",
+        hint="run again with `-v` to see its log",
+    )
 
 
 def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronError:
@@ -284,25 +336,6 @@ def _keeps_nothing(names: Iterable[str], kept: Sequence[str], recording: seam.Re
         for name in names
         if not any(name.replace("::", "_") in node for node in kept)
     ]
-
-
-def _to_program(edge: Any, on_cpu: tuple[CpuOp, ...], more: Collection[str]) -> Any:
-    """The ExecuTorch program manager, whose operators the runtime, with `more` than its own, can all run."""
-    try:
-        manager = seam.to_executorch(edge)
-    except RuntimeError as e:
-        raise no_out_variant(e, on_cpu) or _cannot_lower(e) from e
-    except Exception as e:
-        raise _cannot_lower(e) from e
-    need_runnable(manager.executorch_program.execution_plan[0].operators, on_cpu, more)
-    return manager
-
-
-def _cannot_lower(e: Exception) -> UnsupportedError:
-    return UnsupportedError(
-        f"ExecuTorch cannot make a program of this model: {type(e).__name__}: {first_line(e)}",
-        hint="run again with `-v` to see its log",
-    )
 
 
 def _inputs(program: ExportedProgram) -> tuple[TensorInfo, ...]:

@@ -4,10 +4,10 @@ Which nodes the NPU takes is asked of its own partitioner, on the quantised mode
 the CPU, until nothing that was quantised for the NPU is left over.
 """
 
-import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+import copy
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,80 +16,60 @@ from torch.export import ExportedProgram
 
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch
-from deuteron.frontend import annotations, cortex_m, lints, seam
+from deuteron.frontend import annotations, cortex_m, seam
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.layout import make_explicit, put_channels_last
 from deuteron.frontend.nodes import QUANTISED, WHY, computing, nodes_of
-from deuteron.frontend.operators import is_qdq
 from deuteron.frontend.options import BuildOptions
-from deuteron.frontend.telling import keep as keep_on_cpu
+from deuteron.frontend.telling import keep
 
 MARK = "deuteron_npu"
 """Key among a node's custom metadata: the name that it had when it was quantised for the NPU."""
 
 
-@dataclass(frozen=True, slots=True)
-class Composition:
-    """A quantised model whose parts each belong to one processor.
+class LeftOverError(Exception):
+    """Nodes that the NPU took on a trial and has left with the final ranges; they are among the refused from now on."""
+
+
+@dataclass(slots=True)
+class Refused:
+    """What the NPU's quantiser would have and its partitioner leaves.
 
     Attributes:
-        module: the quantised model.
-        inputs: of the model, for a comparison.
-        edge: its edge program manager, with every operator that will be delegated marked by the partitioner.
-        partitioner: the NPU's, or None where there is no NPU.
-        refused: edge operators that the NPU's quantiser had and its partitioner left.
+        kept: nodes to keep on the CPU whatever the partitioner says, by their names when they are quantised, and why.
+        on_cpu: all, by their names when they are quantised, and why the NPU leaves them.
+        edge: the edge operators that they became, by name.
     """
 
-    module: fx.GraphModule
-    inputs: Inputs
-    edge: Any
-    partitioner: Any
-    refused: tuple[seam.EdgeNode, ...]
+    kept: Mapping[str, str] = field(default_factory=dict[str, str])
+    on_cpu: dict[str, str] = field(default_factory=dict[str, str])
+    edge: dict[str, seam.EdgeNode] = field(default_factory=dict[str, seam.EdgeNode])
+
+    def __post_init__(self) -> None:
+        self.on_cpu |= self.kept
+
+    def clear(self) -> None:
+        """Nothing; forgets what has been found."""
+        self.on_cpu.clear()
+        self.on_cpu |= self.kept
+        self.edge.clear()
+
+    def add(self, program: ExportedProgram) -> bool:
+        """True when a partitioned edge program has new ones."""
+        left: list[tuple[str, fx.Node]] = []
+        for node in computing(program.graph):
+            name = mark_of(node)
+            if name is not None and "delegation_tag" not in node.meta:
+                left.append((name, node))
+        self.on_cpu |= {name: node.meta[WHY] for name, node in left}  # of several the last one computes it
+        self.edge |= {node.name: seam.edge_node(node) for _, node in left}
+        return bool(left)
 
 
-def compose(
-    program: ExportedProgram,
-    batches: Sequence[Inputs],
-    arch: Arch,
-    options: BuildOptions,
-    recording: seam.Recording,
-    keep: Mapping[str, str] = MappingProxyType({}),
-) -> Composition:
-    """The quantised model, ranges measured on the batches; `keep` are nodes to keep on the CPU, and why."""
-    on_cpu: set[str] = set(keep)
-    refused: dict[str, seam.EdgeNode] = {}
-    reasons: dict[str, str] = {}
-    while True:
-        module = seam.quantise(program, batches, quantizer(arch, options, on_cpu))
-        _quantise_once(module)
-        npu = seam.partitioner(module.state_dict(), arch.npu.target, options, recording.tell) if arch.npu else None
-        edge = _to_edge(torch.export.export(module, batches[0], strict=True), npu)
-        _mark_kept(edge, keep, reasons)
-        left = _left_over(edge, npu) if npu else {}
-        if not left:
-            return Composition(module, batches[0], edge, npu, tuple(refused.values()))
-        refused |= {node.name: seam.edge_node(node) for nodes in left.values() for node in nodes}
-        reasons |= {name: nodes[-1].meta[WHY] for name, nodes in left.items()}  # the last one computes it
-        on_cpu |= left.keys()
-
-
-def lower(composition: Composition, arch: Arch, options: BuildOptions, recording: seam.Recording) -> Any:
-    """The edge program manager after delegation, with the Cortex-M's operators."""
-    edge = composition.edge
-    if composition.partitioner is not None:
-        with seam.observed(recording):
-            edge = edge.to_backend(composition.partitioner)
-    else:
-        recording.nodes = nodes_of(edge.exported_program(), f"the target `{arch.name}` has no NPU")
-    if options.remove_quant_io_ops:
-        edge = seam.remove_quant_io_ops(edge)
-    cortex_m.lower(edge, arch.cpu.name)
-    lints.check_values(edge.exported_program(), composition.module, composition.inputs)
-    return edge
-
-
-def quantizer(arch: Arch, options: BuildOptions, on_cpu: Collection[str] = ()) -> Any:
-    """PT2E's quantiser for a target; `on_cpu` are the nodes that the NPU has refused."""
+def quantizer(
+    arch: Arch, options: BuildOptions, refused: Refused, recording: seam.Recording, sample: Callable[[], Inputs]
+) -> Any:
+    """PT2E's quantiser for a target with both; `refused` is filled by trials, for which it quantises a `sample`."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     known = arch.npu.target if arch.npu else targets.npu_names()[0]
@@ -97,17 +77,17 @@ def quantizer(arch: Arch, options: BuildOptions, on_cpu: Collection[str] = ()) -
     def neutron() -> Any:
         return seam.quantizer(known, options.converter)
 
-    class Composed(Quantizer):
+    class Trial(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             model = cortex_m.prepare(neutron().transform_for_annotation(model))
             make_explicit(model)
-            npu = _annotate_npu(model, neutron, on_cpu) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, neutron, refused.on_cpu) if arch.npu else frozenset[str]()
             annotations.clear(model)
             put_channels_last(model, {node.name for node in model.graph.nodes} - npu)
             return model
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-            npu = _annotate_npu(model, neutron, on_cpu) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, neutron, refused.on_cpu) if arch.npu else frozenset[str]()
             for node in model.graph.nodes:
                 marks = {QUANTISED: node.name} | ({MARK: node.name} if node.name in npu else {})
                 node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
@@ -118,7 +98,23 @@ def quantizer(arch: Arch, options: BuildOptions, on_cpu: Collection[str] = ()) -
         def validate(self, model: fx.GraphModule) -> None:
             pass
 
+    class Composed(Trial):
+        def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+            asks = partial(partitioner, arch, options, refused=refused, recording=recording, delegates=False)
+            while arch.npu and _leaves_more(model, Trial(), asks, refused, sample()):
+                pass
+            return super().transform_for_annotation(model)
+
     return Composed()
+
+
+def _leaves_more(model: fx.GraphModule, trial: Any, asks: Callable[..., Any], refused: Refused, sample: Inputs) -> bool:
+    """True when the NPU leaves nodes of the model that are not among the refused yet."""
+    known = len(refused.on_cpu)
+    module = seam.quantise(copy.deepcopy(model), [sample], trial)
+    quantise_once(module)
+    seam.ask(torch.export.export(module, sample, strict=True), asks(state=module.state_dict))
+    return len(refused.on_cpu) > known
 
 
 def _annotate_npu(model: fx.GraphModule, neutron: Callable[[], Any], on_cpu: Collection[str]) -> frozenset[str]:
@@ -130,7 +126,7 @@ def _annotate_npu(model: fx.GraphModule, neutron: Callable[[], Any], on_cpu: Col
     return frozenset(node.name for group in annotations.groups(model) for node in group)
 
 
-def _quantise_once(module: fx.GraphModule) -> None:
+def quantise_once(module: fx.GraphModule) -> None:
     """Nothing; what the CPU computes is quantised with one scale, and for readers that want another once more.
 
     A delegate may have an output for each. The Cortex-M's operators have one, and would leave out the others.
@@ -142,7 +138,7 @@ def _quantise_once(module: fx.GraphModule) -> None:
     for node in list(module.graph.nodes):
         first, *others = [user for user in node.users if user.target is quantise] or [None]
         for other in others:
-            if first is not None and _mark(node) is None and other.args[1:] != first.args[1:]:
+            if first is not None and mark_of(node) is None and other.args[1:] != first.args[1:]:
                 with module.graph.inserting_after(first):
                     value = module.graph.call_function(dequantise, first.args, first.kwargs)
                 value.update_arg(0, first)
@@ -152,69 +148,69 @@ def _quantise_once(module: fx.GraphModule) -> None:
     module.recompile()
 
 
-def _mark_kept(edge: Any, keep: Mapping[str, str], refused: Mapping[str, str]) -> None:
-    """Nothing; keeps nodes on the CPU, and says why it has those that the NPU refused as they were quantised for it.
+def partitioner(
+    arch: Arch,
+    options: BuildOptions,
+    state: Callable[[], Mapping[str, Any]],
+    refused: Refused,
+    recording: seam.Recording,
+    *,
+    delegates: bool = True,
+) -> Any:
+    """ExecuTorch's partitioner for a target with both, in which each finds undecomposed the operators that it wants so.
 
-    Both are given by the names that nodes have when they are quantised.
+    Args:
+        arch: the target.
+        options: of the build.
+        state: the quantised module's state dict, when it is known.
+        refused: gets what the NPU leaves.
+        recording: gets all nodes of the model, and why the NPU does not take them.
+        delegates: whether the NPU gets its nodes, or is only asked.
     """
-    for node in computing(edge.exported_program().graph):
-        name = node.meta.get("custom", {}).get(QUANTISED, "")
-        if name in keep:
-            keep_on_cpu(node, keep[name])
-        elif name in refused:
-            node.meta[WHY] = refused[name]
-
-
-def _to_edge(program: ExportedProgram, npu: Any) -> Any:
-    """The edge program manager, in which each side finds undecomposed the operators that it wants so.
-
-    ExecuTorch's `to_edge` keeps or decomposes all nodes of an operator alike; per node it asks partitioners.
-    """
-    from executorch.backends.nxp.nxp_backend import core_aten_ops_exception_list
-    from executorch.exir import EdgeCompileConfig
-    from executorch.exir.program import _program
+    from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 
     preserved = cortex_m.preserved()
+    npu = seam.partitioner(state, arch.npu.target, options, recording.tell) if arch.npu else None
 
-    class Keeper:
-        def transform_for_pre_decomposition(self, program: ExportedProgram) -> ExportedProgram:
-            return program
-
-        def ops_to_not_decompose(self, program: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool]]:
+    class Composed(Partitioner):
+        def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool]]:
             operators: list[Any] = []
             wanted: Callable[[fx.Node], bool] = _nothing
             if npu:
-                operators, wanted = npu.ops_to_not_decompose(program)
+                operators, wanted = npu.ops_to_not_decompose(ep)
 
             def keeps(node: fx.Node) -> bool:
-                return wanted(node) if _mark(node) else node.target in preserved
+                return wanted(node) if mark_of(node) else node.target in preserved
 
             return list(dict.fromkeys([*operators, *preserved])), keeps
 
-    config = EdgeCompileConfig(_check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list)
-    make: Any = getattr(_program, "_gen_edge_manager_for_partitioners")  # noqa: B009
-    edge = make({"forward": [Keeper()]}, {"forward": program}, config, None)
-    return seam.prepare_edge(edge) if npu else edge
+        def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+            if npu is None:
+                recording.nodes = nodes_of(exported_program, f"the target `{arch.name}` has no NPU")
+                return PartitionResult(exported_program, {})
+            for node in computing(exported_program.graph):
+                name = node.meta.get("custom", {}).get(QUANTISED, "")
+                if name in refused.kept:
+                    keep(node, refused.kept[name])
+                elif name in refused.on_cpu:
+                    node.meta[WHY] = refused.on_cpu[name]
+            result = npu.partition(exported_program)
+            if refused.add(result.tagged_exported_program) and delegates:
+                raise LeftOverError(", ".join(sorted(refused.on_cpu)))
+            if delegates:
+                return result
+            for node in result.tagged_exported_program.graph.nodes:
+                node.meta.pop("delegation_tag", None)
+            return PartitionResult(result.tagged_exported_program, {})
+
+    return Composed()
 
 
 def _nothing(_: fx.Node) -> bool:
     return False
 
 
-def _mark(node: fx.Node) -> str | None:
+def mark_of(node: fx.Node) -> str | None:
     """The name that a node had when it was quantised for the NPU, if it was."""
     custom: Mapping[str, Any] = node.meta.get("custom", {})
     return custom.get(MARK)
-
-
-def _left_over(edge: Any, npu: Any) -> dict[str, list[fx.Node]]:
-    """The nodes that were quantised for the NPU and that its partitioner leaves, by the names they had then."""
-    program = npu.partition(edge.exported_program()).tagged_exported_program
-    left: dict[str, list[fx.Node]] = {}
-    for node in program.graph.nodes:
-        delegated = node.meta.pop("delegation_tag", None) is not None
-        computes = node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node)
-        name = _mark(node)
-        if computes and name is not None and not delegated:
-            left.setdefault(name, []).append(node)
-    return left

@@ -16,8 +16,11 @@ from torch import nn
 from deuteron.errors import DeuteronError, InputError
 from deuteron.frontend import examples
 from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
+from deuteron.frontend.training import YIELDS, Train
 
 RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
+
+TRAINS = f"`--train FILE.py:FUNCTION` names what trains: {YIELDS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,24 @@ def load(spec: str) -> Model:
     return _call(path, function, name=f"{path.stem}.{function}")
 
 
+def load_train(model: str, train: str | None = None) -> Train:
+    """The function that trains a model for `use_qat`: `train`, or the function of that name in the model's own file.
+
+    Raises:
+        InputError: when there is no such file or function.
+    """
+    example = examples.find(model)
+    file, colon, function = (train or f"{example.path if example else model.rpartition(':')[0]}:train").rpartition(":")
+    if not colon:
+        raise InputError(f"`{train}` is not of the form `file.py:function`", hint=TRAINS)
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"the file `{file}` does not exist", hint=_near_files(path))
+    path = path.resolve()
+    with _import_path(path.parent):
+        return _function(_execute(path), function, path, TRAINS)
+
+
 def _no_such_model(spec: str) -> InputError:
     """What to say about a name that is neither an example nor `file.py:function`."""
     if spec.endswith(".py"):
@@ -74,7 +95,7 @@ def _call(path: Path, function: str, *, name: str) -> Model:
     path = path.resolve()
     with _import_path(path.parent):
         module = _execute(path)
-        result = _run(_function(module, function, path), path, f"`{function}()`")
+        result = _run(_function(module, function, path, f"the function must {RETURNS}"), path, f"`{function}()`")
     return _model(result, name, f"`{path.name}:{function}`")
 
 
@@ -101,8 +122,8 @@ def _execute(path: Path) -> ModuleType:
     return module
 
 
-def _function(module: ModuleType, function: str, path: Path) -> Callable[[], object]:
-    """The function of that name."""
+def _function(module: ModuleType, function: str, path: Path, hint: str) -> Callable[..., object]:
+    """The function of that name; `hint` says what it has to do."""
     found: object = getattr(module, function, None)
     if callable(found):
         return found
@@ -111,7 +132,7 @@ def _function(module: ModuleType, function: str, path: Path) -> Callable[[], obj
     what = "no function" if found is None else "something that is not a function"
     raise InputError(
         f"`{path.name}` has {what} named `{function}`",
-        hint=f"did you mean `{path.name}:{near[0]}`?" if near else f"the function must {RETURNS}",
+        hint=f"did you mean `{path.name}:{near[0]}`?" if near else hint,
     )
 
 

@@ -49,6 +49,7 @@ class BuildOptions:
             (`aten_convolution_default`; `aten::convolution` style colons are accepted).
         remove_quant_io_ops: leave quantising inputs and dequantising outputs to the application; the program's inputs
             and outputs are then int8.
+        use_qat: train the model with quantisation in it, by a function that the build is given.
         use_profiling: make microcode that records when each kernel starts and stops.
         memory: how the program may use the memories of the target.
         dump_kernel_selection_code: also write each partition's kernel selection file.
@@ -61,6 +62,7 @@ class BuildOptions:
     partition: Partitioning = Partitioning.NPU_FIRST
     operators_not_to_delegate: tuple[str, ...] = ()
     remove_quant_io_ops: bool = False
+    use_qat: bool = False
     use_profiling: bool = False
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     dump_kernel_selection_code: bool = False

@@ -28,3 +28,6 @@ def quiet() -> Generator[None]:
             yield
         finally:
             logging.disable(disabled)
+            for handler in list(logging.root.handlers):  # Python makes one when nothing has been set up
+                if getattr(handler, "stream", None) is sys.stderr:
+                    logging.root.removeHandler(handler)

@@ -26,13 +26,11 @@ from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import MissingToolError
 from deuteron.frontend.handles import debug_handle_map
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.layout import give_strides
 from deuteron.frontend.manifest import Node, Source
 from deuteron.frontend.nodes import computing, name_of, nodes_of
 from deuteron.frontend.operators import is_qdq, operator_name
 from deuteron.frontend.options import BuildOptions, Converter
 from deuteron.frontend.provenance import source_of
-from deuteron.frontend.quiet import quiet
 from deuteron.frontend.telling import Tell, telling
 
 EXECUTORCH = "1.5."
@@ -101,6 +99,11 @@ class Recording:
         at = {name: index for index, partition in enumerate(self.partitions) for name in partition.names}
         return tuple(replace(node, partition=at[node.name], why="") if node.name in at else node for node in self.nodes)
 
+    def clear(self) -> None:
+        """Nothing; forgets all."""
+        self.partitions.clear()
+        self.refused.clear()
+
     def extend_last(self, **changes: object) -> None:
         """Adds what has become known of the partition in work."""
         self.partitions[-1] = replace(self.partitions[-1], **changes)
@@ -126,7 +129,7 @@ def check_executorch() -> str:
 def converter(options: BuildOptions) -> Generator[sdk.Session]:
     """Puts the chosen converter where the wheel looks for it; the session carries errors out of its process."""
     check_executorch()
-    with tempfile.TemporaryDirectory(prefix="deuteron-") as folder, quiet():
+    with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
         session = sdk.Session(Path(folder), options.verify_each, options.memory)
         if options.converter is Converter.OPEN:
             sdk.install(session, shadow_vendor=True)
@@ -200,84 +203,112 @@ def quantizer(target: str, converter: Converter) -> Any:
     return MendedQuantizer(target_spec(target, converter))
 
 
-def quantise(program: ExportedProgram, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
-    """The program with quantise and dequantise operators, ranges measured on the calibration batches."""
-    from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
+def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
+    """The exported model with quantise and dequantise operators, ranges measured on the batches."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    # Without guards: the quantiser does not know the call that ExportedProgram.module() would add for them.
-    module = program.module(check_guards=False)
-    give_strides(module)
-    return calibrate_and_quantize(module, batches, quantizer)
+    from deuteron.frontend.calibration import calibrate
+
+    prepared = prepare_pt2e(model, quantizer)
+    observe_integers(prepared)
+    calibrate(prepared, batches)
+    return convert_pt2e(prepared)
 
 
-def partitioner(state: Mapping[str, Any], target: str, options: BuildOptions, tell: Tell) -> Any:
-    """What picks the nodes that the NPU takes and tells of them; `state` is the quantised module's state dict."""
+def fold_batch_norms(model: fx.GraphModule) -> None:
+    """Nothing; folds batch norms into the layers before them, as PT2E itself does for a model that is not trained."""
+    from torchao.quantization.pt2e import utils
+
+    frozen = {name for name, value in model.named_parameters() if not value.requires_grad}
+    for function in ("_fuse_conv_bn_", "_fuse_linear_bn_"):
+        getattr(utils, function)(model)
+    for name, value in model.named_parameters():
+        value.requires_grad_(name not in frozen)  # PT2E's results are for inference
+
+
+def observe_integers(model: fx.GraphModule) -> None:
+    """Nothing; lets the places in a prepared model that get integers measure them, which PT2E's histograms cannot."""
+    from executorch.backends.nxp.quantizer import utils
+
+    getattr(utils, "_replace_histogram_observers_for_integer_inputs")(model)  # noqa: B009 - as the wheel does
+
+
+def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: BuildOptions, tell: Tell) -> Any:
+    """What picks the nodes that the NPU takes and tells of them.
+
+    `state` gives the quantised module's state dict when it is known.
+    """
     from executorch.backends.nxp.backend.custom_delegation_options import CustomDelegationOptions
     from executorch.backends.nxp.neutron_partitioner import NeutronPartitioner
     from executorch.backends.nxp.nxp_backend import generate_neutron_compile_spec
+    from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 
     aten = torch.ops.aten
-    return telling(NeutronPartitioner, tell)(
-        generate_neutron_compile_spec(
-            target,
-            operators_not_to_delegate=list(options.operators_not_to_delegate),
-            fetch_constants_to_sram=options.memory.fetch_constants_to_sram is FetchPolicy.ALWAYS,
-            dump_kernel_selection_code=options.dump_kernel_selection_code,
-            use_profiling=options.use_profiling,
-        ),
-        target_spec(target, options.converter),
-        CustomDelegationOptions(),
-        dict(state),
-        preserve_ops=[aten.prelu.default, aten.pad.default, aten.hardswish.default],
-    )
+
+    def made() -> Any:
+        return telling(NeutronPartitioner, tell)(
+            generate_neutron_compile_spec(
+                target,
+                operators_not_to_delegate=list(options.operators_not_to_delegate),
+                fetch_constants_to_sram=options.memory.fetch_constants_to_sram is FetchPolicy.ALWAYS,
+                dump_kernel_selection_code=options.dump_kernel_selection_code,
+                use_profiling=options.use_profiling,
+            ),
+            target_spec(target, options.converter),
+            CustomDelegationOptions(),
+            dict(state()),
+            preserve_ops=[aten.prelu.default, aten.pad.default, aten.hardswish.default],
+        )
+
+    class Late(Partitioner):
+        def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool] | None]:
+            return made().ops_to_not_decompose(ep)
+
+        def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+            return made().partition(exported_program)
+
+    return Late()
 
 
-def lower(
-    program: ExportedProgram, state: Mapping[str, Any], target: str, options: BuildOptions, recording: Recording
-) -> Any:
-    """The edge program manager after delegation; `state` is the quantised module's state dict."""
+def edge_config() -> Any:
+    """How edge programs are made."""
+    from executorch.backends.nxp.nxp_backend import core_aten_ops_exception_list
+    from executorch.exir import EdgeCompileConfig
+
+    return EdgeCompileConfig(_check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list)
+
+
+def edge_passes() -> Any:
+    """The passes that bring an edge program into the form that the partitioner wants."""
+    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+
+    return NeutronEdgePassManager()
+
+
+def io_passes(edge: Any) -> Any:
+    """The passes that take away what quantises inputs and dequantises outputs of this edge program manager."""
+    from executorch.backends.nxp.edge_passes.remove_io_quant_ops_pass import RemoveIOQuantOpsPass
+
+    return [RemoveIOQuantOpsPass(edge_program_manager=edge)]
+
+
+def last_passes() -> Any:
+    """The passes over what is left of an edge program after delegation."""
     from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
     from executorch.backends.nxp.edge_passes.remove_additional_quantize_dequantize_nodes_pass import (
         RemoveAdditionalQDQClustersPass,
     )
-    from executorch.backends.nxp.nxp_backend import core_aten_ops_exception_list
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    with observed(recording):
-        edge = to_edge_transform_and_lower(
-            program,
-            transform_passes=NeutronEdgePassManager(),
-            partitioner=[partitioner(state, target, options, recording.tell)],
-            compile_config=EdgeCompileConfig(
-                _check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list
-            ),
-            generate_etrecord=options.use_profiling,
-        )
-    if options.remove_quant_io_ops:
-        edge = remove_quant_io_ops(edge)
-    return edge.transform(NeutronEdgePassManager([RemoveAdditionalQDQClustersPass()]))
+    return NeutronEdgePassManager([RemoveAdditionalQDQClustersPass()])
 
 
-def prepare_edge(edge: Any) -> Any:
-    """The edge program manager in the form that the partitioner wants."""
-    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+def ask(program: ExportedProgram, partitioner: Any) -> None:
+    """Nothing; lets a partitioner see the edge program of an exported one."""
+    from executorch.exir import to_edge_transform_and_lower
 
-    return edge.transform(NeutronEdgePassManager())
-
-
-def remove_quant_io_ops(edge: Any) -> Any:
-    """The edge program manager without what quantises inputs and dequantises outputs."""
-    from executorch.backends.nxp.edge_passes.remove_io_quant_ops_pass import RemoveIOQuantOpsPass
-
-    return edge.transform([RemoveIOQuantOpsPass(edge_program_manager=edge)])
-
-
-def to_executorch(edge: Any) -> Any:
-    """The ExecuTorch program manager; delegate blobs stand in the flatbuffer itself, as microcontrollers want it."""
-    importlib.import_module("executorch.kernels.quantized")  # registers the out variants of quantise and dequantise
-    from executorch.exir import ExecutorchBackendConfig
-
-    return edge.to_executorch(config=ExecutorchBackendConfig(extract_delegate_segments=False))
+    to_edge_transform_and_lower(
+        program, transform_passes=edge_passes(), partitioner=[partitioner], compile_config=edge_config()
+    )
 
 
 @contextmanager

@@ -1,0 +1,208 @@
+"""The way from a module to a program: a recipe for ExecuTorch's export session, whose parts hand on what they find.
+
+Those of the NPU and those of the Cortex-M are made once. A target that has one has its parts; one that has both has
+both.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from deuteron import sdk
+from deuteron.arch.targets import Arch, CpuOperators
+from deuteron.errors import InternalError
+from deuteron.frontend import combined, cortex_m, lints, seam, training
+from deuteron.frontend.cpu import cpu_ops
+from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.layout import give_strides
+from deuteron.frontend.manifest import CpuOp
+from deuteron.frontend.options import BuildOptions
+from deuteron.frontend.quiet import quiet
+
+
+def _nobody(_: str) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Flow:
+    """One run from a module to a program; `recipe` is what ExecuTorch's session is given for it.
+
+    Attributes:
+        arch: the target.
+        options: of the build.
+        calibration: gives the batches from which ranges are measured; the session's example inputs without it.
+        sample: an input for trials and the comparison at the end; made up where it is not given.
+        train: trains the model in place; without it the model is quantised as it is.
+        told: is told when a step begins.
+        recording: what went through the converter.
+        refused: what the NPU's quantiser would have and its partitioner left.
+        session: takes the converter's errors.
+        on_cpu: what stays on the CPU, once the program is complete.
+    """
+
+    arch: Arch
+    options: BuildOptions
+    calibration: Callable[[], Iterable[Inputs]] | None = None
+    sample: Inputs = ()
+    train: Callable[[fx.GraphModule], None] | None = None
+    told: Callable[[str], None] = _nobody
+    recording: seam.Recording = field(default_factory=seam.Recording)
+    refused: combined.Refused = field(default_factory=combined.Refused)
+    session: sdk.Session | None = None
+    on_cpu: tuple[CpuOp, ...] | None = None
+    _module: fx.GraphModule | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def module(self) -> fx.GraphModule:
+        """The quantised model, once there is one."""
+        if self._module is None:
+            raise InternalError("the quantised model was asked for before there was one")
+        return self._module
+
+    @property
+    def is_quantised(self) -> bool:
+        """True once the model is quantised."""
+        return self._module is not None
+
+    @property
+    def _has_cortex_m(self) -> bool:
+        return self.arch.cpu.operators is CpuOperators.CORTEX_M
+
+    def recipe(self, name: str = "deuteron") -> Any:
+        """The recipe for ExecuTorch's `ExportSession`."""
+        with seam.converter(self.options), quiet():
+            importlib.import_module("executorch.kernels.quantized")  # out variants of quantise and dequantise
+            from executorch.exir import ExecutorchBackendConfig
+            from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+
+            quantisation = QuantizationRecipe(
+                quantizers=[self._quantizer() if self.train is None else trainable(self._quantizer())],
+                is_qat=self.train is not None,
+                train_fn=self.train,
+                calibration_inputs_fn=None if self.calibration is None else tuple,  # `_calibrate` does it
+                pre_prepare_passes=[self._begin],
+                post_prepare_passes=[self._calibrate],
+                post_convert_passes=[self._quantised],
+            )
+            lowering = LoweringRecipe(
+                partitioners=[self._partitioner()],
+                edge_transform_passes=[self._edge_passes],
+                edge_manager_transform_passes=[self._io_passes, self._npu_passes, self._cpu_passes],
+                edge_compile_config=seam.edge_config(),
+            )
+            # Delegate blobs stand in the flatbuffer itself, as microcontrollers want it.
+            config = ExecutorchBackendConfig(extract_delegate_segments=False)
+            return ExportRecipe(name, quantisation, lowering_recipe=lowering, executorch_backend_config=config)
+
+    def close(self) -> None:
+        """Nothing; takes the converter out of Python's import system, where a run has put it."""
+        self._stack.close()
+
+    def _quantizer(self) -> Any:
+        if self._has_cortex_m:
+            return combined.quantizer(self.arch, self.options, self.refused, self.recording, lambda: self.sample)
+        return seam.quantizer(self.arch.need_npu().target, self.options.converter)
+
+    def _partitioner(self) -> Any:
+        if self._has_cortex_m:
+            return combined.partitioner(self.arch, self.options, self._state, self.refused, self.recording)
+        return seam.partitioner(self._state, self.arch.need_npu().target, self.options, self.recording.tell)
+
+    def _state(self) -> dict[str, Any]:
+        return self.module.state_dict()
+
+    def _begin(self, model: fx.GraphModule) -> fx.GraphModule:
+        """The exported model, before it is annotated."""
+        self.close()
+        if self.on_cpu is not None:  # this is another run, of another model perhaps
+            self.on_cpu, self.sample = None, ()
+            self.refused.clear()
+            self.recording.clear()
+        self.session = self._stack.enter_context(seam.converter(self.options))
+        self._stack.enter_context(seam.observed(self.recording))
+        if self.train is not None:
+            training.evaluate(model)
+            seam.fold_batch_norms(model)
+        give_strides(model)
+        self.sample = self.sample or _made_up(model)
+        return model
+
+    def _calibrate(self, model: fx.GraphModule) -> fx.GraphModule:
+        """The model with observers, which have seen the calibration batches."""
+        from deuteron.frontend.calibration import calibrate  # here, because torchao is not quiet when it is loaded
+
+        seam.observe_integers(model)
+        if self.calibration is not None:
+            self.told("calibrate")
+            calibrate(model, self.calibration())
+        return model
+
+    def _quantised(self, model: fx.GraphModule) -> fx.GraphModule:
+        """The quantised model."""
+        self.told("quantise")
+        if self._has_cortex_m:
+            combined.quantise_once(model)
+        self._module = model
+        return model
+
+    def _edge_passes(self, _: str, program: ExportedProgram) -> Any:
+        """Passes of the NPU's backend over the edge program; none once it is delegated, when a session asks again."""
+        if program.dialect == "EDGE":
+            return []
+        self.told("partition and convert")
+        return seam.edge_passes() if self.arch.npu else []
+
+    def _io_passes(self, edge: Any) -> Any:
+        return seam.io_passes(edge) if self.options.remove_quant_io_ops else []
+
+    def _npu_passes(self, _: Any) -> Any:
+        return [] if self._has_cortex_m else seam.last_passes()
+
+    def _cpu_passes(self, edge: Any) -> Any:
+        """No passes; puts the Cortex-M's operators into the program itself, which is then complete."""
+        if self._has_cortex_m:
+            cortex_m.lower(edge, self.arch.cpu.name)
+            lints.check_values(edge.exported_program(), self.module, self.sample)
+        self.on_cpu = cpu_ops(edge.exported_program().graph, self.recording.placed())
+        self.told("write program")
+        self.close()
+        return []
+
+
+def trainable(quantizer: Any) -> Any:
+    """A quantiser that annotates like another, but for training, on any number of samples at once."""
+    from torchao.quantization.pt2e.quantizer import Quantizer
+
+    from deuteron.frontend import annotations
+
+    class Trainable(Quantizer):
+        def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+            model = quantizer.transform_for_annotation(model)
+            training.free_batch(model)
+            return model
+
+        def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            annotations.fake_quantise(quantizer.annotate(model))
+            return model
+
+        def validate(self, model: fx.GraphModule) -> None:
+            quantizer.validate(model)
+
+    return Trainable()
+
+
+def _made_up(model: fx.GraphModule) -> Inputs:
+    """An input of the right form."""
+    values: list[torch.Tensor] = [node.meta["val"] for node in model.graph.nodes if node.op == "placeholder"]
+    return tuple(
+        torch.rand(tuple(v.shape)) if v.is_floating_point() else torch.zeros(tuple(v.shape), dtype=v.dtype)
+        for v in values
+    )

@@ -1,0 +1,116 @@
+"""ExecuTorch's export recipes for our targets; importing this module puts them into its registry.
+
+A recipe is made by `ExportRecipe.get_recipe(Recipe.COMBINED_PTQ)` and given to an `ExportSession`, whose stages are
+ExecuTorch's own. `deuteron build` goes the same way.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from executorch.export import BackendRecipeProvider, ExportRecipe, RecipeType, recipe_registry
+
+from deuteron.arch import targets
+from deuteron.arch.targets import Arch
+from deuteron.errors import OptionError
+from deuteron.frontend.flow import Flow
+from deuteron.frontend.options import BuildOptions
+
+BACKEND = "deuteron"
+ARGUMENTS = ("target", "options", "calibration_inputs_fn", "train_fn")
+
+
+class Recipe(RecipeType):
+    """What a model is quantised for, all in int8, as it is (PTQ) or with training (QAT).
+
+    `NEUTRON`: the NPU, beside ExecuTorch's portable operators on the CPU. `CORTEX_M`: the CPU alone. `COMBINED`: the
+    NPU, and the CPU with int8 operators for what the NPU does not take.
+    """
+
+    NEUTRON_PTQ = "neutron_int8_ptq"
+    NEUTRON_QAT = "neutron_int8_qat"
+    CORTEX_M_PTQ = "cortex_m_int8_ptq"
+    CORTEX_M_QAT = "cortex_m_int8_qat"
+    COMBINED_PTQ = "neutron_cortex_m_int8_ptq"
+    COMBINED_QAT = "neutron_cortex_m_int8_qat"
+
+    @classmethod
+    def get_backend_name(cls) -> str:
+        """The name that the recipes have together in ExecuTorch's registry."""
+        return BACKEND
+
+    @property
+    def trains(self) -> bool:
+        """True for quantisation-aware training."""
+        return self.name.endswith("_QAT")
+
+    @property
+    def target(self) -> str:
+        """The target where none is given."""
+        return {"NEUTRON": "imxrt700", "CORTEX_M": "cortex-m55", "COMBINED": "imxrt700cm"}[self.name[:-4]]
+
+    def fits(self, arch: Arch) -> bool:
+        """True for a target with the recipe's processors."""
+        like = targets.load(self.target)
+        return (arch.npu is None, arch.cpu.operators) == (like.npu is None, like.cpu.operators)
+
+
+class Provider(BackendRecipeProvider):
+    """Makes the recipes."""
+
+    @property
+    def backend_name(self) -> str:
+        """The name that the recipes have together in ExecuTorch's registry."""
+        return BACKEND
+
+    def get_supported_recipes(self) -> Sequence[RecipeType]:
+        """All recipes."""
+        return list(Recipe)
+
+    def create_recipe(self, recipe_type: RecipeType, **kwargs: Any) -> ExportRecipe | None:
+        """A recipe, or None when it is another backend's.
+
+        Args:
+            recipe_type: a `Recipe`.
+            kwargs: `target`, a name that `deuteron targets` lists; `options`, a `BuildOptions`;
+                `calibration_inputs_fn`, which gives batches like the example inputs; `train_fn`, which trains a model
+                in place.
+
+        Raises:
+            OptionError: for arguments that do not go with the recipe.
+        """
+        if not isinstance(recipe_type, Recipe):
+            return None
+        for name in kwargs:
+            if name not in ARGUMENTS:
+                raise OptionError(
+                    f"the recipe `{recipe_type.value}` has no argument `{name}`",
+                    hint=f"it takes {', '.join(f'`{known}`' for known in ARGUMENTS)}",
+                )
+        arch = targets.load(cast(str, kwargs.get("target", recipe_type.target)))
+        train = kwargs.get("train_fn")
+        _check(recipe_type, arch, trained=train is not None)
+        options = kwargs.get("options", BuildOptions())
+        flow = Flow(arch, options, kwargs.get("calibration_inputs_fn"), train=train)
+        return cast(ExportRecipe, flow.recipe(recipe_type.value))
+
+
+def _check(recipe: Recipe, arch: Arch, *, trained: bool) -> None:
+    if not recipe.fits(arch):
+        fitting = [name for name in targets.names() if recipe.fits(targets.load(name))]
+        raise OptionError(
+            f"the recipe `{recipe.value}` is not for the target `{arch.name}`",
+            hint=f"choose {' or '.join(f'`{name}`' for name in fitting)}",
+        )
+    other = recipe.name[:-3] + ("PTQ" if recipe.trains else "QAT")
+    if recipe.trains and not trained:
+        raise OptionError(
+            f"the recipe `{recipe.value}` needs a `train_fn`", hint=f"give one to it, or take `Recipe.{other}`"
+        )
+    if trained and not recipe.trains:
+        raise OptionError(
+            f"the recipe `{recipe.value}` trains nothing, but a `train_fn` is given",
+            hint=f"leave it out, or take `Recipe.{other}`",
+        )
+
+
+recipe_registry.register_backend_recipe_provider(Provider())

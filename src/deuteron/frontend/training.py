@@ -1,0 +1,131 @@
+"""Quantisation-aware training: what goes into the model for it, and the user's function, whose losses are reported."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import fx, nn
+
+from deuteron.errors import DeuteronError, InputError
+from deuteron.frontend.provenance import first_line, user_line_of
+
+aten = torch.ops.aten
+
+Train = Callable[[fx.GraphModule], object]
+"""A function that trains the model it is given, in place, and yields the loss of each step or epoch."""
+
+YIELDS = "write a generator that trains the model it is given and says `yield loss.item()` after each step or epoch"
+DIVERGES = "train with a lower learning rate, or clip the gradients"
+_RESHAPES = (aten.view.default, aten.reshape.default, aten.expand.default)
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """What ExecuTorch's recipe calls to train: the user's function, run to its end.
+
+    Attributes:
+        train: the function.
+        name: what errors call it.
+        told: is told of every loss.
+        losses: all of them.
+    """
+
+    train: Train
+    name: str
+    told: Callable[[str], None]
+    losses: list[float] = field(default_factory=list[float])
+
+    def __call__(self, model: fx.GraphModule) -> None:
+        """Nothing; trains the model.
+
+        Raises:
+            InputError: when the function raises, yields no losses, or spoils the model.
+        """
+        self.losses.clear()
+        self.told("train")
+        for loss in _each(_losses(_guarded(lambda: self.train(model), self.name), self.name), self.name):
+            self.losses.append(loss)
+            if not math.isfinite(loss):
+                raise InputError(f"the loss is {loss} in step {len(self.losses)} of `{self.name}`", hint=DIVERGES)
+            self.told(f"train, step {len(self.losses)}: loss {loss:.4g}")
+        if not self.losses:
+            raise InputError(f"`{self.name}` yielded no loss, so nothing was trained", hint=YIELDS)
+        for weight, value in model.named_parameters():
+            if not torch.isfinite(value).all():
+                raise InputError(
+                    f"the weight `{weight}` holds values that are NaN or infinite after `{self.name}`", hint=DIVERGES
+                )
+
+
+def _losses(result: object, name: str) -> Iterator[object]:
+    """What the function returned, which must be losses one by one."""
+    if result is None:
+        raise InputError(f"`{name}` returned nothing", hint=YIELDS)
+    if isinstance(result, nn.Module) or not isinstance(result, Iterable):
+        raise InputError(f"`{name}` returned a value of type `{type(result).__name__}`, not losses", hint=YIELDS)
+    return iter(cast("Iterable[object]", result))
+
+
+def _each(steps: Iterator[object], name: str) -> Iterator[float]:
+    """The losses as numbers."""
+    end = object()
+    while (loss := _guarded(lambda: next(steps, end), name)) is not end:
+        if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+            loss = loss.item()
+        if not isinstance(loss, int | float):
+            raise InputError(
+                f"`{name}` yielded a value of type `{type(loss).__name__}` for a loss",
+                hint="yield a number, for example `loss.item()`",
+            )
+        yield float(loss)
+
+
+def _guarded(code: Callable[[], object], name: str) -> object:
+    """What the user's code returns; what it raises becomes an error that names the user's line."""
+    try:
+        return code()
+    except DeuteronError:
+        raise
+    except Exception as e:
+        found = user_line_of(e)
+        raise InputError(
+            f"`{name}` raised {type(e).__name__}: {first_line(e)}{f', at `{found[2]}`' if found else ''}",
+            where=f"{found[0]}:{found[1]}" if found else None,
+            hint="it gets the model as a graph module with the same arguments, which has to be trained as it is",
+        ) from e
+
+
+def evaluate(model: fx.GraphModule) -> None:
+    """Nothing; an exported model in training mode computes as in evaluation mode: what is trained is what will run.
+
+    Its batch norms measure nothing, so that they can be folded into the layers before them. Dropouts are gone.
+    """
+    for node in list(model.graph.nodes):
+        schema: Any = getattr(node.target, "_schema", None)
+        if node.op != "call_function" or schema is None:
+            continue
+        x = cast(fx.Node, node.args[0] if node.args else node)
+        counts = node.target is aten.add_.Tensor and x.op == "get_attr"  # the batches that a norm has seen
+        if "dropout" in schema.name:
+            node.replace_all_uses_with(x)
+        if "dropout" in schema.name or (counts and not node.users):
+            model.graph.erase_node(node)
+            continue
+        for index, argument in enumerate(schema.arguments):
+            if argument.name == "training":
+                node.args = (*node.args[:index], False, *node.args[index + 1 :])
+    model.recompile()
+
+
+def free_batch(model: fx.GraphModule) -> None:
+    """Nothing; lets an exported model take any number of samples at once: the first dimension of reshapes is open.
+
+    A program's shapes are fixed, one sample in most cases, and training on single samples is slow.
+    """
+    for node in model.graph.nodes:
+        shape = node.args[1] if node.target in _RESHAPES else None
+        if isinstance(shape, list | tuple) and shape and "val" in node.meta:
+            node.update_arg(1, [-1, *node.meta["val"].shape[1:]])
+    model.recompile()

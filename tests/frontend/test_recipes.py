@@ -1,0 +1,82 @@
+"""ExecuTorch's recipes for our targets: the guide's program, and what goes wrong."""
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import deuteron
+from deuteron.errors import OptionError
+from deuteron.frontend.recipes import Recipe
+from deuteron.runtime.host import HostRunner
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "recipes.md"
+
+
+def recipe(kind: Recipe, **arguments: object) -> Any:
+    return importlib.import_module("executorch.export").ExportRecipe.get_recipe(kind, **arguments)
+
+
+@pytest.mark.slow
+def test_the_guides_program_runs_as_written(tmp_path: Path) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    outputs: list[Any] = []
+    for name in ("ptq.pte", "qat.pte"):
+        data = (tmp_path / name).read_bytes()
+        assert data.count(b"NeutronBackend") == 1  # the one name, whatever the number of partitions
+        assert b"quantized_activation" in data
+        outputs += HostRunner(tmp_path / name).run([np.ones((1, 1, 8, 8), np.float32)])
+    assert [y.shape for y in outputs] == [(1, 10), (1, 10)]
+    assert not np.array_equal(*outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Recipe.NEUTRON_PTQ, Recipe.CORTEX_M_PTQ, Recipe.COMBINED_PTQ])
+def test_a_recipe_gives_the_program_of_a_build(kind: Recipe) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(2, 4, 3), nn.GELU(), nn.Flatten(), nn.Linear(4 * 4 * 4, 3)).eval()
+    batches = [(torch.randn(1, 2, 6, 6),) for _ in range(4)]
+    built = deuteron.build(module, batches[0], target=kind.target, calibration=batches)
+    session = importlib.import_module("executorch.export").ExportSession(
+        module, batches[:1], recipe(kind, calibration_inputs_fn=lambda: batches)
+    )
+    session.export()
+    assert bytes(session.get_pte_buffer()) == built.pte
+
+
+def refusal(kind: Recipe, **arguments: object) -> str:
+    with pytest.raises(OptionError) as caught:
+        recipe(kind, **arguments)
+    return str(caught.value)
+
+
+def test_a_target_without_the_recipes_processors_is_refused() -> None:
+    assert refusal(Recipe.CORTEX_M_PTQ, target="imxrt700") == (
+        "the recipe `cortex_m_int8_ptq` is not for the target `imxrt700`\n\nhint: choose `cortex-m33` or `cortex-m55`"
+    )
+
+
+def test_training_goes_with_the_recipes_that_train() -> None:
+    assert refusal(Recipe.NEUTRON_QAT) == (
+        "the recipe `neutron_int8_qat` needs a `train_fn`\n\nhint: give one to it, or take `Recipe.NEUTRON_PTQ`"
+    )
+    assert refusal(Recipe.COMBINED_PTQ, train_fn=print) == (
+        "the recipe `neutron_cortex_m_int8_ptq` trains nothing, but a `train_fn` is given\n\n"
+        "hint: leave it out, or take `Recipe.COMBINED_QAT`"
+    )
+
+
+def test_an_unknown_argument_is_refused() -> None:
+    assert refusal(Recipe.NEUTRON_PTQ, calibration=[]) == (
+        "the recipe `neutron_int8_ptq` has no argument `calibration`\n\n"
+        "hint: it takes `target`, `options`, `calibration_inputs_fn`, `train_fn`"
+    )
