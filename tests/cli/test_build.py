@@ -33,6 +33,11 @@ Run = Callable[..., Result]
             "hint: choose `open` (Deuteron's own) or `vendor` (NXP's eiq_neutron_sdk)\n",
         ),
         (
+            ["digits", "-o", "out", "--train", "digits.py:train"],
+            2,
+            "error: `--train` is given without `--use-qat`\n\nhint: give both, or neither\n",
+        ),
+        (
             ["digits", "-o", "out", "--sram-budget", "16Zi"],
             2,
             "error: `16Zi` is no size for `--sram-budget`\n\n"

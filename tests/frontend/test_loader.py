@@ -8,6 +8,10 @@ from deuteron.frontend import loader
 from deuteron.frontend.examples import COMBINED, EXAMPLES
 
 RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
+TRAINS = (
+    "`--train FILE.py:FUNCTION` names what trains: write a generator that trains the model it is given and says "
+    "`yield loss.item()` after each step or epoch"
+)
 FILE = """
 import torch
 from neighbour import WIDTH
@@ -142,6 +146,28 @@ def test_missing_files(file: Path):
 )
 def test_what_a_function_may_do_wrong(file: Path, function: str, text: str):
     assert message(f"{file}:{function}") == text
+
+
+def test_the_function_that_trains_is_in_the_models_file_or_named(file: Path, tmp_path: Path):
+    (tmp_path / "other.py").write_text("def fit(model): yield 0.5\ndef train(model): yield 1.5\n")
+    assert next(iter(loader.load_train(f"{tmp_path / 'other.py'}:net")(None))) == 1.5
+    assert next(iter(loader.load_train(f"{file}:plain", f"{tmp_path / 'other.py'}:fit")(None))) == 0.5
+    assert loader.load_train("digits").__name__ == "train"
+
+
+@pytest.mark.parametrize(
+    ("train", "text"),
+    [
+        (None, f"`net.py` has no function named `train`\n\nhint: {TRAINS}"),
+        ("{}:plane", "`net.py` has no function named `plane`\n\nhint: did you mean `net.py:plain`?"),
+        ("{}", f"`{{}}` is not of the form `file.py:function`\n\nhint: {TRAINS}"),
+        ("{}x:f", "the file `{}x` does not exist\n\nhint: did you mean `{}`?"),
+    ],
+)
+def test_a_function_that_cannot_train(file: Path, train: str | None, text: str):
+    with pytest.raises(InputError) as caught:
+        loader.load_train(f"{file}:plain", train and train.replace("{}", str(file)))
+    assert str(caught.value) == text.replace("{}", str(file))
 
 
 def test_code_that_raises_is_located(file: Path):

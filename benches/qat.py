@@ -1,0 +1,172 @@
+"""What quantisation-aware training is worth: a small network on handwritten digits that loses by quantisation.
+
+All that the network knows of a digit passes through one number, so that neighbouring classes are a few of its 256
+values apart. For each seed: trained in float, quantised as it is (PTQ), and trained on with quantisation in it (QAT);
+the accuracy on digits that were held back, the two programs run by ExecuTorch's own runtime. QAT has to make good for
+at least half of what PTQ loses. Training the float network on without quantisation for as many epochs is shown beside
+it, so that what more training alone gives is not taken for QAT's.
+
+make bench-qat
+"""
+
+import argparse
+import copy
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+from torch.nn import functional
+
+from deuteron import api
+from deuteron.frontend.examples import FOLDER
+
+sys.path.insert(0, str(FOLDER))
+import digits
+
+SEEDS = (0, 1, 2)
+TARGETS = ("imxrt700cm", "cortex-m33")
+EPOCHS = 40
+QAT_EPOCHS = 12
+BATCH = 64
+MADE_GOOD = 0.5
+"""The share of PTQ's loss, over all seeds, that QAT must make good."""
+
+
+class OneNumber(nn.Module):
+    """1x8x8 to 10 classes, through one number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1, bias=False),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.Conv2d(8, 16, 3, 2, 1, bias=False),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+        )
+        self.number, self.classes = nn.Linear(16 * 4 * 4, 1), nn.Linear(1, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.classes(self.number(self.features(x).flatten(1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Accuracies of one seed on one target, in 0..1."""
+
+    target: str
+    seed: int
+    float32: float
+    trained_on: float
+    ptq: float
+    qat: float
+
+
+def epochs(model: nn.Module, split: digits.Split, count: int, rate: float, seed: int) -> Iterator[float]:
+    """The mean loss of each epoch of training, which this does."""
+    torch.manual_seed(seed)
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, count)
+    for _ in range(count):
+        losses: list[float] = []
+        for rows in torch.randperm(len(split.labels)).split(BATCH):
+            optimiser.zero_grad()
+            loss = functional.cross_entropy(model(split.images[rows]), split.labels[rows])
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+        schedule.step()
+        yield sum(losses) / len(losses)
+
+
+def accuracy(model: nn.Module, split: digits.Split) -> float:
+    """Of a PyTorch model."""
+    with torch.no_grad():
+        return float((model.eval()(split.images).argmax(1) == split.labels).float().mean())
+
+
+def built_accuracy(
+    model: nn.Module, splits: tuple[digits.Split, digits.Split], target: str, seed: int, qat: bool
+) -> float:
+    """Of a program, on ExecuTorch's runtime."""
+    training, held_back = splits
+
+    def train(prepared: nn.Module) -> Iterator[float]:
+        return epochs(prepared, training, QAT_EPOCHS, 1e-3, seed)
+
+    with tempfile.TemporaryDirectory() as folder:
+        api.build(
+            copy.deepcopy(model),
+            (held_back.images[:1],),
+            target=target,
+            calibration=digits.calibration(training),
+            train=train if qat else None,
+            output=Path(folder) / "build",
+            options=api.BuildOptions(use_qat=qat),
+        )
+        samples = [[image.numpy()] for image in held_back.images.split(1)]
+        outputs = list(api.run_each(Path(folder) / "build", samples))
+    best = np.array([int(output[0].argmax()) for output in outputs])
+    return float((best == held_back.labels.numpy()).mean())
+
+
+def row(target: str, seed: int) -> Row:
+    """The accuracies of one seed."""
+    splits = training, held_back = digits.data()
+    torch.manual_seed(seed)
+    model = OneNumber().train()
+    list(epochs(model, training, EPOCHS, 1e-2, seed))
+    longer = copy.deepcopy(model.eval())  # with batch norms as they are, as in QAT
+    list(epochs(longer, training, QAT_EPOCHS, 1e-3, seed))
+    return Row(
+        target,
+        seed,
+        accuracy(model, held_back),
+        accuracy(longer, held_back),
+        built_accuracy(model, splits, target, seed, qat=False),
+        built_accuracy(model, splits, target, seed, qat=True),
+    )
+
+
+def made_good(rows: list[Row]) -> float:
+    """The share of PTQ's losses that QAT makes good; 1 where PTQ loses nothing."""
+    lost = sum(row.float32 - row.ptq for row in rows)
+    return sum(row.qat - row.ptq for row in rows) / lost if lost > 0 else 1.0
+
+
+def main() -> int:
+    """1 when QAT makes good for too little."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the rows as JSON")
+    parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
+    parser.add_argument("--seed", action="append", type=int, help="these only; may be repeated")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    table = Table("target", "seed", "float %", "trained on %", "PTQ %", "QAT %", "PTQ loses", "QAT makes good")
+    rows: list[Row] = []
+    for target in options.target or TARGETS:
+        for seed in options.seed or SEEDS:
+            rows.append(row(target, seed))
+            print(rows[-1], file=sys.stderr, flush=True)
+        of_target = [row for row in rows if row.target == target]
+        for r in of_target:
+            figures = [f"{100 * value:.2f}" for value in (r.float32, r.trained_on, r.ptq, r.qat, r.float32 - r.ptq)]
+            table.add_row(target, str(r.seed), *figures, f"{100 * (r.qat - r.ptq):.2f}")
+        table.add_row(target, "all", "", "", "", "", "", f"{made_good(of_target):.0%}", end_section=True)
+    Console(width=110).print(table)
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
+    return int(made_good(rows) < MADE_GOOD)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
