@@ -1,0 +1,115 @@
+"""Builds with quantisation-aware training: on each kind of target the program computes what was trained."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tests.frontend.test_training import Net
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+from deuteron import api
+from deuteron.compare import compare
+from deuteron.errors import InputError, OptionError, UnsupportedError
+
+SHAPE = (2, 6, 6)
+QAT = api.BuildOptions(use_qat=True)
+
+
+def train(model: fx.GraphModule) -> Iterator[float]:
+    torch.manual_seed(3)
+    x, labels = torch.randn(16, *SHAPE), torch.arange(16) % 4
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(6):
+        optimiser.zero_grad()
+        loss = functional.cross_entropy(model(x), labels)
+        loss.backward()
+        optimiser.step()
+        yield loss.item()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm", "cortex-m33"])
+def test_what_was_trained_runs(target: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    batches = [(torch.randn(1, *SHAPE),) for _ in range(4)]
+    net, steps = Net(), list[str]()
+    built = api.build(
+        net,
+        batches[0],
+        target=target,
+        calibration=batches,
+        train=train,
+        output=tmp_path / "build",
+        options=QAT,
+        progress=lambda step, index, count: steps.append(step),
+    )
+    assert len(built.losses) == 6
+    assert built.losses[-1] < built.losses[0]
+    assert f"train, step 6: loss {built.losses[-1]:.4g}" in steps
+    assert not net.training
+    assert not [node for node in built.manifest.nodes if "norm" in node.op or "dropout" in node.op]
+    assert compare(tmp_path / "build", [(batch[0].numpy(),) for batch in batches]).failures() == ()
+
+
+def refusal(kind: type[InputError | OptionError | UnsupportedError], module: nn.Module, **arguments: object) -> str:
+    x = torch.ones(1, *SHAPE)
+    with pytest.raises(kind) as caught:
+        api.build(module, x, calibration=[x], **arguments)  # pyright: ignore[reportArgumentType]
+    return str(caught.value)
+
+
+def test_training_wants_a_function_and_a_function_wants_training() -> None:
+    assert refusal(OptionError, Net(), options=QAT) == (
+        "`use_qat` needs a function that trains the model\n\nhint: give it as `train`"
+    )
+    assert refusal(OptionError, Net(), train=train) == (
+        "a function that trains the model is given, but `use_qat` is not set\n\nhint: set both"
+    )
+
+
+@pytest.mark.slow
+def test_a_function_that_returns_nothing_is_refused_in_a_build() -> None:
+    def fit(model: fx.GraphModule) -> None:
+        model(torch.ones(2, *SHAPE))
+
+    assert refusal(InputError, Net(), target="cortex-m33", train=fit, options=QAT) == (
+        "`fit` returned nothing\n\nhint: write a generator that trains the model it is given and says "
+        "`yield loss.item()` after each step or epoch"
+    )
+
+
+class Mixed(nn.Module):
+    """Weights of another dtype than the input's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 2).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+class Widened(nn.Module):
+    """Computes in float64 between float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x.double() * 0.5).float()
+
+
+def test_a_model_of_mixed_dtypes_is_refused_with_its_line() -> None:
+    line = Mixed.forward.__code__.co_firstlineno + 1
+    assert refusal(InputError, Mixed(), target="imxrt700cm") == (
+        f"{__file__}:{line}: the model fails on its example inputs: RuntimeError: mat1 and mat2 must have the same "
+        "dtype, but got Float and Double\n\nhint: it was called with torch.float32 [1, 2, 6, 6]"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["imxrt700cm", "cortex-m33"])
+def test_a_model_that_computes_in_float64_is_refused_with_its_line(target: str) -> None:
+    text = refusal(UnsupportedError, Widened(), target=target)
+    line = Widened.forward.__code__.co_firstlineno + 1
+    assert f"{__file__}:{line}: `" in text
+    assert "has no int8 form on the CPU, and the NPU does not take it" in text
