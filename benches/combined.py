@@ -11,7 +11,6 @@ make bench-combined
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
+from ending import finish
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, fx
@@ -140,7 +140,7 @@ def report(rows: Sequence[Row]) -> Table:
 def main() -> int:
     """1 when a program does not agree with its reference."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the rows as JSON, after each")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--model", action="append", choices=MODELS, help="of these only; may be repeated")
     parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
     options = parser.parse_args()
@@ -150,10 +150,9 @@ def main() -> int:
             for target in options.target or TARGETS:
                 rows.append(row(name, mode, target))
                 print(rows[-1], file=sys.stderr, flush=True)
-                if options.json:
-                    options.json.write_text(json.dumps([asdict(r) for r in rows], indent=2))
     Console(width=140).print(report(rows))
-    return int(not all(r.agrees for r in rows))
+    far = [f"{r.model} by {r.mode} on {r.target} is not what its reference is" for r in rows if not r.agrees]
+    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, far, options.json)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ make bench-qat
 
 import argparse
 import copy
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from ending import finish
 from rich.console import Console
 from rich.table import Table
 from torch import nn
@@ -146,7 +146,7 @@ def made_good(rows: list[Row]) -> float:
 def main() -> int:
     """1 when QAT makes good for too little."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the rows as JSON")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
     parser.add_argument("--seed", action="append", type=int, help="these only; may be repeated")
     options = parser.parse_args()
@@ -163,9 +163,9 @@ def main() -> int:
             table.add_row(target, str(r.seed), *figures, f"{100 * (r.qat - r.ptq):.2f}")
         table.add_row(target, "all", "", "", "", "", "", f"{made_good(of_target):.0%}", end_section=True)
     Console(width=110).print(table)
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
-    return int(made_good(rows) < MADE_GOOD)
+    share = made_good(rows)
+    problems = [f"QAT makes good for {share:.0%} of what PTQ loses"] if share < MADE_GOOD else []
+    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems, options.json)
 
 
 if __name__ == "__main__":

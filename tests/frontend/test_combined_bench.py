@@ -1,0 +1,33 @@
+"""A slice of the bench of NPU and Cortex-M, and when this and the bench of training tell that something is wrong."""
+
+from dataclasses import replace
+
+import pytest
+from benches import combined, qat
+
+ROW = combined.Row("m", "PTQ", "imxrt700cm", 3, 2, 100, 20, 4, 0, 1.0)
+
+
+def test_what_is_not_its_reference_is_told() -> None:
+    assert ROW.agrees
+    assert not replace(ROW, npu_differs=1).agrees
+    assert not replace(ROW, steps=2.5).agrees
+
+
+def test_what_training_makes_good_is_a_share_of_what_was_lost() -> None:
+    lost = qat.Row("cortex-m33", 0, float32=0.9, trained_on=0.9, ptq=0.8, qat=0.87)
+    same = qat.Row("cortex-m33", 1, float32=0.9, trained_on=0.9, ptq=0.9, qat=0.88)
+    assert qat.made_good([lost]) == pytest.approx(0.7)
+    assert qat.made_good([lost, same]) == pytest.approx(0.5)
+    assert qat.made_good([same]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", combined.MODES)
+@pytest.mark.parametrize("target", ["imxrt700cm", "cortex-m33"])
+@pytest.mark.parametrize("model", ["refused_middle", "mobilenet_v3_blocks"])
+def test_a_mixed_network_agrees_with_its_reference(model: str, target: str, mode: str) -> None:
+    found = combined.row(model, mode, target)
+    assert found.agrees, found
+    assert (found.npu_nodes > 0) == (found.npu_macs > 0) == (target == "imxrt700cm")
+    assert found.cpu_nodes > 0
