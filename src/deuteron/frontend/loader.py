@@ -67,7 +67,7 @@ def load_train(model: str, train: str | None = None) -> Train:
         raise InputError(f"the file `{file}` does not exist", hint=_near_files(path))
     path = path.resolve()
     with _import_path(path.parent):
-        return _function(_execute(path), function, path, TRAINS)
+        return _function(_execute(path), function, path, TRAINS, typed=train is not None)
 
 
 def _no_such_model(spec: str) -> InputError:
@@ -122,13 +122,13 @@ def _execute(path: Path) -> ModuleType:
     return module
 
 
-def _function(module: ModuleType, function: str, path: Path, hint: str) -> Callable[..., object]:
-    """The function of that name; `hint` says what it has to do."""
+def _function(module: ModuleType, function: str, path: Path, hint: str, *, typed: bool = True) -> Callable[..., object]:
+    """The function of that name; `hint` says what it has to do, and a name that was `typed` may be misspelt."""
     found: object = getattr(module, function, None)
     if callable(found):
         return found
     own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__]
-    near = difflib.get_close_matches(function, own, n=1)
+    near = difflib.get_close_matches(function, own, n=1) if typed else []
     what = "no function" if found is None else "something that is not a function"
     raise InputError(
         f"`{path.name}` has {what} named `{function}`",
