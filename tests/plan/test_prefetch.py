@@ -75,6 +75,64 @@ def test_no_schedule_of_a_small_program_beats_the_bounds() -> None:
     assert above >= 50
 
 
+def test_addresses_of_the_solver_are_free_when_they_are_needed() -> None:
+    """Chunks that are in the area at once lie apart, resident ones before all others, and a schedule takes them so."""
+    streamed = 0
+    for seed in range(60):
+        parts, costs, area = _instance(seed)
+        start = min(_every(parts, costs, area), key=lambda found: found[1].cycles)
+        free, placed = (optimum(parts, costs, area, start, 1.0, addresses=addresses) for addresses in (False, True))
+        if free is None or placed is None:
+            continue  # the best without addresses may have none
+        assert free.offsets == {}
+        assert placed.offsets.keys() == placed.issues.keys()
+        kept = sum(parts[j].nbytes for j in placed.resident)
+        assert all(kept <= at <= area - parts[j].nbytes for j, at in placed.offsets.items())
+        for i, j in combinations(placed.offsets, 2):
+            apart_in_time = placed.issues[i] > parts[j].last or placed.issues[j] > parts[i].last
+            low, high = sorted((i, j), key=lambda chunk: placed.offsets[chunk])
+            assert apart_in_time or placed.offsets[low] + parts[low].nbytes <= placed.offsets[high]
+        spots = {j: Spot(call, placed.offsets[j]) for j, call in placed.issues.items()}
+        found = schedule(parts, costs, placed.resident, area, spots)
+        assert found is not None
+        assert free.bound <= placed.bound <= found.cycles
+        streamed += len(spots)
+    assert streamed >= 60
+
+
+@pytest.mark.parametrize("effort", Effort)
+def test_nothing_is_resident_where_nothing_keeps_it(effort: Effort) -> None:
+    """Plans for such a runtime are made for the run that it makes, and are no slower in it than those for another."""
+    program = _wide(per_channel=True)
+    linked = plan(program)
+    room = linked.scratch_bytes + len(linked.weights) // 2 // 16 * 16
+    cycles: list[int] = []
+    for keeps in (True, False):
+        budget = Budget(ENGINE, room, policy=FetchPolicy.ALWAYS, effort=effort, keeps=keeps)
+        pieces, planned = plan_within(program, budget)
+        decoded = decode(encode(pieces, planned))
+        assert hazards(decoded, dataflow(pieces, planned.constants)) == ()
+        assert planned.prefetch is not None
+        assert (planned.resident_bytes > 0) == keeps
+        assert planned.prefetch.bound <= planned.prefetch.schedule.cycles
+        cycles.append(simulate(decoded, ENGINE, keep_resident=False).cycles)
+        if not keeps:
+            assert cycles[-1] == planned.prefetch.schedule.cycles
+    assert cycles[1] <= cycles[0]
+
+
+def test_no_schedule_without_resident_chunks_beats_their_bounds() -> None:
+    for seed in range(100):
+        parts, costs, area = _instance(seed)
+        start = min((found for found in _every(parts, costs, area) if not found[0]), key=lambda found: found[1].cycles)
+        exact = optimum(parts, costs, area, start, 1.0, keeps=False)
+        assert exact is not None
+        assert exact.resident == frozenset()
+        bound = lower_bound(parts, costs, ENGINE, area, keeps=False)
+        assert lower_bound(parts, costs, ENGINE, area) <= bound <= start[1].cycles
+        assert exact.bound <= start[1].cycles
+
+
 def test_a_small_chunk_may_come_before_a_large_one_that_has_no_room_yet() -> None:
     parts = (Chunk(("a",), 7168, 0, 0), Chunk(("b",), 6144, 1, 1), Chunk(("c",), 3072, 2, 2))
     transfers = tuple(ENGINE.fetch_latency + ENGINE.transfer(chunk.nbytes) for chunk in parts)

@@ -1,7 +1,7 @@
 """The least that any schedule of some chunks takes, by a constraint solver, and the choices that reach it.
 
-The solver sees what every schedule must obey and leaves out the rest (addresses, the number of channels, the order of
-transfers), so that nothing can be faster than what it proves:
+The solver sees what every schedule must obey and leaves out the rest (the number of channels, the order of transfers,
+and addresses unless it is asked for them), so that nothing can be faster than what it proves:
 
 - A chunk is resident, or fetched once: issued between two calls, no later than right before the first that reads it.
 - A call starts after the call before it, and after the CPU has started the fetches that are issued between the two.
@@ -9,6 +9,7 @@ transfers), so that nothing can be faster than what it proves:
   take more than the bytes of the area.
 - There is one flash. What is issued after call k and needed by call i is transferred after the end of k and before the
   start of i, one after the other; before the first transfer comes the CPU's work to start it.
+- With addresses: chunks that are in the area at once do not overlap, and resident ones lie at its start.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,11 +33,13 @@ class Optimum:
         bound: cycles that no schedule is faster than.
         resident: the chunks that stay in place.
         issues: for each other chunk the call that its fetch is issued before, ascending, then in order of first use.
+        offsets: where each of these goes; none unless the solver was asked for addresses.
     """
 
     bound: int
     resident: frozenset[int]
     issues: Mapping[int, int]
+    offsets: Mapping[int, int]
 
 
 def optimum(
@@ -47,6 +50,7 @@ def optimum(
     effort: float,
     *,
     keeps: bool = True,
+    addresses: bool = False,
 ) -> Optimum | None:
     """The choices with the lowest bound that are found from `start` on; None when the solver finds none in time.
 
@@ -57,11 +61,13 @@ def optimum(
         start: resident chunks and schedule of the best plan that is known.
         effort: limit in the solver's deterministic time.
         keeps: chunks can be resident.
+        addresses: find them, too, which takes longer.
     """
     model = _Model(chunks, costs, area, start[1].cycles)
     if not keeps:
         model.stream_all()
-    model.hint(*start)
+    offsets = model.addresses(area) if addresses else dict[int, cp_model.IntVar]()
+    model.hint(*start, offsets)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
@@ -71,7 +77,12 @@ def optimum(
         return None
     last = {j: sum(map(solver.boolean_value, pending)) - 1 for j, pending in enumerate(model.pending)}
     issues = {j: last[j] for j in sorted(last, key=lambda j: (last[j], j)) if last[j] >= 0}
-    return Optimum(round(solver.best_objective_bound), frozenset(last.keys() - issues.keys()), issues)
+    return Optimum(
+        round(solver.best_objective_bound),
+        frozenset(last.keys() - issues.keys()),
+        issues,
+        {j: solver.value(offset) * ALIGNMENT for j, offset in offsets.items() if j in issues},
+    )
 
 
 class _Model:
@@ -95,12 +106,36 @@ class _Model:
                 self._load(after, call, ends[after], starts[call])
         self.model.minimize(ends[-1])
 
-    def hint(self, resident: frozenset[int], schedule: Schedule) -> None:
+    def hint(self, resident: frozenset[int], schedule: Schedule, offsets: Mapping[int, cp_model.IntVar]) -> None:
         """Starts the search at a plan."""
-        issued = {step.chunk: step.call for step in schedule.steps if isinstance(step, Issue)}
+        issued = {step.chunk: step for step in schedule.steps if isinstance(step, Issue)}
         for j, own in enumerate(self.pending):
             for k, var in enumerate(own):
-                self.model.add_hint(var, j not in resident and issued[j] >= k)
+                self.model.add_hint(var, j not in resident and issued[j].call >= k)
+        for j, offset in offsets.items():
+            self.model.add_hint(offset, issued[j].offset // ALIGNMENT)
+
+    def addresses(self, area: int) -> dict[int, cp_model.IntVar]:
+        """Where each chunk lies, in multiples of the alignment: a rectangle of calls and addresses of its own."""
+        calls, end = len(self._costs.calls), area // ALIGNMENT
+        sizes = [chunk.nbytes // ALIGNMENT for chunk in self._chunks]
+        start = reduce(add, (size * (1 - own[0]) for size, own in zip(sizes, self.pending, strict=True)))
+        offsets: dict[int, cp_model.IntVar] = {}
+        spans: list[cp_model.IntervalVar] = []
+        extents: list[cp_model.IntervalVar] = []
+        for j, (chunk, own) in enumerate(zip(self._chunks, self.pending, strict=True)):
+            first = self.model.new_int_var(0, chunk.first, f"first {j}")
+            stop = self.model.new_int_var(chunk.last + 1, calls, f"stop {j}")
+            length = self.model.new_int_var(1, calls, f"length {j}")
+            self.model.add(first == reduce(add, own[1:], self._zero))  # 0 when it is resident
+            self.model.add(stop == chunk.last + 1 + (1 - own[0]) * (calls - chunk.last - 1))
+            offset = offsets[j] = self.model.new_int_var(0, end - sizes[j], f"offset {j}")
+            self.model.add(offset + end * (1 - own[0]) >= start)
+            self.model.add(offset + sizes[j] <= start + end * own[0])
+            spans.append(self.model.new_interval_var(first, length, stop, f"span {j}"))
+            extents.append(self.model.new_fixed_size_interval_var(offset, sizes[j], f"extent {j}"))
+        self.model.add_no_overlap_2d(spans, extents)
+        return offsets
 
     def stream_all(self) -> None:
         """Keeps nothing from run to run."""

@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from deuteron.arch.engine import Engine
@@ -113,16 +114,57 @@ def proven(
     if found.proven or len(program.calls) * len(found.chunks) > MOST_CHOICES:
         return found
     costs = costs_of(program, found.chunks, engine)
-    best = optimum(found.chunks, costs, area, (found.resident, found.schedule), effort, keeps=keeps)
-    if best is None:
-        return found
-    bound = max(found.bound, best.bound)
+    for addresses in (False, True):  # most choices have room as they are
+        start = found.resident, found.schedule
+        best = optimum(found.chunks, costs, area, start, effort, keeps=keeps, addresses=addresses)
+        if best is not None:
+            found = _realised(found, best, costs, area)
+        if best is None or found.proven:
+            break
+    return found
+
+
+def _realised(found: Prefetch, best: "Optimum", costs: Costs, area: int) -> Prefetch:
+    """The plan with the solver's bound, and with its choices where these are faster."""
+    parts, bound = found.chunks, max(found.bound, best.bound)
+    first_fit = {j: Spot(call, None) for j, call in best.issues.items()}
+    placed = {j: Spot(call, best.offsets[j]) for j, call in best.issues.items()} if best.offsets else None
+    placed = placed or _packed(parts, area, best)
+    candidates = [schedule(parts, costs, best.resident, area, spots) for spots in (first_fit, None)]
+    if placed is not None:
+        candidates += [_delayed(parts, costs, best.resident, area, spots) for spots in (placed, _in_order(placed))]
     resident, fastest = found.resident, found.schedule
-    for spots in (_packed(found.chunks, area, best), {j: Spot(call, None) for j, call in best.issues.items()}, None):
-        candidate = schedule(found.chunks, costs, best.resident, area, spots)
+    for candidate in candidates:
         if candidate is not None and candidate.cycles < fastest.cycles:
             resident, fastest = best.resident, candidate
-    return Prefetch(found.chunks, resident, fastest, bound, fastest.cycles <= bound)
+    return Prefetch(parts, resident, fastest, bound, fastest.cycles <= bound)
+
+
+def _in_order(spots: Mapping[int, Spot]) -> dict[int, Spot]:
+    """The spots, but no fetch before that of a chunk that is needed sooner."""
+    latest = accumulate((spots[j].call for j in sorted(spots)), max)
+    return {j: replace(spots[j], call=call) for j, call in zip(sorted(spots), latest, strict=True)}
+
+
+def _delayed(
+    parts: Sequence[Chunk], costs: Costs, resident: frozenset[int], area: int, spots: Mapping[int, Spot]
+) -> Schedule | None:
+    """The schedule with these spots, with fetches issued later where that is faster: what is needed sooner goes first.
+
+    A chunk that comes later is in nobody's way, so that the spots stay as they are.
+    """
+    best = schedule(parts, costs, resident, area, spots)
+    improved = True
+    while improved and best is not None:
+        improved = False
+        for j in spots:
+            for call in range(spots[j].call + 1, parts[j].first + 1):
+                moved = {**spots, j: replace(spots[j], call=call)}
+                moved = dict(sorted(moved.items(), key=lambda item: (item[1].call, item[0])))
+                found = schedule(parts, costs, resident, area, moved)
+                if found is not None and found.cycles < best.cycles:
+                    spots, best, improved = moved, found, True
+    return best
 
 
 def _packed(parts: Sequence[Chunk], area: int, found: "Optimum") -> dict[int, Spot] | None:
