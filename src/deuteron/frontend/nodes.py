@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.utils import flop_counter
 
 from deuteron.arch.cores import Work
-from deuteron.frontend.elementwise import LIMITS, aten_operator, is_elementwise, operand
+from deuteron.frontend.elementwise import LIMITS, aten_operator, is_elementwise
 from deuteron.frontend.layout import COPY
 from deuteron.frontend.manifest import Node
 from deuteron.frontend.operators import MOVES, base_name, is_dequantise, is_qdq, is_quantise, operator_name
@@ -53,7 +53,7 @@ def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
             continue  # the model has no such operator
         node.meta[KEY] = node.name
         source = source_of(node)
-        work, elements, terms = (Work.NOTHING, 0, 0) if node.name in constants else work_of(node)
+        work, elements, terms = (Work.NOTHING, 0, 0) if node.name in constants else _work_of(node, constants)
         found.append(
             Node(
                 name=node.name,
@@ -95,7 +95,7 @@ def name_of(node: fx.Node) -> str:
     return node.meta.get(KEY, "")
 
 
-def work_of(node: fx.Node) -> tuple[Work, int, int]:
+def _work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, int, int]:
     """What a node does, and how many elements and terms that is on a CPU core."""
     base = base_name(node.target)
     results, moved = _value(node).numel(), _nbytes(_written(node))
@@ -115,7 +115,7 @@ def work_of(node: fx.Node) -> tuple[Work, int, int]:
     if is_elementwise(node.target):
         if _fuses(node):
             return Work.NOTHING, 0, 0
-        if operand(node) is None and len(node.all_input_nodes) > 1:
+        if sum(arg.name not in constants for arg in node.all_input_nodes) > 1:
             return (Work.SUM if base in _SUMS else Work.PRODUCT), results, 0
         return Work.TABLE, results, 0
     return (Work.MOVE, moved, 0) if base in MOVES or "pad" in base else (Work.UNKNOWN, results, 0)
