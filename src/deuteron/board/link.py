@@ -18,12 +18,14 @@ from deuteron.kernels.catalogue import Kernel
 from deuteron.kernels.selection import FILE_NAME, Selection
 from deuteron.microcode.decode import decode
 
-_FREE = "SRAM"
-"""The memory whose free part applications get."""
-_EVENT_BYTES = 16
-
 ARCHIVE = "libdeuteron.a"
 SELECTION = f"neutron{FILE_NAME}"
+
+_FREE = "SRAM"
+"""The memory whose free part applications get."""
+
+_EVENT_BYTES = 16
+"""Of a `dtn_event_t`."""
 
 
 @dataclass(frozen=True, slots=True)
