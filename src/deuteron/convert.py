@@ -160,9 +160,12 @@ def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions =
 
 
 def convert_model(
-    model: FlatModel, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()
+    model: FlatModel,
+    target: str | targets.Arch,
+    options: ConvertOptions = ConvertOptions(),
+    within: Budget | None = None,
 ) -> Conversion:
-    """`convert` of a file that is decoded already."""
+    """`convert` of a file that is decoded already; `within` is the memory to use, instead of what the options say."""
     arch = targets.load(target) if isinstance(target, str) else target
     arch.need_npu()
     if neutron.is_converted(model):
@@ -170,7 +173,7 @@ def convert_model(
             "the model has been converted already", hint="run it as it is, or convert the file that it was made from"
         )
     names = tuple(op.name for op in model.operators)
-    return convert_graph(reader.graph_of(model), names, options, budget(arch, options.memory))
+    return convert_graph(reader.graph_of(model), names, options, within or budget(arch, options.memory))
 
 
 def convert_graph(
@@ -217,7 +220,7 @@ def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:
     """The file that ExecuTorch's NXP backend takes for the converted partition, its provenance among the metadata."""
     provenance = json.dumps(conversion.provenance.as_json(), separators=(",", ":"))
     values = json.dumps(asdict(conversion.dataflow), separators=(",", ":"))
-    known = json.dumps({"scratch_proven_optimal": conversion.plan.packing.proven}, separators=(",", ":"))
+    known = json.dumps(asdict(conversion.plan.known), separators=(",", ":"))
     metadata = {
         PROVENANCE_KEY: provenance.encode(),
         DATAFLOW_KEY: values.encode(),

@@ -56,7 +56,15 @@ def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
 
 
 class CapacityError(DeuteronError):
-    """Something does not fit; the message says needed and available."""
+    """Something does not fit; the message says needed and available.
+
+    Args:
+        needed: bytes that would do, where that is known.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None, needed: int = 0) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.needed = needed
 
 
 class FormatError(DeuteronError):

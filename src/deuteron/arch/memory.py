@@ -8,6 +8,9 @@ from typing import Self
 from deuteron.arch.targets import Arch, MemoryKind
 from deuteron.errors import OptionError
 
+UNLIMITED = 1 << 40
+"""A budget of SRAM that nothing exceeds, for callers who check by themselves what there is."""
+
 
 class FetchPolicy(Enum):
     """Which programs fetch their constants to SRAM; the value is its spelling as an option."""
@@ -31,7 +34,8 @@ class MemoryOptions:
     Attributes:
         fetch_constants_to_sram: which programs fetch weights from flash while kernels run; `AUTO`: those that do not
             fit into SRAM otherwise.
-        sram_budget: bytes of SRAM for intermediate results and weights.
+        sram_budget: bytes of SRAM for weights and intermediate results of all partitions and, in a build, for what
+            ExecuTorch plans: inputs, outputs and tensors on the CPU.
         weights_budget: bytes of SRAM for weights at most.
         flash_bandwidth: bytes per second that the prefetch schedule is made for.
         effort: how hard the planner tries.

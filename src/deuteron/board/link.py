@@ -164,8 +164,9 @@ def _fitting_budget(bundle: Bundle, regions: Sequence[Region]) -> int:
     The regions are those of an image whose arenas lie in external memory.
     """
     headers = [decode(delegate.container).header for delegate in bundle.delegates]
+    *tensors, working = (memory.bytes for memory in bundle.memories)
     planned = max((header.scratch_bytes + header.prefetch_bytes for header in headers), default=0)
-    others = sum(memory.bytes for memory in bundle.memories) - planned
+    others = working - planned  # the rest is what a build's budget counts
     budget = next((r.size - r.used - others for r in regions if r.name == _FREE), 0)
     fetches = any(header.prefetch_bytes for header in headers)
-    return budget if fetches and 1 << 10 <= budget < planned else 0
+    return budget if fetches and sum(tensors) + (1 << 10) <= budget < sum(tensors) + planned else 0

@@ -96,9 +96,12 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         printer.note(f"trained in {len(build.losses)} steps: loss {build.losses[0]:.4g} to {build.losses[-1]:.4g}")
     for i, part in enumerate(manifest.partitions):
         proven = " (proven optimal)" if part.scratch_proven_optimal else ""
+        fetched = f" fetched into {part.prefetch_bytes:,} B of SRAM" if part.prefetch_bytes else ""
+        fetched += " (proven optimal)" if part.prefetch_proven_optimal else ""
         printer.data(
             f"npu {i}: {len(part.ops)} operators in {len(part.kernels)} kernel calls; microcode "
-            f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch {part.scratch_bytes:,} B{proven}"
+            f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B{fetched}, scratch "
+            f"{part.scratch_bytes:,} B{proven}"
         )
     on_cpu: dict[str, int] = {}
     for op in manifest.cpu_ops:

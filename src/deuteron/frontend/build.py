@@ -4,7 +4,7 @@ import importlib.metadata
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
@@ -14,8 +14,10 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
 from deuteron.arch import targets
+from deuteron.arch.memory import UNLIMITED
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.errors import DeuteronError, OptionError, UnsupportedError, all_refused
+from deuteron.convert import Conversion
+from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError, all_refused
 from deuteron.frontend import combined, cortex_m, saved, seam
 from deuteron.frontend.cpu import need_runnable, no_out_variant
 from deuteron.frontend.etrecord import etrecord
@@ -38,6 +40,7 @@ from deuteron.frontend.partition import describe, intermediate_files, kernel_sel
 from deuteron.frontend.places import with_lines
 from deuteron.frontend.provenance import first_line
 from deuteron.frontend.quiet import quiet
+from deuteron.frontend.sharing import needs_sharing, shared
 from deuteron.frontend.training import Train, Trainer
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
@@ -191,7 +194,7 @@ def _compile(
     given = tuple(calibration) if asks and calibration is not None else calibration  # to be read again
     flow = Flow(
         arch,
-        options,
+        replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
         lambda: steps.counted(check_calibration([inputs] if given is None else given, inputs), given),
         inputs,
         trainer,
@@ -199,6 +202,9 @@ def _compile(
         refused=combined.Refused(keep),
     )
     manager = run(flow, model, inputs)
+    tensors = seam.planned_bytes(manager)
+    if needs_sharing(flow.recording, tensors, arch, options):
+        manager = _run_again(flow, inputs, shared(flow.recording, tensors, arch, options))
     on_cpu = flow.on_cpu or ()
     more = cortex_m.operators() if arch.cpu.operators is CpuOperators.CORTEX_M else ()
     need_runnable(manager.executorch_program.execution_plan[0].operators, on_cpu, more)
@@ -213,22 +219,41 @@ def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
     from executorch.export import ExportSession
 
     while True:
-        session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
         try:
-            session.export()
-            return session.get_executorch_program_manager()
+            return _exported(flow, ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling))
         except combined.LeftOverError:
             continue
-        except DeuteronError:
-            raise
-        except Exception as e:
-            failure = _failure(e, flow)
-            if failure is e:
-                raise
-            raise failure from e
         finally:
-            flow.close()
             model.eval()
+
+
+def _run_again(flow: Flow, inputs: Inputs, conversions: Mapping[bytes, Conversion]) -> Any:
+    """The program manager of the model that `run` has quantised, with these conversions of its partitions."""
+    recipe = flow.recipe()
+    from executorch.export import ExportSession
+
+    program = torch.export.export(flow.module, inputs, strict=True)
+    flow.reuse(conversions)
+    manager = _exported(flow, ExportSession(program, [inputs], recipe, generate_etrecord=flow.options.use_profiling))
+    if not all(partition.tflite in conversions for partition in flow.recording.partitions):
+        raise InternalError("the model's partitions differ when it is lowered again")
+    return manager
+
+
+def _exported(flow: Flow, session: Any) -> Any:
+    """What a session makes."""
+    try:
+        session.export()
+        return session.get_executorch_program_manager()
+    except (combined.LeftOverError, DeuteronError):
+        raise
+    except Exception as e:
+        failure = _failure(e, flow)
+        if failure is e:
+            raise
+        raise failure from e
+    finally:
+        flow.close()
 
 
 class _Steps:

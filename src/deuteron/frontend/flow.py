@@ -5,7 +5,7 @@ both.
 """
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 
 from deuteron import sdk
 from deuteron.arch.targets import Arch, CpuOperators
+from deuteron.convert import Conversion
 from deuteron.errors import InternalError
 from deuteron.frontend import combined, cortex_m, lints, seam, training
 from deuteron.frontend.cpu import cpu_ops
@@ -101,6 +102,15 @@ class Flow:
             # Delegate blobs stand in the flatbuffer itself, as microcontrollers want it.
             config = ExecutorchBackendConfig(extract_delegate_segments=False)
             return ExportRecipe(name, quantisation, lowering_recipe=lowering, executorch_backend_config=config)
+
+    def reuse(self, conversions: Mapping[bytes, Conversion]) -> None:
+        """Nothing; lets another session lower the quantised model, with these conversions of its partitions."""
+        self.close()
+        self.on_cpu = None
+        self.recording.clear()
+        self.session = self._stack.enter_context(seam.converter(self.options))
+        self.session.conversions.update(conversions)
+        self._stack.enter_context(seam.observed(self.recording))
 
     def close(self) -> None:
         """Nothing; takes the converter out of Python's import system, where a run has put it."""

@@ -50,7 +50,10 @@ class PartitionKernel:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One delegate call of the program: sizes in bytes, and what is in it."""
+    """One delegate call of the program: sizes in bytes, and what is in it.
+
+    `prefetch_bound` are cycles that no plan which fetches the same pieces is faster than.
+    """
 
     payload_sha256: str
     microcode_bytes: int
@@ -59,11 +62,17 @@ class Partition:
     scratch_bytes: int
     scratch_proven_optimal: bool
     prefetch_bytes: int
+    prefetch_bound: int
+    prefetch_proven_optimal: bool
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     ops: tuple[PartitionOp, ...]
     kernels: tuple[PartitionKernel, ...]
     dataflow: Dataflow
+
+    def source_of(self, op: int) -> Source | None:
+        """The first line of the model that a TFLite operator comes from, if any is known."""
+        return next(iter(self.ops[op].source), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ def describe(partition: Lowered) -> Partition:
     container, metadata = unwrap(partition.converted)
     model = decode(partition.tflite)
     header = read_header(container.microcode)
+    known = cast("dict[str, int]", json.loads(metadata.get(PLAN_KEY, b"{}")))  # a vendor's converter tells nothing
     nodes = with_neighbours(source_ops(partition.tflite), partition.nodes)
     return Partition(
         payload_sha256=hashlib.sha256(partition.payload).hexdigest(),
@@ -30,19 +31,16 @@ def describe(partition: Lowered) -> Partition:
         weights_bytes=len(container.weights),
         kernels_bytes=len(container.kernels),
         scratch_bytes=header.scratch_bytes,
-        scratch_proven_optimal=_is_proven(metadata),
+        scratch_proven_optimal=bool(known.get("scratch_proven_optimal", False)),
         prefetch_bytes=header.prefetch_bytes,
+        prefetch_bound=int(known.get("prefetch_bound", 0)),
+        prefetch_proven_optimal=bool(known.get("prefetch_proven_optimal", False)),
         inputs=_tensors(model, model.inputs),
         outputs=_tensors(model, model.outputs),
         ops=tuple(_op(model, index, nodes[index]) for index in range(len(model.operators))),
         kernels=_kernels(metadata),
         dataflow=_dataflow(metadata),
     )
-
-
-def _is_proven(metadata: Mapping[str, bytes]) -> bool:
-    """Whether no less scratch memory does; unknown, so False, when a vendor's converter made it."""
-    return bool(json.loads(metadata.get(PLAN_KEY, b"{}")).get("scratch_proven_optimal", False))
 
 
 def _kernels(metadata: Mapping[str, bytes]) -> tuple[PartitionKernel, ...]:

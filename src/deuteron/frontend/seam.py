@@ -302,6 +302,11 @@ def last_passes() -> Any:
     return NeutronEdgePassManager([RemoveAdditionalQDQClustersPass()])
 
 
+def planned_bytes(manager: Any) -> int:
+    """What an ExecuTorch program plans for its tensors: inputs and outputs, and all that lies between operators."""
+    return sum(manager.executorch_program.execution_plan[0].non_const_buffer_sizes)
+
+
 def ask(program: ExportedProgram, partitioner: Any) -> None:
     """Nothing; lets a partitioner see the edge program of an exported one."""
     from executorch.exir import to_edge_transform_and_lower

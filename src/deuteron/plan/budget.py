@@ -18,6 +18,7 @@ class Budget:
         policy: `AUTO` fetches when scratch and weights together do not fit into `sram`.
         effort: `EXACT` proves what it can.
         target: bytes of SRAM that the target has; None when there is no target.
+        beside: what else lies in the same SRAM all the time: bytes, and what has them.
         keeps: weights may stay in SRAM from run to run, as a runtime lets them where nothing else uses that memory.
     """
 
@@ -28,6 +29,12 @@ class Budget:
     effort: Effort = Effort.FAST
     target: int | None = None
     keeps: bool = True
+    beside: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def taken(self) -> int:
+        """Bytes that lie beside."""
+        return sum(nbytes for nbytes, _ in self.beside)
 
 
 def budget(arch: Arch, options: MemoryOptions) -> Budget:

@@ -76,23 +76,26 @@ def _scratch_error(program: Program, scratch: int, weights: int, budget: Budget)
     if scratch > live and live <= budget.sram and budget.effort is Effort.FAST:
         hint += f", or try `--effort exact`, which may pack them into {live:,} bytes"
     return CapacityError(
-        f"intermediate results need {scratch:,} bytes of SRAM, {budget.sram:,} are available; most are alive here, "
-        f"the largest are:{_listed(alive)}",
+        f"intermediate results need {scratch:,} bytes of SRAM{_beside(budget)}, {_available(budget)}; most are alive "
+        f"here, the largest are:{_listed(alive)}",
         where=_where(program, at),
         hint=f"{hint}{_or_more(needed, budget)}",
+        needed=needed + budget.taken,
     )
 
 
 def _linked_error(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
     at, alive = _peak(program)
-    least = scratch + _least(program).nbytes
+    least = scratch + _least(program).nbytes + budget.taken
+    needed = scratch + weights
     auto = f"fetch weights from flash with `--fetch-constants-to-sram auto`: {least:,} bytes do then"
     return CapacityError(
-        f"{scratch + weights:,} bytes of SRAM are needed, {scratch:,} for intermediate results, most of which are "
-        f"alive here, and {weights:,} for weights; {budget.sram:,} are available; the largest values are:"
+        f"{needed + budget.taken:,} bytes of SRAM are needed, {scratch:,} for intermediate results, most of which are "
+        f"alive here, and {weights:,} for weights{_beside(budget)}; {_available(budget)}; the largest values are:"
         f"{_listed((*alive, *_constants(program).values()))}",
         where=_where(program, at),
-        hint=f"{auto}{_or_more(scratch + weights, budget, 'weights do not fit without that')}",
+        hint=f"{auto}{_or_more(needed, budget, 'weights do not fit without that')}",
+        needed=needed + budget.taken,
     )
 
 
@@ -105,24 +108,37 @@ def _fetched_error(program: Program, scratch: int, budget: Budget) -> CapacityEr
     if budget.weights is not None and budget.weights < least:
         room = f", or give `--weights-budget {least}` or more"
         if scratch + least > budget.sram:
-            room += f" and `--sram-budget {scratch + least}`"
+            room += f" and `--sram-budget {scratch + least + budget.taken}`"
         return CapacityError(
             f"{weights} need{'s' * needed.is_piece} {least:,} bytes of SRAM at once, `--weights-budget` allows "
             f"{budget.weights:,}; the largest are:{_listed(own)}",
             where=where,
             hint=f"{split}{room}",
+            needed=scratch + least + budget.taken,
         )
     return CapacityError(
-        f"{scratch + least:,} bytes of SRAM are needed, {scratch:,} for intermediate results and {least:,} for "
-        f"{weights}, all at once; {budget.sram:,} are available; the largest values are:"
+        f"{scratch + least + budget.taken:,} bytes of SRAM are needed, {scratch:,} for intermediate results and "
+        f"{least:,} for {weights}, all at once{_beside(budget)}; {_available(budget)}; the largest values are:"
         f"{_listed((*_peak(program)[1], *own))}",
         where=where,
         hint=f"{split}{_or_more(scratch + least, budget)}",
+        needed=scratch + least + budget.taken,
     )
+
+
+def _beside(budget: Budget) -> str:
+    """What else is in the same SRAM."""
+    listed = " and ".join(f"{nbytes:,} for {what}" for nbytes, what in budget.beside)
+    return f" beside {listed}" if listed else ""
+
+
+def _available(budget: Budget) -> str:
+    return f"{budget.sram + budget.taken:,} are available"
 
 
 def _or_more(needed: int, budget: Budget, otherwise: str = "it would not fit either") -> str:
     """The budget that would do, where the target has as much."""
+    needed += budget.taken
     if budget.target is not None and needed > budget.target:
         return f"; with all {budget.target:,} bytes of the target {otherwise}"
     return f", or give `--sram-budget {needed}` or more"

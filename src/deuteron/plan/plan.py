@@ -21,6 +21,21 @@ from deuteron.plan.stream import Issue
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of how good a plan is.
+
+    Attributes:
+        scratch_proven_optimal: whether no packing of the intermediate results is smaller, in this order of calls.
+        prefetch_bound: cycles that no plan which fetches the same pieces is faster than; 0 where nothing is fetched.
+        prefetch_proven_optimal: whether no such plan is faster than this one.
+    """
+
+    scratch_proven_optimal: bool
+    prefetch_bound: int
+    prefetch_proven_optimal: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Addresses of a program's buffers.
 
@@ -47,6 +62,12 @@ class Plan:
     lifetimes: tuple[Lifetime, ...]
     packing: Packing
     prefetch: Prefetch | None
+
+    @property
+    def known(self) -> Known:
+        """How good it is."""
+        found = self.prefetch
+        return Known(self.packing.proven, found.bound if found else 0, found.proven if found else False)
 
 
 def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None = None) -> Plan:

@@ -31,6 +31,8 @@ class Prefetch:
         resident_bytes: what these move.
         cycles: of a run.
         bound: no order of these fetches, with the same resident bytes, is faster.
+        bound_of_all: no plan that fetches the same pieces is faster, whichever of them stay in SRAM.
+        proven: whether no such plan is faster than this one.
         serial: each fetch, resident or not, made in every run and waited for before its call.
     """
 
@@ -40,6 +42,8 @@ class Prefetch:
     resident_bytes: int
     cycles: int
     bound: int
+    bound_of_all: int
+    proven: bool
     serial: int
 
 
@@ -77,11 +81,11 @@ class PartitionPlan:
         resident = self.prefetch.resident_bytes if self.prefetch else 0
         return f"{AREA}: {memory.nbytes:,} B, {resident:,} B of it for weights that stay"
 
-    def total(self) -> str:
-        """The SRAM that it works in."""
+    def summary(self) -> str:
+        """The SRAM that it takes."""
         parts = {memory.name: memory.nbytes for memory in self.memories} | {"linked weights": self.linked_bytes}
         listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
-        return f"{listed or 'nothing'} = {sum(parts.values()):,} B of SRAM"
+        return listed or "no memory of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +100,11 @@ class Planning:
     def lines(self) -> Iterator[str]:
         """The report as text."""
         yield f"{self.path} on {self.target}"
+        if self.partitions:
+            yield self.total()
         for number, part in enumerate(self.partitions):
             yield ""
-            yield f"npu {number}: {part.total()}"
+            yield f"npu {number}: {part.summary()}"
             for drawing in part.drawings(number):
                 yield ""
                 yield drawing.title
@@ -106,6 +112,15 @@ class Planning:
             if part.prefetch is not None:
                 yield ""
                 yield from self._prefetch_lines(number, part.prefetch)
+
+    def total(self) -> str:
+        """The SRAM that all of it takes, beside what it was planned for."""
+        linked = sum(part.linked_bytes for part in self.partitions)
+        working = max(sum(memory.nbytes for memory in part.memories) for part in self.partitions)
+        parts = {"inputs, outputs and CPU tensors": self.simulation.tensors, "linked weights": linked}
+        parts["largest partition" if len(self.partitions) > 1 else "scratch and prefetch area"] = working
+        listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
+        return f"SRAM: {listed} = {sum(parts.values()):,} B of {self.simulation.sram:,} B"
 
     def _prefetch_lines(self, number: int, found: Prefetch) -> Iterator[str]:
         def us(cycles: int) -> str:
@@ -117,8 +132,9 @@ class Planning:
             f"{kept if found.resident_fetches else ''}"
         )
         yield (
-            f"  simulated {us(found.cycles)}; lower bound for these fetches {us(found.bound)} "
-            f"({found.cycles / found.bound:.3f} of it); all fetched one by one in every run {us(found.serial)} "
+            f"  simulated {us(found.cycles)}{', proven optimal' if found.proven else ''}; lower bound of these fetches "
+            f"{us(found.bound)} ({found.cycles / found.bound:.3f} of it), of all plans with these pieces "
+            f"{us(found.bound_of_all)}; all fetched one by one in every run {us(found.serial)} "
             f"({found.serial / found.cycles:.2f} times as long)"
         )
 
@@ -130,6 +146,8 @@ class Planning:
             "path": self.path,
             "target": self.target,
             "clock": self.simulation.engine.clock,
+            "sram": self.simulation.sram,
+            "tensors": self.simulation.tensors,
             "partitions": [asdict(part) for part in self.partitions],
         }
 
@@ -194,6 +212,8 @@ def _prefetch(run: PartitionRun) -> Prefetch:
         sum(resident),
         run.timeline.cycles,
         fetch_bound(run.decoded, engine),
+        run.entry.prefetch_bound,
+        run.entry.prefetch_proven_optimal,
         serial_cycles(run.decoded, engine),
     )
 

@@ -2,10 +2,11 @@
 
 import pickle
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deuteron.arch.memory import MemoryOptions
+from deuteron.convert import Conversion
 from deuteron.errors import DeuteronError, InternalError
 
 
@@ -21,6 +22,8 @@ class Session:
     """Whether the compiler checks the graph after every pass; the vendor's options have no field for it."""
     memory: MemoryOptions | None = None
     """How the program may use memory; None for what the vendor's one option of it means."""
+    conversions: dict[bytes, Conversion] = field(default_factory=dict[bytes, Conversion])
+    """TFLite files that have been converted already, and what came of them."""
 
     @property
     def _failure(self) -> Path:

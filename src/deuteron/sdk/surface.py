@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deuteron.arch.memory import FetchPolicy, MemoryOptions
+from deuteron.arch.memory import UNLIMITED, FetchPolicy, MemoryOptions
 from deuteron.convert import ConvertOptions, convert, source_ops, to_tflite
 from deuteron.errors import OptionError
 from deuteron.kernels import selection
@@ -16,9 +16,6 @@ from deuteron.sdk.session import Session
 
 STDOUT = 1
 """The log goes to the file descriptor: that is where ExecuTorch captures it, even from another process."""
-
-UNLIMITED = 1 << 40
-"""A budget of SRAM that nothing exceeds: users of this surface alone know how much they have."""
 
 KNOWN_PASSES = ("HoistSliceAboveTranspose", "MergeTranspose")
 """Passes of the vendor's that may be excluded. ExecuTorch names them to avoid defects which ours do not share."""
@@ -70,7 +67,7 @@ def _convert(tflite: bytes, cctx: CompilationContext, session: Session) -> bytes
     if cctx.targetOpts is None:
         raise OptionError("no target is set", hint="assign `getNeutronTarget(name)` to `CompilationContext.targetOpts`")
     options = _options(cctx.compilationOpts, session)
-    conversion = convert(tflite, cctx.targetOpts.name, options)
+    conversion = session.conversions.get(tflite) or convert(tflite, cctx.targetOpts.name, options)
     if cctx.compilationOpts.verbose or "console" in (
         cctx.compilationOpts.dumpAfterImport,
         cctx.compilationOpts.dumpAfterGenerate,
@@ -104,7 +101,10 @@ def _options(asked: CompilationOptions, session: Session) -> ConvertOptions:
 
 
 def _memory(asked: CompilationOptions) -> MemoryOptions:
-    """What the vendor's option means; without it, weights are where they are linked, whatever their size."""
+    """What the vendor's option means; without it, weights are where they are linked, whatever their size.
+
+    Users of this surface alone know how much SRAM they have.
+    """
     if asked.fetchConstantsToSRAM:
         return MemoryOptions(FetchPolicy.ALWAYS)
     return MemoryOptions(FetchPolicy.NEVER, sram_budget=UNLIMITED)

@@ -63,6 +63,10 @@ class Simulation:
     engine: Engine
     partitions: tuple[PartitionRun, ...]
     resident: Resident
+    tensors: int
+    """Bytes of SRAM that ExecuTorch plans: inputs, outputs, and what lies between operators."""
+    sram: int
+    """Bytes of SRAM that all of it was planned for."""
     sram_budget: int | None = None
     """Bytes for which the partitions were planned anew; None for the microcode of the build."""
 
@@ -141,8 +145,9 @@ def simulate_build(
     MemoryOptions(sram_budget=sram_budget, flash_bandwidth=flash_bandwidth).check(arch)
     planned = manifest.options.memory.flash_bandwidth
     rates = engine(arch, flash_bandwidth=planned if flash_bandwidth is None else flash_bandwidth, clock=clock)
-    delegates = pte.delegates((directory / manifests.PROGRAM).read_bytes())
-    ours = [delegate.payload for delegate in delegates if delegate.id == payloads.BACKEND_ID]
+    (method, *_) = pte.read((directory / manifests.PROGRAM).read_bytes()).methods
+    tensors = sum(method.arenas)
+    ours = [delegate.payload for delegate in method.delegates if delegate.id == payloads.BACKEND_ID]
     if not ours:
         raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
     if sram_budget is None:
@@ -152,7 +157,7 @@ def simulate_build(
     else:
         from deuteron.simulation.replan import replanned  # loads PyTorch
 
-        programs = replanned(directory, manifest, sram_budget, flash_bandwidth)
+        programs = replanned(directory, manifest, tensors, sram_budget, flash_bandwidth)
     resident = Resident.FIRST_RUN if first_run else Resident.KEPT if len(programs) == 1 else Resident.SHARED
     runs: list[PartitionRun] = []
     for number, (container, entry) in enumerate(programs):
@@ -161,7 +166,9 @@ def simulate_build(
         found = hazards(decoded, entry.dataflow)
         timeline = simulate(decoded, rates, keep_resident=resident is Resident.KEPT)
         runs.append(PartitionRun(decoded, entry, timeline, found))
-    return Simulation(str(directory), manifest.target, rates, tuple(runs), resident, sram_budget)
+    memory = manifest.options.memory if sram_budget is None else MemoryOptions(sram_budget=sram_budget)
+    sram = memory.sram(arch)
+    return Simulation(str(directory), manifest.target, rates, tuple(runs), resident, tensors, sram, sram_budget)
 
 
 def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> None:
