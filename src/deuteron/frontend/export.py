@@ -17,7 +17,7 @@ def export(module: nn.Module, inputs: Inputs) -> ExportedProgram:
 
     Raises:
         InputError: when the model does not run on its example inputs, or PyTorch cannot export it.
-        UnsupportedError: when a shape inside depends on data or was declared dynamic.
+        UnsupportedError: when a shape inside depends on data or was declared dynamic, or floats are not float32.
     """
     _try(module, inputs)
     try:
@@ -31,6 +31,7 @@ def export(module: nn.Module, inputs: Inputs) -> ExportedProgram:
             hint="`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details",
         ) from e
     _need_fixed_shapes(program)
+    _need_float32(program)
     return program
 
 
@@ -66,6 +67,19 @@ def _need_fixed_shapes(program: ExportedProgram) -> None:
                 where=str(source) if source else None,
                 hint="every shape must be known when compiling: remove dynamic dimensions, and replace operators "
                 "whose result size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)",
+            )
+
+
+def _need_float32(program: ExportedProgram) -> None:
+    for node in program.graph.nodes:
+        value: object = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float32:
+            source = source_of(node)
+            what = f"weight or constant `{node.name}`" if node.op == "placeholder" else f"the result of `{node.name}`"
+            raise UnsupportedError(
+                f"{what} is {str(value.dtype).removeprefix('torch.')}{f', at `{source.code}`' if source else ''}",
+                where=str(source) if source else None,
+                hint="quantisation starts from float32: compute in it alone",
             )
 
 
