@@ -11,7 +11,7 @@ the last to read; the rest of what calls k+1..i need is transferred after k and 
 of the largest chunk that is not resident. While it is read, no more than A - M are resident; the rest of P(i) comes
 before i. M is not known, but all larger chunks are resident and have room beside it: the bound is the least over all M.
 
-Where nothing is kept from run to run, all of P(i) comes before i.
+Where nothing is kept from run to run, all of P(i) comes before i. Bytes come in chunks, each with the flash's latency.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,17 +30,17 @@ def lower_bound(parts: Sequence[Chunk], costs: Costs, engine: Engine, area: int,
     elapsed = (0, *accumulate(costs.calls))
     needed = tuple(zip(accumulate(chunk.nbytes for chunk in parts), (chunk.first for chunk in parts), strict=True))
 
-    def late(done: int, room: int, before: int) -> int:
-        """The bound when, after the first `done` bytes, `room` more are there at cycle `before`."""
-        ends = (engine.transfer(p - done - room) + total - elapsed[i] for p, i in needed if p > done + room)
+    sizes = {chunk.nbytes for chunk in parts}
+
+    def late(done: int, room: int, before: int, most: int = max(sizes)) -> int:
+        """The bound when, after the first `done` bytes, `room` more are there at cycle `before`; chunks have `most`."""
+        rest = [(p - done - room, i) for p, i in needed if p > done + room]
+        ends = (engine.transfer(b) - b // -most * engine.fetch_latency + total - elapsed[i] for b, i in rest)
         return before + max(ends, default=0)
 
-    rooms = (
-        area - largest
-        for largest in {chunk.nbytes for chunk in parts}
-        if sum(chunk.nbytes for chunk in parts if chunk.nbytes > largest) + largest <= area
-    )
-    return max(total, late(0, max(rooms) if keeps else 0, 0), *_after_calls(parts, elapsed, area, late))
+    largest = (most for most in sizes if sum(chunk.nbytes for chunk in parts if chunk.nbytes > most) + most <= area)
+    start = min(late(0, area - most, 0, most) for most in largest) if keeps else late(0, 0, 0)
+    return max(total, start, *_after_calls(parts, elapsed, area, late))
 
 
 def _after_calls(

@@ -1,6 +1,7 @@
 """What is fetched as one: the constants that a kernel call is the first to read."""
 
 from dataclasses import dataclass
+from itertools import groupby
 
 from deuteron.kernels.limits import round_up
 from deuteron.kernels.program import Program
@@ -24,7 +25,7 @@ class Chunk:
 
 
 def chunks(program: Program, least: int = 0) -> tuple[Chunk, ...]:
-    """The chunks of a program in order of first use.
+    """The chunks of a program in order of first use; what a call is the first to read is never parted.
 
     Args:
         program: the calls.
@@ -39,16 +40,14 @@ def chunks(program: Program, least: int = 0) -> tuple[Chunk, ...]:
                 first.setdefault(ref.buffer, at)
                 last[ref.buffer] = at
     found: list[Chunk] = []
-    for name, at in first.items():
-        alone = Chunk((name,), round_up(sizes[name]), at, last[name])
+    for at, group in groupby(first, key=first.__getitem__):
+        names = tuple(group)
+        own = Chunk(names, sum(round_up(sizes[name]) for name in names), at, max(last[name] for name in names))
         before = found[-1] if found else None
-        if before is not None and (before.first == at or before.nbytes < least):
+        if before is not None and before.nbytes < least:
             found[-1] = Chunk(
-                (*before.buffers, name),
-                before.nbytes + alone.nbytes,
-                before.first,
-                max(before.last, alone.last),
+                (*before.buffers, *names), before.nbytes + own.nbytes, before.first, max(before.last, own.last)
             )
         else:
-            found.append(alone)
+            found.append(own)
     return tuple(found)

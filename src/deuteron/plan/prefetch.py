@@ -198,7 +198,13 @@ class _Search:
         self._try(frozenset(i for i, chunk in enumerate(self._parts) if kept and kept.issuperset(chunk.buffers)))
         self._try(frozenset())
         order = range(len(self._parts))
-        keys: tuple[Callable[[int], int], ...] = (lambda i: i, lambda i: -i, lambda i: -self._parts[i].nbytes)
+        sizes = [chunk.nbytes for chunk in self._parts]
+        keys: tuple[Callable[[int], tuple[int, int]], ...] = (
+            lambda i: (i, 0),
+            lambda i: (-i, 0),
+            lambda i: (-sizes[i], i),
+            lambda i: (-sizes[i], -i),
+        )
         shares = min(16, max(2, FIRST_WORK // len(self._costs.calls) // len(keys)))
         for key in keys:
             for share in range(shares, 0, -1):
