@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests.profile.conftest import Build
+from tests.profile.networks import NETWORKS
 
+from deuteron import api
 from deuteron.cli import main
+from deuteron.errors import UnsupportedError
 from deuteron.kernels.names import event_name
-from deuteron.profile import record
+from deuteron.profile import record, tables
 from deuteron.profile.events import Kind
 from deuteron.profile.gaps import attributed
 from deuteron.profiling import build as builds
@@ -73,6 +77,27 @@ def test_the_example_of_the_guide_runs(
     exec(compile(example, str(GUIDE), "exec"), {})
     lines = capsys.readouterr().out.splitlines()
     assert any(re.fullmatch(r"conv2d_s8 #\d+: \d+\.\d{4} ms, aten\.convolution\.default, .*self\..*", s) for s in lines)
+
+
+@pytest.mark.slow
+def test_a_build_without_an_npu(tmp_path: Path):
+    x = torch.randn(1, 4, 16, 16)
+    options = api.BuildOptions(use_profiling=True)
+    api.build(
+        NETWORKS["residual"](), (x,), target="cortex-m33", output=tmp_path / "b", options=options, calibration=[(x,)]
+    )
+    found = builds.read(tmp_path / "b")
+    for on in ("host", "an505"):
+        made = run.profile(found, run.Wanted(on, api.seeded_inputs(found.manifest, 1)))
+        assert on == "host" or attributed(made.stream.events, Kind.RUN) >= 0.999
+        shown = [row.name for row in tables.kernels(made)]
+        assert len([name for name in shown if name == "cpu cortex_m::quantized_conv2d"]) == 2
+    with pytest.raises(UnsupportedError) as caught:
+        run.profile(found, run.Wanted("sim"))
+    assert str(caught.value) == (
+        f"`{tmp_path / 'b'}` has nothing on an NPU, and only that is simulated\n\nhint: choose another place "
+        "with `--on`"
+    )
 
 
 def error(arguments: Sequence[str | Path], capsys: pytest.CaptureFixture[str]) -> str:

@@ -73,7 +73,7 @@ class _Run:
         own = [s for s in self._spans if s.instruction == call.instruction and s.name.startswith(_NATIVE)]
         for span in own or [call]:
             found = span.name.removeprefix(_NATIVE) if own else name
-            if not name or found.partition(".")[0] != name.partition("::")[2].partition(".")[0]:
+            if not name or _base(found) != _base(name):
                 self._refuse(f"instruction {call.instruction} runs `{found}`, in the build it {_does(name)}")
             yield self._event(Kind.OPERATOR, span, name, index=index)
             yield from self._between("runtime", call.start, span.start)
@@ -145,6 +145,11 @@ class _Run:
             where=self._where,
             hint="give the build whose `model.pte` ran, with the SHA-256 that its `build.json` has",
         )
+
+
+def _base(operator: str) -> str:
+    """The name without namespace, which some of ExecuTorch's operators leave out in their events, and overload."""
+    return operator.rpartition("::")[2].partition(".")[0]
 
 
 def _does(operator: str) -> str:

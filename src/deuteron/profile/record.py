@@ -113,7 +113,7 @@ class Profile:
         options: of the build, as `build.json` has them.
         files: SHA-256 of the build's files.
         stream: the events.
-        npu_macs_per_cycle: of the array, for utilisation.
+        npu_macs_per_cycle: of the array, for utilisation; 0 without an NPU.
         npu_hz: of its clock.
         sections: sizes of the firmware, none where none was linked.
     """

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from deuteron.arch import targets
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend.manifest import Manifest
@@ -17,7 +18,7 @@ from deuteron.profile.program import Instructions, PartitionCalls
 from deuteron.runtime import payload as payloads
 from deuteron.runtime import pte
 from deuteron.runtime.program import DelegateCall, KernelCall
-from deuteron.simulation import PartitionRun, Simulation
+from deuteron.simulation import PartitionRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,14 @@ class Build:
     Attributes:
         directory: where it is.
         manifest: what it says of itself.
-        simulation: its partitions on a model of the target.
-        plans: their memories.
+        partitions: each on a model of the target's NPU, beside the plan of its memories; none without an NPU.
         instructions: what the instructions of its program stand for.
         sections: sizes of the firmware that runs it, where there is one.
     """
 
     directory: Path
     manifest: Manifest
-    simulation: Simulation
-    plans: tuple[PartitionPlan, ...]
+    partitions: tuple[tuple[PartitionRun, PartitionPlan], ...]
     instructions: Instructions
     sections: tuple[record.Section, ...] = ()
 
@@ -65,10 +64,13 @@ def read(directory: Path) -> Build:
             f"`{directory}` was built with the vendor's converter, which does not say what its kernels compute",
             hint="build it with `--converter open`",
         )
-    planned = planning(directory)
-    calls = tuple(_calls(run.decoded) for run in planned.simulation.partitions)
+    partitions: tuple[tuple[PartitionRun, PartitionPlan], ...] = ()
+    if targets.load(manifest.target).npu is not None:
+        planned = planning(directory)
+        partitions = tuple(zip(planned.simulation.partitions, planned.partitions, strict=True))
+    calls = tuple(_calls(run.decoded) for run, _ in partitions)
     instructions = _instructions(directory / manifests.PROGRAM, manifest, calls)
-    return Build(directory, manifest, planned.simulation, planned.partitions, instructions)
+    return Build(directory, manifest, partitions, instructions)
 
 
 def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, ...]) -> Instructions:
@@ -107,7 +109,7 @@ def _calls(decoded: Decoded) -> PartitionCalls:
 
 def profile(build: Build, on: str, stream: Stream) -> record.Profile:
     """The profile of a run of a build."""
-    manifest, engine = build.manifest, build.simulation.engine
+    manifest, npu = build.manifest, targets.load(build.manifest.target).npu
     return record.Profile(
         model=manifest.model.name,
         target=manifest.target,
@@ -116,10 +118,10 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         versions={"deuteron": manifest.deuteron, "executorch": manifest.executorch, "torch": manifest.torch},
         options=dict(_flat(manifest.options.to_json())),
         files={name: entry.sha256 for name, entry in manifest.files.items()},
-        npu_macs_per_cycle=engine.rows * engine.columns,
-        npu_hz=engine.clock,
+        npu_macs_per_cycle=npu.macs_per_cycle if npu else 0,
+        npu_hz=npu.clock.value if npu else 0,
         stream=stream,
-        partitions=tuple(_partition(*pair) for pair in zip(build.simulation.partitions, build.plans, strict=True)),
+        partitions=tuple(_partition(run, plan) for run, plan in build.partitions),
         cpu_ops=tuple(record.CpuOp(i, op.op, op.node, op.source, op.why) for i, op in enumerate(manifest.cpu_ops)),
         sections=build.sections,
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deuteron.errors import OptionError
+from deuteron.errors import OptionError, UnsupportedError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend import output as outputs
 from deuteron.profile import etdump, host, inspector, record, simulated
@@ -56,8 +56,14 @@ def profile(build: Build, wanted: Wanted) -> record.Profile:
         return builds.profile(build, wanted.on, _on_host(build, wanted.inputs))
     if wanted.on != "sim":
         return board.profile(build, wanted.on, wanted.inputs)
-    runs = build.simulation.partitions
-    return builds.profile(build, wanted.on, simulated.stream((run.decoded, run.timeline) for run in runs))
+    if not build.partitions:
+        raise UnsupportedError(
+            f"`{build.directory}` has nothing on an NPU, and only that is simulated",
+            hint="choose another place with `--on`",
+        )
+    return builds.profile(
+        build, wanted.on, simulated.stream((run.decoded, run.timeline) for run, _ in build.partitions)
+    )
 
 
 def _on_host(build: Build, inputs: Sequence[Sequence[Array]]) -> Stream:

@@ -49,7 +49,9 @@ def page_data(profile: Profile) -> Plain:
         ],
         "sections": [{"group": s.group, "name": s.name, "bytes": s.nbytes} for s in profile.sections],
         "made": {
-            "NPU": f"{profile.npu_macs_per_cycle} MACs per cycle, {profile.npu_hz / 1e6:g} MHz",
+            "NPU": f"{profile.npu_macs_per_cycle} MACs per cycle, {profile.npu_hz / 1e6:g} MHz"
+            if profile.npu_hz
+            else "none",
             "clock of the events": f"{stream.clock.id}, {stream.clock.hz / 1e6:g} MHz, ticks are {stream.clock.tick}",
         },
         "versions": dict(profile.versions),
