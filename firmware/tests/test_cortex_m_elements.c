@@ -8,14 +8,14 @@
 #include "deuteron/cortex_m.h"
 #include "test.h"
 
-enum { MAX_WORDS = 24, MAX_DIM = 5 };
+enum { MAX_WORDS = 24, MAX_DIM = 5, BROADCAST_RANK = 5 };
 
 typedef struct {
     uint32_t words[MAX_WORDS];
     uint32_t count;
     uint32_t inputs;
     uint32_t outputs;
-    uint32_t bytes[4]; /* inputs, then outputs */
+    uint32_t bytes[4]; /* inputs, then outputs, the last of which is the result */
     uint32_t type;
 } plan_t;
 
@@ -142,6 +142,84 @@ static void plan_activation(plan_t *plan)
     set_params(plan, &p, sizeof p);
 }
 
+/* Strides of an operand that repeats along some dimensions of the output; its bytes. */
+static uint32_t random_operand(const int32_t *dims, int32_t *strides)
+{
+    int32_t step = 1;
+    for (uint32_t i = BROADCAST_RANK; i-- > 0;) {
+        bool repeats = between(0, 2) == 0;
+        strides[i] = repeats ? 0 : step;
+        step *= repeats ? 1 : dims[i];
+    }
+    return (uint32_t)step;
+}
+
+static void plan_extremum(plan_t *plan, int32_t maximum)
+{
+    dtn_cm_maximum_params_t p = {.maximum = maximum};
+    plan->inputs = 2;
+    plan->bytes[2] = 1;
+    for (uint32_t i = 0; i < BROADCAST_RANK; i++) {
+        p.dims[i] = between(1, 3);
+        plan->bytes[2] *= (uint32_t)p.dims[i];
+    }
+    plan->bytes[0] = random_operand(p.dims, p.a_strides);
+    plan->bytes[1] = random_operand(p.dims, p.b_strides);
+    set_params(plan, &p, sizeof p);
+}
+
+static void plan_minimum(plan_t *plan)
+{
+    plan_extremum(plan, 0);
+}
+
+static void plan_maximum(plan_t *plan)
+{
+    plan_extremum(plan, 1);
+}
+
+/* One axis of a pool: the size of its input, and of its output. */
+static void random_axis(int32_t *in, int32_t *out, int32_t *kernel, int32_t *stride, int32_t *pad)
+{
+    *kernel = between(1, 4);
+    *stride = between(1, 3);
+    *pad = between(0, *kernel - 1);
+    *in = *kernel + between(0, 4);
+    *out = (*in + 2 * *pad - *kernel) / *stride + 1;
+}
+
+static void plan_max_pool(plan_t *plan)
+{
+    dtn_cm_quantized_max_pool2d_params_t p = {
+        .batches = between(1, 2), .channels = between(1, 9), .act_min = between(-128, 0), .act_max = between(0, 127)};
+    random_axis(&p.in_h, &p.out_h, &p.kernel_h, &p.stride_h, &p.pad_top);
+    random_axis(&p.in_w, &p.out_w, &p.kernel_w, &p.stride_w, &p.pad_left);
+    plan->inputs = 1;
+    plan->bytes[0] = (uint32_t)(p.batches * p.in_h * p.in_w * p.channels);
+    plan->bytes[1] = (uint32_t)(p.batches * p.out_h * p.out_w * p.channels);
+    set_params(plan, &p, sizeof p);
+}
+
+static void plan_average_pool(plan_t *plan)
+{
+    dtn_cm_quantized_avg_pool2d_params_t p = {.batches = between(1, 2),
+                                              .channels = between(1, 9),
+                                              .in_zp = between(-128, 127),
+                                              .mult = 2,
+                                              .shift = 1,
+                                              .out_zp = between(-128, 127),
+                                              .act_min = between(-128, 0),
+                                              .act_max = between(0, 127)};
+    random_axis(&p.in_h, &p.out_h, &p.kernel_h, &p.stride_h, &p.pad_top);
+    random_axis(&p.in_w, &p.out_w, &p.kernel_w, &p.stride_w, &p.pad_left);
+    plan->inputs = 1;
+    plan->outputs = 2;
+    plan->bytes[0] = (uint32_t)(p.batches * p.in_h * p.in_w * p.channels);
+    plan->bytes[1] = (uint32_t)between(0, 9);
+    plan->bytes[2] = (uint32_t)(p.batches * p.out_h * p.out_w * p.channels);
+    set_params(plan, &p, sizeof p);
+}
+
 typedef struct {
     dtn_operator_t run;
     void (*plan)(plan_t *plan);
@@ -155,6 +233,10 @@ static const kind_t KINDS[] = {
     {dtn_cm_pad, plan_pad},
     {dtn_cm_copy, plan_copy},
     {dtn_cm_quantized_activation, plan_activation},
+    {dtn_cm_minimum, plan_minimum},
+    {dtn_cm_maximum, plan_maximum},
+    {dtn_cm_quantized_max_pool2d, plan_max_pool},
+    {dtn_cm_quantized_avg_pool2d, plan_average_pool},
 };
 
 /* Changes one number of the call, or none. */
