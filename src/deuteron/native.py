@@ -1,5 +1,7 @@
 """Where the native libraries are. `make native` builds them into `runtime/lib/`."""
 
+import ctypes
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -19,3 +21,14 @@ def library(name: LibraryName) -> Path:
         message = f"the native library `{path.name}` is not built"
         raise MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
     return path
+
+
+@cache
+def load_cortex_m() -> None:
+    """Nothing; gives ExecuTorch's runtime, which must be loaded, its Cortex-M backend's operators that it lacks."""
+    path = library("cortex_m")
+    try:
+        ctypes.CDLL(str(path))
+    except OSError as error:
+        message = f"the library of Cortex-M operators does not load: {error}"
+        raise MissingToolError(message, where=str(path), hint="run `make native` again") from error

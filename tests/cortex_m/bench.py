@@ -88,7 +88,7 @@ class Bench:
         """The output, which looks like `output`; RefusedError when the check refuses the call.
 
         Args:
-            operator: its name without `dtn_cm_`.
+            operator: its name without `dtn_cm_`, or the whole name of a function.
             inputs: in C order, whatever the layout is called.
             params: the record.
             output: an array of the output's shape and type; its content is what is in memory before.
@@ -105,7 +105,8 @@ class Bench:
         call = _Call(memory, len(words), len(inputs), len(scratch) + 1)
         for i, value in enumerate(values):
             call.values[i] = value.tensor
-        function: Callable[[object, int], int] = self._library[BY_OPERATOR[operator].symbol]
+        symbol = BY_OPERATOR[operator].symbol if operator in BY_OPERATOR else operator
+        function: Callable[[object, int], int] = self._library[symbol]
         if reason := function(ctypes.byref(call), 0):
             raise RefusedError(reason)
         if reason := function(ctypes.byref(call), 1):

@@ -1,14 +1,17 @@
 """Pad and copy of the Cortex-M operators."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Bench, RefusedError
+from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wheel import wheel
 
+from deuteron.board import operators
 from deuteron.kernels.cpu_operators import PadParams, RegionCopyParams
 from deuteron.kernels.params import CopyParams
+from deuteron.runtime.program import Place, TensorSpec, TensorValue
 
 COPY = RegionCopyParams(1, 2, (1, 1, 1, 1, 2, 3), (0, 0, 0, 0, 5, 1), (0, 0, 0, 0, 1, 2))
 
@@ -42,6 +45,27 @@ def test_pad_refuses(bench: Bench, change: dict[str, int]) -> None:
     bench.run("pad", (x,), p, out)
     with pytest.raises(RefusedError, match="72"):
         bench.run("pad", (x,), replace(p, **change), out)
+
+
+def tensor(index: int, x: Array, order: Sequence[int]) -> operators.Tensor:
+    """A value of a program that lies in this order of dimensions."""
+    spec = TensorSpec(x.shape, x.dtype.name, tuple(order))
+    return operators.Tensor(index, TensorValue(spec, x.nbytes, Place(1, 0), None, dynamic=False, external=False))
+
+
+def test_transpose(bench: Bench, seed: int) -> None:
+    generator = np.random.default_rng([9, seed])
+    for rank in range(1, 5):
+        x = generator.integers(-128, 128, generator.integers(1, 6, rank)).astype(np.int8)
+        perm = tuple(int(n) for n in generator.permutation(rank))
+        expected = wheel("transpose", x, list(perm))
+        orders = [[int(n) for n in generator.permutation(rank)] for _ in range(2)]
+        given, wanted = tensor(0, x, orders[0]), tensor(1, expected, orders[1])
+        (call,) = operators.lower("cortex_m::transpose.out", (given, perm, wanted, wanted))
+        memory = np.ascontiguousarray(x.transpose(orders[0]))
+        output = np.ascontiguousarray(expected.transpose(orders[1]))
+        found = bench.call(call.function, call.params, [memory], [], np.zeros_like(output))
+        np.testing.assert_array_equal(found, output)
 
 
 def test_the_record_of_a_copy_continues_with_the_kernels() -> None:

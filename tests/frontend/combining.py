@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.arch import targets
-from deuteron.frontend import lints
+from deuteron.frontend import values
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.flow import Flow
 from deuteron.frontend.inputs import check_module
@@ -35,7 +35,7 @@ class Combined:
     @property
     def steps(self) -> int:
         """By how many steps of the output's scale the program is off the quantised model, both run by PyTorch."""
-        (steps,) = lints.differences(self.program, self.module, self.inputs)
+        (steps,) = values.differences(self.program, self.module, self.inputs)
         return steps
 
 

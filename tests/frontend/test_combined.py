@@ -1,6 +1,6 @@
-"""NPU and Cortex-M on one model: each of the ways in which a plain composition of the two backends breaks."""
+"""NPU and Cortex-M on one model: what breaks in a plain composition of the two backends, see `test_naive.py`."""
 
-import importlib
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,10 +8,11 @@ from tests.frontend.combining import CHANNELS_LAST, combine
 from torch import Tensor, nn
 from torch.nn import functional
 
+from deuteron import api
+from deuteron.board import image
 from deuteron.errors import UnsupportedError
-from deuteron.frontend import cortex_m, seam
-from deuteron.frontend.export import export
-from deuteron.frontend.options import BuildOptions, Converter
+from deuteron.runtime import pte
+from deuteron.runtime.program import KernelCall, TensorValue
 
 pytestmark = pytest.mark.slow
 
@@ -39,17 +40,6 @@ def test_two_quantisers_on_one_model_leave_nothing_in_float() -> None:
     assert found.operators == EDGES | {"cortex_m::quantized_activation": 1}
     assert found.steps == 0
     assert all(node.op != "call_module" for node in found.module.graph.nodes)  # export's guards
-
-
-def test_a_plain_composition_of_the_quantisers_fails() -> None:
-    cortex_m.load()
-    pt2e = importlib.import_module("torchao.quantization.pt2e.quantizer")
-    theirs = importlib.import_module("executorch.backends.cortex_m.quantizer.quantizer")
-    with seam.converter(BuildOptions()):
-        plain = pt2e.ComposableQuantizer([seam.quantizer("imxrt700", Converter.OPEN), theirs.CortexMQuantizer()])
-        x = torch.randn(IMAGE)
-        with pytest.raises(RuntimeError, match="changed annotations"):
-            seam.quantise(export(Middle().eval(), (x,)).module(check_guards=False), [(x,)], plain)
 
 
 def test_a_linear_layer_is_one_operator_on_either_side() -> None:
@@ -117,6 +107,47 @@ def test_images_in_either_order_go_through_pads_pools_and_copies(target: str, la
     found = combine(Layouts(), (1, 1, 7, 7), target=target, last=last)
     assert found.operators["cortex_m::quantize_per_tensor"] == found.operators["cortex_m::dequantize_per_tensor"] == 1
     assert found.steps <= 2  # two means, each with ties
+
+
+class Orders(nn.Module):
+    """What takes the memory of an image for that of another shape, joins images, or has one channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.one, self.two = nn.Conv2d(1, 4, 3), nn.Conv2d(8, 1, 3), nn.Conv2d(1, 2, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = functional.gelu(self.first(x))
+        padded = functional.pad(y, (1, 0, 0, 2), value=0.5)
+        joined = torch.cat([padded, padded.clone(memory_format=CHANNELS_LAST)], 1)
+        z = functional.gelu(self.one(joined))
+        w = functional.gelu(self.two(z.reshape(1, 1, 3, 10)))
+        parts = [w, z, y.unsqueeze(1), y.select(1, 1), y.permute(0, 2, 3, 1), y.flatten(2)]
+        return torch.cat([part.flatten(1) for part in parts], 1)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("target", [NPU, CPU])
+def test_programs_see_images_as_they_lie_in_memory(target: str, last: bool, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    x = torch.randn(1, 1, 8, 8)
+    x = x.contiguous(memory_format=CHANNELS_LAST) if last else x
+    built = api.build(Orders(), x, target=target, calibration=[x], output=tmp_path / "built")
+    module = torch.export.load(tmp_path / "built" / "reference.pt2").module()
+    (found,) = api.run(tmp_path / "built", [x.numpy()])
+    wanted = module(x).detach().numpy()
+    assert (found != wanted).mean() < 0.02  # a convolution's rounding, here and there
+    assert image.bundle_of(tmp_path / "built").operators
+    (method,) = (method for method in pte.read(built.pte, "").methods if method.name == "forward")
+    tensors = [
+        method.values[index]
+        for call in method.chains[0]
+        if isinstance(call, KernelCall) and method.operators[call.operator].startswith("aten::cat")
+        for index in call.args
+    ]
+    orders = {t.spec.dim_order for t in tensors if isinstance(t, TensorValue) and len(t.spec.shape) == 4}
+    assert orders <= {(0, 1, 2, 3)}
 
 
 class Normalised(nn.Module):

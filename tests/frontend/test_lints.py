@@ -1,19 +1,24 @@
 """The checks of programs with int8 operators on the CPU: each on a program that is broken in its way."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
+from deuteron.arch.cores import Work
 from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend import cortex_m, lints
+from deuteron.frontend.manifest import CpuOp, Source
 
 AT = ", at `return self.function(*inputs)`\n\n"
 PORTABLE = (
     AT + "hint: write it with other operators, or build for a target whose CPU runs portable operators: `imxrt700`"
 )
+LAST, PLAIN = [0, 2, 3, 1], [0, 1, 2, 3]
 LIMITS = (-128, 127, torch.int8)
 
 
@@ -106,23 +111,67 @@ def test_a_scale_that_would_be_lost_is_refused() -> None:
     )
 
 
-def times(factor: float) -> ExportedProgram:
-    ops = torch.ops.quantized_decomposed
+@dataclass
+class Image:
+    """A tensor of a program that will be written."""
 
-    def multiply(x: Tensor) -> Tensor:
-        q = ops.quantize_per_tensor(x * factor, 0.5, 0, *LIMITS)
-        return ops.dequantize_per_tensor(q, 0.5, 0, *LIMITS)
-
-    return program(multiply, torch.tensor([1.0, 2.0]))
+    sizes: list[int]
+    dim_order: list[int]
 
 
-def test_other_values_than_the_quantised_models_are_a_defect() -> None:
-    x, module = torch.tensor([1.0, 2.0]), times(1.0).module(check_guards=False)
-    lints.check_values(times(2.0), module, [x])  # 4 steps are allowed
-    assert lints.differences(times(2.0), module, [x]) == [4]
+def plan(operator: str, *orders: list[int], sizes: tuple[int, ...] = (1, 2, 4, 4)) -> SimpleNamespace:
+    """A program of one call, on images in these orders of memory."""
+    call = SimpleNamespace(op_index=0, args=range(len(orders)))
+    return SimpleNamespace(
+        operators=[SimpleNamespace(name=operator)],
+        chains=[SimpleNamespace(instructions=[SimpleNamespace(instr_args=call)])],
+        values=[SimpleNamespace(val=Image(list(sizes), order)) for order in orders],
+    )
+
+
+@pytest.mark.parametrize(
+    ("operator", "good", "bad"),
+    [
+        ("cortex_m::quantized_conv2d", (LAST, LAST), (LAST, PLAIN)),
+        ("cortex_m::quantized_conv2d", (LAST, PLAIN, LAST), (PLAIN, LAST, LAST)),  # weights have their own
+        ("cortex_m::quantized_conv2d_nhwc", (PLAIN, PLAIN), (LAST, PLAIN)),
+        ("cortex_m::quantized_add", (LAST, LAST, LAST), (LAST, PLAIN, LAST)),
+        ("cortex_m::pad", (PLAIN, PLAIN), (LAST, PLAIN)),
+    ],
+)
+def test_orders_of_a_finished_program_are_those_of_its_operators(
+    operator: str, good: tuple[list[int], ...], bad: tuple[list[int], ...]
+) -> None:
+    source = Source("model.py", 7, "y = f(x)", "")
+    op = CpuOp(operator, "node", (source,), "", "", Work.NOTHING, 32)
+    lints.check_orders(plan(operator, *good), [op])
+    lints.check_orders(plan(operator, *bad, sizes=(1, 1, 4, 4)), [op])  # one channel lies in both orders
     with pytest.raises(InternalError) as caught:
-        lints.check_values(times(3.0), module, [x])
+        lints.check_orders(plan(operator, *bad), [op])
+    wrong = PLAIN if bad != (LAST, PLAIN) or operator == "cortex_m::quantized_conv2d" else LAST
     assert str(caught.value) == (
-        "output 0 of the program differs from the quantised model by 8 steps of its scale, at most 4 are rounding\n\n"
-        "hint: report the model; until then keep what runs on the CPU on the NPU, or the other way round"
+        f"model.py:7: `{operator}` would get or give an image of shape (1, 2, 4, 4) in the order of memory "
+        f"{tuple(wrong)}, at `y = f(x)`\n\n"
+        "hint: report the model; until then give it images in another memory format"
+    )
+
+
+def flat(x: Tensor) -> Tensor:
+    return torch.ops.aten.view_copy.default(x, [1, 32])
+
+
+def sides(x: Tensor) -> Tensor:
+    return torch.cat([x, x], 1)
+
+
+@pytest.mark.parametrize(("function", "name"), [(flat, "view_copy"), (sides, "cat")])
+def test_what_would_take_memory_for_another_order_is_refused(function: Callable[..., Tensor], name: str) -> None:
+    lints.check_operators(program(function, int8(1, 2, 4, 4)))
+    found = program(sides, int8(1, 2, 4, 4).contiguous(memory_format=torch.channels_last))
+    (node,) = (node for node in found.graph.nodes if node.op == "call_function")
+    node.target = {"cat": node.target, "view_copy": torch.ops.aten.view_copy.default}[name]
+    assert refusal(lints.check_operators, found) == (
+        f"`aten::{name}` would take images in channels-last memory for contiguous ones"
+        + AT
+        + "hint: give it tensors in the order of their shapes, with `.contiguous()`"
     )

@@ -18,7 +18,7 @@ from deuteron.arch.memory import UNLIMITED
 from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.convert import Conversion
 from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError, all_refused
-from deuteron.frontend import combined, cortex_m, saved, seam
+from deuteron.frontend import combined, lints, saved, seam
 from deuteron.frontend.cpu import need_runnable, no_out_variant
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import export
@@ -206,8 +206,9 @@ def _compile(
     if needs_sharing(flow.recording, tensors, arch, options):
         manager = _run_again(flow, inputs, shared(flow.recording, tensors, arch, options))
     on_cpu = flow.on_cpu or ()
-    more = cortex_m.operators() if arch.cpu.operators is CpuOperators.CORTEX_M else ()
-    need_runnable(manager.executorch_program.execution_plan[0].operators, on_cpu, more)
+    plan = manager.executorch_program.execution_plan[0]
+    need_runnable(plan.operators, on_cpu)
+    lints.check_orders(plan, on_cpu)
     kept = (*(op.node for op in on_cpu), *flow.refused.edge)
     reference = torch.export.export(flow.module, inputs, strict=True)
     return _Compiled(reference, flow.recording, on_cpu, kept, manager)

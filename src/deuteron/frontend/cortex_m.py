@@ -14,14 +14,14 @@ from functools import cache
 from types import ModuleType
 from typing import Any, cast
 
-import torch
 from torch import Tensor, fx
-from torch._ops import OpOverloadPacket
 from torch.export import ExportedProgram
 
 from deuteron.frontend.elementwise import Tables, operand
+from deuteron.frontend.layout import drop_marks
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.seam import check_executorch
+from deuteron.frontend.values import copy_mark
 
 _TOSA = "tosa_serializer"
 
@@ -106,15 +106,6 @@ def is_quantised(node: fx.Node) -> bool:
     return info is not None and ArmAnnotationInfo(info).quantized
 
 
-def operators() -> tuple[str, ...]:
-    """The names of the backend's operators as a program's table of operators has them."""
-    load()
-    packets: list[Any] = [getattr(torch.ops.cortex_m, name) for name in dir(torch.ops.cortex_m)]
-    return tuple(
-        f"cortex_m::{p.__name__}.out" for p in packets if isinstance(p, OpOverloadPacket) and "out" in p.overloads()
-    )
-
-
 def lower(edge: Any, cpu: str) -> None:
     """Nothing; puts the backend's operators into an edge program manager, for this core's instruction set.
 
@@ -140,6 +131,7 @@ def lower(edge: Any, cpu: str) -> None:
         lints.check_scales(program)
         target = CortexMTargetConfig.from_target_string(cpu)
         programs[name] = CortexMPassManager(program, passes, target).transform()
+        drop_marks(programs[name])
         lints.check_operators(programs[name])
 
 
@@ -171,6 +163,7 @@ def _put_tables(program: ExportedProgram) -> None:
         with graph.inserting_before(node):
             looked_up = graph.call_function(ops.cortex_m.quantized_activation.default, (source, values))
         looked_up.meta = dict(cast(fx.Node, node.args[0]).meta) | {"val": node.meta["val"]}
+        copy_mark(node, looked_up)
         node.replace_all_uses_with(looked_up)
     graph.eliminate_dead_code()
     program.graph_module.recompile()

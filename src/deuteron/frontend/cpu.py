@@ -1,7 +1,7 @@
 """What stays on the CPU, and whether ExecuTorch's runtime on the CPU can run it."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch import Tensor, fx
@@ -12,6 +12,7 @@ from deuteron.frontend.manifest import CpuOp, Node
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_qdq, operator_name
 from deuteron.frontend.provenance import source_of
+from deuteron.native import load_cortex_m
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
 _QUANTISES = Work.QUANTISE, "quantises what operators with int8 values read"
@@ -57,15 +58,18 @@ def _results(node: fx.Node) -> int:
     return value.numel() if isinstance(value, Tensor) else 0
 
 
-def need_runnable(operators: Iterable[Any], ops: tuple[CpuOp, ...], more: Collection[str] = ()) -> None:
-    """Checks that the runtime's portable and quantized kernels, and `more`, cover a program's operator table.
+def need_runnable(operators: Sequence[Any], ops: tuple[CpuOp, ...]) -> None:
+    """Checks that ExecuTorch's runtime has every operator of a program's table; the Cortex-M's come with our library.
 
     Raises:
         UnsupportedError: naming the operator and the line of the model that asks for it.
     """
     from executorch.runtime import Runtime
 
-    known = {*Runtime.get().operator_registry.operator_names, *more}
+    runtime = Runtime.get()
+    if any(operator.name.startswith("cortex_m::") for operator in operators):
+        load_cortex_m()
+    known = runtime.operator_registry.operator_names
     for operator in operators:
         name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
         if name not in known:

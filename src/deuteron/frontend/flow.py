@@ -18,7 +18,7 @@ from deuteron import sdk
 from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.convert import Conversion
 from deuteron.errors import InternalError
-from deuteron.frontend import combined, cortex_m, lints, seam, training
+from deuteron.frontend import combined, cortex_m, seam, training, values
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.layout import give_strides
@@ -160,6 +160,7 @@ class Flow:
         self.told("quantise")
         if self._has_cortex_m:
             combined.quantise_once(model)
+            values.mark(model)
         self._module = model
         return model
 
@@ -180,7 +181,7 @@ class Flow:
         """No passes; puts the Cortex-M's operators into the program itself, which is then complete."""
         if self._has_cortex_m:
             cortex_m.lower(edge, self.arch.cpu.name)
-            lints.check_values(edge.exported_program(), self.module, self.sample)
+            values.check(edge.exported_program(), self.module, self.sample)
         self.on_cpu = cpu_ops(edge.exported_program().graph, self.recording.placed())
         self.told("write program")
         self.close()

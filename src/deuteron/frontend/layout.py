@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 from torch._guards import detect_fake_mode
+from torch.export import ExportedProgram
 from torch.fx.node import map_arg
 
 from deuteron.frontend.elementwise import is_elementwise
@@ -29,8 +30,13 @@ WINDOWED = frozenset(
 COPY = "deuteron_copy"
 """Key among a node's custom metadata: it is a copy that was inserted here."""
 
-_FOLLOWS = frozenset({aten.cat.default, aten.dropout.default, aten.maximum.default, aten.minimum.default})
-"""Operators that keep the order of their inputs, beside the elementwise ones."""
+_FOLLOWS = frozenset({aten.dropout.default, aten.maximum.default, aten.minimum.default})
+"""Operators that keep the order of their inputs, beside the elementwise ones. ExecuTorch's `cat` is none of them: it
+joins images in channels-last memory as if they lay in the order of their shape."""
+
+
+_ANY_ORDER = frozenset({aten.permute.default, aten.transpose.int})
+"""Operators whose kernels take any order of memory; what they give has that of its shape."""
 
 
 def is_channels_last(value: object) -> bool:
@@ -96,15 +102,16 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
                 _repeat(node)
     model.recompile()
     nodes = [node for node in model.graph.nodes if node.op == "call_function"]
-    if not any(node.name in on_cpu and node.target in WINDOWED for node in nodes):
+    if not any(node.name in on_cpu and _has_order(node) for node in nodes):
         return
     orders = _Orders(model.graph)
     for node in nodes:
         images = [arg for arg in node.all_input_nodes if _is_image(arg)]
-        if node.name in on_cpu and _is_image(node) and images and _wants(node, images):
-            wanted = dict.fromkeys(images, True)
-        else:
+        if node.name not in on_cpu or node.target in _ANY_ORDER:
             wanted = {arg: orders.exported[arg] for arg in images}
+        else:
+            # ExecuTorch's kernels take views of the memory as it lies, and mix no orders.
+            wanted = dict.fromkeys(images, _is_image(node) and _wants(node, images))
         for arg, last in wanted.items():
             node.replace_input_with(arg, orders.copy(arg, last, node))
         with mode:
@@ -120,6 +127,22 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
             output.replace_input_with(arg, orders.copy(arg, orders.exported[arg], output))
     model.graph.lint()
     model.recompile()
+
+
+def drop_marks(program: ExportedProgram) -> None:
+    """Nothing; takes from an edge program the copies into channels-last memory of what lies so already.
+
+    They were there for the shapes that PyTorch computes. ExecuTorch would give one channel an order of its own, which
+    its copy then refuses.
+    """
+    for node in list(program.graph.nodes):
+        if "_clone_dim_order" in str(node.target):
+            value, source = cast(Tensor, node.meta["val"]), cast(fx.Node, node.args[0])
+            same = all(is_channels_last(x) and x.is_contiguous() for x in (value, source.meta["val"]))
+            if same and node.kwargs.get("dim_order") == [0, 2, 3, 1]:
+                node.replace_all_uses_with(source)
+                program.graph.erase_node(node)
+    program.graph_module.recompile()
 
 
 def _repeat(upsample: fx.Node) -> None:
@@ -144,13 +167,20 @@ def _repeat(upsample: fx.Node) -> None:
 
 def _compute(node: fx.Node) -> None:
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    node.meta["val"] = cast(Any, node.target)(*args, **kwargs)
+    value = cast(Any, node.target)(*args, **kwargs)
+    node.meta["val"] = value.contiguous() if node.target in _ANY_ORDER else value
 
 
 def _is_image(node: fx.Node) -> bool:
     """True for a float activation of rank 4; weights are constants, and brought into order elsewhere."""
     value: object = node.meta.get("val")
     return node.op != "get_attr" and isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point()
+
+
+def _has_order(node: fx.Node) -> bool:
+    """True for what wants an order of memory, and what gets another than that of the shape."""
+    others = (arg for arg in node.all_input_nodes if _is_image(arg) and not arg.meta["val"].is_contiguous())
+    return node.target in WINDOWED or any(others)
 
 
 def _wants(node: fx.Node, images: list[fx.Node]) -> bool:
@@ -172,7 +202,11 @@ class _Orders:
     """Copies of nodes in the one order or the other, each made once."""
 
     def __init__(self, graph: fx.Graph) -> None:
-        self.exported = {node: is_channels_last(node.meta["val"]) for node in graph.nodes if _is_image(node)}
+        self.exported = {
+            node: node.target not in _ANY_ORDER and is_channels_last(node.meta["val"])
+            for node in graph.nodes
+            if _is_image(node)
+        }
         self._graph = graph
         self._copies: dict[tuple[fx.Node, bool], fx.Node] = {}
 

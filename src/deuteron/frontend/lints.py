@@ -4,7 +4,7 @@ ExecuTorch's Cortex-M backend trusts that what it lowers was quantised as its ow
 memory that its kernels take. What breaks that trust is an error that names the line of the model.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -12,11 +12,14 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from deuteron.errors import InternalError, UnsupportedError, all_refused
-from deuteron.frontend import saved
 from deuteron.frontend.cortex_m import is_quantised
 from deuteron.frontend.layout import is_channels_last
+from deuteron.frontend.manifest import CpuOp
 from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
 from deuteron.frontend.provenance import source_of
+from deuteron.frontend.values import flat
+
+_IMAGE = 4
 
 _SHARED = MOVES | {"avg_pool2d", "max_pool2d", "maximum", "minimum"}
 """Operators without a scale of their own: results have that of the inputs."""
@@ -26,8 +29,11 @@ _WINDOWED = frozenset({"quantized_avg_pool2d", "quantized_max_pool2d"}) | {
 }
 """Operators that take images in channels-last memory only."""
 
-TOLERANCE = 4
-"""Steps of the output by which a program may differ from the quantised model: each of several operators may by one."""
+_IN_ORDER = frozenset({"cat", "squeeze_copy", "stack", "unsqueeze_copy", "view_copy"})
+"""Operators that ExecuTorch's runtime computes wrongly, and says nothing, for images in channels-last memory."""
+
+_ANY_ORDER = frozenset({"maximum", "minimum", "transpose"})
+"""Operators of the Cortex-M that take tensors in different orders of memory."""
 
 _PORTABLE = "write it with other operators, or build for a target whose CPU runs portable operators: `imxrt700`"
 
@@ -66,49 +72,64 @@ def check_operators(program: ExportedProgram) -> None:
         elif name.startswith("cortex_m::"):
             if _base(node) in _WINDOWED and not all(map(is_channels_last, _images(node))):
                 refused.append(_refusal(node, "gets or gives an image that is not in channels-last memory", _PORTABLE))
+        elif _base(node) in _IN_ORDER and not all(value.is_contiguous() for value in values):
+            hint = "give it tensors in the order of their shapes, with `.contiguous()`"
+            refused.append(_refusal(node, "would take images in channels-last memory for contiguous ones", hint))
         elif any(value.dtype == torch.int8 for value in values) and _base(node) not in MOVES:
             refused.append(_refusal(node, "would take int8 values for the numbers that they stand for", _PORTABLE))
     _raise(refused)
 
 
-def check_values(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> None:
-    """Checks that the lowered program computes what the quantised model does, both run by PyTorch.
+def check_orders(plan: Any, ops: Sequence[CpuOp]) -> None:
+    """Checks, in a finished program, that the order of memory of each image is one that its operator takes.
+
+    Args:
+        plan: the execution plan that will be written.
+        ops: what it runs on the CPU, in order.
 
     Raises:
-        InternalError: when an output differs by more than `TOLERANCE` steps.
+        InternalError: naming the operator and the line of the model.
     """
-    for index, steps in enumerate(differences(program, module, inputs)):
-        if steps > TOLERANCE:
+    left = list(ops)
+    for call in (
+        i.instr_args for chain in plan.chains for i in chain.instructions if hasattr(i.instr_args, "op_index")
+    ):
+        name = cast(str, plan.operators[call.op_index].name)
+        op = next((op for op in left if op.op.partition(".")[0] == name), None)
+        if op is None or not name.startswith("cortex_m::"):
+            continue
+        left.remove(op)
+        tensors = [value for i in call.args if hasattr(value := plan.values[i].val, "dim_order")]
+        wrong = _wrong_order(name.removeprefix("cortex_m::"), [t for t in tensors if len(t.sizes) == _IMAGE])
+        if wrong is not None:
+            source = op.source[0] if op.source else None
             raise InternalError(
-                f"output {index} of the program differs from the quantised model by {steps} steps of its scale, "
-                f"at most {TOLERANCE} are rounding",
-                hint="report the model; until then keep what runs on the CPU on the NPU, or the other way round",
+                f"`{name}` would get or give an image of shape {tuple(wrong.sizes)} in the order of memory "
+                f"{tuple(wrong.dim_order)}{f', at `{source.code}`' if source else ''}",
+                where=str(source) if source else op.node,
+                hint="report the model; until then give it images in another memory format",
             )
 
 
-def differences(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[int]:
-    """By how many steps of its scale each output of a program is off the quantised model; 0 for those without one."""
-    steps: list[int] = []
-    graph = module.graph
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    results = _flat(graph.output_node().args[0])
-    quantised = {
-        index: affine
-        for index, (node, spec) in enumerate(zip(placeholders, _user_inputs(program), strict=True))
-        if spec.dtype == torch.int8 and (affine := saved.input_affine(node)) is not None
-    }
-    given = [quantised[i].stored(x).to(torch.int8) if i in quantised else x for i, x in enumerate(inputs)]
-    with torch.no_grad():
-        found = _flat(program.module(check_guards=False)(*given))
-        wanted = _flat(module(*inputs))
-    for node, ours, theirs in zip(results, found, wanted, strict=True):
-        affine = saved.output_affine(node) if isinstance(node, fx.Node) else None
-        if affine is None or not isinstance(ours, Tensor) or not isinstance(theirs, Tensor):
-            steps.append(0)
-            continue
-        real = affine.real(ours) if ours.dtype == torch.int8 else ours
-        steps.append(round(float((real - theirs).abs().max()) / affine.scale) if ours.numel() else 0)
-    return steps
+def _wrong_order(operator: str, images: Sequence[Any]) -> Any:
+    """The first image in an order that the operator does not take, None if all are right."""
+    base = operator.removesuffix("_nhwc")
+    if base in _ANY_ORDER or not images:
+        return None
+    if base in _WINDOWED:
+        wanted = (0, 1, 2, 3) if operator != base else (0, 2, 3, 1)
+        checked = (images[0], images[-1])  # weights have an order of their own
+    else:
+        wanted = tuple(images[-1].dim_order)
+        # Smaller tensors are stretched; those of a pad are not.
+        checked = [image for image in images if base == "pad" or list(image.sizes) == list(images[-1].sizes)]
+    return next((image for image in checked if not _is_in_order(image, wanted)), None)
+
+
+def _is_in_order(image: Any, wanted: Sequence[int]) -> bool:
+    """True when the elements lie so: dimensions of 1 are nowhere."""
+    sizes = image.sizes
+    return [d for d in image.dim_order if sizes[d] != 1] == [d for d in wanted if sizes[d] != 1]
 
 
 def _scales(node: fx.Node) -> Iterator[tuple[float, int]]:
@@ -134,22 +155,13 @@ def _base(node: fx.Node) -> str:
 
 def _tensors(node: fx.Node) -> list[Tensor]:
     value: object = node.meta.get("val")
-    return [item for item in _flat(value) if isinstance(item, Tensor)]
+    return [item for item in flat(value) if isinstance(item, Tensor)]
 
 
 def _images(node: fx.Node) -> list[object]:
     """The images that a node reads and writes: weights are constants in an order of their own."""
     first = cast(fx.Node, node.args[0])
     return [value for value in (*_tensors(first), *_tensors(node)) if value.dim() == 4]
-
-
-def _user_inputs(program: ExportedProgram) -> list[Any]:
-    nodes = {node.name: node for node in program.graph.nodes}
-    return [nodes[str(name)].meta["val"] for name in program.graph_signature.user_inputs]
-
-
-def _flat(value: object) -> list[object]:
-    return list(cast("Iterable[object]", value)) if isinstance(value, list | tuple) else [value]
 
 
 def _refusal(node: fx.Node, what: str, hint: str) -> UnsupportedError:

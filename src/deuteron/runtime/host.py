@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError
-from deuteron.native import library
+from deuteron.native import library, load_cortex_m
 from deuteron.runtime import pte
 from deuteron.runtime.observer import DelegateCall, observing
 from deuteron.runtime.payload import BACKEND_ID
@@ -153,7 +153,7 @@ def _is_index(spec: TensorSpec) -> bool:
 def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> None:
     """Raises UnsupportedError naming all that the program needs and this process does not have."""
     if any(operator.startswith(_CORTEX_M) for operator in method.operators):
-        _load_cortex_m()
+        load_cortex_m()
     backends = sorted({d.id for d in method.delegates if not runtime.backend_registry.is_available(d.id)})
     if backends:
         names = ", ".join(f"`{name}`" for name in backends)
@@ -189,17 +189,6 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
     if not runtime.backend_registry.is_available(BACKEND_ID):
         raise InternalError(f"the delegate did not register as `{BACKEND_ID}`", where=str(path))
     return delegate, runtime
-
-
-@cache
-def _load_cortex_m() -> None:
-    """Nothing; gives ExecuTorch's runtime the operators of its Cortex-M backend that it does not have yet."""
-    path = library("cortex_m")
-    try:
-        ctypes.CDLL(str(path))
-    except OSError as error:
-        message = f"the library of Cortex-M operators does not load: {error}"
-        raise MissingToolError(message, where=str(path), hint="run `make native` again") from error
 
 
 @contextmanager

@@ -63,15 +63,6 @@ def need_type(dtype: str, *tensors: Tensor) -> None:
             raise RefusedError(f"has a {tensor.spec.dtype} tensor where firmware takes {dtype} only")
 
 
-def need_same_layout(x: Tensor, y: Tensor) -> None:
-    """Nothing; RefusedError unless both have one shape and one order in memory."""
-    if (x.spec.shape, x.spec.dim_order) != (y.spec.shape, y.spec.dim_order):
-        raise RefusedError(
-            f"reads a tensor of shape {x.spec.shape} in order {x.spec.dim_order} and writes one of shape "
-            f"{y.spec.shape} in order {y.spec.dim_order}, which must be the same"
-        )
-
-
 def pair(numbers: tuple[Tensor, ...] | Numbers) -> tuple[int, int]:
     """The numbers for height and width, of which there may be one for both."""
     match numbers:

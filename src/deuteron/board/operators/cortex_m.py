@@ -9,7 +9,6 @@ from deuteron.board.operators.call import (
     RefusedError,
     Tensor,
     cortex_m_call,
-    need_same_layout,
     need_type,
     pair,
     refuse_arguments,
@@ -18,6 +17,7 @@ from deuteron.board.operators.layout import (
     binary_dims,
     broadcast_runs,
     is_in_order,
+    need_same_layout,
     nhwc,
     same_memory,
 )

@@ -39,6 +39,15 @@ def same_memory(x: Tensor, y: Tensor) -> bool:
     return x.spec.shape == y.spec.shape and is_in_order(x.spec, y.spec.dim_order)
 
 
+def need_same_layout(x: Tensor, y: Tensor) -> None:
+    """Nothing; RefusedError unless both have one shape and the same elements at the same places."""
+    if not same_memory(x, y):
+        raise RefusedError(
+            f"reads a tensor of shape {x.spec.shape} in order {x.spec.dim_order} and writes one of shape "
+            f"{y.spec.shape} in order {y.spec.dim_order}, which must be the same"
+        )
+
+
 def nhwc(tensor: Tensor, *, explicit: bool) -> tuple[int, int, int, int]:
     """Batches, height, width and channels of a map that lies in this order; RefusedError if it does not.
 

@@ -1,0 +1,47 @@
+"""Models of NPU and Cortex-M as images: each board gives the bits of ExecuTorch's runtime, all from one program."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from deuteron import api
+from deuteron.board import boards, image, qemu, record
+from deuteron.board.record import FirmwareOptions
+from deuteron.board.toolchain import Toolchain
+
+pytestmark = pytest.mark.slow
+
+CASES = [(example.name, target) for example in api.COMBINED for target in ("imxrt700cm", "cortex-m33")]
+CASES += [(name, "cortex-m55") for name in ("digits", "ds_cnn", "resnet8", "deep_autoencoder", "mobilenet_v1_025")]
+"""On the NPU and the CPU, and models that the NPU would have as a whole on the CPU alone."""
+
+Built = Callable[[str, str], Path]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Gives the build of a model for a target."""
+    parent = tmp_path_factory.mktemp("built")
+
+    @cache
+    def build(name: str, target: str) -> Path:
+        output = parent / f"{name}-{target}"
+        api.build_model(name, target=target, output=output)
+        return output
+
+    return build
+
+
+@pytest.mark.parametrize(("name", "target"), CASES)
+def test_boards_give_the_bits_of_executorchs_runtime(name: str, target: str, built: Built, tmp_path: Path) -> None:
+    build = built(name, target)
+    data = api.seeded_inputs(api.read_manifest(build), 2)
+    wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
+    for board in map(boards.load, boards.names()):
+        made = image.build(build, board, FirmwareOptions(), Toolchain.find(image.OBJECTS))
+        image.write(made, tmp_path / board.name, force=False)
+        report = qemu.run(tmp_path / board.name, record.read(tmp_path / board.name), board, data, time_out=300)
+        assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted, board.name
+        assert all(0 < run.stack <= made.record.stack.bytes for run in report.runs)
