@@ -121,7 +121,7 @@ class Explanation:
                     "why": node.why,
                     "computed_by": list(self.by(node)),
                     "source": [asdict(line) for line in node.source],
-                    "macs": _macs([node]),
+                    "macs": node.macs,
                     "bytes": node.nbytes,
                     "estimated_cycles": estimates.get(node.name),
                 }
@@ -152,7 +152,7 @@ def explain(directory: Path) -> Explanation:
 
 
 def _macs(nodes: Iterable[Node]) -> int:
-    return sum(node.terms for node in nodes if node.work.multiplies)
+    return sum(node.macs for node in nodes)
 
 
 def _nbytes(nodes: Iterable[Node]) -> int:

@@ -102,6 +102,11 @@ class Node:
     terms: int
     nbytes: int
 
+    @property
+    def macs(self) -> int:
+        """Its multiply-accumulates."""
+        return self.terms if self.work.multiplies else 0
+
 
 @dataclass(frozen=True, slots=True)
 class CpuOp:

@@ -84,13 +84,20 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class CpuOp:
-    """One operator on the CPU, and the sentence that says why the NPU does not take it (empty where not known)."""
+    """One operator on the CPU, and the sentence that says why the NPU does not take it (empty where not known).
+
+    Attributes:
+        macs: multiply-accumulates of the model that it computes.
+        nbytes: of the tensors that these read and write.
+    """
 
     index: int
     name: str
     node: str
     sources: tuple[Source, ...]
     why: str
+    macs: int = 0
+    nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Row:
         wait: ticks that they waited for weights right before.
         dispatch: ticks that starting them took.
         macs: multiply-accumulates.
-        nbytes: that kernels read and write in SRAM.
+        nbytes: that kernels and operators read and write.
         cycles: of the NPU at best, by the cycle model.
         limits: ticks by what limits them.
         parts: keys of what it sums up.
@@ -155,7 +155,15 @@ def part_of(profile: Profile, event: Event) -> Part:
             )
         case Kind.OPERATOR if 0 <= event.index < len(profile.cpu_ops):
             op = profile.cpu_ops[event.index]
-            row = Row(f"cpu {op.name}", _where(op.sources), calls=1, busy=event.ticks, limits={"CPU": event.ticks})
+            row = Row(
+                f"cpu {op.name}",
+                _where(op.sources),
+                calls=1,
+                busy=event.ticks,
+                macs=op.macs,
+                nbytes=op.nbytes,
+                limits={"CPU": event.ticks},
+            )
             return Part(("operator", -1, event.index), row, (f"{op.name} ({op.node})",), op.sources)
         case Kind.OPERATOR:
             row = Row(f"cpu {event.name}", calls=1, busy=event.ticks, limits={"CPU": event.ticks})

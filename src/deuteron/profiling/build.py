@@ -1,6 +1,6 @@
 """What a profile holds of its build, whoever ran it: partitions with their kernels, operators, lines and memories."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -122,9 +122,18 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         npu_hz=npu.clock.value if npu else 0,
         stream=stream,
         partitions=tuple(_partition(run, plan) for run, plan in build.partitions),
-        cpu_ops=tuple(record.CpuOp(i, op.op, op.node, op.source, op.why) for i, op in enumerate(manifest.cpu_ops)),
+        cpu_ops=tuple(_cpu_ops(manifest)),
         sections=build.sections,
     )
+
+
+def _cpu_ops(manifest: Manifest) -> Iterator[record.CpuOp]:
+    """The operators on the CPU; where several compute one node of the model, its work counts with the first."""
+    nodes = {node.name: node for node in manifest.nodes}
+    for index, op in enumerate(manifest.cpu_ops):
+        node = nodes.pop(op.computes, None)
+        work = (node.macs, node.nbytes) if node else (0, 0)
+        yield record.CpuOp(index, op.op, op.node, op.source, op.why, *work)
 
 
 def _flat(options: Mapping[str, object], prefix: str = "") -> Sequence[tuple[str, str]]:
