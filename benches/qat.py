@@ -34,7 +34,7 @@ import digits
 SEEDS = (0, 1, 2)
 TARGETS = ("imxrt700cm", "cortex-m33")
 CHANNELS = 12
-SPREAD = 30
+SPREAD = 300
 EPOCHS = 40
 QAT_EPOCHS = 12
 QAT_RATE = 3e-3
