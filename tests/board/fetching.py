@@ -126,7 +126,8 @@ def bundle(rng: np.random.Generator) -> Bundle:
     )
     ends = ((0, 1), (1, 2), (0, 3), (0, 4))
     steps = tuple(
-        Step(StepKind.DELEGATE, at, (source,), (target,), (), "layers", "") for at, (source, target) in enumerate(ends)
+        Step(StepKind.DELEGATE, at, (source,), (target,), (), "layers", "", at)
+        for at, (source, target) in enumerate(ends)
     )
     contexts, pointers = 128 * len(containers), 32
     working = contexts + pointers + TENSOR_BYTES + FETCHED_BYTES

@@ -37,8 +37,8 @@ def test_tables_are_words() -> None:
         Value(bundle.MEMORY_CONSTANT + 1, 0, 3, ElementType.S8, (3,), plain, "b"),
     )
     steps = (
-        Step(StepKind.OPERATOR, 1, (0,), (1,), (7, 8), "x", ""),
-        Step(StepKind.DELEGATE, 0, (1, 0), (1,), (), "y", ""),
+        Step(StepKind.OPERATOR, 1, (0,), (1,), (7, 8), "x", "", 0),
+        Step(StepKind.DELEGATE, 0, (1, 0), (1,), (), "y", "", 1),
     )
     memories = (Memory(32, "m"), Memory(256, "w"))
     delegates = (bundle.Delegate(programs.SMALL),)

@@ -48,9 +48,9 @@ def test_a_program_becomes_tables() -> None:
             Value(0, 160, 8, ElementType.S8, (1, 8), (0, 1), "output 0 of partition 0"),
         ),
         steps=(
-            Step(StepKind.OPERATOR, 0, (0,), (3,), (bits(0.5), 3, 0xFFFFFF80, 127), QUANTIZE, ""),
-            Step(StepKind.DELEGATE, 0, (3,), (4, 2), (), "partition 0: 5 kernel calls", ""),
-            Step(StepKind.OPERATOR, 1, (4,), (1,), (bits(0.25), 0xFFFFFFFB), DEQUANTIZE, ""),
+            Step(StepKind.OPERATOR, 0, (0,), (3,), (bits(0.5), 3, 0xFFFFFF80, 127), QUANTIZE, "", 0),
+            Step(StepKind.DELEGATE, 0, (3,), (4, 2), (), "partition 0: 5 kernel calls", "", 1),
+            Step(StepKind.OPERATOR, 1, (4,), (1,), (bits(0.25), 0xFFFFFFFB), DEQUANTIZE, "", 2),
         ),
         inputs=(0,),
         outputs=(1, 2),
@@ -87,11 +87,11 @@ def test_channels_first_is_transposed_round_a_partition() -> None:
     transpose = StepKind.OPERATOR, 0
     assert bundle.operators == ("dtn_op_transpose",)
     assert bundle.steps == (
-        Step(*transpose, (1,), (4,), (1, 4, 15), "input 0 of partition 0: channels last", ""),
-        Step(*transpose, (0,), (5,), (1, 4, 15), "input 1 of partition 0: channels last", ""),
-        Step(StepKind.DELEGATE, 0, (4, 5), (6, 7), (), "partition 0: 2 kernel calls", ""),
-        Step(*transpose, (6,), (3,), (1, 15, 4), "output 0 of partition 0: channels first", ""),
-        Step(*transpose, (7,), (2,), (1, 15, 4), "output 1 of partition 0: channels first", ""),
+        Step(*transpose, (1,), (4,), (1, 4, 15), "input 0 of partition 0: channels last", "", 0),
+        Step(*transpose, (0,), (5,), (1, 4, 15), "input 1 of partition 0: channels last", "", 0),
+        Step(StepKind.DELEGATE, 0, (4, 5), (6, 7), (), "partition 0: 2 kernel calls", "", 0),
+        Step(*transpose, (6,), (3,), (1, 15, 4), "output 0 of partition 0: channels first", "", 0),
+        Step(*transpose, (7,), (2,), (1, 15, 4), "output 1 of partition 0: channels first", "", 0),
     )
 
 

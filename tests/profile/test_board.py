@@ -1,13 +1,18 @@
 """Packets of boards: what they become, and what is wrong with damaged ones."""
 
 import pytest
+from tests.board import programs
 from tests.profile import made
 
+from deuteron.board.translate import translate
 from deuteron.errors import FormatError
 from deuteron.profile import board
 from deuteron.profile.board import Step
 from deuteron.profile.events import Kind, Measure, Stream
 from deuteron.profile.gaps import attributed
+from deuteron.profile.program import Instructions
+from deuteron.profiling.board import steps_of
+from deuteron.runtime.program import TensorList
 
 STEPS = (Step(Kind.OPERATOR, "quantized_decomposed::quantize_per_tensor.out", index=0), Step(Kind.DELEGATE, "npu 0", 0))
 AGAIN = "\n\nhint: run the image again, and copy everything that it sends"
@@ -54,6 +59,26 @@ def test_a_partition_may_take_longer_than_the_clock_needs_to_wrap():
     delegate = next(e for e in found.events if e.kind is Kind.DELEGATE)
     assert (delegate.start, delegate.stop) == (4, end + 2)
     assert max(e.stop for e in found.events if e.kind is Kind.RUN) == end + 4
+
+
+def test_an_operator_may_take_several_steps_or_none():
+    make = programs.Maker()
+    x, a, b, y = make.tensor((4, 4)), make.tensor((4, 1)), make.tensor((4, 3)), make.tensor((4, 4), "float32")
+    empty = [make.tensor((4, 0)) for _ in range(3)]
+    parts = make.value(TensorList((a, b)))
+    make.call("aten::split_with_sizes_copy.out", x, make.value((1, 3)), make.value(1), parts, parts)
+    make.call("aten::cat.out", make.value(TensorList(tuple(empty[:2]))), make.value(1), empty[2], empty[2])
+    make.dequantize(x, y)
+    names = ("aten::split_with_sizes_copy.out", "aten::cat.out", programs.DEQUANTIZE)
+    program = Instructions(made.SHA256, {}, {number: (name, number) for number, name in enumerate(names)}, ())
+    steps = steps_of(translate(make.program((x,), (a, b, empty[2], y)), name="split"), program)
+    assert steps == (*(Step(Kind.OPERATOR, names[0], index=0),) * 2, Step(Kind.OPERATOR, names[2], index=2))
+
+
+def test_transposes_are_the_partitions_or_operators_of_the_model():
+    bundle = translate(programs.channels_first(), name="crossed")
+    kinds = [step.kind for step in steps_of(bundle, Instructions(made.SHA256, {0: 0}, {}, ()))]
+    assert kinds == [Kind.TRANSPOSE, Kind.TRANSPOSE, Kind.DELEGATE, Kind.TRANSPOSE, Kind.TRANSPOSE]
 
 
 def test_runs_follow_each_other():

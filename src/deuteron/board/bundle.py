@@ -79,6 +79,7 @@ class Step:
         params: words of an operator, none for a delegate.
         title: what it does, for readers of the C file.
         source: the lines of the model that ask for it; empty where nobody knows.
+        instruction: number of the program's that it is of: one may take several steps, or none.
     """
 
     kind: StepKind
@@ -88,6 +89,7 @@ class Step:
     params: tuple[int, ...]
     title: str
     source: str
+    instruction: int
 
 
 @dataclass(frozen=True, slots=True)

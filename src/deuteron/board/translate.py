@@ -75,6 +75,7 @@ class _Translator:
         self._partitions = tuple(partition_of(delegate, i) for i, delegate in enumerate(method.delegates))
         self._functions: list[str] = []
         self._steps: list[Step] = []
+        self._number = 0
 
     def bundle(self, name: str) -> Bundle:
         """The whole."""
@@ -85,6 +86,7 @@ class _Translator:
                 raise UnsupportedError(f"input {i} is a constant", hint="export the model without it")
         refused: list[UnsupportedError] = []
         for number, instruction in enumerate(self._instructions()):
+            self._number = number
             where = f"instruction {number} of `{self._method.name}`"
             try:
                 self._instruction(instruction, where)
@@ -204,7 +206,7 @@ class _Translator:
         title: str,
         origin: Origin,
     ) -> None:
-        step = Step(kind, index, tuple(inputs), tuple(outputs), params, title, str(origin))
+        step = Step(kind, index, tuple(inputs), tuple(outputs), params, title, str(origin), self._number)
         _check_outputs(step, self._places.values)
         self._steps.append(step)
 

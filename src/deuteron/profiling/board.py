@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from deuteron.board import boards, image, operators, qemu
+from deuteron.board import boards, image, qemu
 from deuteron.board import record as firmwares
-from deuteron.board.bundle import StepKind
+from deuteron.board.bundle import Bundle, Step, StepKind
 from deuteron.board.toolchain import Toolchain
 from deuteron.errors import InputError
 from deuteron.profile import board, etdump, host, record
@@ -62,25 +62,23 @@ def from_events(build: Build, path: Path) -> record.Profile:
 def _stream(build: Build, data: bytes, where: str) -> Stream:
     program = build.instructions
     packets = board.read(data, program.sha256, where)
-    return board.stream(packets, _steps(build, program), program, where, qemu.INSTRUCTIONS_PER_SECOND)
+    steps = steps_of(image.bundle_of(build.directory), program)
+    return board.stream(packets, steps, program, where, qemu.INSTRUCTIONS_PER_SECOND)
 
 
-def _steps(build: Build, program: Instructions) -> tuple[board.Step, ...]:
-    """The steps of the build's bundle: instructions in their order, and transposes at partitions."""
-    bundle = image.bundle_of(build.directory)
-    names = iter(program.operators.values())
-    partitions = iter(program.partitions.values())
-    found: list[board.Step] = []
-    for step in bundle.steps:
-        if step.kind is StepKind.DELEGATE:
-            number = next(partitions)
-            found.append(board.Step(Kind.DELEGATE, f"npu {number}", number))
-        elif bundle.operators[step.index] == operators.TRANSPOSE:
-            found.append(board.Step(Kind.TRANSPOSE, step.title))
-        else:
-            name, index = next(names)
-            found.append(board.Step(Kind.OPERATOR, name, index=index))
-    return tuple(found)
+def steps_of(bundle: Bundle, program: Instructions) -> tuple[board.Step, ...]:
+    """What the steps of a bundle are of: partitions, transposes at these, and operators, which may take several."""
+    return tuple(_step(step, program) for step in bundle.steps)
+
+
+def _step(step: Step, program: Instructions) -> board.Step:
+    if step.kind is StepKind.DELEGATE:
+        number = program.partitions[step.instruction]
+        return board.Step(Kind.DELEGATE, f"npu {number}", number)
+    if step.instruction in program.partitions:
+        return board.Step(Kind.TRANSPOSE, step.title)
+    name, index = program.operators[step.instruction]
+    return board.Step(Kind.OPERATOR, name, index=index)
 
 
 def _sections(firmware: firmwares.Firmware) -> tuple[record.Section, ...]:
