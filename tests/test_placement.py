@@ -1,8 +1,10 @@
 """Where operators run, why, and what that costs: on builds for NPU and CPU together."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +13,8 @@ from torch.nn import functional
 
 from deuteron import api, compare, explanation, placement
 from deuteron.arch.cores import Work
+from deuteron.frontend import manifest as manifests
+from deuteron.frontend.build import BuildResult
 from deuteron.frontend.options import Partitioning
 from deuteron.profile import simulated
 from deuteron.profiling import build as profiling
@@ -171,3 +175,22 @@ def test_a_profile_has_the_reasons(builds: Builds) -> None:
     reasons = [op.why for op in profiling.profile(made, "sim", events).cpu_ops]
     assert reasons == [op.why for op in builds.first.manifest.cpu_ops]
     assert all(reasons)
+
+
+def test_a_model_is_trained_once_when_it_is_known_what_runs_where(
+    builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[bool, bool, set[str]]] = []
+
+    def built(*_: object, **given: Any) -> BuildResult:
+        asked.append((given["options"].use_qat, given["train"] is not None, set(given["keep"])))
+        made = builds.cost if given["keep"] else builds.first
+        return BuildResult(made.manifest, {manifests.PROGRAM: made.pte})
+
+    def train(_: nn.Module) -> Iterator[float]:
+        yield 0.0
+
+    monkeypatch.setattr("deuteron.frontend.build.build", built)
+    options = api.BuildOptions(partition=Partitioning.COST, use_qat=True)
+    api.build(Joined(), (torch.zeros(1, 3, 16, 16),), target=TARGET, train=train, options=options)
+    assert asked == [(False, False, set()), (False, False, {"cat"}), (True, True, {"cat"})]

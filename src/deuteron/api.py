@@ -1,7 +1,8 @@
 """The public functions: build a model, run a build."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from itertools import tee
 from pathlib import Path
@@ -106,7 +107,7 @@ def build(
     if directory is not None:
         outputs.check_output(directory, force=options.force)
 
-    def made(keep: Mapping[str, str]) -> "BuildResult":
+    def made(keep: Mapping[str, str], *, untrained: bool = False) -> "BuildResult":
         nonlocal calibration
         batches = calibration
         if isinstance(calibration, Iterator):  # it can be read once, and there may be another build
@@ -116,8 +117,8 @@ def build(
             example_inputs,
             target=target,
             calibration=batches,
-            train=train,
-            options=options,
+            train=None if untrained else train,
+            options=replace(options, use_qat=False) if untrained else options,
             name=name,
             progress=progress,
             keep=keep,
@@ -126,7 +127,9 @@ def build(
     if options.partition is Partitioning.COST:
         from deuteron import placement
 
-        result = placement.cheapest(target, made)
+        # Training changes the model and no cost: it happens once, when it is known what runs where.
+        result, keep = placement.cheapest(target, partial(made, untrained=options.use_qat))
+        result = made(keep) if options.use_qat else result
     else:
         result = made({})
     if directory is not None:

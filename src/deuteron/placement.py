@@ -206,23 +206,24 @@ def check_target(target: str) -> None:
         )
 
 
-def cheapest(target: str, build: Callable[[Mapping[str, str]], _B]) -> _B:
-    """The build that takes fewest cycles by the cycle model: islands that cost more than they save stay on the CPU.
+def cheapest(target: str, build: Callable[[Mapping[str, str]], _B]) -> tuple[_B, Mapping[str, str]]:
+    """The build that takes fewest cycles by the cycle model, and the operators that it keeps on the CPU.
 
-    `build` makes one that keeps the given operators on the CPU. It is called again as long as the whole gets faster.
+    `build` makes one that keeps the given operators there. Islands that cost more than they save are kept as long as
+    that makes the whole faster.
 
     Raises:
         OptionError: see `check_target`.
     """
     check_target(target)
-    keep: dict[str, str] = {}
+    keep: Mapping[str, str] = {}
     best = build(keep)
     found = costs(best.manifest, best.pte)
     while kept := kept_by_cost(best.manifest, found):
-        keep |= kept
-        tried = build(keep)
+        more = {**keep, **kept}
+        tried = build(more)
         after = costs(tried.manifest, tried.pte)
         if after.total >= found.total:
             break
-        best, found = tried, after
-    return best
+        best, found, keep = tried, after, more
+    return best, keep
