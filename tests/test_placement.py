@@ -171,7 +171,7 @@ def test_options_go_together_with_inputs_in_channels_last_memory(together: api.B
 
 def test_a_profile_has_the_reasons(builds: Builds) -> None:
     made = profiling.read(directory(builds.first))
-    events = simulated.stream((run.decoded, run.timeline) for run in made.simulation.partitions)
+    events = simulated.stream((run.decoded, run.timeline) for run, _ in made.partitions)
     reasons = [op.why for op in profiling.profile(made, "sim", events).cpu_ops]
     assert reasons == [op.why for op in builds.first.manifest.cpu_ops]
     assert all(reasons)
@@ -185,7 +185,7 @@ def test_a_model_is_trained_once_when_it_is_known_what_runs_where(
     def built(*_: object, **given: Any) -> BuildResult:
         asked.append((given["options"].use_qat, given["train"] is not None, set(given["keep"])))
         made = builds.cost if given["keep"] else builds.first
-        return BuildResult(made.manifest, {manifests.PROGRAM: made.pte})
+        return BuildResult(made.manifest, {manifests.PROGRAM: made.pte}, ())
 
     def train(_: nn.Module) -> Iterator[float]:
         yield 0.0
