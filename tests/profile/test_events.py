@@ -12,6 +12,7 @@ from deuteron.profile import compare, record, tables, text
 from deuteron.profile.events import Event, Kind, Measure, Track
 from deuteron.profile.gaps import attributed, with_gaps
 from deuteron.profile.node_data import node_data
+from deuteron.profile.record import Source
 from deuteron.profile.trace import trace
 
 
@@ -73,9 +74,33 @@ def test_rest_of_the_rows_is_one_row():
     assert sum(row.ticks for row in rows) == 1000
 
 
-def test_rest_of_a_tree_is_in_its_root():
-    rows = text.arranged(tables.modules(made.profile()), "order", 1)
-    assert [row.depth for row in rows] == [0]
+@pytest.mark.parametrize("sort", ["time", "order", "name"])
+@pytest.mark.parametrize("top", [1, 2, 3, 5])
+def test_rest_of_a_tree_is_what_its_rows_do_not_hold(sort: str, top: int):
+    shown = text.arranged(tables.modules(made.profile()), sort, top)
+    held = [
+        row for row in shown if row.depth and any(row.path[:n] in [r.path for r in shown] for n in range(row.depth))
+    ]
+    assert sum(row.ticks for row in shown if row not in held) == 1000
+
+
+def test_lines_of_files_with_one_name_are_told_apart():
+    profile = made.profile()
+    (partition,) = profile.partitions
+    sources = [Source(f"/net/{folder}/model.py", 7, "x", "") for folder in "ab"]
+    ops = tuple(replace(op, sources=(source,)) for op, source in zip(partition.ops, sources, strict=True))
+    rows = tables.lines(replace(profile, partitions=(replace(partition, ops=ops),)))
+    assert [row.name for row in rows if "model" in row.name] == ["a/model.py:7", "b/model.py:7"]
+
+
+def test_modules_are_compared_by_their_place():
+    before = made.profile()
+    after = replace(before, model="block")  # as its first module is called
+    found = compare.compare(before, after, "module")
+    assert [row.change for row in found.changes] == [0] * len(found.changes)
+    assert all(row.before is not None and row.after is not None for row in found.changes)
+    assert [row.name for row in found.changes][:2] == ["net", "block"]
+    assert list(found.lines(1))[-1].split() == [f"[{len(found.changes) - 1}", "others]"]
 
 
 def test_an_unknown_order_is_refused():

@@ -48,7 +48,9 @@ class Comparison:
         for row in shown:
             yield f"{_number(row.before)} {_number(row.after)} {row.change:>+12,.1f} {row.name}"
         if others := len(self.changes) - len(shown):
-            yield f"{'':>25} {sum(row.change for row in self.changes[top:]):>+12,.1f} [{others} others]"
+            # Modules hold each other: what they changed does not add up.
+            rest = "" if self.by == "module" else f"{sum(row.change for row in self.changes[top:]):+,.1f}"
+            yield f"{'':>25} {rest:>12} [{others} others]"
 
     def to_json(self) -> dict[str, object]:
         """The comparison as plain values."""
@@ -79,7 +81,8 @@ def compare(before: Profile, after: Profile, by: str) -> Comparison:
         )
     counted = before.stream.clock.tick == "instruction"
     mine, theirs = (_rows(profile, by, counted=counted) for profile in (before, after))
-    changes = [Change(name, mine.get(name), theirs.get(name)) for name in dict.fromkeys((*mine, *theirs))]
+    names = {row.key: row.name for profile in (after, before) for row in TABLES[by](profile)}
+    changes = [Change(names[key], mine.get(key), theirs.get(key)) for key in dict.fromkeys((*mine, *theirs))]
     return Comparison(
         by,
         "instr." if counted else "us",
@@ -93,11 +96,11 @@ def _title(profile: Profile) -> str:
     return f"{profile.model} for {profile.target} on {profile.on}, {profile.stream.measure.value}"
 
 
-def _rows(profile: Profile, by: str, *, counted: bool) -> dict[str, float]:
-    """Time of each row by name; of rows with one name, together."""
-    found: dict[str, float] = {}
+def _rows(profile: Profile, by: str, *, counted: bool) -> dict[tuple[str, ...], float]:
+    """Time of each row by its key; of rows with one key, together."""
+    found: dict[tuple[str, ...], float] = {}
     for row in TABLES[by](profile):
-        found[row.name] = found.get(row.name, 0.0) + _amount(profile, row.ticks, counted=counted)
+        found[row.key] = found.get(row.key, 0.0) + _amount(profile, row.ticks, counted=counted)
     return found
 
 

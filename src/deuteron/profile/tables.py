@@ -6,7 +6,7 @@ that belongs to no kernel or operator has rows of its own, in brackets. So the r
 but in the table of modules, where a module's row holds its submodules.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -36,7 +36,7 @@ class Row:
     Attributes:
         name: what it is.
         detail: where it comes from, for readers.
-        depth: in the tree of modules.
+        path: in the tree of modules, of which the root has (); None outside of the tree.
         calls: of kernels and operators.
         busy: ticks of these.
         wait: ticks that they waited for weights right before.
@@ -50,7 +50,7 @@ class Row:
 
     name: str
     detail: str = ""
-    depth: int = 0
+    path: tuple[str, ...] | None = None
     calls: int = 0
     busy: int = 0
     wait: int = 0
@@ -60,6 +60,16 @@ class Row:
     cycles: int = 0
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     parts: tuple[Key, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """In the tree of modules."""
+        return len(self.path or ())
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from the other rows of its table; a module sorts before what is in it."""
+        return (self.name,) if self.path is None else self.path
 
     @property
     def ticks(self) -> int:
@@ -209,9 +219,25 @@ def operators(profile: Profile) -> tuple[Row, ...]:
 
 def lines(profile: Profile) -> tuple[Row, ...]:
     """A row per line of the model, or lines that one kernel computes together."""
-    return _grouped(
-        parts(profile), lambda part: (_where(part.sources), "; ".join(dict.fromkeys(s.code for s in part.sources)))
-    )
+    found = parts(profile)
+    names = _short_names({source.file for part in found for source in part.sources})
+
+    def title(part: Part) -> tuple[str, str]:
+        places = dict.fromkeys(f"{names[source.file]}:{source.line}" for source in part.sources)
+        return ", ".join(places), "; ".join(dict.fromkeys(source.code for source in part.sources))
+
+    return _grouped(found, title)
+
+
+def _short_names(files: Collection[str]) -> dict[str, str]:
+    """Each file without its folders, or with as many of them as tell it from the others."""
+    names: dict[str, str] = {}
+    for file in files:
+        whole = PurePath(file).parts
+        tails = (whole[-count:] for count in range(1, len(whole) + 1))
+        own = next(t for t in tails if sum(PurePath(other).parts[-len(t) :] == t for other in files) == 1)
+        names[file] = str(PurePath(*own))
+    return names
 
 
 def modules(profile: Profile) -> tuple[Row, ...]:
@@ -227,7 +253,7 @@ def modules(profile: Profile) -> tuple[Row, ...]:
         for depth in range(len(path) + 1):
             name = ".".join(path[:depth]) or profile.model
             before = totals.get(path[:depth])
-            row = replace(part.row, name=name, detail="", depth=depth)
+            row = replace(part.row, name=name, detail="", path=path[:depth])
             totals[path[:depth]] = row if before is None else before + row
     places = {path: i for i, path in enumerate(totals)}
     ordered = sorted(totals, key=lambda path: [places[path[: i + 1]] for i in range(len(path))])

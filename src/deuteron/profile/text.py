@@ -15,7 +15,7 @@ SCHEMA = 1
 
 
 def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]:
-    """The rows in another order, and the rest after the first `top` as one; a tree's root has the rest already.
+    """The rows in another order, and the rest after the first `top` as one: what is in none of these.
 
     Raises:
         OptionError: for an unknown order.
@@ -30,16 +30,20 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
         case "bytes":
             rows = sorted(rows, key=lambda row: -row.nbytes)
         case "name":
-            rows = sorted(rows, key=lambda row: row.name)
+            rows = sorted(rows, key=lambda row: row.key)
         case _:
             raise OptionError(
                 f"unknown value `{sort}` of `--sort`", hint=f"choose one of {', '.join(f'`{s}`' for s in SORTS)}"
             )
     if top is None or top >= len(rows):
         return tuple(rows)
-    if any(row.depth for row in rows):
-        return tuple(rows[:top])
-    return (*rows[:top], sum(rows[top:], Row(f"[{len(rows) - top} others]")))
+    shown, rest = list(rows[:top]), Row(f"[{len(rows) - top} others]")
+    paths = {row.path for row in shown}
+    for row in rows[top:]:
+        if row.path is None or not any(row.path[:depth] in paths for depth in range(row.depth)):
+            rest += row
+            paths.add(row.path)
+    return (*shown, rest) if rest.ticks else tuple(shown)
 
 
 def summary(profile: Profile) -> Iterator[str]:
