@@ -26,7 +26,7 @@ class Npu:
         macs_per_pipeline: its columns.
         elementwise: elements per cycle of what needs no array.
         sram_port: bytes per cycle between the NPU and SRAM.
-        prefetch_area: default size of the area that weights are fetched into.
+        prefetch_area: size of the area that the vendor's own example fetches weights into, for comparisons with it.
         driver: what the CPU that drives it spends.
     """
 
