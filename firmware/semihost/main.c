@@ -29,12 +29,14 @@ typedef struct {
     size_t left;
 } heap_t;
 
-static void *take(heap_t *heap, uint32_t bytes)
+/* Space for some items of a size; sizes are compared before they are rounded or multiplied, which might overflow. */
+static void *take(heap_t *heap, uint32_t items, size_t size)
 {
-    size_t whole = ((size_t)bytes + 15) & ~(size_t)15;
-    if (whole > heap->left) {
+    size_t room = heap->left & ~(size_t)15;
+    if (items > room / size) {
         dtn_usage_error("the board's memory has no room for the buffers of inputs, outputs and events", "");
     }
+    size_t whole = (items * size + 15) & ~(size_t)15;
     uint8_t *memory = heap->at;
     heap->at += whole;
     heap->left -= whole;
@@ -67,7 +69,7 @@ static void open_tensors(tensors_t *tensors, heap_t *heap, const char *const *na
     for (uint32_t i = 0; i < named; i++) {
         tensors->bytes[i] = dtn_bundle.values[values[i]].bytes;
         tensors->files[i] = open_file(names[i], write);
-        tensors->buffers[i] = take(heap, tensors->bytes[i]);
+        tensors->buffers[i] = take(heap, tensors->bytes[i], 1);
     }
 }
 
@@ -130,7 +132,7 @@ static void prepare(dtn_executor_t *executor, const dtn_options_t *options, dtn_
 static void prepare_events(dtn_executor_t *executor, heap_t *heap)
 {
     executor->event_capacity = dtn_bundle.step_count + dtn_bundle.input_count + dtn_bundle.output_count;
-    executor->events = (dtn_event_t *)take(heap, executor->event_capacity * (uint32_t)sizeof(dtn_event_t));
+    executor->events = (dtn_event_t *)take(heap, executor->event_capacity, sizeof(dtn_event_t));
 }
 
 #if DTN_PROFILING
@@ -145,7 +147,7 @@ static void prepare_profile(dtn_executor_t *executor, heap_t *heap, const dtn_op
         dtn_usage_error("cannot open ", options->profile);
     }
     executor->event_capacity = options->event_capacity == 0 ? most : options->event_capacity;
-    executor->events = (dtn_event_t *)take(heap, executor->event_capacity * (uint32_t)sizeof(dtn_event_t));
+    executor->events = (dtn_event_t *)take(heap, executor->event_capacity, sizeof(dtn_event_t));
 }
 #endif
 

@@ -10,6 +10,7 @@ import pytest
 from tests.profile.conftest import Build
 
 from deuteron.board import library
+from deuteron.errors import InternalError
 from deuteron.profile.events import Kind, Measure
 from deuteron.profile.gaps import attributed
 from deuteron.profiling import board
@@ -75,6 +76,18 @@ def test_events_beyond_the_room_are_counted(build: Build):
     assert short.stream.lost + 3 > recorded
     assert attributed(short.stream.events, Kind.RUN) < 0.1  # nobody knows what the rest was
     assert attributed(whole.stream.events, Kind.RUN) > 0.999
+
+
+@pytest.mark.slow
+def test_more_room_than_the_board_has_is_refused(build: Build):
+    found = builds.read(build("residual"))
+    most = (1 << 28) + 1  # events of 16 bytes: 16 bytes more than a 32-bit size can say
+    with pytest.raises(InternalError) as caught:
+        board.profile(found, "an505", [_zeros(found)], event_capacity=most)
+    assert str(caught.value) == (
+        "firmware.elf: the firmware does not understand what it is told: the board's memory has no room for the "
+        "buffers of inputs, outputs and events"
+    )
 
 
 def _zeros(build: builds.Build) -> tuple[Array, ...]:
