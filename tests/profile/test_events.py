@@ -188,6 +188,15 @@ def test_the_trace_has_every_event():
     assert notes["module"] == "block.conv"
 
 
+def test_a_kernel_without_a_tick_is_an_instant_of_the_trace():
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+
+    found = Trace()
+    found.ParseFromString(trace(made.with_an_empty_kernel().stream, "title"))
+    events = [(p.track_event.name, p.timestamp) for p in found.packet if p.track_event.type == TrackEvent.TYPE_INSTANT]
+    assert events == [("conv2d_s8", 110_000)]
+
+
 def test_node_data_has_the_time_of_each_node():
     data = json.loads(node_data(made.profile()))["graph"]
     assert data["name"] == "us on sim, simulated"

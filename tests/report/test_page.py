@@ -10,6 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
+from tests.profile.made import with_an_empty_kernel
 from tests.report.conftest import Open
 from tests.report.made import HOSTILE, hostile, profile
 
@@ -298,6 +299,15 @@ def test_kernels_that_nobody_recorded_are_drawn_equally_wide(show: Open):
         [545, 990],
     ]
     assert set(texts(page, ".kind")) == {"measured"}
+
+
+def test_a_kernel_that_took_no_tick_was_recorded(show: Open):
+    page = show(replace(profile(), stream=with_an_empty_kernel().stream))
+    assert not one(page, "#memory-note").is_displayed()
+    assert page.execute_script("return report.memory[0].boxes.map((box) => [box.from, box.to])") == [
+        [110, 990],
+        [710, 990],
+    ]
 
 
 def test_counted_instructions_are_no_time(show: Open):

@@ -1,5 +1,7 @@
 """Events as a trace that the Perfetto UI opens."""
 
+from collections.abc import Iterator
+
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
@@ -32,23 +34,32 @@ def trace(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
     begin = 0
     for run in range(stream.runs):
         events = [event for event in stream.events if event.run == run]
-        for at, _, is_begin, event in _edges(events):
+        for at, edge, event in _edges(events):
             packet = builder.add_packet()
             packet.timestamp = begin + _nanoseconds(stream, at)
             packet.trusted_packet_sequence_id = _SEQUENCE
             packet.track_event.track_uuid = _TRACKS[event.track]
-            packet.track_event.type = TrackEvent.TYPE_SLICE_BEGIN if is_begin else TrackEvent.TYPE_SLICE_END
-            if is_begin:
+            packet.track_event.type = edge
+            if edge != TrackEvent.TYPE_SLICE_END:
                 _describe(packet.track_event, stream, event, profile)
         begin += _nanoseconds(stream, max((event.stop for event in events), default=0))
     return builder.serialize()
 
 
-def _edges(events: list[Event]) -> list[tuple[int, int, bool, Event]]:
-    """Begins and ends in order: of those at one time ends come first, and what contains begins before what it holds."""
-    begins = [(event.start, -event.ticks, True, event) for event in events if event.ticks]
-    ends = [(event.stop, event.ticks, False, event) for event in events if event.ticks]
-    return sorted((*begins, *ends), key=lambda edge: (edge[0], edge[2], edge[1]))
+def _edges(events: list[Event]) -> Iterator[tuple[int, TrackEvent.Type, Event]]:
+    """Begins and ends in order: of those at one time ends come first, and what contains begins before what it holds.
+
+    A kernel that took no tick of the clock is an instant.
+    """
+    ends = [(event.stop, 0, event.ticks, TrackEvent.TYPE_SLICE_END, event) for event in events if event.ticks]
+    begins = [(event.start, 1, -event.ticks, TrackEvent.TYPE_SLICE_BEGIN, event) for event in events if event.ticks]
+    moments = [
+        (event.start, 1, 0, TrackEvent.TYPE_INSTANT, event)
+        for event in events
+        if event.kind is Kind.KERNEL and not event.ticks
+    ]
+    for at, _, _, edge, event in sorted((*ends, *begins, *moments), key=lambda edge: edge[:3]):
+        yield at, edge, event
 
 
 def _nanoseconds(stream: Stream, ticks: int) -> int:

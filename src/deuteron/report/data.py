@@ -104,12 +104,16 @@ def _sources(sources: Iterable[Source]) -> list[Plain]:
 
 
 def _events(profile: Profile, numbers: Mapping[Key, int]) -> list[Plain]:
-    """All events but those of no length; waits and dispatches belong to the kernel that they are for."""
+    """The events; waits and dispatches belong to the kernel that they are for.
+
+    Kernels stay even where they took no tick of the clock: the memories are drawn on the times of their calls.
+    """
     owners: dict[int, int] = {}
     for event, overhead in tables.with_overhead(profile.stream.events):
         number = numbers[tables.part_of(profile, event).key]
         owners |= {id(one): number for one in (event, *overhead)}
-    return [_event(event, owners.get(id(event))) for event in profile.stream.events if event.ticks]
+    shown = (event for event in profile.stream.events if event.ticks or event.kind is Kind.KERNEL)
+    return [_event(event, owners.get(id(event))) for event in shown]
 
 
 def _event(event: Event, part: int | None) -> Plain:
