@@ -68,6 +68,12 @@ def with_an_empty_kernel() -> Profile:
     return profile(replace(stream, events=with_gaps(events)))
 
 
+def npu_alone() -> Profile:
+    """The same as a simulation has it: without the operator on the CPU."""
+    stream = profile().stream
+    return profile(replace(stream, events=tuple(e for e in stream.events if e.kind is not Kind.OPERATOR)))
+
+
 def packet(
     records: Sequence[tuple[int, int, int, int]],
     start: int,

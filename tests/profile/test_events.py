@@ -121,6 +121,18 @@ def test_lost_events_are_told():
     ]
 
 
+def test_operators_that_nobody_simulates_are_told():
+    npu = made.npu_alone()
+    assert "1 operator on the CPU is not simulated, and not in these times" in text.summary(npu)
+    two = replace(npu, cpu_ops=npu.cpu_ops * 2)
+    assert "2 operators on the CPU are not simulated, and not in these times" in text.summary(two)
+    assert not any("not simulated" in line for line in text.summary(made.profile()))
+    found = compare.compare(npu, two, "kernel")
+    assert "of operators on the CPU, which nobody simulates, these times leave out 1 in A and 2 in B" in found.lines()
+    assert found.to_json()["left_out"] == [1, 2]
+    assert not any("leave out" in line for line in compare.compare(two, two, "kernel").lines())
+
+
 def test_the_record_is_what_was_written(tmp_path: Path):
     profile = made.profile()
     (tmp_path / record.NAME).write_text(record.FILE.to_json(profile))

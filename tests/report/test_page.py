@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
-from tests.profile.made import with_an_empty_kernel
+from tests.profile.made import npu_alone, with_an_empty_kernel
 from tests.report.conftest import Open
 from tests.report.made import HOSTILE, hostile, profile
 
@@ -316,6 +316,11 @@ def test_counted_instructions_are_no_time(show: Open):
     assert set(texts(page, ".kind")) == {"counted instructions, no time of any chip"}
     assert one(page, "#table th[data-column=ticks]").text.startswith("instr.")
     assert one(page, "#summary").text.splitlines()[:2] == ["per run, counted", "1,000 instr."]
+
+
+def test_operators_that_nobody_simulates_are_told(show: Open):
+    page = show(npu_alone())
+    assert "operators on the CPU, not simulated, not in these times\n1" in one(page, "#summary").text
 
 
 def test_runs_are_chosen(show: Open):

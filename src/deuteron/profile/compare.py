@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from deuteron.errors import InputError
 from deuteron.profile.events import Clock
 from deuteron.profile.record import Profile
-from deuteron.profile.tables import TABLES, Row
+from deuteron.profile.tables import TABLES, Row, left_out
 
 SCHEMA = 1
 
@@ -27,12 +27,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The rows of two tables, those that changed most first."""
+    """The rows of two tables, those that changed most first.
+
+    Attributes:
+        left_out: how many operators on the CPU the times of each leave out.
+    """
 
     by: str
     unit: str
     titles: tuple[str, str]
     totals: tuple[float, float]
+    left_out: tuple[int, int]
     changes: tuple[Change, ...]
 
     def lines(self, top: int | None = None) -> Iterator[str]:
@@ -42,6 +47,11 @@ class Comparison:
         before, after = self.totals
         share = f" ({after / before - 1:+.1%})" if before else ""
         yield f"{after - before:+,.1f} {self.unit}{share}"
+        if self.left_out[0] != self.left_out[1]:
+            yield (
+                f"of operators on the CPU, which nobody simulates, these times leave out {self.left_out[0]} in A and "
+                f"{self.left_out[1]} in B"
+            )
         yield ""
         yield f"{f'A {self.unit}':>12} {f'B {self.unit}':>12} {'change':>12} {self.by}"
         shown = self.changes[:top]
@@ -60,6 +70,7 @@ class Comparison:
             "unit": self.unit,
             "profiles": list(self.titles),
             "totals": list(self.totals),
+            "left_out": list(self.left_out),
             "rows": [
                 {"name": row.name, "before": row.before, "after": row.after, "change": row.change}
                 for row in self.changes
@@ -88,6 +99,7 @@ def compare(before: Profile, after: Profile, by: str) -> Comparison:
         "instr." if counted else "us",
         (_title(before), _title(after)),
         (_total(before, counted=counted), _total(after, counted=counted)),
+        (left_out(before), left_out(after)),
         tuple(sorted(changes, key=lambda row: -abs(row.change))),
     )
 

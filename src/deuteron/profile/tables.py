@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from deuteron.profile.events import Event, Kind, Track
+from deuteron.profile.events import Event, Kind, Measure, Track
 from deuteron.profile.record import Kernel, Op, Profile, Source
 
 OVERHEAD: Mapping[Kind, str] = {
@@ -291,6 +291,12 @@ TABLES: Mapping[str, Callable[[Profile], tuple[Row, ...]]] = {
 def total(profile: Profile) -> int:
     """Ticks of all runs."""
     return sum(event.ticks for event in profile.stream.events if event.kind is Kind.RUN)
+
+
+def left_out(profile: Profile) -> int:
+    """How many operators on the CPU the times leave out: all in a simulation, which is of the NPU alone."""
+    simulated = profile.stream.measure is Measure.SIMULATED
+    return len(profile.cpu_ops) if simulated and all(e.kind is not Kind.OPERATOR for e in profile.stream.events) else 0
 
 
 def utilisation(row: Row, profile: Profile) -> float | None:

@@ -6,7 +6,7 @@ from deuteron.errors import OptionError
 from deuteron.profile.events import Kind, Measure
 from deuteron.profile.gaps import attributed
 from deuteron.profile.record import Profile
-from deuteron.profile.tables import Row, total, utilisation
+from deuteron.profile.tables import Row, left_out, total, utilisation
 
 SORTS = ("time", "order", "macs", "bytes", "name")
 """What `--sort` offers; the first is the default, but of modules, which are a tree."""
@@ -58,6 +58,9 @@ def summary(profile: Profile) -> Iterator[str]:
         f"{profile.model} for {profile.target} on {profile.on}, {stream.measure.value}: {length} per run, "
         f"{stream.runs} {'run' if stream.runs == 1 else 'runs'}"
     )
+    if count := left_out(profile):
+        operators = "1 operator on the CPU is" if count == 1 else f"{count} operators on the CPU are"
+        yield f"{operators} not simulated, and not in these times"
     share = attributed(stream.events)
     if any(event.kind is Kind.DELEGATE for event in stream.events):
         yield f"{share:.3%} of the time on the NPU's partitions is attributed"

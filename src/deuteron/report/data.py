@@ -31,6 +31,7 @@ def page_data(profile: Profile) -> Plain:
         "ticks": tables.total(profile),
         "attributed": attributed(stream.events),
         "lost": stream.lost,
+        "left_out": tables.left_out(profile),
         "parts": [_part(profile, part) for part in parts],
         "events": _events(profile, numbers),
         "tables": {
