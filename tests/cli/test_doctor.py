@@ -27,6 +27,7 @@ VERSIONS = {
     "pyelftools": "0.33",
     "rich": "14.0.0",
     "tflite": "2.18.0",
+    "uplot-python": "1.1.1",
     "executorch": "1.5.1",
     "torch": "2.13.0+cpu",
 }
@@ -68,11 +69,13 @@ ok       perfetto           0.59.1         >=0.16
 ok       pyelftools         0.33           >=0.31
 ok       rich               14.0.0         >=13
 ok       tflite             2.18.0         ==2.18.0
+ok       uplot-python       1.1.1          >=1.1
 ok       executorch         1.5.1          ==1.5.1
 ok       torch              2.13.0+cpu     ==2.13.0
 ok       native driver      built          runs microcode
 ok       native driver_ref  built          checks kernels
 ok       native delegate    built          joins ExecuTorch's runtime
+ok       native cortex_m    built          runs Cortex-M operators
 ok       native packing     built          plans memory
 ok       gcc                12.2.0         compiles the driver and the kernels (`make native`)
 ok       g++                12.2.0         compiles the delegate (`make native`)

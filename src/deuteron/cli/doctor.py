@@ -137,6 +137,7 @@ def _natives() -> Iterator[Check]:
         "driver": "runs microcode",
         "driver_ref": "checks kernels",
         "delegate": "joins ExecuTorch's runtime",
+        "cortex_m": "runs Cortex-M operators",
         "packing": "plans memory",
     }
     for name, purpose in purposes.items():
