@@ -107,6 +107,38 @@ def error(arguments: Sequence[str | Path], capsys: pytest.CaptureFixture[str]) -
     return capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "--compare a b --on sim --runs 2 -o out --force",
+            "`--compare` reads two profiles: it runs and writes nothing\n\n"
+            "hint: leave out `--on` and `--runs` and `--output` and `--force`",
+        ),
+        ("--compare a b --sort name", "`--compare` has the largest changes first\n\nhint: leave out `--sort`"),
+        ("--compare a b --json --top 3", "`--compare` gives all rows with `--json`\n\nhint: leave out `--top`"),
+        (
+            "out --from-events e --on host --input x.npy",
+            "`--from-events` runs nothing\n\nhint: leave out `--on` and `--input`",
+        ),
+        ("out --on sim --runs 3", "the simulator has one run, whatever its input\n\nhint: leave out `--runs`"),
+        ("out --on sim --input x.npy", "the simulator has one run, whatever its input\n\nhint: leave out `--input`"),
+    ],
+)
+def test_no_option_is_ignored(arguments: str, said: str, capsys: pytest.CaptureFixture[str]):
+    assert error(arguments.split(), capsys) == f"error: {said}\n"
+
+
+@pytest.mark.slow
+def test_fewer_runs_than_inputs_are_refused(build: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    np.save(tmp_path / "x.npy", np.zeros((3, 1, 4, 16, 16), np.float32))
+    said = error([build("residual"), "--runs", "2", "--input", tmp_path / "x.npy"], capsys)
+    assert said == (
+        "error: `--runs 2` is less than the 3 inputs of the files\n\n"
+        "hint: leave out `--runs`, or give files with fewer inputs\n"
+    )
+
+
 @pytest.mark.slow
 def test_what_cannot_be_profiled_is_said(build: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     said = error([build("residual"), "--on", "moon"], capsys)
@@ -116,7 +148,7 @@ def test_what_cannot_be_profiled_is_said(build: Build, tmp_path: Path, capsys: p
         "error: give the directory of a build, or two profiles after `--compare`\n\nhint: `deuteron profile DIR`\n"
     )
     said = error([build("residual"), "--compare", "a", "b"], capsys)
-    assert said == "error: `--compare` reads two profiles and runs nothing\n\nhint: leave out DIR and its options\n"
+    assert said == "error: `--compare` reads two profiles: it runs and writes nothing\n\nhint: leave out `DIR`\n"
     other = tmp_path / "events.bin"
     other.write_bytes(b"hello, world")
     said = error([build("residual"), "--from-events", other], capsys)

@@ -1,6 +1,6 @@
 """`deuteron profile`: where the time of a build goes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +22,14 @@ BY = ("module", "line", "operator", "kernel")
 
 @new_command
 @click.argument("directory", metavar="DIR", type=Path, required=False)
-@click.option("--on", default="host", show_default=True, metavar=ON, help="Where the build runs.")
+@click.option("--on", metavar=ON, help="Where the build runs.  [default: host]")
 @click.option("-o", "--output", metavar="OUT", type=Path, help="Directory to write.  [default: DIR/profile_ON]")
-@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="How often to run.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How often to run.  [default: once, or with every input of the files]",
+)
 @click.option(
     "--input",
     "inputs",
@@ -43,9 +48,9 @@ def command(
     printer: Printer,
     *,
     directory: Path | None,
-    on: str,
+    on: str | None,
     output: Path | None,
-    runs: int,
+    runs: int | None,
     inputs: tuple[Path, ...],
     from_events: Path | None,
     compare: tuple[Path, Path] | None,
@@ -64,18 +69,26 @@ def command(
             f"unknown value `{sort}` of `--sort`", hint=f"choose one of {', '.join(f'`{name}`' for name in SORTS)}"
         )
     if compare is not None:
-        if directory is not None or from_events is not None or inputs:
-            raise OptionError("`--compare` reads two profiles and runs nothing", hint="leave out DIR and its options")
+        given = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events}
+        given |= {"DIR": directory, "--output": output, "--force": force}
+        _refuse("`--compare` reads two profiles: it runs and writes nothing", given)
+        _refuse("`--compare` has the largest changes first", {"--sort": sort})
+        if printer.as_json:
+            _refuse("`--compare` gives all rows with `--json`", {"--top": top})
         _compare(printer, compare, by, top)
         return
     if directory is None:
         raise OptionError(
             "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
         )
+    if from_events is not None:
+        _refuse("`--from-events` runs nothing", {"--on": on, "--runs": runs, "--input": inputs})
+    if on == "sim":
+        _refuse("the simulator has one run, whatever its input", {"--runs": runs, "--input": inputs})
     from deuteron.profiling import board, run
     from deuteron.profiling import build as builds
 
-    place = board.PLACE if from_events else on
+    place = board.PLACE if from_events else on or "host"
     target = run.check_output(directory, place, output, force=force)
     build = builds.read(directory)
     if not build.profiles and place != "sim":
@@ -88,25 +101,37 @@ def command(
         written = run.write(made, build, target)
     else:
         samples = _samples(build.manifest, inputs, runs)
-        with printer.work(f"profiling on {on}"):
-            made = run.profile(build, run.Wanted(on, samples))
+        with printer.work(f"profiling on {place}"):
+            made = run.profile(build, run.Wanted(place, samples))
             written = run.write(made, build, target)
     _show(printer, made, by, sort, top)
     for path in written:
         printer.note(f"wrote `{path}`")
 
 
-def _samples(manifest: "Manifest", inputs: Sequence[Path], runs: int) -> "list[Sample]":
+def _refuse(why: str, given: Mapping[str, object]) -> None:
+    """Raises an OptionError that names those of the options that have a value."""
+    if names := [f"`{name}`" for name, value in given.items() if value not in (None, (), False)]:
+        raise OptionError(why, hint=f"leave out {' and '.join(names)}")
+
+
+def _samples(manifest: "Manifest", inputs: Sequence[Path], runs: int | None) -> "list[Sample]":
     """Inputs of every run: those of the files, over and over, or random ones."""
     from deuteron import api
     from deuteron.cli.run import read_samples
 
     if not inputs:
-        return api.seeded_inputs(manifest, runs)
+        return api.seeded_inputs(manifest, runs or 1)
     found = read_samples(manifest, inputs)
     for sample in found:
         api.check_inputs(manifest, sample)
-    return [found[i % len(found)] for i in range(max(runs, len(found)))]
+    count = len(found) if runs is None else runs
+    if count < len(found):
+        raise OptionError(
+            f"`--runs {count}` is less than the {len(found)} inputs of the files",
+            hint="leave out `--runs`, or give files with fewer inputs",
+        )
+    return [found[i % len(found)] for i in range(count)]
 
 
 def _compare(printer: Printer, paths: tuple[Path, Path], by: Sequence[str], top: int | None) -> None:
