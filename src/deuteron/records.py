@@ -97,7 +97,7 @@ class RecordFile:
         """
         try:
             data: object = json.loads(text)
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise FormatError(f"`{self.name}` is not JSON: {e}") from e
         table = cast("dict[str, object]", data) if isinstance(data, dict) else {}
         schema = table.pop("schema", None)
@@ -148,7 +148,8 @@ class RecordFile:
 
     def _value(self, data: object, kind: object, at: str) -> object:
         """`data` as a value of the type `kind`."""
-        if any(kind is plain and type(data) is plain for plain in (str, int, float, bool)):
+        is_number_of_64_bits = type(data) is not int or -(1 << 63) <= data < 1 << 64
+        if is_number_of_64_bits and any(kind is plain and type(data) is plain for plain in (str, int, float, bool)):
             return data
         origin, args = get_origin(kind), get_args(kind)
         if origin is UnionType:  # only with None

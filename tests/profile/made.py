@@ -68,6 +68,13 @@ def with_an_empty_kernel() -> Profile:
     return profile(replace(stream, events=with_gaps(events)))
 
 
+def lost_in_one_of_two_runs() -> Profile:
+    """Two runs; of the second no event but the run itself had room."""
+    stream = profile().stream
+    second = with_gaps([Event(Kind.RUN, Track.CPU, 0, 1000, "run", 1)])
+    return profile(replace(stream, runs=2, events=(*stream.events, *second), lost=9))
+
+
 def npu_alone() -> Profile:
     """The same as a simulation has it: without the operator on the CPU."""
     stream = profile().stream

@@ -133,6 +133,17 @@ def test_operators_that_nobody_simulates_are_told():
     assert not any("leave out" in line for line in compare.compare(two, two, "kernel").lines())
 
 
+def test_counts_of_runs_that_lack_events_are_means():
+    made_of_two = made.lost_in_one_of_two_runs()
+    (row,) = (row for row in tables.kernels(made_of_two) if "conv2d" in row.name)
+    assert next(line for line in text.table(made_of_two, [row], "kernel") if "conv2d" in line).split()[:6] == [
+        "255.0", "25.50%", "0.0", "0.5", "2,000", "450",
+    ]  # fmt: skip
+    assert list(text.summary(made_of_two))[-1] == (
+        "numbers per run are means of all runs, also of those whose events are lost"
+    )
+
+
 def test_the_record_is_what_was_written(tmp_path: Path):
     profile = made.profile()
     (tmp_path / record.NAME).write_text(record.FILE.to_json(profile))

@@ -141,6 +141,20 @@ def test_what_is_no_profile_is_said(tmp_path: Path):
         ('"stop": 610', '"stop": 60', "an event that stops at 60, before it starts at 110"),
         ('"ops": [\n            1\n          ]', '"ops": [\n            7\n          ]',
          "kernel call 1 of npu 0, which computes operators that are not there"),
+        ('"runs": 1', '"runs": 1000000000', "1000000000 runs, of which 1 are recorded"),
+        ('"runs": 1', '"runs": 0', "an event of run 0, of 0"),
+        ('"run": 0', '"run": -1', "an event of run -1, of 1"),
+        ('"partition": -1', '"partition": -2', "an event of npu -2, of 1"),
+        ('"start": 0', '"start": -4', "an event that starts at -4 and moves 0 bytes"),
+        ('"npu_hz": 1000000', '"npu_hz": -1', "-1 as NPU clock"),
+        ('"macs": 4000', '"macs": -4000', "-4000 as MACs of kernel call 0"),
+        ('"offset": 600', '"offset": -8', "-8 as a size in memory `scratch`"),
+        ('"nbytes": 2382', '"nbytes": -1', "-1 as bytes of section `conv2d_s8`"),
+        (
+            '"index": 1,\n          "name": "max_pool_s8"',
+            '"index": 0,\n          "name": "max_pool_s8"',
+            "kernel call 0 of npu 0 in the place of call 1",
+        ),
         ('"last": 1', '"last": 5', "a block from kernel call 0 to 5 of npu 0, which has 2"),
     ],
 )  # fmt: skip
@@ -152,3 +166,17 @@ def test_a_profile_that_contradicts_itself_is_refused(tmp_path: Path, old: str, 
     with pytest.raises(FormatError) as error:
         record.read(file)
     assert str(error.value) == f"{file}: `profile.json` has {said}\n\nhint: profile the build again"
+
+
+def test_text_that_would_break_the_reader_is_refused(tmp_path: Path):
+    file = written(tmp_path)
+    text = file.read_text("utf-8")
+    file.write_text(text.replace('"hz": 1000000', f'"hz": 1{"0" * 400}'), encoding="utf-8")
+    with pytest.raises(FormatError) as large:
+        record.read(file)
+    assert str(large.value) == (
+        f"{file}: `profile.json` cannot have 1{'0' * 59} at `stream.clock.hz`\n\nhint: profile the build again"
+    )
+    file.write_text("[" * 200_000)
+    with pytest.raises(FormatError, match=r"`profile\.json` is not JSON: maximum recursion depth exceeded"):
+        record.read(file)

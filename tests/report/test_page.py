@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
-from tests.profile.made import npu_alone, with_an_empty_kernel
+from tests.profile.made import lost_in_one_of_two_runs, npu_alone, with_an_empty_kernel
 from tests.report.conftest import Open
 from tests.report.made import HOSTILE, hostile, profile
 
@@ -321,6 +321,12 @@ def test_counted_instructions_are_no_time(show: Open):
 def test_operators_that_nobody_simulates_are_told(show: Open):
     page = show(npu_alone())
     assert "operators on the CPU, not simulated, not in these times\n1" in one(page, "#summary").text
+
+
+def test_counts_of_runs_that_lack_events_are_means(show: Open):
+    page = show(lost_in_one_of_two_runs())
+    (row,) = (row for row in page.find_elements(By.CSS_SELECTOR, "#table tbody tr") if "conv2d" in row.text)
+    assert [cell.text for cell in row.find_elements(By.TAG_NAME, "td")][4:6] == ["0.5", "2,000"]
 
 
 def test_runs_are_chosen(show: Open):

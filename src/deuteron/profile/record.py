@@ -1,7 +1,8 @@
 """`profile.json`: a profile with everything that a report shows, so that a report needs neither build nor PyTorch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from deuteron.errors import DeuteronError, FormatError, InputError
@@ -161,27 +162,65 @@ def read(path: Path) -> Profile:
 
 
 def _check(profile: Profile) -> None:
-    """Raises a FormatError when one part of the profile names another that is not there."""
-    stream, partitions = profile.stream, profile.partitions
-    wrong = None
+    """Raises a FormatError when one part of the profile contradicts another."""
+    wrong = next(chain(_wrong_numbers(profile), _wrong_events(profile), _wrong_partitions(profile)), None)
+    if wrong is not None:
+        raise FormatError(f"`{NAME}` has {wrong}", hint=FILE.again)
+
+
+def _wrong_numbers(profile: Profile) -> Iterator[str]:
+    """What no count or size can be."""
+    stream = profile.stream
     if stream.clock.hz < 1:
-        wrong = f"a clock of {stream.clock.hz} Hz"
+        yield f"a clock of {stream.clock.hz} Hz"
+    numbers = [("NPU clock", profile.npu_hz), ("MACs per cycle", profile.npu_macs_per_cycle)]
+    numbers.append(("lost events", stream.lost))
+    for partition in profile.partitions:
+        for kernel in partition.kernels:
+            work = {"MACs": kernel.macs, "bytes": kernel.nbytes, "cycles": kernel.cycles}
+            work["bytes of weights"] = kernel.weight_bytes
+            numbers += ((f"{title} of kernel call {kernel.index}", value) for title, value in work.items())
+        for memory in partition.memories:
+            sizes = [memory.nbytes, memory.bound, *(n for block in memory.blocks for n in (block.offset, block.nbytes))]
+            numbers += ((f"a size in memory `{memory.name}`", value) for value in sizes)
+    for op in profile.cpu_ops:
+        numbers += [(f"MACs of `{op.name}`", op.macs), (f"bytes of `{op.name}`", op.nbytes)]
+    numbers += ((f"bytes of section `{section.name}`", section.nbytes) for section in profile.sections)
+    yield from (f"{value} as {title}" for title, value in numbers if value < 0)
+
+
+def _wrong_events(profile: Profile) -> Iterator[str]:
+    """Events of what is not there, and runs that are not each recorded once."""
+    stream, partitions = profile.stream, profile.partitions
     for event in stream.events:
-        if event.partition >= len(partitions):
-            wrong = f"an event of npu {event.partition}, of {len(partitions)}"
+        if not -1 <= event.partition < len(partitions):
+            yield f"an event of npu {event.partition}, of {len(partitions)}"
+        elif not 0 <= event.run < stream.runs:
+            yield f"an event of run {event.run}, of {stream.runs}"
+        elif event.start < 0 or event.nbytes < 0:
+            yield f"an event that starts at {event.start} and moves {event.nbytes} bytes"
         elif event.stop < event.start:
-            wrong = f"an event that stops at {event.stop}, before it starts at {event.start}"
+            yield f"an event that stops at {event.stop}, before it starts at {event.start}"
         elif event.kind is Kind.KERNEL and not (
             event.partition >= 0 and 0 <= event.index < len(partitions[event.partition].kernels)
         ):
-            wrong = f"an event of kernel call {event.index} of npu {event.partition}, which has no such call"
-    for number, partition in enumerate(partitions):
+            yield f"an event of kernel call {event.index} of npu {event.partition}, which has no such call"
+        elif event.kind is Kind.OPERATOR and event.index >= len(profile.cpu_ops):
+            yield f"an event of operator {event.index} on the CPU, of {len(profile.cpu_ops)}"
+    runs = [event.run for event in stream.events if event.kind is Kind.RUN]
+    if not 0 < stream.runs == len(runs) == len(set(runs)):
+        yield f"{stream.runs} runs, of which {len(set(runs))} are recorded"
+
+
+def _wrong_partitions(profile: Profile) -> Iterator[str]:
+    """Kernel calls and blocks of memories that do not fit their partition."""
+    for number, partition in enumerate(profile.partitions):
         calls, ops = len(partition.kernels), len(partition.ops)
-        for kernel in partition.kernels:
+        for place, kernel in enumerate(partition.kernels):
+            if kernel.index != place:
+                yield f"kernel call {kernel.index} of npu {number} in the place of call {place}"
             if not all(0 <= op < ops for op in kernel.ops):
-                wrong = f"kernel call {kernel.index} of npu {number}, which computes operators that are not there"
+                yield f"kernel call {kernel.index} of npu {number}, which computes operators that are not there"
         for block in (block for memory in partition.memories for block in memory.blocks):
             if not 0 <= block.first <= block.last < calls:
-                wrong = f"a block from kernel call {block.first} to {block.last} of npu {number}, which has {calls}"
-    if wrong is not None:
-        raise FormatError(f"`{NAME}` has {wrong}", hint=FILE.again)
+                yield f"a block from kernel call {block.first} to {block.last} of npu {number}, which has {calls}"

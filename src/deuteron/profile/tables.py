@@ -293,6 +293,12 @@ def total(profile: Profile) -> int:
     return sum(event.ticks for event in profile.stream.events if event.kind is Kind.RUN)
 
 
+def per_run(amount: int, profile: Profile) -> float:
+    """The mean of all runs: a whole number, or a fraction where runs differ because events are lost."""
+    whole, rest = divmod(amount, max(1, profile.stream.runs))
+    return whole if not rest else amount / profile.stream.runs
+
+
 def left_out(profile: Profile) -> int:
     """How many operators on the CPU the times leave out: all in a simulation, which is of the NPU alone."""
     simulated = profile.stream.measure is Measure.SIMULATED

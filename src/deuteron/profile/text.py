@@ -6,7 +6,7 @@ from deuteron.errors import OptionError
 from deuteron.profile.events import Kind, Measure
 from deuteron.profile.gaps import attributed
 from deuteron.profile.record import Profile
-from deuteron.profile.tables import Row, left_out, total, utilisation
+from deuteron.profile.tables import Row, left_out, per_run, total, utilisation
 
 SORTS = ("time", "order", "macs", "bytes", "name")
 """What `--sort` offers; the first is the default, but of modules, which are a tree."""
@@ -66,6 +66,8 @@ def summary(profile: Profile) -> Iterator[str]:
         yield f"{share:.3%} of the time on the NPU's partitions is attributed"
     if stream.lost:
         yield f"{stream.lost:,} events are lost: the recorder had no room for them, and their time is not attributed"
+        if stream.runs > 1:
+            yield "numbers per run are means of all runs, also of those whose events are lost"
 
 
 def table(profile: Profile, rows: Sequence[Row], title: str) -> Iterator[str]:
@@ -75,7 +77,11 @@ def table(profile: Profile, rows: Sequence[Row], title: str) -> Iterator[str]:
     unit = "instr." if counted else "us"
 
     def amount(ticks: int) -> str:
-        return f"{ticks // runs:,}" if counted else f"{clock.microseconds(ticks) / runs:,.1f}"
+        return each(ticks) if counted else f"{clock.microseconds(ticks) / runs:,.1f}"
+
+    def each(number: int) -> str:
+        mean = per_run(number, profile)
+        return f"{mean:,}" if isinstance(mean, int) else f"{mean:,.1f}"
 
     yield (
         f"{unit:>12} {'share':>7} {f'wait {unit}':>12} {'calls':>6} {'MACs':>13} {'bytes':>11} {'used':>6} "
@@ -85,8 +91,8 @@ def table(profile: Profile, rows: Sequence[Row], title: str) -> Iterator[str]:
         used = utilisation(row, profile)
         yield (
             f"{amount(row.ticks):>12} {row.ticks / whole:>7.2%} {amount(row.wait):>12} "
-            f"{row.calls // runs:>6,} {row.macs // runs:>13,} "
-            f"{row.nbytes // runs:>11,} {'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
+            f"{each(row.calls):>6} {each(row.macs):>13} "
+            f"{each(row.nbytes):>11} {'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
             f"{'  ' * row.depth}{row.name}{f'  {row.detail}' if row.detail else ''}"
         )
 

@@ -135,17 +135,16 @@ def _event(event: Event, part: int | None) -> Plain:
 
 def _row(profile: Profile, row: Row, numbers: Mapping[Key, int]) -> Plain:
     """A row of a table, times in ticks of all runs together, counts per run."""
-    runs = max(1, profile.stream.runs)
     return {
         "name": row.name,
         "detail": row.detail,
         "depth": row.depth,
         "ticks": row.ticks,
         "wait": row.wait,
-        "calls": row.calls // runs,
-        "macs": row.macs // runs,
-        "bytes": row.nbytes // runs,
-        "cycles": row.cycles // runs,
+        "calls": tables.per_run(row.calls, profile),
+        "macs": tables.per_run(row.macs, profile),
+        "bytes": tables.per_run(row.nbytes, profile),
+        "cycles": tables.per_run(row.cycles, profile),
         "used": tables.utilisation(row, profile),
         "bound": row.bound,
     } | _chosen(row.parts, numbers)

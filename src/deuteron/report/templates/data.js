@@ -36,7 +36,6 @@ const partTexts = data.parts.map((part) =>
     .concat(part.kernel ? part.kernel.output : []).join("\n").toLowerCase());
 
 const counted = data.measure === "counted";
-const tickName = data.clock.tick === "ns" ? "ns" : `${data.clock.tick}s`;
 
 /** Units of time: an emulator counts instructions, which are no time of any chip. */
 const UNITS = counted
@@ -51,6 +50,9 @@ function unitFor(ticks) {
 
 const number = (value, digits = 0) =>
   value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+
+/** A count per run: with a fraction where runs differ, because events of some are lost. */
+const each = (value) => number(value, Number.isInteger(value) ? 0 : 1);
 
 /** A length in ticks, in a unit that fits. */
 function length(ticks) {

@@ -102,7 +102,7 @@ function summary() {
     [`per run, ${data.measure}`, length(data.ticks / perRun)],
     ["in the NPU's parts", share(delegate / Math.max(1, data.ticks))],
     ["of that attributed", share(data.attributed)],
-    ["multiply-accumulates", number(macs)],
+    ["multiply-accumulates", each(macs)],
     ...(slowest ? [["longest", `${share(slowest.ticks / Math.max(1, data.ticks))} ${data.parts[slowest.parts[0]].label}`]] : []),
     ...(data.left_out ? [["operators on the CPU, not simulated, not in these times", number(data.left_out)]] : []),
     ...(data.lost ? [["events lost: there was no room for them", number(data.lost)]] : []),
