@@ -148,8 +148,10 @@ class RecordFile:
 
     def _value(self, data: object, kind: object, at: str) -> object:
         """`data` as a value of the type `kind`."""
+        if kind is str and isinstance(data, str):  # a path may hold bytes that are no text, which no file of ours can
+            return data.encode(errors="replace").decode()
         is_number_of_64_bits = type(data) is not int or -(1 << 63) <= data < 1 << 64
-        if is_number_of_64_bits and any(kind is plain and type(data) is plain for plain in (str, int, float, bool)):
+        if is_number_of_64_bits and any(kind is plain and type(data) is plain for plain in (int, float, bool)):
             return data
         origin, args = get_origin(kind), get_args(kind)
         if origin is UnionType:  # only with None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.profile import made
 
+from deuteron.cli import main
 from deuteron.errors import FormatError, InputError, OptionError
 from deuteron.profile import compare, record, tables, text
 from deuteron.profile.events import Event, Kind, Measure, Track
@@ -14,6 +15,7 @@ from deuteron.profile.gaps import attributed, with_gaps
 from deuteron.profile.node_data import node_data
 from deuteron.profile.record import Source
 from deuteron.profile.trace import trace
+from deuteron.report.page import html
 
 
 def test_gaps_are_events_of_their_own():
@@ -148,6 +150,35 @@ def test_the_record_is_what_was_written(tmp_path: Path):
     profile = made.profile()
     (tmp_path / record.NAME).write_text(record.FILE.to_json(profile))
     assert record.read(tmp_path) == record.read(tmp_path / record.NAME) == profile
+
+
+def test_a_path_that_is_no_text_harms_no_file(tmp_path: Path):
+    profile = made.profile()
+    source = record.Source("m\udcff.py", 7, "x = \udc80", "block")
+    ops = tuple(replace(op, sources=(source,)) for op in profile.partitions[0].ops)
+    hurt = replace(profile, model="n\udcff", partitions=(replace(profile.partitions[0], ops=ops),))
+    (tmp_path / record.NAME).write_text(record.FILE.to_json(hurt))
+    found = record.read(tmp_path)
+    assert found.model == "n?"
+    assert found.partitions[0].ops[0].sources == (record.Source("m?.py", 7, "x = ?", "block"),)
+    assert html(found).encode()
+    assert trace(found.stream, found.model, found)
+
+
+def test_names_command_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    profile = made.profile()
+    evil = (
+        replace(event, name="\x1b[2Jevil\nrow", index=-1) if event.kind is Kind.OPERATOR else event
+        for event in profile.stream.events
+    )
+    hurt = replace(profile, model="\x1b[31mnet", stream=replace(profile.stream, events=tuple(evil)))
+    (tmp_path / record.NAME).write_text(record.FILE.to_json(hurt))
+    with pytest.raises(SystemExit):
+        main(["profile", "--compare", str(tmp_path), str(tmp_path), "--by", "kernel"])
+    said = capsys.readouterr().out
+    assert "A: \\x1b[31mnet for imxrt700" in said
+    assert "cpu \\x1b[2Jevil\\nrow\n" in said
+    assert "\x1b" not in said
 
 
 def test_a_damaged_record_says_what_is_wrong(tmp_path: Path):

@@ -36,6 +36,10 @@ class Printer:
         """Write a line of what was asked for."""
         sys.stdout.write(text + "\n")
 
+    def row(self, text: str) -> None:
+        """Write a line of what was asked for that has names of others: what a terminal would obey is escaped."""
+        self.data("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
+
     def json(self, value: object) -> None:
         """Write what was asked for as one JSON document."""
         self.data(json.dumps(value, indent=2))

@@ -145,7 +145,7 @@ def _compare(printer: Printer, paths: tuple[Path, Path], by: Sequence[str], top:
         return
     for comparison in found:
         for line in comparison.lines(top):
-            printer.data(line)
+            printer.row(line)
 
 
 def _show(printer: Printer, made: "Profile", by: Sequence[str], sort: str | None, top: int | None) -> None:
@@ -161,8 +161,8 @@ def _show(printer: Printer, made: "Profile", by: Sequence[str], sort: str | None
         printer.json([text.to_json(made, rows[name], name) for name in chosen])
         return
     for line in text.summary(made):
-        printer.data(line)
+        printer.row(line)
     for name in chosen:
         printer.data("")
         for line in text.table(made, rows[name], name):
-            printer.data(line)
+            printer.row(line)
