@@ -44,7 +44,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         plain, without, _ = measured(options.model, Path(folder), profiling=False)
         profiled, with_, sha256 = measured(options.model, Path(folder), profiling=True)
-    (packet,) = board.read(with_.packets, sha256, "events")
+    (packet,) = board.read(with_.packets, sha256, "events").packets
     before, after = without.runs[0].instructions, with_.runs[0].instructions
     each = (after - before) / len(packet.events)
     print(f"{options.model} on {BOARD}, counted: {before:,} instructions without profiling, {after:,} with it")

@@ -56,7 +56,7 @@ def network(name: str, work: Path) -> dict[str, float]:
     mapped = sum(any(e.ops[op].nodes for op in kernel.ops) for e in entries for kernel in e.kernels)
     sure, kernels = confirmed(directory)
     inputs = api.seeded_inputs(found.manifest, 1)
-    shares = [attributed(run.profile(found, run.Wanted(on, inputs)).stream.events) for on in PLACES]
+    shares = [attributed(run.profile(found, run.Wanted(on, inputs)).stream.events) or 0.0 for on in PLACES]
     return {"kernels": kernels, "mapped": mapped, "confirmed": sure, "attributed": min(shares)}
 
 

@@ -11,9 +11,13 @@ bool dtn_events_open(const char *name)
     return file != DTN_NO_FILE;
 }
 
-bool dtn_port_events(const void *data, uint32_t bytes)
+bool dtn_port_events(const dtn_profile_header_t *header, const dtn_event_t *events)
 {
-    return file == DTN_NO_FILE || dtn_semihost_write(file, data, bytes);
+    if (file == DTN_NO_FILE) {
+        return true;
+    }
+    return dtn_semihost_write(file, header, sizeof *header) &&
+           dtn_semihost_write(file, events, header->events * sizeof *events);
 }
 
 bool dtn_events_close(void)

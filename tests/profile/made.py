@@ -90,9 +90,12 @@ def packet(
     version: int = 1,
     hz: int = HZ,
     lost: int = 0,
+    run: int = 0,
 ) -> bytes:
     """What a board sends of a run."""
-    head = struct.pack("<4sI32s7I", b"DTNP", version, bytes.fromhex(sha256), hz, 0, 0, start, stop, len(records), lost)
+    head = struct.pack(
+        "<4sI32s7I", b"DTNP", version, bytes.fromhex(sha256), hz, 0, run, start, stop, len(records), lost
+    )
     body = b"".join(struct.pack("<4I", *(value % (1 << 32) for value in record)) for record in records)
     return head + struct.pack("<I", zlib.crc32(body, zlib.crc32(head))) + body
 

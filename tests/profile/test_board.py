@@ -1,12 +1,16 @@
 """Packets of boards: what they become, and what is wrong with damaged ones."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 from tests.board import programs
 from tests.profile import made
 
+from deuteron.board.library import FIRMWARE
 from deuteron.board.translate import translate
 from deuteron.errors import FormatError
-from deuteron.profile import board
+from deuteron.profile import board, text
 from deuteron.profile.board import Step
 from deuteron.profile.events import Kind, Measure, Stream
 from deuteron.profile.gaps import attributed
@@ -19,7 +23,7 @@ AGAIN = "\n\nhint: run the image again, and copy everything that it sends"
 
 
 def stream(data: bytes) -> Stream:
-    return board.stream(board.read(data, made.SHA256, "f"), STEPS, made.INSTRUCTIONS, "f")
+    return board.stream(board.read(data, made.SHA256, "f").packets, STEPS, made.INSTRUCTIONS, "f")
 
 
 def refusal(data: bytes) -> str:
@@ -92,15 +96,72 @@ def test_time_beside_lost_events_is_not_attributed():
     records = made.run_records(0)
     found = stream(made.packet([*records[:4], *records[6:]], 0, 1000, lost=2))
     assert found.lost == 2
-    assert 0 < attributed(found.events) < 0.999
+    share = attributed(found.events)
+    assert share is not None
+    assert 0 < share < 0.999
+
+
+def test_commands_of_a_partition_whose_own_event_is_lost_are_its():
+    found = stream(made.packet(made.run_records(0)[:4], 0, 1000, lost=6))
+    inside = [(e.kind, e.start, e.stop, e.index) for e in found.events if e.partition == 0]
+    assert inside == [
+        (Kind.DELEGATE, 130, 1000, -1),
+        (Kind.KERNEL, 130, 530, 0),
+        (Kind.UNATTRIBUTED, 530, 535, -1),
+        (Kind.FETCH, 535, 545, 1),
+        (Kind.UNATTRIBUTED, 545, 1000, -1),
+    ]
+    assert attributed(found.events) == 1 - 460 / 870
+
+
+def test_without_a_partition_nothing_is_attributed_to_it():
+    found = stream(made.packet(made.run_records(0)[:2], 0, 1000, lost=8))
+    assert attributed(found.events) is None
+    lines = tuple(text.summary(made.profile(found)))
+    assert lines[1:] == ("8 events are lost: the recorder had no room for them, and their time is not attributed",)
+
+
+def test_commands_after_the_last_partition_are_refused():
+    last = [*made.run_records(0), (3, 0, 991, 992)]
+    assert refusal(made.packet(last, 0, 1000, lost=1)) == (
+        "f: commands run after step 1, the program has no partition there\n\n"
+        "hint: give the build that the firmware was made from"
+    )
+
+
+def test_what_did_not_arrive_is_told():
+    def run(number: int) -> bytes:
+        return made.packet(made.run_records(0), 0, 1000, run=number)
+
+    sent = run(0) + run(1) + run(3) + run(6) + run(0) + run(1)[:40]
+    received = board.read(sent, made.SHA256, "f")
+    assert [packet.number for packet in received.packets] == [0, 1, 3, 6, 0]
+    assert received.warnings == (
+        "1 run is missing before run 3",
+        "2 runs are missing before run 6",
+        "run 6 is followed by run 0: the board has started again between them",
+        "the file is truncated: packet 5 takes 72 bytes, 40 are left; it is left out",
+    )
+
+
+def test_the_template_keeps_whole_packets(tmp_path: Path):
+    include = ("-I", str(FIRMWARE / "include"))
+    files = (FIRMWARE / name for name in ("src/profile/profile.c", "port/template/events.c", "src/driver/crc32.c"))
+    program = tmp_path / "kept"
+    flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-DDTN_PROFILING=1", "-fsanitize=address,undefined")
+    subprocess.run(["cc", *flags, *include, *files, Path(__file__).parent / "events_kept.c", "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, check=False)
+    # 16 KiB have room for 15 packets of 72 + 60 * 16 bytes
+    assert (done.returncode, done.stderr) == (0, b"15 sent, 9 refused\n")
+    received = board.read(done.stdout, "00" * 32, "f")
+    assert ([packet.number for packet in received.packets], received.warnings) == (list(range(15)), ())
 
 
 @pytest.mark.parametrize(
-    ("data", "text"),
+    ("data", "said"),
     [
         (b"", f"f: the file is empty: no run has sent its events{AGAIN}"),
         (GOOD[:-1], f"f: the file is truncated: packet 0 takes 232 bytes, 231 are left{AGAIN}"),
-        (GOOD + GOOD[:40], f"f: the file is truncated: packet 1 takes 72 bytes, 40 are left{AGAIN}"),
         (GOOD + b"x" * 80, f"f: packet 1 starts with b'xxxx', not with b'DTNP'{AGAIN}"),
         (
             made.packet(made.run_records(0), 0, 1000, version=2),
@@ -139,8 +200,8 @@ def test_time_beside_lost_events_is_not_attributed():
         ),
     ],
 )
-def test_what_is_wrong_is_said(data: bytes, text: str):
-    assert refusal(data) == text
+def test_what_is_wrong_is_said(data: bytes, said: str):
+    assert refusal(data) == said
 
 
 def test_a_damaged_packet_is_refused():

@@ -97,6 +97,21 @@ def test_a_dump_of_another_program_is_refused(wrong: Block, text: str):
     )
 
 
+def test_a_clock_that_wraps_is_refused():
+    spans = (Span("DELEGATE_CALL", 1, 4294967000, 900), Span("Method::execute", 0, 4294966000, 1000, chain=-1))
+    with pytest.raises(FormatError) as caught:
+        host.stream([Block("Execute", spans)], made.INSTRUCTIONS, "f")
+    assert str(caught.value) == (
+        "f: the ETDump's event `DELEGATE_CALL` stops at 900, before it starts at 4,294,967,000\n\n"
+        "hint: let `et_pal_current_ticks` count in 64 bits: its clock has wrapped"
+    )
+
+
+def test_ticks_of_a_device_have_its_rate():
+    clock = host.stream([block()], made.INSTRUCTIONS, "f", 100_000_000).clock
+    assert (clock.tick, clock.microseconds(1000)) == ("tick", 10)
+
+
 def test_a_dump_without_runs_is_refused():
     with pytest.raises(FormatError) as caught:
         host.stream([Block("Default", ())], made.INSTRUCTIONS, "f")

@@ -33,6 +33,22 @@ def test_a_whole_run_without_events_is_one_gap():
     assert sum(event.ticks for event in found if event.kind is Kind.UNATTRIBUTED) == 50
 
 
+def test_what_took_no_time_stands_before_what_follows_it():
+    npu = {"partition": 0}
+    events = with_gaps(
+        [
+            Event(Kind.RUN, Track.CPU, 0, 20, "run"),
+            Event(Kind.KERNEL, Track.CPU, 5, 5, "conv2d_s8", index=0, **npu),
+            Event(Kind.DISPATCH, Track.CPU, 5, 15, "driver", **npu),
+            Event(Kind.KERNEL, Track.CPU, 15, 20, "max_pool_s8", index=1, **npu),
+            Event(Kind.DISPATCH, Track.CPU, 0, 5, "driver", **npu),
+            Event(Kind.DELEGATE, Track.CPU, 0, 20, "npu 0", **npu),
+        ]
+    )
+    stream = replace(made.profile().stream, events=events)
+    assert [row.dispatch for row in tables.kernels(made.profile(stream))] == [5, 10]
+
+
 @pytest.mark.parametrize("by", ["line", "operator", "kernel"])
 def test_rows_add_up_to_the_run(by: str):
     profile = made.profile()

@@ -59,7 +59,7 @@ def test_a_board_attributes_its_time(build: Build):
     profile = board.profile(found, "an505", [_zeros(found)] * 2)
     stream = profile.stream
     assert (stream.measure, stream.runs, stream.lost, stream.clock.tick) == (Measure.COUNTED, 2, 0, "instruction")
-    assert attributed(stream.events) >= 0.999
+    assert (attributed(stream.events) or 0) >= 0.999
     for number, partition in enumerate(profile.partitions):
         seen = [e.index for e in stream.events if e.kind is Kind.KERNEL and e.partition == number and e.run == 1]
         assert seen == list(range(len(partition.kernels)))
@@ -74,8 +74,8 @@ def test_events_beyond_the_room_are_counted(build: Build):
     recorded = sum(len(calls.commands) for calls in found.instructions.calls)
     assert short.stream.lost > 0
     assert short.stream.lost + 3 > recorded
-    assert attributed(short.stream.events, Kind.RUN) < 0.1  # nobody knows what the rest was
-    assert attributed(whole.stream.events, Kind.RUN) > 0.999
+    assert (attributed(short.stream.events, Kind.RUN) or 0) < 0.1  # nobody knows what the rest was
+    assert (attributed(whole.stream.events, Kind.RUN) or 0) > 0.999
 
 
 @pytest.mark.slow

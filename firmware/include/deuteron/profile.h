@@ -46,12 +46,14 @@ typedef struct {
 extern const uint8_t dtn_profile_program[DTN_PROGRAM_HASH_BYTES];
 
 /**
- * Takes bytes off the device: into a file of a debugger's host, a buffer that someone reads later, out of a UART.
+ * Takes one packet off the device, the bytes of the header and then those of the events: into a file of a debugger's
+ * host, a buffer that someone reads later, out of a UART. Where there is no room for both, nothing may be kept.
  * The port's to provide; `port/template/events.c` is one to start from.
  *
- * @return false when they are lost.
+ * @param events as many as the header says; NULL may be given for none.
+ * @return false when the packet is lost.
  */
-bool dtn_port_events(const void *data, uint32_t bytes);
+bool dtn_port_events(const dtn_profile_header_t *header, const dtn_event_t *events);
 
 /**
  * Sends the packet of the last run, which succeeded. Not to be called during a run; takes no part in its times.
@@ -59,7 +61,7 @@ bool dtn_port_events(const void *data, uint32_t bytes);
  * @param run number of the run.
  * @param ticks_hz rate of `dtn_port_ticks`.
  * @param counts what these count.
- * @return false when the port lost something.
+ * @return false when the port lost the packet.
  */
 bool dtn_profile_send(const dtn_executor_t *executor, uint32_t run, uint32_t ticks_hz, uint32_t counts);
 

@@ -1,5 +1,6 @@
 /* Events of profiled runs (deuteron/profile.h), kept in memory until someone reads them: a debugger that dumps the
  * bytes `dtn_events_kept` .. + `dtn_events_count` to a file for `deuteron profile --from-events`, or the application.
+ * A run for which there is no room is left out whole and counted in `dtn_events_refused`.
  * Only images with DTN_PROFILING need this file. With a UART, send the bytes instead of keeping them. */
 #include <string.h>
 
@@ -12,18 +13,25 @@
 
 extern uint8_t dtn_events_kept[DTN_EVENTS_BYTES];
 extern uint32_t dtn_events_count;
+extern uint32_t dtn_events_refused;
 
 uint8_t dtn_events_kept[DTN_EVENTS_BYTES];
 uint32_t dtn_events_count;
+uint32_t dtn_events_refused;
 
-bool dtn_port_events(const void *data, uint32_t bytes)
+bool dtn_port_events(const dtn_profile_header_t *header, const dtn_event_t *events)
 {
-    if (bytes > DTN_EVENTS_BYTES - dtn_events_count) {
+    uint32_t room = DTN_EVENTS_BYTES - dtn_events_count;
+    if (room < sizeof *header || header->events > (room - sizeof *header) / sizeof *events) {
+        dtn_events_refused++;
         return false;
     }
+    uint8_t *at = dtn_events_kept + dtn_events_count;
+    uint32_t bytes = header->events * (uint32_t)sizeof *events;
+    memcpy(at, header, sizeof *header);
     if (bytes != 0) {
-        memcpy(dtn_events_kept + dtn_events_count, data, bytes);
+        memcpy(at + sizeof *header, events, bytes);
     }
-    dtn_events_count += bytes;
+    dtn_events_count += (uint32_t)sizeof *header + bytes;
     return true;
 }

@@ -25,5 +25,5 @@ bool dtn_profile_send(const dtn_executor_t *executor, uint32_t run, uint32_t tic
     uint32_t bytes = header.events * (uint32_t)sizeof *executor->events;
     header.crc = dtn_crc32(0, &header, offsetof(dtn_profile_header_t, crc));
     header.crc = dtn_crc32(header.crc, executor->events, bytes);
-    return dtn_port_events(&header, (uint32_t)sizeof header) && dtn_port_events(executor->events, bytes);
+    return dtn_port_events(&header, executor->events);
 }

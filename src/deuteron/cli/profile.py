@@ -39,6 +39,9 @@ BY = ("module", "line", "operator", "kernel")
     help="One file per input of the model, in order; one dimension more than the input means several runs.",
 )
 @click.option("--from-events", metavar="FILE", type=Path, help="Do not run: read what a board or ExecuTorch has sent.")
+@click.option(
+    "--ticks-per-second", type=click.IntRange(1), metavar="N", help="With an ETDump in FILE: the rate of its clock."
+)
 @click.option("--compare", metavar="A B", type=(Path, Path), help="Two profiles, the largest changes first, not a DIR.")
 @click.option("--by", type=click.Choice(BY), multiple=True, help="Tables to show; all by default.")
 @click.option("--sort", metavar="time|order|macs|bytes|name", help="Order of the rows; modules are a tree by default.")
@@ -53,6 +56,7 @@ def command(
     runs: int | None,
     inputs: tuple[Path, ...],
     from_events: Path | None,
+    ticks_per_second: int | None,
     compare: tuple[Path, Path] | None,
     by: tuple[str, ...],
     sort: str | None,
@@ -70,7 +74,7 @@ def command(
         )
     if compare is not None:
         given = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events}
-        given |= {"DIR": directory, "--output": output, "--force": force}
+        given |= {"DIR": directory, "--output": output, "--force": force, "--ticks-per-second": ticks_per_second}
         _refuse("`--compare` reads two profiles: it runs and writes nothing", given)
         _refuse("`--compare` has the largest changes first", {"--sort": sort})
         if printer.as_json:
@@ -83,6 +87,8 @@ def command(
         )
     if from_events is not None:
         _refuse("`--from-events` runs nothing", {"--on": on, "--runs": runs, "--input": inputs})
+    else:
+        _refuse("a run here has a clock of its own", {"--ticks-per-second": ticks_per_second})
     if on == "sim":
         _refuse("the simulator has one run, whatever its input", {"--runs": runs, "--input": inputs})
     from deuteron.profiling import board, run
@@ -97,7 +103,10 @@ def command(
             "`--use-profiling`"
         )
     if from_events is not None:
-        made = board.from_events(build, from_events)
+        sent = board.from_events(build, from_events, ticks_per_second)
+        for warning in sent.warnings:
+            printer.warn(warning)
+        made = sent.profile
         written = run.write(made, build, target)
     else:
         samples = _samples(build.manifest, inputs, runs)

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 
 from deuteron.errors import FormatError
 from deuteron.profile.events import Clock, Event, Kind, Measure, Stream, Track
@@ -46,6 +47,7 @@ class Packet:
     """One run; ticks count from its start and do not wrap.
 
     Attributes:
+        number: of the run, as the board counts them.
         hz: ticks per second.
         counts: whether the ticks count instructions.
         stop: ticks of the whole run.
@@ -53,6 +55,7 @@ class Packet:
         lost: events for which there was no room.
     """
 
+    number: int
     hz: int
     counts: bool
     stop: int
@@ -60,13 +63,26 @@ class Packet:
     lost: int
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a board has sent.
+
+    Attributes:
+        packets: one per run, at least one.
+        warnings: sentences about runs that did not arrive.
+    """
+
+    packets: tuple[Packet, ...]
+    warnings: tuple[str, ...]
+
+
 def is_packets(data: bytes) -> bool:
     """True for bytes that start like packets."""
     return data[: len(MAGIC)] == MAGIC
 
 
-def read(data: bytes, sha256: str, where: str) -> tuple[Packet, ...]:
-    """The runs in what a board has sent.
+def read(data: bytes, sha256: str, where: str) -> Received:
+    """The runs in what a board has sent; a last packet that was cut off is left out when others stand before it.
 
     Args:
         data: the bytes.
@@ -80,17 +96,34 @@ def read(data: bytes, sha256: str, where: str) -> tuple[Packet, ...]:
         raise FormatError("the file is empty: no run has sent its events", where=where, hint=_AGAIN)
     found: list[Packet] = []
     at = 0
+    cut: list[str] = []
     while at < len(data):
-        packet, at = _packet(data, at, len(found), sha256, where)
+        try:
+            packet, at = _packet(data, at, len(found), sha256, where)
+        except _TruncatedError as e:
+            if not found:
+                raise
+            cut.append(f"{e.message}; it is left out")
+            break
         found.append(packet)
-    return tuple(found)
+    return Received(tuple(found), (*_missing(found), *cut))
+
+
+def _missing(packets: Sequence[Packet]) -> Iterator[str]:
+    """Sentences about numbers of runs that do not follow each other."""
+    for before, packet in pairwise(packets):
+        missed = packet.number - before.number - 1
+        if missed < 0:
+            yield f"run {before.number} is followed by run {packet.number}: the board has started again between them"
+        elif missed:
+            yield f"{missed:,} {'run is' if missed == 1 else 'runs are'} missing before run {packet.number}"
 
 
 def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple[Packet, int]:
     """The packet at a place, and where it ends."""
     if len(data) - at < _HEADER.size:
         raise _truncated(number, _HEADER.size, len(data) - at, where)
-    magic, version, program, hz, counts, _, start, stop, count, lost, crc = _HEADER.unpack_from(data, at)
+    magic, version, program, hz, counts, run, start, stop, count, lost, crc = _HEADER.unpack_from(data, at)
     if magic != MAGIC:
         raise FormatError(f"packet {number} starts with {magic!r}, not with {MAGIC!r}", where=where, hint=_AGAIN)
     if version != VERSION:
@@ -129,11 +162,15 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
         )
     events = _EVENT.iter_unpack(data[at + _HEADER.size : end])
     spans, length = _unwrapped(tuple(events), start, stop)
-    return Packet(hz, counts == _INSTRUCTIONS, length, spans, lost), end
+    return Packet(run, hz, counts == _INSTRUCTIONS, length, spans, lost), end
 
 
-def _truncated(number: int, needed: int, found: int, where: str) -> FormatError:
-    return FormatError(
+class _TruncatedError(FormatError):
+    """A packet does not end before the file does."""
+
+
+def _truncated(number: int, needed: int, found: int, where: str) -> _TruncatedError:
+    return _TruncatedError(
         f"the file is truncated: packet {number} takes {needed:,} bytes, {found:,} are left", where=where, hint=_AGAIN
     )
 
@@ -215,6 +252,7 @@ class _Board:
         yield self._event(Kind.RUN, "run", 0, self._packet.stop)
         commands: list[tuple[int, int, int]] = []
         driver: tuple[int, int] | None = None
+        done = 0
         for kind, index, start, stop in self._packet.events:
             match kind:
                 case _Kind.COMMAND:
@@ -223,7 +261,7 @@ class _Board:
                     driver = start, stop
                 case _Kind.STEP:
                     yield from self._step(index, start, stop, commands, driver)
-                    commands, driver = [], None
+                    commands, driver, done = [], None, index + 1
                 case _Kind.RECORDING:
                     yield self._event(Kind.DISPATCH, "profiling", start, stop)
                 case _Kind.COPY_IN:
@@ -232,6 +270,17 @@ class _Board:
                     yield self._event(Kind.COPY_OUT, f"output {index}", start, stop, index=index)
                 case _:
                     raise self._error(f"an event has the unknown kind {kind}")
+        if commands:
+            yield from self._open(done, commands)
+
+    def _open(self, done: int, commands: Sequence[tuple[int, int, int]]) -> Iterator[Event]:
+        """The partition whose own event is lost, from the first command that is left, as far as it is known to go."""
+        step = next((step for step in self._steps[done:] if step.kind is Kind.DELEGATE), None)
+        if step is None:
+            raise self._error(f"commands run after step {done - 1}, the program has no partition there")
+        yield self._event(step.kind, step.name, commands[0][1], self._packet.stop, step.partition)
+        for command, begin, end in commands:
+            yield self._command(step.partition, command, begin, end)
 
     def _step(
         self,

@@ -13,8 +13,8 @@ def with_gaps(events: Iterable[Event]) -> tuple[Event, ...]:
     return tuple(sorted((*found, *_gaps(found)), key=_order))
 
 
-def attributed(events: Sequence[Event], kind: Kind = Kind.DELEGATE) -> float:
-    """The share of the time of these containers that events explain; 1 where there are none."""
+def attributed(events: Sequence[Event], kind: Kind = Kind.DELEGATE) -> float | None:
+    """The share of the time of these containers that events explain; None where none took time."""
     whole = sum(event.ticks for event in events if event.kind is kind)
     inside = [event for event in events if event.kind is kind]
     gaps = sum(
@@ -22,12 +22,12 @@ def attributed(events: Sequence[Event], kind: Kind = Kind.DELEGATE) -> float:
         for event in events
         if event.kind is Kind.UNATTRIBUTED and any(_is_inside(event, container) for container in inside)
     )
-    return 1 - gaps / whole if whole else 1.0
+    return 1 - gaps / whole if whole else None
 
 
-def _order(event: Event) -> tuple[int, int, int]:
-    """By run and time; what contains stands before what it contains."""
-    return event.run, event.start, -event.stop
+def _order(event: Event) -> tuple[int, int, bool, bool, int]:
+    """By run and time; what contains stands before what it contains, what took no time before what follows it."""
+    return event.run, event.start, event.kind not in CONTAINERS, event.ticks > 0, -event.stop
 
 
 def _is_inside(event: Event, container: Event) -> bool:

@@ -54,6 +54,14 @@ class _Run:
         self._run = run
         self._where = where
         self._begin = min(span.start for span in spans)
+        wrong = next((span for span in spans if span.stop < span.start), None)
+        if wrong is not None:
+            raise FormatError(
+                f"the ETDump's event `{wrong.text or wrong.metadata or wrong.name}` stops at {wrong.stop:,}, before it "
+                f"starts at {wrong.start:,}",
+                where=where,
+                hint="let `et_pal_current_ticks` count in 64 bits: its clock has wrapped",
+            )
 
     def events(self) -> tuple[Event, ...]:
         """All events, with what none explains."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from deuteron.errors import OptionError
-from deuteron.profile.events import Kind, Measure
+from deuteron.profile.events import Measure
 from deuteron.profile.gaps import attributed
 from deuteron.profile.record import Profile
 from deuteron.profile.tables import Row, left_out, per_run, total, utilisation
@@ -62,7 +62,7 @@ def summary(profile: Profile) -> Iterator[str]:
         operators = "1 operator on the CPU is" if count == 1 else f"{count} operators on the CPU are"
         yield f"{operators} not simulated, and not in these times"
     share = attributed(stream.events)
-    if any(event.kind is Kind.DELEGATE for event in stream.events):
+    if share is not None:
         yield f"{share:.3%} of the time on the NPU's partitions is attributed"
     if stream.lost:
         yield f"{stream.lost:,} events are lost: the recorder had no room for them, and their time is not attributed"

@@ -2,14 +2,14 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deuteron.board import boards, image, qemu
 from deuteron.board import record as firmwares
 from deuteron.board.bundle import Bundle, Step, StepKind
 from deuteron.board.toolchain import Toolchain
-from deuteron.errors import InputError
+from deuteron.errors import InputError, OptionError
 from deuteron.profile import board, etdump, host, record
 from deuteron.profile.events import Kind, Stream
 from deuteron.profile.program import Instructions
@@ -33,14 +33,29 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
         made = image.build(build.directory, chosen, options, Toolchain.find(image.OBJECTS))
         image.write(made, directory, force=False)
         report = qemu.run(directory, made.record, chosen, inputs, event_capacity=event_capacity)
-    found = _stream(build, report.packets, PACKETS)
+    received = board.read(report.packets, build.program_sha256, PACKETS)
+    found = _stream(build, received.packets, PACKETS)
     return builds.profile(replace(build, sections=_sections(made.record)), name, found)
 
 
-def from_events(build: Build, path: Path) -> record.Profile:
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The profile of what came in a file, and sentences about what is not in it."""
+
+    profile: record.Profile
+    warnings: tuple[str, ...] = ()
+
+
+def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -> Sent:
     """The profile of what a board has sent, or ExecuTorch's runtime has written, in a file.
 
+    Args:
+        build: what ran.
+        path: of the file.
+        ticks_per_second: of the runtime's clock, which its ETDump does not tell; packets tell theirs.
+
     Raises:
+        OptionError: the rate is missing, or given for packets.
         InputError: it cannot be read, or is neither.
         FormatError: it is damaged, or of another program.
     """
@@ -49,19 +64,30 @@ def from_events(build: Build, path: Path) -> record.Profile:
     except OSError as e:
         raise InputError(f"`{path}` cannot be read: {e.strerror}") from e
     if etdump.is_etdump(data):
+        if ticks_per_second is None:
+            raise OptionError(
+                f"`{path}` is an ETDump, which does not say how long a tick is",
+                hint="give `--ticks-per-second N`, the rate of `et_pal_current_ticks` on the device; 1000000000 where "
+                "it counts nanoseconds",
+            )
         blocks = etdump.read(data, str(path))
-        return builds.profile(build, PLACE, host.stream(blocks, build.instructions, str(path)))
+        return Sent(builds.profile(build, PLACE, host.stream(blocks, build.instructions, str(path), ticks_per_second)))
+    if ticks_per_second is not None:
+        raise OptionError(
+            f"`{path}` is no ETDump: `--ticks-per-second` is for these only",
+            hint="leave it out: events of Deuteron's firmware say how long a tick is",
+        )
     if data and not board.is_packets(data):
         raise InputError(
             f"`{path}` holds neither events of Deuteron's firmware nor an ETDump",
             hint="give what `dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written",
         )
-    return builds.profile(build, PLACE, _stream(build, data, str(path)))
+    received = board.read(data, build.program_sha256, str(path))
+    return Sent(builds.profile(build, PLACE, _stream(build, received.packets, str(path))), received.warnings)
 
 
-def _stream(build: Build, data: bytes, where: str) -> Stream:
+def _stream(build: Build, packets: Sequence[board.Packet], where: str) -> Stream:
     program = build.instructions
-    packets = board.read(data, program.sha256, where)
     steps = steps_of(image.bundle_of(build.directory), program)
     return board.stream(packets, steps, program, where, qemu.INSTRUCTIONS_PER_SECOND)
 

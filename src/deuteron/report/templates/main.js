@@ -101,7 +101,7 @@ function summary() {
   const tiles = [
     [`per run, ${data.measure}`, length(data.ticks / perRun)],
     ["in the NPU's parts", share(delegate / Math.max(1, data.ticks))],
-    ["of that attributed", share(data.attributed)],
+    ...(data.attributed === null ? [] : [["of that attributed", share(data.attributed)]]),
     ["multiply-accumulates", each(macs)],
     ...(slowest ? [["longest", `${share(slowest.ticks / Math.max(1, data.ticks))} ${data.parts[slowest.parts[0]].label}`]] : []),
     ...(data.left_out ? [["operators on the CPU, not simulated, not in these times", number(data.left_out)]] : []),
