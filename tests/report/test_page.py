@@ -129,7 +129,7 @@ def test_search_finds_everywhere(show: Open):
     page = show(profile())
     field = one(page, "#query")
     field.send_keys("BLOCK.POOL")
-    assert one(page, "#found").text == "1 match"
+    assert one(page, "#found").text == "1 part, 3 events, 1 tensor"
     assert row_names(page) == ["npu 0 #1 max_pool_s8"]
     seen = page.execute_script(
         "return report.timeline.boxes.filter((box) => !report.view.isFaint(box)).map((box) => box.label)"
@@ -144,6 +144,12 @@ def test_search_finds_everywhere(show: Open):
     assert one(page, "#path-title").text == "Nothing chosen"
     one(page, "body").send_keys("/")
     assert page.switch_to.active_element == field
+
+
+def test_search_counts_what_no_table_has(show: Open):
+    page = show(profile())
+    one(page, "#query").send_keys("transfer")
+    assert one(page, "#found").text == "0 parts, 1 event, 0 tensors"
 
 
 def test_clicking_an_event_shows_its_way_and_marks_it_everywhere(show: Open):
@@ -276,7 +282,7 @@ def test_hostile_names_are_text(show: Open, name: str):
     page.execute_script(
         "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", field, name
     )
-    assert "match" in one(page, "#found").text
+    assert "tensor" in one(page, "#found").text
     assert page.execute_script("return window.hacked") is None
     assert page.execute_script("return document.querySelectorAll('img, svg, iframe, object').length") == 0
     assert page.execute_script("return document.scripts.length") == 3

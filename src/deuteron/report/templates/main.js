@@ -111,16 +111,18 @@ function summary() {
     element("div", {}, element("dt", {}, name), element("dd", { title: value }, value))));
 }
 
-function startSearch(timeline) {
+function startSearch(timeline, maps) {
   const field = document.getElementById("query");
   const found = document.getElementById("found");
   let at = -1;
-  const matches = () => timeline.boxes.filter((box) => view.query && box.text.includes(view.query));
+  const matches = (chart = timeline) => chart.boxes.filter((box) => view.query && box.text.includes(view.query));
+  const countOf = (count, name) => `${number(count)} ${name}${count === 1 ? "" : "s"}`;
   field.addEventListener("input", () => {
     at = -1;
     view.search(field.value);
-    const parts = view.found.size;
-    found.textContent = view.query ? `${parts} ${parts === 1 ? "match" : "matches"}` : "";
+    const tensors = maps.reduce((sum, map) => sum + matches(map).length, 0);
+    found.textContent = view.query ? [countOf(view.found.size, "part"), countOf(matches().length, "event"),
+      ...(maps.length ? [countOf(tensors, "tensor")] : [])].join(", ") : "";
   });
   document.getElementById("search").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -234,7 +236,7 @@ function start() {
     memory.redraw();
   });
   showRun(0);
-  startSearch(timeline);
+  startSearch(timeline, memory.maps);
   view.choose(null);
   // For tests and for those who look from a console.
   window.report = { data, view, timeline, flame, time, use: memory.chart, memory: memory.maps };
