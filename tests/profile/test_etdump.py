@@ -1,12 +1,15 @@
 """ETDump files: read, written, and refused."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from tests.profile import made
 
 from deuteron.errors import FormatError
 from deuteron.profile import etdump, host, inspector
 from deuteron.profile.etdump import Block, Span
-from deuteron.profile.events import Kind, Measure
+from deuteron.profile.events import Event, Kind, Measure, Track
 from deuteron.profile.gaps import attributed
 
 
@@ -129,6 +132,23 @@ def test_a_truncated_dump_is_refused():
     with pytest.raises(FormatError) as other:
         etdump.read(b"DTNP" * 8, "f")
     assert str(other.value) == "f: this is no ETDump\n\nhint: give a file that ExecuTorch's runtime has written"
+
+
+def test_what_no_instruction_is_known_of_is_in_the_dump(tmp_path: Path):
+    from executorch.devtools import Inspector
+
+    extra = (
+        Event(Kind.COPY_IN, Track.CPU, 0, 10, "input 0", index=0),
+        Event(Kind.OPERATOR, Track.CPU, 10, 30, "aten::add.out"),
+        Event(Kind.TRANSPOSE, Track.CPU, 30, 60, "output 0: channels first"),
+        Event(Kind.COPY_OUT, Track.CPU, 60, 100, "output 0", index=0),
+    )
+    stream = made.profile().stream
+    file = tmp_path / "etdump.etdp"
+    file.write_bytes(inspector.dump(replace(stream, events=(*stream.events, *extra)), made.INSTRUCTIONS))
+    (block,) = Inspector(etdump_path=str(file)).event_blocks
+    shown = {event.name: event.perf_data.raw for event in block.events if event.perf_data}
+    assert [shown[event.name] for event in extra] == [[0.01], [0.02], [0.03], [0.04]]
 
 
 def test_any_stream_becomes_a_dump():

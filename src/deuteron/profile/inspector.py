@@ -13,6 +13,8 @@ from deuteron.profile.events import Event, Kind, Stream, Track
 from deuteron.profile.program import Instructions
 
 _WHOLE = -1
+_NO_INSTRUCTION = -1
+"""Of what the program does not name: copies, transposes at partitions, operators that the build does not list."""
 
 
 def dump(stream: Stream, program: Instructions) -> bytes:
@@ -45,6 +47,8 @@ class _Run:
                     yield self._span(event, etdump.OPERATOR_CALL, self._operators[index])
                 case Event(partition=partition, track=track) if partition >= 0 and track is not Track.FLASH:
                     yield self._span(event, "", self._instructions[partition], text=_text(event))
+                case Event(kind=Kind.OPERATOR | Kind.TRANSPOSE | Kind.COPY_IN | Kind.COPY_OUT):
+                    yield self._span(event, event.name, _NO_INSTRUCTION, chain=_WHOLE)
                 case _:
                     pass
 
