@@ -231,6 +231,14 @@ def test_the_largest_change_comes_first():
     ]
 
 
+def test_different_places_are_told():
+    before = made.profile()
+    found = compare.compare(before, replace(before, on="an505"), "kernel")
+    assert "A ran on sim, B on an505: the difference is of the places too" in found.lines()
+    assert found.to_json()["places"] == ["sim", "an505"]
+    assert not any("ran on" in line for line in compare.compare(before, before, "kernel").lines())
+
+
 def test_different_kinds_of_numbers_are_not_compared():
     before = made.profile()
     with pytest.raises(InputError) as caught:

@@ -30,6 +30,7 @@ class Comparison:
     """The rows of two tables, those that changed most first.
 
     Attributes:
+        places: where they ran.
         left_out: how many operators on the CPU the times of each leave out.
     """
 
@@ -37,6 +38,7 @@ class Comparison:
     unit: str
     titles: tuple[str, str]
     totals: tuple[float, float]
+    places: tuple[str, str]
     left_out: tuple[int, int]
     changes: tuple[Change, ...]
 
@@ -47,6 +49,8 @@ class Comparison:
         before, after = self.totals
         share = f" ({after / before - 1:+.1%})" if before else ""
         yield f"{after - before:+,.1f} {self.unit}{share}"
+        if self.places[0] != self.places[1]:
+            yield f"A ran on {self.places[0]}, B on {self.places[1]}: the difference is of the places too"
         if self.left_out[0] != self.left_out[1]:
             yield (
                 f"of operators on the CPU, which nobody simulates, these times leave out {self.left_out[0]} in A and "
@@ -70,6 +74,7 @@ class Comparison:
             "unit": self.unit,
             "profiles": list(self.titles),
             "totals": list(self.totals),
+            "places": list(self.places),
             "left_out": list(self.left_out),
             "rows": [
                 {"name": row.name, "before": row.before, "after": row.after, "change": row.change}
@@ -99,6 +104,7 @@ def compare(before: Profile, after: Profile, by: str) -> Comparison:
         "instr." if counted else "us",
         (_title(before), _title(after)),
         (_total(before, counted=counted), _total(after, counted=counted)),
+        (before.on, after.on),
         (left_out(before), left_out(after)),
         tuple(sorted(changes, key=lambda row: -abs(row.change))),
     )
