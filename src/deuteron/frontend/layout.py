@@ -108,7 +108,8 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
     for node in nodes:
         images = [arg for arg in node.all_input_nodes if _is_image(arg)]
         if node.name not in on_cpu or node.target in _ANY_ORDER:
-            wanted = {arg: orders.exported[arg] for arg in images}
+            # What gives no image is the same for either order, and may be left to the CPU in the end, as views are.
+            wanted = {arg: orders.exported[arg] and (_is_image(node) or not _is_in_order(arg)) for arg in images}
         else:
             # ExecuTorch's kernels take views of the memory as it lies, and mix no orders.
             wanted = dict.fromkeys(images, _is_image(node) and _wants(node, images))
@@ -175,6 +176,11 @@ def _is_image(node: fx.Node) -> bool:
     """True for a float activation of rank 4; weights are constants, and brought into order elsewhere."""
     value: object = node.meta.get("val")
     return node.op != "get_attr" and isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point()
+
+
+def _is_in_order(image: fx.Node) -> bool:
+    """True when the memory lies in the order of the shape."""
+    return image.meta["val"].is_contiguous()
 
 
 def _has_order(node: fx.Node) -> bool:
