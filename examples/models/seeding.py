@@ -58,6 +58,8 @@ def seeded(factory: Callable[[], nn.Module], shape: tuple[int, ...]) -> Example:
             norm.reset_running_stats()
         for step in range(2):
             module(samples(shape, 16, seed=100 + step))
+        for norm in norms:
+            norm.momentum = 0.1  # PyTorch's own, with which training goes on
     module.eval()
     inputs = samples(shape, 1 + CALIBRATION_BATCHES, seed=1)
     return module, (inputs[:1],), [(x.unsqueeze(0),) for x in inputs[1:]]

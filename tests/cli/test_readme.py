@@ -92,7 +92,7 @@ def test_the_example_of_a_profile_runs_as_written(tmp_path: Path):
 def test_the_guide_to_firmware_runs_as_written(tmp_path: Path):
     page = (ROOT / "docs" / "guides" / "firmware.md").read_text("utf-8")
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)).splitlines()
-    assert len(commands) == 8
+    assert len(commands) == 9
     said = run(commands, tmp_path)
     assert "an547 and the host give the same bits for 1 sample" in said
     assert "4 of 17 kernels" in said
