@@ -211,7 +211,8 @@ class Maker:
         self.outputs.append(self._written(call.expected))
         words = tuple(word & 0xFFFFFFFF for word in call.params.words())
         index = self.operators.index(call.function)
-        self.steps.append(Step(StepKind.OPERATOR, index, inputs, (*scratch, self.outputs[-1]), words, title, ""))
+        outputs, number = (*scratch, self.outputs[-1]), len(self.steps)
+        self.steps.append(Step(StepKind.OPERATOR, index, inputs, outputs, words, title, "", number))
 
     def bundle(self) -> Bundle:
         """The bundle."""
