@@ -32,7 +32,6 @@ from torch.export import ExportedProgram
 from torch.nn import functional
 
 from deuteron import api
-from deuteron.arch.cores import Work
 from deuteron.compare import compare
 from deuteron.frontend import values
 from deuteron.frontend.loader import Model, load
@@ -40,7 +39,6 @@ from deuteron.frontend.loader import Model, load
 TARGETS = ("imxrt700cm", "cortex-m33", "cortex-m55")
 MODES = ("PTQ", "QAT")
 MODELS = tuple(example.name for example in (*api.REFERENCES, *api.COMBINED))
-MULTIPLIES = (Work.CONVOLUTION, Work.DEPTHWISE, Work.LINEAR)
 TIED = ("quantized_avg_pool2d", "softmax")
 """Operators of the Cortex-M whose ties float32 may round otherwise."""
 SAMPLES = 4
@@ -156,8 +154,8 @@ def row(name: str, mode: str, target: str) -> Row:
         target,
         len(on_npu),
         len(on_cpu),
-        sum(node.terms for node in on_npu if node.work in MULTIPLIES),
-        sum(node.terms for node in on_cpu if node.work in MULTIPLIES),
+        sum(node.macs for node in on_npu),
+        sum(node.macs for node in on_cpu),
         len(manifest.cpu_ops),
         sum(partition.mismatches for partition in found.partitions),
         sum(
