@@ -6,6 +6,7 @@
 #define DTN_TEST_H
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -30,6 +31,12 @@ extern int test_failures;
 
 /** 0 when nothing failed, else 1; prints the number of failures. */
 int test_result(void);
+
+/**
+ * The result of a program of random calls, whose arguments are how many calls, and the seed of the first. `call` makes
+ * one, and is true when the operator took it. Of many, more than a quarter must have been taken and a tenth refused.
+ */
+int test_seeds(int count, char **arguments, bool (*call)(uint64_t seed));
 
 /** The next number of the sequence that `state` (never 0) stands for. */
 static inline uint64_t test_random(uint64_t *state)

@@ -335,16 +335,7 @@ static bool one_call(uint64_t seed)
     return ran;
 }
 
-/* Arguments: how many calls, and the seed of the first. */
 int main(int count, char **arguments)
 {
-    uint64_t calls = count > 1 ? strtoull(arguments[1], NULL, 10) : 1;
-    uint64_t first = count > 2 ? strtoull(arguments[2], NULL, 10) : 1;
-    uint64_t ran = 0;
-    for (uint64_t i = 0; i < calls; i++) {
-        ran += one_call(first + i) ? 1 : 0;
-    }
-    printf("calls %" PRIu64 " ran %" PRIu64 "\n", calls, ran);
-    CHECK(calls == 1 || (ran > calls / 4 && ran < calls / 4 * 3), "the calls test too little");
-    return test_result();
+    return test_seeds(count, arguments, one_call);
 }
