@@ -120,5 +120,4 @@ class _Together:
 def usage(conversion: Conversion) -> Usage:
     """What a partition takes."""
     plan = conversion.plan
-    linked = len(plan.weights) if plan.constants and not plan.prefetch_bytes else 0
-    return Usage(linked, plan.scratch_bytes, plan.prefetch_bytes)
+    return Usage(0 if plan.prefetch_bytes else plan.constant_bytes, plan.scratch_bytes, plan.prefetch_bytes)

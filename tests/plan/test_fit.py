@@ -165,6 +165,26 @@ def test_a_call_that_can_be_cut_asks_for_one_piece() -> None:
     plan_within(single, Budget(ENGINE, 5000, piece))
 
 
+@pytest.mark.parametrize("policy", FetchPolicy)
+def test_a_program_without_weights_asks_for_its_results_alone(policy: FetchPolicy) -> None:
+    names, row = ("in", "a", "b", "out"), (0, 0, 0, 0, 0, 1)
+    params = p.CopyParams(0, (1, 1, 1, 1, 1, 64), row, row)
+    calls = (
+        KernelCall(catalogue.COPY, (Ref(source, 0, 64), Ref(target, 0, 64)), params, ())
+        for source, target in pairwise(names)
+    )
+    program = Program(tuple(Buffer(name, 64) for name in names), ("in",), ("out",), tuple(calls))
+    with pytest.raises(CapacityError) as error:
+        plan_within(program, Budget(ENGINE, 64, policy=policy))
+    assert str(error.value) == (
+        "kernel call 1, `copy_s8`: intermediate results need 128 bytes of SRAM, 64 are available; most are alive here, "
+        "the largest are:\n  64 bytes, `a` of `copy_s8`\n  64 bytes, `b` of `copy_s8`\n\n"
+        "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+        "`--sram-budget 128` or more"
+    )
+    assert plan_within(program, Budget(ENGINE, 128, policy=policy))[1].scratch_bytes == 128
+
+
 def test_of_several_calls_of_one_operator_the_one_that_needs_most_is_named() -> None:
     whole = _program(ROWS)
     calls = tuple(replace(call, origin=(0,)) for call in whole.calls)
@@ -180,7 +200,7 @@ def _chain(seed: int) -> Program:
     names = ["in", *(f"h{i}" for i in range(1, count)), "out"]
     buffers = [Buffer(name, width) for name, width in zip(names, widths, strict=True)]
     calls: list[KernelCall] = []
-    known: dict[tuple[int, int], tuple[Ref, ...]] = {}
+    known: dict[tuple[int, int, int], tuple[Ref, ...]] = {}
     for i, shape in enumerate(pairwise(widths)):
         rows = rng.choice((1, 2))
         call, constants = _layer(i, (names[i], names[i + 1]), *shape, rows)

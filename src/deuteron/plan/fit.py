@@ -33,7 +33,7 @@ def area_for(program: Program, scratch: int, weights: int, budget: Budget) -> in
         if not fits:
             raise too_large(program, scratch, weights, budget)
         return None
-    if not chunks(program):
+    if not weights:
         return None
     left = (budget.sram - scratch) // ALIGNMENT * ALIGNMENT
     return min(left, weights, left if budget.weights is None else budget.weights)
@@ -71,7 +71,8 @@ class _Value:
 def _scratch_error(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
     at, alive = _peak(program)
     live = sum(value.nbytes for value in alive)
-    needed = scratch + (weights if budget.policy is FetchPolicy.NEVER else _least(program).nbytes)
+    fetched = weights and budget.policy is not FetchPolicy.NEVER
+    needed = scratch + (_least(program).nbytes if fetched else weights)
     hint = "make what is alive there smaller (a smaller input, fewer channels, a stride earlier)"
     if scratch > live and live <= budget.sram and budget.effort is Effort.FAST:
         hint += f", or try `--effort exact`, which may pack them into {live:,} bytes"

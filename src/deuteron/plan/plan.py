@@ -64,6 +64,11 @@ class Plan:
     prefetch: Prefetch | None
 
     @property
+    def constant_bytes(self) -> int:
+        """Bytes of the weights image that are constants: all of it, or none."""
+        return len(self.weights) if self.constants else 0
+
+    @property
     def known(self) -> Known:
         """How good it is."""
         found = self.prefetch
@@ -109,12 +114,12 @@ def plan_within(program: Program, budget: Budget) -> tuple[Program, Plan]:
     """
     effort = EXACT_EFFORT if budget.effort is Effort.EXACT else FAST_EFFORT
     linked = plan(program, effort)
-    area = area_for(program, linked.scratch_bytes, len(linked.weights), budget)
+    area = area_for(program, linked.scratch_bytes, linked.constant_bytes, budget)
     if area is None:
         return program, linked
     found = fetching(program, budget.engine, area, budget.effort, keeps=budget.keeps)
     if found is None:
-        raise too_large(program, linked.scratch_bytes, len(linked.weights), budget)
+        raise too_large(program, linked.scratch_bytes, linked.constant_bytes, budget)
     return found.program, _fetching(plan(found.program, effort, linked.packing), found.prefetch)
 
 
