@@ -65,6 +65,28 @@ def test_rows_of_kernels_have_their_waits_and_dispatches():
     assert rows["cpu quantized_decomposed::quantize_per_tensor"].bound == "CPU"
 
 
+def test_a_kernel_waits_also_where_the_next_fetch_starts_before_it():
+    npu = {"partition": 0}
+    events = with_gaps(
+        [
+            Event(Kind.RUN, Track.CPU, 0, 100, "run"),
+            Event(Kind.DELEGATE, Track.CPU, 0, 100, "npu 0", **npu),
+            Event(Kind.DISPATCH, Track.CPU, 0, 5, "driver", **npu),
+            Event(Kind.WAIT, Track.CPU, 5, 65, "channel 0", index=1, **npu),
+            Event(Kind.FETCH, Track.CPU, 65, 75, "weights 64", index=2, **npu),
+            Event(Kind.DISPATCH, Track.CPU, 75, 80, "conv2d_s8", index=0, **npu),
+            Event(Kind.KERNEL, Track.NPU, 80, 95, "conv2d_s8", index=0, **npu),
+            Event(Kind.WAIT, Track.CPU, 95, 100, "channel 0", index=4, **npu),
+        ]
+    )
+    rows = {row.name: row for row in tables.kernels(made.profile(replace(made.profile().stream, events=events)))}
+    conv = rows["npu 0 #0 conv2d_s8"]
+    assert (conv.busy, conv.wait, conv.dispatch, conv.bound) == (15, 60, 5, "flash")
+    assert rows["[waiting for weights]"].ticks == 5
+    assert rows["[start of fetches]"].ticks == 10
+    assert rows["[driver and runtime]"].ticks == 5
+
+
 def test_modules_are_a_tree():
     rows = [(row.name, row.depth, row.ticks) for row in tables.modules(made.profile())]
     assert rows[:4] == [("net", 0, 875), ("block", 1, 875), ("block.conv", 2, 510), ("block.pool", 2, 365)]

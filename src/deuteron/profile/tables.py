@@ -132,13 +132,21 @@ def parts(profile: Profile) -> tuple[Part, ...]:
 
 
 def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event, ...]]]:
-    """Each event that takes time of its own, with the waits and dispatches right before a kernel."""
+    """Each event that takes time of its own, with the waits and dispatches right before a kernel.
+
+    The next fetch may start between a wait and its kernel.
+    """
     held: list[Event] = []
     for event in events:
         if event.kind in (Kind.RUN, Kind.DELEGATE, Kind.TRANSFER) or event.track is Track.FLASH:
             continue
         if event.kind in (Kind.WAIT, Kind.DISPATCH):
             held.append(event)
+            continue
+        if event.kind is Kind.FETCH:
+            yield from ((e, ()) for e in held if e.kind is not Kind.WAIT)
+            held = [e for e in held if e.kind is Kind.WAIT]
+            yield event, ()
             continue
         mine = [e for e in held if event.kind is Kind.KERNEL and e.run == event.run and e.partition == event.partition]
         yield from ((e, ()) for e in held if e not in mine)
