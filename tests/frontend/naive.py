@@ -9,7 +9,6 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.frontend import cortex_m, seam
-from deuteron.frontend.export import export
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.options import Converter
 
@@ -57,7 +56,9 @@ def marked(quantizer: Any) -> Any:
 
 def quantised(module: nn.Module, x: Tensor, quantizer: Any) -> fx.GraphModule:
     """The module, its ranges measured on one input."""
-    return seam.quantise(export(module.eval(), (x,)).module(check_guards=False), [(x,)], quantizer)
+    exported = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
+    assert isinstance(exported, fx.GraphModule)
+    return seam.quantise(exported, [(x,)], quantizer)
 
 
 def config() -> Any:

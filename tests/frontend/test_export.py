@@ -1,14 +1,29 @@
+"""What users are told of models that do not run, cannot be exported, or have shapes or dtypes that we do not take."""
+
 import inspect
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from deuteron.errors import InputError, UnsupportedError
-from deuteron.frontend.export import export
+from deuteron.frontend.export import check_exported, check_runs, not_exported
+from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.provenance import source_of
 
 X = (torch.ones(1, 1, 4, 4),)
+
+
+def export(module: nn.Module, inputs: Inputs) -> fx.GraphModule:
+    """The exported model, with the checks before and after."""
+    check_runs(module, inputs)
+    try:
+        model = torch.export.export(module, inputs, strict=True).module(check_guards=False)
+    except Exception as e:
+        raise not_exported(e) from e
+    assert isinstance(model, fx.GraphModule)
+    check_exported(model)
+    return model
 
 
 def at(module: nn.Module, code: str) -> str:
@@ -83,6 +98,23 @@ def test_an_input_that_is_marked_dynamic():
         "input `x` has the dynamic shape [?, 2]\n\n"
         "hint: every shape must be known when compiling: remove dynamic dimensions, and replace operators whose result "
         "size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)"
+    )
+
+
+class Halves(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.ones(4, dtype=torch.float16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.factor.float()
+
+
+def test_a_weight_of_another_dtype():
+    with pytest.raises(UnsupportedError) as caught:
+        export(Halves(), X)
+    assert str(caught.value) == (
+        "weight or constant `factor` is float16\n\nhint: quantisation starts from float32: compute in it alone"
     )
 
 

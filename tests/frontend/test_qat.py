@@ -80,6 +80,41 @@ def test_a_function_that_returns_nothing_is_refused_in_a_build() -> None:
     )
 
 
+class Averaging(Net):
+    """With batch norms that average over all batches that they see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm.momentum = self.other.momentum = None
+
+
+@pytest.mark.slow
+def test_batch_norms_without_a_momentum_are_trained_like_others() -> None:
+    x, averaging = torch.ones(1, *SHAPE), Averaging()
+    losses = [
+        api.build(net, x, target="cortex-m33", calibration=[x], train=train, options=QAT).losses
+        for net in (Net(), averaging)
+    ]
+    assert losses[0] == losses[1]
+    assert averaging.norm.momentum is averaging.other.momentum is None
+
+
+class Branches(nn.Module):
+    """Looks at its values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1 if x.sum() > 0 else x
+
+
+def test_a_build_says_what_pytorch_cannot_export() -> None:
+    line = Branches.forward.__code__.co_firstlineno + 1
+    assert refusal(InputError, Branches(), target="cortex-m33") == (
+        f"{__file__}:{line}: PyTorch cannot export this model: Data-dependent branching, at "
+        "`return x + 1 if x.sum() > 0 else x`\n\n"
+        "hint: `torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
+    )
+
+
 class Mixed(nn.Module):
     """Weights of another dtype than the input's."""
 

@@ -21,7 +21,7 @@ from deuteron.errors import DeuteronError, InternalError, OptionError, Unsupport
 from deuteron.frontend import combined, lints, saved, seam
 from deuteron.frontend.cpu import need_runnable, no_out_variant
 from deuteron.frontend.etrecord import etrecord
-from deuteron.frontend.export import export
+from deuteron.frontend.export import check_runs, not_exported
 from deuteron.frontend.flow import Flow
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
 from deuteron.frontend.manifest import (
@@ -41,7 +41,7 @@ from deuteron.frontend.places import with_lines
 from deuteron.frontend.provenance import first_line
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.sharing import needs_sharing, shared
-from deuteron.frontend.training import Train, Trainer
+from deuteron.frontend.training import Train, Trainer, numbered_momenta
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
@@ -189,7 +189,7 @@ def _compile(
 ) -> _Compiled:
     """The program of a module, by ExecuTorch's own session with the recipe that its users have, too."""
     steps.begin("export")
-    export(model, inputs)
+    check_runs(model, inputs)
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
     given = tuple(calibration) if asks and calibration is not None else calibration  # to be read again
     flow = Flow(
@@ -221,7 +221,9 @@ def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
 
     while True:
         try:
-            return _exported(flow, ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling))
+            with numbered_momenta(model):
+                session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
+                return _exported(flow, session)
         except combined.LeftOverError:
             continue
         finally:
@@ -285,6 +287,8 @@ def _failure(error: Exception, flow: Flow) -> Exception:
     told = _told(error)
     if told is not None:
         return told
+    if not flow.is_exported:
+        return not_exported(error)
     if flow.on_cpu is not None:
         missing = no_out_variant(error, flow.on_cpu) if isinstance(error, RuntimeError) else None
         return missing or UnsupportedError(

@@ -1,10 +1,9 @@
-"""`torch.export` with errors that a user of Deuteron can act on."""
+"""What a model must be for `torch.export` and for us, with errors that a user of Deuteron can act on."""
 
 from typing import cast
 
 import torch
-from torch import nn
-from torch.export import ExportedProgram
+from torch import fx, nn
 
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.inputs import Inputs
@@ -12,31 +11,12 @@ from deuteron.frontend.provenance import first_line, last_user_line, source_of, 
 from deuteron.frontend.quiet import quiet
 
 
-def export(module: nn.Module, inputs: Inputs) -> ExportedProgram:
-    """The exported program; all its shapes are fixed.
+def check_runs(module: nn.Module, inputs: Inputs) -> None:
+    """Runs the model once: its own errors are clearer than what tracing makes of them.
 
     Raises:
-        InputError: when the model does not run on its example inputs, or PyTorch cannot export it.
-        UnsupportedError: when a shape inside depends on data or was declared dynamic, or floats are not float32.
+        InputError: when the model does not run on its example inputs, or returns something else than tensors.
     """
-    _try(module, inputs)
-    try:
-        with quiet():
-            program = torch.export.export(module, inputs, strict=True)
-    except Exception as e:
-        found = last_user_line(str(e)) or user_line_of(e)
-        raise InputError(
-            f"PyTorch cannot export this model: {first_line(e)}{f', at `{found[2]}`' if found else ''}",
-            where=f"{found[0]}:{found[1]}" if found else None,
-            hint="`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details",
-        ) from e
-    _need_fixed_shapes(program)
-    _need_float32(program)
-    return program
-
-
-def _try(module: nn.Module, inputs: Inputs) -> None:
-    """Runs the model once: its own errors are clearer than what tracing makes of them."""
     try:
         with torch.no_grad(), quiet():
             outputs = module(*inputs)
@@ -55,32 +35,51 @@ def _try(module: nn.Module, inputs: Inputs) -> None:
             )
 
 
-def _need_fixed_shapes(program: ExportedProgram) -> None:
-    for node in program.graph.nodes:
-        value: object = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and any(isinstance(dim, torch.SymInt) for dim in value.shape):
-            source = source_of(node)
-            what = f"input `{node.name}`" if node.op == "placeholder" else f"the result of `{node.name}`"
-            raise UnsupportedError(
-                f"{what} has the dynamic shape [{', '.join(_text(dim) for dim in value.shape)}]"
-                f"{f', at `{source.code}`' if source else ''}",
-                where=str(source) if source else None,
-                hint="every shape must be known when compiling: remove dynamic dimensions, and replace operators "
-                "whose result size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)",
-            )
+def not_exported(error: Exception) -> InputError:
+    """The error for a model that `torch.export` has refused."""
+    found = last_user_line(str(error)) or user_line_of(error)
+    return InputError(
+        f"PyTorch cannot export this model: {first_line(error)}{f', at `{found[2]}`' if found else ''}",
+        where=f"{found[0]}:{found[1]}" if found else None,
+        hint="`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details",
+    )
 
 
-def _need_float32(program: ExportedProgram) -> None:
-    for node in program.graph.nodes:
+def check_exported(model: fx.GraphModule) -> None:
+    """Checks that all shapes of an exported model are fixed, and all floats are float32.
+
+    Raises:
+        UnsupportedError: when a shape inside depends on data or was declared dynamic, or floats are not float32.
+    """
+    for node in model.graph.nodes:
         value: object = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float32:
-            source = source_of(node)
-            what = f"weight or constant `{node.name}`" if node.op == "placeholder" else f"the result of `{node.name}`"
-            raise UnsupportedError(
-                f"{what} is {str(value.dtype).removeprefix('torch.')}{f', at `{source.code}`' if source else ''}",
-                where=str(source) if source else None,
-                hint="quantisation starts from float32: compute in it alone",
-            )
+        if isinstance(value, torch.Tensor):
+            _need_fixed_shape(node, value)
+            _need_float32(node, value)
+
+
+def _need_fixed_shape(node: fx.Node, value: torch.Tensor) -> None:
+    if any(isinstance(dim, torch.SymInt) for dim in value.shape):
+        source = source_of(node)
+        what = f"input `{node.name}`" if node.op == "placeholder" else f"the result of `{node.name}`"
+        raise UnsupportedError(
+            f"{what} has the dynamic shape [{', '.join(_text(dim) for dim in value.shape)}]"
+            f"{f', at `{source.code}`' if source else ''}",
+            where=str(source) if source else None,
+            hint="every shape must be known when compiling: remove dynamic dimensions, and replace operators "
+            "whose result size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)",
+        )
+
+
+def _need_float32(node: fx.Node, value: torch.Tensor) -> None:
+    if value.is_floating_point() and value.dtype != torch.float32:
+        source = source_of(node)
+        what = f"weight or constant `{node.target}`" if node.op == "get_attr" else f"the result of `{node.name}`"
+        raise UnsupportedError(
+            f"{what} is {str(value.dtype).removeprefix('torch.')}{f', at `{source.code}`' if source else ''}",
+            where=str(source) if source else None,
+            hint="quantisation starts from float32: compute in it alone",
+        )
 
 
 def _text(dim: int | torch.SymInt) -> str:

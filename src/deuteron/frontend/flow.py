@@ -20,6 +20,7 @@ from deuteron.convert import Conversion
 from deuteron.errors import InternalError
 from deuteron.frontend import combined, cortex_m, seam, training, values
 from deuteron.frontend.cpu import cpu_ops
+from deuteron.frontend.export import check_exported
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.layout import give_strides
 from deuteron.frontend.manifest import CpuOp
@@ -45,6 +46,7 @@ class Flow:
         recording: what went through the converter.
         refused: what the NPU's quantiser would have and its partitioner left.
         session: takes the converter's errors.
+        is_exported: whether PyTorch has exported the model.
         on_cpu: what stays on the CPU, once the program is complete.
     """
 
@@ -57,6 +59,7 @@ class Flow:
     recording: seam.Recording = field(default_factory=seam.Recording)
     refused: combined.Refused = field(default_factory=combined.Refused)
     session: sdk.Session | None = None
+    is_exported: bool = False
     on_cpu: tuple[CpuOp, ...] | None = None
     _module: fx.GraphModule | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -132,6 +135,8 @@ class Flow:
     def _begin(self, model: fx.GraphModule) -> fx.GraphModule:
         """The exported model, before it is annotated."""
         self.close()
+        self.is_exported = True
+        check_exported(model)
         if self.on_cpu is not None:  # this is another run, of another model perhaps
             self.on_cpu, self.sample = None, ()
             self.refused.clear()

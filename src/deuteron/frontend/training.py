@@ -1,7 +1,8 @@
 """Quantisation-aware training: what goes into the model for it, and the user's function, whose losses are reported."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ Train = Callable[[fx.GraphModule], object]
 
 YIELDS = "write a generator that trains the model it is given and says `yield loss.item()` after each step or epoch"
 DIVERGES = "train with a lower learning rate, or clip the gradients"
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 _RESHAPES = (aten.view.default, aten.reshape.default, aten.expand.default)
 
 
@@ -95,6 +97,22 @@ def _guarded(code: Callable[[], object], name: str) -> object:
             where=f"{found[0]}:{found[1]}" if found else None,
             hint="it gets the model as a graph module with the same arguments, which has to be trained as it is",
         ) from e
+
+
+@contextmanager
+def numbered_momenta(module: nn.Module) -> Generator[None]:
+    """Gives batch norms that average over all batches, whose momentum is None, a number for a while.
+
+    PyTorch cannot export them in training mode: the factor would depend on a counter. Ours measure nothing.
+    """
+    norms = [one for one in module.modules() if isinstance(one, _NORMS) and one.momentum is None]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.momentum = None
 
 
 def evaluate(model: fx.GraphModule) -> None:
