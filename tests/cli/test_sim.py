@@ -307,6 +307,19 @@ DAMAGES: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda record: record["partitions"][0]["dataflow"]["calls"][0].__setitem__(0, "x"),
         "error: {path}, partition 0: an operand is no `value+offset`",
     ),
+    "a call less": (
+        lambda record: record["partitions"][0]["kernels"].pop(),
+        "error: {path}, partition 0: 4 kernel calls are described, the microcode has 5",
+    ),
+    "calls in another order": (
+        lambda record: record["partitions"][0]["kernels"].reverse(),
+        "error: {path}, partition 0: call 4, `fully_connected_s8`, is described where the microcode has call 0, "
+        "`copy_s8`",
+    ),
+    "another kernel": (
+        lambda record: record["partitions"][0]["kernels"][1].update(kernel="other_s8"),
+        "error: {path}, partition 0: call 1, `other_s8`, is described where the microcode has call 1, `conv2d_s8`",
+    ),
     "an operator that is not there": (
         lambda record: record["partitions"][0]["kernels"][2]["ops"].append(99),
         "error: {path}, partition 0: call 2 names an operator that is not described",

@@ -211,7 +211,7 @@ def _prefetch(run: PartitionRun) -> Prefetch:
         len(resident),
         sum(resident),
         run.timeline.cycles,
-        fetch_bound(run.decoded, engine),
+        max(fetch_bound(run.decoded, engine), run.entry.prefetch_bound),
         run.entry.prefetch_bound,
         run.entry.prefetch_proven_optimal,
         serial_cycles(run.decoded, engine),

@@ -5,7 +5,7 @@ from pathlib import Path
 from deuteron.errors import FormatError
 from deuteron.frontend import manifest as manifests
 from deuteron.frontend.manifest import Manifest, Partition
-from deuteron.microcode.decode import Decoded
+from deuteron.microcode.decode import Call, Decoded
 
 
 def check_count(manifest: Manifest, partitions: int, directory: Path) -> None:
@@ -19,7 +19,7 @@ def check_count(manifest: Manifest, partitions: int, directory: Path) -> None:
 
 
 def check_record(entry: Partition, decoded: Decoded, where: str) -> None:
-    """Nothing; the entry's values and operators are those of such microcode, or FormatError, placed at `where`.
+    """Nothing; the entry's values, calls and operators are those of such microcode, or FormatError, placed at `where`.
 
     What each call reads and writes is left to the simulator, which names the command where that is wrong.
     """
@@ -40,7 +40,13 @@ def check_record(entry: Partition, decoded: Decoded, where: str) -> None:
         if not 0 <= constant.offset <= end <= weights:
             message = f"`{constant.name}` has bytes {constant.offset} to {end} of weights of {weights} bytes"
             raise _damaged(message, where)
-    for kernel in entry.kernels:
+    calls = [command.kernel.name for command in decoded.commands if isinstance(command, Call)]
+    if len(entry.kernels) != len(calls):
+        raise _damaged(f"{len(entry.kernels)} kernel calls are described, the microcode has {len(calls)}", where)
+    for number, (kernel, name) in enumerate(zip(entry.kernels, calls, strict=True)):
+        if (kernel.index, kernel.kernel) != (number, name):
+            told = f"call {kernel.index}, `{kernel.kernel}`"
+            raise _damaged(f"{told}, is described where the microcode has call {number}, `{name}`", where)
         if not all(0 <= op < len(entry.ops) for op in kernel.ops):
             raise _damaged(f"call {kernel.index} names an operator that is not described", where)
 
