@@ -143,7 +143,7 @@ def test_orders_of_a_finished_program_are_those_of_its_operators(
     operator: str, good: tuple[list[int], ...], bad: tuple[list[int], ...]
 ) -> None:
     source = Source("model.py", 7, "y = f(x)", "")
-    op = CpuOp(operator, "node", (source,), "", "", Work.NOTHING, 32)
+    op = CpuOp(operator, "node", (source,), "", "", Work.NOTHING, 32, (0,))
     lints.check_orders(plan(operator, *good), [op])
     lints.check_orders(plan(operator, *bad, sizes=(1, 1, 4, 4)), [op])  # one channel lies in both orders
     with pytest.raises(InternalError) as caught:

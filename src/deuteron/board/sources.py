@@ -31,20 +31,16 @@ class Origin:
 
 
 class Origins:
-    """The origins of steps; asked for in their order."""
+    """The origins of steps."""
 
     def __init__(self, manifest: Manifest | None) -> None:
-        self._cpu_ops = list(manifest.cpu_ops) if manifest else []
+        ops = manifest.cpu_ops if manifest else ()
+        self._operators = {number: Origin(op.node, op.source) for op in ops for number in op.instructions}
         self._partitions = manifest.partitions if manifest else ()
 
-    def operator(self, name: str) -> Origin:
-        """That of the next call of a CPU operator. Programs have calls that the manifest does not list."""
-        base = name.partition(".")[0]
-        for i, op in enumerate(self._cpu_ops):
-            if op.op.partition(".")[0] == base:
-                del self._cpu_ops[: i + 1]
-                return Origin(op.node, op.source)
-        return Origin()
+    def operator(self, instruction: int) -> Origin:
+        """That of a call of a CPU operator. Programs have calls that the manifest does not list."""
+        return self._operators.get(instruction, Origin())
 
     def delegate(self, payload: bytes) -> Origin:
         """That of the partition with this payload."""

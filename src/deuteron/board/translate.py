@@ -125,7 +125,7 @@ class _Translator:
                 raise UnsupportedError(message, where=where, hint=hint)
 
     def _kernel_call(self, operator: str, args: Sequence[int], where: str) -> None:
-        origin = self._origins.operator(operator)
+        origin = self._origins.operator(self._number)
         try:
             calls = operators.lower(operator, tuple(self._argument(arg) for arg in args))
         except RefusedError as refusal:

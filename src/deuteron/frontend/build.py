@@ -19,7 +19,7 @@ from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.convert import Conversion
 from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError, all_refused
 from deuteron.frontend import combined, lints, saved, seam
-from deuteron.frontend.cpu import need_runnable, no_out_variant
+from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import check_runs, not_exported
 from deuteron.frontend.flow import Flow
@@ -205,8 +205,8 @@ def _compile(
     tensors = seam.planned_bytes(manager)
     if needs_sharing(flow.recording, tensors, arch, options):
         manager = _run_again(flow, inputs, shared(flow.recording, tensors, arch, options))
-    on_cpu = flow.on_cpu or ()
     plan = manager.executorch_program.execution_plan[0]
+    on_cpu = with_instructions(flow.on_cpu or (), manager.exported_program().graph, plan)
     need_runnable(plan.operators, on_cpu)
     lints.check_orders(plan, on_cpu)
     kept = (*(op.node for op in on_cpu), *flow.refused.edge)

@@ -1,17 +1,19 @@
 """What stays on the CPU, and whether ExecuTorch's runtime on the CPU can run it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, fx
 
 from deuteron.arch.cores import Work
-from deuteron.errors import UnsupportedError
+from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend.manifest import CpuOp, Node
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_qdq, operator_name
 from deuteron.frontend.provenance import source_of
+from deuteron.kernels import names
 from deuteron.native import load_cortex_m
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
@@ -34,23 +36,65 @@ _ADDED = {
 _OTHER = Work.UNKNOWN, "was added when the model was lowered for the CPU"
 _MISSING_OUT = re.compile(r"[\w.]+::[\w.]+")
 
+_KEY = "deuteron_cpu_op"
+"""Key of a node's metadata, which what is emitted for it keeps: its index among what stays on the CPU."""
+
+_VIEW = "executorch_prim::et_view"
+"""Called for views whose memory is not planned, which are no operators of the graph any more."""
+
 
 def cpu_ops(graph: fx.Graph, nodes: Iterable[Node] = ()) -> tuple[CpuOp, ...]:
-    """The operators of a lowered edge graph that are not inside a delegate, in execution order.
+    """The operators of a lowered edge graph that are not inside a delegate, in order, marked for `with_instructions`.
 
     `nodes` are those of the model, from before it was lowered.
     """
     reasons = {node.name: node.why for node in nodes}
     found: list[CpuOp] = []
+    for node in _called(graph):
+        node.meta[_KEY] = len(found)
+        name, source, computes = operator_name(node.target), source_of(node), name_of(node)
+        added = is_qdq(node) or computes not in reasons
+        work, why = _ADDED.get(base_name(node.target), _OTHER) if added else (Work.NOTHING, reasons[computes])
+        sources = (source,) if source else ()
+        found.append(CpuOp(name, node.name, sources, "" if added else computes, why, work, _results(node)))
+    return tuple(found)
+
+
+def with_instructions(ops: Sequence[CpuOp], graph: fx.Graph, plan: Any) -> tuple[CpuOp, ...]:
+    """The operators with the instructions that call them.
+
+    Args:
+        ops: what `cpu_ops` gave.
+        graph: the one that the plan was emitted from.
+        plan: ExecuTorch's execution plan.
+
+    Raises:
+        InternalError: the plan has other calls than the graph.
+    """
+    calls = [(number, name) for number, name in _calls(plan) if name != _VIEW]
+    nodes = [*_called(graph)]
+    if [name for _, name in calls] != [operator_name(node.target).partition(".")[0] for node in nodes]:
+        raise InternalError("the program does not call the operators of its graph one after the other")
+    numbers: dict[int, list[int]] = {}
+    for (number, _), node in zip(calls, nodes, strict=True):
+        if _KEY in node.meta:
+            numbers.setdefault(node.meta[_KEY], []).append(number)
+    return tuple(replace(op, instructions=tuple(numbers.get(i, ()))) for i, op in enumerate(ops))
+
+
+def _called(graph: fx.Graph) -> Iterator[fx.Node]:
+    """The calls of operators, which a Python function or a delegate is not."""
     for node in graph.nodes:
         name = operator_name(node.target)
         if node.op == "call_function" and "::" in name and not name.startswith("executorch_call_delegate"):
-            source, computes = source_of(node), name_of(node)
-            added = is_qdq(node) or computes not in reasons
-            work, why = _ADDED.get(base_name(node.target), _OTHER) if added else (Work.NOTHING, reasons[computes])
-            sources = (source,) if source else ()
-            found.append(CpuOp(name, node.name, sources, "" if added else computes, why, work, _results(node)))
-    return tuple(found)
+            yield node
+
+
+def _calls(plan: Any) -> Iterator[tuple[int, str]]:
+    """The number of each instruction that calls an operator, and the operator's name without overload."""
+    for number, instruction in enumerate(plan.chains[0].instructions):
+        if hasattr(instruction.instr_args, "op_index"):
+            yield number, plan.operators[instruction.instr_args.op_index].name
 
 
 def _results(node: fx.Node) -> int:
@@ -84,7 +128,7 @@ def no_out_variant(error: RuntimeError, ops: tuple[CpuOp, ...]) -> UnsupportedEr
 
 
 def _no_kernel(name: str, ops: tuple[CpuOp, ...]) -> UnsupportedError:
-    op = next((op for op in ops if op.op.partition(".")[0] == name.partition(".")[0]), None)
+    op = next((op for op in ops if names.base_name(op.op) == names.base_name(name)), None)
     source = op.source[0] if op and op.source else None
     return UnsupportedError(
         f"nothing can run the operator `{name}`: neither the NPU nor the CPU kernels of ExecuTorch's runtime"

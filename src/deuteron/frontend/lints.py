@@ -85,20 +85,17 @@ def check_orders(plan: Any, ops: Sequence[CpuOp]) -> None:
 
     Args:
         plan: the execution plan that will be written.
-        ops: what it runs on the CPU, in order.
+        ops: what it runs on the CPU.
 
     Raises:
         InternalError: naming the operator and the line of the model.
     """
-    left = list(ops)
-    for call in (
-        i.instr_args for chain in plan.chains for i in chain.instructions if hasattr(i.instr_args, "op_index")
-    ):
+    by_number = {number: op for op in ops for number in op.instructions}
+    for number, op in by_number.items():
+        call = plan.chains[0].instructions[number].instr_args
         name = cast(str, plan.operators[call.op_index].name)
-        op = next((op for op in left if op.op.partition(".")[0] == name), None)
-        if op is None or not name.startswith("cortex_m::"):
+        if not name.startswith("cortex_m::"):
             continue
-        left.remove(op)
         tensors = [value for i in call.args if hasattr(value := plan.values[i].val, "dim_order")]
         wrong = _wrong_order(name.removeprefix("cortex_m::"), [t for t in tensors if len(t.sizes) == _IMAGE])
         if wrong is not None:

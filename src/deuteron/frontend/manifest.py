@@ -16,7 +16,7 @@ NAME = "build.json"
 PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
-FILE = RecordFile(NAME, 3, "deuteron build MODEL -o DIR", "build the model again")
+FILE = RecordFile(NAME, 4, "deuteron build MODEL -o DIR", "build the model again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,8 @@ class CpuOp:
         why: why it is there and not on the NPU, a sentence.
         work: what it does, if lowering has added it; else that stands with the node.
         elements: how many.
+        instructions: those of the program that call it, by number; none where planning the memory leaves nothing to
+            do, as it does of views.
     """
 
     op: str
@@ -126,6 +128,7 @@ class CpuOp:
     why: str
     work: Work
     elements: int
+    instructions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from torch import fx
 
+from deuteron.kernels import names
+
 _QDQ = ("quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel")
 
 _MOVES = """
@@ -21,7 +23,7 @@ def operator_name(target: object) -> str:
 
 def base_name(target: object) -> str:
     """The operator's name without namespace and overload."""
-    return operator_name(target).partition("::")[2].partition(".")[0]
+    return names.base_name(operator_name(target))
 
 
 def is_qdq(node: fx.Node) -> bool:

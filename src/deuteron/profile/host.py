@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
 from deuteron.errors import FormatError
+from deuteron.kernels.names import base_name
 from deuteron.profile import etdump
 from deuteron.profile.events import Clock, Event, Kind, Measure, Stream, Track
 from deuteron.profile.gaps import with_gaps
@@ -81,7 +82,7 @@ class _Run:
         own = [s for s in self._spans if s.instruction == call.instruction and s.name.startswith(_NATIVE)]
         for span in own or [call]:
             found = span.name.removeprefix(_NATIVE) if own else name
-            if not name or _base(found) != _base(name):
+            if not name or base_name(found) != base_name(name):
                 self._refuse(f"instruction {call.instruction} runs `{found}`, in the build it {_does(name)}")
             yield self._event(Kind.OPERATOR, span, name, index=index)
             yield from self._between("runtime", call.start, span.start)
@@ -153,11 +154,6 @@ class _Run:
             where=self._where,
             hint="give the build whose `model.pte` ran, with the SHA-256 that its `build.json` has",
         )
-
-
-def _base(operator: str) -> str:
-    """The name without namespace, which some of ExecuTorch's operators leave out in their events, and overload."""
-    return operator.rpartition("::")[2].partition(".")[0]
 
 
 def _does(operator: str) -> str:

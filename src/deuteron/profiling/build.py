@@ -78,7 +78,7 @@ def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, .
     program = pte.read(file.read_bytes(), str(file))
     method = program.methods[0]
     ours = [i for i, delegate in enumerate(method.delegates) if delegate.id == payloads.BACKEND_ID]
-    listed = list(enumerate(manifest.cpu_ops))
+    listed = {number: i for i, op in enumerate(manifest.cpu_ops) for number in op.instructions}
     partitions: dict[int, int] = {}
     operators: dict[int, tuple[str, int]] = {}
     for number, instruction in enumerate(method.chains[0]):
@@ -86,18 +86,10 @@ def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, .
             case DelegateCall(delegate) if delegate in ours:
                 partitions[number] = ours.index(delegate)
             case KernelCall(operator):
-                name = method.operators[operator]
-                # Programs have calls that the manifest does not list; those that it lists come in its order.
-                at = next((i for i, (_, op) in enumerate(listed) if _base(op.op) == _base(name)), None)
-                operators[number] = name, -1 if at is None else listed[at][0]
-                listed = listed if at is None else listed[at + 1 :]
+                operators[number] = method.operators[operator], listed.get(number, -1)
             case _:
                 pass
     return Instructions(manifest.files[manifests.PROGRAM].sha256, partitions, operators, calls)
-
-
-def _base(operator: str) -> str:
-    return operator.partition(".")[0]
 
 
 def _calls(decoded: Decoded) -> PartitionCalls:
