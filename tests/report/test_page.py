@@ -258,10 +258,10 @@ def test_the_theme_follows_the_system_until_it_is_chosen(show: Open):
 
     system("light")
     light = colours(page)
-    assert light == ["rgb(255, 255, 255)", [0x8F, 0xBC, 0xF5, 255]]
+    assert light == ["rgb(255, 255, 255)", [0x49, 0x92, 0xEF, 255]]
     system("dark")
     dark = colours(page)
-    assert dark == ["rgb(20, 23, 27)", [0x2B, 0x62, 0xAB, 255]]
+    assert dark == ["rgb(20, 23, 27)", [0x2D, 0x67, 0xB4, 255]]
     theme.click()
     assert theme.text == "Dark theme"
     assert colours(page) == light

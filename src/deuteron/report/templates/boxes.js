@@ -3,6 +3,8 @@
 const GUTTER = 96; // pixels left of plots whose rows have names
 const AXIS = 20; // pixels above it for the axis
 
+let drawings = 0; // how many there are: each has a summary for those who do not see it
+
 /** A stretch of an axis that is shown; charts that share one zoom together. */
 class Stretch {
   constructor(whole) {
@@ -42,21 +44,23 @@ class Stretch {
 }
 
 /**
- * A canvas of boxes.
+ * A canvas of boxes, which `what` names.
  *
  * A box has `from` and `to` on the stretch's axis, `top` and `height` as shares of the plot's height, a `row` number for
  * the arrow keys, a `label` (of which the end is kept where `isTail`, and the beginning elsewhere), a `colour` (a style's
  * variable `--box-COLOUR`), `parts`, lower-case `text` for the search, and `about`, a function that gives pairs of texts.
  */
 class Boxes {
-  constructor(host, { label, height, stretch, view, gutter = GUTTER, rowNames = [] }) {
-    Object.assign(this, { stretch, view, gutter, rowNames, height, boxes: [], cursor: null, band: null });
+  constructor(host, { label, what, height, stretch, view, gutter = GUTTER, rowNames = [] }) {
+    Object.assign(this, { what, stretch, view, gutter, rowNames, height, boxes: [], cursor: null, band: null });
     this.canvas = element("canvas", { tabIndex: 0, className: "boxes" });
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-label", label);
-    this.canvas.setAttribute("aria-describedby", "keys");
+    drawings += 1;
+    this.summary = element("p", { id: `drawing-${drawings}`, className: "unseen" });
+    this.canvas.setAttribute("aria-describedby", `${this.summary.id} keys`);
     this.canvas.style.height = `${height + AXIS}px`;
-    host.replaceChildren(this.canvas);
+    host.replaceChildren(this.canvas, this.summary);
     this.listen();
     stretch.listeners.push(() => this.draw());
     view.listeners.push(() => this.draw());
@@ -70,6 +74,8 @@ class Boxes {
     this.cursor = null;
     this.rows = unique(boxes.map((box) => box.row)).sort((a, b) => a - b)
       .map((row) => boxes.filter((box) => box.row === row).sort((a, b) => a.from - b.from || a.to - b.to));
+    this.summary.textContent =
+      `${this.what}: ${number(boxes.length)}, rows: ${this.rows.length}, in all ${length(this.stretch.whole)}`;
     this.draw();
   }
 
@@ -128,7 +134,10 @@ class Boxes {
     const visible = this.boxes.filter((box) => this.isVisible(box));
     for (const box of visible) this.paintBox(pen, colour, box);
     for (const box of visible) if (this.view.isChosen(box)) this.outline(pen, box, colour("mark"), 2);
-    if (this.cursor && document.activeElement === this.canvas) this.outline(pen, this.cursor, colour("focus"), 3, [4, 2]);
+    if (this.cursor && document.activeElement === this.canvas) {
+      this.outline(pen, this.cursor, colour("page"), 5);
+      this.outline(pen, this.cursor, colour("focus"), 3, [4, 2]);
+    }
     if (this.band) {
       pen.fillStyle = colour("band");
       pen.fillRect(this.band.from, 0, this.band.to - this.band.from, high);

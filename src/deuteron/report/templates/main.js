@@ -21,9 +21,13 @@ const view = {
     this.choice = choice;
     this.chosen = new Set(choice?.parts ?? []);
     this.changed();
-    document.getElementById("path-title").textContent = choice ? choice.title : "Nothing chosen";
-    document.getElementById("path-body").replaceChildren(...pathOf(choice, this));
-    if (choice) this.say(`${choice.title} is chosen; what it comes from stands in the last part of this page`);
+    const title = document.getElementById("path-title");
+    const body = document.getElementById("path-body");
+    const inside = body.contains(document.activeElement);
+    title.textContent = choice ? choice.title : "Nothing chosen";
+    body.replaceChildren(...pathOf(choice, this));
+    if (inside) title.focus();
+    if (choice) this.say(`${choice.title} is chosen; P goes to what it comes from`);
   },
 
   search(text) {
@@ -123,6 +127,7 @@ function startSearch(timeline, maps) {
     const tensors = maps.reduce((sum, map) => sum + matches(map).length, 0);
     found.textContent = view.query ? [countOf(view.found.size, "part"), countOf(matches().length, "event"),
       ...(maps.length ? [countOf(tensors, "tensor")] : [])].join(", ") : "";
+    view.say(found.textContent);
   });
   document.getElementById("search").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -132,6 +137,7 @@ function startSearch(timeline, maps) {
     timeline.stretch.show(boxes[at].from, boxes[at].to);
     timeline.choose(boxes[at]);
     found.textContent = `${at + 1} of ${boxes.length} events`;
+    view.say(`${found.textContent}: ${boxes[at].label}`);
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && event.target !== field) {
@@ -142,6 +148,23 @@ function startSearch(timeline, maps) {
       found.textContent = "";
       view.search("");
       view.choose(null);
+    }
+  });
+}
+
+/** `P` goes to the way of what is chosen, and back to where one was. */
+function startPathKey() {
+  const title = document.getElementById("path-title");
+  let before = null;
+  document.addEventListener("keydown", (event) => {
+    if (event.key.toLowerCase() !== "p" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.matches("input, select")) return;
+    event.preventDefault();
+    if (title.parentElement.contains(document.activeElement)) {
+      if (before?.isConnected) before.focus();
+    } else {
+      before = document.activeElement;
+      title.focus();
     }
   });
 }
@@ -163,7 +186,8 @@ function startMemory(time) {
     const marks = Array.from({ length: Math.floor(memory.bytes / step) + 1 }, (_, i) => i * step);
     const rowNames = marks.map((at) => ({ name: bytes(at), top: 1 - at / memory.bytes }));
     const height = Math.min(360, Math.max(160, 14 * unique(memory.blocks.map((block) => block.offset)).length));
-    const map = new Boxes(host, { label: `memory ${title} over time`, height, stretch: time, view, rowNames });
+    const label = `memory ${title} over time`;
+    const map = new Boxes(host, { label, what: "tensors", height, stretch: time, view, rowNames });
     return { memory, title, map };
   });
   return {
@@ -199,7 +223,9 @@ function start() {
 
   const time = new Stretch(endOf(0));
   const timelineHost = document.getElementById("timeline-chart");
-  const timeline = new Boxes(timelineHost, { label: "timeline of events", height: 120, stretch: time, view });
+  const timeline = new Boxes(timelineHost, {
+    label: "timeline of events", what: "events", height: 120, stretch: time, view,
+  });
   const memory = startMemory(time);
   const showRun = (run) => {
     const { boxes, lanes } = timelineBoxes(run);
@@ -221,7 +247,7 @@ function start() {
   const { boxes, depth, whole } = flameBoxes();
   const width = new Stretch(whole);
   const flame = new Boxes(document.getElementById("flame-chart"), {
-    label: "modules, as wide as their time", height: 22 * depth, stretch: width, view, gutter: 0,
+    label: "modules, as wide as their time", what: "modules, kernels and operators", height: 22 * depth, stretch: width, view, gutter: 0,
   });
   flame.fill(boxes, 22 * depth);
 
@@ -237,6 +263,7 @@ function start() {
   });
   showRun(0);
   startSearch(timeline, memory.maps);
+  startPathKey();
   view.choose(null);
   // For tests and for those who look from a console.
   window.report = { data, view, timeline, flame, time, use: memory.chart, memory: memory.maps };

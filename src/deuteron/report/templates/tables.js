@@ -29,6 +29,7 @@ class Tables {
     this.sorts = Object.fromEntries(Object.keys(TABLE_TITLES).map((by) => [by, by === "module" ? null : ["ticks", -1]]));
     this.buttons = Object.entries(TABLE_TITLES).map(([by, title]) =>
       element("button", { type: "button", role: "tab", id: `tab-${by}`, onclick: () => this.show(by) }, title));
+    for (const button of this.buttons) button.setAttribute("aria-controls", host.id);
     tabs.replaceChildren(...this.buttons);
     tabs.addEventListener("keydown", (event) => this.tabKey(event));
     host.addEventListener("keydown", (event) => this.rowKey(event));
