@@ -2,9 +2,12 @@
 
 The first table has networks of this project: of their kernel calls how many the build maps to edge operators, and how
 many of these an independent way confirms, which changes one operator after another and looks which kernel's output
-changes; then the share of the NPU's time that events explain: the least of the host (measured), simulated, and counted
-on an emulated board. The second has ExecuTorch's own profiling tests: how many kernels of the vendor's converter the
+changes, and of these how many directly: the others are second to change, and read what the first writes by the map
+itself; then the share of the NPU's time that events explain: the least of the host (measured), simulated, and counted
+on an emulated board; and which share of it, counted there, is no kernel, copy or operator, but what driver and runtime
+do between them. The second has ExecuTorch's own profiling tests: how many kernels of the vendor's converter the
 map has that these expect of ExecuTorch's reader of the converter's log, beside ours for models of the same structure.
+A kernel call is mapped in the first table when it has edge operators, in the second when it has any operator.
 
     python benches/profile_map.py [MODEL...] [--json FILE]
 """
@@ -14,7 +17,7 @@ import ast
 import importlib.util
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -27,6 +30,7 @@ from tests.sdk.profiled import MODELS, handed_over
 
 from deuteron import api
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
+from deuteron.profile.events import Event, Kind
 from deuteron.profile.gaps import attributed
 from deuteron.profiling import build as builds
 from deuteron.profiling import run
@@ -54,10 +58,26 @@ def network(name: str, work: Path) -> dict[str, float]:
     found = builds.read(directory)
     entries = found.manifest.partitions
     mapped = sum(any(e.ops[op].nodes for op in kernel.ops) for e in entries for kernel in e.kernels)
-    sure, kernels = confirmed(directory)
+    direct, sure, kernels = confirmed(directory)
     inputs = api.seeded_inputs(found.manifest, 1)
-    shares = [attributed(run.profile(found, run.Wanted(on, inputs)).stream.events) or 0.0 for on in PLACES]
-    return {"kernels": kernels, "mapped": mapped, "confirmed": sure, "attributed": min(shares)}
+    events = {on: run.profile(found, run.Wanted(on, inputs)).stream.events for on in PLACES}
+    return {
+        "kernels": kernels,
+        "mapped": mapped,
+        "confirmed": sure,
+        "directly": direct,
+        "attributed": min(attributed(each) or 0.0 for each in events.values()),
+        "between": between(events["an505"]),
+    }
+
+
+def between(events: Iterable[Event]) -> float:
+    """Share of the partitions' time that driver and runtime take between what they run."""
+    ticks = {Kind.DISPATCH: 0, Kind.DELEGATE: 0}
+    for event in events:
+        if event.kind in ticks and event.partition >= 0:
+            ticks[event.kind] += event.ticks
+    return ticks[Kind.DISPATCH] / ticks[Kind.DELEGATE]
 
 
 def expected_by_executorch() -> Mapping[str, tuple[int, int]]:
@@ -87,19 +107,22 @@ def executorch_tests() -> dict[str, dict[str, float]]:
 
 
 def main() -> int:
-    """Prints both tables; 1 when a kernel is not mapped, or time is not attributed."""
+    """Prints both tables; 1 when a kernel is not mapped or not confirmed, or time is not attributed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="also write the results there")
     names = [*NETWORKS, *(example.name for example in api.REFERENCES)]
     parser.add_argument("networks", nargs="*", default=names, help="of the first table; all by default")
     options = parser.parse_args()
-    print(f"{'network':<24}{'kernels':>8}{'mapped':>8}{'confirmed':>11}{'time explained':>16}")
+    titles = f"{'mapped':>8}{'confirmed':>11}{'directly':>10}{'time explained':>16}{'driver':>9}"
+    print(f"{'network':<24}{'kernels':>8}{titles}")
     with tempfile.TemporaryDirectory() as folder:
         ours: dict[str, dict[str, float]] = {}
         for name in options.networks:
             ours[name] = r = network(name, Path(folder))
             print(
-                f"{name:<24}{r['kernels']:>8}{r['mapped']:>8}{r['confirmed']:>11}{r['attributed']:>16.3%}", flush=True
+                f"{name:<24}{r['kernels']:>8}{r['mapped']:>8}{r['confirmed']:>11}{r['directly']:>10}"
+                f"{r['attributed']:>16.3%}{r['between']:>9.3%}",
+                flush=True,
             )
     tests = executorch_tests()
     print(f"{'test of ExecuTorch':<24}{'its kernels':>12}{'mapped':>8}{'our kernels':>13}{'mapped':>8}")
@@ -107,6 +130,7 @@ def main() -> int:
         print(f"{name:<24}{r['vendor']:>12}{r['vendor_mapped']:>8}{r['kernels']:>13}{r['mapped']:>8}")
     every = {**ours, **tests}.items()
     problems = [f"{name}: a kernel is not mapped" for name, row in every if row["mapped"] != row["kernels"]]
+    problems += [f"{name}: a kernel is not confirmed" for name, r in ours.items() if r["confirmed"] != r["kernels"]]
     problems += [f"{name}: no event explains some time" for name, row in ours.items() if row["attributed"] < ATTRIBUTED]
     return finish({"networks": ours, "executorch_tests": tests}, problems, options.json)
 

@@ -31,22 +31,26 @@ RELU = 1
 WINDOW = ("FilterWidth", "FilterHeight")
 
 
-def confirmed(directory: Path) -> tuple[int, int]:
-    """How many kernel calls of a build were found to compute what it says, and how many there are.
+def confirmed(directory: Path) -> tuple[int, int, int]:
+    """How many kernel calls of a build were found to compute what it says: directly, in all, and how many there are.
+
+    Those found directly are first to change; that a second one reads of the first is what the map says.
 
     Raises:
         AssertionError: another kernel computes an operator.
     """
     manifest = manifests.read(directory)
     reference = saved.load(directory / manifests.REFERENCE, len(manifest.partitions))
-    found = 0
+    direct, found = 0, 0
     for tflite, entry in zip(reference.partitions, manifest.partitions, strict=True):
-        found += len({*_confirmed(decode_tflite(tflite), entry, manifest.target)})
-    return found, sum(len(entry.kernels) for entry in manifest.partitions)
+        calls = {*_confirmed(decode_tflite(tflite), entry, manifest.target)}
+        direct += len({number for number, is_first in calls if is_first})
+        found += len({number for number, _ in calls})
+    return direct, found, sum(len(entry.kernels) for entry in manifest.partitions)
 
 
-def _confirmed(model: FlatModel, entry: Partition, target: str) -> Iterator[int]:
-    """The kernel calls that change when the operators that they are said to compute change, or what these read."""
+def _confirmed(model: FlatModel, entry: Partition, target: str) -> Iterator[tuple[int, bool]]:
+    """The kernel calls that change with the operators that they are said to compute (True), or with what these read."""
     plain = _convert(model, target)
     assert plain is not None
     before = _Runs(plain)
@@ -62,8 +66,8 @@ def _confirmed(model: FlatModel, entry: Partition, target: str) -> Iterator[int]
                 continue
             first, *second = changed
             assert first == named[0], f"operator {op}: kernel {first} changed, the build names {named}"
-            yield first
-            yield from (number for number in second if _reads(model, entry, number, first))
+            yield first, True
+            yield from ((number, False) for number in second if _reads(model, entry, number, first))
             break
 
 

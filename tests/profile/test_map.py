@@ -9,5 +9,6 @@ from tests.profile.perturb import confirmed
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_kernel_computes_what_the_map_says(build: Build, name: str):
-    found, kernels = confirmed(build(name))
+    direct, found, kernels = confirmed(build(name))
     assert found == kernels > 0
+    assert 0 < direct <= found

@@ -1,8 +1,10 @@
 """Profiles of small networks: on the host and the simulator, beside what ExecuTorch's Inspector shows of them."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +40,24 @@ def ticks(made: record.Profile, kind: Kind) -> int:
     return sum(event.ticks for event in made.stream.events if event.kind is kind)
 
 
+def operators_of(events: Iterable[Any]) -> dict[str, float]:
+    """Microseconds of all runs for each operator on the CPU, as Inspector shows them."""
+    found: Counter[str] = Counter()
+    for event in events:
+        if event.name.startswith("native_call_"):
+            found[event.name.removeprefix("native_call_")] += sum(event.perf_data.raw) * 1e3
+    return dict(found)
+
+
+def operators_of_ours(made: record.Profile) -> dict[str, float]:
+    """The same of our profile."""
+    found: Counter[str] = Counter()
+    for event in made.stream.events:
+        if event.kind is Kind.OPERATOR:
+            found[event.name.rpartition("::")[2]] += made.stream.clock.microseconds(event.ticks)
+    return dict(found)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("on", ["host", "sim"])
 def test_inspector_has_our_operators_and_totals(build: Build, on: str, tmp_path: Path):
@@ -64,6 +84,7 @@ def test_inspector_has_our_operators_and_totals(build: Build, on: str, tmp_path:
     )
     (call,) = (event for event in events if event.name == "DELEGATE_CALL")
     assert sum(call.perf_data.raw) * 1e3 == pytest.approx(micro(ticks(made, Kind.DELEGATE)), abs=0.01)
+    assert operators_of(events) == pytest.approx(operators_of_ours(made), abs=0.01)
 
 
 @pytest.mark.slow
@@ -81,14 +102,13 @@ def test_the_example_of_the_guide_runs(
 
 
 @pytest.mark.slow
-def test_a_build_without_an_npu(tmp_path: Path):
+@pytest.mark.parametrize(("target", "board"), [("cortex-m33", "an505"), ("cortex-m55", "an547")])
+def test_a_build_without_an_npu(target: str, board: str, tmp_path: Path):
     x = torch.randn(1, 4, 16, 16)
     options = api.BuildOptions(use_profiling=True)
-    api.build(
-        NETWORKS["residual"](), (x,), target="cortex-m33", output=tmp_path / "b", options=options, calibration=[(x,)]
-    )
+    api.build(NETWORKS["residual"](), (x,), target=target, output=tmp_path / "b", options=options, calibration=[(x,)])
     found = builds.read(tmp_path / "b")
-    for on in ("host", "an505"):
+    for on in ("host", board):
         made = run.profile(found, run.Wanted(on, api.seeded_inputs(found.manifest, 1)))
         assert on == "host" or (attributed(made.stream.events, Kind.RUN) or 0) >= 0.999
         convolutions = [row for row in tables.operators(made) if "cortex_m::quantized_conv2d" in row.name]
