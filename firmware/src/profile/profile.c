@@ -10,6 +10,9 @@ typedef char header_has_no_padding[sizeof(dtn_profile_header_t) == DTN_PROGRAM_H
 
 bool dtn_profile_send(const dtn_executor_t *executor, uint32_t run, uint32_t ticks_hz, uint32_t counts)
 {
+    if (executor == NULL) {
+        return false;
+    }
     dtn_profile_header_t header = {
         .magic = DTN_PROFILE_MAGIC,
         .version = DTN_PROFILE_VERSION,

@@ -1,5 +1,6 @@
 """The one form of events, whoever recorded them: spans of a clock on the tracks of CPU, NPU and flash."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -93,3 +94,16 @@ class Stream:
     runs: int
     events: tuple[Event, ...]
     lost: int = 0
+
+    def by_run(self) -> tuple[tuple[Event, ...], ...]:
+        """The events of each run."""
+        return by_run(self.events, range(self.runs))
+
+
+def by_run(events: Iterable[Event], runs: Iterable[int]) -> tuple[tuple[Event, ...], ...]:
+    """The events of each of these runs, in their order."""
+    found: dict[int, list[Event]] = {run: [] for run in runs}
+    for event in events:
+        if event.run in found:
+            found[event.run].append(event)
+    return tuple(tuple(each) for each in found.values())

@@ -12,6 +12,8 @@ from deuteron.profile.program import Instructions
 
 NANOSECONDS = 1_000_000_000
 _NATIVE = "native_call_"
+_DIGITS = 9
+"""More of them are no number of a fetch channel."""
 _NAMED = {
     "fetch": Kind.FETCH,
     "wait": Kind.WAIT,
@@ -118,7 +120,7 @@ class _Run:
             return self._event(Kind.KERNEL, span, span.metadata, partition, span.id)
         if span.text not in _NAMED:
             self._refuse(f"it has an event `{span.text}`, which Deuteron's delegate does not write")
-        index = int(span.metadata) if span.metadata.isdecimal() else -1
+        index = int(span.metadata) if span.metadata.isdecimal() and len(span.metadata) <= _DIGITS else -1
         name = f"channel {index}" if span.text in ("fetch", "wait") else span.text
         return self._event(_NAMED[span.text], span, name, partition, index)
 

@@ -4,12 +4,12 @@ A kernel call is an event of the delegate whose name the build's ETRecord maps t
 time on the CPU has a name, too, so that the events of a delegate add up to its call.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from deuteron.kernels.names import event_name
 from deuteron.profile import etdump
 from deuteron.profile.etdump import Block, Span
-from deuteron.profile.events import Event, Kind, Stream, Track
+from deuteron.profile.events import Clock, Event, Kind, Stream, Track
 from deuteron.profile.program import Instructions
 
 _WHOLE = -1
@@ -19,23 +19,21 @@ _NO_INSTRUCTION = -1
 
 def dump(stream: Stream, program: Instructions) -> bytes:
     """The ETDump of these events: a block per run."""
-    return etdump.write(
-        [Block("Execute", tuple(_Run(stream, program, run).spans())) for run in range(stream.runs)],
-    )
+    dumper = _Dumper(stream.clock, program)
+    return etdump.write([Block("Execute", tuple(dumper.spans(events))) for events in stream.by_run()])
 
 
-class _Run:
-    """One run on its way."""
+class _Dumper:
+    """The events of a program on their way."""
 
-    def __init__(self, stream: Stream, program: Instructions, run: int) -> None:
-        self._clock = stream.clock
-        self._events = [event for event in stream.events if event.run == run]
+    def __init__(self, clock: Clock, program: Instructions) -> None:
+        self._clock = clock
         self._instructions = {partition: number for number, partition in program.partitions.items()}
         self._operators = {index: number for number, (_, index) in program.operators.items() if index >= 0}
 
-    def spans(self) -> Iterator[Span]:
-        """The events in the runtime's order: what contains stands after what it contains."""
-        for event in sorted(self._events, key=lambda e: (e.stop, e.ticks)):
+    def spans(self, events: Iterable[Event]) -> Iterator[Span]:
+        """The events of a run in the runtime's order: what contains stands after what it contains."""
+        for event in sorted(events, key=lambda e: (e.stop, e.ticks)):
             match event:
                 case Event(kind=Kind.RUN):
                     yield self._span(event, etdump.EXECUTE, 0, chain=_WHOLE)

@@ -185,7 +185,7 @@ def part_of(profile: Profile, event: Event) -> Part:
             return Part(("operator", -1, event.index), row, (f"{op.name} ({op.node})",), op.sources)
         case Kind.OPERATOR:
             row = Row(f"cpu {event.name}", calls=1, busy=event.ticks, limits={"CPU": event.ticks})
-            return Part((event.name, -1, -1), row, (event.name,))
+            return Part((row.name, -1, -1), row, (event.name,))  # its own name may be that of another kind of part
         case kind:
             name = OVERHEAD[kind]
             return Part((name, -1, -1), Row(name, busy=event.ticks))

@@ -1,6 +1,6 @@
 """Events as a trace that the Perfetto UI opens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
@@ -32,8 +32,7 @@ def trace(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
         described.parent_uuid = _PROCESS
         described.name = _TITLES[track]
     begin = 0
-    for run in range(stream.runs):
-        events = [event for event in stream.events if event.run == run]
+    for events in stream.by_run():
         for at, edge, event in _edges(events):
             packet = builder.add_packet()
             packet.timestamp = begin + _nanoseconds(stream, at)
@@ -46,7 +45,7 @@ def trace(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
     return builder.serialize()
 
 
-def _edges(events: list[Event]) -> Iterator[tuple[int, TrackEvent.Type, Event]]:
+def _edges(events: Sequence[Event]) -> Iterator[tuple[int, TrackEvent.Type, Event]]:
     """Begins and ends in order: of those at one time ends come first, and what contains begins before what it holds.
 
     A kernel that took no tick of the clock is an instant.

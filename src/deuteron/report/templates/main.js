@@ -101,11 +101,11 @@ function summary() {
     .reduce((sum, event) => sum + event.stop - event.start, 0);
   const kernels = data.tables.kernel;
   const macs = kernels.reduce((sum, row) => sum + row.macs, 0);
-  const slowest = kernels.reduce((best, row) => (row.ticks > (best?.ticks ?? 0) ? row : best), null);
+  const slowest = kernels.reduce((best, row) => (row.calls && row.ticks > (best?.ticks ?? 0) ? row : best), null);
   const tiles = [
     [`per run, ${data.measure}`, length(data.ticks / perRun)],
-    ["in the NPU's parts", share(delegate / Math.max(1, data.ticks))],
-    ...(data.attributed === null ? [] : [["of that attributed", share(data.attributed)]]),
+    ...(delegate ? [["in the NPU's parts", share(delegate / Math.max(1, data.ticks))]] : []),
+    ...(delegate && data.attributed !== null ? [["of that attributed", share(data.attributed)]] : []),
     ["multiply-accumulates", each(macs)],
     ...(slowest ? [["longest", `${share(slowest.ticks / Math.max(1, data.ticks))} ${data.parts[slowest.parts[0]].label}`]] : []),
     ...(data.left_out ? [["operators on the CPU, not simulated, not in these times", number(data.left_out)]] : []),

@@ -99,15 +99,15 @@ class Tables {
       head.setAttribute("aria-sort", sort?.[0] !== column.id ? "none" : sort[1] > 0 ? "ascending" : "descending");
       return head;
     });
-    this.rows = this.sorted().map((row) => ({ row, made: this.row(row, !sort) }));
+    const most = data.tables[this.by].reduce((best, row) => Math.max(best, row.ticks), 1);
+    this.rows = this.sorted().map((row) => ({ row, made: this.row(row, !sort, most) }));
     this.host.replaceChildren(element("table", {},
       element("thead", {}, element("tr", {}, ...titles)),
       element("tbody", {}, ...this.rows.map(({ made }) => made))));
     this.mark();
   }
 
-  row(row, isTree) {
-    const most = Math.max(1, ...data.tables[this.by].map((one) => one.ticks));
+  row(row, isTree, most) {
     const cells = COLUMNS.map((column) => {
       if (column.id === "name") {
         const button = element("button", { type: "button", title: row.name }, row.name);
