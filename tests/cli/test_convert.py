@@ -64,6 +64,11 @@ npu for imxrt700: 3 kernel calls; microcode 512 B, weights 80 B, kernels 16 B, s
     assert deuteron("inspect", out).out.startswith(f"{out}: converted TFLite file, ")
 
 
+def test_the_area_that_weights_are_fetched_into_is_told(deuteron: Run, net: Path, tmp_path: Path):
+    result = deuteron("convert", net, "-o", tmp_path / "out.tflite", "--fetch-constants-to-sram", "always")
+    assert ", weights 80 B, kernels 16 B, prefetch 80 B, scratch 176 B (proven optimal)" in result.out.splitlines()[0]
+
+
 def test_float_edges_stay_operators_of_the_file(deuteron: Run, net: Path, tmp_path: Path):
     net.write_bytes(with_float_edges(net.read_bytes()))
     result = deuteron("convert", net, "-o", tmp_path / "out.tflite")

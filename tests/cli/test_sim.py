@@ -13,7 +13,7 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from deuteron import api, simulation
-from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
+from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.frontend import manifest as manifests
 from deuteron.runtime import pte
 
@@ -123,10 +123,10 @@ def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Bui
     assert run["cycles"] == fetched["cycles"]
     assert 0 < fetched["bound"] <= fetched["cycles"] <= fetched["serial"]
     assert 0 < fetched["bound_of_all"] <= fetched["cycles"]
-    options = api.BuildOptions(memory=MemoryOptions(sram_budget=BUDGET, effort=Effort.EXACT))
-    exact = builds.whole.parent / "exact"
-    build = api.build_model(f"{builds.whole.parent / 'net.py'}:net", output=exact, options=options)
-    (entry,) = build.manifest.partitions
+    exact, model = builds.whole.parent / "exact", f"{builds.whole.parent / 'net.py'}:net"
+    built = deuteron("build", model, "-o", exact, "--sram-budget", str(BUDGET), "--effort", "exact")
+    assert "fetched into 1,344 B of SRAM (time proven optimal), scratch 6,784 B (proven optimal)" in built.out
+    (entry,) = manifests.read(exact).partitions
     assert entry.prefetch_proven_optimal
     assert "us, proven optimal; lower bound of these fetches" in deuteron("plan", exact).out
 

@@ -97,7 +97,7 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
     for i, part in enumerate(manifest.partitions):
         proven = " (proven optimal)" if part.scratch_proven_optimal else ""
         fetched = f" fetched into {part.prefetch_bytes:,} B of SRAM" if part.prefetch_bytes else ""
-        fetched += " (proven optimal)" if part.prefetch_proven_optimal else ""
+        fetched += " (time proven optimal)" if part.prefetch_proven_optimal else ""
         printer.data(
             f"npu {i}: {len(part.ops)} operators in {len(part.kernels)} kernel calls; microcode "
             f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B{fetched}, scratch "

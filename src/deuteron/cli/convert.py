@@ -84,7 +84,8 @@ def _sizes(conversion: "Conversion") -> dict[str, int]:
     blocks = {} if container is None else {
         "microcode": len(container.microcode), "weights": len(container.weights), "kernels": len(container.kernels),
     }  # fmt: skip
-    return blocks | {"scratch": conversion.plan.scratch_bytes}
+    area = conversion.plan.prefetch_bytes
+    return blocks | ({"prefetch": area} if area else {}) | {"scratch": conversion.plan.scratch_bytes}
 
 
 def _lines(target: str, conversion: "Conversion") -> "Iterator[str]":
