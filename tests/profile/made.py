@@ -49,8 +49,8 @@ def profile(stream: Stream | None = None) -> Profile:
         Op(1, "MAX_POOL_2D", ("aten_max_pool2d_default",), (POOL,)),
     )
     kernels = (
-        Kernel(0, "conv2d_s8", (0,), 4000, 900, 64, 500, "compute", ("a",)),
-        Kernel(1, "max_pool_s8", (1,), 0, 500, 0, 250, "SRAM", ("b",)),
+        Kernel(0, "conv2d_s8", (0,), "block.conv", 4000, 900, 64, 500, "compute", ("a",)),
+        Kernel(1, "max_pool_s8", (1,), "block.pool", 0, 500, 0, 250, "SRAM", ("b",)),
     )
     quantize = CpuOp(0, "quantized_decomposed::quantize_per_tensor", "quantize", (), "")
     found = stream or Stream(Clock("npu", 1_000_000, "cycle"), Measure.SIMULATED, 1, events())
@@ -66,6 +66,15 @@ def with_an_empty_kernel() -> Profile:
     shown = (event for event in stream.events if event.kind is not Kind.UNATTRIBUTED)
     events = (replace(e, stop=e.start) if (e.kind, e.index) == (Kind.KERNEL, 0) else e for e in shown)
     return profile(replace(stream, events=with_gaps(events)))
+
+
+def one_of_three_runs_held_up() -> Profile:
+    """Three runs of 1,100, 90,000 and 1,000 ticks; the first two end in time that nobody explains."""
+    found: list[Event] = []
+    for run, ticks in enumerate((1100, 90_000, 1000)):
+        own = [replace(event, run=run) for event in events() if event.kind is not Kind.UNATTRIBUTED]
+        found += with_gaps(replace(event, stop=ticks) if event.kind is Kind.RUN else event for event in own)
+    return profile(replace(profile().stream, runs=3, events=tuple(found)))
 
 
 def lost_in_one_of_two_runs() -> Profile:

@@ -39,9 +39,9 @@ def test_what_took_no_time_stands_before_what_follows_it():
         [
             Event(Kind.RUN, Track.CPU, 0, 20, "run"),
             Event(Kind.KERNEL, Track.CPU, 5, 5, "conv2d_s8", index=0, **npu),
-            Event(Kind.DISPATCH, Track.CPU, 5, 15, "driver", **npu),
+            Event(Kind.DISPATCH, Track.CPU, 5, 15, "driver", index=1, **npu),
             Event(Kind.KERNEL, Track.CPU, 15, 20, "max_pool_s8", index=1, **npu),
-            Event(Kind.DISPATCH, Track.CPU, 0, 5, "driver", **npu),
+            Event(Kind.DISPATCH, Track.CPU, 0, 5, "driver", index=0, **npu),
             Event(Kind.DELEGATE, Track.CPU, 0, 20, "npu 0", **npu),
         ]
     )
@@ -58,8 +58,8 @@ def test_rows_add_up_to_the_run(by: str):
 def test_rows_of_kernels_have_their_waits_and_dispatches():
     rows = {row.name: row for row in tables.kernels(made.profile())}
     conv, pool = rows["npu 0 #0 conv2d_s8"], rows["npu 0 #1 max_pool_s8"]
-    assert (conv.busy, conv.wait, conv.dispatch, conv.bound) == (500, 0, 10, "compute")
-    assert (pool.busy, pool.wait, pool.dispatch, pool.bound) == (275, 80, 10, "SRAM")
+    assert (conv.own, conv.wait, conv.dispatch, conv.bound) == (500, 0, 10, "compute")
+    assert (pool.own, pool.wait, pool.dispatch, pool.bound) == (275, 80, 10, "SRAM")
     assert rows["[start of fetches]"].ticks == 10
     assert rows["[not attributed]"].ticks == 15
     assert rows["cpu quantized_decomposed::quantize_per_tensor"].bound == "CPU"
@@ -81,7 +81,7 @@ def test_a_kernel_waits_also_where_the_next_fetch_starts_before_it():
     )
     rows = {row.name: row for row in tables.kernels(made.profile(replace(made.profile().stream, events=events)))}
     conv = rows["npu 0 #0 conv2d_s8"]
-    assert (conv.busy, conv.wait, conv.dispatch, conv.bound) == (15, 60, 5, "flash")
+    assert (conv.own, conv.wait, conv.dispatch, conv.bound) == (15, 60, 5, "flash")
     assert rows["[waiting for weights]"].ticks == 5
     assert rows["[start of fetches]"].ticks == 10
     assert rows["[driver and runtime]"].ticks == 5
@@ -105,7 +105,8 @@ def test_lines_and_operators_name_what_they_are():
 
 def test_utilisation_is_of_the_array():
     conv = tables.kernels(made.profile())[1]
-    assert tables.utilisation(conv, made.profile()) == 4000 / (500 * 16)
+    assert tables.utilisation(conv, made.profile()) == 4000 / ((500 + 10) * 16)
+    assert tables.whole_utilisation(made.profile()) == 4000 / (890 * 16)
 
 
 def test_rest_of_the_rows_is_one_row():
@@ -140,7 +141,11 @@ def test_modules_are_compared_by_their_place():
     assert [row.change for row in found.changes] == [0] * len(found.changes)
     assert all(row.before is not None and row.after is not None for row in found.changes)
     assert [row.name for row in found.changes][:2] == ["net", "block"]
-    assert list(found.lines(1))[-1].split() == [f"[{len(found.changes) - 1}", "others]"]
+    assert list(found.lines(1))[-2:] == [
+        "        A us         B us       change module",
+        f"{len(found.changes)} rows are the same in both",
+    ]
+    assert "A is `net`, B is `block`: rows of one name need not be of the same" in found.lines()
 
 
 def test_an_unknown_order_is_refused():
@@ -155,8 +160,9 @@ def test_lost_events_are_told():
     profile = made.profile()
     lines = list(text.summary(replace(profile, stream=replace(profile.stream, lost=3))))
     assert lines == [
-        "net for imxrt700 on sim, simulated: 1,000.0 us (1,000 cycles) per run, 1 run",
+        "net for imxrt700 on sim, simulated: 1,000.0 us (1,000 cycles) in one run",
         "99.438% of the time on the NPU's partitions is attributed",
+        "28.1% of the NPU's array is used in that time",
         "3 events are lost: the recorder had no room for them, and their time is not attributed",
     ]
 
@@ -173,15 +179,35 @@ def test_operators_that_nobody_simulates_are_told():
     assert not any("leave out" in line for line in compare.compare(two, two, "kernel").lines())
 
 
-def test_counts_of_runs_that_lack_events_are_means():
-    made_of_two = made.lost_in_one_of_two_runs()
-    (row,) = (row for row in tables.kernels(made_of_two) if "conv2d" in row.name)
-    assert next(line for line in text.table(made_of_two, [row], "kernel") if "conv2d" in line).split()[:6] == [
-        "255.0", "25.50%", "0.0", "0.5", "2,000", "450",
+def test_what_one_run_is_held_up_by_is_in_no_number():
+    three = made.one_of_three_runs_held_up()
+    assert list(text.summary(three))[:2] == [
+        "net for imxrt700 on sim, simulated: 1,100.0 us (1,100 cycles) in the median of 3 runs",
+        "runs take 1,000.0 to 90,000.0 us; all numbers below are those of the median run",
+    ]
+    for rows in (tables.kernels, tables.operators, tables.lines):
+        assert sum(row.ticks for row in rows(three)) == tables.total(three) == 1100
+    (conv,) = (row for row in tables.kernels(three) if "conv2d" in row.name)
+    assert next(line for line in text.table(three, [conv], "kernel") if "conv2d" in line).split()[:8] == [
+        "510.0", "46.36%", "500.0", "0.0", "10.0", "1", "4,000", "900",
     ]  # fmt: skip
-    assert list(text.summary(made_of_two))[-1] == (
-        "numbers per run are means of all runs, also of those whose events are lost"
-    )
+    assert json.loads(node_data(three))["graph"]["results"]["aten_convolution_default"] == {"value": 500}
+    assert compare.compare(made.profile(), three, "kernel").totals == (1000, 1100)
+    said = text.to_json(three, [conv], "kernel")
+    assert (said["ticks"], said["lengths"]) == (1100, [1100, 90000, 1000])
+
+
+def test_of_two_runs_the_shorter_one_is_shown():
+    assert made.lost_in_one_of_two_runs().stream.median().events == made.profile().stream.events
+
+
+def test_rows_of_what_nobody_knows_have_no_counts():
+    profile = made.profile()
+    lines = list(text.table(profile, tables.kernels(profile), "kernel"))
+    assert next(line for line in lines if "quantize_per_tensor" in line).split()[:9] == [
+        "100.0", "10.00%", "100.0", "0.0", "0.0", "1", "-", "-", "-",
+    ]  # fmt: skip
+    assert next(line for line in lines if "[not attributed]" in line).split()[6:8] == ["-", "-"]
 
 
 def test_the_record_is_what_was_written(tmp_path: Path):
@@ -203,6 +229,23 @@ def test_a_path_that_is_no_text_harms_no_file(tmp_path: Path):
     assert trace(found.stream, found.model, found)
 
 
+def test_a_profile_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    profile = made.profile()
+    (tmp_path / record.NAME).write_text(record.FILE.to_json(profile))
+    rows = text.arranged(tables.kernels(profile), "name", 2)
+    for given in (tmp_path, tmp_path / record.NAME):
+        with pytest.raises(SystemExit):
+            main(["profile", str(given), "--by", "kernel", "--sort", "name", "--top", "2"])
+        shown = capsys.readouterr().out.splitlines()
+        assert shown == [*text.summary(profile), "", *text.table(profile, rows, "kernel")]
+    with pytest.raises(SystemExit):
+        main(["profile", str(tmp_path), "--on", "sim", "--force"])
+    assert capsys.readouterr().err == (
+        f"error: `{tmp_path}` is a profile: its tables are shown, and nothing runs\n\n"
+        "hint: leave out `--on` and `--force`\n"
+    )
+
+
 def test_names_command_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     profile = made.profile()
     evil = (
@@ -212,9 +255,9 @@ def test_names_command_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture
     hurt = replace(profile, model="\x1b[31mnet", stream=replace(profile.stream, events=tuple(evil)))
     (tmp_path / record.NAME).write_text(record.FILE.to_json(hurt))
     with pytest.raises(SystemExit):
-        main(["profile", "--compare", str(tmp_path), str(tmp_path), "--by", "kernel"])
+        main(["profile", str(tmp_path), "--by", "kernel"])
     said = capsys.readouterr().out
-    assert "A: \\x1b[31mnet for imxrt700" in said
+    assert said.startswith("\\x1b[31mnet for imxrt700")
     assert "cpu \\x1b[2Jevil\\nrow\n" in said
     assert "\x1b" not in said
 
@@ -234,22 +277,37 @@ def test_a_damaged_record_says_what_is_wrong(tmp_path: Path):
     )
 
 
+def longer(profile: record.Profile, ticks: int) -> record.Profile:
+    """The profile, but its pooling and its run take so many ticks more."""
+    events = tuple(
+        replace(event, stop=event.stop + ticks)
+        if event.kind is Kind.RUN or (event.kind, event.index) == (Kind.KERNEL, 1)
+        else event
+        for event in profile.stream.events
+    )
+    return made.profile(replace(profile.stream, events=events))
+
+
 def test_the_largest_change_comes_first():
     before = made.profile()
-    events = tuple(
-        replace(event, stop=event.stop + 100) if event.name == "max_pool_s8" and event.kind is Kind.KERNEL else event
-        for event in before.stream.events
-    )
-    found = compare.compare(before, made.profile(replace(before.stream, events=events)), "kernel")
+    found = compare.compare(before, longer(before, 100), "kernel")
     assert (found.changes[0].name, found.changes[0].change) == ("npu 0 #1 max_pool_s8", 100.0)
     assert list(found.lines(1)) == [
-        "A: net for imxrt700 on sim, simulated, 1,000.0 us per run",
-        "B: net for imxrt700 on sim, simulated, 1,100.0 us per run",
+        "A: net for imxrt700 on sim, simulated, 1,000.0 us",
+        "B: net for imxrt700 on sim, simulated, 1,100.0 us",
         "+100.0 us (+10.0%)",
         "",
         "        A us         B us       change kernel",
         "       365.0        465.0       +100.0 npu 0 #1 max_pool_s8",
-        "                                  +0.0 [4 others]",
+        "4 rows are the same in both",
+    ]
+    counted = [replace(p, stream=replace(p.stream, measure=Measure.COUNTED)) for p in (before, longer(before, 100))]
+    assert list(compare.compare(*counted, "kernel").lines())[1:-1] == [
+        "B: net for imxrt700 on sim, counted, 1,100 instr.",
+        "+100 instr. (+10.0%)",
+        "",
+        "    A instr.     B instr.       change kernel",
+        "         365          465         +100 npu 0 #1 max_pool_s8",
     ]
 
 

@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
-from tests.profile.made import lost_in_one_of_two_runs, npu_alone, with_an_empty_kernel
+from tests.profile.made import npu_alone, one_of_three_runs_held_up, with_an_empty_kernel
 from tests.report.conftest import Open
 from tests.report.made import HOSTILE, hostile, profile
 
@@ -329,12 +329,6 @@ def test_operators_that_nobody_simulates_are_told(show: Open):
     assert "operators on the CPU, not simulated, not in these times\n1" in one(page, "#summary").text
 
 
-def test_counts_of_runs_that_lack_events_are_means(show: Open):
-    page = show(lost_in_one_of_two_runs())
-    (row,) = (row for row in page.find_elements(By.CSS_SELECTOR, "#table tbody tr") if "conv2d" in row.text)
-    assert [cell.text for cell in row.find_elements(By.TAG_NAME, "td")][4:6] == ["0.5", "2,000"]
-
-
 def test_runs_are_chosen(show: Open):
     made = profile()
     later = tuple(replace(e, run=1, start=2 * e.start, stop=2 * e.stop) for e in made.stream.events)
@@ -342,7 +336,17 @@ def test_runs_are_chosen(show: Open):
     assert stretch(page) == [0, 1000]
     one(page, "#run option:nth-child(2)").click()
     assert stretch(page) == [0, 2000]
-    assert one(page, "#summary dd").text == "1.50 ms"
+    assert one(page, "#summary dd").text == "1.00 ms"
+
+
+def test_of_several_runs_the_median_is_shown_everywhere(show: Open):
+    page = show(one_of_three_runs_held_up())
+    assert one(page, "#summary").text.splitlines()[:4] == [
+        "median of 3 runs, simulated", "1.10 ms", "shortest and longest run", "1.00 ms to 90.0 ms",
+    ]  # fmt: skip
+    assert stretch(page) == [0, 1100]
+    assert texts(page, "#run option") == ["1, the median", "2", "3"]
+    assert page.execute_script("return Math.max(...report.flame.boxes.map((box) => box.to))") == 1100
 
 
 def test_an_empty_profile_is_a_page(show: Open):

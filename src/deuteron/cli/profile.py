@@ -46,7 +46,7 @@ BY = ("module", "line", "operator", "kernel")
 @click.option("--by", type=click.Choice(BY), multiple=True, help="Tables to show; all by default.")
 @click.option("--sort", metavar="time|order|macs|bytes|name", help="Order of the rows; modules are a tree by default.")
 @click.option("--top", type=click.IntRange(1), metavar="N", help="Show the first N rows, the others as one.")
-@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists; the default one always is.")
 def command(
     printer: Printer,
     *,
@@ -64,6 +64,8 @@ def command(
     force: bool,
 ) -> None:
     """Run the build in DIR and show where its time goes: by module, line of the model, operator and kernel call.
+
+    Of a profile that was written before, its directory or `profile.json`, DIR shows the tables.
 
     Writes to OUT `profile.json`, the page `report.html`, a trace for the Perfetto UI, an ETDump for ExecuTorch's
     Inspector, and node data for Model Explorer.
@@ -85,6 +87,14 @@ def command(
         raise OptionError(
             "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
         )
+    from deuteron.profile import record
+
+    if directory.is_file() or (directory / record.NAME).is_file():
+        given = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
+        given |= {"--force": force, "--ticks-per-second": ticks_per_second}
+        _refuse(f"`{directory}` is a profile: its tables are shown, and nothing runs", given)
+        _show(printer, record.read(directory), by, sort, top)
+        return
     if from_events is not None:
         _refuse("`--from-events` runs nothing", {"--on": on, "--runs": runs, "--input": inputs})
     else:

@@ -298,12 +298,18 @@ class _Board:
             return
         for command, begin, end in commands:
             yield self._command(step.partition, command, begin, end)
-        if driver is None or len(commands) != len(self._program.calls[step.partition].commands):
+        numbers = self._program.calls[step.partition].commands
+        if driver is None or len(commands) != len(numbers):
             return  # events are lost: nobody knows what was between the others
-        times = [driver[0], *(at for _, begin, end in commands for at in (begin, end)), driver[1]]
         yield self._event(Kind.DISPATCH, "executor", start, driver[0], step.partition)
-        for begin, end in zip(times[::2], times[1::2], strict=True):
-            yield self._event(Kind.DISPATCH, "driver", begin, end, step.partition)
+        at = driver[0]
+        for command, begin, end in commands:
+            number = numbers[command]
+            yield self._event(
+                Kind.DISPATCH, "driver", at, begin, step.partition, index=-1 if number is None else number
+            )
+            at = end
+        yield self._event(Kind.DISPATCH, "driver", at, driver[1], step.partition)
         yield self._event(Kind.DISPATCH, "executor", driver[1], stop, step.partition)
 
     def _command(self, partition: int, command: int, start: int, stop: int) -> Event:

@@ -1,7 +1,7 @@
 """The one form of events, whoever recorded them: spans of a clock on the tracks of CPU, NPU and flash."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from deuteron.sim.timeline import Track as Track
@@ -57,8 +57,8 @@ class Event:
         name: the kernel's, operator's or tensor's.
         run: which run.
         partition: of the NPU, -1 for none.
-        index: of the kernel call in its partition, of the operator among those on the CPU, of the copied input or
-            output, of the command that fetches or waits; -1 for none.
+        index: of the kernel call in its partition, also of the dispatch that starts it; of the operator among those on
+            the CPU, of the copied input or output, of the command that fetches or waits; -1 for none.
         nbytes: moved by a copy or transfer.
     """
 
@@ -98,6 +98,21 @@ class Stream:
     def by_run(self) -> tuple[tuple[Event, ...], ...]:
         """The events of each run."""
         return by_run(self.events, range(self.runs))
+
+    def lengths(self) -> dict[int, int]:
+        """The ticks of each run that is recorded."""
+        return {event.run: event.ticks for event in self.events if event.kind is Kind.RUN}
+
+    def median(self) -> "Stream":
+        """The run whose length is in the middle, alone: what is shown of all, so that numbers belong together.
+
+        Of an even number, the shorter one. A run that something held up changes nothing, and rows add up, as means or
+        medians of each part would not both do.
+        """
+        lengths = self.lengths()
+        ordered = sorted(lengths, key=lambda run: (lengths[run], run))
+        chosen = ordered[(len(ordered) - 1) // 2] if ordered else 0
+        return replace(self, runs=1, events=tuple(event for event in self.events if event.run == chosen))
 
 
 def by_run(events: Iterable[Event], runs: Iterable[int]) -> tuple[tuple[Event, ...], ...]:

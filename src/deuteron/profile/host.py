@@ -107,9 +107,11 @@ class _Run:
             return  # without profiling in the microcode nothing is known of the rest
         inside = [(s.start, s.stop) for s in spans]
         for run in runs:
-            ends = [run.start, *(t for s in inside if run.start <= s[0] and s[1] <= run.stop for t in s), run.stop]
-            for start, stop in zip(ends[::2], ends[1::2], strict=True):
-                yield from self._between("driver", start, stop, partition)
+            end = run.start
+            for span in (s for s in spans if run.start <= s.start and s.stop <= run.stop):
+                yield from self._between("driver", end, span.start, partition, span.id)
+                end = span.stop
+            yield from self._between("driver", end, run.stop, partition)
             inside.append((run.start, run.stop))
         if inside:
             yield from self._between("runtime", call.start, min(start for start, _ in inside), partition)
@@ -145,10 +147,10 @@ class _Run:
             index,
         )
 
-    def _between(self, name: str, start: int, stop: int, partition: int = -1) -> Iterator[Event]:
+    def _between(self, name: str, start: int, stop: int, partition: int = -1, index: int = -1) -> Iterator[Event]:
         if stop > start:
             start, stop = start - self._begin, stop - self._begin
-            yield Event(Kind.DISPATCH, Track.CPU, start, stop, name, self._run, partition)
+            yield Event(Kind.DISPATCH, Track.CPU, start, stop, name, self._run, partition, index)
 
     def _refuse(self, message: str) -> NoReturn:
         raise FormatError(

@@ -10,11 +10,11 @@ _GRAPH = "graph"
 
 
 def node_data(profile: Profile) -> bytes:
-    """The file: for each node of the edge program the time, per run, of the kernel calls that compute it.
+    """The file: for each node of the edge program the time, in the median run, of the kernel calls that compute it.
 
     A call that computes several nodes counts for each: how its time divides among them nobody has measured.
     """
-    stream = profile.stream
+    stream = profile.stream.median()
     found: dict[str, int] = {}
     for event in stream.events:
         if event.kind is Kind.KERNEL:
@@ -28,7 +28,7 @@ def node_data(profile: Profile) -> bytes:
         for node in dict.fromkeys(nodes):
             found[node] = found.get(node, 0) + event.ticks
     counted = stream.measure is Measure.COUNTED
-    scale = 1 / max(1, stream.runs) if counted else stream.clock.microseconds(1) / max(1, stream.runs)
+    scale = 1 if counted else stream.clock.microseconds(1)
     data = {
         "name": f"{'instructions' if counted else 'us'} on {profile.on}, {stream.measure.value}",
         "results": {node: {"value": ticks * scale} for node, ticks in found.items()},

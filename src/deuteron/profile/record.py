@@ -11,7 +11,7 @@ from deuteron.records import RecordFile
 from deuteron.records import Source as Source
 
 NAME = "profile.json"
-FILE = RecordFile(NAME, 1, "deuteron profile DIR", "profile the build again")
+FILE = RecordFile(NAME, 2, "deuteron profile DIR", "profile the build again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Kernel:
 
     Attributes:
         ops: indices of the TFLite operators that it computes.
+        module: of the operator of the model with the most multiply-accumulates, else of the first; empty for the model.
         macs: multiply-accumulates.
         nbytes: that its operands cover in SRAM.
         weight_bytes: of these, weights.
@@ -41,6 +42,7 @@ class Kernel:
     index: int
     name: str
     ops: tuple[int, ...]
+    module: str
     macs: int
     nbytes: int
     weight_bytes: int

@@ -3,7 +3,8 @@
 A kernel that computes several operators, or several lines, has one row for all of them: how its time would divide
 nobody has measured. What a kernel waits for right before it, and what starting it takes, are columns of its row; time
 that belongs to no kernel or operator has rows of its own, in brackets. So the rows of every table add up to the run,
-but in the table of modules, where a module's row holds its submodules.
+but in the table of modules, where a module's row holds its submodules. Of several runs they show the median. A kernel's
+own time is the number that everybody has of it: the simulator, ExecuTorch's Inspector, Model Explorer.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -31,14 +32,14 @@ Key = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one kernel call, operator, line or module takes, in ticks summed over all runs.
+    """What one kernel call, operator, line or module takes, in ticks.
 
     Attributes:
         name: what it is.
         detail: where it comes from, for readers.
         path: in the tree of modules, of which the root has (); None outside of the tree.
         calls: of kernels and operators.
-        busy: ticks of these.
+        own: ticks of these.
         wait: ticks that they waited for weights right before.
         dispatch: ticks that starting them took.
         macs: multiply-accumulates.
@@ -52,7 +53,7 @@ class Row:
     detail: str = ""
     path: tuple[str, ...] | None = None
     calls: int = 0
-    busy: int = 0
+    own: int = 0
     wait: int = 0
     dispatch: int = 0
     macs: int = 0
@@ -74,7 +75,7 @@ class Row:
     @property
     def ticks(self) -> int:
         """All of it."""
-        return self.busy + self.wait + self.dispatch
+        return self.own + self.wait + self.dispatch
 
     @property
     def bound(self) -> str:
@@ -90,7 +91,7 @@ class Row:
         return replace(
             self,
             calls=self.calls + other.calls,
-            busy=self.busy + other.busy,
+            own=self.own + other.own,
             wait=self.wait + other.wait,
             dispatch=self.dispatch + other.dispatch,
             macs=self.macs + other.macs,
@@ -110,18 +111,29 @@ class Part:
         row: its time.
         operators: names of the operators that it computes, with their nodes.
         sources: lines.
+        module: of the tree, in which its time stands; None where it comes from none.
     """
 
     key: Key
     row: Row
     operators: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
+    module: str | None = None
 
 
 def parts(profile: Profile) -> tuple[Part, ...]:
-    """Everything that takes time, in the order in which it runs first."""
+    """Everything that takes time in the median run, in the order in which it runs first."""
+    return _parts(profile, profile.stream.median().events)
+
+
+def parts_of_all_runs(profile: Profile) -> tuple[Part, ...]:
+    """The same of all runs together: also what only some of them have recorded."""
+    return _parts(profile, profile.stream.events)
+
+
+def _parts(profile: Profile, events: Iterable[Event]) -> tuple[Part, ...]:
     found: dict[Key, Part] = {}
-    for event, overhead in with_overhead(profile.stream.events):
+    for event, overhead in with_overhead(events):
         part = part_of(profile, event)
         wait = sum(e.ticks for e in overhead if e.kind is Kind.WAIT)
         dispatch = sum(e.ticks for e in overhead if e.kind is Kind.DISPATCH)
@@ -132,7 +144,7 @@ def parts(profile: Profile) -> tuple[Part, ...]:
 
 
 def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event, ...]]]:
-    """Each event that takes time of its own, with the waits and dispatches right before a kernel.
+    """Each event that takes time of its own; a kernel with the waits and dispatches right before it that are for it.
 
     The next fetch may start between a wait and its kernel.
     """
@@ -144,15 +156,19 @@ def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event,
             held.append(event)
             continue
         if event.kind is Kind.FETCH:
-            yield from ((e, ()) for e in held if e.kind is not Kind.WAIT)
-            held = [e for e in held if e.kind is Kind.WAIT]
             yield event, ()
             continue
-        mine = [e for e in held if event.kind is Kind.KERNEL and e.run == event.run and e.partition == event.partition]
+        mine = [e for e in held if _is_for(e, event)]
         yield from ((e, ()) for e in held if e not in mine)
         held = []
         yield event, tuple(mine)
     yield from ((e, ()) for e in held)
+
+
+def _is_for(overhead: Event, event: Event) -> bool:
+    """Whether a wait or dispatch that stands before an event is for it."""
+    here = event.kind is Kind.KERNEL and (overhead.run, overhead.partition) == (event.run, event.partition)
+    return here and (overhead.kind is Kind.WAIT or overhead.index == event.index)
 
 
 def part_of(profile: Profile, event: Event) -> Part:
@@ -170,6 +186,7 @@ def part_of(profile: Profile, event: Event) -> Part:
                 _measured(row, event, kernel, limit),
                 tuple(_operator(op) for op in ops),
                 sources,
+                kernel.module if sources else None,
             )
         case Kind.OPERATOR if 0 <= event.index < len(profile.cpu_ops):
             op = profile.cpu_ops[event.index]
@@ -177,25 +194,26 @@ def part_of(profile: Profile, event: Event) -> Part:
                 f"cpu {op.name}",
                 _where(op.sources),
                 calls=1,
-                busy=event.ticks,
+                own=event.ticks,
                 macs=op.macs,
                 nbytes=op.nbytes,
                 limits={"CPU": event.ticks},
             )
-            return Part(("operator", -1, event.index), row, (f"{op.name} ({op.node})",), op.sources)
+            module = op.sources[0].module if op.sources else None
+            return Part(("operator", -1, event.index), row, (f"{op.name} ({op.node})",), op.sources, module)
         case Kind.OPERATOR:
-            row = Row(f"cpu {event.name}", calls=1, busy=event.ticks, limits={"CPU": event.ticks})
+            row = Row(f"cpu {event.name}", calls=1, own=event.ticks, limits={"CPU": event.ticks})
             return Part((row.name, -1, -1), row, (event.name,))  # its own name may be that of another kind of part
         case kind:
             name = OVERHEAD[kind]
-            return Part((name, -1, -1), Row(name, busy=event.ticks))
+            return Part((name, -1, -1), Row(name, own=event.ticks))
 
 
 def _measured(row: Row, event: Event, kernel: Kernel, limit: str) -> Row:
     return replace(
         row,
         calls=1,
-        busy=event.ticks,
+        own=event.ticks,
         macs=kernel.macs,
         nbytes=kernel.nbytes,
         cycles=kernel.cycles,
@@ -249,15 +267,17 @@ def _short_names(files: Collection[str]) -> dict[str, str]:
 
 
 def modules(profile: Profile) -> tuple[Row, ...]:
-    """The tree of modules, each row with all that is inside; a kernel for several belongs to what holds them all."""
+    """The tree of modules, each row with all that is inside.
+
+    A kernel for several, such as a convolution and the activation after it, stands with the one that has the work.
+    """
     totals: dict[tuple[str, ...], Row] = {}
     other: list[Row] = []
     for part in parts(profile):
-        paths = [tuple(s.module.split(".")) if s.module else () for s in part.sources]
-        if not paths:
+        if part.module is None:
             other.append(replace(part.row, detail=""))
             continue
-        path = _common(paths)
+        path = tuple(part.module.split(".")) if part.module else ()
         for depth in range(len(path) + 1):
             name = ".".join(path[:depth]) or profile.model
             before = totals.get(path[:depth])
@@ -266,15 +286,6 @@ def modules(profile: Profile) -> tuple[Row, ...]:
     places = {path: i for i, path in enumerate(totals)}
     ordered = sorted(totals, key=lambda path: [places[path[: i + 1]] for i in range(len(path))])
     return (*(totals[path] for path in ordered), *other)
-
-
-def _common(paths: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """The longest path that all begin with."""
-    first = paths[0]
-    for depth in range(len(first), -1, -1):
-        if all(path[:depth] == first[:depth] for path in paths):
-            return first[:depth]
-    return ()
 
 
 def _grouped(found: Iterable[Part], title: Callable[[Part], tuple[str, str]]) -> tuple[Row, ...]:
@@ -297,14 +308,8 @@ TABLES: Mapping[str, Callable[[Profile], tuple[Row, ...]]] = {
 
 
 def total(profile: Profile) -> int:
-    """Ticks of all runs."""
-    return sum(event.ticks for event in profile.stream.events if event.kind is Kind.RUN)
-
-
-def per_run(amount: int, profile: Profile) -> float:
-    """The mean of all runs: a whole number, or a fraction where runs differ because events are lost."""
-    whole, rest = divmod(amount, max(1, profile.stream.runs))
-    return whole if not rest else amount / profile.stream.runs
+    """Ticks of the median run."""
+    return sum(profile.stream.median().lengths().values())
 
 
 def left_out(profile: Profile) -> int:
@@ -314,7 +319,20 @@ def left_out(profile: Profile) -> int:
 
 
 def utilisation(row: Row, profile: Profile) -> float | None:
-    """Share of the array's multiply-accumulates that the row's time would have allowed; None where no NPU ran."""
-    possible = row.busy * profile.npu_macs_per_cycle * profile.npu_hz / profile.stream.clock.hz
+    """Share of the array's multiply-accumulates that the row's whole time would have allowed; None where no NPU ran."""
     on_npu = any(name in row.limits for name in ("compute", "SRAM"))
-    return row.macs / possible if possible and on_npu else None
+    return _used(profile, row.macs, row.ticks) if on_npu else None
+
+
+def whole_utilisation(profile: Profile) -> float | None:
+    """The same of all time that the program spends on the NPU's partitions."""
+    events = profile.stream.median().events
+    ticks = sum(event.ticks for event in events if event.kind is Kind.DELEGATE)
+    npu = [event for event in events if event.track is Track.NPU]
+    macs = sum(profile.partitions[event.partition].kernels[event.index].macs for event in npu)
+    return _used(profile, macs, ticks) if npu else None
+
+
+def _used(profile: Profile, macs: int, ticks: int) -> float | None:
+    possible = ticks * profile.npu_macs_per_cycle * profile.npu_hz / profile.stream.clock.hz
+    return macs / possible if possible else None

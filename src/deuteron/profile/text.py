@@ -6,12 +6,12 @@ from deuteron.errors import OptionError
 from deuteron.profile.events import Measure
 from deuteron.profile.gaps import attributed
 from deuteron.profile.record import Profile
-from deuteron.profile.tables import Row, left_out, per_run, total, utilisation
+from deuteron.profile.tables import Row, left_out, total, utilisation, whole_utilisation
 
 SORTS = ("time", "order", "macs", "bytes", "name")
 """What `--sort` offers; the first is the default, but of modules, which are a tree."""
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]:
@@ -48,57 +48,71 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
 
 def summary(profile: Profile) -> Iterator[str]:
     """What was run, how long it took, and how much of that is explained."""
-    stream = profile.stream
-    each = total(profile) / max(1, stream.runs)
+    stream, ticks = profile.stream, total(profile)
     tick = stream.clock.tick if stream.clock.tick == "ns" else f"{stream.clock.tick}s"
-    length = f"{each:,.0f} {tick}"
+    length = f"{ticks:,} {tick}"
     if stream.measure is not Measure.COUNTED:  # an emulator has no time of its own
-        length = f"{stream.clock.microseconds(round(each)):,.1f} us ({length})"
-    yield (
-        f"{profile.model} for {profile.target} on {profile.on}, {stream.measure.value}: {length} per run, "
-        f"{stream.runs} {'run' if stream.runs == 1 else 'runs'}"
-    )
+        length = f"{_amount(profile, ticks)} us ({length})"
+    yield f"{title(profile)}: {length} in {'one run' if stream.runs == 1 else f'the median of {stream.runs} runs'}"
+    if stream.runs > 1:
+        least, most = (_amount(profile, end(stream.lengths().values())) for end in (min, max))
+        yield f"runs take {least} to {most} {unit(profile)}; all numbers below are those of the median run"
     if count := left_out(profile):
         operators = "1 operator on the CPU is" if count == 1 else f"{count} operators on the CPU are"
         yield f"{operators} not simulated, and not in these times"
-    share = attributed(stream.events)
+    share = attributed(stream.median().events)
     if share is not None:
         yield f"{share:.3%} of the time on the NPU's partitions is attributed"
+    used = whole_utilisation(profile)
+    if used is not None:
+        yield f"{used:.1%} of the NPU's array is used in that time"
     if stream.lost:
         yield f"{stream.lost:,} events are lost: the recorder had no room for them, and their time is not attributed"
-        if stream.runs > 1:
-            yield "numbers per run are means of all runs, also of those whose events are lost"
 
 
-def table(profile: Profile, rows: Sequence[Row], title: str) -> Iterator[str]:
-    """The rows as text; times per run."""
-    whole, runs, clock = total(profile) or 1, max(1, profile.stream.runs), profile.stream.clock
+def title(profile: Profile) -> str:
+    """What was run where, and the kind of its numbers."""
+    return f"{profile.model} for {profile.target} on {profile.on}, {profile.stream.measure.value}"
+
+
+def unit(profile: Profile) -> str:
+    """Of times in texts."""
+    return "instr." if profile.stream.measure is Measure.COUNTED else "us"
+
+
+def _amount(profile: Profile, ticks: int) -> str:
     counted = profile.stream.measure is Measure.COUNTED
-    unit = "instr." if counted else "us"
+    return f"{ticks:,}" if counted else f"{profile.stream.clock.microseconds(ticks):,.1f}"
+
+
+def table(profile: Profile, rows: Sequence[Row], by: str) -> Iterator[str]:
+    """The rows as text."""
+    whole = total(profile) or 1
 
     def amount(ticks: int) -> str:
-        return each(ticks) if counted else f"{clock.microseconds(ticks) / runs:,.1f}"
-
-    def each(number: int) -> str:
-        mean = per_run(number, profile)
-        return f"{mean:,}" if isinstance(mean, int) else f"{mean:,.1f}"
+        return _amount(profile, ticks)
 
     yield (
-        f"{unit:>12} {'share':>7} {f'wait {unit}':>12} {'calls':>6} {'MACs':>13} {'bytes':>11} {'used':>6} "
-        f"{'bound':<8} {title}"
+        f"{unit(profile):>12} {'share':>7} {'own':>12} {'wait':>10} {'dispatch':>10} {'calls':>6} {'MACs':>13} "
+        f"{'bytes':>11} {'used':>6} {'bound':<8} {by}"
     )
     for row in rows:
         used = utilisation(row, profile)
         yield (
-            f"{amount(row.ticks):>12} {row.ticks / whole:>7.2%} {amount(row.wait):>12} "
-            f"{each(row.calls):>6} {each(row.macs):>13} "
-            f"{each(row.nbytes):>11} {'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
+            f"{amount(row.ticks):>12} {row.ticks / whole:>7.2%} {amount(row.own):>12} {amount(row.wait):>10} "
+            f"{amount(row.dispatch):>10} {row.calls:>6,} {_count(row, row.macs):>13} {_count(row, row.nbytes):>11} "
+            f"{'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
             f"{'  ' * row.depth}{row.name}{f'  {row.detail}' if row.detail else ''}"
         )
 
 
+def _count(row: Row, number: int) -> str:
+    """A count of a row's work; what moves no bytes has none, or nobody knows it."""
+    return f"{number:,}" if row.nbytes else "-"
+
+
 def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]:
-    """The rows as plain values; ticks of all runs together."""
+    """The rows as plain values; ticks are those of the median run."""
     stream, whole = profile.stream, total(profile)
     return {
         "schema": SCHEMA,
@@ -108,7 +122,9 @@ def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]
         "clock": {"id": stream.clock.id, "hz": stream.clock.hz, "tick": stream.clock.tick},
         "runs": stream.runs,
         "ticks": whole,
-        "attributed": attributed(stream.events),
+        "lengths": [ticks for _, ticks in sorted(stream.lengths().items())],
+        "attributed": attributed(stream.median().events),
+        "utilisation": whole_utilisation(profile),
         "lost": stream.lost,
         "by": by,
         "rows": [
@@ -118,6 +134,7 @@ def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]
                 "depth": row.depth,
                 "calls": row.calls,
                 "ticks": row.ticks,
+                "own": row.own,
                 "wait": row.wait,
                 "dispatch": row.dispatch,
                 "share": row.ticks / whole if whole else 0.0,

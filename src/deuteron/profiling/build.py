@@ -7,7 +7,7 @@ from pathlib import Path
 from deuteron.arch import targets
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import manifest as manifests
-from deuteron.frontend.manifest import Manifest
+from deuteron.frontend.manifest import Manifest, Node, PartitionKernel
 from deuteron.kernels.cost import Cost
 from deuteron.kernels.regions import Region
 from deuteron.microcode.decode import Call, Decoded, Fetch
@@ -102,6 +102,7 @@ def _calls(decoded: Decoded) -> PartitionCalls:
 def profile(build: Build, on: str, stream: Stream) -> record.Profile:
     """The profile of a run of a build."""
     manifest, npu = build.manifest, targets.load(build.manifest.target).npu
+    nodes = {node.name: node for node in manifest.nodes}
     return record.Profile(
         model=manifest.model.name,
         target=manifest.target,
@@ -113,7 +114,7 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         npu_macs_per_cycle=npu.macs_per_cycle if npu else 0,
         npu_hz=npu.clock.value if npu else 0,
         stream=stream,
-        partitions=tuple(_partition(run, plan) for run, plan in build.partitions),
+        partitions=tuple(_partition(run, plan, nodes) for run, plan in build.partitions),
         cpu_ops=tuple(_cpu_ops(manifest)),
         sections=build.sections,
     )
@@ -139,29 +140,45 @@ def _flat(options: Mapping[str, object], prefix: str = "") -> Sequence[tuple[str
     return found
 
 
-def _partition(run: PartitionRun, plan: PartitionPlan) -> record.Partition:
+def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]) -> record.Partition:
     entry = run.entry
+    ops = tuple(record.Op(op.index, op.op, op.nodes, op.source) for op in entry.ops)
     costs = [event.cost for event in run.timeline.events if event.cost is not None]
     uses = entry.dataflow.uses()
     kernels = [
-        _kernel(call, cost, i, entry.kernels[i].ops, tuple(use.buffer for use in uses[i][len(call.kernel.reads) :]))
-        for i, (call, cost) in enumerate(zip(run.decoded.calls, costs, strict=True))
+        _kernel(
+            call,
+            cost,
+            kernel,
+            _module([ops[op] for op in kernel.ops], nodes),
+            tuple(use.buffer for use in used[len(call.kernel.reads) :]),
+        )
+        for call, cost, kernel, used in zip(run.decoded.calls, costs, entry.kernels, uses, strict=True)
     ]
     return record.Partition(
         payload_sha256=entry.payload_sha256,
-        ops=tuple(record.Op(op.index, op.op, op.nodes, op.source) for op in entry.ops),
+        ops=ops,
         kernels=tuple(kernels),
         memories=tuple(_memory(memory, run.decoded.calls_before) for memory in plan.memories),
     )
 
 
-def _kernel(call: Call, cost: Cost, index: int, ops: tuple[int, ...], written: tuple[str, ...]) -> record.Kernel:
+def _module(ops: Sequence[record.Op], nodes: Mapping[str, Node]) -> str:
+    """The module of the node with the most multiply-accumulates that these compute, else of the first."""
+    computed = [nodes[name] for op in ops for name in op.nodes if name in nodes and nodes[name].source]
+    if computed:
+        return max(computed, key=lambda node: node.macs).source[0].module
+    return next((source.module for op in ops for source in op.sources), "")
+
+
+def _kernel(call: Call, cost: Cost, kernel: PartitionKernel, module: str, written: tuple[str, ...]) -> record.Kernel:
     operands = zip(call.kernel.operands, call.operands, strict=True)
     outputs = call.kernel.operands[len(call.kernel.reads) :]
     return record.Kernel(
-        index=index,
+        index=kernel.index,
         name=call.kernel.name,
-        ops=ops,
+        ops=kernel.ops,
+        module=module,
         macs=cost.macs,
         nbytes=cost.sram_bytes,
         weight_bytes=sum(place.nbytes for _, place in operands if place.region in (Region.WEIGHTS, Region.PREFETCH)),

@@ -19,7 +19,7 @@ Plain = dict[str, object]
 def page_data(profile: Profile) -> Plain:
     """The JSON document in the page."""
     stream = profile.stream
-    parts = tables.parts(profile)
+    parts = tables.parts_of_all_runs(profile)
     numbers = {part.key: number for number, part in enumerate(parts)}
     return {
         "model": profile.model,
@@ -28,8 +28,10 @@ def page_data(profile: Profile) -> Plain:
         "measure": stream.measure.value,
         "clock": {"id": stream.clock.id, "hz": stream.clock.hz, "tick": stream.clock.tick},
         "runs": stream.runs,
+        "median": next(iter(stream.median().lengths()), 0),
         "ticks": tables.total(profile),
-        "attributed": attributed(stream.events),
+        "attributed": attributed(stream.median().events),
+        "utilisation": tables.whole_utilisation(profile),
         "lost": stream.lost,
         "left_out": tables.left_out(profile),
         "parts": [_part(profile, part) for part in parts],
@@ -105,7 +107,7 @@ def _sources(sources: Iterable[Source]) -> list[Plain]:
 
 
 def _events(profile: Profile, numbers: Mapping[Key, int]) -> list[Plain]:
-    """The events; waits and dispatches belong to the kernel that they are for.
+    """The events; waits and dispatches belong to the kernel that they are for, where there is one.
 
     Kernels stay even where they took no tick of the clock: the memories are drawn on the times of their calls.
     """
@@ -134,17 +136,19 @@ def _event(event: Event, part: int | None) -> Plain:
 
 
 def _row(profile: Profile, row: Row, numbers: Mapping[Key, int]) -> Plain:
-    """A row of a table, times in ticks of all runs together, counts per run."""
+    """A row of a table, in ticks of the median run."""
     return {
         "name": row.name,
         "detail": row.detail,
         "depth": row.depth,
         "ticks": row.ticks,
+        "own": row.own,
         "wait": row.wait,
-        "calls": tables.per_run(row.calls, profile),
-        "macs": tables.per_run(row.macs, profile),
-        "bytes": tables.per_run(row.nbytes, profile),
-        "cycles": tables.per_run(row.cycles, profile),
+        "dispatch": row.dispatch,
+        "calls": row.calls,
+        "macs": row.macs,
+        "bytes": row.nbytes,
+        "cycles": row.cycles,
         "used": tables.utilisation(row, profile),
         "bound": row.bound,
     } | _chosen(row.parts, numbers)

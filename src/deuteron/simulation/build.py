@@ -80,6 +80,12 @@ class Simulation:
         """Of all partitions, one after the other."""
         return sum(run.timeline.cycles for run in self.partitions)
 
+    @property
+    def utilisation(self) -> float:
+        """Share of the array's multiply-accumulates that the time of all partitions would have allowed."""
+        possible = self.engine.rows * self.engine.columns * self.cycles
+        return sum(run.timeline.macs for run in self.partitions) / possible if possible else 0.0
+
     def lines(self) -> Iterator[str]:
         """The report as text."""
         yield from self.heading()
@@ -88,7 +94,10 @@ class Simulation:
             yield from _partition_lines(number, run)
         if len(self.partitions) > 1:
             yield ""
-            yield f"all partitions: {self.engine.microseconds(self.cycles):,.1f} us, {self.cycles:,} cycles"
+            yield (
+                f"all partitions: {self.engine.microseconds(self.cycles):,.1f} us, {self.cycles:,} cycles; "
+                f"{self.utilisation:.1%} of the array"
+            )
 
     def heading(self) -> Iterator[str]:
         """What the numbers are of."""
@@ -114,6 +123,7 @@ class Simulation:
             "sram_budget": self.sram_budget,
             "resident": self.resident.name.lower(),
             "cycles": self.cycles,
+            "utilisation": self.utilisation,
             "partitions": [_partition_json(run) for run in self.partitions],
         }
 

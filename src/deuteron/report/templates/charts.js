@@ -172,7 +172,7 @@ function flameBoxes() {
     from, to: from + ticks, row: depth, label, parts, colour,
     text: [label.toLowerCase(), ...(colour === "module" ? [] : parts.map((part) => partTexts[part]))].join("\n"),
     about: () => [
-      [`time of all runs, ${data.measure}`, length(ticks)],
+      [`time, ${data.measure}`, length(ticks)],
       ["share of the run", share(ticks / Math.max(1, data.ticks))],
     ],
   });

@@ -1,7 +1,6 @@
 // What the page knows, how it finds what belongs together, and how it writes numbers.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const perRun = Math.max(1, data.runs);
 
 /** Parts, as numbers, that share an entry: an operator, a node, a module or a line. */
 function indexed(entriesOf) {
@@ -50,9 +49,6 @@ function unitFor(ticks) {
 
 const number = (value, digits = 0) =>
   value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-
-/** A count per run: with a fraction where runs differ, because events of some are lost. */
-const each = (value) => number(value, Number.isInteger(value) ? 0 : 1);
 
 /** A length in ticks, in a unit that fits. */
 function length(ticks) {

@@ -97,16 +97,20 @@ function legend(host, boxes) {
 }
 
 function summary() {
-  const delegate = data.events.filter((event) => event.kind === "delegate")
+  const lengths = data.events.filter((event) => event.kind === "run").map((event) => event.stop - event.start);
+  const delegate = data.events.filter((event) => event.kind === "delegate" && event.run === data.median)
     .reduce((sum, event) => sum + event.stop - event.start, 0);
   const kernels = data.tables.kernel;
   const macs = kernels.reduce((sum, row) => sum + row.macs, 0);
   const slowest = kernels.reduce((best, row) => (row.calls && row.ticks > (best?.ticks ?? 0) ? row : best), null);
   const tiles = [
-    [`per run, ${data.measure}`, length(data.ticks / perRun)],
+    [`${data.runs > 1 ? `median of ${data.runs} runs` : "one run"}, ${data.measure}`, length(data.ticks)],
+    ...(lengths.length > 1 ? [["shortest and longest run",
+      `${length(Math.min(...lengths))} to ${length(Math.max(...lengths))}`]] : []),
     ...(delegate ? [["in the NPU's parts", share(delegate / Math.max(1, data.ticks))]] : []),
     ...(delegate && data.attributed !== null ? [["of that attributed", share(data.attributed)]] : []),
-    ["multiply-accumulates", each(macs)],
+    ...(data.utilisation === null ? [] : [["of the NPU's array used in it", share(data.utilisation)]]),
+    ["multiply-accumulates", number(macs)],
     ...(slowest ? [["longest", `${share(slowest.ticks / Math.max(1, data.ticks))} ${data.parts[slowest.parts[0]].label}`]] : []),
     ...(data.left_out ? [["operators on the CPU, not simulated, not in these times", number(data.left_out)]] : []),
     ...(data.lost ? [["events lost: there was no room for them", number(data.lost)]] : []),
@@ -221,7 +225,7 @@ function start() {
   }
   summary();
 
-  const time = new Stretch(endOf(0));
+  const time = new Stretch(endOf(data.median));
   const timelineHost = document.getElementById("timeline-chart");
   const timeline = new Boxes(timelineHost, {
     label: "timeline of events", what: "events", height: 120, stretch: time, view,
@@ -237,7 +241,8 @@ function start() {
     view.changed();
   };
   const runs = document.getElementById("run");
-  runs.append(...Array.from({ length: data.runs }, (_, i) => element("option", { value: i }, String(i + 1))));
+  runs.append(...Array.from({ length: data.runs }, (_, i) =>
+    element("option", { value: i, selected: i === data.median }, i === data.median ? `${i + 1}, the median` : `${i + 1}`)));
   runs.addEventListener("change", () => {
     view.choose(null);
     showRun(Number(runs.value));
@@ -261,7 +266,7 @@ function start() {
     view.changed();
     memory.redraw();
   });
-  showRun(0);
+  showRun(data.median);
   startSearch(timeline, memory.maps);
   startPathKey();
   view.choose(null);

@@ -1,23 +1,30 @@
 // Tables that sort, the way from kernel to source line, and the lists at the end.
 
 const TABLE_TITLES = { module: "By module", line: "By line", operator: "By operator", kernel: "By kernel call" };
-const TIME_UNIT = counted ? UNITS[0] : unitFor(data.ticks / perRun / 100);
+const TIME_UNIT = counted ? UNITS[0] : UNITS[1];
 
-const asTime = (ticks) => number(ticks / perRun / TIME_UNIT.ticks, counted ? 0 : 1);
+const asTime = (ticks) => number(ticks / TIME_UNIT.ticks, counted ? 0 : 1);
+
+/** A count of a row's work; what moves no bytes has none, or nobody knows it. */
+const countOf = (row, value) => (row.bytes ? number(value) : "");
 
 const COLUMNS = [
   { id: "name", title: "name", text: true },
   { id: "detail", title: "from", text: true },
-  { id: "ticks", title: TIME_UNIT.name, hint: `time per run, ${data.measure}`, show: (row) => asTime(row.ticks) },
+  { id: "ticks", title: TIME_UNIT.name, hint: `time, ${data.measure}`, show: (row) => asTime(row.ticks) },
   { id: "share", title: "share", hint: `of the run, ${data.measure}`, value: (row) => row.ticks,
     show: (row) => share(row.ticks / Math.max(1, data.ticks)), bar: true },
+  { id: "own", title: `own ${TIME_UNIT.name}`, hint: `of kernels and operators themselves, ${data.measure}`,
+    show: (row) => asTime(row.own) },
   { id: "wait", title: `wait ${TIME_UNIT.name}`, hint: `waiting for weights, ${data.measure}`,
     show: (row) => asTime(row.wait) },
-  { id: "calls", title: "calls", hint: "per run", show: (row) => each(row.calls) },
-  { id: "macs", title: "MACs", hint: "multiply-accumulates per run, exact", show: (row) => each(row.macs) },
-  { id: "bytes", title: "bytes", hint: "read and written in SRAM, exact", show: (row) => each(row.bytes) },
-  { id: "cycles", title: "NPU cycles", hint: "at best, simulated", show: (row) => each(row.cycles) },
-  { id: "used", title: "used", hint: `share of the NPU's MACs in this time, ${data.measure}`,
+  { id: "dispatch", title: `dispatch ${TIME_UNIT.name}`, hint: `starting the kernels, ${data.measure}`,
+    show: (row) => asTime(row.dispatch) },
+  { id: "calls", title: "calls", show: (row) => number(row.calls) },
+  { id: "macs", title: "MACs", hint: "multiply-accumulates, exact", show: (row) => countOf(row, row.macs) },
+  { id: "bytes", title: "bytes", hint: "read and written in SRAM, exact", show: (row) => countOf(row, row.bytes) },
+  { id: "cycles", title: "NPU cycles", hint: "at best, simulated", show: (row) => countOf(row, row.cycles) },
+  { id: "used", title: "used", hint: `share of the MACs that the NPU's array could do in the row's time, ${data.measure}`,
     value: (row) => row.used ?? -1, show: (row) => (row.used === null ? "" : share(row.used)) },
   { id: "bound", title: "bound", text: true, hint: "what limits most of it" },
 ].filter((column) => column.id !== "wait" || data.tables.kernel.some((row) => row.wait));
@@ -124,7 +131,7 @@ class Tables {
     });
     return element("tr", { onclick: () => this.view.choose({
       title: row.name, parts: row.parts, about: [
-        [`time per run, ${data.measure}`, length(row.ticks / perRun)],
+        [`time, ${data.measure}`, length(row.ticks)],
         ["share of the run", share(row.ticks / Math.max(1, data.ticks))],
         ...(row.bound ? [["bound", row.bound]] : []),
       ],
