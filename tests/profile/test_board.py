@@ -43,6 +43,11 @@ def test_events_of_a_run():
     transfers = [(e.kind, e.nbytes) for e in found.events if e.kind in (Kind.FETCH, Kind.WAIT)]
     assert transfers == [(Kind.FETCH, 64), (Kind.WAIT, 0)]
     assert attributed(found.events) == 1
+    driver = [(e.name, e.index, e.ticks) for e in found.events if e.kind is Kind.DISPATCH and e.partition == 0]
+    assert driver == [
+        ("executor", -1, 15), ("driver", 0, 5), ("driver", -1, 5), ("driver", -1, 5), ("driver", 1, 5),
+        ("driver", -1, 5), ("executor", -1, 10),
+    ]  # fmt: skip
     gaps = [(e.start, e.stop) for e in found.events if e.kind is Kind.UNATTRIBUTED]
     assert gaps == [(0, 5), (960, 965), (990, 1000)]
 
@@ -193,6 +198,10 @@ def test_the_template_keeps_whole_packets(tmp_path: Path):
         (
             made.packet([(9, 0, 0, 5)], 0, 1000),
             "f: an event has the unknown kind 9\n\nhint: give the build that the firmware was made from",
+        ),
+        (
+            made.packet(made.run_records(0), 0, 500),
+            f"f: packet 0 has an event that stops at tick 990 of its run, which stops at tick 500{AGAIN}",
         ),
         (
             GOOD + made.packet(made.run_records(0), 0, 1000, hz=1),

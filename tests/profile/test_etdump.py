@@ -7,7 +7,7 @@ import pytest
 from tests.profile import made
 
 from deuteron.errors import FormatError
-from deuteron.profile import etdump, host, inspector
+from deuteron.profile import etdump, host, inspector, tables
 from deuteron.profile.etdump import Block, Span
 from deuteron.profile.events import Event, Kind, Measure, Track
 from deuteron.profile.gaps import attributed
@@ -126,7 +126,7 @@ def test_a_truncated_dump_is_refused():
     with pytest.raises(FormatError) as caught:
         etdump.read(data[:-10], "f")
     assert str(caught.value) == (
-        f"f: the ETDump is truncated: it says {len(data) - 4:,} bytes, there are {len(data) - 14:,}\n\n"
+        f"f: the ETDump is truncated: it says {len(data):,} bytes, there are {len(data) - 10:,}\n\n"
         "hint: run the program again, and copy the whole file"
     )
     with pytest.raises(FormatError) as other:
@@ -149,6 +149,24 @@ def test_what_no_instruction_is_known_of_is_in_the_dump(tmp_path: Path):
     (block,) = Inspector(etdump_path=str(file)).event_blocks
     shown = {event.name: event.perf_data.raw for event in block.events if event.perf_data}
     assert [shown[event.name] for event in extra] == [[0.01], [0.02], [0.03], [0.04]]
+
+
+def test_dumps_of_profiles_are_told_from_those_of_the_runtime():
+    assert inspector.is_dumped(etdump.read(inspector.dump(made.profile().stream, made.INSTRUCTIONS), "f"))
+    assert not inspector.is_dumped([block()])
+
+
+def test_what_starts_a_kernel_is_its_dispatch_and_what_comes_after_the_last_is_not():
+    found = host.stream([block()], made.INSTRUCTIONS, "f").median().events
+    driver = [(e.name, e.index, e.ticks) for e in found if e.kind is Kind.DISPATCH and e.partition == 0]
+    assert driver == [
+        ("runtime", -1, 10), ("arguments", -1, 10), ("driver", 0, 5), ("driver", -1, 1), ("driver", -1, 1),
+        ("driver", -1, 10), ("log", -1, 40), ("runtime", -1, 10),
+    ]  # fmt: skip
+    rows = {row.name: row for row in tables.kernels(made.profile(host.stream([block()], made.INSTRUCTIONS, "f")))}
+    conv, pool = rows["npu 0 #0 conv2d_s8"], rows["npu 0 #1 max_pool_s8"]
+    assert [(row.own, row.wait, row.dispatch) for row in (conv, pool)] == [(375, 0, 5), (280, 9, 0)]
+    assert rows["[driver and runtime]"].ticks == 10 + 10 + 1 + 1 + 10 + 40 + 10 + 5 + 5
 
 
 def test_any_stream_becomes_a_dump():

@@ -61,7 +61,7 @@ def test_rows_of_kernels_have_their_waits_and_dispatches():
     assert (conv.own, conv.wait, conv.dispatch, conv.bound) == (500, 0, 10, "compute")
     assert (pool.own, pool.wait, pool.dispatch, pool.bound) == (275, 80, 10, "SRAM")
     assert rows["[start of fetches]"].ticks == 10
-    assert rows["[not attributed]"].ticks == 15
+    assert (rows["[not attributed in npu 0]"].ticks, rows["[not attributed]"].ticks) == (5, 10)
     assert rows["cpu quantized_decomposed::quantize_per_tensor"].bound == "CPU"
 
 
@@ -85,6 +85,16 @@ def test_a_kernel_waits_also_where_the_next_fetch_starts_before_it():
     assert rows["[waiting for weights]"].ticks == 5
     assert rows["[start of fetches]"].ticks == 10
     assert rows["[driver and runtime]"].ticks == 5
+
+
+def test_rows_that_hold_the_others_are_said_to():
+    rows = text.arranged([row for row in tables.modules(made.profile()) if row.path is not None], "time", 2)
+    assert [(row.name, row.detail) for row in rows] == [("net", ""), ("block", ""), ("[2 others]", "in the rows above")]
+
+
+def test_what_simulated_times_rest_on_is_told():
+    profile = replace(made.profile(), basis=("NPU at 1 MHz", "all is kept"))
+    assert list(text.summary(profile))[1:3] == ["NPU at 1 MHz", "all is kept"]
 
 
 def test_modules_are_a_tree():
@@ -111,7 +121,7 @@ def test_utilisation_is_of_the_array():
 
 def test_rest_of_the_rows_is_one_row():
     rows = text.arranged(tables.kernels(made.profile()), "time", 2)
-    assert [row.name for row in rows] == ["npu 0 #0 conv2d_s8", "npu 0 #1 max_pool_s8", "[3 others]"]
+    assert [row.name for row in rows] == ["npu 0 #0 conv2d_s8", "npu 0 #1 max_pool_s8", "[4 others]"]
     assert sum(row.ticks for row in rows) == 1000
 
 
@@ -163,6 +173,7 @@ def test_lost_events_are_told():
         "net for imxrt700 on sim, simulated: 1,000.0 us (1,000 cycles) in one run",
         "99.438% of the time on the NPU's partitions is attributed",
         "28.1% of the NPU's array is used in that time",
+        "80.0 us of fetches from flash go on beside it; only what kernels wait for is in the tables",
         "3 events are lost: the recorder had no room for them, and their time is not attributed",
     ]
 
@@ -270,6 +281,12 @@ def test_a_damaged_record_says_what_is_wrong(tmp_path: Path):
     assert str(caught.value) == (
         f"{path}: `profile.json` cannot have 'guessed' at `stream.measure`\n\nhint: profile the build again"
     )
+    (tmp_path / "out/profile_sim").mkdir(parents=True)
+    for hint in ("give what `deuteron profile DIR` has written", f"give `{tmp_path / 'out/profile_sim'}`"):
+        with pytest.raises(InputError) as other:
+            record.read(tmp_path / "out")
+        assert str(other.value) == f"`{tmp_path / 'out'}` holds no `profile.json`\n\nhint: {hint}"
+        (tmp_path / "out/profile_sim/profile.json").touch()
     with pytest.raises(InputError) as missing:
         record.read(tmp_path / "none")
     assert str(missing.value) == (
@@ -299,7 +316,7 @@ def test_the_largest_change_comes_first():
         "",
         "        A us         B us       change kernel",
         "       365.0        465.0       +100.0 npu 0 #1 max_pool_s8",
-        "4 rows are the same in both",
+        "5 rows are the same in both",
     ]
     counted = [replace(p, stream=replace(p.stream, measure=Measure.COUNTED)) for p in (before, longer(before, 100))]
     assert list(compare.compare(*counted, "kernel").lines())[1:-1] == [

@@ -13,7 +13,7 @@ from deuteron.board import library
 from deuteron.errors import InternalError
 from deuteron.profile.events import Kind, Measure
 from deuteron.profile.gaps import attributed
-from deuteron.profiling import board
+from deuteron.profiling import board, run
 from deuteron.profiling import build as builds
 from deuteron.runtime.host import Array
 
@@ -54,10 +54,12 @@ def test_only_images_with_profiling_have_its_files():
 
 
 @pytest.mark.slow
-def test_a_board_attributes_its_time(build: Build):
+def test_a_board_attributes_its_time(build: Build, tmp_path: Path):
     found = builds.read(build("residual"))
-    profile = board.profile(found, "an505", [_zeros(found)] * 2)
-    stream = profile.stream
+    sent = board.profile(found, "an505", [_zeros(found)] * 2)
+    profile, stream = sent.profile, sent.profile.stream
+    run.write(profile, found, tmp_path / "out", sent.packets)
+    assert board.from_events(found, tmp_path / "out/events.bin").profile.stream == stream
     assert (stream.measure, stream.runs, stream.lost, stream.clock.tick) == (Measure.COUNTED, 2, 0, "instruction")
     assert (attributed(stream.events) or 0) >= 0.999
     for number, partition in enumerate(profile.partitions):
@@ -69,8 +71,8 @@ def test_a_board_attributes_its_time(build: Build):
 @pytest.mark.slow
 def test_events_beyond_the_room_are_counted(build: Build):
     found = builds.read(build("residual"))
-    whole = board.profile(found, "an505", [_zeros(found)])
-    short = board.profile(found, "an505", [_zeros(found)], event_capacity=3)
+    whole = board.profile(found, "an505", [_zeros(found)]).profile
+    short = board.profile(found, "an505", [_zeros(found)], event_capacity=3).profile
     recorded = sum(len(calls.commands) for calls in found.instructions.calls)
     assert short.stream.lost > 0
     assert short.stream.lost + 3 > recorded

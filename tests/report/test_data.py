@@ -112,8 +112,7 @@ def test_what_is_no_profile_is_said(tmp_path: Path):
     with pytest.raises(InputError) as error:
         record.read(tmp_path)
     assert str(error.value) == (
-        f"`{tmp_path / 'profile.json'}` cannot be read as a profile\n\n"
-        "hint: give what `deuteron profile DIR` has written"
+        f"`{tmp_path}` holds no `profile.json`\n\nhint: give what `deuteron profile DIR` has written"
     )
     file = written(tmp_path)
     file.write_bytes(b"\xff\xfe")

@@ -107,23 +107,17 @@ def command(
     place = board.PLACE if from_events else on or "host"
     target = run.check_output(directory, place, output, force=force)
     build = builds.read(directory)
-    if not build.profiles and place != "sim":
-        printer.warn(
-            "the microcode of this build does not record its kernels: their time is not attributed; build it with "
-            "`--use-profiling`"
-        )
     if from_events is not None:
         sent = board.from_events(build, from_events, ticks_per_second)
-        for warning in sent.warnings:
-            printer.warn(warning)
-        made = sent.profile
-        written = run.write(made, build, target)
+        written = run.write(sent.profile, build, target, sent.packets)
     else:
         samples = _samples(build.manifest, inputs, runs)
         with printer.work(f"profiling on {place}"):
-            made = run.profile(build, run.Wanted(place, samples))
-            written = run.write(made, build, target)
-    _show(printer, made, by, sort, top)
+            sent = run.profile_and_packets(build, run.Wanted(place, samples))
+            written = run.write(sent.profile, build, target, sent.packets)
+    for warning in (*sent.warnings, *builds.warnings(build, sent.profile)):
+        printer.warn(warning)
+    _show(printer, sent.profile, by, sort, top)
     for path in written:
         printer.note(f"wrote `{path}`")
 

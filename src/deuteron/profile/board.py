@@ -162,6 +162,13 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
         )
     events = _EVENT.iter_unpack(data[at + _HEADER.size : end])
     spans, length = _unwrapped(tuple(events), start, stop)
+    if not lost and length - spans[-1][-1] >= _WRAP // 2:  # events that are lost may have taken that long
+        raise FormatError(
+            f"packet {number} has an event that stops at tick {spans[-1][-1]:,} of its run, which stops at tick "
+            f"{(stop - start) % _WRAP:,}",
+            where=where,
+            hint=_AGAIN,
+        )
     return Packet(run, hz, counts == _INSTRUCTIONS, length, spans, lost), end
 
 

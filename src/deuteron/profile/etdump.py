@@ -20,6 +20,7 @@ DELEGATE_CALL = "DELEGATE_CALL"
 
 _PREFIX = struct.calcsize("<I")
 _NONE = -1
+_AGAIN = "run the program again, and copy the whole file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,11 @@ def read(data: bytes, where: str) -> tuple[Block, ...]:
     size = struct.unpack_from("<I", data)[0]
     if size > len(data) - _PREFIX:
         raise FormatError(
-            f"the ETDump is truncated: it says {size:,} bytes, there are {len(data) - _PREFIX:,}",
+            f"the ETDump is truncated: it says {_PREFIX + size:,} bytes, there are {len(data):,}",
             where=where,
-            hint="run the program again, and copy the whole file",
+            hint=_AGAIN,
         )
-    root = Buffer(data[_PREFIX:], where).root()
+    root = Buffer(data[_PREFIX:], where, _AGAIN).root()
     return tuple(Block(run.string(0), tuple(_spans(run))) for run in root.tables(1))
 
 

@@ -23,6 +23,13 @@ def dump(stream: Stream, program: Instructions) -> bytes:
     return etdump.write([Block("Execute", tuple(dumper.spans(events))) for events in stream.by_run()])
 
 
+def is_dumped(blocks: Iterable[Block]) -> bool:
+    """True for the ETDump of a profile: its kernels and gaps have names, where a delegate numbers kernels."""
+    ours = (Kind.DISPATCH.value, Kind.UNATTRIBUTED.value)
+    spans = (span for block in blocks for span in block.spans if span.id < 0)
+    return any(s.text in ours or (s.metadata and s.text.startswith(f"{s.metadata} #")) for s in spans)
+
+
 class _Dumper:
     """The events of a program on their way."""
 

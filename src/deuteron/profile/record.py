@@ -11,6 +11,7 @@ from deuteron.records import RecordFile
 from deuteron.records import Source as Source
 
 NAME = "profile.json"
+_WRITTEN = "give what `deuteron profile DIR` has written"
 FILE = RecordFile(NAME, 2, "deuteron profile DIR", "profile the build again")
 
 
@@ -126,6 +127,7 @@ class Profile:
         npu_macs_per_cycle: of the array, for utilisation; 0 without an NPU.
         npu_hz: of its clock.
         sections: sizes of the firmware, none where none was linked.
+        basis: what simulated times rest on; none of others.
     """
 
     model: str
@@ -141,6 +143,7 @@ class Profile:
     partitions: tuple[Partition, ...]
     cpu_ops: tuple[CpuOp, ...]
     sections: tuple[Section, ...]
+    basis: tuple[str, ...] = ()
 
 
 def read(path: Path) -> Profile:
@@ -151,13 +154,15 @@ def read(path: Path) -> Profile:
         FormatError: when it is damaged, or another version's.
     """
     file = path / NAME if path.is_dir() else path
+    if path.is_dir() and not file.exists():
+        beside = sorted(str(found.parent) for found in path.glob(f"*/{NAME}"))
+        hint = f"give {' or '.join(f'`{name}`' for name in beside)}" if beside else _WRITTEN
+        raise InputError(f"`{path}` holds no `{NAME}`", hint=hint)
     try:
         profile = FILE.from_json(file.read_text(encoding="utf-8"), Profile)
         _check(profile)
     except (OSError, UnicodeDecodeError) as e:
-        raise InputError(
-            f"`{file}` cannot be read as a profile", hint="give what `deuteron profile DIR` has written"
-        ) from e
+        raise InputError(f"`{file}` cannot be read as a profile", hint=_WRITTEN) from e
     except DeuteronError as e:
         raise type(e)(e.message, where=str(file), hint=e.hint) from e
     return profile

@@ -206,6 +206,8 @@ def part_of(profile: Profile, event: Event) -> Part:
             return Part((row.name, -1, -1), row, (event.name,))  # its own name may be that of another kind of part
         case kind:
             name = OVERHEAD[kind]
+            if kind is Kind.UNATTRIBUTED and event.partition >= 0:
+                name = f"[not attributed in npu {event.partition}]"
             return Part((name, -1, -1), Row(name, own=event.ticks))
 
 

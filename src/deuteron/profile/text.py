@@ -1,9 +1,10 @@
 """The tables as text and as plain values."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from deuteron.errors import OptionError
-from deuteron.profile.events import Measure
+from deuteron.profile.events import Kind, Measure
 from deuteron.profile.gaps import attributed
 from deuteron.profile.record import Profile
 from deuteron.profile.tables import Row, left_out, total, utilisation, whole_utilisation
@@ -43,7 +44,7 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
         if row.path is None or not any(row.path[:depth] in paths for depth in range(row.depth)):
             rest += row
             paths.add(row.path)
-    return (*shown, rest) if rest.ticks else tuple(shown)
+    return (*shown, rest if rest.ticks else replace(rest, detail="in the rows above"))
 
 
 def summary(profile: Profile) -> Iterator[str]:
@@ -57,6 +58,7 @@ def summary(profile: Profile) -> Iterator[str]:
     if stream.runs > 1:
         least, most = (_amount(profile, end(stream.lengths().values())) for end in (min, max))
         yield f"runs take {least} to {most} {unit(profile)}; all numbers below are those of the median run"
+    yield from profile.basis
     if count := left_out(profile):
         operators = "1 operator on the CPU is" if count == 1 else f"{count} operators on the CPU are"
         yield f"{operators} not simulated, and not in these times"
@@ -66,6 +68,11 @@ def summary(profile: Profile) -> Iterator[str]:
     used = whole_utilisation(profile)
     if used is not None:
         yield f"{used:.1%} of the NPU's array is used in that time"
+    if fetched := sum(event.ticks for event in stream.median().events if event.kind is Kind.TRANSFER):
+        yield (
+            f"{_amount(profile, fetched)} {unit(profile)} of fetches from flash go on beside it; only what kernels "
+            "wait for is in the tables"
+        )
     if stream.lost:
         yield f"{stream.lost:,} events are lost: the recorder had no room for them, and their time is not attributed"
 

@@ -17,7 +17,7 @@ _PLAIN = (Kind.KERNEL, Kind.OPERATOR, Kind.RUN, Kind.DELEGATE)
 
 
 def trace(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
-    """The trace of events: a track each for CPU, NPU and flash, times in nanoseconds; runs follow each other.
+    """The trace of events: tracks for those of CPU, NPU and flash that have any; nanoseconds, run after run.
 
     With a profile, each event has what it maps to.
     """
@@ -26,7 +26,8 @@ def trace(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
     process.uuid = _PROCESS
     process.process.pid = _PROCESS
     process.process.process_name = title
-    for track, number in _TRACKS.items():
+    busy = {event.track for event in stream.events}
+    for track, number in ((track, number) for track, number in _TRACKS.items() if track in busy):
         described = builder.add_packet().track_descriptor
         described.uuid = number
         described.parent_uuid = _PROCESS

@@ -10,7 +10,7 @@ from deuteron.board import record as firmwares
 from deuteron.board.bundle import Bundle, Step, StepKind
 from deuteron.board.toolchain import Toolchain
 from deuteron.errors import InputError, OptionError
-from deuteron.profile import board, etdump, host, record
+from deuteron.profile import board, etdump, host, inspector, record
 from deuteron.profile.events import Kind, Stream
 from deuteron.profile.program import Instructions
 from deuteron.profiling import build as builds
@@ -24,7 +24,21 @@ PACKETS = "events"
 """What errors call the packets of an emulated board."""
 
 
-def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_capacity: int = 0) -> record.Profile:
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The profile of what a board has sent.
+
+    Attributes:
+        packets: what it sent, empty where that was an ETDump.
+        warnings: sentences about what did not arrive.
+    """
+
+    profile: record.Profile
+    packets: bytes = b""
+    warnings: tuple[str, ...] = ()
+
+
+def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_capacity: int = 0) -> Sent:
     """The profile of runs on a board in an emulator: firmware is made for it, with profiling."""
     chosen = boards.load(name)
     options = firmwares.FirmwareOptions(use_profiling=True)
@@ -35,15 +49,7 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
         report = qemu.run(directory, made.record, chosen, inputs, event_capacity=event_capacity)
     received = board.read(report.packets, build.program_sha256, PACKETS)
     found = _stream(build, received.packets, PACKETS)
-    return builds.profile(replace(build, sections=_sections(made.record)), name, found)
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The profile of what came in a file, and sentences about what is not in it."""
-
-    profile: record.Profile
-    warnings: tuple[str, ...] = ()
+    return Sent(builds.profile(replace(build, sections=_sections(made.record)), name, found), report.packets)
 
 
 def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -> Sent:
@@ -64,13 +70,18 @@ def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -
     except OSError as e:
         raise InputError(f"`{path}` cannot be read: {e.strerror}") from e
     if etdump.is_etdump(data):
+        blocks = etdump.read(data, str(path))
+        if inspector.is_dumped(blocks):
+            raise InputError(
+                f"`{path}` is the ETDump that `deuteron profile` has written of a profile, for ExecuTorch's Inspector",
+                hint=f"show the profile: `deuteron profile {path.parent}`",
+            )
         if ticks_per_second is None:
             raise OptionError(
                 f"`{path}` is an ETDump, which does not say how long a tick is",
                 hint="give `--ticks-per-second N`, the rate of `et_pal_current_ticks` on the device; 1000000000 where "
                 "it counts nanoseconds",
             )
-        blocks = etdump.read(data, str(path))
         return Sent(builds.profile(build, PLACE, host.stream(blocks, build.instructions, str(path), ticks_per_second)))
     if ticks_per_second is not None:
         raise OptionError(
@@ -83,7 +94,8 @@ def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -
             hint="give what `dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written",
         )
     received = board.read(data, build.program_sha256, str(path))
-    return Sent(builds.profile(build, PLACE, _stream(build, received.packets, str(path))), received.warnings)
+    found = builds.profile(build, PLACE, _stream(build, received.packets, str(path)))
+    return Sent(found, data, received.warnings)
 
 
 def _stream(build: Build, packets: Sequence[board.Packet], where: str) -> Stream:

@@ -13,7 +13,7 @@ from deuteron.kernels.regions import Region
 from deuteron.microcode.decode import Call, Decoded, Fetch
 from deuteron.planning import PartitionPlan, planning
 from deuteron.profile import record
-from deuteron.profile.events import Stream
+from deuteron.profile.events import Kind, Measure, Stream
 from deuteron.profile.program import Instructions, PartitionCalls
 from deuteron.runtime import payload as payloads
 from deuteron.runtime import pte
@@ -30,6 +30,7 @@ class Build:
         manifest: what it says of itself.
         partitions: each on a model of the target's NPU, beside the plan of its memories; none without an NPU.
         instructions: what the instructions of its program stand for.
+        basis: what simulated times rest on.
         sections: sizes of the firmware that runs it, where there is one.
     """
 
@@ -37,6 +38,7 @@ class Build:
     manifest: Manifest
     partitions: tuple[tuple[PartitionRun, PartitionPlan], ...]
     instructions: Instructions
+    basis: tuple[str, ...] = ()
     sections: tuple[record.Section, ...] = ()
 
     @property
@@ -65,12 +67,14 @@ def read(directory: Path) -> Build:
             hint="build it with `--converter open`",
         )
     partitions: tuple[tuple[PartitionRun, PartitionPlan], ...] = ()
+    basis: tuple[str, ...] = ()
     if targets.load(manifest.target).npu is not None:
         planned = planning(directory)
         partitions = tuple(zip(planned.simulation.partitions, planned.partitions, strict=True))
+        basis = planned.simulation.basis
     calls = tuple(_calls(run.decoded) for run, _ in partitions)
     instructions = _instructions(directory / manifests.PROGRAM, manifest, calls)
-    return Build(directory, manifest, partitions, instructions)
+    return Build(directory, manifest, partitions, instructions, basis)
 
 
 def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, ...]) -> Instructions:
@@ -117,7 +121,25 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         partitions=tuple(_partition(run, plan, nodes) for run, plan in build.partitions),
         cpu_ops=tuple(_cpu_ops(manifest)),
         sections=build.sections,
+        basis=build.basis if stream.measure is Measure.SIMULATED else (),
     )
+
+
+def warnings(build: Build, made: record.Profile) -> Iterator[str]:
+    """Sentences about kernels that ran and were not recorded."""
+    kinds = {event.kind for event in made.stream.events}
+    if Kind.DELEGATE not in kinds or Kind.KERNEL in kinds:
+        return
+    if not build.profiles:
+        yield (
+            "the microcode of this build does not record its kernels: their time is not attributed; build it with "
+            "`--use-profiling`"
+        )
+    elif not made.stream.lost:
+        yield (
+            "no event is of a kernel, though the build records them: their time is not attributed; compile all files "
+            "of the firmware with `-DDTN_PROFILING=1`, also the driver's"
+        )
 
 
 def _cpu_ops(manifest: Manifest) -> Iterator[record.CpuOp]:

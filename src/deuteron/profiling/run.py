@@ -20,6 +20,7 @@ PLACES = ("host", "sim", "an505", "an547")
 TRACE = "trace.perfetto-trace"
 ETDUMP = "etdump.etdp"
 NODE_DATA = "model_explorer.json"
+EVENTS = "events.bin"
 
 
 def check_output(directory: Path, on: str, output: Path | None, *, force: bool) -> Path:
@@ -52,18 +53,24 @@ class Wanted:
 
 def profile(build: Build, wanted: Wanted) -> record.Profile:
     """The profile of runs of a build."""
-    if wanted.on == "host":
-        return builds.profile(build, wanted.on, _on_host(build, wanted.inputs))
-    if wanted.on != "sim":
-        return board.profile(build, wanted.on, wanted.inputs)
+    return profile_and_packets(build, wanted).profile
+
+
+def profile_and_packets(build: Build, wanted: Wanted) -> board.Sent:
+    """The same, with the events as a board has sent them, where one ran."""
+    if wanted.on in ("host", "sim"):
+        stream = _on_host(build, wanted.inputs) if wanted.on == "host" else _simulated(build)
+        return board.Sent(builds.profile(build, wanted.on, stream))
+    return board.profile(build, wanted.on, wanted.inputs)
+
+
+def _simulated(build: Build) -> Stream:
     if not build.partitions:
         raise UnsupportedError(
             f"`{build.directory}` has nothing on an NPU, and only that is simulated",
             hint="choose another place with `--on`",
         )
-    return builds.profile(
-        build, wanted.on, simulated.stream((run.decoded, run.timeline) for run, _ in build.partitions)
-    )
+    return simulated.stream((run.decoded, run.timeline) for run, _ in build.partitions)
 
 
 def _on_host(build: Build, inputs: Sequence[Sequence[Array]]) -> Stream:
@@ -79,8 +86,8 @@ def _on_host(build: Build, inputs: Sequence[Sequence[Array]]) -> Stream:
     return host.stream(runs[1:], build.instructions, ETDUMP)
 
 
-def write(made: record.Profile, build: Build, directory: Path) -> Sequence[Path]:
-    """The files that were written.
+def write(made: record.Profile, build: Build, directory: Path, packets: bytes = b"") -> Sequence[Path]:
+    """The files that were written, with the events as a board has sent them, if one has.
 
     Raises:
         OptionError, InputError: they cannot be.
@@ -98,5 +105,7 @@ def write(made: record.Profile, build: Build, directory: Path) -> Sequence[Path]
     }
     if (build.directory / manifests.ETRECORD).is_file():
         files[manifests.ETRECORD] = (build.directory / manifests.ETRECORD).read_bytes()
+    if packets:
+        files[EVENTS] = packets
     outputs.write(directory, files, force=True, record=record.NAME)
     return tuple(directory / name for name in files)

@@ -33,6 +33,7 @@ def page_data(profile: Profile) -> Plain:
         "attributed": attributed(stream.median().events),
         "utilisation": tables.whole_utilisation(profile),
         "lost": stream.lost,
+        "basis": list(profile.basis),
         "left_out": tables.left_out(profile),
         "parts": [_part(profile, part) for part in parts],
         "events": _events(profile, numbers),

@@ -17,13 +17,14 @@ Without a limit, vectors whose entries all lead to one large table would make th
 
 
 class Buffer:
-    """The bytes of one flatbuffer and the name that errors give to it."""
+    """The bytes of one flatbuffer and the name that errors give to it, with what they advise."""
 
-    __slots__ = ("_left", "data", "where")
+    __slots__ = ("_left", "again", "data", "where")
 
-    def __init__(self, data: bytes, where: str) -> None:
+    def __init__(self, data: bytes, where: str, again: str = "build it again") -> None:
         self.data = data
         self.where = where
+        self.again = again
         self._left = _READS_PER_BYTE * len(data)
 
     def need(self, at: int, size: int) -> int:
@@ -37,7 +38,7 @@ class Buffer:
 
     def error(self, message: str) -> FormatError:
         """The error for damage found here."""
-        return FormatError(message, where=self.where, hint="the file is damaged or truncated: build it again")
+        return FormatError(message, where=self.where, hint=f"the file is damaged or truncated: {self.again}")
 
     def u32(self, at: int) -> int:
         """The unsigned word at `at`."""

@@ -86,6 +86,13 @@ class Simulation:
         possible = self.engine.rows * self.engine.columns * self.cycles
         return sum(run.timeline.macs for run in self.partitions) / possible if possible else 0.0
 
+    @property
+    def basis(self) -> tuple[str, ...]:
+        """What the times rest on: the rates, and what becomes of resident weights, if there are any."""
+        rates = f"NPU at {self.engine.clock / 1e6:g} MHz, flash at {self.engine.flash_bandwidth / 1e6:g} MB/s"
+        kept = any(run.decoded.header.resident_bytes for run in self.partitions)
+        return (rates, self.resident.value) if kept else (rates,)
+
     def lines(self) -> Iterator[str]:
         """The report as text."""
         yield from self.heading()
@@ -101,15 +108,11 @@ class Simulation:
 
     def heading(self) -> Iterator[str]:
         """What the numbers are of."""
-        rates = self.engine
-        yield (
-            f"{self.path} on {self.target}, {KIND}: NPU at {rates.clock / 1e6:g} MHz, flash at "
-            f"{rates.flash_bandwidth / 1e6:g} MB/s; operators on the CPU not counted"
-        )
+        rates, *resident = self.basis
+        yield f"{self.path} on {self.target}, {KIND}: {rates}; operators on the CPU not counted"
         if self.sram_budget is not None:
             yield f"planned anew for {self.sram_budget:,} bytes of SRAM and this flash; the build is as it was"
-        if any(run.decoded.header.resident_bytes for run in self.partitions):
-            yield self.resident.value
+        yield from resident
 
     def to_json(self) -> dict[str, object]:
         """The report as plain values; times in cycles of the NPU's clock."""

@@ -33,7 +33,9 @@ function timelineBoxes(run) {
     unique(events.filter((event) => event.partition === partition).flatMap((event) => event.parts));
   const boxes = events.map((event) => {
     const title = eventTitle(event);
+    const kernel = event.kind === "kernel" ? null : data.parts[event.parts[0]]?.kernel;
     return {
+      isBeside: !["kernel", "operator"].includes(event.kind),
       from: event.start, to: event.stop, row: lanes.indexOf(event.track),
       top: lanes.indexOf(event.track) / lanes.length, height: 1 / lanes.length,
       label: title, colour: colourOf(event),
@@ -41,6 +43,7 @@ function timelineBoxes(run) {
       text: [title.toLowerCase(), ...event.parts.map((part) => partTexts[part])].join("\n"),
       about: () => [
         ["event", event.kind],
+        ...(kernel ? [["for", data.parts[event.parts[0]].label]] : []),
         [`time, ${data.measure}`, length(event.stop - event.start)],
         ["starts at", length(event.start)],
         ...(event.bytes ? [["bytes moved", number(event.bytes)]] : []),

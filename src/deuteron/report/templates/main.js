@@ -135,7 +135,7 @@ function startSearch(timeline, maps) {
   });
   document.getElementById("search").addEventListener("submit", (event) => {
     event.preventDefault();
-    const boxes = matches();
+    const boxes = matches().sort((a, b) => a.isBeside - b.isBeside); // kernels and operators first
     if (!boxes.length) return;
     at = (at + 1) % boxes.length;
     timeline.stretch.show(boxes[at].from, boxes[at].to);
@@ -219,7 +219,8 @@ function startMemory(time) {
 function start() {
   document.getElementById("title").textContent = data.model;
   document.getElementById("subtitle").textContent =
-    `for ${data.target}, on ${data.on}, ${data.measure}, ${data.runs} ${data.runs === 1 ? "run" : "runs"}`;
+    `for ${data.target}, on ${data.on}, ${data.measure}, ${data.runs} ${data.runs === 1 ? "run" : "runs"}`
+    + data.basis.map((sentence) => `; ${sentence}`).join("");
   for (const kind of document.querySelectorAll(".kind")) {
     kind.textContent = `${data.measure}${counted ? " instructions, no time of any chip" : ""}`;
   }

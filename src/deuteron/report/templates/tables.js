@@ -162,7 +162,7 @@ function pathOf(choice, view) {
   }
   const parts = choice.parts.map((part) => data.parts[part]);
   const [part] = parts;
-  const of = parts.length === 1 && part.kernel ? [
+  const of = parts.length === 1 && part.kernel && !choice.box?.isBeside ? [
     ["MACs, exact", number(part.kernel.macs)],
     ["bytes in SRAM, exact", `${number(part.kernel.bytes)}, of these ${number(part.kernel.weights)} of weights`],
     ["NPU cycles at best, simulated", number(part.kernel.cycles)],
