@@ -62,7 +62,7 @@ def test_a_drawing_says_what_is_in_it(show: Open):
     assert said == {
         "timeline of events": "events: 11, rows: 4, in all 1.00 ms",
         "memory scratch of npu 0 over time": "tensors: 2, rows: 2, in all 1.00 ms",
-        "modules, as wide as their time": "modules, kernels and operators: 9, rows: 4, in all 1.00 ms",
+        "modules, as wide as their time": "modules, kernels and operators: 10, rows: 4, in all 1.00 ms",
     }
 
 
@@ -103,7 +103,7 @@ def test_each_change_is_announced_once(show: Open):
     field.send_keys("conv2d")
     assert said.get_attribute("textContent") == one(page, "#found").text != ""
     field.send_keys(Keys.ENTER)
-    assert said.get_attribute("textContent") == f"{one(page, '#found').text}: dispatch: conv2d_s8"
+    assert said.get_attribute("textContent") == f"{one(page, '#found').text}: conv2d_s8 #0"
 
 
 def pixels(page: Chrome, picture: str) -> dict[str, int]:
