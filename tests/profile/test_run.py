@@ -1,8 +1,10 @@
 """Profiles of small networks: on the host and the simulator, beside what ExecuTorch's Inspector shows of them."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from deuteron.profile.gaps import attributed
 from deuteron.profiling import build as builds
 from deuteron.profiling import run
 from deuteron.report.page import html
+from deuteron.simulation import simulate_build
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "profile.md"
 
@@ -88,17 +91,64 @@ def test_inspector_has_our_operators_and_totals(build: Build, on: str, tmp_path:
 
 
 @pytest.mark.slow
+def test_everybody_has_the_same_numbers(build: Build, tmp_path: Path):
+    from executorch.devtools import Inspector
+
+    made = profile(build("residual"), "sim", 1, tmp_path / "out")
+    simulation = simulate_build(build("residual"))
+    assert made.basis == simulation.basis
+    assert tables.whole_utilisation(made) == pytest.approx(simulation.utilisation)
+    (partition,), (simulated,) = made.partitions, simulation.partitions
+    assert simulation.utilisation == simulated.timeline.utilisation
+    micro = made.stream.clock.microseconds
+    own = {row.parts[0][2]: micro(row.own) for row in tables.kernels(made) if row.parts[0][0] == "kernel"}
+    assert list(own.values()) == [micro(event.cycles) for event in simulated.timeline.events if event.cost]
+    (block,) = Inspector(etdump_path=str(tmp_path / "out/etdump.etdp")).event_blocks
+    shown = {event.name: event.perf_data.raw for event in block.events if event.perf_data}
+    nodes = json.loads((tmp_path / "out/model_explorer.json").read_text())["graph"]["results"]
+    for kernel in partition.kernels:
+        assert shown[event_name(kernel.name, kernel.index)] == [pytest.approx(own[kernel.index] / 1e3, abs=2e-6)]
+    computed = [(name, kernel.index) for kernel in partition.kernels for op in kernel.ops
+                for name in dict.fromkeys(partition.ops[op].nodes)]  # fmt: skip
+    for name, value in nodes.items():
+        assert value["value"] == pytest.approx(sum(own[index] for index in {i for n, i in computed if n == name}))
+    modules = {row.name: row.macs for row in tables.modules(made)}
+    assert modules["first"] == modules["second"] == 16 * 16 * 4 * 4 * 3 * 3  # their relu is the model's own
+
+
+@pytest.mark.slow
+def test_kernels_that_nobody_recorded_are_told(build: Build, tmp_path: Path):
+    found = builds.read(build("residual"))
+    made = run.profile(found, run.Wanted("sim"))
+    assert list(builds.warnings(found, made)) == []
+    without = tuple(event for event in made.stream.events if event.kind is not Kind.KERNEL)
+    made = replace(made, stream=replace(made.stream, events=without))
+    assert list(builds.warnings(found, made)) == [
+        "no event is of a kernel, though the build records them: their time is not attributed; compile all files of "
+        "the firmware with `-DDTN_PROFILING=1`, also the driver's"
+    ]
+    assert list(builds.warnings(found, replace(made, stream=replace(made.stream, lost=1)))) == []
+    options = replace(found.manifest.options, use_profiling=False)
+    plain = replace(found, manifest=replace(found.manifest, options=options))
+    assert list(builds.warnings(plain, made)) == [
+        "the microcode of this build does not record its kernels: their time is not attributed; build it with "
+        "`--use-profiling`"
+    ]
+
+
+@pytest.mark.slow
 def test_the_example_of_the_guide_runs(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "out").mkdir()
     profile(build("residual"), "host", 1, tmp_path / "out/profile_host")
-    (example,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    example, *_ = re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     exec(compile(example, str(GUIDE), "exec"), {})
     lines = capsys.readouterr().out.splitlines()
-    assert any(re.fullmatch(r"conv2d_s8 #\d+: \d+\.\d{4} ms, aten\.convolution\.default, .*self\..*", s) for s in lines)
+    assert any(re.fullmatch(r"conv2d_s8 #\d+: \d+\.\d{4} ms, aten\.convolution\.default.*, .*", line) for line in lines)
+    assert all(re.search(r", x = torch\.relu\(self|, return torch\.relu\(self", line) for line in lines)
 
 
 @pytest.mark.slow
@@ -185,6 +235,12 @@ def test_what_cannot_be_profiled_is_said(build: Build, tmp_path: Path, capsys: p
     )
     said = error([build("residual"), "--from-events", other, "--ticks-per-second", "9"], capsys)
     assert said == f"error: {other}: the ETDump holds no run\n\nhint: run the program before the file is written\n"
+    profile(build("residual"), "sim", 1, tmp_path / "made")
+    said = error([build("residual"), "--from-events", tmp_path / "made/etdump.etdp"], capsys)
+    assert said == (
+        f"error: `{tmp_path}/made/etdump.etdp` is the ETDump that `deuteron profile` has written of a profile, for "
+        f"ExecuTorch's Inspector\n\nhint: show the profile: `deuteron profile {tmp_path}/made`\n"
+    )
     other.write_bytes(packet([], 0, 1))
     said = error([build("residual"), "--from-events", other, "--ticks-per-second", "9"], capsys)
     assert said == (
