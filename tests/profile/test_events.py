@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.profile import made
+from tests.profile.made import CONV
 
 from deuteron.cli import main
 from deuteron.errors import FormatError, InputError, OptionError
@@ -13,7 +14,7 @@ from deuteron.profile import compare, record, tables, text
 from deuteron.profile.events import Event, Kind, Measure, Track
 from deuteron.profile.gaps import attributed, with_gaps
 from deuteron.profile.node_data import node_data
-from deuteron.profile.record import Source
+from deuteron.profile.record import Op, Source
 from deuteron.profile.trace import trace
 from deuteron.report.page import html
 
@@ -111,6 +112,14 @@ def test_lines_and_operators_name_what_they_are():
         "cpu quantized_decomposed::quantize_per_tensor": "",
     }
     assert "CONV_2D (aten_convolution_default)" in [row.name for row in tables.operators(profile)]
+    (partition,) = profile.partitions
+    ops = (Op(0, "PADV2", partition.ops[0].nodes, (CONV,)), *partition.ops, Op(3, "TRANSPOSE", (), ()))
+    kernel = replace(partition.kernels[0], ops=(0, 1, 2, 3))
+    fused = replace(profile, partitions=(replace(partition, ops=ops, kernels=(kernel, partition.kernels[1])),))
+    assert (
+        "PADV2 + CONV_2D (aten_convolution_default) + MAX_POOL_2D (aten_max_pool2d_default) + "
+        "TRANSPOSE (added at the edge of the partition)"
+    ) in [row.name for row in tables.operators(fused)]
 
 
 def test_utilisation_is_of_the_array():

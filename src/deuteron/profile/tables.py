@@ -7,8 +7,9 @@ but in the table of modules, where a module's row holds its submodules. Of sever
 own time is the number that everybody has of it: the simulator, ExecuTorch's Inspector, Model Explorer.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import PurePath
 
 from deuteron.profile.events import Event, Kind, Measure, Track
@@ -184,7 +185,7 @@ def part_of(profile: Profile, event: Event) -> Part:
             return Part(
                 ("kernel", event.partition, event.index),
                 _measured(row, event, kernel, limit),
-                tuple(_operator(op) for op in ops),
+                tuple(_operators(list(same), nodes) for nodes, same in groupby(ops, key=lambda op: op.nodes)),
                 sources,
                 kernel.module if sources else None,
             )
@@ -223,8 +224,9 @@ def _measured(row: Row, event: Event, kernel: Kernel, limit: str) -> Row:
     )
 
 
-def _operator(op: Op) -> str:
-    return f"{op.name} ({', '.join(op.nodes)})" if op.nodes else f"{op.name} (added at the edge of the partition)"
+def _operators(ops: Sequence[Op], nodes: Sequence[str]) -> str:
+    """What a kernel computes of these nodes."""
+    return f"{' + '.join(op.name for op in ops)} ({', '.join(nodes) or 'added at the edge of the partition'})"
 
 
 def _unique(sources: Iterable[Source]) -> tuple[Source, ...]:
