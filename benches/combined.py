@@ -3,8 +3,8 @@
 Each is built, run by ExecuTorch's runtime on the host, and compared on seeded inputs. A build whose lowered program has
 an operator on the Cortex-M that is further off the quantised model than its rounding fails: the build's own check, here
 on all these inputs. "NPU differs": results of the NPU unlike the compiler's interpreter, of which none may be.
-"program differs": outputs of the runtime unlike those of the lowered program run by PyTorch, of which none may be
-where neither the NPU nor an average pool nor a softmax runs, whose ties float32 rounds otherwise (spec/rounding.md).
+"program differs": outputs of the runtime, and what it gave to the NPU, unlike the lowered program's run by PyTorch
+(`replay.py`), of which none may be.
 "steps": the largest difference of an output to the quantised model's, to which the single steps of all operators before
 it grow. Nodes and multiply-accumulates are counted on the model before it is lowered; those of one processor fuse.
 Training is two steps towards the float model's outputs: enough for every part of the way, not for better weights.
@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import cast
 from unittest.mock import patch
 
-import numpy as np
 import torch
 from ending import finish
+from replay import Replay
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, fx
@@ -35,12 +35,12 @@ from deuteron import api
 from deuteron.compare import compare
 from deuteron.frontend import values
 from deuteron.frontend.loader import Model, load
+from deuteron.frontend.manifest import PROGRAM
+from deuteron.runtime.host import HostRunner
 
 TARGETS = ("imxrt700cm", "cortex-m33", "cortex-m55")
 MODES = ("PTQ", "QAT")
 MODELS = tuple(example.name for example in (*api.REFERENCES, *api.COMBINED))
-TIED = ("quantized_avg_pool2d", "softmax")
-"""Operators of the Cortex-M whose ties float32 may round otherwise."""
 SAMPLES = 4
 STEPS = 2
 
@@ -59,9 +59,8 @@ class Row:
         cpu_macs: multiply-accumulates on the CPU.
         cpu_operators: what the CPU runs, with what was added for it.
         npu_differs: results of the NPU that are not the interpreter's.
-        program_differs: outputs that are not those of the lowered program run by PyTorch.
+        program_differs: outputs, and inputs of the NPU, that are not those of the lowered program run by PyTorch.
         steps: the largest difference of an output to the quantised model's.
-        has_ties: True where something runs whose ties PyTorch rounds otherwise.
     """
 
     model: str
@@ -75,12 +74,11 @@ class Row:
     npu_differs: int
     program_differs: int
     steps: float
-    has_ties: bool
 
     @property
     def agrees(self) -> bool:
-        """True when the NPU's results are the interpreter's and, where nothing has ties, the outputs PyTorch's."""
-        return not self.npu_differs and (self.has_ties or not self.program_differs)
+        """True when the NPU's results are the interpreter's and all others PyTorch's."""
+        return not self.npu_differs and not self.program_differs
 
 
 def trainer(model: Model) -> Callable[[fx.GraphModule], Iterator[float]]:
@@ -112,21 +110,28 @@ def _samples(model: Model) -> list[tuple[Tensor, ...]]:
 
 
 @contextmanager
-def _checked(samples: Sequence[tuple[Tensor, ...]]) -> Generator[list[list[Tensor]]]:
-    """The outputs of the program that is lowered meanwhile, run by PyTorch, with the build's check on all samples."""
-    outputs: list[list[Tensor]] = []
+def _checked(samples: Sequence[tuple[Tensor, ...]]) -> Generator[list[Replay]]:
+    """The program that is lowered meanwhile, to be run by PyTorch, with the build's check on all samples."""
+    replays: list[Replay] = []
     check = values.check
 
     def check_all(program: ExportedProgram, module: fx.GraphModule, _: object) -> None:
-        outputs.clear()
-        run = program.module(check_guards=False)
+        replays[:] = [Replay(program)]
         for sample in samples:
             check(program, module, sample)
-            with torch.no_grad():
-                outputs.append(cast("list[Tensor]", values.flat(run(*sample))))
 
     with patch.object(values, "check", check_all):
-        yield outputs
+        yield replays
+
+
+def _unlike(path: Path, samples: Sequence[tuple[Tensor, ...]], replay: Replay) -> int:
+    """How many numbers of a program in ExecuTorch's runtime are not those of its replay."""
+    runner, unlike = HostRunner(path), 0
+    for sample in samples:
+        with runner.observe() as calls:
+            outputs = runner.run([x.numpy() for x in sample])
+        unlike += replay.differences(sample, calls, outputs)
+    return unlike
 
 
 def row(name: str, mode: str, target: str) -> Row:
@@ -134,7 +139,7 @@ def row(name: str, mode: str, target: str) -> Row:
     model = load(name)
     samples, trains = _samples(model), mode == "QAT"
     arrays = [[x.numpy() for x in sample] for sample in samples]
-    with tempfile.TemporaryDirectory() as folder, _checked(samples) as wanted:
+    with tempfile.TemporaryDirectory() as folder, _checked(samples) as replays:
         manifest = api.build(
             model.module,
             model.example_inputs,
@@ -145,7 +150,7 @@ def row(name: str, mode: str, target: str) -> Row:
             options=api.BuildOptions(use_qat=trains),
         ).manifest
         found = compare(Path(folder) / "build", arrays)
-        outputs = list(api.run_each(Path(folder) / "build", arrays))
+        unlike = _unlike(Path(folder) / "build" / PROGRAM, samples, *replays)
     on_npu = [node for node in manifest.nodes if node.partition is not None]
     on_cpu = [node for node in manifest.nodes if node.partition is None]
     return Row(
@@ -158,13 +163,8 @@ def row(name: str, mode: str, target: str) -> Row:
         sum(node.macs for node in on_cpu),
         len(manifest.cpu_ops),
         sum(partition.mismatches for partition in found.partitions),
-        sum(
-            int(np.count_nonzero(ours != theirs.numpy()))
-            for sample in zip(outputs, wanted, strict=True)
-            for ours, theirs in zip(*sample, strict=True)
-        ),
+        unlike,
         max(output.largest for output in found.outputs),
-        bool(on_npu) or any(tied in op.op for op in manifest.cpu_ops for tied in TIED),
     )
 
 

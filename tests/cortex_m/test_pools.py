@@ -68,6 +68,27 @@ def test_average_pool(bench: Bench, ceil: bool, seed: int) -> None:
         assert np.abs(found.astype(int) - reference).max() <= 1
 
 
+def test_the_definition_misses_halves_by_its_scale_alone() -> None:
+    """As `spec/rounding.md` says: windows of six elements, halves and others, with the scale of its example."""
+    sums = np.arange(-300, 300)
+    x = np.zeros((len(sums), 2, 3, 1), np.int8)
+    for i in range(6):
+        x[:, i // 3, i % 3, 0] = sums // 6 + (i < sums % 6)
+    wanted = np.rint(sums / 6)
+
+    def found(multiplier: int, shift: int) -> Array:
+        window, pads = [2, 3], [0, 0]
+        made = wheel(
+            "quantized_avg_pool2d", x, window, window, pads, False, 0, multiplier, shift, NONE, channels_last=True
+        )
+        return made.reshape(-1)
+
+    wrong = found(1145326848, -7) != wanted
+    assert wrong.any()
+    assert (sums[wrong] % 6 == 3).all()
+    np.testing.assert_array_equal(found(1 << 30, 1), wanted)
+
+
 def means(x: Array, p: AveragePoolParams) -> np.ndarray:
     """The mean of each window's elements on the map, less the zero point."""
     result = np.zeros((p.batches, p.out_h, p.out_w, p.channels))
