@@ -185,6 +185,17 @@ def test_a_program_without_weights_asks_for_its_results_alone(policy: FetchPolic
     assert plan_within(program, Budget(ENGINE, 128, policy=policy))[1].scratch_bytes == 128
 
 
+def test_what_lies_beside_may_be_too_much_alone() -> None:
+    with pytest.raises(CapacityError) as error:
+        plan_within(PROGRAM, Budget(ENGINE, -1000, beside=((3000, "inputs"),)))
+    assert str(error.value).startswith(
+        "kernel call 1, `fully_connected_s8` of op 1: intermediate results need 640 bytes of SRAM beside 3,000 for "
+        "inputs, 2,000 are available; most are alive here, the largest are:\n"
+    )
+    hint = "make what lies beside smaller, it needs 3,000 bytes alone, or give `--sram-budget 10184` or more"
+    assert error.value.hint == hint
+
+
 def test_of_several_calls_of_one_operator_the_one_that_needs_most_is_named() -> None:
     whole = _program(ROWS)
     calls = tuple(replace(call, origin=(0,)) for call in whole.calls)

@@ -74,6 +74,8 @@ def _scratch_error(program: Program, scratch: int, weights: int, budget: Budget)
     fetched = weights and budget.policy is not FetchPolicy.NEVER
     needed = scratch + (_least(program).nbytes if fetched else weights)
     hint = "make what is alive there smaller (a smaller input, fewer channels, a stride earlier)"
+    if budget.sram <= 0:
+        hint = f"make what lies beside smaller, it needs {budget.taken:,} bytes alone"
     if scratch > live and live <= budget.sram and budget.effort is Effort.FAST:
         hint += f", or try `--effort exact`, which may pack them into {live:,} bytes"
     return CapacityError(
