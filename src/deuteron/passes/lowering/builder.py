@@ -50,8 +50,17 @@ class Builder:
         if name not in self._storage:
             home = self._homes.get(name, Home(name))
             self._buffer(home.buffer, self.graph.type(home.buffer).nbytes)
-            self._storage[name] = Ref(home.buffer, home.offset, tensor.type.nbytes)
+            nbytes = tensor.type.nbytes
+            if home.pitch is not None:
+                channels = tensor.type.shape[-1]
+                nbytes = (nbytes // channels - 1) * home.pitch + channels
+            self._storage[name] = Ref(home.buffer, home.offset, nbytes)
         return self._storage[name]
+
+    def pitch(self, name: str) -> int:
+        """Bytes from the first channel of one position to that of the next."""
+        home = self._homes.get(name)
+        return self.type(name).shape[-1] if home is None or home.pitch is None else home.pitch
 
     def alias(self, name: str, source: str, offset: int = 0) -> bool:
         """Lets tensor `name` be what stands `offset` bytes into `source`.

@@ -25,7 +25,7 @@ def conv2d(build: Builder, op: Conv2D) -> None:
         kernel_h=kernel_h, kernel_w=kernel_w, stride_h=op.stride[0], stride_w=op.stride[1],
         dilation_h=op.dilation[0], dilation_w=op.dilation[1], pad_top=op.pads.top, pad_left=op.pads.left,
         requant_count=requant_count, in_zp=build.type(x).q.zero_point, out_zp=build.type(op.outputs[0]).q.zero_point,
-        act_min=op.clamp.lo, act_max=op.clamp.hi, out_pitch=out_c,
+        act_min=op.clamp.lo, act_max=op.clamp.hi, out_pitch=build.pitch(op.outputs[0]),
     )  # fmt: skip
     workspace = build.scratch(f"{op.outputs[0]}/workspace", conv_workspace(kernel_h * kernel_w * in_c))
     build.call(op, CONV2D, (*map(build.tensor, op.inputs), requant, build.tensor(op.outputs[0]), workspace), params)
@@ -48,7 +48,7 @@ def transpose_conv(build: Builder, op: TransposeConv) -> None:
         kernel_h=kernel_h, kernel_w=kernel_w, stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, pad_top=rows.pad,
         pad_left=columns.pad, requant_count=requant_count, in_zp=build.type(x).q.zero_point,
         out_zp=build.type(op.outputs[0]).q.zero_point, act_min=op.clamp.lo, act_max=op.clamp.hi,
-        out_pitch=out_c,
+        out_pitch=build.pitch(op.outputs[0]),
     )  # fmt: skip
     turned = build.graph.tensor(weights).array()[:, ::-1, ::-1, :]
     source = _spread_map(build, op, rows, columns)

@@ -5,26 +5,32 @@ from dataclasses import dataclass, field
 from math import prod
 
 from deuteron.ir.graph import Graph
-from deuteron.ir.ops import Concat, Op, Reshape
+from deuteron.ir.ops import Concat, Conv2D, Op, Reshape, TransposeConv
 from deuteron.kernels.limits import ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """`offset` bytes into a buffer."""
+    """`offset` bytes into a buffer; with `pitch` bytes from one position's channels to the next where these leave gaps."""
 
     buffer: str
     offset: int = 0
+    pitch: int | None = None
 
 
 def find_homes(graph: Graph) -> Mapping[str, Home]:
     """Tensor -> its home, where it may not simply have a buffer of its own; a buffer is named after what fills it."""
-    return _Finder(graph).homes()
+    return _Finder(graph, graph.consumers()).homes()
+
+
+_PITCHED = (Conv2D, TransposeConv)
+"""Operators that become calls of the kernel that takes a pitch."""
 
 
 @dataclass(slots=True)
 class _Finder:
     graph: Graph
+    readers: Mapping[str, tuple[Op, ...]]
     found: dict[str, Home] = field(default_factory=dict[str, Home])
 
     def homes(self) -> Mapping[str, Home]:
@@ -36,6 +42,8 @@ class _Finder:
                     self.found.setdefault(op.inputs[0], self.found[op.outputs[0]])
                 case Concat() if prod(self.graph.type(op.outputs[0]).shape[: op.axis]) == 1:
                     self.gather(op, produced)
+                case Concat() if op.axis == len(self.graph.type(op.outputs[0]).shape) - 1:
+                    self.interleave(op, produced)
                 case _:
                     pass
         return self.found
@@ -48,6 +56,16 @@ class _Finder:
             if name in produced and name not in self.found and self.may_start_at(home.buffer, offset):
                 self.found[name] = Home(home.buffer, offset)
             offset += self.graph.type(name).nbytes
+
+    def interleave(self, op: Concat, produced: Mapping[str, Op]) -> None:
+        """Lets convolutions write their channels between those of the others, where nothing else reads them."""
+        home = self.found.get(op.outputs[0], Home(op.outputs[0]))
+        offset, pitch = home.offset, self.graph.type(op.outputs[0]).shape[-1]
+        for name in op.inputs:
+            alone = self.readers[name] == (op,) and op.inputs.count(name) == 1 and name not in self.found
+            if alone and isinstance(produced.get(name), _PITCHED) and self.may_start_at(home.buffer, offset):
+                self.found[name] = Home(home.buffer, offset, pitch)
+            offset += self.graph.type(name).shape[-1]
 
     def may_start_at(self, buffer: str, offset: int) -> bool:
         """True where kernels may write: anywhere in an output, at multiples of the alignment in scratch."""
