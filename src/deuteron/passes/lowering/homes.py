@@ -11,7 +11,7 @@ from deuteron.kernels.limits import ALIGNMENT
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """`offset` bytes into a buffer; `pitch` is the bytes from one position's channels to the next where gaps are left."""
+    """`offset` bytes into a buffer; `pitch` bytes from one position's channels to the next, if they leave gaps."""
 
     buffer: str
     offset: int = 0
