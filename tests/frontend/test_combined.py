@@ -1,5 +1,6 @@
 """NPU and Cortex-M on one model: what breaks in a plain composition of the two backends, see `test_naive.py`."""
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -157,12 +158,51 @@ class Normalised(nn.Module):
         return functional.layer_norm(torch.relu(x), (7,))
 
 
-def test_what_has_no_int8_form_is_an_error_with_its_line() -> None:
+class Totals(nn.Module):
+    """Sums that neither processor has."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cumsum(torch.relu(x), 1)
+
+
+@pytest.mark.parametrize(
+    ("module", "target", "operator", "why"),
+    [
+        (Normalised(), CPU, "aten::native_layer_norm", ""),
+        (Normalised(), NPU, "aten::native_layer_norm", "`aten::native_layer_norm`"),
+        (Totals(), NPU, "aten::cumsum", "`aten::cumsum`"),
+    ],
+)
+def test_what_has_no_int8_form_is_an_error_with_its_line(
+    module: nn.Module, target: str, operator: str, why: str
+) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        combine(Normalised(), (2, 7), target=CPU)
-    line = Normalised.forward.__code__.co_firstlineno + 1
+        combine(module, (2, 7), target=target)
+    forward = module.forward
+    line = inspect.getsourcelines(forward)[1] + 1
+    code = inspect.getsource(forward).splitlines()[1].strip()
+    npu = f"; ExecuTorch's NXP backend has no converter for {why}" if why else ""
     assert str(caught.value) == (
-        f"{__file__}:{line}: `aten::native_layer_norm` has no int8 form on the CPU, and the NPU does not take it, at "
-        "`return functional.layer_norm(torch.relu(x), (7,))`\n\n"
+        f"{__file__}:{line}: `{operator}` has no int8 form on the CPU{npu}, at `{code}`\n\n"
         "hint: write it with other operators, or build for a target whose CPU runs portable operators: `imxrt700`"
+    )
+
+
+class Counted(nn.Module):
+    """Takes integers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x.float() * 0.1)
+
+
+def test_a_model_that_takes_integers_is_an_error_with_its_line() -> None:
+    x = torch.zeros((1, 4), dtype=torch.uint8)
+    with pytest.raises(UnsupportedError) as caught:
+        api.build(Counted(), x, target=CPU, calibration=[x])
+    line = inspect.getsourcelines(Counted.forward)[1] + 1
+    assert str(caught.value) == (
+        f"{__file__}:{line}: `dim_order_ops::_to_dim_order_copy` reads `x` of uint8 and has no int8 form on the CPU, "
+        "at `return torch.relu(x.float() * 0.1)`\n\n"
+        "hint: compute it before the model, which then takes float32, or build for a target whose CPU runs portable "
+        "operators: `imxrt700`"
     )

@@ -66,7 +66,19 @@ def pooled(x: Tensor) -> Tensor:
 
 def test_what_computes_in_float_is_refused() -> None:
     assert refusal(lints.check_operators, program(absolute, torch.zeros(3))) == (
-        "`aten::abs` has no int8 form on the CPU, and the NPU does not take it" + PORTABLE
+        "`aten::abs` has no int8 form on the CPU" + PORTABLE
+    )
+
+
+def looked_up(rows: Tensor, index: Tensor) -> Tensor:
+    return torch.nn.functional.embedding(index, rows)
+
+
+def test_what_reads_numbers_is_to_be_computed_before_the_model() -> None:
+    found = program(looked_up, torch.zeros(3, 2), torch.zeros(4, dtype=torch.int64))
+    assert refusal(lints.check_operators, found) == (
+        "`aten::embedding` reads `inputs_1` of int64 and has no int8 form on the CPU" + AT + "hint: compute it before "
+        "the model, which then takes float32, or build for a target whose CPU runs portable operators: `imxrt700`"
     )
 
 

@@ -15,6 +15,7 @@ from deuteron.errors import InternalError, UnsupportedError, all_refused
 from deuteron.frontend.cortex_m import is_quantised
 from deuteron.frontend.layout import is_channels_last
 from deuteron.frontend.manifest import CpuOp
+from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
 from deuteron.frontend.provenance import source_of
 from deuteron.frontend.values import flat
@@ -35,7 +36,9 @@ _IN_ORDER = frozenset({"cat", "squeeze_copy", "stack", "unsqueeze_copy", "view_c
 _ANY_ORDER = frozenset({"maximum", "minimum", "transpose"})
 """Operators of the Cortex-M that take tensors in different orders of memory."""
 
-_PORTABLE = "write it with other operators, or build for a target whose CPU runs portable operators: `imxrt700`"
+_BUILD = "build for a target whose CPU runs portable operators: `imxrt700`"
+_EARLIER = f"compute it before the model, which then takes float32, or {_BUILD}"
+_PORTABLE = f"write it with other operators, or {_BUILD}"
 
 
 def check_scales(program: ExportedProgram) -> None:
@@ -68,7 +71,7 @@ def check_operators(program: ExportedProgram) -> None:
         values = [value for arg in (node, *node.all_input_nodes) for value in _tensors(arg)]
         name = operator_name(node.target)
         if any(value.is_floating_point() for value in values):
-            refused.append(_refusal(node, "has no int8 form on the CPU, and the NPU does not take it", _PORTABLE))
+            refused.append(_in_float(node))
         elif name.startswith("cortex_m::"):
             if _base(node) in _WINDOWED and not all(map(is_channels_last, _images(node))):
                 refused.append(_refusal(node, "gets or gives an image that is not in channels-last memory", _PORTABLE))
@@ -159,6 +162,23 @@ def _images(node: fx.Node) -> list[object]:
     """The images that a node reads and writes: weights are constants in an order of their own."""
     first = cast(fx.Node, node.args[0])
     return [value for value in (*_tensors(first), *_tensors(node)) if value.dim() == 4]
+
+
+def _in_float(node: fx.Node) -> UnsupportedError:
+    """The error for an operator that neither side has in int8, with the NPU's reason where there is an NPU."""
+    what = "has no int8 form on the CPU" + (f"; {node.meta[WHY]}" if WHY in node.meta else "")
+    numbers = [(arg.name, value.dtype) for arg in node.all_input_nodes for value in _tensors(arg) if _counts(value)]
+    if not numbers:
+        return _refusal(node, what, _PORTABLE)
+    listed = " and ".join(f"`{name}` of {str(dtype).removeprefix('torch.')}" for name, dtype in numbers)
+    return _refusal(
+        node, f"reads {listed} and {what}", f"compute it before the model, which then takes float32, or {_BUILD}"
+    )
+
+
+def _counts(value: Tensor) -> bool:
+    """True for integers and bools that stand for themselves."""
+    return not value.is_floating_point() and value.dtype != torch.int8
 
 
 def _refusal(node: fx.Node, what: str, hint: str) -> UnsupportedError:
