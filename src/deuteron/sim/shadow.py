@@ -54,9 +54,9 @@ class _Memory:
     """One memory, byte by byte: whose value it holds, which byte of it, and the command that put it there."""
 
     def __init__(self, nbytes: int) -> None:
-        self.owner = np.full(nbytes, _NOTHING, np.int64)
-        self.byte = np.zeros(nbytes, np.int64)
-        self.writer = np.full(nbytes, -1, np.int64)
+        self.owner = np.full(nbytes, _NOTHING, np.int32)
+        self.byte = np.zeros(nbytes, np.uint32)
+        self.writer = np.full(nbytes, -1, np.int32)
 
     def put(self, at: Ints, owner: int, byte: Ints | int, writer: int) -> None:
         self.owner[at] = owner
