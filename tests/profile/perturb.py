@@ -146,7 +146,8 @@ def _changed(model: FlatModel, op: int) -> Iterator[FlatModel]:
     if len(operator.inputs) > 1 and model.tensors[operator.inputs[1]].data is not None:
         yield _with_other_weights(model, op)
     if operator.name == "TRANSPOSE":
-        yield from _with_other_axes(model, op)
+        alike = [i for i, other in enumerate(model.operators) if _moves_alike(model, operator, other)]
+        yield from _with_other_axes(model, alike)
     options = operator.options
     if "Beta" in options:
         yield _with(model, op, replace(operator, options={**options, "Beta": options["Beta"] / 2}))
@@ -176,20 +177,28 @@ def _with_other_weights(model: FlatModel, op: int) -> FlatModel:
     return _with_other_data(model, op, bytes(b ^ 0x15 for b in data))
 
 
-def _with_other_axes(model: FlatModel, op: int) -> Iterator[FlatModel]:
-    """The model, in which a transpose changes two axes for each other."""
-    data = model.tensors[model.operators[op].inputs[1]].data
+def _moves_alike(model: FlatModel, one: FlatOperator, other: FlatOperator) -> bool:
+    """Whether another operator is a transpose of the same tensor in the same way, which is one kernel call."""
+    axes = model.tensors[one.inputs[1]].data
+    return other.name == one.name and other.inputs[0] == one.inputs[0] and model.tensors[other.inputs[1]].data == axes
+
+
+def _with_other_axes(model: FlatModel, alike: Sequence[int]) -> Iterator[FlatModel]:
+    """The model, in which transposes that are alike change two axes for each other."""
+    data = model.tensors[model.operators[alike[0]].inputs[1]].data
     assert data is not None
     order = np.frombuffer(data, "<i4")
     for a, b in combinations(range(len(order)), 2):
-        other = order.copy()
+        changed, other = model, order.copy()
         other[[a, b]] = order[[b, a]]
-        yield _with_other_data(model, op, other.tobytes())
+        for op in alike:
+            changed = _with_other_data(changed, op, other.tobytes())
+        yield changed
 
 
 def _with_other_data(model: FlatModel, op: int, data: bytes) -> FlatModel:
     operator = model.operators[op]
     constant = model.tensors[operator.inputs[1]]
-    other = replace(constant, name=f"{constant.name}_other", data=data)
+    other = replace(constant, name=f"{constant.name}_other_{op}", data=data)
     changed = replace(operator, inputs=(operator.inputs[0], len(model.tensors), *operator.inputs[2:]))
     return _with(replace(model, tensors=(*model.tensors, other)), op, changed)

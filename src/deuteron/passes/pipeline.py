@@ -10,6 +10,7 @@ from deuteron.passes.canonicalise import Canonicalise
 from deuteron.passes.fold_constants import FoldConstants
 from deuteron.passes.fuse_activation import FuseActivation
 from deuteron.passes.fuse_padding import FusePadding
+from deuteron.passes.merge_moves import MergeMoves
 from deuteron.passes.push_transposes import PushTransposes
 from deuteron.passes.remove_no_ops import RemoveNoOps
 from deuteron.passes.simplify_transposes import SimplifyTransposes
@@ -25,6 +26,7 @@ def passes() -> tuple[Pass, ...]:
         RemoveNoOps(),
         FuseActivation(),
         FusePadding(),
+        MergeMoves(),  # once all has moved, for what several read stays where it is
     )
 
 
