@@ -67,6 +67,24 @@ def test_a_model_for_training_takes_any_number_of_samples() -> None:
     assert torch.allclose(model(x[:1]), wanted[:1], atol=1e-5)
 
 
+class Repeated(nn.Module):
+    """What an expansion repeats along the first dimension, or along a new one: no samples."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x[:1].expand(4, 3) + x, x.expand(2, 4, 3) * 1.0
+
+
+def test_what_is_repeated_along_the_first_dimension_keeps_its_size() -> None:
+    x = torch.randn(4, 3)
+    model = exported(Repeated(), x)
+    free_batch(model)
+    (first, second), wanted = model(x), Repeated()(x)
+    assert torch.equal(first, wanted[0])
+    assert torch.equal(second, wanted[1])
+    (row,) = (node for node in model.graph.nodes if str(node.target) == "aten.expand.default" and node.args[1][0] == 4)
+    assert row.args[1] == [4, 3]
+
+
 def training_with(function: Callable[[fx.GraphModule], object]) -> list[str]:
     told: list[str] = []
     Trainer(function, "net.py:train", told.append)(exported(nn.Linear(2, 1), torch.ones(1, 2)))

@@ -150,7 +150,9 @@ def _repeat(upsample: fx.Node) -> None:
     """Nothing; repeats elements by joining copies of a tensor whose rows are what is to be repeated."""
     x = cast(fx.Node, upsample.args[0])
     (n, c, h, w), (*_, high, wide) = x.meta["val"].shape, upsample.meta["val"].shape
-    if high % h or wide % w:
+    factors = cast("list[float] | None", upsample.args[2])
+    # PyTorch finds a row's source by the factor that it is given, not by the sizes: 2 rows times 3.3 are no 3 each.
+    if high % h or wide % w or factors not in (None, [high // h, wide // w]):
         return
     steps: list[tuple[object, tuple[object, ...]]] = [(aten.reshape.default, ([n * c * h * w, 1],))]
     steps += [(aten.cat.default, (wide // w,)), (aten.reshape.default, ([n * c * h, wide],))]

@@ -144,6 +144,15 @@ def free_batch(model: fx.GraphModule) -> None:
     """
     for node in model.graph.nodes:
         shape = node.args[1] if node.target in _RESHAPES else None
-        if isinstance(shape, list | tuple) and shape and "val" in node.meta:
+        if isinstance(shape, list | tuple) and shape and "val" in node.meta and not _expands_first(node):
             node.update_arg(1, [-1, *node.meta["val"].shape[1:]])
     model.recompile()
+
+
+def _expands_first(node: fx.Node) -> bool:
+    """True where a tensor is repeated along its first dimension, or gets a new one: these are no samples."""
+    if node.target is not aten.expand.default:
+        return False
+    before: object = node.all_input_nodes[0].meta.get("val")
+    after: torch.Tensor = node.meta["val"]
+    return not isinstance(before, torch.Tensor) or before.dim() != after.dim() or before.shape[0] != after.shape[0]
