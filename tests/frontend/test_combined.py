@@ -1,6 +1,7 @@
 """NPU and Cortex-M on one model: what breaks in a plain composition of the two backends, see `test_naive.py`."""
 
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.board import image
+from deuteron.compare import compare
 from deuteron.errors import UnsupportedError
 from deuteron.runtime import pte
 from deuteron.runtime.program import KernelCall, TensorValue
@@ -32,7 +34,7 @@ class Middle(nn.Module):
         self.conv, self.linear = nn.Conv2d(3, 4, 3), nn.Linear(4 * 6 * 6, 5)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.linear(functional.gelu(torch.relu(self.conv(x))).view(x.shape[0], -1))
+        return self.linear(functional.gelu(torch.relu(self.conv(x))).flatten(1))
 
 
 def test_two_quantisers_on_one_model_leave_nothing_in_float() -> None:
@@ -149,6 +151,41 @@ def test_programs_see_images_as_they_lie_in_memory(target: str, last: bool, tmp_
     ]
     orders = {t.spec.dim_order for t in tensors if isinstance(t, TensorValue) and len(t.spec.shape) == 4}
     assert orders <= {(0, 1, 2, 3)}
+
+
+def _train(prepared: nn.Module) -> Iterator[float]:
+    """A step towards zero, with the inputs of the test."""
+    optimiser = torch.optim.SGD(prepared.parameters(), lr=1e-3)
+    loss = prepared(torch.randn(IMAGE)).square().mean()
+    loss.backward()
+    optimiser.step()
+    yield loss.item()
+
+
+@pytest.mark.parametrize("qat", [False, True], ids=["PTQ", "QAT"])
+@pytest.mark.parametrize("target", [NPU, CPU])
+def test_options_about_edges_and_places_go_together(target: str, qat: bool, tmp_path: Path) -> None:
+    """Images in channels-last memory, int8 at the edges, and an operator that is kept from the NPU."""
+    torch.manual_seed(1)
+    x = torch.randn(IMAGE).contiguous(memory_format=CHANNELS_LAST)
+    kept = ("aten::addmm",) if target == NPU else ()
+    options = api.BuildOptions(remove_quant_io_ops=True, operators_not_to_delegate=kept, use_qat=qat)
+    manifest = api.build(
+        Middle(),
+        x,
+        target=target,
+        calibration=[x],
+        train=_train if qat else None,
+        output=tmp_path / "built",
+        options=options,
+    ).manifest
+    assert {t.dtype for t in (*manifest.inputs, *manifest.outputs)} == {"int8"}
+    assert len(manifest.partitions) == (target == NPU)
+    assert "cortex_m::quantized_linear" in "".join(op.op for op in manifest.cpu_ops)
+    assert not {op.op for op in manifest.cpu_ops} & EDGES.keys()
+    comparison = compare(tmp_path / "built", api.seeded_inputs(manifest, 8))
+    assert comparison.failures() == ()
+    assert max(output.largest for output in comparison.outputs) <= 1
 
 
 class Normalised(nn.Module):
