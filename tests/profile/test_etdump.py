@@ -72,7 +72,11 @@ def test_without_profiling_the_partition_is_not_attributed():
     [
         (
             block(("conv2d_s8", "softmax_s8")),
-            "partition 0 ran 2 kernel calls, the build has 2: kernel call 1 is `softmax_s8`, not `max_pool_s8`",
+            "partition 0 ran 2 kernel calls, the build has 2: `softmax_s8 #1` in the place of `max_pool_s8 #1`",
+        ),
+        (
+            Block("Execute", tuple(replace(span, id=7) if span.id == 1 else span for span in block().spans)),
+            "partition 0 ran 2 kernel calls, the build has 2: `max_pool_s8 #7` in the place of `max_pool_s8 #1`",
         ),
         (
             block(operator="add.out"),

@@ -111,12 +111,12 @@ def read(data: bytes, sha256: str, where: str) -> Received:
 
 def _missing(packets: Sequence[Packet]) -> Iterator[str]:
     """Sentences about numbers of runs that do not follow each other."""
-    for before, packet in pairwise(packets):
-        missed = packet.number - before.number - 1
+    for before, number in pairwise((-1, *(packet.number for packet in packets))):
+        missed = number - before - 1
         if missed < 0:
-            yield f"run {before.number} is followed by run {packet.number}: the board has started again between them"
+            yield f"run {before} is followed by run {number}: the board has started again between them"
         elif missed:
-            yield f"{missed:,} {'run is' if missed == 1 else 'runs are'} missing before run {packet.number}"
+            yield f"{missed:,} {'run is' if missed == 1 else 'runs are'} missing before run {number}"
 
 
 def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple[Packet, int]:
@@ -198,10 +198,8 @@ def _unwrapped(
         begun = now - (end - begin) % _WRAP
         if kind == _Kind.COMMAND and (not found or found[-1][0] != _Kind.COMMAND):
             first = begun
-        while kind in (_Kind.DRIVER, _Kind.STEP) and found and found[-1][0] in (_Kind.COMMAND, _Kind.DRIVER):
-            if begun <= first:
-                break
-            begun -= _WRAP
+        if kind in (_Kind.DRIVER, _Kind.STEP) and found and found[-1][0] in (_Kind.COMMAND, _Kind.DRIVER):
+            begun -= max(0, -((first - begun) // _WRAP)) * _WRAP
         found.append((kind, index, begun, now))
     return tuple(found), now + (stop - start - now) % _WRAP
 

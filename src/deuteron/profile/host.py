@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
 from deuteron.errors import FormatError
-from deuteron.kernels.names import base_name
+from deuteron.kernels.names import base_name, event_name
 from deuteron.profile import etdump
 from deuteron.profile.events import Clock, Event, Kind, Measure, Stream, Track
 from deuteron.profile.gaps import with_gaps
@@ -128,11 +128,12 @@ class _Run:
 
     def _check(self, partition: int, spans: Iterable[etdump.Span]) -> None:
         """Refuses kernels of another program."""
-        found = [span.metadata for span in sorted((s for s in spans if s.id >= 0), key=lambda s: s.id)]
-        kernels = self._program.calls[partition].kernels
-        if found and tuple(found) != kernels:
-            at = next((i for i, (a, b) in enumerate(zip(found, kernels, strict=False)) if a != b), None)
-            what = f"kernel call {at} is `{found[at]}`, not `{kernels[at]}`" if at is not None else "the number differs"
+        found = [(s.metadata, s.id) for s in sorted((s for s in spans if s.id >= 0), key=lambda s: s.id)]
+        kernels = [(name, number) for number, name in enumerate(self._program.calls[partition].kernels)]
+        if found and found != kernels:
+            pairs = zip(found, kernels, strict=False)
+            differing = (f"`{event_name(*a)}` in the place of `{event_name(*b)}`" for a, b in pairs if a != b)
+            what = next(differing, "the number differs")
             self._refuse(f"partition {partition} ran {len(found)} kernel calls, the build has {len(kernels)}: {what}")
 
     def _event(self, kind: Kind, span: etdump.Span, name: str, partition: int = -1, index: int = -1) -> Event:

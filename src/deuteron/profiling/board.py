@@ -49,7 +49,8 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
         report = qemu.run(directory, made.record, chosen, inputs, event_capacity=event_capacity)
     received = board.read(report.packets, build.program_sha256, PACKETS)
     found = _stream(build, received.packets, PACKETS)
-    return Sent(builds.profile(replace(build, sections=_sections(made.record)), name, found), report.packets)
+    made_here = builds.profile(replace(build, sections=_sections(made.record)), name, found)
+    return Sent(made_here, report.packets, received.warnings)
 
 
 def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -> Sent:
