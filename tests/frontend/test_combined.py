@@ -188,6 +188,26 @@ def test_options_about_edges_and_places_go_together(target: str, qat: bool, tmp_
     assert max(output.largest for output in comparison.outputs) <= 1
 
 
+class Grouped(nn.Module):
+    """A convolution of two groups, which the NPU's backend makes two of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(4, 6, 3, groups=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.conv(x))
+
+
+@pytest.mark.parametrize("target", [NPU, CPU])
+def test_convolutions_of_groups_run_on_either_side(target: str) -> None:
+    found = combine(Grouped(), (1, 4, 6, 6), target=target)
+    assert found.steps <= 1
+    assert found.operators["cortex_m::quantized_conv2d"] == (0 if target == NPU else 2)
+    assert found.partitions == (1 if target == NPU else 0)
+
+
 class Normalised(nn.Module):
     """A layer that neither processor has in int8."""
 

@@ -191,11 +191,16 @@ def _curves(node: fx.Node) -> bool:
 
 def quantizer(target: str, converter: Converter) -> Any:
     """The wheel's quantiser for the NPU, whose annotations are put right."""
+    from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
 
     from deuteron.frontend import annotations  # here, because torchao is not quiet when it is loaded
 
     class MendedQuantizer(NeutronQuantizer):
+        def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+            # The wheel makes slices of splits first, and then splits the inputs of grouped convolutions.
+            return DecomposeSplitToSlicesPass()(super().transform_for_annotation(model)).graph_module
+
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
             annotated = super().annotate(model)
             return annotations.mend(annotated, act_qspec(False), any_factor=converter is Converter.OPEN)
