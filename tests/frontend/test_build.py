@@ -180,6 +180,25 @@ def test_other_forms_of_a_build_agree_with_pytorch(options: api.BuildOptions, tm
     assert [p.calls for p in comparison.partitions] == [len(samples)] * len(build.manifest.partitions)
 
 
+class CalledTwice(nn.Module):
+    """A convolution whose bias takes two scales, for each of its inputs one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(torch.relu(self.conv(x)))
+
+
+def test_a_layer_may_be_called_twice(tmp_path: Path):
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 4, 6, 6) for _ in range(4)]
+    build = api.build(CalledTwice(), batches[0], calibration=batches, output=tmp_path / "out")
+    assert [op.op for p in build.manifest.partitions for op in p.ops].count("CONV_2D") == 2
+    assert compare(tmp_path / "out", [(x.numpy(),) for x in batches]).failures() == ()
+
+
 def test_a_build_says_nothing_itself(capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder):
     api.build(FC, X, calibration=[X])
     assert capfd.readouterr() == ("", "")

@@ -22,7 +22,7 @@ def export(module: nn.Module, inputs: Inputs) -> fx.GraphModule:
     except Exception as e:
         raise not_exported(e) from e
     assert isinstance(model, fx.GraphModule)
-    check_exported(model)
+    check_exported(model, takes_complex=False)
     return model
 
 
@@ -115,6 +115,20 @@ def test_a_weight_of_another_dtype():
         export(Halves(), X)
     assert str(caught.value) == (
         "weight or constant `factor` is float16\n\nhint: quantisation starts from float32: compute in it alone"
+    )
+
+
+class Spectrum(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.rfft(x).abs()
+
+
+def test_complex_values_have_no_int8_form():
+    with pytest.raises(UnsupportedError) as caught:
+        export(Spectrum(), X)
+    assert str(caught.value) == (
+        f"{at(Spectrum(), 'rfft')}: the result of `fft_rfft` is complex64, at `return torch.fft.rfft(x).abs()`\n\n"
+        "hint: quantisation starts from float32: compute in it alone"
     )
 
 

@@ -99,6 +99,25 @@ def test_batch_norms_without_a_momentum_are_trained_like_others() -> None:
     assert averaging.norm.momentum is averaging.other.momentum is None
 
 
+@pytest.mark.slow
+def test_a_batch_norm_of_single_values_is_trained() -> None:
+    """PyTorch refuses it in training mode: there is no variance."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2))
+    x = torch.randn(1, 4)
+    built = api.build(net, x, target="cortex-m33", calibration=[x], train=_one_step, options=QAT)
+    assert len(built.losses) == 1
+
+
+def _one_step(model: nn.Module) -> Iterator[float]:
+    """A step on several samples."""
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
+    loss = model(torch.randn(8, 4)).square().mean()
+    loss.backward()
+    optimiser.step()
+    yield loss.item()
+
+
 class Branches(nn.Module):
     """Looks at its values."""
 

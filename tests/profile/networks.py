@@ -35,11 +35,11 @@ class Residual(nn.Module):
 
 
 class SharedWeights(nn.Module):
-    """One convolution that runs twice; without a bias, whose scale would have to fit both inputs."""
+    """One convolution that runs twice, on inputs of different scales."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.conv = nn.Conv2d(4, 4, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv(x)

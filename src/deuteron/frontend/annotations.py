@@ -25,6 +25,7 @@ from torchao.quantization.pt2e.quantizer import (
 
 _KEY = "quantization_annotation"
 _MUL = re.compile(r"\bmul\.")
+_LAYER = re.compile(r"\b(conv\w*|linear)\.")
 _OUT_OF_RANGE = re.compile(r"\b(exp|neg|sum)\.")
 """Operators that the wheel lets share the quantisation of their input, and whose results leave its range."""
 
@@ -46,6 +47,23 @@ def mend(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.Gra
             if isinstance(annotation.output_qspec, SharedQuantizationSpec):
                 _mend_shared(node, annotation, measured)
     return model
+
+
+def part_biases(model: fx.GraphModule) -> None:
+    """Nothing; gives each layer a node of its own for its bias: calls of one module share one.
+
+    A bias takes its scale from the layer's input, and the inputs of two calls have scales of their own.
+    """
+    for node in model.graph.nodes:
+        if node.op == "get_attr" and all(_adds(user, node) for user in node.users):
+            for user in list(node.users)[1:]:
+                with model.graph.inserting_before(user):
+                    user.replace_input_with(node, model.graph.node_copy(node))
+    model.recompile()
+
+
+def _adds(layer: fx.Node, bias: fx.Node) -> bool:
+    return _LAYER.search(str(layer.target)) is not None and len(layer.args) > 2 and layer.args[2] is bias
 
 
 def _only_floats(node: fx.Node, annotation: Any) -> None:

@@ -41,7 +41,7 @@ from deuteron.frontend.places import with_lines
 from deuteron.frontend.provenance import first_line
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.sharing import needs_sharing, shared
-from deuteron.frontend.training import Train, Trainer, numbered_momenta
+from deuteron.frontend.training import Train, Trainer, still_norms
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
@@ -221,7 +221,7 @@ def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
 
     while True:
         try:
-            with numbered_momenta(model):
+            with still_norms(model):
                 session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
                 return _exported(flow, session)
         except combined.LeftOverError:

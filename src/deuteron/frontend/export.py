@@ -45,8 +45,8 @@ def not_exported(error: Exception) -> InputError:
     )
 
 
-def check_exported(model: fx.GraphModule) -> None:
-    """Checks that all shapes of an exported model are fixed, and all floats are float32.
+def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
+    """Checks that all shapes of an exported model are fixed, and all floats are float32, or complex if that is taken.
 
     Raises:
         UnsupportedError: when a shape inside depends on data or was declared dynamic, or floats are not float32.
@@ -55,7 +55,10 @@ def check_exported(model: fx.GraphModule) -> None:
         value: object = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             _need_fixed_shape(node, value)
-            _need_float32(node, value)
+            if value.dtype != torch.float32 and (
+                value.is_floating_point() or (value.is_complex() and not takes_complex)
+            ):
+                raise _no_float32(node, value)
 
 
 def _need_fixed_shape(node: fx.Node, value: torch.Tensor) -> None:
@@ -71,15 +74,14 @@ def _need_fixed_shape(node: fx.Node, value: torch.Tensor) -> None:
         )
 
 
-def _need_float32(node: fx.Node, value: torch.Tensor) -> None:
-    if value.is_floating_point() and value.dtype != torch.float32:
-        source = source_of(node)
-        what = f"weight or constant `{node.target}`" if node.op == "get_attr" else f"the result of `{node.name}`"
-        raise UnsupportedError(
-            f"{what} is {str(value.dtype).removeprefix('torch.')}{f', at `{source.code}`' if source else ''}",
-            where=str(source) if source else None,
-            hint="quantisation starts from float32: compute in it alone",
-        )
+def _no_float32(node: fx.Node, value: torch.Tensor) -> UnsupportedError:
+    source = source_of(node)
+    what = f"weight or constant `{node.target}`" if node.op == "get_attr" else f"the result of `{node.name}`"
+    return UnsupportedError(
+        f"{what} is {str(value.dtype).removeprefix('torch.')}{f', at `{source.code}`' if source else ''}",
+        where=str(source) if source else None,
+        hint="quantisation starts from float32: compute in it alone",
+    )
 
 
 def _text(dim: int | torch.SymInt) -> str:

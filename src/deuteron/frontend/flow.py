@@ -136,7 +136,9 @@ class Flow:
         """The exported model, before it is annotated."""
         self.close()
         self.is_exported = True
-        check_exported(model)
+        from deuteron.frontend import annotations  # here, because torchao is not quiet when it is loaded
+
+        check_exported(model, takes_complex=not self._has_cortex_m)
         if self.on_cpu is not None:  # this is another run, of another model perhaps
             self.on_cpu, self.sample = None, ()
             self.refused.clear()
@@ -146,6 +148,7 @@ class Flow:
         if self.train is not None:
             training.evaluate(model)
             seam.fold_batch_norms(model)
+        annotations.part_biases(model)
         give_strides(model)
         self.sample = self.sample or _made_up(model)
         return model

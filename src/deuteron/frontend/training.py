@@ -100,19 +100,24 @@ def _guarded(code: Callable[[], object], name: str) -> object:
 
 
 @contextmanager
-def numbered_momenta(module: nn.Module) -> Generator[None]:
-    """Gives batch norms that average over all batches, whose momentum is None, a number for a while.
+def still_norms(module: nn.Module) -> Generator[None]:
+    """Keeps batch norms in evaluation mode for a while, whatever the mode of the module becomes.
 
-    PyTorch cannot export them in training mode: the factor would depend on a counter. Ours measure nothing.
+    Ours measure nothing. In training mode PyTorch cannot export those that average over all batches, whose momentum is
+    None, because the factor would depend on a counter, nor those that get one value per channel.
     """
-    norms = [one for one in module.modules() if isinstance(one, _NORMS) and one.momentum is None]
+    norms = [one for one in module.modules() if isinstance(one, _NORMS)]
     for norm in norms:
-        norm.momentum = 0.0
+        vars(norm)["train"] = _stays(norm)  # in the place of the method that a module's `train` calls
     try:
         yield
     finally:
         for norm in norms:
-            norm.momentum = None
+            del vars(norm)["train"]
+
+
+def _stays(norm: nn.Module) -> Callable[..., nn.Module]:
+    return lambda *_: norm
 
 
 def evaluate(model: fx.GraphModule) -> None:
