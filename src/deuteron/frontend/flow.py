@@ -134,10 +134,10 @@ class Flow:
 
     def _begin(self, model: fx.GraphModule) -> fx.GraphModule:
         """The exported model, before it is annotated."""
-        self.close()
-        self.is_exported = True
         from deuteron.frontend import annotations  # here, because torchao is not quiet when it is loaded
 
+        self.close()
+        self.is_exported = True
         check_exported(model, takes_complex=not self._has_cortex_m)
         if self.on_cpu is not None:  # this is another run, of another model perhaps
             self.on_cpu, self.sample = None, ()
