@@ -5,13 +5,21 @@ from dataclasses import replace
 import pytest
 from benches import combined, qat
 
-ROW = combined.Row("m", "PTQ", "imxrt700cm", 3, 2, 100, 20, 4, 0, 0, 1.0)
+ROW = combined.Row("m", "PTQ", "imxrt700cm", 3, 2, 100, 20, 4, 0, 0, 1.0, 0, ())
 
 
 def test_what_is_not_its_reference_is_told() -> None:
     assert ROW.agrees
     assert not replace(ROW, npu_differs=1).agrees
     assert not replace(ROW, program_differs=1).agrees
+    assert not replace(ROW, broken=("partition 0: ran 3 times on 4 samples",)).agrees
+
+
+def test_outputs_of_the_npu_alone_may_differ_by_ties_only() -> None:
+    alone = replace(ROW, cpu_nodes=0, cpu_macs=0)
+    assert replace(alone, steps=0.0).agrees
+    assert not alone.agrees
+    assert replace(alone, ties=1).agrees
 
 
 def test_each_seed_has_to_make_good_for_half_of_what_was_lost() -> None:
