@@ -18,7 +18,7 @@ from deuteron import sdk
 from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.convert import Conversion
 from deuteron.errors import InternalError
-from deuteron.frontend import combined, cortex_m, seam, training, values
+from deuteron.frontend import combined, cortex_m, rewrites, seam, training, values
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.export import check_exported
 from deuteron.frontend.inputs import Inputs
@@ -88,7 +88,7 @@ class Flow:
             from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
             quantisation = QuantizationRecipe(
-                quantizers=[self._quantizer() if self.train is None else trainable(self._quantizer())],
+                quantizers=[rewrites.checked(self._quantizer(), lambda: self.sample)],
                 is_qat=self.train is not None,
                 train_fn=self.train,
                 calibration_inputs_fn=None if self.calibration is None else tuple,  # `_calibrate` does it
@@ -121,8 +121,10 @@ class Flow:
 
     def _quantizer(self) -> Any:
         if self._has_cortex_m:
-            return combined.quantizer(self.arch, self.options, self.refused, self.recording, lambda: self.sample)
-        return seam.quantizer(self.arch.need_npu().target, self.options.converter)
+            made = combined.quantizer(self.arch, self.options, self.refused, self.recording, lambda: self.sample)
+        else:
+            made = seam.quantizer(self.arch.need_npu().target, self.options.converter)
+        return made if self.train is None else trainable(made)
 
     def _partitioner(self) -> Any:
         if self._has_cortex_m:
