@@ -66,8 +66,9 @@ def test_build_says_what_runs_where(deuteron: Run, build: Path, tmp_path: Path):
     (part,) = manifest.partitions
     npu, cpu = result.out.splitlines()
     assert npu == (
-        f"npu 0: {len(part.ops)} operators in {len(part.kernels)} kernel calls; microcode {part.microcode_bytes:,} B, "
-        f"weights {part.weights_bytes:,} B, scratch {part.scratch_bytes:,} B (proven optimal)"
+        f"npu 0: {len(part.ops)} TFLite operators in {len(part.kernels)} kernel calls; microcode "
+        f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch "
+        f"{part.scratch_bytes:,} B (proven optimal)"
     )
     assert cpu.startswith("cpu: ")
     assert result.err.splitlines()[-1] == f"wrote `{tmp_path}/again/build.json`"

@@ -43,7 +43,8 @@ NAN[0, 0, 0, :3] = torch.tensor([float("nan"), float("inf"), float("-inf")])
         ),
         (
             (GOOD[0].double(), GOOD[1]),
-            "calibration batch 1, input 0 has dtype torch.float64, the example input has torch.float32",
+            "calibration batch 1, input 0 has dtype torch.float64, the example input has torch.float32\n\n"
+            "hint: give it as `.to(torch.float32)`",
         ),
         (
             (NAN, GOOD[1]),

@@ -252,6 +252,10 @@ def test_a_path_that_is_no_text_harms_no_file(tmp_path: Path):
 def test_a_profile_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     profile = made.profile()
     (tmp_path / record.NAME).write_text(record.FILE.to_json(profile))
+    by_name = [row.name for row in text.arranged(tables.kernels(profile), "name", None)]
+    in_brackets = [name.startswith("[") for name in by_name]
+    assert any(in_brackets)
+    assert in_brackets == sorted(in_brackets)  # last
     rows = text.arranged(tables.kernels(profile), "name", 2)
     for given in (tmp_path, tmp_path / record.NAME):
         with pytest.raises(SystemExit):

@@ -99,7 +99,7 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         fetched = f" fetched into {part.prefetch_bytes:,} B of SRAM" if part.prefetch_bytes else ""
         fetched += " (time proven optimal)" if part.prefetch_proven_optimal else ""
         printer.data(
-            f"npu {i}: {len(part.ops)} operators in {len(part.kernels)} kernel calls; microcode "
+            f"npu {i}: {len(part.ops)} TFLite operators in {len(part.kernels)} kernel calls; microcode "
             f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B{fetched}, scratch "
             f"{part.scratch_bytes:,} B{proven}"
         )

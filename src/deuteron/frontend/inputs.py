@@ -78,7 +78,10 @@ def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Input
                 hint="shapes are fixed when compiling; split or reshape the calibration data to the example's shape",
             )
         if value.dtype != like.dtype:
-            raise InputError(f"{name}, input {i} has dtype {value.dtype}, the example input has {like.dtype}")
+            raise InputError(
+                f"{name}, input {i} has dtype {value.dtype}, the example input has {like.dtype}",
+                hint=f"give it as `.to({like.dtype})`",
+            )
         tensors.append(value)
     _need_finite(tuple(tensors), f"{name}, input")
     return tuple(tensors)

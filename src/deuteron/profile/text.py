@@ -31,7 +31,8 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
         case "bytes":
             rows = sorted(rows, key=lambda row: -row.nbytes)
         case "name":
-            rows = sorted(rows, key=lambda row: row.key)
+            # What is no part of the model stands in brackets, and last.
+            rows = sorted(rows, key=lambda row: (row.name.startswith("["), row.key))
         case _:
             raise OptionError(
                 f"unknown value `{sort}` of `--sort`", hint=f"choose one of {', '.join(f'`{s}`' for s in SORTS)}"

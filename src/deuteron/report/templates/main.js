@@ -106,7 +106,7 @@ function summary() {
   const tiles = [
     [`${data.runs > 1 ? `median of ${data.runs} runs` : "one run"}, ${data.measure}`, length(data.ticks)],
     ...(lengths.length > 1 ? [["shortest and longest run",
-      `${length(Math.min(...lengths))} to ${length(Math.max(...lengths))}`]] : []),
+      [Math.min, Math.max].map((end) => length(lengths.reduce((a, b) => end(a, b)))).join(" to ")]] : []),
     ...(delegate ? [["in the NPU's parts", share(delegate / Math.max(1, data.ticks))]] : []),
     ...(delegate && data.attributed !== null ? [["of that attributed", share(data.attributed)]] : []),
     ...(data.utilisation === null ? [] : [["of the NPU's array used in it", share(data.utilisation)]]),
