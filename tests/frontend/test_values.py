@@ -96,3 +96,11 @@ def test_what_no_operator_is_asked_for_shows_in_the_output() -> None:
         "output 0 of the program is 3 steps of its scale off the quantised model, though each operator of the CPU is "
         "right" + HINT
     )
+
+
+def test_ties_may_move_what_the_npu_computes_by_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "_is_npus", lambda node: "activation" in str(node.target))
+    values.check(*pair(entry=1), [X])
+    assert message(zero_point=0, entry=2).startswith(
+        "what the NPU computes is 2 steps of its scale off the quantised model, at most 1 is rounding, at "
+    )

@@ -35,6 +35,13 @@ ROUNDED = frozenset(
 )
 """The operators whose results may be one step off: they round twice, or in fixed point (`spec/rounding.md`)."""
 
+_FLIPPED = 0.01
+"""The share of what a part on the NPU gives that may be further off than one step.
+
+PyTorch runs its many operators in float32, in another order than the model's: where a sum lies half-way between two
+steps in either, all that depends on it moves. What the NPU really gives is compared bit for bit elsewhere.
+"""
+
 _HINT = "report the model; until then keep what runs on the CPU on the NPU, or the other way round"
 
 
@@ -70,7 +77,7 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
         if off > most:
             source = source_of(node)
             raise InternalError(
-                f"`{operator_name(node.target)}` is {_counted(off)} of its scale off the quantised model, "
+                f"{_told(node)} is {_counted(off)} of its scale off the quantised model, "
                 f"{'at most 1 is' if most else 'and does no'} rounding{f', at `{source.code}`' if source else ''}",
                 where=str(source) if source else node.name,
                 hint=_HINT,
@@ -131,13 +138,25 @@ class _Steps(fx.Interpreter):
             return value
         if (value.dtype, value.shape) != (wanted.dtype, wanted.shape):
             return value
-        off = int((value.int() - wanted.int()).abs().max()) if value.numel() else 0
-        self.off.append((n, off, int(name in self._rounded)))
+        steps = (value.int() - wanted.int()).abs().flatten().sort(descending=True).values
+        on_npu = _is_npus(n)
+        off = int(steps[int(_FLIPPED * len(steps)) if on_npu else 0]) if len(steps) else 0
+        self.off.append((n, off, int(on_npu or name in self._rounded)))
         return torch.empty_like(value).copy_(wanted)
+
+
+def _is_npus(node: fx.Node) -> bool:
+    """True for a result of a part on the NPU."""
+    call = node.args[0] if base_name(node.target) == "getitem" else node
+    return isinstance(call, fx.Node) and operator_name(call.target).startswith("executorch_call_delegate")
 
 
 def _counted(steps: int) -> str:
     return "1 step" if steps == 1 else f"{steps} steps"
+
+
+def _told(node: fx.Node) -> str:
+    return "what the NPU computes" if _is_npus(node) else f"`{operator_name(node.target)}`"
 
 
 def _is_quantise(node: fx.Node) -> bool:
