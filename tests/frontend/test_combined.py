@@ -66,6 +66,27 @@ def test_functions_of_one_number_are_tables() -> None:
     assert found.steps <= 1
 
 
+class Limited(nn.Module):
+    """Functions of one number behind layers: limits that are not their range's, and others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.linear = nn.Conv2d(3, 4, 3), nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = functional.hardtanh(torch.clamp(self.conv(x), min=0.2) * 2, -0.5, 1.5)
+        y = torch.clamp(self.linear(x), min=0.2) * 2 + functional.relu6(4 * self.linear(x))
+        return functional.gelu(self.linear(torch.relu(self.linear(y)))) + torch.clamp(self.linear(y), -0.1, 0.1)
+
+
+@pytest.mark.parametrize("target", [NPU, CPU])
+def test_what_follows_a_layer_is_a_table_where_the_layer_cannot_compute_it(target: str) -> None:
+    found = combine(Limited(), IMAGE, target=target)
+    assert found.operators["cortex_m::quantized_activation"] > 0
+    assert found.steps <= 1
+
+
 class Shared(nn.Module):
     """Operators whose inputs and results have one scale, with inputs of very different ranges."""
 
@@ -242,6 +263,30 @@ def test_what_has_no_int8_form_is_an_error_with_its_line(
     assert str(caught.value) == (
         f"{__file__}:{line}: `{operator}` has no int8 form on the CPU{npu}, at `{code}`\n\n"
         "hint: write it with other operators, or build for a target whose CPU runs portable operators: `imxrt700`"
+    )
+
+
+class Mixed(nn.Module):
+    """Adds integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(7, 7)
+
+    def forward(self, x: Tensor, i: Tensor) -> Tensor:
+        return self.linear(torch.relu(x)) + i
+
+
+def test_integers_beside_quantised_values_are_an_error_with_its_line() -> None:
+    inputs = torch.randn(2, 7), torch.zeros((2, 7), dtype=torch.int64)
+    with pytest.raises(UnsupportedError) as caught:
+        api.build(Mixed(), inputs, target=NPU, calibration=[inputs])
+    line = inspect.getsourcelines(Mixed.forward)[1] + 1
+    assert str(caught.value) == (
+        f"{__file__}:{line}: `aten::add.Tensor` reads `i` of int64 beside float32: both sides must be float32, at "
+        "`return self.linear(torch.relu(x)) + i`\n\n"
+        "hint: compute it before the model, which then takes float32, or build for a target whose CPU runs portable "
+        "operators: `imxrt700`"
     )
 
 

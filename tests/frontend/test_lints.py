@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from deuteron.arch.cores import Work
 from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend import cortex_m, lints
+from deuteron.frontend.layout import COPY
 from deuteron.frontend.manifest import CpuOp, Source
 
 AT = ", at `return self.function(*inputs)`\n\n"
@@ -70,6 +71,21 @@ def test_what_computes_in_float_is_refused() -> None:
     )
 
 
+def copied(x: Tensor) -> Tensor:
+    return torch.abs(x).clone()
+
+
+def test_copies_of_ours_are_not_to_blame() -> None:
+    found = program(copied, torch.zeros(3))
+    (copy,) = (node for node in found.graph.nodes if "clone" in str(node.target))
+    copy.meta["custom"] = {COPY: True}
+    assert refusal(lints.check_operators, found).startswith("`aten::abs` has no int8 form on the CPU, at ")
+    (absolute,) = (node for node in found.graph.nodes if "abs" in str(node.target))
+    absolute.replace_all_uses_with(absolute.all_input_nodes[0])
+    found.graph.erase_node(absolute)
+    assert refusal(lints.check_operators, found).startswith("`aten::clone` has no int8 form on the CPU, at ")
+
+
 def looked_up(rows: Tensor, index: Tensor) -> Tensor:
     return torch.nn.functional.embedding(index, rows)
 
@@ -80,6 +96,26 @@ def test_what_reads_numbers_is_to_be_computed_before_the_model() -> None:
         "`aten::embedding` reads `inputs_1` of int64 and has no int8 form on the CPU" + AT + "hint: compute it before "
         "the model, which then takes float32, or build for a target whose CPU runs portable operators: `imxrt700`"
     )
+
+
+def added(x: Tensor, i: Tensor) -> Tensor:
+    return x + i
+
+
+def added_as_float(x: Tensor, i: Tensor) -> Tensor:
+    return x + torch.ops.aten._to_copy.default(i, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("function", [added, added_as_float])
+def test_arithmetic_reads_no_other_numbers_beside_quantised_ones(function: Callable[..., Tensor]) -> None:
+    index = torch.zeros(3, dtype=torch.int64)
+    assert refusal(lints.check_dtypes, program(function, torch.zeros(3), index)) == (
+        "`aten::add.Tensor` reads `inputs_1` of int64 beside float32: both sides must be float32" + AT + "hint: "
+        "compute it before the model, which then takes float32, or build for a target whose CPU runs portable "
+        "operators: `imxrt700`"
+    )
+    lints.check_dtypes(program(added, torch.zeros(3), torch.zeros(3)))
+    lints.check_dtypes(program(added, index, index))
 
 
 def test_what_takes_int8_values_for_numbers_is_refused() -> None:

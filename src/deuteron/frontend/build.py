@@ -38,8 +38,9 @@ from deuteron.frontend.manifest import (
 from deuteron.frontend.options import BuildOptions
 from deuteron.frontend.partition import describe, intermediate_files, kernel_selection_files
 from deuteron.frontend.places import with_lines
-from deuteron.frontend.provenance import first_line
+from deuteron.frontend.provenance import first_line, not_lowered
 from deuteron.frontend.quiet import quiet
+from deuteron.frontend.refusals import BACKEND
 from deuteron.frontend.sharing import needs_sharing, shared
 from deuteron.frontend.training import Train, Trainer, still_norms
 
@@ -304,7 +305,7 @@ def _told(error: BaseException | None) -> DeuteronError | None:
 
 
 def _not_lowered(error: Exception, flow: Flow) -> DeuteronError:
-    """The error for a quantised model that ExecuTorch's NXP backend or the converter has refused."""
+    """The error for a quantised model that ExecuTorch, its NXP backend or the converter has refused."""
     recording = flow.recording
     try:
         if flow.session is not None:
@@ -318,10 +319,7 @@ def _not_lowered(error: Exception, flow: Flow) -> DeuteronError:
         )
     if recording.refused:
         return all_refused([_badly_quantised(node) for node in recording.refused])
-    return UnsupportedError(
-        f"ExecuTorch's NXP backend cannot lower this model: {type(error).__name__}: {first_line(error)}",
-        hint="run again with `-v` to see its log",
-    )
+    return not_lowered(BACKEND if flow.arch.npu else "ExecuTorch", error)
 
 
 def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronError:

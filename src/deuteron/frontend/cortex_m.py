@@ -8,17 +8,19 @@ its name.
 import importlib
 import importlib.util
 import sys
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Any, cast
 
+import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from deuteron.frontend.elementwise import Tables, operand
 from deuteron.frontend.layout import drop_marks
+from deuteron.frontend.provenance import not_lowered
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.seam import check_executorch
 from deuteron.frontend.values import copy_mark
@@ -110,7 +112,8 @@ def lower(edge: Any, cpu: str) -> None:
     """Nothing; puts the backend's operators into an edge program manager, for this core's instruction set.
 
     Raises:
-        UnsupportedError: for operators that have no int8 form; see `deuteron.frontend.lints`.
+        UnsupportedError: for operators that have no int8 form, see `deuteron.frontend.lints`, and for what the backend
+            fails at.
     """
     from deuteron.frontend import lints
 
@@ -121,18 +124,49 @@ def lower(edge: Any, cpu: str) -> None:
     from executorch.backends.cortex_m.target_config import CortexMTargetConfig
     from executorch.backends.transforms.replace_scalar_with_tensor import ReplaceScalarWithTensorArgPass
 
-    # Between folding and replacing, a linear layer has the dtype of its bias, which does not go with others' int8.
+    # Between folding and replacing nothing may be traced again, see `_fold`.
     early, late = (ReplaceScalarWithTensorArgPass,), (ReplaceQuantNodesPass,)
+    fold, base = _fold()
     others = (*early, *late, DecomposeHardswishPass)
-    passes = [*early, *(step for step in CortexMPassManager.legacy_pass_list if step not in others), *late]
+    steps = [step for step in CortexMPassManager.legacy_pass_list if step not in others]
+    passes = [*early, *(fold if step is base else step for step in steps), *late]
     programs: dict[str, ExportedProgram] = getattr(edge, "_edge_programs")  # noqa: B009
     for name, program in programs.items():
         _put_tables(program)
         lints.check_scales(program)
+        lints.check_dtypes(program)
         target = CortexMTargetConfig.from_target_string(cpu)
-        programs[name] = CortexMPassManager(program, passes, target).transform()
+        try:
+            programs[name] = CortexMPassManager(program, passes, target).transform()
+        except Exception as e:
+            raise not_lowered("ExecuTorch's Cortex-M backend", e) from e
         drop_marks(programs[name])
         lints.check_operators(programs[name])
+
+
+def _fold() -> tuple[Any, Any]:
+    """The pass that folds quantise and dequantise operators away, with int8 for linear layers' results, and its base.
+
+    PyTorch gives what is computed from int8 values with a bias of int32 the dtype of the bias. A table reads int8.
+    """
+    from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
+    from executorch.exir.dialects._ops import ops as dialects
+    from executorch.exir.pass_base import ProxyValue
+
+    base: Any = FoldAndAnnotateQParamsPass
+    proxy: Any = ProxyValue
+    call: Callable[..., Any] = base.call_operator
+    ops: Any = dialects.edge
+
+    class Fold(base):
+        def call_operator(self, op: object, args: Any, *others: Any) -> Any:
+            result = call(self, op, args, *others)
+            if op is ops.aten.linear.default and args[0].data.dtype == torch.int8:
+                result = proxy(result.data.to(torch.int8), result.proxy)
+                self.tracer.set_metadata(result.node, result.data)
+            return result
+
+    return Fold, base
 
 
 def _put_tables(program: ExportedProgram) -> None:

@@ -4,7 +4,7 @@ ExecuTorch's Cortex-M backend trusts that what it lowers was quantised as its ow
 memory that its kernels take. What breaks that trust is an error that names the line of the model.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -13,7 +13,8 @@ from torch.export import ExportedProgram
 
 from deuteron.errors import InternalError, UnsupportedError, all_refused
 from deuteron.frontend.cortex_m import is_quantised
-from deuteron.frontend.layout import is_channels_last
+from deuteron.frontend.elementwise import is_elementwise
+from deuteron.frontend.layout import COPY, is_channels_last
 from deuteron.frontend.manifest import CpuOp
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
@@ -57,6 +58,21 @@ def check_scales(program: ExportedProgram) -> None:
     _raise(refused)
 
 
+def check_dtypes(program: ExportedProgram) -> None:
+    """Checks, before operators are replaced by int8 ones, that arithmetic reads no other numbers beside quantised ones.
+
+    Raises:
+        UnsupportedError: naming each operator, and what it reads beside float32.
+    """
+    refused: list[UnsupportedError] = []
+    for node in program.graph.nodes:
+        if node.op == "call_function" and is_elementwise(node.target):
+            listed = _numbers(map(_converted, node.all_input_nodes))
+            if listed and any(value.is_floating_point() for arg in node.all_input_nodes for value in _tensors(arg)):
+                refused.append(_refusal(node, f"reads {listed} beside float32: both sides must be float32", _EARLIER))
+    _raise(refused)
+
+
 def check_operators(program: ExportedProgram) -> None:
     """Checks that every operator between the inputs' and outputs' quantisation is an int8 one, and gets images right.
 
@@ -65,13 +81,14 @@ def check_operators(program: ExportedProgram) -> None:
             whose kernel would refuse the order of its memory.
     """
     refused: list[UnsupportedError] = []
+    copies: list[UnsupportedError] = []  # of ours, in float for what they are made for: that is to blame
     for node in program.graph.nodes:
         if node.op != "call_function" or is_qdq(node) or "::" not in operator_name(node.target):
             continue
         values = [value for arg in (node, *node.all_input_nodes) for value in _tensors(arg)]
         name = operator_name(node.target)
         if any(value.is_floating_point() for value in values):
-            refused.append(_in_float(node))
+            (copies if COPY in node.meta.get("custom", {}) else refused).append(_in_float(node))
         elif name.startswith("cortex_m::"):
             if _base(node) in _WINDOWED and not all(map(is_channels_last, _images(node))):
                 refused.append(_refusal(node, "gets or gives an image that is not in channels-last memory", _PORTABLE))
@@ -80,7 +97,7 @@ def check_operators(program: ExportedProgram) -> None:
             refused.append(_refusal(node, "would take images in channels-last memory for contiguous ones", hint))
         elif any(value.dtype == torch.int8 for value in values) and _base(node) not in MOVES:
             refused.append(_refusal(node, "would take int8 values for the numbers that they stand for", _PORTABLE))
-    _raise(refused)
+    _raise(refused or copies)
 
 
 def check_orders(plan: Any, ops: Sequence[CpuOp]) -> None:
@@ -167,13 +184,20 @@ def _images(node: fx.Node) -> list[object]:
 def _in_float(node: fx.Node) -> UnsupportedError:
     """The error for an operator that neither side has in int8, with the NPU's reason where there is an NPU."""
     what = "has no int8 form on the CPU" + (f"; {node.meta[WHY]}" if WHY in node.meta else "")
-    numbers = [(arg.name, value.dtype) for arg in node.all_input_nodes for value in _tensors(arg) if _counts(value)]
-    if not numbers:
-        return _refusal(node, what, _PORTABLE)
-    listed = " and ".join(f"`{name}` of {str(dtype).removeprefix('torch.')}" for name, dtype in numbers)
-    return _refusal(
-        node, f"reads {listed} and {what}", f"compute it before the model, which then takes float32, or {_BUILD}"
-    )
+    listed = _numbers(node.all_input_nodes)
+    return _refusal(node, f"reads {listed} and {what}", _EARLIER) if listed else _refusal(node, what, _PORTABLE)
+
+
+def _converted(node: fx.Node) -> fx.Node:
+    """What a node is a copy of in another dtype, which ExecuTorch puts where dtypes are mixed; any other as it is."""
+    is_copy = node.op == "call_function" and _base(node) in ("_to_copy", "_to_dim_order_copy")
+    return node.all_input_nodes[0] if is_copy else node
+
+
+def _numbers(args: Iterable[fx.Node]) -> str:
+    """The tensors among these of numbers that stand for themselves, and their dtypes."""
+    found = [(arg.name, value.dtype) for arg in args for value in _tensors(arg) if _counts(value)]
+    return " and ".join(f"`{name}` of {str(dtype).removeprefix('torch.')}" for name, dtype in found)
 
 
 def _counts(value: Tensor) -> bool:

@@ -9,6 +9,7 @@ from typing import cast
 
 from torch import fx
 
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.manifest import Source
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<code>\S[^\n]*)', re.MULTILINE)
@@ -42,6 +43,20 @@ def first_line(error: BaseException) -> str:
     """The first line of an exception's text, or its type where it has none."""
     text = str(error).strip()
     return text.splitlines()[0].rstrip() if text else type(error).__name__
+
+
+def not_lowered(backend: str, error: Exception) -> UnsupportedError:
+    """The error for a model at which a backend failed: the innermost cause, and the model's line where that has it."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    found = last_user_line(str(cause))
+    where, at = (f"{found[0]}:{found[1]}", f", at `{found[2]}`") if found else (None, "")
+    return UnsupportedError(
+        f"{backend} cannot lower this model: {type(cause).__name__}: {first_line(cause)}{at}",
+        where=where,
+        hint="run again with `-v` to see its log",
+    )
 
 
 def _module_path(node: fx.Node) -> str:
