@@ -138,6 +138,25 @@ def test_weights_that_are_not_finite() -> None:
     assert refusal(spoil) == text
 
 
+def test_a_weight_that_is_not_finite_has_its_name_though_a_pass_has_renamed_it() -> None:
+    model = exported(Net(), torch.randn(1, 2, 6, 6))
+    weight = next(node for node in model.graph.nodes if node.target == "conv.weight")
+    model.register_parameter("_param_constant0", nn.Parameter(model.get_parameter("conv.weight").detach() * torch.nan))
+    weight.target = "_param_constant0"
+    (conv,) = weight.users
+    model.add_submodule("observer", nn.Identity())
+    with model.graph.inserting_before(conv):
+        conv.update_arg(1, model.graph.call_module("observer", (weight,)))
+    model.recompile()
+    with pytest.raises(InputError) as caught:
+        Trainer(lambda _: [0.5], "net.py:train", lambda _: None)(model)
+    line = Net.forward.__code__.co_firstlineno + 1
+    assert str(caught.value) == (
+        f"{__file__}:{line}: the weight `conv.weight` holds values that are NaN or infinite after `net.py:train`"
+        + DIVERGES
+    )
+
+
 def fail(model: fx.GraphModule) -> Iterator[float]:
     yield 1.0
     raise KeyError("labels")

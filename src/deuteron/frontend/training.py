@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 
 from deuteron.errors import DeuteronError, InputError
-from deuteron.frontend.provenance import first_line, user_line_of
+from deuteron.frontend.provenance import first_line, source_of, user_line_of
 
 aten = torch.ops.aten
 
@@ -56,9 +56,29 @@ class Trainer:
             raise InputError(f"`{self.name}` yielded no loss, so nothing was trained", hint=YIELDS)
         for weight, value in model.named_parameters():
             if not torch.isfinite(value).all():
+                name, line = _named(model, weight)
                 raise InputError(
-                    f"the weight `{weight}` holds values that are NaN or infinite after `{self.name}`", hint=DIVERGES
+                    f"the weight `{name}` holds values that are NaN or infinite after `{self.name}`",
+                    where=line,
+                    hint=DIVERGES,
                 )
+
+
+def _named(model: fx.GraphModule, weight: str) -> tuple[str, str | None]:
+    """The user's name of a weight, such as `conv.weight`, and the line that uses it.
+
+    Passes that trace a model again give weights names of their own, but what uses them still has its module.
+    """
+    value = next((node for node in model.graph.nodes if node.op == "get_attr" and node.target == weight), None)
+    while value is not None and (user := next(iter(value.users), None)) is not None:
+        if user.op == "call_function":
+            source, schema = source_of(user), getattr(user.target, "_schema", None)
+            if source is None or schema is None:
+                break
+            role = schema.arguments[user.args.index(value)].name if value in user.args else ""
+            return (f"{source.module}.{role}" if source.module and role else weight), str(source)
+        value = user  # an observer
+    return weight, None
 
 
 def _losses(result: object, name: str) -> Iterator[object]:
