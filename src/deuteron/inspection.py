@@ -299,10 +299,10 @@ def _place(block: Block) -> tuple[int, int]:
 
 
 def _partition_lines(partition: Partition) -> Iterator[str]:
-    header = partition.decoded.header
+    header, calls = partition.decoded.header, len(partition.decoded.calls)
     profiling = f", profile {header.profile_bytes:,} B" if header.profiling else ""
     yield (
-        f"{partition.name}: {len(partition.decoded.calls)} kernel calls; microcode {header.microcode_bytes:,} B, "
+        f"{partition.name}: {calls} kernel call{'' if calls == 1 else 's'}; microcode {header.microcode_bytes:,} B, "
         f"weights {header.weights_bytes:,} B, scratch {header.scratch_bytes:,} B, "
         f"prefetch {header.prefetch_bytes:,} B{profiling}"
     )

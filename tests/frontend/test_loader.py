@@ -28,6 +28,7 @@ def fails():
     return nn.Linear(width, undefined), None
 
 def one(): return nn.Linear(2, 2)
+def alone(): return (nn.Linear(2, 2),)
 def four(): return 1, 2, 3, 4
 def klass(): return nn.Linear, torch.ones(1)
 def number(): return 3, torch.ones(1)
@@ -115,6 +116,7 @@ def test_missing_files(file: Path):
             f"`net.py` has something that is not a function named `constant`\n\nhint: the function must {RETURNS}",
         ),
         ("one", f"`net.py:one` returned a value of type `Linear`\n\nhint: it must {RETURNS}"),
+        ("alone", f"`net.py:alone` returned 1 value\n\nhint: it must {RETURNS}"),
         ("four", f"`net.py:four` returned 4 values\n\nhint: it must {RETURNS}"),
         (
             "klass",

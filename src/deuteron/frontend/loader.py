@@ -161,7 +161,8 @@ def _model(result: object, name: str, where: str) -> Model:
         raise InputError(f"{where} returned a value of type `{type(result).__name__}`", hint=f"it must {RETURNS}")
     values = cast("tuple[object, ...]", result)
     if len(values) not in {2, 3}:
-        raise InputError(f"{where} returned {len(values)} values", hint=f"it must {RETURNS}")
+        count = "1 value" if len(values) == 1 else f"{len(values)} values"
+        raise InputError(f"{where} returned {count}", hint=f"it must {RETURNS}")
     calibration = values[2] if len(values) == 3 else None
     if calibration is not None and not isinstance(calibration, Iterable):
         raise InputError(
