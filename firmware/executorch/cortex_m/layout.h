@@ -30,12 +30,12 @@ bool is_in_order(const Value &value, const size_t *order);
 bool is_contiguous(const Value &value);
 
 /* Dimensions that tensors are walked along, from the outermost in the output's memory on, and the strides of two of
- * them in elements. `rank` of them are in use. */
+ * them in elements. `rank` of them are in use; one more than tensors have is for the bytes of an element. */
 struct Walk {
     size_t rank;
-    std::array<int32_t, kMaxRank> sizes;
-    std::array<int32_t, kMaxRank> a;
-    std::array<int32_t, kMaxRank> b;
+    std::array<int32_t, kMaxRank + 1> sizes;
+    std::array<int32_t, kMaxRank + 1> a;
+    std::array<int32_t, kMaxRank + 1> b;
 };
 
 /* The operands broadcast to the output, in as few dimensions of at most `most` as there can be; a repeated one has the

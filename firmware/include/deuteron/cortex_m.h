@@ -68,7 +68,7 @@ typedef struct {
 } dtn_cm_quantized_mul_params_t;
 
 /**
- * Product of two tensors, the smaller repeated as in QuantizedAddParams, times the factor of the output.
+ * Product of two tensors, the smaller repeated along the larger, times the factor of the output.
  *
  * Values: a, b, output.
  */

@@ -137,7 +137,7 @@ class QuantizedBatchMatmulParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class QuantizedMulParams(KernelParams):
-    """Product of two tensors, the smaller repeated as in QuantizedAddParams, times the factor of the output."""
+    """Product of two tensors, the smaller repeated along the larger, times the factor of the output."""
 
     a_zp: int
     b_zp: int
