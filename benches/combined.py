@@ -216,7 +216,7 @@ def main() -> int:
             for target in options.target or TARGETS:
                 rows.append(row(name, mode, target))
                 print(rows[-1], file=sys.stderr, flush=True)
-    Console(width=160).print(report(rows))
+    Console(width=180).print(report(rows))
     far = [f"{r.model} by {r.mode} on {r.target} is not what its reference is" for r in rows if not r.agrees]
     return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, far, options.json)
 
