@@ -199,7 +199,8 @@ def quantizer(target: str, converter: Converter) -> Any:
     class MendedQuantizer(NeutronQuantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             # The wheel makes slices of splits first, and then splits the inputs of grouped convolutions.
-            return DecomposeSplitToSlicesPass()(super().transform_for_annotation(model)).graph_module
+            sliced: Any = DecomposeSplitToSlicesPass()(super().transform_for_annotation(model))
+            return sliced.graph_module
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
             annotated = super().annotate(model)
