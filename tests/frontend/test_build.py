@@ -1,28 +1,23 @@
-"""Whole builds of small models: what comes out, and each error with its exact text."""
+"""Whole builds of small models: what comes out."""
 
 import hashlib
-import importlib.metadata
 import inspect
-import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.frontend.building import FC, Applies, X
 from torch import Tensor, nn
 
 import deuteron
 from deuteron import api
 from deuteron.compare import compare
-from deuteron.errors import DeuteronError, FormatError, InputError, MissingToolError, OptionError, UnsupportedError
+from deuteron.errors import FormatError, InputError
 from deuteron.frontend.build import NO_CALIBRATION, NOTHING_DELEGATED, STEPS
-from deuteron.kernels import selection
 from deuteron.microcode.decode import decode
-from deuteron.sdk import surface
 from deuteron.tflite import decode as flat
-from deuteron.tflite.encode import encode
 from deuteron.tflite.neutron import unwrap
 
 torch.set_num_threads(1)
@@ -42,22 +37,6 @@ class Net(nn.Module):
         z = torch.relu(self.conv(x))
         z = z + y
         return self.pool(z), z
-
-
-class Applies(nn.Module):
-    """One function of one input."""
-
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
-
-
-APPLIES = f"{__file__}:{inspect.getsourcelines(Applies.forward)[1] + 1}"
-FC = nn.Sequential(nn.Linear(8, 4), nn.ReLU()).eval()
-X = torch.linspace(-1, 1, 8).reshape(1, 8)
 
 
 def net_inputs(seed: int) -> tuple[Tensor, Tensor]:
@@ -249,80 +228,6 @@ def test_integers_and_masks_are_not_quantised(tmp_path: Path):
     )
 
 
-def failure(kind: type[DeuteronError], *args: object, **kwargs: object) -> str:
-    with pytest.raises(kind) as caught:
-        api.build(*args, **kwargs)
-    return str(caught.value)
-
-
-def test_unknown_target():
-    assert failure(OptionError, FC, X, target="imxrt70").startswith("unknown target `imxrt70`")
-    with pytest.raises(OptionError) as caught:
-        api.build(FC, X, target="imxrt70")
-    assert caught.value.hint is not None
-    assert "`imxrt700`" in caught.value.hint
-
-
-def test_not_a_module():
-    assert failure(InputError, {"state": 1}, X) == (
-        "the model is of type `dict`, not a `torch.nn.Module` object\n\n"
-        "hint: pass an instance, for example `MyNet()`; wrap a function in a module with a `forward` method"
-    )
-
-
-def test_calibration_of_another_shape():
-    assert failure(InputError, FC, X, calibration=[X, X.reshape(2, 4)]) == (
-        "calibration batch 1, input 0 has shape [2, 4], the example input has [1, 8]\n\n"
-        "hint: shapes are fixed when compiling; split or reshape the calibration data to the example's shape"
-    )
-
-
-def test_calibration_that_is_not_finite():
-    assert failure(InputError, FC, X, calibration=[X * float("nan")]) == (
-        "calibration batch 0, input 0 holds 8 of 8 values that are NaN or infinite\n\n"
-        "hint: remove or mend these samples; ranges measured from them would be meaningless"
-    )
-
-
-def test_an_operator_that_nothing_can_run():
-    assert failure(UnsupportedError, Applies(torch.erfinv), X * 0.9, calibration=[X * 0.9]) == (
-        f"{APPLIES}: nothing can run the operator `aten::erfinv`: neither the NPU nor the CPU kernels of ExecuTorch's "
-        "runtime, at `return self.function(x)`\n\n"
-        "hint: write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
-    )
-
-
-@torch.library.custom_op("deuteron_tests::twice", mutates_args=())
-def twice(x: Tensor) -> Tensor:
-    return x * 2
-
-
-@twice.register_fake
-def _(x: Tensor) -> Tensor:
-    return torch.empty_like(x)
-
-
-def test_an_operator_without_an_out_variant():
-    assert failure(UnsupportedError, Applies(twice), X, calibration=[X]) == (
-        f"{APPLIES}: nothing can run the operator `deuteron_tests::twice`: neither the NPU nor the CPU kernels of "
-        "ExecuTorch's runtime, at `return self.function(x)`\n\n"
-        "hint: write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
-    )
-
-
-def test_an_operator_that_the_partitioner_takes_and_the_converter_does_not():
-    rows = X.flatten()[:2].repeat(70_000, 1)
-    text = failure(UnsupportedError, Applies(lambda x: x.amax(1)), rows, calibration=[rows])
-    assert ": op 0 ReduceMax, output `" in text
-    assert (
-        ": before and after the reduced dimensions of a tensor are at most 65,536 elements; found 70000 and 1" in text
-    )
-    assert text.endswith("\n\nhint: keep it on the CPU with `--operators-not-to-delegate aten::amax`")
-    options = api.BuildOptions(operators_not_to_delegate=("aten::amax",))
-    kept = api.build(Applies(lambda x: x.amax(1)), rows, calibration=[rows], options=options)
-    assert kept.manifest.partitions == ()
-
-
 @pytest.mark.parametrize("curve", [torch.sigmoid, torch.tanh])
 @pytest.mark.parametrize("kept", [(), ("aten::sigmoid", "aten::tanh")], ids=["on the NPU", "on the CPU"])
 def test_a_layer_before_a_curve_has_a_range_of_its_own(
@@ -337,151 +242,9 @@ def test_a_layer_before_a_curve_has_a_range_of_its_own(
     assert found.failures() == ()
 
 
-def test_float_left_in_a_partition_names_the_line(monkeypatch: pytest.MonkeyPatch):
-    real = surface.convert
-
-    def convert_with_float(tflite: bytes, *args: object):
-        model = flat.decode(tflite)
-        hidden = model.operators[0].outputs[0]
-        tensors = tuple(replace(t, dtype="FLOAT32") if i == hidden else t for i, t in enumerate(model.tensors))
-        return real(encode(replace(model, tensors=tensors)), *args)
-
-    monkeypatch.setattr(surface, "convert", convert_with_float)
-    module = nn.Sequential(Applies(nn.Linear(8, 8)), Applies(nn.ReLU()))
-    text = failure(UnsupportedError, module, X, calibration=[X])
-    name = text.partition("tensor `")[2].partition("`")[0]
-    problem = f"float left in a partition: tensor `{name}` is FLOAT32"
-    first, second, third, *hint = text.split("\n")
-    assert first == "2 operators cannot be compiled:"
-    assert second == f"  {APPLIES}: `return self.function(x)`: op 0 FULLY_CONNECTED, output `{name}`: {problem}"
-    assert third.startswith(f"  {APPLIES}: `return self.function(x)`: op 1 RELU, output `")
-    assert third.endswith(problem)
-    assert hint == ["", "hint: keep it on the CPU with `--operators-not-to-delegate aten::addmm,aten::relu`"]
-
-
 def test_a_partition_that_computes_nothing_copies():
     built = api.build(nn.MaxPool2d(1), torch.ones(1, 2, 4, 4), calibration=[torch.ones(1, 2, 4, 4)])
     assert [kernel.kernel for kernel in built.manifest.partitions[0].kernels] == ["copy_s8"]
-
-
-def test_an_existing_directory_is_refused_before_any_work(tmp_path: Path):
-    def never(*_: object) -> None:
-        raise AssertionError("work began")
-
-    assert failure(OptionError, FC, X, output=tmp_path, progress=never) == (
-        f"`{tmp_path}` already exists\n\nhint: choose another output directory, or replace this one with `--force`"
-    )
-
-
-def test_a_build_that_fails_leaves_nothing(tmp_path: Path):
-    failure(UnsupportedError, Applies(torch.erfinv), X * 0.9, output=tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_another_executorch_is_refused(monkeypatch: pytest.MonkeyPatch):
-    real = importlib.metadata.version
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.4.2" if name == "executorch" else real(name))
-    assert failure(MissingToolError, FC, X) == (
-        "ExecuTorch 1.5.x is required, found 1.4.2\n\n"
-        "hint: install the release that Deuteron was tested with: `pip install executorch==1.5.1`"
-    )
-
-
-VENDOR = api.BuildOptions(converter=api.Converter.VENDOR)
-
-
-def test_the_vendors_converter_when_it_is_not_installed():
-    assert failure(MissingToolError, FC, X, options=VENDOR) == (
-        "the vendor's converter, package `eiq_neutron_sdk`, is not installed\n\n"
-        "hint: install it from NXP, or leave out `--converter vendor` to use Deuteron's own"
-    )
-
-
-FAKE_VENDOR = """
-from types import SimpleNamespace
-
-class neutron_converter:
-    @staticmethod
-    def getNeutronTarget(name):
-        return SimpleNamespace(name=name, subsystem=False, numUnits=1, numPipes=8, numMacs=8, hwVersion=2)
-
-    class CompilationContext:
-        def __init__(self):
-            self.compilationOpts = SimpleNamespace()
-
-    @staticmethod
-    def convertModel(model, context):
-        from deuteron.convert import convert
-        from deuteron.tflite.neutron import wrap
-
-        return wrap(bytes(model), convert(bytes(model), "imxrt700").container, {"made by": b"the vendor"})
-
-class neutron_library_utils:
-    @staticmethod
-    def isNeutronTarget(name):
-        return name == "imxrt700"
-
-    @staticmethod
-    def getNeutronTargets():
-        return [neutron_converter.getNeutronTarget("imxrt700")]
-"""
-
-
-def test_the_vendors_converter_is_used_when_asked_for_and_ours_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "eiq_neutron_sdk.py").write_text(FAKE_VENDOR)
-    monkeypatch.syspath_prepend(tmp_path)
-    try:
-        options = replace(VENDOR, intermediates=True)
-        api.build(FC, X, calibration=[X], options=options, output=tmp_path / "vendor")
-        api.build(
-            FC, X, calibration=[X], options=replace(options, converter=api.Converter.OPEN), output=tmp_path / "open"
-        )
-    finally:
-        sys.modules.pop("eiq_neutron_sdk", None)
-    _, theirs = unwrap((tmp_path / "vendor" / "npu_0.converted.tflite").read_bytes())
-    _, ours = unwrap((tmp_path / "open" / "npu_0.converted.tflite").read_bytes())
-    assert "made by" in theirs
-    assert "deuteron.version" in ours
-    assert api.read_manifest(tmp_path / "vendor").partitions[0].kernels == ()
-
-
-DUMP = api.BuildOptions(dump_kernel_selection_code=True)
-
-
-def test_each_partition_has_its_kernel_selection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    module = nn.Sequential(nn.Linear(8, 8), Applies(torch.erf), nn.Sigmoid())
-    made = api.build(module, X, calibration=[X], options=DUMP, output=tmp_path / "out")
-    assert len(made.manifest.partitions) == 2
-    names = [f"npu_{i}_kernel_selection.c" for i in range(len(made.manifest.partitions))]
-    assert [name for name in made.manifest.files if name.endswith(".c")] == names
-    for name, partition in zip(names, made.manifest.partitions, strict=True):
-        selected = [kernel.name for kernel in selection.read(tmp_path / "out" / name).kernels]
-        assert set(selected) == {kernel.kernel for kernel in partition.kernels}
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-@pytest.mark.parametrize("writes", [True, False])
-def test_the_kernel_selection_of_the_vendors_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool):
-    write = "open('_kernel_selection.c', 'w').write('theirs')\n        return wrap("
-    (tmp_path / "eiq_neutron_sdk.py").write_text(FAKE_VENDOR.replace("return wrap(", write) if writes else FAKE_VENDOR)
-    monkeypatch.syspath_prepend(tmp_path)
-    options = replace(DUMP, converter=api.Converter.VENDOR)
-    try:
-        if writes:
-            api.build(FC, X, calibration=[X], options=options, output=tmp_path / "out")
-            assert (tmp_path / "out" / "npu_0_kernel_selection.c").read_text() == "theirs"
-        else:
-            assert failure(UnsupportedError, FC, X, options=options, output=tmp_path / "out") == (
-                "the converter wrote no kernel selection file for partition 0\n\n"
-                "hint: build without `--dump-kernel-selection-code`"
-            )
-            assert not (tmp_path / "out").exists()
-    finally:
-        sys.modules.pop("eiq_neutron_sdk", None)
 
 
 def test_run_checks_its_inputs_and_the_directory(built, tmp_path: Path):
@@ -533,25 +296,6 @@ def errors_of(function, tmp_path: Path) -> float:
 )
 def test_no_range_is_cut_off_by_a_quantisation_that_it_has_to_share(function, allowed: float, tmp_path: Path):
     assert errors_of(function, tmp_path) < allowed
-
-
-class Cuts(nn.Module):
-    """A slice of something whose range is fixed."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.tanh(x)[:, 2:6]
-
-
-def test_an_operator_that_the_wheel_quantised_and_cannot_convert(monkeypatch: pytest.MonkeyPatch):
-    from deuteron.frontend import annotations
-
-    monkeypatch.setattr(annotations, "mend", lambda model, *_, **__: model)
-    model, x = nn.Sequential(nn.Conv2d(3, 8, 3), Cuts()), torch.ones(1, 3, 8, 8)
-    assert failure(UnsupportedError, model, x, calibration=[x]) == (
-        f"{__file__}:{inspect.getsourcelines(Cuts.forward)[1] + 1}: ExecuTorch's NXP backend quantised "
-        "`aten::slice_copy.Tensor` in a way that it cannot convert, at `return torch.tanh(x)[:, 2:6]`\n\n"
-        "hint: keep it on the CPU with `--operators-not-to-delegate aten::slice_copy`"
-    )
 
 
 def test_an_operator_to_keep_that_the_model_does_not_have():
