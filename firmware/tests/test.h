@@ -34,9 +34,9 @@ int test_result(void);
 
 /**
  * The result of a program of random calls, whose arguments are how many calls, and the seed of the first. `call` makes
- * one, and is true when the operator took it. Of many, more than a quarter must have been taken and a tenth refused.
+ * one, and is true when the operator took it. Of many, more than a quarter and less than `most` percent must be taken.
  */
-int test_seeds(int count, char **arguments, bool (*call)(uint64_t seed));
+int test_seeds(int count, char **arguments, bool (*call)(uint64_t seed), uint64_t most);
 
 /** The next number of the sequence that `state` (never 0) stands for. */
 static inline uint64_t test_random(uint64_t *state)

@@ -292,5 +292,5 @@ static bool one_call(uint64_t seed)
 
 int main(int count, char **arguments)
 {
-    return test_seeds(count, arguments, one_call);
+    return test_seeds(count, arguments, one_call, 90);
 }
