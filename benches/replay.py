@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from deuteron.frontend.operators import base_name, operator_name
+from deuteron.frontend.operators import base_name, is_delegate, operator_name
 from deuteron.frontend.values import flat
 from deuteron.runtime.observer import DelegateCall
 from deuteron.runtime.payload import Payload, parse
@@ -31,7 +31,7 @@ class Replay(fx.Interpreter):
         self._calls: Iterator[DelegateCall] = iter(())
         self._differences = 0
         for node in self.module.graph.nodes:
-            if _is_delegate(node):
+            if is_delegate(node):
                 self._payloads[node] = parse(self.fetch_attr(node.args[0].target).processed_bytes)
             elif node.op == "call_function" and base_name(node.target).startswith("quantized_avg_pool2d"):
                 node.args = (*node.args[:6], *_UNIT, *node.args[8:])
@@ -63,10 +63,6 @@ class Replay(fx.Interpreter):
             result = results[at].movedim(1, -1) if is_last else results[at]
             result.copy_(torch.from_numpy(found.copy()).reshape(result.shape))
         return results
-
-
-def _is_delegate(node: fx.Node) -> bool:
-    return node.op == "call_function" and operator_name(node.target).startswith("executorch_call_delegate")
 
 
 def _softmax(x: Tensor, dim: int, in_zp: int, out_zp: int, multiplier: int, shift: int, _: int) -> Tensor:

@@ -11,7 +11,7 @@ from deuteron.arch.cores import Work
 from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend.manifest import CpuOp, Node
 from deuteron.frontend.nodes import name_of
-from deuteron.frontend.operators import base_name, is_qdq, operator_name
+from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
 from deuteron.frontend.provenance import source_of
 from deuteron.kernels import names
 from deuteron.native import load_cortex_m
@@ -86,7 +86,7 @@ def _called(graph: fx.Graph) -> Iterator[fx.Node]:
     """The calls of operators, which a Python function or a delegate is not."""
     for node in graph.nodes:
         name = operator_name(node.target)
-        if node.op == "call_function" and "::" in name and not name.startswith("executorch_call_delegate"):
+        if node.op == "call_function" and "::" in name and not is_delegate(node):
             yield node
 
 

@@ -26,6 +26,11 @@ def base_name(target: object) -> str:
     return names.base_name(operator_name(target))
 
 
+def is_delegate(node: fx.Node) -> bool:
+    """True for the call of a partition."""
+    return node.op == "call_function" and operator_name(node.target).startswith("executorch_call_delegate")
+
+
 def is_qdq(node: fx.Node) -> bool:
     """True for the quantise and dequantise operators that PT2E quantisation inserts."""
     return any(name in str(node.target) for name in _QDQ)

@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 
 from deuteron.errors import InternalError
 from deuteron.frontend import saved
-from deuteron.frontend.operators import base_name, is_qdq, operator_name
+from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
 from deuteron.frontend.provenance import source_of
 
 VALUE = "deuteron_value"
@@ -138,9 +138,9 @@ class _Steps(fx.Interpreter):
             return value
         if (value.dtype, value.shape) != (wanted.dtype, wanted.shape):
             return value
-        steps = (value.int() - wanted.int()).abs().flatten().sort(descending=True).values
-        on_npu = _is_npus(n)
-        off = int(steps[int(_FLIPPED * len(steps)) if on_npu else 0]) if len(steps) else 0
+        steps, on_npu = (value.int() - wanted.int()).abs().flatten(), _is_npus(n)
+        spared = int(_FLIPPED * len(steps)) if on_npu else 0
+        off = int(steps.topk(spared + 1).values[-1]) if len(steps) else 0
         self.off.append((n, off, int(on_npu or name in self._rounded)))
         return torch.empty_like(value).copy_(wanted)
 
@@ -148,7 +148,7 @@ class _Steps(fx.Interpreter):
 def _is_npus(node: fx.Node) -> bool:
     """True for a result of a part on the NPU."""
     call = node.args[0] if base_name(node.target) == "getitem" else node
-    return isinstance(call, fx.Node) and operator_name(call.target).startswith("executorch_call_delegate")
+    return isinstance(call, fx.Node) and is_delegate(call)
 
 
 def _counted(steps: int) -> str:
