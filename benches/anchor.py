@@ -19,9 +19,9 @@ from pathlib import Path
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.sim.bounds import serial_cycles
-from deuteron.sim.timeline import Activity
-from deuteron.simulation import Simulation, simulate_build
+from deuteron.npu.neutron.machine.bounds import serial_cycles
+from deuteron.npu.neutron.machine.timeline import Activity
+from deuteron.views.simulate import Simulation, simulate_build
 
 MODEL = "mobilenet_v1"
 TARGET = "imxrt700"

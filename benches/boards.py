@@ -20,10 +20,10 @@ from ending import finish
 
 from deuteron import api
 from deuteron.board import boards, image, qemu, record
-from deuteron.board.agreement import agree
 from deuteron.board.boards import Board
 from deuteron.board.record import FirmwareOptions, IoCopy, Weights
 from deuteron.board.toolchain import Toolchain
+from deuteron.views.agreement.board import agree
 
 EXTERNAL = {"mobilenet_v2"}
 """Models whose weights are put into external memory; elsewhere they find their place themselves."""

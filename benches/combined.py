@@ -34,11 +34,11 @@ from torch.export import ExportedProgram
 from torch.nn import functional
 
 from deuteron import api
-from deuteron.compare import compare
-from deuteron.frontend import values
+from deuteron.build.manifest import PROGRAM
+from deuteron.frontend.cortex_m import values
 from deuteron.frontend.loader import Model, load
-from deuteron.frontend.manifest import PROGRAM
 from deuteron.runtime.host import HostRunner
+from deuteron.views.agreement.pytorch import compare
 
 TARGETS = ("imxrt700cm", "cortex-m33", "cortex-m55")
 MODES = ("PTQ", "QAT")

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from deuteron import api
-from deuteron.convert import convert
+from deuteron.npu.neutron.convert import convert
 
 LIMIT_MODEL = "mobilenet_v2"
 """The model that we must not take longer for than Vela."""
@@ -30,7 +30,7 @@ ACCELERATOR = "ethos-u55-64"
 PROGRAM = f"""
 import sys
 from pathlib import Path
-from deuteron.convert import convert
+from deuteron.npu.neutron.convert import convert
 convert(Path(sys.argv[1]).read_bytes(), {TARGET!r})
 """
 

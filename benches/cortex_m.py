@@ -27,11 +27,11 @@ from deuteron.board.boards import Board
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.flash import Flash
 from deuteron.board.link import link
+from deuteron.board.operators.table import QuantizedConvolutionParams, QuantizedLinearParams
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.board.toolchain import Toolchain
-from deuteron.kernels.cpu_operators import QuantizedConvolutionParams, QuantizedLinearParams
-from deuteron.kernels.params import KernelParams
+from deuteron.npu.neutron.kernels.params import KernelParams
 
 Array = npt.NDArray[np.generic]
 Whole = npt.NDArray[np.int64]

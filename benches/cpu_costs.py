@@ -25,14 +25,14 @@ from deuteron.arch.cores import PARTS, Work
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.link import link
-from deuteron.board.toolchain import Toolchain
-from deuteron.kernels.cpu_operators import (
+from deuteron.board.operators.table import (
     QuantizedAddParams,
     QuantizedMulParams,
     QuantizedSoftmaxParams,
     RegionCopyParams,
 )
-from deuteron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
+from deuteron.board.toolchain import Toolchain
+from deuteron.npu.neutron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
 
 MORE_LAYERS = (
     Layer("depthwise 5x5 16, 16x16", (16, 16), (16, 16), {}, (5, 5), 1, (2, 2), depthwise=True),

@@ -32,7 +32,7 @@ from tests.differential.isolated import Worker, wait_any
 from tests.differential.shrink import shrink
 from tests.graphs import random_graph, random_inputs
 
-from deuteron.ir.graph import Graph
+from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.runtime import driver
 
 GRAPHS = 20_000

@@ -24,8 +24,8 @@ from deuteron.board.flash import Flash
 from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Source, Toolchain
-from deuteron.kernels.catalogue import KERNELS
-from deuteron.microcode.decode import Call, Fetch, decode
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.microcode.decode import Call, Fetch, decode
 
 BOARD = boards.load("an505")
 MODELS = ("ds_cnn", "resnet8", "mobilenet_v1_025")

@@ -22,7 +22,7 @@ from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions, Kernels
 from deuteron.board.size import Row, Sizes
 from deuteron.board.toolchain import Source, Toolchain
-from deuteron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
 BOARD = boards.load("an505")
 APPLICATION = (Source("application.footprint_app", Path(__file__).with_name("footprint_app.c")),)

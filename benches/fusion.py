@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from deuteron import api
-from deuteron.convert import Conversion, ConvertOptions, convert, convert_graph
-from deuteron.ir.parser import parse_graph
-from deuteron.passes.pipeline import passes
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert, convert_graph
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.passes.pipeline import passes
 
 TARGET = "imxrt700"
 ALWAYS = "fold-constants"

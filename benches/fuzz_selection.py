@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deuteron.errors import FormatError
-from deuteron.kernels.catalogue import KERNELS
-from deuteron.kernels.selection import Selection, parse
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.kernels.selection import Selection, parse
 
 RUNS = 1_000_000
 MAX_FINDINGS = 5

@@ -35,10 +35,10 @@ os.environ["OMP_NUM_THREADS"] = "1"
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from deuteron import api
-from deuteron.convert import convert
-from deuteron.microcode.container import Container
+from deuteron.npu.neutron.convert import convert
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.driver import Driver
-from deuteron.tflite.emit import emit
 
 LIMIT_MODEL = "mobilenet_v2"
 LIMIT_RATIO = 0.5

@@ -26,18 +26,18 @@ from deuteron.arch import targets
 from deuteron.arch.engine import NANOSECONDS, engine
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.board import boards, image, qemu, record
-from deuteron.board.agreement import agree
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.flash import Flash
 from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
-from deuteron.convert import Conversion, ConvertOptions, convert
-from deuteron.kernels.cost import cost
-from deuteron.kernels.transfers import Fetch, Transfer, Wait
-from deuteron.microcode.container import Container
-from deuteron.microcode.encode import encode
-from deuteron.plan import plan
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert
+from deuteron.npu.neutron.kernels.cost import cost
+from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.plan import plan
+from deuteron.views.agreement.board import agree
 
 BOARD = boards.load("an505")
 TARGET = "imxrt700"

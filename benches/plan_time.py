@@ -24,16 +24,16 @@ from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.engine import engine
 from deuteron.arch.memory import FetchPolicy
-from deuteron.convert import convert
-from deuteron.ir.graph import Graph
-from deuteron.ir.ops import Add, Concat, Conv2D, DepthwiseConv2D, Op, Pads
-from deuteron.ir.types import DType, Quant, Tensor, TensorType
-from deuteron.kernels.program import Program
-from deuteron.passes.select import select
-from deuteron.plan import Budget, in_best_order, plan, plan_within
-from deuteron.plan.chunks import chunks
-from deuteron.plan.prefetch import least_area
-from deuteron.plan.slices import unshared
+from deuteron.npu.neutron.convert import convert
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.ops import Add, Concat, Conv2D, DepthwiseConv2D, Op, Pads
+from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.plan import Budget, in_best_order, plan, plan_within
+from deuteron.npu.neutron.plan.chunks import chunks
+from deuteron.npu.neutron.plan.prefetch import least_area
+from deuteron.npu.neutron.plan.slices import unshared
 
 TARGET = "imxrt700"
 LAYERS = (10, 30, 100, 300, 1000)

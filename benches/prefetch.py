@@ -24,20 +24,20 @@ from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
 from deuteron.arch.memory import Effort, FetchPolicy
-from deuteron.convert import convert
-from deuteron.kernels.cost import cost
-from deuteron.kernels.dataflow import dataflow
-from deuteron.kernels.program import Program
-from deuteron.microcode.decode import decode
-from deuteron.microcode.encode import encode
-from deuteron.plan import Budget, plan, plan_within
-from deuteron.plan.bound import lower_bound
-from deuteron.plan.chunks import chunks
-from deuteron.plan.prefetch import costs_of, least_area
-from deuteron.plan.slices import cut, unshared
-from deuteron.plan.stream import Costs
-from deuteron.sim import hazards, simulate
-from deuteron.sim.bounds import fetch_bound
+from deuteron.npu.neutron.convert import convert
+from deuteron.npu.neutron.kernels.cost import cost
+from deuteron.npu.neutron.kernels.dataflow import dataflow
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.machine import hazards, simulate
+from deuteron.npu.neutron.machine.bounds import fetch_bound
+from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.plan import Budget, plan, plan_within
+from deuteron.npu.neutron.plan.bound import lower_bound
+from deuteron.npu.neutron.plan.chunks import chunks
+from deuteron.npu.neutron.plan.prefetch import costs_of, least_area
+from deuteron.npu.neutron.plan.slices import cut, unshared
+from deuteron.npu.neutron.plan.stream import Costs
 
 TARGET = "imxrt700"
 RATES = (50, 100, 200, 400)

@@ -18,7 +18,7 @@ from deuteron import api
 from deuteron.board import boards, image, qemu
 from deuteron.board.record import Firmware, FirmwareOptions
 from deuteron.board.toolchain import Toolchain
-from deuteron.profile import board
+from deuteron.views.events.sources import packets as board
 
 BOARD = "an505"
 EVENT_BYTES = 16

@@ -24,16 +24,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 from ending import finish
-from tests.profile.networks import NETWORKS
-from tests.profile.perturb import confirmed
-from tests.sdk.profiled import MODELS, handed_over
+from tests.npu.neutron.sdk.profiled import MODELS, handed_over
+from tests.views.profile.networks import NETWORKS
+from tests.views.profile.perturb import confirmed
 
 from deuteron import api
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.profile.events import Event, Kind
-from deuteron.profile.gaps import attributed
-from deuteron.profiling import build as builds
-from deuteron.profiling import run
+from deuteron.views.events.events import Event, Kind
+from deuteron.views.events.gaps import attributed
+from deuteron.views.profile import run
+from deuteron.views.profile import subject as builds
 
 OPTIONS = api.BuildOptions(use_profiling=True, memory=MemoryOptions(fetch_constants_to_sram=FetchPolicy.NEVER))
 PLACES = ("host", "sim", "an505")

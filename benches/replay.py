@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
+from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.operators import base_name, is_delegate, operator_name
-from deuteron.frontend.values import flat
+from deuteron.npu.neutron.payload import Payload, parse
 from deuteron.runtime.observer import DelegateCall
-from deuteron.runtime.payload import Payload, parse
 
 _UNIT = (1 << 30, 1)
 """Multiplier and shift of a scale of 1."""

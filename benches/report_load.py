@@ -19,10 +19,10 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from deuteron import api
-from deuteron.profile import record
-from deuteron.profiling import build as builds
-from deuteron.profiling import run
-from deuteron.report.page import html
+from deuteron.views.events import record
+from deuteron.views.profile import run
+from deuteron.views.profile import subject as builds
+from deuteron.views.report.page import html
 
 MODEL = "mobilenet_v2"
 LOADS = 5

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 import deuteron
-from deuteron.compare import compare
 from deuteron.frontend import saved
 from deuteron.runtime.host import HostRunner
+from deuteron.views.agreement.pytorch import compare
 
 sys.path.insert(0, str(Path(__file__).parent / "models"))
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from deuteron import numerics
 from deuteron.errors import UnsupportedError
-from deuteron.ir.ops import Function
-from deuteron.ir.types import Quant
+from deuteron.npu.neutron.ir.ops import Function
+from deuteron.npu.neutron.ir.types import Quant
 
 ROOT = Path(__file__).resolve().parents[1]
 VECTORS = ROOT / "spec" / "vectors"

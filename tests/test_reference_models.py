@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from benches.agreement import agreement, inputs
 from tests.differential import provenance
-from tests.tflite import litert
+from tests.npu.neutron.tflite import litert
 
 from deuteron import api
-from deuteron.convert import convert
 from deuteron.frontend import saved
-from deuteron.ir import interpret
+from deuteron.npu.neutron.convert import convert
+from deuteron.npu.neutron.ir import interpret
+from deuteron.npu.neutron.tflite import reader
 from deuteron.runtime.host import HostRunner
-from deuteron.tflite import reader
 
 SAMPLES = 32
 LITERT_SAMPLES = 2

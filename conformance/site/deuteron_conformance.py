@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from deuteron.errors import DeuteronError
-from deuteron.sdk import Session
+from deuteron.npu.neutron.sdk import Session
 
 COLLECT = os.environ.get("DEUTERON_CONFORMANCE_COLLECT")
 RUN = os.environ.get("DEUTERON_CONFORMANCE_RUN")

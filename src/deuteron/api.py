@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from deuteron import tflite_model
-from deuteron.convert import Conversion, ConvertOptions, convert, to_tflite
+from deuteron.build import manifest as manifests
+from deuteron.build import output as outputs
+from deuteron.build.manifest import Manifest, TensorInfo
+from deuteron.build.options import BuildOptions, Converter, Partitioning
+from deuteron.build.output import check_file as check_file
+from deuteron.build.output import write_files as write_files
 from deuteron.errors import FormatError, InputError, OptionError, UnsupportedError
-from deuteron.frontend import manifest as manifests
-from deuteron.frontend import output as outputs
 from deuteron.frontend.examples import COMBINED, EXAMPLES, REFERENCES, ExampleModel
-from deuteron.frontend.manifest import Manifest, TensorInfo
-from deuteron.frontend.options import BuildOptions, Converter, Partitioning
-from deuteron.frontend.output import check_file as check_file
-from deuteron.frontend.output import write_files as write_files
-from deuteron.kernels import selection
-from deuteron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert, to_tflite
+from deuteron.npu.neutron.kernels import selection
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
+from deuteron.runtime import tflite_model
 
 if TYPE_CHECKING:
     from deuteron.frontend.build import BuildResult, Progress
-    from deuteron.frontend.training import Train
+    from deuteron.frontend.quantise.training import Train
 
 __all__ = [
     "COMBINED",
@@ -125,7 +125,7 @@ def build(
         )
 
     if options.partition is Partitioning.COST:
-        from deuteron import placement
+        from deuteron.views import costs as placement
 
         # Training changes the model and no cost: it happens once, when it is known what runs where.
         result, keep = placement.cheapest(target, partial(made, untrained=options.use_qat))
@@ -178,7 +178,7 @@ def build_model(
 def _check_options(target: str, options: BuildOptions) -> None:
     """What can be told without PyTorch: loading it takes seconds."""
     if options.partition is Partitioning.COST:
-        from deuteron import placement
+        from deuteron.views import costs as placement
 
         placement.check_target(target)
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from deuteron.board.bundle import Bundle, Delegate, ElementType, Memory, Step, StepKind, Value
-from deuteron.kernels.catalogue import FULLY_CONNECTED
-from deuteron.kernels.params import FullyConnectedParams
-from deuteron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.kernels.regions import Region
-from deuteron.kernels.transfers import Fetch, Transfer, Wait
-from deuteron.microcode.container import Container
-from deuteron.microcode.decode import decode
-from deuteron.microcode.encode import encode
+from deuteron.npu.neutron.kernels.catalogue import FULLY_CONNECTED
+from deuteron.npu.neutron.kernels.params import FullyConnectedParams
+from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.npu.neutron.kernels.regions import Region
+from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.microcode.encode import encode
 
 ROWS = 64
 FEATURES = 64

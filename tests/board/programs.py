@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass, field, replace
 
-from tests.microcode import programs as microcode
+from tests.npu.neutron.microcode import programs as microcode
 
-from deuteron.ir.parser import parse_graph
-from deuteron.microcode.container import Container
-from deuteron.microcode.encode import encode
-from deuteron.passes.select import select
-from deuteron.plan import plan
-from deuteron.runtime.payload import BACKEND_ID, Payload, compose
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.payload import BACKEND_ID, Payload, compose
+from deuteron.npu.neutron.plan import plan
 from deuteron.runtime.program import (
     Constant,
     Delegate,

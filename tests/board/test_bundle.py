@@ -16,9 +16,9 @@ from deuteron.board.arrays import from_bytes, to_bytes
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions
 from deuteron.board.translate import translate
+from deuteron.build import manifest
 from deuteron.errors import UnsupportedError
-from deuteron.frontend import manifest
-from deuteron.microcode.decode import decode
+from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.runtime import pte
 from deuteron.runtime.driver import Driver
 from deuteron.runtime.host import HostRunner

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from deuteron import api, placement
+from deuteron import api
 from deuteron.board import boards, image, qemu
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
+from deuteron.views import costs as placement
 
 pytestmark = pytest.mark.slow
 

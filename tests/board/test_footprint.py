@@ -11,7 +11,7 @@ from tests.board.port_images import WARNINGS
 from deuteron.board import boards, image, library
 from deuteron.board.boards import Board
 from deuteron.board.toolchain import Toolchain
-from deuteron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
 pytestmark = pytest.mark.slow
 BOARDS = [boards.load(name) for name in boards.names()]

@@ -19,7 +19,7 @@ from deuteron.board.link import ARCHIVE, link
 from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, Weights
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.errors import CapacityError, FormatError, InputError, OptionError
-from deuteron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
 pytestmark = pytest.mark.slow
 

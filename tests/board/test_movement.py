@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from deuteron.board.operators import Argument, Tensor, lower
-from deuteron.kernels.cpu_operators import RegionCopyParams
+from deuteron.board.operators.table import RegionCopyParams
 from deuteron.runtime.program import TensorSpec, TensorValue
 
 Array = npt.NDArray[np.int16]

@@ -14,7 +14,7 @@ from deuteron.board import boards
 from deuteron.board.library import FIRMWARE, core
 from deuteron.board.override import overridden
 from deuteron.board.qemu import emulate
-from deuteron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
 CONSUMER = Path(__file__).parent / "consumer"
 BOARD_CONSUMER = CONSUMER.with_name("consumer_board")

@@ -10,9 +10,9 @@ from tests.board.port_images import COPYING, EXECUTOR, START, build, generate, r
 
 from deuteron.board.boards import Board, load, names
 from deuteron.board.bundle import Bundle, Delegate
-from deuteron.microcode import format as fmt
-from deuteron.microcode.container import Container
-from deuteron.microcode.format import Header
+from deuteron.npu.neutron.microcode import format as fmt
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.format import Header
 
 
 @pytest.fixture(scope="module", params=names())

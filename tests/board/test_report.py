@@ -6,12 +6,12 @@ import numpy as np
 from tests.board.test_qemu import FIRMWARE
 
 from deuteron.board import report
-from deuteron.board.agreement import agree
 from deuteron.board.bundle import Memory
 from deuteron.board.record import FirmwareOptions, Kernels
 from deuteron.board.size import Row, Sizes
 from deuteron.board.stack import Bound, Call
 from deuteron.board.toolchain import Region
+from deuteron.views.agreement.board import agree
 
 SMALL = replace(
     FIRMWARE,

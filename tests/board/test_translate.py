@@ -15,7 +15,7 @@ from deuteron.board.arrays import DTYPES
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.translate import translate
 from deuteron.errors import CapacityError, DeuteronError, FormatError, InputError, UnsupportedError
-from deuteron.microcode.container import Container
+from deuteron.npu.neutron.microcode.container import Container
 from deuteron.runtime import program as pte
 from deuteron.runtime.program import Free, JumpFalse, Move, Program
 

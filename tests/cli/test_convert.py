@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_inspect import GRAPH
-from tests.tflite.files import with_float_edges
+from tests.npu.neutron.tflite.files import with_float_edges
 
-from deuteron.frontend import output as outputs
-from deuteron.ir.parser import parse_graph
-from deuteron.kernels import selection
-from deuteron.tflite import neutron
-from deuteron.tflite.decode import decode
-from deuteron.tflite.emit import emit
-from deuteron.tflite.encode import encode
+from deuteron.build import output as outputs
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.kernels import selection
+from deuteron.npu.neutron.tflite import neutron
+from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.npu.neutron.tflite.encode import encode
 
 from .conftest import Result
 

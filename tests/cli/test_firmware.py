@@ -10,9 +10,9 @@ from tests.runtime import models
 
 from deuteron import api
 from deuteron.board import record, report
-from deuteron.board.agreement import Agreement, Difference
 from deuteron.board.flash import Flash
 from deuteron.cli import run_on
+from deuteron.views.agreement.board import Agreement, Difference
 
 from .conftest import Result
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from deuteron.convert import convert
-from deuteron.ir.parser import parse_graph
-from deuteron.microcode.container import Container
-from deuteron.runtime.payload import Payload, compose
-from deuteron.tflite import neutron
-from deuteron.tflite.emit import emit
+from deuteron.npu.neutron.convert import convert
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.payload import Payload, compose
+from deuteron.npu.neutron.tflite import neutron
+from deuteron.npu.neutron.tflite.emit import emit
 
 from .conftest import Result
 

@@ -6,11 +6,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from tests.kernels.linking import M33
+from tests.npu.neutron.kernels.linking import M33
 
-from deuteron.kernels import selection
-from deuteron.kernels.catalogue import ADD, CONV2D, FULLY_CONNECTED, LUT
-from deuteron.kernels.selection import Selection
+from deuteron.npu.neutron.kernels import selection
+from deuteron.npu.neutron.kernels.catalogue import ADD, CONV2D, FULLY_CONNECTED, LUT
+from deuteron.npu.neutron.kernels.selection import Selection
 
 from .conftest import Result
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from deuteron import support
+from deuteron.npu.neutron import support
 
 from .conftest import Result
 

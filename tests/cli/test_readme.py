@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.test_inspect import GRAPH
-from tests.kernels.linking import M33
-from tests.sdk.models import parallel
-from tests.tflite.files import with_float_edges
+from tests.npu.neutron.kernels.linking import M33
+from tests.npu.neutron.sdk.models import parallel
+from tests.npu.neutron.tflite.files import with_float_edges
 
-from deuteron.convert import convert
-from deuteron.ir.parser import parse_graph
-from deuteron.kernels.program import KernelCall
-from deuteron.tflite.emit import emit
+from deuteron.npu.neutron.convert import convert
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.kernels.program import KernelCall
+from deuteron.npu.neutron.tflite.emit import emit
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.test_inspect import GRAPH
-from tests.tflite.files import with_float_edges
+from tests.npu.neutron.tflite.files import with_float_edges
 
-from deuteron import litert
-from deuteron.ir import interpret
-from deuteron.ir.parser import parse_graph
-from deuteron.tflite.decode import decode
-from deuteron.tflite.emit import emit
-from deuteron.tflite.encode import encode
+from deuteron.npu.neutron.ir import interpret
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.npu.neutron.tflite.encode import encode
+from deuteron.views.agreement import litert
 
 from .conftest import Result
 

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-from deuteron import api, simulation
+from deuteron import api
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.frontend import manifest as manifests
+from deuteron.build import manifest as manifests
 from deuteron.runtime import pte
+from deuteron.views import simulate as simulation
 
 from .conftest import Result
 from .memory_model import MODEL

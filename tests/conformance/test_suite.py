@@ -21,7 +21,7 @@ def test_hangs(): time.sleep(60)
 def test_skips(): pytest.skip("not today")
 def test_converts():
     from deuteron.errors import UnsupportedError
-    from deuteron.sdk import Session
+    from deuteron.npu.neutron.sdk import Session
     from pathlib import Path
     Session(Path(os.environ["DEUTERON_CONFORMANCE_RUN"])).record(UnsupportedError("no EXP", hint="use LOG"))
     raise RuntimeError("exit code 1")

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.kernels.cpu_operators import BY_OPERATOR
-from deuteron.kernels.params import KernelParams
+from deuteron.board.operators.table import BY_OPERATOR
+from deuteron.npu.neutron.kernels.params import KernelParams
 
 Array = npt.NDArray[np.generic]
 

@@ -5,13 +5,13 @@ from typing import cast
 import pytest
 from tests.cortex_m.bench import Bench
 
-from deuteron.frontend import cortex_m
+from deuteron.frontend.cortex_m import marks
 
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """The operators, compiled for this machine."""
-    cortex_m.load()
+    marks.load()
     return Bench(tmp_path_factory.mktemp("cortex_m"))
 
 

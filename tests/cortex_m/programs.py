@@ -4,7 +4,7 @@ import torch
 from executorch.exir import EdgeCompileConfig, to_edge
 from torch import Tensor
 
-from deuteron.frontend import cortex_m
+from deuteron.frontend.cortex_m import marks
 
 HALF = 1 << 30
 """The multiplier of a factor of 2^(shift - 1)."""
@@ -82,7 +82,7 @@ def inputs(*, explicit: bool) -> tuple[Tensor, Tensor]:
 
 def lowered(module: torch.nn.Module, given: tuple[Tensor, ...]) -> bytes:
     """The `.pte` of a module."""
-    cortex_m.load()
+    marks.load()
     exported = torch.export.export(module.eval(), given, strict=True)
     program = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False)).to_executorch()
     return program.buffer

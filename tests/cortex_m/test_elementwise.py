@@ -7,8 +7,8 @@ import pytest
 from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wheel import wheel
 
-from deuteron.kernels.cpu_operators import QuantizedAddParams, QuantizedDivParams, QuantizedMulParams
-from deuteron.kernels.params import ExtremumParams, LutParams
+from deuteron.board.operators.table import QuantizedAddParams, QuantizedDivParams, QuantizedMulParams
+from deuteron.npu.neutron.kernels.params import ExtremumParams, LutParams
 
 SHAPES = (
     ((1,), (1,)),

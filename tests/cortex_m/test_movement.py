@@ -9,8 +9,8 @@ from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wheel import wheel
 
 from deuteron.board import operators
-from deuteron.kernels.cpu_operators import PadParams, RegionCopyParams
-from deuteron.kernels.params import CopyParams
+from deuteron.board.operators.table import PadParams, RegionCopyParams
+from deuteron.npu.neutron.kernels.params import CopyParams
 from deuteron.runtime.program import Place, TensorSpec, TensorValue
 
 COPY = RegionCopyParams(1, 2, (1, 1, 1, 1, 2, 3), (0, 0, 0, 0, 5, 1), (0, 0, 0, 0, 1, 2))

@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from tests.differential import litert, provenance
 
-from deuteron.convert import ConvertOptions, convert
-from deuteron.ir import interpret, ops
-from deuteron.ir.graph import Graph
-from deuteron.ir.printer import format_op, op_name
-from deuteron.ir.verify import verify
-from deuteron.litert import distance_bound
-from deuteron.microcode.container import Container
-from deuteron.microcode.decode import decode
-from deuteron.tflite.decode import decode as decode_tflite
-from deuteron.tflite.emit import emit
-from deuteron.tflite.reader import graph_of
+from deuteron.npu.neutron.convert import ConvertOptions, convert
+from deuteron.npu.neutron.ir import interpret, ops
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.printer import format_op, op_name
+from deuteron.npu.neutron.ir.verify import verify
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
+from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.npu.neutron.tflite.reader import graph_of
+from deuteron.views.agreement.litert import distance_bound
 
 TARGET = "imxrt700"
 Array = npt.NDArray[np.generic]

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.ir import ops
-from deuteron.ir.graph import Graph
-from deuteron.litert import compared, computes, run
-from deuteron.tflite.emit import emit
+from deuteron.npu.neutron.ir import ops
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.views.agreement.litert import compared, computes, run
 
 __all__ = ["apart", "compared", "computes", "results"]
 

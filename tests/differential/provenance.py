@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.convert import Conversion, Fate
-from deuteron.ir.graph import Graph
+from deuteron.npu.neutron.convert import Conversion, Fate
+from deuteron.npu.neutron.ir.graph import Graph
 
 Values = Mapping[str, npt.NDArray[np.generic]]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.ir.graph import Graph
-from deuteron.ir.parser import parse_graph
-from deuteron.ir.printer import format_graph
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.ir.printer import format_graph
 
 Array = npt.NDArray[np.generic]
 DIRECTORY = Path(__file__).parents[1] / "regressions"

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import VerifyError
-from deuteron.ir import interpret, shapes
-from deuteron.ir.graph import Graph
-from deuteron.ir.ops import Op
-from deuteron.ir.types import Tensor
+from deuteron.npu.neutron.ir import interpret, shapes
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.ops import Op
+from deuteron.npu.neutron.ir.types import Tensor
 
 Array = npt.NDArray[np.generic]
 Case = tuple[Graph, tuple[Array, ...]]

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from tests.differential.provenance import problems
 
-from deuteron.convert import Conversion, Fate, OpFate, Provenance, convert_graph
-from deuteron.ir import interpret
-from deuteron.ir.graph import Graph
-from deuteron.ir.parser import parse_graph
+from deuteron.npu.neutron.convert import Conversion, Fate, OpFate, Provenance, convert_graph
+from deuteron.npu.neutron.ir import interpret
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.parser import parse_graph
 
 GRAPH = """graph case {
   input %x: i8[1,4,4,2] q(0.5:-128)

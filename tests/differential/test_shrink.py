@@ -10,11 +10,11 @@ from tests.differential.check import Kind, check
 from tests.differential.shrink import shrink
 from tests.graphs import random_graph, random_inputs
 
-from deuteron.ir import ops
-from deuteron.ir.graph import Graph
-from deuteron.ir.verify import verify
-from deuteron.microcode.container import Container
-from deuteron.microcode.decode import Call, decode
+from deuteron.npu.neutron.ir import ops
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.verify import verify
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.decode import Call, decode
 from deuteron.runtime.driver import Driver
 
 RIGHT = Driver("driver")

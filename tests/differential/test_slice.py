@@ -7,9 +7,9 @@ from tests.differential import regressions
 from tests.differential.check import check
 from tests.graphs import random_graph, random_inputs
 
-from deuteron.ir import ops
-from deuteron.ir.printer import OPS
-from deuteron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.ir import ops
+from deuteron.npu.neutron.ir.printer import OPS
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.runtime.driver import Driver
 
 GRAPHS, CHUNK = 400, 50

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deuteron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
 CHECKOUT = Path(__file__).parents[2]
 GENERATOR = CHECKOUT / "tools" / "gen_headers.py"

@@ -9,11 +9,11 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.arch import targets
-from deuteron.frontend import values
+from deuteron.build.options import BuildOptions
+from deuteron.frontend.cortex_m import values
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.flow import Flow
 from deuteron.frontend.inputs import check_module
-from deuteron.frontend.options import BuildOptions
 
 CHANNELS_LAST = torch.channels_last
 

@@ -8,16 +8,17 @@ import torch
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
-from deuteron.frontend import cortex_m, seam
+from deuteron.build.options import Converter
+from deuteron.frontend.cortex_m import marks
+from deuteron.frontend.neutron import seam
 from deuteron.frontend.operators import operator_name
-from deuteron.frontend.options import Converter
 
 TARGET = "cortex-m33"
 
 
 def part(module: str, name: str) -> Any:
     """A name of one of ExecuTorch's or torchao's modules."""
-    cortex_m.load()
+    marks.load()
     return getattr(importlib.import_module(module), name)
 
 

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 import deuteron
 from deuteron import api
-from deuteron.compare import compare
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend.build import NO_CALIBRATION, NOTHING_DELEGATED, STEPS
-from deuteron.microcode.decode import decode
-from deuteron.tflite import decode as flat
-from deuteron.tflite.neutron import unwrap
+from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.tflite import decode as flat
+from deuteron.npu.neutron.tflite.neutron import unwrap
+from deuteron.views.agreement.pytorch import compare
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.errors import InputError, MissingToolError, OptionError, UnsupportedError
-from deuteron.sdk import surface
-from deuteron.tflite import decode as flat
-from deuteron.tflite.encode import encode
+from deuteron.npu.neutron.sdk import surface
+from deuteron.npu.neutron.tflite import decode as flat
+from deuteron.npu.neutron.tflite.encode import encode
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.slow
@@ -141,7 +141,7 @@ class Cuts(nn.Module):
 
 
 def test_an_operator_that_the_wheel_quantised_and_cannot_convert(monkeypatch: pytest.MonkeyPatch):
-    from deuteron.frontend import annotations
+    from deuteron.frontend.quantise import annotations
 
     monkeypatch.setattr(annotations, "mend", lambda model, *_, **__: model)
     model, x = nn.Sequential(nn.Conv2d(3, 8, 3), Cuts()), torch.ones(1, 3, 8, 8)

@@ -11,8 +11,8 @@ from torch import nn
 
 from deuteron import api
 from deuteron.errors import MissingToolError, UnsupportedError
-from deuteron.kernels import selection
-from deuteron.tflite.neutron import unwrap
+from deuteron.npu.neutron.kernels import selection
+from deuteron.npu.neutron.tflite.neutron import unwrap
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.slow
@@ -42,8 +42,8 @@ class neutron_converter:
 
     @staticmethod
     def convertModel(model, context):
-        from deuteron.convert import convert
-        from deuteron.tflite.neutron import wrap
+        from deuteron.npu.neutron.convert import convert
+        from deuteron.npu.neutron.tflite.neutron import wrap
 
         return wrap(bytes(model), convert(bytes(model), "imxrt700").container, {"made by": b"the vendor"})
 

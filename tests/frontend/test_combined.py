@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.board import image
-from deuteron.compare import compare
 from deuteron.errors import UnsupportedError
 from deuteron.runtime import pte
 from deuteron.runtime.program import KernelCall, TensorValue
+from deuteron.views.agreement.pytorch import compare
 
 pytestmark = pytest.mark.slow
 

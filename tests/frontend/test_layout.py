@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from deuteron.frontend.layout import make_explicit, put_channels_last
+from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 
 
 class Larger(nn.Module):

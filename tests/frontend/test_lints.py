@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from deuteron.arch.cores import Work
+from deuteron.build.manifest import CpuOp, Source
 from deuteron.errors import InternalError, UnsupportedError
-from deuteron.frontend import cortex_m, lints
-from deuteron.frontend.layout import COPY
-from deuteron.frontend.manifest import CpuOp, Source
+from deuteron.frontend.cortex_m import lints, marks
+from deuteron.frontend.cortex_m.layout import COPY
 
 AT = ", at `return self.function(*inputs)`\n\n"
 PORTABLE = (
@@ -25,7 +25,7 @@ LIMITS = (-128, 127, torch.int8)
 
 @pytest.fixture(autouse=True, scope="module")
 def _operators() -> None:
-    cortex_m.load()
+    marks.load()
 
 
 class Call(nn.Module):

@@ -12,8 +12,8 @@ from tests.frontend.test_combined import Middle
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deuteron.frontend import seam
-from deuteron.frontend.options import BuildOptions
+from deuteron.build.options import BuildOptions
+from deuteron.frontend.neutron import seam
 
 LAST = torch.channels_last
 pytestmark = pytest.mark.slow

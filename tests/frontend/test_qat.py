@@ -10,8 +10,8 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron import api
-from deuteron.compare import compare
 from deuteron.errors import InputError, OptionError, UnsupportedError
+from deuteron.views.agreement.pytorch import compare
 
 SHAPE = (2, 6, 6)
 QAT = api.BuildOptions(use_qat=True)

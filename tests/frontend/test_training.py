@@ -8,9 +8,9 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.errors import InputError
-from deuteron.frontend import seam
-from deuteron.frontend.calibration import calibrate
-from deuteron.frontend.training import Trainer, evaluate, free_batch
+from deuteron.frontend.neutron import seam
+from deuteron.frontend.quantise.calibration import calibrate
+from deuteron.frontend.quantise.training import Trainer, evaluate, free_batch
 
 YIELDS = (
     "\n\n"

@@ -6,7 +6,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.errors import InternalError
-from deuteron.frontend import cortex_m, values
+from deuteron.frontend.cortex_m import marks, values
 
 LIMITS = (-128, 127, torch.int8)
 X = torch.tensor([1.0, 2.0, -3.0])
@@ -42,7 +42,7 @@ class Lowered(nn.Module):
 
 def pair(zero_point: int = 0, entry: int = 0) -> tuple[ExportedProgram, fx.GraphModule]:
     """A program and the quantised model, each value of the one noted in the other."""
-    cortex_m.load()
+    marks.load()
     module = torch.export.export(Sum(), (X,)).module(check_guards=False)
     assert isinstance(module, fx.GraphModule)
     values.mark(module)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tests.graphs import elementwise, motifs, movement, products, reductions, windows
 from tests.graphs.builder import Builder, Maker
 
-from deuteron.ir.graph import Graph
+from deuteron.npu.neutron.ir.graph import Graph
 
 MOST_OPS = 30
 

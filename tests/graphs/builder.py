@@ -8,11 +8,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.ir import shapes
-from deuteron.ir.graph import Graph
-from deuteron.ir.ops import Clamp, Op
-from deuteron.ir.types import DType, Quant, Tensor, TensorType
-from deuteron.tflite.forms import ACTIVATIONS
+from deuteron.npu.neutron.ir import shapes
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.ops import Clamp, Op
+from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.tflite.forms import ACTIVATIONS
 
 T = TypeVar("T")
 Shape = tuple[int, ...]

@@ -4,7 +4,7 @@ import numpy as np
 from tests.graphs.builder import MAX_RANK, Builder
 
 from deuteron import numerics
-from deuteron.ir.ops import (
+from deuteron.npu.neutron.ir.ops import (
     Add,
     Function,
     LeakyRelu,
@@ -17,7 +17,7 @@ from deuteron.ir.ops import (
     Sub,
     Unary,
 )
-from deuteron.ir.types import Quant, Tensor
+from deuteron.npu.neutron.ir.types import Quant, Tensor
 
 _LARGEST_SCALE = 2.0**10
 _FIXED = {

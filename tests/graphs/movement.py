@@ -4,8 +4,8 @@ from math import prod
 
 from tests.graphs.builder import MAX_ELEMENTS, MAX_RANK, Builder, Shape
 
-from deuteron.ir.ops import Concat, MirrorPad, Pad, Reshape, Slice, Transpose
-from deuteron.ir.types import Tensor
+from deuteron.npu.neutron.ir.ops import Concat, MirrorPad, Pad, Reshape, Slice, Transpose
+from deuteron.npu.neutron.ir.types import Tensor
 
 
 def pad(build: Builder, x: Tensor) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 from tests.graphs.builder import AWKWARD, MAX_ELEMENTS, Builder
 from tests.graphs.windows import weight_scales
 
-from deuteron.ir.ops import BatchMatMul, FullyConnected, Transpose
-from deuteron.ir.types import Tensor
+from deuteron.npu.neutron.ir.ops import BatchMatMul, FullyConnected, Transpose
+from deuteron.npu.neutron.ir.types import Tensor
 
 
 def fully_connected(build: Builder, x: Tensor) -> None:

@@ -2,8 +2,8 @@
 
 from tests.graphs.builder import Builder
 
-from deuteron.ir.ops import Mean, ReduceMax, ReduceMin, Sum
-from deuteron.ir.types import Tensor
+from deuteron.npu.neutron.ir.ops import Mean, ReduceMax, ReduceMin, Sum
+from deuteron.npu.neutron.ir.types import Tensor
 
 
 def reduction(build: Builder, x: Tensor) -> None:

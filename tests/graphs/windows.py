@@ -5,8 +5,8 @@ from math import prod
 import numpy as np
 from tests.graphs.builder import AWKWARD, MAX_ELEMENTS, Builder, Shape
 
-from deuteron.ir import shapes
-from deuteron.ir.ops import (
+from deuteron.npu.neutron.ir import shapes
+from deuteron.npu.neutron.ir.ops import (
     AveragePool2D,
     Conv2D,
     DepthwiseConv2D,
@@ -18,8 +18,8 @@ from deuteron.ir.ops import (
     ResizeNearest,
     TransposeConv,
 )
-from deuteron.ir.types import Quant, Tensor
-from deuteron.tflite.forms import same_pads
+from deuteron.npu.neutron.ir.types import Quant, Tensor
+from deuteron.npu.neutron.tflite.forms import same_pads
 
 
 def weight_scales(build: Builder, channels: int, axis: int, fan_in: int) -> tuple[Quant, float]:

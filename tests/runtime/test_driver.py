@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from tests.graphs import random_graph, random_inputs
 
-from deuteron.convert import ConvertOptions, convert_graph
 from deuteron.errors import DeuteronError, FormatError, InputError
-from deuteron.ir import interpret
-from deuteron.ir.graph import Graph
-from deuteron.microcode.container import Container
-from deuteron.microcode.format import Header
+from deuteron.npu.neutron.convert import ConvertOptions, convert_graph
+from deuteron.npu.neutron.ir import interpret
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.format import Header
 from deuteron.runtime.driver import Driver
 
 CONVERT_AGAIN = "convert the model again; damaged or foreign microcode does not run"

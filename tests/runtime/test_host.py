@@ -11,9 +11,9 @@ import pytest
 from tests.runtime.conftest import Build
 
 from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError
-from deuteron.ir import interpret
+from deuteron.npu.neutron.ir import interpret
+from deuteron.npu.neutron.tflite import reader
 from deuteron.runtime.host import HostRunner
-from deuteron.tflite import reader
 
 pytestmark = pytest.mark.slow
 

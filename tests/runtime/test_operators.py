@@ -5,17 +5,17 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from tests.ir.cases import CASES, case
+from tests.npu.neutron.ir.cases import CASES, case
 
-from deuteron.ir import ops
-from deuteron.ir.graph import Graph
-from deuteron.ir.interpret import run
-from deuteron.ir.parser import parse_graph
-from deuteron.kernels.catalogue import KERNELS
-from deuteron.microcode.decode import decode
-from deuteron.microcode.encode import encode
-from deuteron.passes.select import select
-from deuteron.plan import plan
+from deuteron.npu.neutron.ir import ops
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.interpret import run
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.plan import plan
 from deuteron.runtime.driver import Driver
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]

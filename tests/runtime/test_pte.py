@@ -8,7 +8,8 @@ import pytest
 from tests.runtime.conftest import Build
 
 from deuteron.errors import FormatError
-from deuteron.runtime import payload, pte
+from deuteron.npu.neutron import payload
+from deuteron.runtime import pte
 from deuteron.runtime.program import TensorSpec
 
 DAMAGED = "the file is damaged or truncated: build it again"

@@ -6,6 +6,6 @@ Tests also start programs that import the SDK, so any process has to find it, no
 import os
 from pathlib import Path
 
-from deuteron import sdk
+from deuteron.npu.neutron import sdk
 
 sdk.install(sdk.Session(Path(os.environ.get("DEUTERON_CONFORMANCE_RUN", "."))), shadow_vendor=True)

@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from deuteron.microcode.container import Container
+from deuteron.npu.neutron.microcode.container import Container
 
 VERSION = 1
 ALIGNMENT = 16

@@ -14,11 +14,11 @@ from deuteron.board.override import check_override
 from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, StepInfo
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
+from deuteron.build import manifest as manifests
+from deuteron.build import output
 from deuteron.errors import InputError, OptionError
-from deuteron.frontend import manifest as manifests
-from deuteron.frontend import output
-from deuteron.kernels.catalogue import KERNELS, Kernel
-from deuteron.microcode.decode import decode
+from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
+from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.records import entry_of
 from deuteron.runtime import pte
 from deuteron.runtime.build_native import CHECKOUT

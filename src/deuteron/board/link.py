@@ -10,13 +10,13 @@ from deuteron.board import library, record
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, emit
-from deuteron.board.placement import padded
 from deuteron.board.record import FirmwareOptions, IoCopy, Kernels, Weights
+from deuteron.board.tensor_places import padded
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
 from deuteron.errors import CapacityError
-from deuteron.kernels.catalogue import Kernel
-from deuteron.kernels.selection import FILE_NAME, Selection
-from deuteron.microcode.decode import decode
+from deuteron.npu.neutron.kernels.catalogue import Kernel
+from deuteron.npu.neutron.kernels.selection import FILE_NAME, Selection
+from deuteron.npu.neutron.microcode.decode import decode
 
 ARCHIVE = "libdeuteron.a"
 SELECTION = f"neutron{FILE_NAME}"

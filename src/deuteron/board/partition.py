@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass
 
-from deuteron.board.placement import padded
+from deuteron.board.tensor_places import padded
 from deuteron.errors import FormatError, UnsupportedError
-from deuteron.microcode.decode import Decoded, decode
-from deuteron.runtime import payload as payloads
+from deuteron.npu.neutron import payload as payloads
+from deuteron.npu.neutron.microcode.decode import Decoded, decode
 from deuteron.runtime.program import Delegate, TensorValue
 
 POINTER_BYTES = 8

@@ -7,10 +7,10 @@ from deuteron.board import operators
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, Memory, Quantisation, Step, StepKind, Value
 from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, Port, partition_of
-from deuteron.board.placement import TensorPlaces
 from deuteron.board.sources import Origin, Origins
+from deuteron.board.tensor_places import TensorPlaces
+from deuteron.build.manifest import Manifest
 from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
-from deuteron.frontend.manifest import Manifest
 from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program, TensorList, TensorValue
 
 CONTEXT_BYTES = 128

@@ -12,7 +12,7 @@ from deuteron.cli.printer import Printer
 @click.argument("directory", metavar="DIR", type=Path)
 def command(printer: Printer, *, directory: Path) -> None:
     """Show where each operator of the build in DIR runs, why it is not on the NPU, and what that costs."""
-    from deuteron import explanation
+    from deuteron.views import explain as explanation
 
     found = explanation.explain(directory)
     if printer.as_json:

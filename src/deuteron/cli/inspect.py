@@ -15,7 +15,7 @@ def command(printer: Printer, *, path: Path) -> None:
 
     The kind of a file is told by its content. Prints one line per kernel call, then where weights and scratch lie.
     """
-    from deuteron.inspection import inspect
+    from deuteron.views.inspect import inspect
 
     inspection = inspect(path)
     if printer.as_json:

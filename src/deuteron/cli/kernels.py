@@ -8,7 +8,7 @@ import click
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import InputError, OptionError
-from deuteron.kernels.catalogue import KERNELS, Kernel
+from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
 
 _IMAGE = "firmware.elf"
 """What `deuteron firmware` calls the image in its directory."""
@@ -81,7 +81,7 @@ command.add_command(show)
 
 def _file(path: Path) -> Holding:
     """What a file holds; the first bytes tell what it is, and a kernel selection file is text."""
-    from deuteron.kernels import image, selection
+    from deuteron.npu.neutron.kernels import image, selection
 
     try:
         data = path.read_bytes()
@@ -98,7 +98,7 @@ def _file(path: Path) -> Holding:
 
 def _called(path: Path) -> Holding:
     """What the partitions of a build or a program call."""
-    from deuteron.inspection import Kind, inspect
+    from deuteron.views.inspect import Kind, inspect
 
     found = inspect(path)
     if found.kind is Kind.TFLITE:

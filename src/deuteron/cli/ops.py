@@ -21,8 +21,8 @@ def command(printer: Printer, *, names: tuple[str, ...], target: str, markdown: 
 
     For each: the edge operators of ExecuTorch that arrive as it, the conditions, and the kernels that run it.
     """
-    from deuteron import support
     from deuteron.arch import targets
+    from deuteron.npu.neutron import support
 
     targets.load(target).need_npu()
     if markdown:

@@ -14,7 +14,7 @@ from deuteron.cli.printer import Printer
 @click.option("--force", is_flag=True, help="Replace the picture if it exists.")
 def command(printer: Printer, *, directory: Path, svg: Path | None, force: bool) -> None:
     """Show the memories of the build in DIR over time, its fetches, and how near both are to their lower bounds."""
-    from deuteron import planning
+    from deuteron.views import memory as planning
 
     found = planning.planning(directory)
     if svg is not None:

@@ -9,12 +9,12 @@ import click
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
-from deuteron.profile.text import SORTS
+from deuteron.views.events.text import SORTS
 
 if TYPE_CHECKING:
     from deuteron.api import Manifest
     from deuteron.cli.run import Sample
-    from deuteron.profile.record import Profile
+    from deuteron.views.events.record import Profile
 
 ON = "host|sim|an505|an547"
 BY = ("module", "line", "operator", "kernel")
@@ -87,7 +87,7 @@ def command(
         raise OptionError(
             "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
         )
-    from deuteron.profile import record
+    from deuteron.views.events import record
 
     if directory.is_file() or (directory / record.NAME).is_file():
         given = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
@@ -101,8 +101,9 @@ def command(
         _refuse("a run here has a clock of its own", {"--ticks-per-second": ticks_per_second})
     if on == "sim":
         _refuse("the simulator has one run, whatever its input", {"--runs": runs, "--input": inputs})
-    from deuteron.profiling import board, run
-    from deuteron.profiling import build as builds
+    from deuteron.views.profile import on_board as board
+    from deuteron.views.profile import run
+    from deuteron.views.profile import subject as builds
 
     place = board.PLACE if from_events else on or "host"
     target = run.check_output(directory, place, output, force=force)
@@ -149,7 +150,7 @@ def _samples(manifest: "Manifest", inputs: Sequence[Path], runs: int | None) -> 
 
 def _compare(printer: Printer, paths: tuple[Path, Path], by: Sequence[str], top: int | None) -> None:
     """What changed most between two profiles."""
-    from deuteron.profile import compare, record
+    from deuteron.views.events import compare, record
 
     before, after = (record.read(path) for path in paths)
     found = [compare.compare(before, after, name) for name in by or ("operator",)]
@@ -163,7 +164,7 @@ def _compare(printer: Printer, paths: tuple[Path, Path], by: Sequence[str], top:
 
 def _show(printer: Printer, made: "Profile", by: Sequence[str], sort: str | None, top: int | None) -> None:
     """The tables that are asked for, all in text and one document in JSON."""
-    from deuteron.profile import tables, text
+    from deuteron.views.events import tables, text
 
     chosen = by or BY
     rows = {

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from deuteron.api import Signature
-    from deuteron.board.agreement import Agreement
-    from deuteron.compare import Comparison as PytorchComparison
-    from deuteron.litert import Comparison as LitertComparison
+    from deuteron.views.agreement.board import Agreement
+    from deuteron.views.agreement.litert import Comparison as LitertComparison
+    from deuteron.views.agreement.pytorch import Comparison as PytorchComparison
 
     Array = npt.NDArray[np.generic]
     Sample = tuple[Array, ...]
@@ -243,7 +243,7 @@ class _Directory(_OnHost):
 
     def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> "Comparison":
         """The comparison with the quantised PyTorch model."""
-        from deuteron.compare import compare
+        from deuteron.views.agreement.pytorch import compare
 
         return compare(self.path, data, progress)
 
@@ -252,7 +252,7 @@ class _File(_OnHost):
     """A TFLite file, which the driver runs."""
 
     def __init__(self, path: Path, target: str) -> None:
-        from deuteron import tflite_model
+        from deuteron.runtime import tflite_model
 
         self.path = path
         self.model = tflite_model.load(path, target)
@@ -271,7 +271,7 @@ class _File(_OnHost):
 
     def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> "Comparison":
         """The comparison with LiteRT."""
-        from deuteron.litert import compare
+        from deuteron.views.agreement.litert import compare
 
         return compare(self.model, data, progress)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from deuteron import api
 from deuteron.board import boards, image, qemu, record
-from deuteron.board.agreement import Agreement, agree
 from deuteron.board.arrays import dtype_name
 from deuteron.board.bundle import Value
 from deuteron.board.flash import FlashOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.errors import OptionError
+from deuteron.views.agreement.board import Agreement, agree
 
 if TYPE_CHECKING:
     from deuteron.cli.printer import Report

@@ -32,7 +32,7 @@ def command(
     force: bool,
 ) -> int:
     """Simulate one run of the build in DIR: kernels, stalls and fetches; exit 1 when its microcode is unsound."""
-    from deuteron import simulation
+    from deuteron.views import simulate as simulation
 
     numbers = {
         "flash_bandwidth": None if flash_bandwidth is None else parse_size("--flash-bandwidth", flash_bandwidth),

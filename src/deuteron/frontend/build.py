@@ -16,15 +16,7 @@ from torch.export.graph_signature import OutputKind
 from deuteron.arch import targets
 from deuteron.arch.memory import UNLIMITED
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.convert import Conversion
-from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError, all_refused
-from deuteron.frontend import combined, lints, saved, seam
-from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructions
-from deuteron.frontend.etrecord import etrecord
-from deuteron.frontend.export import check_runs, not_exported
-from deuteron.frontend.flow import Flow
-from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
-from deuteron.frontend.manifest import (
+from deuteron.build.manifest import (
     ETRECORD,
     PROGRAM,
     REFERENCE,
@@ -35,14 +27,24 @@ from deuteron.frontend.manifest import (
     TensorInfo,
     entry_of,
 )
-from deuteron.frontend.options import BuildOptions
-from deuteron.frontend.partition import describe, intermediate_files, kernel_selection_files
-from deuteron.frontend.places import with_lines
+from deuteron.build.options import BuildOptions
+from deuteron.build.places import with_lines
+from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError, all_refused
+from deuteron.frontend import combined, saved
+from deuteron.frontend.cortex_m import lints
+from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructions
+from deuteron.frontend.etrecord import etrecord
+from deuteron.frontend.export import check_runs, not_exported
+from deuteron.frontend.flow import Flow
+from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
+from deuteron.frontend.neutron import seam
+from deuteron.frontend.neutron.partition import describe, intermediate_files, kernel_selection_files
+from deuteron.frontend.neutron.refusals import BACKEND
+from deuteron.frontend.neutron.sharing import needs_sharing, shared
 from deuteron.frontend.provenance import first_line, not_lowered
+from deuteron.frontend.quantise.training import Train, Trainer, still_norms
 from deuteron.frontend.quiet import quiet
-from deuteron.frontend.refusals import BACKEND
-from deuteron.frontend.sharing import needs_sharing, shared
-from deuteron.frontend.training import Train, Trainer, still_norms
+from deuteron.npu.neutron.convert import Conversion
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])

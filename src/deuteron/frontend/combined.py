@@ -16,12 +16,14 @@ from torch.export import ExportedProgram
 
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch
-from deuteron.frontend import annotations, cortex_m, seam
+from deuteron.build.options import BuildOptions
+from deuteron.frontend.cortex_m import backend as cortex_m
+from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.layout import make_explicit, put_channels_last
+from deuteron.frontend.neutron import seam
+from deuteron.frontend.neutron.telling import keep
 from deuteron.frontend.nodes import QUANTISED, WHY, computing, nodes_of
-from deuteron.frontend.options import BuildOptions
-from deuteron.frontend.telling import keep
+from deuteron.frontend.quantise import annotations
 
 MARK = "deuteron_npu"
 """Key among a node's custom metadata: the name that it had when it was quantised for the NPU."""

@@ -8,13 +8,13 @@ from typing import Any
 from torch import Tensor, fx
 
 from deuteron.arch.cores import Work
+from deuteron.build.manifest import CpuOp, Node
 from deuteron.errors import InternalError, UnsupportedError
-from deuteron.frontend.manifest import CpuOp, Node
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
 from deuteron.frontend.provenance import source_of
-from deuteron.kernels import names
 from deuteron.native import load_cortex_m
+from deuteron.npu.neutron.kernels import names
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
 _QUANTISES = Work.QUANTISE, "quantises what operators with int8 values read"

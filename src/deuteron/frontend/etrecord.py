@@ -5,8 +5,8 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any, cast
 
-from deuteron.frontend.manifest import PartitionKernel
-from deuteron.kernels.names import event_name
+from deuteron.build.manifest import PartitionKernel
+from deuteron.npu.neutron.kernels.names import event_name
 
 _METHOD = "forward"
 _DATE = (1980, 1, 1, 0, 0, 0)

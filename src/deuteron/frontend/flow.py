@@ -14,18 +14,22 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron import sdk
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.convert import Conversion
+from deuteron.build.manifest import CpuOp
+from deuteron.build.options import BuildOptions
 from deuteron.errors import InternalError
-from deuteron.frontend import combined, cortex_m, rewrites, seam, training, values
+from deuteron.frontend import combined
+from deuteron.frontend.cortex_m import backend as cortex_m
+from deuteron.frontend.cortex_m import values
+from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.export import check_exported
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.layout import give_strides
-from deuteron.frontend.manifest import CpuOp
-from deuteron.frontend.options import BuildOptions
+from deuteron.frontend.neutron import seam
+from deuteron.frontend.quantise import rewrites, training
 from deuteron.frontend.quiet import quiet
+from deuteron.npu.neutron import sdk
+from deuteron.npu.neutron.convert import Conversion
 
 
 def _nobody(_: str) -> None:
@@ -136,7 +140,7 @@ class Flow:
 
     def _begin(self, model: fx.GraphModule) -> fx.GraphModule:
         """The exported model, before it is annotated."""
-        from deuteron.frontend import annotations  # here, because torchao is not quiet when it is loaded
+        from deuteron.frontend.quantise import annotations  # here, because torchao is not quiet when it is loaded
 
         self.close()
         self.is_exported = True
@@ -157,7 +161,9 @@ class Flow:
 
     def _calibrate(self, model: fx.GraphModule) -> fx.GraphModule:
         """The model with observers, which have seen the calibration batches."""
-        from deuteron.frontend.calibration import calibrate  # here, because torchao is not quiet when it is loaded
+        from deuteron.frontend.quantise.calibration import (
+            calibrate,  # here, because torchao is not quiet when it is loaded
+        )
 
         seam.observe_integers(model)
         if self.calibration is not None:
@@ -202,7 +208,7 @@ def trainable(quantizer: Any) -> Any:
     """A quantiser that annotates like another, but for training, on any number of samples at once."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
-    from deuteron.frontend import annotations
+    from deuteron.frontend.quantise import annotations
 
     class Trainable(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:

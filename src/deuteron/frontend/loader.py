@@ -16,7 +16,7 @@ from torch import nn
 from deuteron.errors import DeuteronError, InputError
 from deuteron.frontend import examples
 from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
-from deuteron.frontend.training import YIELDS, Train
+from deuteron.frontend.quantise.training import YIELDS, Train
 
 RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
 

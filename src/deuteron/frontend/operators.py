@@ -2,7 +2,7 @@
 
 from torch import fx
 
-from deuteron.kernels import names
+from deuteron.npu.neutron.kernels import names
 
 _QDQ = ("quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel")
 

@@ -9,8 +9,8 @@ from typing import cast
 
 from torch import fx
 
+from deuteron.build.manifest import Source
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.manifest import Source
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<code>\S[^\n]*)', re.MULTILINE)
 

@@ -11,9 +11,9 @@ from executorch.export import BackendRecipeProvider, ExportRecipe, RecipeType, r
 
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch
+from deuteron.build.options import BuildOptions
 from deuteron.errors import OptionError
 from deuteron.frontend.flow import Flow
-from deuteron.frontend.options import BuildOptions
 
 BACKEND = "deuteron"
 ARGUMENTS = ("target", "options", "calibration_inputs_fn", "train_fn")

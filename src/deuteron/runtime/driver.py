@@ -9,16 +9,16 @@ from types import TracebackType
 from typing import Literal, Self
 
 from deuteron.errors import DeuteronError, FormatError, InputError, InternalError, UnsupportedError
-from deuteron.kernels.catalogue import BY_KIND
-from deuteron.microcode.container import Container
-from deuteron.microcode.format import (
+from deuteron.native import library
+from deuteron.npu.neutron.kernels.catalogue import BY_KIND
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.format import (
     ALIGNMENT,
     HEADER_WORDS,
     PROFILE_RECORD_BYTES,
     WORD_BYTES,
 )
-from deuteron.microcode.layout import HeaderFields, read_header
-from deuteron.native import library
+from deuteron.npu.neutron.microcode.layout import HeaderFields, read_header
 
 _CATEGORY_UNSUPPORTED = 1
 _CATEGORY_UCODE = 2

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError
 from deuteron.native import library, load_cortex_m
+from deuteron.npu.neutron.payload import BACKEND_ID
 from deuteron.runtime import pte
 from deuteron.runtime.observer import DelegateCall, observing
-from deuteron.runtime.payload import BACKEND_ID
 from deuteron.runtime.program import Method as PlannedMethod
 from deuteron.runtime.program import Program, TensorSpec
 

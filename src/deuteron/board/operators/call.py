@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from deuteron.kernels.cpu_operators import BY_OPERATOR
-from deuteron.kernels.params import KernelParams
+from deuteron.board.operators.table import BY_OPERATOR
+from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.runtime.program import Numbers, TensorSpec, TensorValue
 
 
@@ -46,7 +46,7 @@ class OperatorCall:
 def cortex_m_call(
     operator: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], params: KernelParams
 ) -> OperatorCall:
-    """The call of an operator of `deuteron.kernels.cpu_operators`."""
+    """The call of an operator of `deuteron.board.operators.table`."""
     words = tuple(word & 0xFFFFFFFF for word in params.words())
     return OperatorCall(BY_OPERATOR[operator].symbol, inputs, outputs, words)
 

@@ -14,7 +14,7 @@ from deuteron.board.operators.call import (
     refuse_arguments,
 )
 from deuteron.board.operators.layout import is_contiguous, nhwc
-from deuteron.kernels.cpu_operators import (
+from deuteron.board.operators.table import (
     QuantizedBatchMatmulParams,
     QuantizedConvolutionParams,
     QuantizedLinearParams,

@@ -22,14 +22,14 @@ from deuteron.board.operators.layout import (
     same_memory,
 )
 from deuteron.board.operators.quantise import float_bits
-from deuteron.kernels.cpu_operators import (
+from deuteron.board.operators.table import (
     PadParams,
     QuantizedAddParams,
     QuantizedDivParams,
     QuantizedMulParams,
     QuantizedSoftmaxParams,
 )
-from deuteron.kernels.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
+from deuteron.npu.neutron.kernels.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Numbers
 
 _NHWC = (0, 2, 3, 1)

@@ -1,0 +1,239 @@
+"""The operators of ExecuTorch's Cortex-M backend as firmware has them: the values and parameter words of each call.
+
+This table is the one definition: the header `firmware/include/deuteron/cortex_m.h` is generated from it
+(`tools/gen_headers.py`); the lowering to bundles and the registration with ExecuTorch's runtime fill its records. A
+value's offset is the number that is added to it: the zero point, negated. Multipliers and shifts are CMSIS-NN's: a
+factor is multiplier * 2^(shift - 31).
+"""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from deuteron.npu.neutron.kernels.params import (
+    AveragePoolParams,
+    Dims4,
+    Dims6,
+    ExtremumParams,
+    KernelParams,
+    LutParams,
+    MaxPoolParams,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOperator:
+    """One C function, `dtn_cm_<name>`.
+
+    Attributes:
+        name: that of the operator in the namespace `cortex_m`, without the suffix of a layout.
+        inputs: names of the values that it reads, in order.
+        params: the record of its words; its docstring says what the function computes.
+        optional: inputs that a call may leave out; they stand last, each has a parameter `has_<input>`.
+        scratch: names of the values that it writes before the output.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    params: type[KernelParams]
+    optional: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ()
+
+    @property
+    def symbol(self) -> str:
+        """The C function that runs it."""
+        return f"dtn_cm_{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedAddParams(KernelParams):
+    """Sum of two tensors; the smaller repeats along the larger, whose last dimensions it has.
+
+    Each operand, less its zero point and times 2^20, is multiplied by its factor; the sum of both by the output's. A
+    difference has a negative b_multiplier.
+    """
+
+    a_zp: int
+    a_multiplier: int
+    a_shift: int
+    b_zp: int
+    b_multiplier: int
+    b_shift: int
+    out_zp: int
+    out_multiplier: int
+    out_shift: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedConvolutionParams(KernelParams):
+    """Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
+
+    Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
+    its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
+    Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
+    are at most 32767. A run refuses factors that are out of range.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    groups: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    dilation_h: int
+    dilation_w: int
+    in_offset: int
+    out_offset: int
+    act_min: int
+    act_max: int
+    has_bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedLinearParams(KernelParams):
+    """Input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
+
+    Sums of (input + in_offset) * (weight + weight_offset), and the bias; with a kernel sum instead of a bias, of
+    input * (weight + weight_offset), and the kernel sum. Both are int32, one per output channel.
+    """
+
+    rows: int
+    in_features: int
+    out_features: int
+    in_offset: int
+    weight_offset: int
+    out_offset: int
+    multiplier: int
+    shift: int
+    act_min: int
+    act_max: int
+    has_bias: int
+    has_kernel_sum: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedBatchMatmulParams(KernelParams):
+    """Sums of (a + a_offset) * (b + b_offset), scaled; a [batches, rows, depth], b [batches, columns, depth]."""
+
+    batches: int
+    rows: int
+    depth: int
+    columns: int
+    a_offset: int
+    b_offset: int
+    out_offset: int
+    multiplier: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedMulParams(KernelParams):
+    """Product of two tensors, the smaller repeated along the larger, times the factor of the output."""
+
+    a_zp: int
+    b_zp: int
+    out_zp: int
+    out_multiplier: int
+    out_shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedDivParams(KernelParams):
+    """Quotient of two int8 or int16 tensors of one size, in float32, rounded to nearest even; by zero it is 0.
+
+    `scale` has the bits of the float32 by which the quotient is multiplied.
+    """
+
+    a_zp: int
+    b_zp: int
+    out_zp: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedSoftmaxParams(KernelParams):
+    """Softmax over the middle of [outer, depth, inner]; the output has the scale 1/256 and the zero point -128.
+
+    The input's scale is in_multiplier * 2^(in_shift - 57).
+    """
+
+    outer: int
+    depth: int
+    inner: int
+    in_multiplier: int
+    in_shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCopyParams(KernelParams):
+    """Strided copy of any type: transposes, and the operators that only move bytes.
+
+    out[out_start + sum(i * out_strides)] = in[in_start + sum(i * in_strides)], i over `dims`; all count bytes. Input
+    strides may be negative.
+    """
+
+    out_start: int
+    in_start: int
+    dims: Dims6
+    in_strides: Dims6
+    out_strides: Dims6
+
+
+@dataclass(frozen=True, slots=True)
+class PadParams(KernelParams):
+    """`value` before and after each dimension of an int8 tensor; dimensions from the outermost in memory."""
+
+    dims: Dims4
+    before: Dims4
+    after: Dims4
+    value: int
+
+
+def gather_bytes(params: QuantizedConvolutionParams) -> int:
+    """Bytes of scratch memory with which `quantized_conv2d` is fast: 4 per element of a window, or none.
+
+    It takes any size. With less it reads windows where they lie, and gives the same bytes; the other operators here
+    need no scratch memory.
+    """
+    kernel = params.kernel_h * params.kernel_w
+    return 0 if (kernel, params.pad_h, params.pad_w) == (1, 0, 0) else 4 * kernel * (params.in_c // params.groups)
+
+
+_CONVOLUTION = ("input", "weights", "multipliers", "shifts")
+
+CPU_OPERATORS: tuple[CpuOperator, ...] = (
+    CpuOperator("quantized_add", ("a", "b"), QuantizedAddParams),
+    CpuOperator("quantized_mul", ("a", "b"), QuantizedMulParams),
+    CpuOperator("quantized_div", ("a", "b"), QuantizedDivParams),
+    CpuOperator("quantized_activation", ("input", "table"), LutParams),
+    CpuOperator("minimum", ("a", "b"), ExtremumParams),
+    CpuOperator("maximum", ("a", "b"), ExtremumParams),
+    CpuOperator("softmax", ("input",), QuantizedSoftmaxParams),
+    CpuOperator("copy", ("input",), RegionCopyParams),
+    CpuOperator("pad", ("input",), PadParams),
+    CpuOperator("quantized_avg_pool2d", ("input",), AveragePoolParams, scratch=("scratch",)),
+    CpuOperator("quantized_max_pool2d", ("input",), MaxPoolParams),
+    CpuOperator("quantized_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
+    CpuOperator("quantized_depthwise_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
+    CpuOperator(
+        "quantized_transpose_conv2d",
+        _CONVOLUTION,
+        QuantizedConvolutionParams,
+        ("bias",),
+        ("scratch", "output_scratch"),
+    ),
+    CpuOperator("quantized_linear", ("input", "weights"), QuantizedLinearParams, ("bias", "kernel_sum")),
+    CpuOperator("quantized_batch_matmul", ("a", "b"), QuantizedBatchMatmulParams, (), ("scratch",)),
+)
+
+BY_OPERATOR = MappingProxyType({operator.name: operator for operator in CPU_OPERATORS})
+"""The operators by their name."""

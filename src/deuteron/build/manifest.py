@@ -1,0 +1,179 @@
+"""`build.json`: what a build directory holds and where every part of it came from; free of PyTorch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from deuteron.arch.cores import Work
+from deuteron.build.options import BuildOptions
+from deuteron.npu.neutron.kernels.dataflow import Dataflow
+from deuteron.records import FileEntry, RecordFile
+from deuteron.records import Source as Source
+from deuteron.records import entry_of as entry_of
+
+NAME = "build.json"
+PROGRAM = "model.pte"
+REFERENCE = "reference.pt2"
+ETRECORD = "etrecord.bin"
+FILE = RecordFile(NAME, 4, "deuteron build MODEL -o DIR", "build the model again")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """An input or output: `dtype` in numpy's spelling; `name` where it has one."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOp:
+    """One operator of a partition's TFLite file, with the edge nodes and source lines that it stands for."""
+
+    index: int
+    op: str
+    outputs: tuple[str, ...]
+    nodes: tuple[str, ...]
+    source: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKernel:
+    """One kernel call and the TFLite operators (indices) that it computes."""
+
+    index: int
+    kernel: str
+    ops: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One delegate call of the program: sizes in bytes, and what is in it.
+
+    `prefetch_bound` are cycles that no plan which fetches the same pieces is faster than.
+    """
+
+    payload_sha256: str
+    microcode_bytes: int
+    weights_bytes: int
+    kernels_bytes: int
+    scratch_bytes: int
+    scratch_proven_optimal: bool
+    prefetch_bytes: int
+    prefetch_bound: int
+    prefetch_proven_optimal: bool
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    ops: tuple[PartitionOp, ...]
+    kernels: tuple[PartitionKernel, ...]
+    dataflow: Dataflow
+
+    def source_of(self, op: int) -> Source | None:
+        """The first line of the model that a TFLite operator comes from, if any is known."""
+        return next(iter(self.ops[op].source), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator of the model, and who runs it.
+
+    Attributes:
+        name: of the node in the edge program, before anything was lowered for a processor.
+        op: the edge operator.
+        quantised: the node's name when it was quantised, which is the same in every build of a model; may be empty.
+        partition: where on the NPU it runs, None on the CPU.
+        why: why not on the NPU, a sentence; empty there.
+        work: what it does, if the CPU does it.
+        elements: how many, as `work` counts them.
+        terms: the same.
+        nbytes: of the tensors that it reads and writes.
+    """
+
+    name: str
+    op: str
+    quantised: str
+    source: tuple[Source, ...]
+    partition: int | None
+    why: str
+    work: Work
+    elements: int
+    terms: int
+    nbytes: int
+
+    @property
+    def macs(self) -> int:
+        """Its multiply-accumulates."""
+        return self.terms if self.work.multiplies else 0
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOp:
+    """One operator of the program that runs on the CPU.
+
+    Attributes:
+        computes: name of the node of the model that it computes; empty for what lowering has added.
+        why: why it is there and not on the NPU, a sentence.
+        work: what it does, if lowering has added it; else that stands with the node.
+        elements: how many.
+        instructions: those of the program that call it, by number; none where planning the memory leaves nothing to
+            do, as it does of views.
+    """
+
+    op: str
+    node: str
+    source: tuple[Source, ...]
+    computes: str
+    why: str
+    work: Work
+    elements: int
+    instructions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """The model by the name it was built from."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The content of `build.json`."""
+
+    deuteron: str
+    executorch: str
+    torch: str
+    target: str
+    converter: str
+    options: BuildOptions
+    model: ModelInfo
+    files: Mapping[str, FileEntry]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    nodes: tuple[Node, ...]
+    partitions: tuple[Partition, ...]
+    cpu_ops: tuple[CpuOp, ...]
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """The text of `build.json`."""
+        return FILE.to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The manifest that `to_json` wrote; FormatError for any other text."""
+        return FILE.from_json(text, cls)
+
+
+def read(directory: Path) -> Manifest:
+    """The manifest of a build directory, with every file that it lists unaltered.
+
+    All are present, but for `reference.pt2`: only a comparison needs that, and it is much larger than the program.
+
+    Raises:
+        InputError: when this is no build directory.
+        FormatError: when the manifest or a file is damaged.
+    """
+    return FILE.read(directory, Manifest, optional=(REFERENCE,))

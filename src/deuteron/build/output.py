@@ -1,0 +1,104 @@
+"""Writing a build directory: all of it or nothing."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from deuteron.build.manifest import NAME
+from deuteron.errors import InputError, OptionError
+
+
+def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
+    """Checks, before the long work, that files may be written there.
+
+    Only a directory that holds nothing, or an earlier `record`, is ever replaced.
+
+    Raises:
+        OptionError: when something is there that may not be replaced.
+        InputError: when the parent directory does not exist.
+    """
+    if not directory.absolute().parent.is_dir():
+        raise InputError(f"the folder `{directory.absolute().parent}` does not exist", hint="create it first")
+    if not (directory.exists() or directory.is_symlink()):
+        return
+    if not force:
+        raise OptionError(
+            f"`{directory}` already exists", hint="choose another output directory, or replace this one with `--force`"
+        )
+    if directory.is_symlink() or not directory.is_dir():
+        raise OptionError(f"`{directory}` is not a directory", hint="choose another output directory")
+    if any(directory.iterdir()) and not (directory / record).is_file():
+        raise OptionError(
+            f"`{directory}` holds files but no `{record}`, and is not replaced",
+            hint="choose another output directory, or empty this one yourself",
+        )
+
+
+def check_file(path: Path, *, force: bool) -> None:
+    """Checks, before the work, that a file may be written there.
+
+    Raises:
+        OptionError: when something is there that may not be replaced.
+        InputError: when there is no such folder.
+    """
+    if path.exists() and not force:
+        raise OptionError(f"`{path}` exists", hint="choose another name, or replace it with `--force`")
+    if path.is_dir():
+        raise OptionError(f"`{path}` is a directory", hint="name a file")
+    if path.exists() and not path.is_file():
+        raise OptionError(f"`{path}` is no regular file, and is not replaced", hint="choose another name")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"`{path}` cannot be written: there is no directory `{path.parent}`")
+
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Writes each file beside the wanted one, and gives them their names when all are written.
+
+    Raises:
+        InputError: when the disk refuses.
+    """
+    fresh = {path: path.with_name(f".{path.name}.new") for path in files}
+    path = next(iter(files))
+    try:
+        try:
+            for path, data in files.items():
+                fresh[path].write_bytes(data)
+            for path, written in fresh.items():
+                written.replace(path)
+        finally:
+            for written in fresh.values():
+                written.unlink(missing_ok=True)
+    except OSError as e:
+        raise InputError(f"`{path}` cannot be written: {e.strerror or e}") from e
+
+
+def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: str = NAME) -> None:
+    """Writes the files into a new directory beside the wanted one and then gives it that name.
+
+    Raises:
+        OptionError: as `check_output`.
+        InputError: when the disk refuses.
+    """
+    check_output(directory, force=force, record=record)
+    target = directory.absolute()
+    try:
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
+            fresh = Path(scratch) / "new"
+            fresh.mkdir()
+            for name, data in files.items():
+                (fresh / name).write_bytes(data)
+            _replace(fresh, target, Path(scratch) / "old")
+    except OSError as e:
+        raise InputError(f"`{directory}` cannot be written: {e.strerror or e}") from e
+
+
+def _replace(fresh: Path, target: Path, aside: Path) -> None:
+    """Gives `fresh` the name `target`; what had that name goes to `aside`, and comes back if this fails."""
+    if target.exists():
+        target.rename(aside)
+    try:
+        fresh.rename(target)
+    except OSError:
+        if aside.exists():
+            aside.rename(target)
+        raise

@@ -1,0 +1,1 @@
+"""The CPU's side of a build: ExecuTorch's Cortex-M backend."""

@@ -1,0 +1,166 @@
+"""With `marks`, the one place that touches private names of ExecuTorch's Cortex-M backend."""
+
+from collections.abc import Callable, Collection
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+
+from deuteron.frontend.cortex_m import lints
+from deuteron.frontend.cortex_m.elementwise import Tables, operand
+from deuteron.frontend.cortex_m.layout import drop_marks
+from deuteron.frontend.cortex_m.marks import load, measured
+from deuteron.frontend.cortex_m.values import copy_mark
+from deuteron.frontend.provenance import not_lowered
+
+
+def prepare(model: fx.GraphModule) -> fx.GraphModule:
+    """The float model in the form that `annotate` and the operators want: means as pools, products as `bmm`."""
+    load()
+    from executorch.backends.cortex_m.passes.clamp_hardswish_pass import ClampHardswishPass
+    from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+
+    for step in CortexMPassManager.pass_list_transform_for_annotation:
+        if step is not ClampHardswishPass:  # it serves a decomposition that tables replace
+            made: Any = step()
+            model = cast(fx.GraphModule, made.call(model).graph_module)
+    return model
+
+
+def annotate(model: fx.GraphModule) -> None:
+    """Nothing; marks what the Cortex-M quantises, of the nodes that nobody has marked yet."""
+    load()
+    from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
+    from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
+    from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+    from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationAnnotation
+
+    spec = measured()
+    for node in model.graph.nodes:
+        # An output needs no quantisation of its own: the node that computes it has one.
+        taken = node.op == "output" or Q_ANNOTATION_KEY in node.meta
+        if not taken and (x := operand(node)) is not None and not _fuses(node, x):
+            node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({x: spec}, spec)
+            mark_node_as_annotated(node)
+            taken = True
+        if taken:
+            node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+    CortexMQuantizer().annotate(model)
+
+
+def _fuses(node: fx.Node, before: fx.Node) -> bool:
+    """True for what cuts off values of an operator that can do that itself."""
+    from executorch.backends.cortex_m.quantizer.quantizer_support import CORTEX_M_QUANTIZER_SUPPORT_DICT
+
+    return len(before.users) == 1 and (before.target, node.target) in CORTEX_M_QUANTIZER_SUPPORT_DICT
+
+
+def preserved() -> Collection[object]:
+    """The ATen operators that must reach `lower` as they are."""
+    from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
+
+    load()
+    return tuple(cortex_m_edge_compile_config().preserve_ops)
+
+
+def lower(edge: Any, cpu: str) -> None:
+    """Nothing; puts the backend's operators into an edge program manager, for this core's instruction set.
+
+    Raises:
+        UnsupportedError: for operators that have no int8 form, see `lints`, and for what the backend fails at.
+    """
+    load()
+    from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+    from executorch.backends.cortex_m.passes.decompose_hardswish_pass import DecomposeHardswishPass
+    from executorch.backends.cortex_m.passes.replace_quant_nodes_pass import ReplaceQuantNodesPass
+    from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+    from executorch.backends.transforms.replace_scalar_with_tensor import ReplaceScalarWithTensorArgPass
+
+    # Between folding and replacing nothing may be traced again, see `_fold`.
+    early, late = (ReplaceScalarWithTensorArgPass,), (ReplaceQuantNodesPass,)
+    fold, base = _fold()
+    others = (*early, *late, DecomposeHardswishPass)
+    steps = [step for step in CortexMPassManager.legacy_pass_list if step not in others]
+    passes = [*early, *(fold if step is base else step for step in steps), *late]
+    programs: dict[str, ExportedProgram] = getattr(edge, "_edge_programs")  # noqa: B009
+    for name, program in programs.items():
+        _put_tables(program)
+        lints.check_scales(program)
+        lints.check_dtypes(program)
+        target = CortexMTargetConfig.from_target_string(cpu)
+        try:
+            programs[name] = CortexMPassManager(program, passes, target).transform()
+        except Exception as e:
+            raise not_lowered("ExecuTorch's Cortex-M backend", e) from e
+        drop_marks(programs[name])
+        lints.check_operators(programs[name])
+
+
+def _fold() -> tuple[Any, Any]:
+    """The pass that folds quantise and dequantise operators away, with int8 for linear layers' results, and its base.
+
+    PyTorch gives what is computed from int8 values with a bias of int32 the dtype of the bias. A table reads int8.
+    """
+    from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
+    from executorch.exir.dialects._ops import ops as dialects
+    from executorch.exir.pass_base import ProxyValue
+
+    base: Any = FoldAndAnnotateQParamsPass
+    proxy: Any = ProxyValue
+    call: Callable[..., Any] = base.call_operator
+    ops: Any = dialects.edge
+
+    class Fold(base):
+        def call_operator(self, op: object, args: Any, *others: Any) -> Any:
+            result = call(self, op, args, *others)
+            if op is ops.aten.linear.default and args[0].data.dtype == torch.int8:
+                result = proxy(result.data.to(torch.int8), result.proxy)
+                self.tracer.set_metadata(result.node, result.data)
+            return result
+
+    return Fold, base
+
+
+def _put_tables(program: ExportedProgram) -> None:
+    """Nothing; computes elementwise functions of one quantised tensor, and requantisation, by tables.
+
+    Activations that an operator before them cannot compute by the range of its result are such functions too.
+    """
+    from executorch.backends.transforms.utils import create_constant_placeholder
+    from executorch.exir.dialects._ops import ops as dialects
+    from torch.export.graph_signature import InputKind
+
+    ops: Any = dialects.edge
+    graph = program.graph
+    tables = Tables(program, constants(program))
+    quantise = ops.quantized_decomposed.quantize_per_tensor.default
+    dequantise = ops.quantized_decomposed.dequantize_per_tensor.default
+    for activation, node in tables.limits():
+        before, scale = cast(fx.Node, activation.args[0]), node.args[1:]
+        with graph.inserting_before(activation):
+            whole = graph.call_function(quantise, (before, *scale))
+            value = graph.call_function(dequantise, (whole, *scale))
+        whole.meta, value.meta = dict(node.meta), dict(before.meta)
+        activation.replace_input_with(before, value)
+    for node, source, table in tables.found():
+        first = next(n for n in graph.nodes if n.op == "placeholder")
+        with graph.inserting_before(first):
+            values = create_constant_placeholder(program, graph, f"{node.name}_table", InputKind.PARAMETER, table)
+        with graph.inserting_before(node):
+            looked_up = graph.call_function(ops.cortex_m.quantized_activation.default, (source, values))
+        looked_up.meta = dict(cast(fx.Node, node.args[0]).meta) | {"val": node.meta["val"]}
+        copy_mark(node, looked_up)
+        node.replace_all_uses_with(looked_up)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def constants(program: ExportedProgram) -> dict[str, Tensor]:
+    """The constants of a program that hold one number, by the names of their nodes."""
+    signature = program.graph_signature
+    names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    found = {node: program.state_dict[name] for node, name in names.items() if name in program.state_dict}
+    lifted = {**signature.inputs_to_lifted_tensor_constants, **signature.inputs_to_buffers}
+    found |= {node: program.constants[name] for node, name in lifted.items() if name in program.constants}
+    return {node: value for node, value in found.items() if isinstance(value, Tensor) and value.numel() == 1}

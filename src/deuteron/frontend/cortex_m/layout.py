@@ -1,0 +1,236 @@
+"""Puts what the CPU computes over images into the form and the memory that its operators take: channels last.
+
+The graph's tensors keep their logical shapes; copies into the wanted order are inserted where it changes, and nowhere
+between two operators that both work in channels-last memory.
+"""
+
+from collections.abc import Collection
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch._guards import detect_fake_mode
+from torch.export import ExportedProgram
+from torch.fx.node import map_arg
+
+from deuteron.frontend.cortex_m.elementwise import is_elementwise
+
+aten = torch.ops.aten
+
+WINDOWED = frozenset(
+    {
+        aten.conv2d.default,
+        aten.conv_transpose2d.input,
+        aten.max_pool2d.default,
+        aten.avg_pool2d.default,
+    }
+)
+"""Operators over height and width."""
+
+COPY = "deuteron_copy"
+"""Key among a node's custom metadata: it is a copy that was inserted here."""
+
+_FOLLOWS = frozenset({aten.dropout.default, aten.maximum.default, aten.minimum.default})
+"""Operators that keep the order of their inputs, beside the elementwise ones. ExecuTorch's `cat` is none of them: it
+joins images in channels-last memory as if they lay in the order of their shape."""
+
+
+_ANY_ORDER = frozenset({aten.permute.default, aten.transpose.int})
+"""Operators whose kernels take any order of memory; what they give has that of its shape."""
+
+
+def is_channels_last(value: object) -> bool:
+    """True when the memory of a tensor of rank 4 is in channels-last order, also where it is in both orders."""
+    return isinstance(value, Tensor) and value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
+
+
+def give_strides(model: fx.GraphModule) -> None:
+    """Nothing; writes the stride of pools that move by their window, which ExecuTorch's NXP backend expects to find."""
+    for node in model.graph.nodes:
+        if node.target in (aten.avg_pool2d.default, aten.max_pool2d.default) and len(node.args) == 2:
+            node.args = (*node.args, node.args[1])
+    model.recompile()
+
+
+def make_explicit(model: fx.GraphModule) -> None:
+    """Nothing; writes windows that depend on the size of their input as such with numbers.
+
+    `padding="same"` becomes pads, an adaptive pool whose windows are all alike a pool, and every pool has its stride.
+    """
+    give_strides(model)
+    for node in list(model.graph.nodes):
+        if node.op != "call_function" or not _is_image(node):
+            continue
+        if node.target is aten.conv2d.padding:
+            _make_padding_explicit(node)
+        elif node.target is aten.adaptive_avg_pool2d.default:
+            x = cast(fx.Node, node.args[0])
+            sizes = list(zip(x.meta["val"].shape[2:], node.meta["val"].shape[2:], strict=True))
+            if all(size % out == 0 for size, out in sizes):
+                window = [size // out for size, out in sizes]
+                node.target, node.args = aten.avg_pool2d.default, (x, window, window)
+    model.recompile()
+
+
+def _make_padding_explicit(conv: fx.Node) -> None:
+    x, weight, *rest = conv.args
+    bias, stride, padding, dilation, groups = (*rest, *(None, 1, "valid", 1, 1)[len(rest) :])
+    sizes = cast(fx.Node, weight).meta["val"].shape[2:]
+    stride, steps = (cast("list[int]", [n] * 2 if isinstance(n, int) else n) for n in (stride, dilation))
+    total = [step * (size - 1) if padding == "same" else 0 for step, size in zip(steps, sizes, strict=True)]
+    pads = [pad // 2 for pad in total]
+    if any(pad % 2 for pad in total):
+        # PyTorch puts what is over after the last element; pads are given from the last dimension to the first.
+        both = [n for before, pad in zip(reversed(pads), reversed(total), strict=True) for n in (before, pad - before)]
+        value: Tensor = cast(fx.Node, x).meta["val"]
+        with conv.graph.inserting_before(conv):
+            padded = conv.graph.call_function(aten.pad.default, (x, both))
+        padded.meta = {**conv.meta, "val": aten.pad.default(value, both)}
+        x, pads = padded, [0, 0]
+    conv.target, conv.args = aten.conv2d.default, (x, weight, bias, stride, pads, steps, groups)
+
+
+def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
+    """Nothing; changes the graph of a float model so that the named nodes work in channels-last memory.
+
+    Nodes that are not named keep the order in which they were exported.
+    """
+    mode: Any = detect_fake_mode([node.meta.get("val") for node in model.graph.nodes])
+    for node in list(model.graph.nodes):
+        if node.name in on_cpu and node.target is aten.upsample_nearest2d.vec:
+            with mode:
+                _repeat(node)
+    model.recompile()
+    nodes = [node for node in model.graph.nodes if node.op == "call_function"]
+    if not any(node.name in on_cpu and _has_order(node) for node in nodes):
+        return
+    orders = _Orders(model.graph)
+    for node in nodes:
+        images = [arg for arg in node.all_input_nodes if _is_image(arg)]
+        if node.name not in on_cpu or node.target in _ANY_ORDER:
+            # What gives no image is the same for either order, and may be left to the CPU in the end, as views are.
+            wanted = {arg: orders.exported[arg] and (_is_image(node) or not _is_in_order(arg)) for arg in images}
+        else:
+            # ExecuTorch's kernels take views of the memory as it lies, and mix no orders.
+            wanted = dict.fromkeys(images, _is_image(node) and _wants(node, images))
+        for arg, last in wanted.items():
+            node.replace_input_with(arg, orders.copy(arg, last, node))
+        with mode:
+            _compute(node)
+            if node.name in on_cpu and node.target in WINDOWED and not is_channels_last(node.meta["val"]):
+                # An image of one channel is in both orders; what is computed from it follows how it is marked.
+                for arg in images:
+                    node.replace_input_with(arg, orders.copy(arg, True, node, mark=True))
+                _compute(node)
+    output = model.graph.output_node()
+    for arg in output.all_input_nodes:
+        if _is_image(arg):
+            output.replace_input_with(arg, orders.copy(arg, orders.exported[arg], output))
+    model.graph.lint()
+    model.recompile()
+
+
+def drop_marks(program: ExportedProgram) -> None:
+    """Nothing; takes from an edge program the copies into channels-last memory of what lies so already.
+
+    They were there for the shapes that PyTorch computes. ExecuTorch would give one channel an order of its own, which
+    its copy then refuses.
+    """
+    for node in list(program.graph.nodes):
+        if "_clone_dim_order" in str(node.target):
+            value, source = cast(Tensor, node.meta["val"]), cast(fx.Node, node.args[0])
+            same = all(is_channels_last(x) and x.is_contiguous() for x in (value, source.meta["val"]))
+            if same and node.kwargs.get("dim_order") == [0, 2, 3, 1]:
+                node.replace_all_uses_with(source)
+                program.graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _repeat(upsample: fx.Node) -> None:
+    """Nothing; repeats elements by joining copies of a tensor whose rows are what is to be repeated."""
+    x = cast(fx.Node, upsample.args[0])
+    (n, c, h, w), (*_, high, wide) = x.meta["val"].shape, upsample.meta["val"].shape
+    factors = cast("list[float] | None", upsample.args[2])
+    # PyTorch finds a row's source by the factor that it is given, not by the sizes: 2 rows times 3.3 are no 3 each.
+    if high % h or wide % w or factors not in (None, [high // h, wide // w]):
+        return
+    steps: list[tuple[object, tuple[object, ...]]] = [(aten.reshape.default, ([n * c * h * w, 1],))]
+    steps += [(aten.cat.default, (wide // w,)), (aten.reshape.default, ([n * c * h, wide],))]
+    steps += [(aten.cat.default, (high // h,)), (aten.reshape.default, ([n, c, high, wide],))]
+    value = x
+    with upsample.graph.inserting_before(upsample):
+        for target, (argument,) in steps:
+            args = ([value] * argument, 1) if isinstance(argument, int) else (value, argument)
+            value = upsample.graph.call_function(cast(Any, target), cast(Any, args))
+            value.meta = dict(upsample.meta)
+            _compute(value)
+    upsample.replace_all_uses_with(value)
+    upsample.graph.erase_node(upsample)
+
+
+def _compute(node: fx.Node) -> None:
+    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    value = cast(Any, node.target)(*args, **kwargs)
+    node.meta["val"] = value.contiguous() if node.target in _ANY_ORDER else value
+
+
+def _is_image(node: fx.Node) -> bool:
+    """True for a float activation of rank 4; weights are constants, and brought into order elsewhere."""
+    value: object = node.meta.get("val")
+    return node.op != "get_attr" and isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point()
+
+
+def _is_in_order(image: fx.Node) -> bool:
+    """True when the memory lies in the order of the shape."""
+    return image.meta["val"].is_contiguous()
+
+
+def _has_order(node: fx.Node) -> bool:
+    """True for what wants an order of memory, and what gets another than that of the shape."""
+    others = (arg for arg in node.all_input_nodes if _is_image(arg) and not arg.meta["val"].is_contiguous())
+    return node.target in WINDOWED or any(others)
+
+
+def _wants(node: fx.Node, images: list[fx.Node]) -> bool:
+    if node.target in WINDOWED or is_broadcast(node):
+        return True
+    flows = node.target in _FOLLOWS or is_elementwise(node.target)
+    return flows and any(is_channels_last(arg.meta["val"]) for arg in images)
+
+
+def is_broadcast(node: fx.Node) -> bool:
+    """True for arithmetic that stretches one of two images of the same number of channels."""
+    if node.target not in (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor):
+        return False
+    shapes = [cast(Tensor, arg.meta["val"]).shape for arg in node.all_input_nodes if "val" in arg.meta]
+    return len(shapes) == 2 and all(len(s) == 4 for s in shapes) and shapes[0] != shapes[1]
+
+
+class _Orders:
+    """Copies of nodes in the one order or the other, each made once."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self.exported = {
+            node: node.target not in _ANY_ORDER and is_channels_last(node.meta["val"])
+            for node in graph.nodes
+            if _is_image(node)
+        }
+        self._graph = graph
+        self._copies: dict[tuple[fx.Node, bool], fx.Node] = {}
+
+    def copy(self, node: fx.Node, last: bool, before: fx.Node, *, mark: bool = False) -> fx.Node:
+        """The node, or a copy of its value, whose memory is in channels-last order or not; always one to `mark` it."""
+        value = cast(Tensor, node.meta["val"])
+        fits = is_channels_last(value) if last else (value.is_contiguous() or not is_channels_last(value))
+        if fits and not mark:
+            return node
+        if (node, last) not in self._copies:
+            order = torch.channels_last if last else torch.contiguous_format
+            with self._graph.inserting_before(before):
+                copy = self._graph.call_function(aten.clone.default, (node,), {"memory_format": order})
+            copy.meta = {
+                key: node.meta[key] for key in ("stack_trace", "nn_module_stack", "source_fn_stack") if key in node.meta
+            }
+            copy.meta |= {"val": value.clone(memory_format=order), "custom": {COPY: True}}
+            self._copies[node, last] = copy
+        return self._copies[node, last]

@@ -1,0 +1,1 @@
+"""The NPU's side of a build: ExecuTorch's NXP backend."""

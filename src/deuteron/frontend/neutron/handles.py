@@ -1,0 +1,65 @@
+"""Which edge nodes a kernel call stands for, in ExecuTorch's terms: what its Inspector resolves profiles with."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from deuteron.npu.neutron.convert import PROVENANCE_KEY, SourceOp, source_ops
+from deuteron.npu.neutron.tflite.neutron import unwrap
+
+_T = TypeVar("_T")
+
+
+def debug_handle_map(
+    tflite: bytes, converted: bytes, handles: Mapping[int, tuple[int, ...]]
+) -> dict[int, tuple[int, ...]]:
+    """Kernel call -> debug handles of the edge nodes that it computes; one call more for the profile's last record.
+
+    Nothing where the vendor's converter was used, which leaves no provenance.
+
+    Args:
+        tflite: the partition, whose operators `handles` names.
+        converted: what our converter made of it, with the provenance among its metadata.
+        handles: debug handle -> TFLite operators (indices).
+    """
+    _, metadata = unwrap(converted)
+    if PROVENANCE_KEY not in metadata:
+        return {}
+    by_op: dict[int, tuple[int, ...]] = {}
+    for handle, indices in handles.items():
+        for index in indices:
+            by_op[index] = (*by_op.get(index, ()), handle)
+    whole = with_neighbours(source_ops(tflite), by_op)
+    kernels = json.loads(metadata[PROVENANCE_KEY])["kernels"]
+    found = {int(k["index"]): tuple(sorted({handle for op in k["ops"] for handle in whole[op]})) for k in kernels}
+    return {**found, len(found): ()}
+
+
+def with_neighbours(ops: Sequence[SourceOp], known: Mapping[int, Sequence[_T]]) -> dict[int, tuple[_T, ...]]:
+    """What every operator (by index) stands for: edge nodes, or their debug handles.
+
+    ExecuTorch knows nothing of the transposes that it puts at the edges of a partition to change the order of channels:
+    they belong to the nodes whose result they turn or, at an input, to those that read theirs.
+
+    Args:
+        ops: the operators of a partition.
+        known: what ExecuTorch tells of them.
+    """
+    writers: dict[str, tuple[_T, ...]] = {}
+    for index, op in enumerate(ops):
+        own = known.get(index) or _union(writers, op.inputs)
+        writers.update(dict.fromkeys(op.outputs, tuple(own)))
+    readers: dict[str, tuple[_T, ...]] = {}
+    for index, op in reversed([*enumerate(ops)]):
+        own = known.get(index) or _union(readers, op.outputs)
+        for name in op.inputs:
+            readers[name] = (*own, *readers.get(name, ()))
+    return {
+        index: tuple(known.get(index) or _union(writers, op.outputs) or _union(readers, op.outputs))
+        for index, op in enumerate(ops)
+    }
+
+
+def _union(by_name: Mapping[str, Sequence[_T]], names: Iterable[str]) -> tuple[_T, ...]:
+    """Each once, in order."""
+    return tuple(dict.fromkeys(item for name in names for item in by_name.get(name, ())))

@@ -1,0 +1,413 @@
+"""The one place that touches ExecuTorch's NXP backend: the wheel's pipeline, run unmodified and observed.
+
+The wheel quantises, partitions, and converts each partition to TFLite; it then calls a package `eiq_neutron_sdk` to
+make microcode of it. That package is `deuteron.npu.neutron.sdk` here, or the vendor's own. What passes through is
+recorded by wrapping three functions of the wheel, whose behaviour stays as it is.
+"""
+
+import importlib
+import importlib.util
+import operator
+import re
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from deuteron.arch.memory import FetchPolicy
+from deuteron.build.manifest import Node, Source
+from deuteron.build.options import BuildOptions, Converter
+from deuteron.errors import MissingToolError
+from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.neutron.handles import debug_handle_map
+from deuteron.frontend.neutron.telling import Tell, telling
+from deuteron.frontend.nodes import computing, name_of, nodes_of
+from deuteron.frontend.operators import is_qdq, operator_name
+from deuteron.frontend.provenance import source_of
+from deuteron.frontend.wheel import check_executorch
+from deuteron.npu.neutron import sdk
+
+VENDOR_PACKAGE = "eiq_neutron_sdk"
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeNode:
+    """A node of the edge program: its name, operator and source line."""
+
+    name: str
+    operator: str
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """One partition as it passed through the seam.
+
+    Attributes:
+        payload: the delegate blob in the `.pte`.
+        tflite: the partition as the wheel's TFLite file.
+        converted: the TFLite file with one `NeutronGraph` operator that came back.
+        handles: ExecuTorch's debug handle of an edge node -> TFLite operators (indices) that carry it.
+        nodes: TFLite operator index -> the edge nodes it came from.
+        names: of all edge nodes in it, whether an operator came of them or not.
+        kernel_selection: the converter's kernel selection file, where the build asked for it.
+    """
+
+    payload: bytes = b""
+    tflite: bytes = b""
+    converted: bytes = b""
+    handles: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    nodes: Mapping[int, tuple[EdgeNode, ...]] = field(default_factory=dict[int, tuple[EdgeNode, ...]])
+    names: tuple[str, ...] = ()
+    kernel_selection: bytes = b""
+
+    @property
+    def is_empty(self) -> bool:
+        """True when the converter gave the partition back without an operator, which the wheel cannot take."""
+        return bool(self.converted) and not self.payload
+
+
+@dataclass(slots=True)
+class Recording:
+    """The partitions in the order in which the wheel converted them; the last may be unfinished after an error.
+
+    Attributes:
+        partitions: what is known of each.
+        refused: nodes that the wheel itself found to be quantised in a way that TFLite does not have.
+        nodes: all nodes of the model, as the partitioner last found them.
+    """
+
+    partitions: list[Lowered] = field(default_factory=list[Lowered])
+    refused: list[EdgeNode] = field(default_factory=list[EdgeNode])
+    nodes: tuple[Node, ...] = ()
+
+    def tell(self, program: ExportedProgram) -> None:
+        """Takes note of the nodes of a program that has been tagged."""
+        self.nodes = nodes_of(program)
+
+    def placed(self) -> tuple[Node, ...]:
+        """All nodes of the model, and where they are."""
+        at = {name: index for index, partition in enumerate(self.partitions) for name in partition.names}
+        return tuple(replace(node, partition=at[node.name], why="") if node.name in at else node for node in self.nodes)
+
+    def clear(self) -> None:
+        """Nothing; forgets all."""
+        self.partitions.clear()
+        self.refused.clear()
+
+    def extend_last(self, **changes: object) -> None:
+        """Adds what has become known of the partition in work."""
+        self.partitions[-1] = replace(self.partitions[-1], **changes)
+
+
+@contextmanager
+def converter(options: BuildOptions) -> Generator[sdk.Session]:
+    """Puts the chosen converter where the wheel looks for it; the session carries errors out of its process."""
+    check_executorch()
+    with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
+        session = sdk.Session(Path(folder), options.verify_each, options.memory)
+        if options.converter is Converter.OPEN:
+            sdk.install(session, shadow_vendor=True)
+        else:
+            sdk.uninstall()
+            _need_vendor_package()
+        try:
+            _bind()
+            yield session
+        finally:
+            sdk.uninstall()
+
+
+def _need_vendor_package() -> None:
+    if importlib.util.find_spec(VENDOR_PACKAGE) is None:
+        raise MissingToolError(
+            f"the vendor's converter, package `{VENDOR_PACKAGE}`, is not installed",
+            hint="install it from NXP, or leave out `--converter vendor` to use Deuteron's own",
+        )
+
+
+def _bind() -> None:
+    """Makes the wheel use the package that is installed now, even if it was imported with the other one before."""
+    package = importlib.import_module(VENDOR_PACKAGE)
+    manager = importlib.import_module("executorch.backends.nxp.backend.neutron_converter_manager")
+    for name in ("neutron_converter", "neutron_library_utils"):
+        part: object = getattr(package, name, None)
+        setattr(manager, name, part if part is not None else importlib.import_module(f"{VENDOR_PACKAGE}.{name}"))
+
+
+def target_spec(target: str, converter: Converter) -> Any:
+    """The wheel's description of the target, which its quantiser and partitioner ask.
+
+    A vendor's NPU computes a sigmoid or tanh on the accumulator of the layer before it, so the wheel's quantiser gives
+    both the activation's range. Our kernels fuse what cuts values off and nothing else: a layer before a sigmoid or
+    tanh has a result, and so a range, of its own.
+    """
+    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetNeutronC, NeutronTargetSpec
+
+    class OpenTarget(NeutronTargetNeutronC):
+        @staticmethod
+        def is_supported_fused_activation__aten(node_: fx.Node) -> bool:
+            return not _curves(node_) and NeutronTargetNeutronC.is_supported_fused_activation__aten(node_)
+
+        @staticmethod
+        def is_supported_fused_activation__edge(node_: fx.Node) -> bool:
+            return not _curves(node_) and NeutronTargetNeutronC.is_supported_fused_activation__edge(node_)
+
+    spec: Any = NeutronTargetSpec(target)
+    if converter is Converter.OPEN:
+        spec.neutron_target_info = OpenTarget()
+    return spec
+
+
+def _curves(node: fx.Node) -> bool:
+    """True for the activations that do more than cut off."""
+    return re.search(r"\b(sigmoid|tanh)_?\.", str(node.target)) is not None
+
+
+def quantizer(target: str, converter: Converter) -> Any:
+    """The wheel's quantiser for the NPU, whose annotations are put right."""
+    from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
+    from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
+
+    from deuteron.frontend.quantise import annotations  # here, because torchao is not quiet when it is loaded
+
+    class MendedQuantizer(NeutronQuantizer):
+        def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+            # The wheel makes slices of splits first, and then splits the inputs of grouped convolutions.
+            sliced: Any = DecomposeSplitToSlicesPass()(super().transform_for_annotation(model))
+            return sliced.graph_module
+
+        def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            annotated = super().annotate(model)
+            return annotations.mend(annotated, act_qspec(False), any_factor=converter is Converter.OPEN)
+
+    return MendedQuantizer(target_spec(target, converter))
+
+
+def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
+    """The exported model with quantise and dequantise operators, ranges measured on the batches."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from deuteron.frontend.quantise.calibration import calibrate
+
+    prepared = prepare_pt2e(model, quantizer)
+    observe_integers(prepared)
+    calibrate(prepared, batches)
+    return convert_pt2e(prepared)
+
+
+def fold_batch_norms(model: fx.GraphModule) -> None:
+    """Nothing; folds batch norms into the layers before them, as PT2E itself does for a model that is not trained."""
+    from torchao.quantization.pt2e import utils
+
+    frozen = {name for name, value in model.named_parameters() if not value.requires_grad}
+    for function in ("_fuse_conv_bn_", "_fuse_linear_bn_"):
+        getattr(utils, function)(model)
+    for name, value in model.named_parameters():
+        value.requires_grad_(name not in frozen)  # PT2E's results are for inference
+
+
+def observe_integers(model: fx.GraphModule) -> None:
+    """Nothing; lets the places in a prepared model that get integers measure them, which PT2E's histograms cannot."""
+    from executorch.backends.nxp.quantizer import utils
+
+    getattr(utils, "_replace_histogram_observers_for_integer_inputs")(model)  # noqa: B009 - as the wheel does
+
+
+def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: BuildOptions, tell: Tell) -> Any:
+    """What picks the nodes that the NPU takes and tells of them.
+
+    `state` gives the quantised module's state dict when it is known.
+    """
+    from executorch.backends.nxp.backend.custom_delegation_options import CustomDelegationOptions
+    from executorch.backends.nxp.neutron_partitioner import NeutronPartitioner
+    from executorch.backends.nxp.nxp_backend import generate_neutron_compile_spec
+    from executorch.exir.backend.partitioner import Partitioner, PartitionResult
+
+    aten = torch.ops.aten
+
+    def made() -> Any:
+        return telling(NeutronPartitioner, tell)(
+            generate_neutron_compile_spec(
+                target,
+                operators_not_to_delegate=list(options.operators_not_to_delegate),
+                fetch_constants_to_sram=options.memory.fetch_constants_to_sram is FetchPolicy.ALWAYS,
+                dump_kernel_selection_code=options.dump_kernel_selection_code,
+                use_profiling=options.use_profiling,
+            ),
+            target_spec(target, options.converter),
+            CustomDelegationOptions(),
+            dict(state()),
+            preserve_ops=[aten.prelu.default, aten.pad.default, aten.hardswish.default],
+        )
+
+    class Late(Partitioner):
+        def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool] | None]:
+            return made().ops_to_not_decompose(ep)
+
+        def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+            return made().partition(exported_program)
+
+    return Late()
+
+
+def edge_config() -> Any:
+    """How edge programs are made."""
+    from executorch.backends.nxp.nxp_backend import core_aten_ops_exception_list
+    from executorch.exir import EdgeCompileConfig
+
+    return EdgeCompileConfig(_check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list)
+
+
+def edge_passes() -> Any:
+    """The passes that bring an edge program into the form that the partitioner wants."""
+    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+
+    return NeutronEdgePassManager()
+
+
+def io_passes(edge: Any) -> Any:
+    """The passes that take away what quantises inputs and dequantises outputs of this edge program manager."""
+    from executorch.backends.nxp.edge_passes.remove_io_quant_ops_pass import RemoveIOQuantOpsPass
+
+    return [RemoveIOQuantOpsPass(edge_program_manager=edge)]
+
+
+def last_passes() -> Any:
+    """The passes over what is left of an edge program after delegation."""
+    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+    from executorch.backends.nxp.edge_passes.remove_additional_quantize_dequantize_nodes_pass import (
+        RemoveAdditionalQDQClustersPass,
+    )
+
+    return NeutronEdgePassManager([RemoveAdditionalQDQClustersPass()])
+
+
+def planned_bytes(manager: Any) -> int:
+    """What an ExecuTorch program plans for its tensors: inputs and outputs, and all that lies between operators."""
+    return sum(manager.executorch_program.execution_plan[0].non_const_buffer_sizes)
+
+
+def ask(program: ExportedProgram, partitioner: Any) -> None:
+    """Nothing; lets a partitioner see the edge program of an exported one."""
+    from executorch.exir import to_edge_transform_and_lower
+
+    to_edge_transform_and_lower(
+        program, transform_passes=edge_passes(), partitioner=[partitioner], compile_config=edge_config()
+    )
+
+
+@contextmanager
+def observed(recording: Recording) -> Generator[None]:
+    """Records what passes through the functions of the wheel that see a partition."""
+    from executorch.backends.nxp.backend.edge_program_converter import EdgeProgramToIRConverter
+    from executorch.backends.nxp.backend.ir import logger
+    from executorch.backends.nxp.backend.ir.converter.builder import quantization_verification
+    from executorch.backends.nxp.backend.neutron_converter_manager import NeutronConverterManager
+    from executorch.backends.nxp.nxp_backend import NeutronBackend
+
+    preprocess: Callable[..., Any] = NeutronBackend.preprocess
+    to_tflite: Callable[..., Any] = EdgeProgramToIRConverter.convert_program
+    convert: Callable[..., Any] = NeutronConverterManager.convert
+    verify: Callable[[Any], None] = quantization_verification.verify_quantization_integrity
+    refused: list[int] = []
+
+    def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
+        recording.partitions.append(Lowered(names=tuple(map(name_of, computing(edge_program.graph)))))
+        result = preprocess(edge_program, specs)
+        if result.debug_handle_map:  # the wheel makes one for profiling only, by matching names in the converter's log
+            last = recording.partitions[-1]
+            exact = debug_handle_map(last.tflite, last.converted, last.handles)
+            result.debug_handle_map = exact or result.debug_handle_map
+        recording.extend_last(payload=result.processed_bytes)
+        return result
+
+    def to_tflite_(self: Any, edge_program: ExportedProgram, *args: Any, **kwargs: Any) -> Any:
+        try:
+            tflite, formats, handles = to_tflite(self, edge_program, *args, **kwargs)
+        finally:
+            by_handle = _nodes_by_handle(edge_program)
+            recording.refused += [node for handle in refused for node in by_handle.get(handle, ())]
+        recording.extend_last(tflite=tflite, handles=handles, nodes=_nodes_by_op(edge_program, handles))
+        return tflite, formats, handles
+
+    def convert_(self: Any, *args: Any, **kwargs: Any) -> bytes:
+        if not self.dump_kernel_selection_code:
+            converted = convert(self, *args, **kwargs)
+            recording.extend_last(converted=converted)
+            return converted
+        # The converter writes the file into the working directory, and the wheel only logs when it finds none.
+        with tempfile.TemporaryDirectory(prefix="deuteron-") as folder, chdir(folder):
+            converted = convert(self, *args, **kwargs)
+            recording.extend_last(converted=converted, kernel_selection=_selection_in(Path(folder)))
+        return converted
+
+    def verify_(model: Any) -> None:
+        operators = model.sub_graphs.vector[0].operators
+        every = operators.vector
+        try:
+            verify(model)
+        except logger.Error:
+            for op in every:  # the wheel does not say which it was; one at a time it does
+                operators.vector = [op]
+                try:
+                    verify(model)
+                except logger.Error:
+                    refused.append(op.tmp_edge_debug_handle)
+            raise
+        finally:
+            operators.vector = every
+
+    with (
+        _replaced(quantization_verification, "verify_quantization_integrity", verify_),
+        _replaced(NeutronBackend, "preprocess", staticmethod(preprocess_)),
+        _replaced(EdgeProgramToIRConverter, "convert_program", to_tflite_),
+        _replaced(NeutronConverterManager, "convert", convert_),
+    ):
+        yield
+
+
+def _selection_in(folder: Path) -> bytes:
+    """The kernel selection file of the one partition that was converted there; nothing when there is none."""
+    return b"".join(path.read_bytes() for path in folder.glob("_kernel_selection*.c"))
+
+
+@contextmanager
+def _replaced(owner: object, name: str, function: object) -> Generator[None]:
+    """Another function in a class or module for a while."""
+    original = vars(owner)[name]
+    setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _nodes_by_op(program: ExportedProgram, handles: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[EdgeNode, ...]]:
+    """TFLite operator index -> edge nodes; the wheel tells which operators carry which debug handle."""
+    by_handle = _nodes_by_handle(program)
+    found: dict[int, tuple[EdgeNode, ...]] = {}
+    for handle, indices in handles.items():
+        for index in indices:
+            found[index] = (*found.get(index, ()), *by_handle.get(handle, ()))
+    return found
+
+
+def _nodes_by_handle(program: ExportedProgram) -> dict[int, list[EdgeNode]]:
+    """ExecuTorch's debug handle -> edge nodes that compute something."""
+    by_handle: dict[int, list[EdgeNode]] = {}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):
+            by_handle.setdefault(node.meta.get("debug_handle"), []).append(edge_node(node))
+    return by_handle
+
+
+def edge_node(node: fx.Node) -> EdgeNode:
+    """What is kept of a node; the operator is spelt as in PyTorch's registry, `aten::add.Tensor`."""
+    return EdgeNode(node.name, operator_name(node.target), source_of(node))

@@ -1,0 +1,41 @@
+"""The partitions of a build in one SRAM: whether they fit as they were converted, and what does if they do not."""
+
+from deuteron.arch.targets import Arch
+from deuteron.build.options import BuildOptions, Converter
+from deuteron.build.places import with_lines
+from deuteron.errors import CapacityError, DeuteronError
+from deuteron.frontend.neutron.partition import describe
+from deuteron.frontend.neutron.seam import Recording
+from deuteron.npu.neutron import partitions
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions
+from deuteron.npu.neutron.microcode.layout import read_header
+from deuteron.npu.neutron.tflite.neutron import unwrap
+
+
+def needs_sharing(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> bool:
+    """Whether partitions that each have what they want do not fit beside `tensors` bytes that ExecuTorch plans.
+
+    A vendor's converter plans by itself.
+    """
+    if options.converter is not Converter.OPEN or arch.npu is None:
+        return False
+    headers = [read_header(unwrap(partition.converted)[0].microcode) for partition in recording.partitions]
+    usages = [
+        partitions.Usage(0 if h.prefetch_bytes else h.weights_bytes, h.scratch_bytes, h.prefetch_bytes) for h in headers
+    ]
+    return not partitions.fits(usages, tensors, options.memory, arch)
+
+
+def shared(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> dict[bytes, Conversion]:
+    """Conversions of the partitions' TFLite files that fit together.
+
+    Raises:
+        CapacityError: there are none; lines of the model are named.
+    """
+    asked = ConvertOptions(profiling=options.use_profiling, memory=options.memory, verify_each=options.verify_each)
+
+    def placed(number: int, error: CapacityError) -> DeuteronError:
+        return with_lines(error, describe(recording.partitions[number]).source_of)
+
+    tflites = [partition.tflite for partition in recording.partitions]
+    return dict(zip(tflites, partitions.convert_together(tflites, arch.name, asked, tensors, placed), strict=True))

@@ -1,0 +1,1 @@
+"""Quantisation, after training or in it."""

@@ -1,0 +1,188 @@
+"""Puts right what ExecuTorch's NXP quantiser asks for where it would fail or spoil the values.
+
+A quantiser annotates each node with a specification for each tensor that it reads and for its result: to measure a
+range, to take a fixed one, or to share that of another place.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+from torchao.quantization.pt2e import (
+    FakeQuantize,
+    FusedMovingAvgObsFakeQuantize,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+)
+from torchao.quantization.pt2e.quantizer import (
+    FixedQParamsQuantizationSpec,
+    QuantizationSpec,
+    SharedQuantizationSpec,
+)
+
+from deuteron.frontend.cortex_m.marks import measured
+
+_KEY = "quantization_annotation"
+_MUL = re.compile(r"\bmul\.")
+_LAYER = re.compile(r"\b(conv\w*|linear)\.")
+_OUT_OF_RANGE = re.compile(r"\b(exp|neg|sum)\.")
+"""Operators that the wheel lets share the quantisation of their input, and whose results leave its range."""
+
+
+def mend(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.GraphModule:
+    """The annotated module with better annotations.
+
+    Args:
+        model: what the wheel's quantiser has annotated.
+        measured: the specification that measures a range.
+        any_factor: whether the NPU multiplies values of any range. The wheel gives factors the range of -0.5 to 0.5,
+            whatever they are, and so cuts off most.
+    """
+    for node in model.graph.nodes:
+        if (annotation := node.meta.get(_KEY)) is not None:
+            _only_floats(node, annotation)
+            if any_factor and _MUL.search(str(node.target)):
+                annotation.input_qspec_map = dict.fromkeys(annotation.input_qspec_map, measured)
+            if isinstance(annotation.output_qspec, SharedQuantizationSpec):
+                _mend_shared(node, annotation, measured)
+    return model
+
+
+def part_biases(model: fx.GraphModule) -> None:
+    """Nothing; gives each layer a node of its own for its bias: calls of one module share one.
+
+    A bias takes its scale from the layer's input, and the inputs of two calls have scales of their own.
+    """
+    for node in model.graph.nodes:
+        if node.op == "get_attr" and all(_adds(user, node) for user in node.users):
+            for user in list(node.users)[1:]:
+                with model.graph.inserting_before(user):
+                    user.replace_input_with(node, model.graph.node_copy(node))
+    model.recompile()
+
+
+def _adds(layer: fx.Node, bias: fx.Node) -> bool:
+    return _LAYER.search(str(layer.target)) is not None and len(layer.args) > 2 and layer.args[2] is bias
+
+
+def _only_floats(node: fx.Node, annotation: Any) -> None:
+    """Leaves tensors that are not float32 as they are: indices and masks have nothing to quantise."""
+    wanted = annotation.input_qspec_map
+    annotation.input_qspec_map = {arg: spec for arg, spec in wanted.items() if _is_float(arg)}
+    annotation.output_qspec = annotation.output_qspec if _is_float(node) else None
+
+
+def _is_float(node: fx.Node) -> bool:
+    """True unless the node is known to be a tensor of another dtype than float32."""
+    value: object = node.meta.get("val")
+    return not isinstance(value, torch.Tensor) or value.dtype == torch.float32
+
+
+def _mend_shared(node: fx.Node, annotation: Any, measured: object) -> None:
+    """Mends an operator whose result shares the fixed quantisation of a sigmoid, tanh or softmax.
+
+    With one input the wheel lets the place where that is read measure a range of its own, and then refuses to convert
+    the operator because input and output differ. Results that leave the fixed range would be cut off.
+    """
+    shared = annotation.output_qspec
+    fixed = _source(shared)
+    if not isinstance(fixed, FixedQParamsQuantizationSpec):
+        return
+    inputs = list(annotation.input_qspec_map)
+    if len(inputs) == 1:
+        annotation.input_qspec_map[inputs[0]] = shared
+        if _OUT_OF_RANGE.search(str(node.target)):
+            annotation.output_qspec = measured
+    elif any(_source(SharedQuantizationSpec(arg)) != fixed for arg in inputs):
+        together = SharedQuantizationSpec((inputs[0], node))
+        annotation.input_qspec_map = {inputs[0]: measured, **dict.fromkeys(inputs[1:], together)}
+        annotation.output_qspec = together
+
+
+def groups(model: fx.GraphModule) -> list[list[fx.Node]]:
+    """The annotated operators, those together between which nothing is quantised: a convolution and its activation."""
+    found: dict[fx.Node, list[fx.Node]] = {}
+    for node in model.graph.nodes:
+        if node.op != "call_function" or (annotation := node.meta.get(_KEY)) is None:
+            continue
+        group = [node]
+        for arg in node.all_input_nodes:
+            if arg in found and arg.meta[_KEY].output_qspec is None and arg not in annotation.input_qspec_map:
+                group = [*found[arg], *group] if found[arg] is not group else group
+        for member in group:
+            found[member] = group
+    return list({id(group): group for group in found.values()}.values())
+
+
+def clear(model: fx.GraphModule, nodes: Iterable[fx.Node] | None = None) -> None:
+    """Nothing; takes the annotations away from these nodes, or from all."""
+    for node in model.graph.nodes if nodes is None else nodes:
+        node.meta.pop(_KEY, None)
+
+
+def fake_quantise(model: fx.GraphModule) -> None:
+    """Nothing; lets the places that measure a range also round to it, so that training sees what quantisation does.
+
+    The range of an activation moves with those that it has in training; that of a weight is always its present one.
+    """
+    for node in model.graph.nodes:
+        if (annotation := node.meta.get(_KEY)) is not None:
+            wanted = annotation.input_qspec_map
+            annotation.input_qspec_map = {arg: _faked(spec, arg) for arg, spec in wanted.items()}
+            annotation.output_qspec = _faked(annotation.output_qspec, node)
+
+
+def _faked(spec: object, node: fx.Node) -> object:
+    if not isinstance(spec, QuantizationSpec):
+        return spec
+    given: dict[str, Any] = getattr(getattr(spec.observer_or_fake_quant_ctr, "p", None), "keywords", {})
+    eps = {"eps": given["eps"]} if "eps" in given else {}
+    moving: Any = MovingAverageMinMaxObserver
+    fake: Any = FakeQuantize
+    if node.op != "get_attr":
+        fused: Any = FusedMovingAvgObsFakeQuantize
+        limits = torch.iinfo(spec.dtype)  # written out, for PT2E shares a range between places with the same limits
+        low, high = spec.quant_min, spec.quant_max
+        spec = replace(
+            spec, quant_min=limits.min if low is None else low, quant_max=limits.max if high is None else high
+        )
+        made = fused.with_args(observer=moving, **eps)
+    elif spec.qscheme in (torch.per_channel_symmetric, torch.per_channel_affine):
+        moving = MovingAveragePerChannelMinMaxObserver
+        axis = given.get("ch_axis", spec.ch_axis)
+        made = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps), ch_axis=axis)
+    else:
+        made = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps))
+    return replace(spec, observer_or_fake_quant_ctr=made)
+
+
+def mend_dangling(model: fx.GraphModule) -> None:
+    """Nothing; lets a node whose specification shares that of a place without one measure its own."""
+    for node in model.graph.nodes:
+        if (annotation := node.meta.get(_KEY)) is None:
+            continue
+        wanted = annotation.input_qspec_map
+        for arg, spec in wanted.items():
+            if isinstance(spec, SharedQuantizationSpec) and _source(spec) is None:
+                wanted[arg] = measured()
+        if isinstance(annotation.output_qspec, SharedQuantizationSpec) and _source(annotation.output_qspec) is None:
+            first = next(iter(wanted), None)
+            annotation.output_qspec = measured() if first is None else SharedQuantizationSpec((first, node))
+
+
+def _source(spec: object) -> object:
+    """The specification that a shared one comes down to; None where there is none, or they share in a circle."""
+    seen: list[object] = []
+    while isinstance(spec, SharedQuantizationSpec):
+        place = spec.edge_or_node
+        if place in seen:
+            return None
+        seen.append(place)
+        node = place[1] if isinstance(place, tuple) else place
+        if (annotation := node.meta.get(_KEY)) is None:
+            return None
+        spec = annotation.input_qspec_map.get(place[0]) if isinstance(place, tuple) else annotation.output_qspec
+    return spec

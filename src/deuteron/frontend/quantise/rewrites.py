@@ -1,0 +1,87 @@
+"""Compares the float model before and after it is rewritten for quantisation: what comes later only sees the second."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.errors import InternalError
+from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.inputs import Inputs
+
+TOLERANCE = 1e-4
+"""By how much of its largest magnitude an output may differ. Scales and weights that are folded are float32."""
+
+_LEAST = 1e-6
+"""What may differ in any case: the largest magnitude is 0 where all cancels out."""
+
+
+def checked(quantizer: Any, sample: Callable[[], Inputs]) -> Any:
+    """A quantiser like another, which makes sure that its rewrites of a model give the same outputs for a sample."""
+    from torchao.quantization.pt2e.quantizer import Quantizer
+
+    class Checked(Quantizer):
+        def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+            inputs = sample()
+            before = _outputs(model, inputs)  # first, as rewrites may be in place
+            rewritten: fx.GraphModule = quantizer.transform_for_annotation(model)
+            _compare(before, _outputs(rewritten, inputs))
+            return rewritten
+
+        def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            return quantizer.annotate(model)
+
+        def validate(self, model: fx.GraphModule) -> None:
+            quantizer.validate(model)
+
+    return Checked()
+
+
+class _Doubles(fx.Interpreter):
+    """Runs a model on float64 copies of its inputs, weights and buffers.
+
+    Where values cancel out, float32 noise can become as large as what is left of them. Buffers stay as they are, also
+    those that batch norms in training mode write.
+    """
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if not isinstance(value, Tensor):
+            return value
+        if value.is_floating_point():
+            return value.double()
+        return value.clone() if n.op == "get_attr" else value
+
+
+def _outputs(model: fx.GraphModule, inputs: Inputs) -> list[object]:
+    """What the model gives, the same each time where it draws random numbers, and without a trace in PyTorch's."""
+    random: Any = torch.random
+    with torch.no_grad(), random.fork_rng(devices=[]):
+        random.manual_seed(0)
+        return flat(_Doubles(model).run(*inputs))
+
+
+def _compare(before: list[object], after: list[object]) -> None:
+    """Nothing; floats only, as which of two equal scores is the best may change.
+
+    Raises:
+        InternalError: naming the first output that is another.
+    """
+    for index, (wanted, found) in enumerate(zip(before, after, strict=True)):
+        if not isinstance(wanted, Tensor) or not wanted.is_floating_point():
+            continue
+        if not isinstance(found, Tensor) or found.shape != wanted.shape:
+            shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise _changed(index, f"from {list(wanted.shape)} to {shape}")
+        largest = float(wanted[wanted.isfinite()].abs().max()) if wanted.isfinite().any() else 0.0
+        if not torch.isclose(found.double(), wanted, rtol=0, atol=TOLERANCE * largest + _LEAST, equal_nan=True).all():
+            off = float((found - wanted).abs().max())
+            raise _changed(index, f"by {off:.3g}, where its largest magnitude is {largest:.3g}")
+
+
+def _changed(index: int, how: str) -> InternalError:
+    return InternalError(
+        f"rewriting the model for quantisation changes its output {index} {how}",
+        hint="report the model with its example inputs: the program would compute something else",
+    )

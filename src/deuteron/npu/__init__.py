@@ -1,0 +1,1 @@
+"""NPU families."""

@@ -1,0 +1,1 @@
+"""Neutron-C: from TFLite to microcode, and a model of the machine."""

@@ -1,0 +1,266 @@
+"""The compiler as one function: TFLite bytes in, container and provenance out."""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from importlib.metadata import version
+
+from deuteron.arch import targets
+from deuteron.arch.memory import MemoryOptions
+from deuteron.errors import InternalError, OptionError, UnsupportedError
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.ops import Add, Concat, Mul, ReduceMax, ReduceMin, Reshape, Sub, Sum, Transpose
+from deuteron.npu.neutron.ir.verify import verify
+from deuteron.npu.neutron.kernels.dataflow import Dataflow, dataflow
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.selection import Selection
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.passes.attribute import attribute, constant_ops
+from deuteron.npu.neutron.passes.canonicalise import Canonicalise
+from deuteron.npu.neutron.passes.pipeline import optimise, passes
+from deuteron.npu.neutron.passes.remove_no_ops import is_no_op
+from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.plan import Budget, Plan, budget, check, in_best_order, plan, plan_within
+from deuteron.npu.neutron.tflite import neutron, reader
+from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.npu.neutron.tflite.flat import FlatModel
+
+IDLE = (Reshape, Concat, Add, Sub, Mul, Sum, ReduceMax, ReduceMin, Transpose)
+"""Operators that ExecuTorch's partitioner looks through when they change nothing; others count as work."""
+
+PROVENANCE_KEY = "deuteron.provenance"
+DATAFLOW_KEY = "deuteron.dataflow"
+PLAN_KEY = "deuteron.plan"
+VERSION_KEY = "deuteron.version"
+"""Names of the metadata in a converted file: JSON of `Provenance.as_json`, of `Dataflow` and of what is known of the
+plan, and the version."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """What a caller may ask of the compiler.
+
+    Attributes:
+        profiling: the driver writes a profile record for each command.
+        memory: how the program may use the memories of the target.
+        dump_kernel_selection_code: whoever writes the result also writes its kernel selection file.
+        verify_each: check the graph after every pass.
+        excluded_passes: names of passes to leave out, to see what they are worth.
+    """
+
+    profiling: bool = False
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
+    dump_kernel_selection_code: bool = False
+    verify_each: bool = False
+    excluded_passes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        known = [step.name for step in passes()]
+        for name in self.excluded_passes:
+            if name not in known:
+                raise OptionError(f"there is no pass `{name}`", hint=f"the passes are {', '.join(known)}")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOp:
+    """A TFLite operator of the source: its builtin name and the tensors that it reads and writes."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOrigin:
+    """Kernel call `index` of the program and the TFLite operators that it computes (some of).
+
+    There are none only where an output of the model is an input or a constant: the call copies it there.
+    """
+
+    index: int
+    kernel: str
+    ops: tuple[int, ...]
+
+
+class Fate(Enum):
+    """What became of a TFLite operator; the value is its spelling in reports."""
+
+    KERNELS = "kernels"
+    FOLDED = "folded"
+    FREE = "free"
+    UNUSED = "unused"
+    EDGE = "edge"
+
+
+@dataclass(frozen=True, slots=True)
+class OpFate:
+    """TFLite operator `index`, what became of it, and the kernel calls that name it.
+
+    Kernel calls compute it; or it was folded at compile time; or it is free, because it changes no byte, and the calls
+    that compute its operands, or read its result, stand for it; or it is unused, because no output depends on it; or it
+    lies at a float edge and stays an operator of the file, for the CPU.
+    """
+
+    index: int
+    op: str
+    fate: Fate
+    kernels: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Which kernel calls stand for which TFLite operators, both ways."""
+
+    kernels: tuple[KernelOrigin, ...]
+    ops: tuple[OpFate, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """The record as plain values."""
+        return {
+            "kernels": [{"index": k.index, "kernel": k.kernel, "ops": list(k.ops)} for k in self.kernels],
+            "ops": [{"index": o.index, "op": o.op, "fate": o.fate.value, "kernels": list(o.kernels)} for o in self.ops],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What came of one partition, from the graph as it was read and after all passes to the bytes.
+
+    `container` is None when the partition computes nothing: each output is an input under another name.
+    """
+
+    source: Graph
+    graph: Graph
+    program: Program
+    plan: Plan
+    provenance: Provenance
+    container: Container | None
+
+    @property
+    def selection(self) -> Selection:
+        """The kernels that the microcode calls."""
+        return Selection.of(() if self.container is None else (call.kernel for call in self.program.calls))
+
+    @property
+    def dataflow(self) -> Dataflow:
+        """The value that each operand of each kernel call stands for."""
+        return dataflow(self.program, self.plan.constants)
+
+
+def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Conversion:
+    """The partition compiled for `target`.
+
+    Raises:
+        FormatError: the bytes are not a TFLite model.
+        UnsupportedError: the model asks for something that no kernel does, or has been converted already.
+        OptionError: there is no such target, or it has no NPU.
+    """
+    return convert_model(decode(tflite), target, options)
+
+
+def convert_model(
+    model: FlatModel,
+    target: str | targets.Arch,
+    options: ConvertOptions = ConvertOptions(),
+    within: Budget | None = None,
+) -> Conversion:
+    """`convert` of a file that is decoded already; `within` is the memory to use, instead of what the options say."""
+    arch = targets.load(target) if isinstance(target, str) else target
+    arch.need_npu()
+    if neutron.is_converted(model):
+        raise UnsupportedError(
+            "the model has been converted already", hint="run it as it is, or convert the file that it was made from"
+        )
+    names = tuple(op.name for op in model.operators)
+    return convert_graph(reader.graph_of(model), names, options, within or budget(arch, options.memory))
+
+
+def convert_graph(
+    source: Graph,
+    op_names: tuple[str, ...],
+    options: ConvertOptions = ConvertOptions(),
+    within: Budget | None = None,
+) -> Conversion:
+    """`convert` from the graph on.
+
+    Args:
+        source: the graph.
+        op_names: the name of each TFLite operator by index.
+        options: what is asked of the compiler.
+        within: the memory that the program may use; None for as much as it needs.
+    """
+    verify(source)
+    graph = optimise(source, verify_each=options.verify_each, excluded=options.excluded_passes)
+    for op in graph.ops:
+        if not op.origin:
+            raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
+    selected = in_best_order(select(graph))
+    program = attribute(source, selected)
+    program, planned = (program, plan(program)) if within is None else plan_within(program, within)
+    check(program, planned)
+    if _is_empty(source, graph):
+        nothing = replace(program, calls=())
+        return Conversion(source, graph, program, planned, _trace(source, op_names, nothing, nothing), None)
+    provenance = _trace(source, op_names, selected, program)
+    return Conversion(source, graph, program, planned, provenance, encode(program, planned, options.profiling))
+
+
+def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
+    """The operators of a TFLite file in order, which is by index."""
+    model = decode(tflite)
+
+    def names(indices: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(model.tensors[index].name for index in indices if index >= 0)
+
+    return tuple(SourceOp(op.name, names(op.inputs), names(op.outputs)) for op in model.operators)
+
+
+def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:
+    """The file that ExecuTorch's NXP backend takes for the converted partition, its provenance among the metadata."""
+    provenance = json.dumps(conversion.provenance.as_json(), separators=(",", ":"))
+    values = json.dumps(asdict(conversion.dataflow), separators=(",", ":"))
+    known = json.dumps(asdict(conversion.plan.known), separators=(",", ":"))
+    metadata = {
+        PROVENANCE_KEY: provenance.encode(),
+        DATAFLOW_KEY: values.encode(),
+        PLAN_KEY: known.encode(),
+        VERSION_KEY: version("deuteron").encode(),
+    }
+    return neutron.wrap(tflite, conversion.container, metadata)
+
+
+def _is_empty(source: Graph, graph: Graph) -> bool:
+    """True when every output is an input and each operator of the source alone would have changed nothing.
+
+    ExecuTorch's partitioner leaves such operators out, and expects no microcode for them where it is made to take
+    them. Where operators undo each other it expects microcode, which then copies.
+    """
+    source = Canonicalise().apply(source)
+    idle = all(isinstance(op, IDLE) and is_no_op(source, op) for op in source.ops)
+    copies = all(isinstance(op, Reshape) and op.inputs[0] in graph.inputs for op in graph.ops)
+    return idle and copies and not any(graph.tensor(name).is_const for name in graph.outputs)
+
+
+def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program: Program) -> Provenance:
+    """The provenance of a program; in `selected`, its calls name only what they compute."""
+    kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin) for i, call in enumerate(program.calls))
+    computed = {index for call in selected.calls for index in call.origin}
+    folded = constant_ops(source)
+    needed = {index for op in source.without_dead_ops().ops for index in op.origin}
+    inside = {index for op in source.ops for index in op.origin}
+    fates: list[OpFate] = []
+    for index, name in enumerate(op_names):
+        match index:
+            case _ if index in computed:
+                fate = Fate.KERNELS
+            case _ if index in folded:
+                fate = Fate.FOLDED
+            case _ if index in needed:
+                fate = Fate.FREE
+            case _ if index in inside:
+                fate = Fate.UNUSED
+            case _:
+                fate = Fate.EDGE
+        fates.append(OpFate(index, name, fate, tuple(k.index for k in kernels if index in k.ops)))
+    return Provenance(kernels, tuple(fates))

@@ -1,0 +1,130 @@
+"""What a kernel call costs: closed forms over its parameters.
+
+A dense convolution of P output positions, F filters and a reduction over T elements on an array of R x C multipliers,
+each holding one output (output stationary), takes ceil(P / R) * ceil(F / C) * (R + C + T - 2) cycles: tiles times the
+length of the reduction, and the time to fill and drain the array. It is the closed form of the systolic array
+simulator SCALE-Sim. A depthwise filter sums over no channels, so that each channel has the array to itself with one
+column in use. What needs no array runs at so many elements per cycle. No call is faster than its operands pass the
+SRAM port, each once.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from deuteron.npu.neutron.kernels import params as p
+from deuteron.npu.neutron.kernels.rules import operand_bytes
+
+
+class Rates(Protocol):
+    """What of the hardware the closed forms depend on."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the array."""
+        ...
+
+    @property
+    def columns(self) -> int:
+        """Columns of the array."""
+        ...
+
+    @property
+    def elementwise(self) -> int:
+        """Elements per cycle of what needs no array."""
+        ...
+
+    @property
+    def sram_port(self) -> int:
+        """Bytes per cycle between NPU and SRAM."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A call: multiply-accumulates, cycles of computing, bytes through the SRAM port and their cycles."""
+
+    macs: int
+    compute: int
+    sram_bytes: int
+    sram: int
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the call on the NPU."""
+        return max(self.compute, self.sram)
+
+    @property
+    def bound(self) -> str:
+        """What limits these cycles: `compute` or `SRAM`."""
+        return "compute" if self.compute >= self.sram else "SRAM"
+
+
+def cost(params: p.KernelParams, rates: Rates) -> Cost:
+    """The cost of a call with these parameters."""
+    nbytes = _moved(params)
+    macs, compute = _array(params, rates) or (0, _ceil(_elements(params), rates.elementwise))
+    return Cost(macs, compute, nbytes, _ceil(nbytes, rates.sram_port))
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def systolic(positions: int, filters: int, reduction: int, rows: int, columns: int) -> int:
+    """Cycles of a matrix product on an output stationary array (SCALE-Sim's closed form)."""
+    return _ceil(positions, rows) * _ceil(filters, columns) * (rows + columns + reduction - 2)
+
+
+def _array(params: p.KernelParams, rates: Rates) -> tuple[int, int] | None:
+    """Multiply-accumulates and cycles of what runs on the array, or None."""
+    match params:
+        case p.Conv2DParams():
+            positions = params.batches * params.out_h * params.out_w
+            patch = params.kernel_h * params.kernel_w * params.in_c
+            cycles = systolic(positions, params.out_c, patch, rates.rows, rates.columns)
+            return positions * params.out_c * patch, cycles
+        case p.DepthwiseConv2DParams():
+            positions = params.batches * params.out_h * params.out_w
+            patch = params.kernel_h * params.kernel_w
+            return positions * params.out_c * patch, params.out_c * systolic(positions, 1, patch, rates.rows, 1)
+        case p.FullyConnectedParams():
+            cycles = systolic(params.rows, params.out_features, params.in_features, rates.rows, rates.columns)
+            return params.rows * params.out_features * params.in_features, cycles
+        case p.MatMulParams():
+            cycles = params.batches * systolic(params.rows, params.columns, params.depth, rates.rows, rates.columns)
+            return params.batches * params.rows * params.columns * params.depth, cycles
+        case _:
+            return None
+
+
+def _elements(params: p.KernelParams) -> int:
+    """Elements that a call without the array reads, counted as often as it reads them."""
+    match params:
+        case p.AveragePoolParams() | p.MaxPoolParams():
+            outputs = params.batches * params.out_h * params.out_w * params.channels
+            return outputs * params.kernel_h * params.kernel_w
+        case p.ReduceSumParams() | p.ReduceExtremumParams():
+            return params.outer * params.reduced * params.inner
+        case p.ResizeBilinearParams():
+            return 4 * params.batches * params.out_h * params.out_w * params.channels
+        case p.SoftmaxParams():
+            return 3 * params.rows * params.depth  # largest, sum, quotient: three passes over a row
+        case p.CopyParams() | p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
+            return math.prod(params.dims)
+        case p.FillParams() | p.LutParams():
+            return params.size
+        case _:
+            raise TypeError(f"{type(params).__name__} has no cost")
+
+
+def _moved(params: p.KernelParams) -> int:
+    """Bytes of all operands but workspace; of a strided operand only those that are read or written."""
+    match params:
+        case p.CopyParams():
+            return 2 * math.prod(params.dims)
+        case p.Conv2DParams():
+            written = params.batches * params.out_h * params.out_w * params.out_c
+            return sum(operand_bytes(params)[:4]) + written
+        case _:
+            return sum(operand_bytes(params))

@@ -1,0 +1,48 @@
+"""A kernel program: what the compiler hands to planning and encoding, before anything has an address."""
+
+from dataclasses import dataclass
+
+from deuteron.npu.neutron.kernels.catalogue import Kernel
+from deuteron.npu.neutron.kernels.params import KernelParams
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A block of bytes. Constants (`data` given) go to the weights image, the others to inputs, outputs or scratch."""
+
+    name: str
+    nbytes: int
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """`nbytes` bytes of a buffer from `offset` on: one operand of a kernel call."""
+
+    buffer: str
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """One call: operands in the catalogue's order, parameters, and the TFLite operators it came from."""
+
+    kernel: Kernel
+    operands: tuple[Ref, ...]
+    params: KernelParams
+    origin: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Kernel calls in execution order over named buffers.
+
+    `inputs` and `outputs` name the caller's buffers in argument order. Every other buffer without data is scratch. A
+    tensor that shares another's storage (a reshape) has no buffer of its own.
+    """
+
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    calls: tuple[KernelCall, ...]

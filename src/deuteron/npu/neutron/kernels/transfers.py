@@ -1,0 +1,39 @@
+"""Commands that bring weights from flash to SRAM."""
+
+from dataclasses import dataclass
+
+from deuteron.npu.neutron.kernels.regions import Place, Region
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Start of a copy of `nbytes` bytes from `source` in the weights block to `target` in the prefetch area.
+
+    A resident one may be left out while the area is kept as a run before has left it.
+    """
+
+    channel: int
+    source: int
+    target: int
+    nbytes: int
+    resident: bool = False
+
+    @property
+    def read(self) -> Place:
+        """The bytes that are copied."""
+        return Place(Region.WEIGHTS, 0, self.source, self.nbytes)
+
+    @property
+    def written(self) -> Place:
+        """Where they are copied to."""
+        return Place(Region.PREFETCH, 0, self.target, self.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for the last fetch on a channel."""
+
+    channel: int
+
+
+Transfer = Fetch | Wait

@@ -1,0 +1,242 @@
+"""What every byte of every memory holds while a program runs, and where that is not what a kernel needs.
+
+Each byte is a pair: a value of the program and the byte of that value. Calls and fetches move the pairs as they would
+move the bytes, and every read is held against the program's own record of values.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.npu.neutron.kernels import params as p
+from deuteron.npu.neutron.kernels.dataflow import Dataflow
+from deuteron.npu.neutron.kernels.regions import WRITABLE, Place, Region
+from deuteron.npu.neutron.kernels.rules import may_write_onto
+from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Wait
+
+Ints = npt.NDArray[np.int64]
+_NOTHING = -1
+_LEFTOVER = -2
+"""Owners of a byte that is no value's: never written, or left by a kernel's workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """What goes wrong at command `command`; the end of the program counts as a command."""
+
+    command: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"command {self.command}: {self.message}"
+
+
+def hazards(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
+    """Everything that would make the program compute something else than `values` says; none for a sound program."""
+    machine = _Machine(decoded, values)
+    calls = 0
+    for index, command in enumerate(decoded.commands):
+        match command:
+            case Call():
+                machine.call(index, command, calls)
+                calls += 1
+            case Fetch():
+                machine.fetch(index, command)
+            case Wait():
+                machine.flights.pop(command.channel, None)
+    machine.end(len(decoded.commands), calls)
+    return tuple(machine.found)
+
+
+class _Memory:
+    """One memory, byte by byte: whose value it holds, which byte of it, and the command that put it there."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.owner = np.full(nbytes, _NOTHING, np.int32)
+        self.byte = np.zeros(nbytes, np.uint32)
+        self.writer = np.full(nbytes, -1, np.int32)
+
+    def put(self, at: Ints, owner: int, byte: Ints | int, writer: int) -> None:
+        self.owner[at] = owner
+        self.byte[at] = byte
+        self.writer[at] = writer
+
+
+class _Machine:
+    """The memories of a run and what was found so far."""
+
+    def __init__(self, decoded: Decoded, values: Dataflow) -> None:
+        names = (*values.inputs, *values.outputs, *(c.name for c in values.constants))
+        self._uses = values.uses()
+        names = (*names, *(use.buffer for call in self._uses for use in call))
+        self._ids = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        self._names = tuple(self._ids)
+        self._values = values
+        self.found: list[Hazard] = []
+        self.flights: dict[int, tuple[int, Fetch]] = {}  # by channel: the command that started it
+        header = decoded.header
+        sizes: Mapping[Region, Sequence[int]] = {
+            Region.INPUT: decoded.input_bytes,
+            Region.OUTPUT: decoded.output_bytes,
+            Region.SCRATCH: (header.scratch_bytes,),
+            Region.WEIGHTS: (header.weights_bytes,),
+            Region.PREFETCH: (header.prefetch_bytes,),
+        }
+        self._memories = {(region, i): _Memory(n) for region, all_ in sizes.items() for i, n in enumerate(all_)}
+        for i, name in enumerate(values.inputs):
+            whole = np.arange(decoded.input_bytes[i])
+            self._memories[Region.INPUT, i].put(whole, self._ids[name], whole, -1)
+        for constant in values.constants:
+            byte = np.arange(constant.nbytes)
+            weights = self._memories[Region.WEIGHTS, 0]
+            weights.put(byte + constant.offset, self._ids[constant.name], byte, -1)
+
+    def call(self, index: int, call: Call, number: int) -> None:
+        """Checks what a call reads, then writes what it writes."""
+        if number >= len(self._uses):
+            self._report(index, f"`{call.kernel.name}` is not in the program, which has {len(self._uses)} calls")
+            return
+        uses = self._uses[number]
+        if len(uses) != len(call.operands):
+            counts = f"that has {len(uses)} operands, this one {len(call.operands)}"
+            self._report(index, f"`{call.kernel.name}` is not call {number} of the program: {counts}")
+            return
+        reads = len(call.kernel.reads)
+        strides = _strides(call.params)
+        for at, (operand, use) in enumerate(zip(call.operands, uses, strict=True)):
+            what = f"operand `{call.kernel.operands[at]}` of `{call.kernel.name}`"
+            reached = strides[at] if at in strides else np.arange(operand.nbytes)
+            if not self._inside(index, what, operand, reached):
+                continue
+            memory, where = self._memories[_memory(operand)], reached + operand.offset
+            if at < reads:
+                self._read(index, what, operand, where, (self._ids[use.buffer], reached + use.offset))
+                continue
+            self._check_apart(index, what, call, operand, where)
+            if operand.region not in WRITABLE:
+                self._report(index, f"{what} would be written to {_bytes(operand)}, which is read only")
+            elif call.kernel.operands[at] == "workspace":
+                memory.put(where, _LEFTOVER, 0, index)
+            else:
+                memory.put(where, self._ids[use.buffer], reached + use.offset, index)
+
+    def _check_apart(self, index: int, what: str, call: Call, written: Place, where: Ints) -> None:
+        """Reports an operand that the call reads where it writes, unless the kernel reads each byte before."""
+        strides = _strides(call.params)
+        for at, name in enumerate(call.kernel.reads):
+            read = call.operands[at]
+            if not read.overlaps(written) or (read == written and may_write_onto(call.params, at)):
+                continue
+            reached = (strides[at] if at in strides else np.arange(read.nbytes)) + read.offset
+            if len(np.intersect1d(reached, where)):
+                self._report(index, f"{what} would be written over operand `{name}`, {_bytes(read)}, of the same call")
+
+    def fetch(self, index: int, fetch: Fetch) -> None:
+        """Starts a copy: its bytes stand there at once, but in flight until the wait."""
+        byte = np.arange(fetch.nbytes)
+        if fetch.channel in self.flights:
+            started = self.flights[fetch.channel][0]
+            self._report(
+                index, f"channel {fetch.channel} still fetches for command {started}, which nothing waited for"
+            )
+        if not (
+            self._inside(index, "the source", fetch.read, byte)
+            and self._inside(index, "the target", fetch.written, byte)
+        ):
+            return
+        self._check_landed(index, "the target", fetch.written)
+        weights, area = self._memories[Region.WEIGHTS, 0], self._memories[Region.PREFETCH, 0]
+        taken = slice(fetch.source, fetch.source + fetch.nbytes)
+        to = slice(fetch.target, fetch.target + fetch.nbytes)
+        area.owner[to], area.byte[to], area.writer[to] = weights.owner[taken], weights.byte[taken], index
+        self.flights[fetch.channel] = index, fetch
+
+    def end(self, index: int, calls: int) -> None:
+        """Checks that nothing is left over and every output is there."""
+        for channel, (started, _) in sorted(self.flights.items()):
+            self._report(index, f"channel {channel} still fetches for command {started}, which nothing waited for")
+        if calls < len(self._uses):
+            self._report(index, f"the program has {len(self._uses)} calls, the microcode {calls}")
+        for i, name in enumerate(self._values.outputs):
+            memory = self._memories[Region.OUTPUT, i]
+            byte = np.arange(len(memory.owner))
+            whole = Place(Region.OUTPUT, i, 0, len(byte))
+            self._read(index, f"output {i}", whole, byte, (self._ids[name], byte))
+
+    def _inside(self, index: int, what: str, operand: Place, reached: Ints) -> bool:
+        memory = self._memories.get(_memory(operand))
+        if memory is None:
+            self._report(index, f"{what} is in {operand.region.name.lower()} {operand.index}, which does not exist")
+            return False
+        if operand.offset + int(reached.max(initial=-1)) >= len(memory.owner):
+            self._report(index, f"{what}, {_bytes(operand)}, leaves its {len(memory.owner)} bytes")
+            return False
+        return True
+
+    def _read(self, index: int, what: str, operand: Place, where: Ints, expected: tuple[int, Ints]) -> None:
+        """Reports the first byte that is not what it should be."""
+        self._check_landed(index, what, operand)
+        memory = self._memories[_memory(operand)]
+        owner, byte = expected
+        wrong = np.flatnonzero((memory.owner[where] != owner) | (memory.byte[where] != byte))
+        if not len(wrong):
+            return
+        at = int(where[wrong[0]])
+        place = f"byte {at} of {_region(operand)}"
+        needed = f"byte {int(byte[wrong[0]])} of `{self._names[owner]}`"
+        found, writer = int(memory.owner[at]), int(memory.writer[at])
+        if found == _NOTHING:
+            self._report(index, f"{what} needs {needed} at {place}, which nothing has written")
+            return
+        held = "leftovers of a workspace" if found == _LEFTOVER else f"byte {memory.byte[at]} of `{self._names[found]}`"
+        by = f", written by command {writer}" if writer >= 0 else ""
+        self._report(index, f"{what} needs {needed} at {place}, which holds {held}{by}")
+
+    def _check_landed(self, index: int, what: str, operand: Place) -> None:
+        for channel, (started, flight) in self.flights.items():
+            if operand.overlaps(flight.written):
+                fetched = f"is still being fetched on channel {channel} by command {started}"
+                self._report(index, f"{what}, {_bytes(operand)}, {fetched}")
+
+    def _report(self, index: int, message: str) -> None:
+        self.found.append(Hazard(index, message))
+
+
+def _memory(operand: Place) -> tuple[Region, int]:
+    return operand.region, operand.index
+
+
+def _region(operand: Place) -> str:
+    indexed = operand.region in (Region.INPUT, Region.OUTPUT)
+    return f"{operand.region.name.lower()}{f' {operand.index}' if indexed else ''}"
+
+
+def _bytes(operand: Place) -> str:
+    return f"bytes {operand.offset}..{operand.offset + operand.nbytes - 1} of {_region(operand)}"
+
+
+def _strides(params: p.KernelParams) -> dict[int, Ints]:
+    """For each operand that a kernel reads or writes with strides, the bytes that it reaches, from its first."""
+    match params:
+        case p.CopyParams():
+            return {
+                0: params.in_start + _grid(params.dims, params.in_strides),
+                1: _grid(params.dims, params.out_strides),
+            }
+        case p.Conv2DParams():
+            positions = params.batches * params.out_h * params.out_w
+            return {4: _grid((positions, params.out_c), (params.out_pitch, 1))}
+        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
+            return {0: _grid(params.dims, params.a_strides), 1: _grid(params.dims, params.b_strides)}
+        case _:
+            return {}
+
+
+def _grid(dims: Sequence[int], strides: Sequence[int]) -> Ints:
+    reached = np.zeros(1, np.int64)
+    for dim, stride in zip(dims, strides, strict=True):
+        steps = np.arange(dim) * stride if stride else np.zeros(1, np.int64)
+        reached = (reached[:, None] + steps).ravel()
+    return reached

@@ -1,0 +1,161 @@
+"""Commands as text, one line each, and as plain values for JSON."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from deuteron.npu.neutron.kernels import params as p
+from deuteron.npu.neutron.kernels.rules import Binary, Window
+from deuteron.npu.neutron.microcode.decode import Call, Command, Decoded, Fetch, Place, Wait
+from deuteron.npu.neutron.microcode.format import Region
+
+_SHORT = {Region.INPUT: "in", Region.OUTPUT: "out", Region.SCRATCH: "scratch", Region.WEIGHTS: "weights"}
+
+
+def disassemble(decoded: Decoded, origins: Sequence[str] = ()) -> list[str]:
+    """One line per command; `origins` says what each kernel call stands for, by default its first TFLite operator.
+
+    Args:
+        decoded: a decoded container.
+        origins: text for each kernel call, in order; shorter than the calls is allowed.
+    """
+    texts = iter(origins)
+    width = len(str(len(decoded.commands)))
+    lines: list[str] = []
+    for index, command in enumerate(decoded.commands):
+        body = _command(command)
+        if isinstance(command, Call):
+            origin = next(texts, "tflite op -" if command.origin is None else f"tflite op {command.origin}")
+            body = f"{body}  ; {origin}"
+        lines.append(f"{index:>{width}}  {body}")
+    return [*lines, f"{len(decoded.commands):>{width}}  end"]
+
+
+def as_json(decoded: Decoded) -> dict[str, object]:
+    """The container as plain values: header, tensor sizes, commands with every field."""
+    return {
+        "header": {field.name: getattr(decoded.header, field.name) for field in fields(decoded.header)},
+        "input_bytes": list(decoded.input_bytes),
+        "output_bytes": list(decoded.output_bytes),
+        "commands": [_command_json(command) for command in decoded.commands],
+    }
+
+
+def _command(command: Command) -> str:
+    match command:
+        case Call():
+            names = command.kernel.operands
+            operands = ", ".join(f"{name} {_place(op)}" for name, op in zip(names, command.operands, strict=True))
+            return f"{command.kernel.name} {shape(command.params)}  {operands}  {settings(command.params)}".rstrip()
+        case Fetch():
+            return (
+                f"fetch weights+{command.source:#x} -> prefetch+{command.target:#x} {command.nbytes} B "
+                f"on channel {command.channel}"
+            )
+        case Wait():
+            return f"wait for channel {command.channel}"
+
+
+def _place(operand: Place) -> str:
+    """Region, offset and size, as in `scratch+0x40:256`."""
+    region = _SHORT.get(operand.region, operand.region.name.lower())
+    index = str(operand.index) if operand.region in (Region.INPUT, Region.OUTPUT) else ""
+    return f"{region}{index}+{operand.offset:#x}:{operand.nbytes}"
+
+
+def shape(params: p.KernelParams) -> str:
+    """What goes in and comes out, as in `[1,32,32,3] -> [1,32,32,16]`."""
+    match params:
+        case p.Conv2DParams() | p.DepthwiseConv2DParams():
+            return _maps(params.batches, params, params.in_c, params.out_c)
+        case p.AveragePoolParams() | p.MaxPoolParams() | p.ResizeBilinearParams():
+            return _maps(params.batches, params, params.channels, params.channels)
+        case p.FullyConnectedParams():
+            return f"[{params.rows},{params.in_features}] -> [{params.rows},{params.out_features}]"
+        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams() | p.CopyParams():
+            return _dims(_significant(params.dims))
+        case p.MatMulParams():
+            x, y = (params.batches, params.rows, params.depth), (params.batches, params.depth, params.columns)
+            return f"{_dims(x)} x {_dims(y)}"
+        case p.ReduceSumParams() | p.ReduceExtremumParams():
+            outer, inner = params.outer, params.inner
+            return f"{_dims((outer, params.reduced, inner))} -> {_dims((outer, inner))}"
+        case p.SoftmaxParams():
+            return _dims((params.rows, params.depth))
+        case p.FillParams() | p.LutParams():
+            return _dims((params.size,))
+        case _:
+            raise TypeError(f"{type(params).__name__} is not a kernel's parameter record")
+
+
+_MAP_FIELDS = ("batches", "in_h", "in_w", "in_c", "out_h", "out_w", "out_c", "channels")
+_OTHER_SIZES = ("rows", "in_features", "out_features", "dims", "outer", "reduced", "inner", "depth", "size", "columns")
+_IN_SHAPE = frozenset((*_MAP_FIELDS, *_OTHER_SIZES))
+"""Parameters that `shape` shows."""
+
+
+def settings(params: p.KernelParams) -> str:
+    """The parameters that `shape` does not show, as `name=value` in encoding order."""
+    strided = isinstance(params, Binary | p.CopyParams)
+    rank = len(_significant(params.dims)) if strided else 0
+    shown: list[str] = []
+    for field in fields(params):
+        value: int | tuple[int, ...] = getattr(params, field.name)
+        if field.name not in _IN_SHAPE:
+            shown.append(f"{field.name}={_dims(value[-rank:]) if isinstance(value, tuple) else value}")
+    return " ".join(shown)
+
+
+def _maps(
+    batches: int,
+    params: Window | p.ResizeBilinearParams,
+    in_c: int,
+    out_c: int,
+) -> str:
+    before = _dims((batches, params.in_h, params.in_w, in_c))
+    return f"{before} -> {_dims((batches, params.out_h, params.out_w, out_c))}"
+
+
+def _significant(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """`dims` without leading ones, but at least the last."""
+    first = next((i for i, dim in enumerate(dims) if dim > 1), len(dims) - 1)
+    return dims[first:]
+
+
+def _dims(values: Sequence[int]) -> str:
+    return f"[{','.join(map(str, values))}]"
+
+
+def _command_json(command: Command) -> dict[str, object]:
+    match command:
+        case Call():
+            names = command.kernel.operands
+            return {
+                "command": "call",
+                "kernel": command.kernel.name,
+                "tflite_op": command.origin,
+                "operands": {n: _operand_json(op) for n, op in zip(names, command.operands, strict=True)},
+                "params": {field.name: _plain(getattr(command.params, field.name)) for field in fields(command.params)},
+            }
+        case Fetch():
+            return {
+                "command": "fetch",
+                "channel": command.channel,
+                "weights_offset": command.source,
+                "prefetch_offset": command.target,
+                "bytes": command.nbytes,
+            }
+        case Wait():
+            return {"command": "wait", "channel": command.channel}
+
+
+def _operand_json(operand: Place) -> dict[str, object]:
+    return {
+        "region": operand.region.name.lower(),
+        "index": operand.index,
+        "offset": operand.offset,
+        "bytes": operand.nbytes,
+    }
+
+
+def _plain(value: int | tuple[int, ...]) -> int | list[int]:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,123 @@
+"""All partitions of a program in one SRAM: what each may use, and whether they fit together.
+
+Weights that nothing fetches lie there all the time, and so does the memory that ExecuTorch plans, in which inputs and
+outputs of partitions are. Scratch and prefetch areas are working memory: one partition at a time has them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from deuteron.arch import targets
+from deuteron.arch.memory import UNLIMITED, FetchPolicy, MemoryOptions
+from deuteron.arch.targets import Arch
+from deuteron.errors import CapacityError, DeuteronError
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert_model
+from deuteron.npu.neutron.plan import Budget, budget
+from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.npu.neutron.tflite.flat import FlatModel
+
+TENSORS = "inputs, outputs and CPU tensors"
+OTHERS = "weights of other partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The SRAM that a partition takes: weights all the time, and working memory while it runs."""
+
+    linked: int
+    scratch: int
+    area: int
+
+    @property
+    def working(self) -> int:
+        """Bytes that are free again when it has run."""
+        return self.scratch + self.area
+
+
+def total(usages: Sequence[Usage], tensors: int) -> int:
+    """Bytes of SRAM that partitions take together, beside `tensors` bytes that ExecuTorch plans."""
+    return tensors + sum(usage.linked for usage in usages) + max((usage.working for usage in usages), default=0)
+
+
+def fits(usages: Sequence[Usage], tensors: int, memory: MemoryOptions, arch: Arch) -> bool:
+    """Whether partitions that were converted one by one, each with all the SRAM that it wants, can stay as they are."""
+    if len(usages) > 1 and any(usage.area for usage in usages):
+        return False  # they were planned to keep weights in an area that others use
+    linked = sum(usage.linked for usage in usages)
+    weighs = memory.weights_budget is not None and memory.fetch_constants_to_sram is FetchPolicy.AUTO
+    return total(usages, tensors) <= memory.sram(arch) and not (weighs and linked > (memory.weights_budget or 0))
+
+
+def convert_together(
+    tflites: Sequence[bytes],
+    target: str,
+    options: ConvertOptions,
+    tensors: int,
+    placed: Callable[[int, CapacityError], DeuteronError],
+) -> tuple[Conversion, ...]:
+    """The conversion of each partition of a program; together they keep to the SRAM budget.
+
+    Args:
+        tflites: their files.
+        target: a name of a target with an NPU.
+        options: what is asked of the compiler.
+        tensors: bytes of SRAM that ExecuTorch plans for inputs, outputs and what the CPU computes.
+        placed: the error of a partition, given its number, with what the caller knows of the place.
+
+    Raises:
+        CapacityError: they do not fit; of several partitions the one that needs most is named.
+    """
+    arch, memory = targets.load(target), options.memory
+    whole = budget(arch, memory)
+    beside = ((tensors, TENSORS),) if tensors else ()
+    together = _Together(tuple(map(decode, tflites)), arch, options, placed)
+    if memory.fetch_constants_to_sram is not FetchPolicy.ALWAYS:
+        alone = replace(whole, sram=UNLIMITED, weights=None, policy=FetchPolicy.NEVER)
+        linked = together.converted([alone] * len(tflites))
+        usages = [usage(conversion) for conversion in linked]
+        if fits(usages, tensors, memory, arch):
+            return linked
+        if memory.fetch_constants_to_sram is FetchPolicy.NEVER:
+            return together.converted(list(_beside_others(whole, usages, beside)))
+    fetched = replace(whole, sram=whole.sram - tensors, policy=FetchPolicy.ALWAYS, beside=beside)
+    return together.converted([replace(fetched, keeps=len(tflites) == 1)] * len(tflites))
+
+
+def _beside_others(whole: Budget, usages: Sequence[Usage], beside: tuple[tuple[int, str], ...]) -> Iterator[Budget]:
+    """What the weights of the others leave to each."""
+    weights = sum(usage.linked for usage in usages)
+    for usage in usages:
+        others = weights - usage.linked
+        more = (*beside, (others, OTHERS)) if others else beside
+        yield replace(whole, sram=whole.sram - sum(nbytes for nbytes, _ in more), beside=more)
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """The partitions, and how they are converted."""
+
+    models: tuple[FlatModel, ...]
+    arch: Arch
+    options: ConvertOptions
+    placed: Callable[[int, CapacityError], DeuteronError]
+
+    def converted(self, within: Sequence[Budget]) -> tuple[Conversion, ...]:
+        """Each in its budget; CapacityError of the one that needs most when some do not fit."""
+        found: list[Conversion] = []
+        errors: list[tuple[int, CapacityError]] = []
+        for number, model in enumerate(self.models):
+            try:
+                found.append(convert_model(model, self.arch, self.options, within[number]))
+            except CapacityError as error:
+                errors.append((number, error))
+        if errors:
+            number, error = max(errors, key=lambda item: item[1].needed)
+            where = f"npu {number}, {error.where}" if len(self.models) > 1 else error.where
+            raise self.placed(number, CapacityError(error.message, hint=error.hint, where=where)) from error
+        return tuple(found)
+
+
+def usage(conversion: Conversion) -> Usage:
+    """What a partition takes."""
+    plan = conversion.plan
+    return Usage(0 if plan.prefetch_bytes else plan.constant_bytes, plan.scratch_bytes, plan.prefetch_bytes)

@@ -1,0 +1,66 @@
+"""Gives operators that no kernel computes to the calls that stand for them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.ops import Op
+from deuteron.npu.neutron.kernels.program import Program
+
+
+def attribute(source: Graph, program: Program) -> Program:
+    """The program whose calls name every TFLite operator that an output of `source` depends on, but for folded ones.
+
+    An operator without a call of its own moves no byte: it was a reshape, a transpose that another one cancelled, an
+    activation that the quantisation implies, a piece of memory that others read or write in parts. What it computes is
+    what the calls before it write, so these name it, too; where it stands at a graph input, those that read its result.
+    """
+    named = {index for call in program.calls for index in call.origin}
+    done = named | constant_ops(source)
+    writers, readers = _writers(source, named), _readers(source, named)
+    stood_for: dict[int, set[int]] = {}
+    for op in source.without_dead_ops().ops:
+        if not done.isdisjoint(op.origin):
+            continue
+        (output,) = op.outputs
+        for index in writers.get(output) or readers.get(output, ()):
+            stood_for.setdefault(index, set()).update(op.origin)
+    calls = tuple(
+        replace(call, origin=tuple(sorted({*call.origin, *(i for at in call.origin for i in stood_for.get(at, ()))})))
+        for call in program.calls
+    )
+    return replace(program, calls=calls)
+
+
+def constant_ops(graph: Graph) -> set[int]:
+    """TFLite operators whose results depend on constants only."""
+    known = {tensor.name for tensor in graph.tensors if tensor.is_const}
+    found: set[int] = set()
+    for op in graph.ops:
+        if known.issuperset(op.inputs):
+            known.update(op.outputs)
+            found.update(op.origin)
+    return found
+
+
+def _writers(graph: Graph, named: set[int]) -> Mapping[str, set[int]]:
+    """Tensor -> the named operators that compute it, seen through others; constants have none."""
+    found: dict[str, set[int]] = {}
+    for op in graph.ops:
+        through = (found.get(name, set[int]()) for name in op.inputs)
+        found[op.outputs[0]] = _own(op, named) or set[int]().union(*through)
+    return found
+
+
+def _readers(graph: Graph, named: set[int]) -> Mapping[str, set[int]]:
+    """Tensor -> the named operators that read it, seen through others."""
+    found: dict[str, set[int]] = {}
+    for op in reversed(graph.ops):
+        beyond = _own(op, named) or found.get(op.outputs[0], set[int]())
+        for name in op.inputs:
+            found.setdefault(name, set()).update(beyond)
+    return found
+
+
+def _own(op: Op, named: set[int]) -> set[int]:
+    return named.intersection(op.origin)

@@ -1,0 +1,115 @@
+"""The program under construction: buffers, storage of tensors, calls."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.errors import UnsupportedError
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.ops import Op
+from deuteron.npu.neutron.ir.types import TensorType
+from deuteron.npu.neutron.kernels.catalogue import Kernel
+from deuteron.npu.neutron.kernels.limits import ALIGNMENT
+from deuteron.npu.neutron.kernels.params import KernelParams
+from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.npu.neutron.kernels.rules import limit_problem
+from deuteron.npu.neutron.passes.base import new_name
+from deuteron.npu.neutron.passes.lowering.homes import Home
+
+
+class Builder:
+    """Collects calls in execution order and the buffers that they name.
+
+    Args:
+        graph: the graph being lowered.
+        homes: tensor name -> where it must live, for tensors that share storage with others.
+    """
+
+    def __init__(self, graph: Graph, homes: Mapping[str, Home]) -> None:
+        self.graph = graph
+        self._homes = homes
+        self._buffers: dict[str, Buffer] = {}
+        self._storage: dict[str, Ref] = {}
+        self._constants: dict[bytes, str] = {}
+        self._calls: list[KernelCall] = []
+        self._taken = {tensor.name for tensor in graph.tensors if not tensor.is_const}
+        self._of_caller = {*graph.inputs, *graph.outputs}
+        for name in graph.inputs:
+            self._storage[name] = Ref(self._buffer(name, graph.type(name).nbytes), 0, graph.type(name).nbytes)
+
+    def type(self, name: str) -> TensorType:
+        """Shape, dtype and quantisation of a tensor."""
+        return self.graph.type(name)
+
+    def tensor(self, name: str) -> Ref:
+        """The whole of a tensor; a constant goes to the weights, any other gets its buffer when first named."""
+        tensor = self.graph.tensor(name)
+        if tensor.data is not None:
+            return self.constant(name, tensor.data)
+        if name not in self._storage:
+            home = self._homes.get(name, Home(name))
+            self._buffer(home.buffer, self.graph.type(home.buffer).nbytes)
+            nbytes = tensor.type.nbytes
+            if home.pitch is not None:
+                channels = tensor.type.shape[-1]
+                nbytes = (nbytes // channels - 1) * home.pitch + channels
+            self._storage[name] = Ref(home.buffer, home.offset, nbytes)
+        return self._storage[name]
+
+    def pitch(self, name: str) -> int:
+        """Bytes from the first channel of one position to that of the next."""
+        home = self._homes.get(name)
+        return self.type(name).shape[-1] if home is None or home.pitch is None else home.pitch
+
+    def alias(self, name: str, source: str, offset: int = 0) -> bool:
+        """Lets tensor `name` be what stands `offset` bytes into `source`.
+
+        False when that is not where it must live, and where kernels could not read it.
+        """
+        stored = self.tensor(source)
+        place = Home(stored.buffer, stored.offset + offset)
+        if self._homes.get(name, place) != place:
+            return False
+        if place.offset % ALIGNMENT and stored.buffer not in self._of_caller:
+            return False
+        self._storage[name] = Ref(place.buffer, place.offset, self.type(name).nbytes)
+        return True
+
+    def constant(self, name: str, data: bytes) -> Ref:
+        """A constant with these bytes; equal ones are shared, whatever their names."""
+        if data not in self._constants:
+            self._constants[data] = self._buffer(new_name(name, self._taken), len(data), data)
+        return Ref(self._constants[data], 0, len(data))
+
+    def array(self, name: str, values: npt.NDArray[np.generic]) -> Ref:
+        """A constant with the bytes of an array."""
+        return self.constant(name, values.tobytes())
+
+    def scratch(self, name: str, nbytes: int) -> Ref:
+        """A new scratch buffer."""
+        return Ref(self._buffer(new_name(name, self._taken), nbytes), 0, nbytes)
+
+    def call(self, op: Op, kernel: Kernel, operands: tuple[Ref, ...], params: KernelParams) -> None:
+        """Appends one kernel call that stands for (part of) `op`."""
+        if problem := limit_problem(params):
+            raise self.unsupported(op, f"kernel {kernel.name} cannot take it: {problem}")
+        self._calls.append(KernelCall(kernel, operands, params, op.origin))
+
+    def unsupported(self, op: Op, problem: str, hint: str | None = None) -> UnsupportedError:
+        """The error that refuses `op`: where it is and what is wrong with it."""
+        index = f"op {op.origin[0]} " if op.origin else ""
+        where = f"{index}{type(op).__name__}, output `{op.outputs[0]}`"
+        return UnsupportedError(
+            problem,
+            hint=hint or "change the model, or keep this operator on the CPU with `--operators-not-to-delegate`",
+            where=where,
+        )
+
+    def program(self) -> Program:
+        """The finished program."""
+        return Program(tuple(self._buffers.values()), self.graph.inputs, self.graph.outputs, tuple(self._calls))
+
+    def _buffer(self, name: str, nbytes: int, data: bytes | None = None) -> str:
+        self._buffers.setdefault(name, Buffer(name, nbytes, data))
+        return name

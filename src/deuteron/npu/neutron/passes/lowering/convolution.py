@@ -1,0 +1,132 @@
+"""Convolutions and fully connected layers."""
+
+from dataclasses import dataclass
+
+from deuteron.npu.neutron.ir.ops import Conv2D, DepthwiseConv2D, FullyConnected, Op, TransposeConv
+from deuteron.npu.neutron.kernels import params as p
+from deuteron.npu.neutron.kernels.catalogue import CONV2D, DEPTHWISE_CONV2D, FILL, FULLY_CONNECTED
+from deuteron.npu.neutron.kernels.program import Ref
+from deuteron.npu.neutron.kernels.rules import conv_workspace
+from deuteron.npu.neutron.passes.lowering.builder import Builder
+from deuteron.npu.neutron.passes.lowering.movement import move_box
+from deuteron.npu.neutron.passes.lowering.rows import channel_rows
+from deuteron.npu.neutron.passes.lowering.strides import contiguous_strides
+
+
+def conv2d(build: Builder, op: Conv2D) -> None:
+    """Lowers a convolution to one call with a workspace."""
+    x, weights, _ = op.inputs
+    batches, in_h, in_w, in_c = build.type(x).shape
+    out_c, kernel_h, kernel_w, _ = build.type(weights).shape
+    _, out_h, out_w, _ = build.type(op.outputs[0]).shape
+    requant, requant_count = _requant(build, op)
+    params = p.Conv2DParams(
+        batches=batches, in_h=in_h, in_w=in_w, in_c=in_c, out_h=out_h, out_w=out_w, out_c=out_c,
+        kernel_h=kernel_h, kernel_w=kernel_w, stride_h=op.stride[0], stride_w=op.stride[1],
+        dilation_h=op.dilation[0], dilation_w=op.dilation[1], pad_top=op.pads.top, pad_left=op.pads.left,
+        requant_count=requant_count, in_zp=build.type(x).q.zero_point, out_zp=build.type(op.outputs[0]).q.zero_point,
+        act_min=op.clamp.lo, act_max=op.clamp.hi, out_pitch=build.pitch(op.outputs[0]),
+    )  # fmt: skip
+    workspace = build.scratch(f"{op.outputs[0]}/workspace", conv_workspace(kernel_h * kernel_w * in_c))
+    build.call(op, CONV2D, (*map(build.tensor, op.inputs), requant, build.tensor(op.outputs[0]), workspace), params)
+
+
+def transpose_conv(build: Builder, op: TransposeConv) -> None:
+    """Lowers a transposed convolution to a convolution, stride 1, over the map with its elements moved apart.
+
+    Between the elements the map has its zero point, which adds nothing, and the kernel is turned round.
+    """
+    x, weights, bias = op.inputs
+    batches, in_h, in_w, channels = build.type(x).shape
+    out_c, kernel_h, kernel_w, _ = build.type(weights).shape
+    _, out_h, out_w, _ = build.type(op.outputs[0]).shape
+    rows = _spread(in_h, out_h, kernel_h, op.stride[0], op.pads.top)
+    columns = _spread(in_w, out_w, kernel_w, op.stride[1], op.pads.left)
+    requant, requant_count = _requant(build, op)
+    params = p.Conv2DParams(
+        batches=batches, in_h=rows.size, in_w=columns.size, in_c=channels, out_h=out_h, out_w=out_w, out_c=out_c,
+        kernel_h=kernel_h, kernel_w=kernel_w, stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, pad_top=rows.pad,
+        pad_left=columns.pad, requant_count=requant_count, in_zp=build.type(x).q.zero_point,
+        out_zp=build.type(op.outputs[0]).q.zero_point, act_min=op.clamp.lo, act_max=op.clamp.hi,
+        out_pitch=build.pitch(op.outputs[0]),
+    )  # fmt: skip
+    turned = build.graph.tensor(weights).array()[:, ::-1, ::-1, :]
+    source = _spread_map(build, op, rows, columns)
+    workspace = build.scratch(f"{op.outputs[0]}/workspace", conv_workspace(kernel_h * kernel_w * channels))
+    operands = (
+        source, build.array(f"{weights}/turned", turned), build.tensor(bias), requant,
+        build.tensor(op.outputs[0]), workspace,
+    )  # fmt: skip
+    build.call(op, CONV2D, operands, params)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """One axis of a map with its elements moved apart.
+
+    Attributes:
+        size: elements of the map, of which every `stride`-th comes from the input.
+        pad: elements that the first window starts before the map.
+    """
+
+    size: int
+    stride: int
+    pad: int
+
+
+def _spread(in_size: int, out_size: int, kernel: int, stride: int, crop: int) -> _Spread:
+    """The least that the convolution needs: the map ends at its last element, but the last window must start on it."""
+    pad = kernel - 1 - crop
+    return _Spread(max((in_size - 1) * stride, out_size - 1 - pad) + 1, stride, pad)
+
+
+def _spread_map(build: Builder, op: TransposeConv, rows: _Spread, columns: _Spread) -> Ref:
+    """The input moved apart: a fill with its zero point, then a copy; the input itself where nothing moves."""
+    (x, *_), kind = op.inputs, build.type(op.inputs[0])
+    batches, in_h, in_w, channels = kind.shape
+    if (rows.size, columns.size) == (in_h, in_w):
+        return build.tensor(x)
+    spread = build.scratch(f"{op.outputs[0]}/spread", batches * rows.size * columns.size * channels)
+    build.call(op, FILL, (spread,), p.FillParams(spread.nbytes, kind.q.zero_point))
+    batch, row, column, channel = contiguous_strides((batches, rows.size, columns.size, channels))
+    write = (batch, row * rows.stride, column * columns.stride, channel)
+    move_box(build, op, kind.shape, (build.tensor(x), 0, contiguous_strides(kind.shape)), (spread, 0, write))
+    return spread
+
+
+def depthwise_conv2d(build: Builder, op: DepthwiseConv2D) -> None:
+    """Lowers a depthwise convolution to one call."""
+    x, weights, _ = op.inputs
+    batches, in_h, in_w, in_c = build.type(x).shape
+    _, kernel_h, kernel_w, out_c = build.type(weights).shape
+    _, out_h, out_w, _ = build.type(op.outputs[0]).shape
+    requant, requant_count = _requant(build, op)
+    params = p.DepthwiseConv2DParams(
+        batches=batches, in_h=in_h, in_w=in_w, in_c=in_c, out_h=out_h, out_w=out_w, out_c=out_c,
+        multiplier=op.multiplier, kernel_h=kernel_h, kernel_w=kernel_w, stride_h=op.stride[0], stride_w=op.stride[1],
+        dilation_h=op.dilation[0], dilation_w=op.dilation[1], pad_top=op.pads.top, pad_left=op.pads.left,
+        requant_count=requant_count, in_zp=build.type(x).q.zero_point, out_zp=build.type(op.outputs[0]).q.zero_point,
+        act_min=op.clamp.lo, act_max=op.clamp.hi,
+    )  # fmt: skip
+    build.call(op, DEPTHWISE_CONV2D, (*map(build.tensor, op.inputs), requant, build.tensor(op.outputs[0])), params)
+
+
+def fully_connected(build: Builder, op: FullyConnected) -> None:
+    """Lowers a fully connected layer to one call."""
+    x, weights, _ = op.inputs
+    out_features, in_features = build.type(weights).shape
+    requant, requant_count = _requant(build, op)
+    params = p.FullyConnectedParams(
+        rows=build.type(x).numel // in_features, in_features=in_features, out_features=out_features,
+        requant_count=requant_count, in_zp=build.type(x).q.zero_point, out_zp=build.type(op.outputs[0]).q.zero_point,
+        act_min=op.clamp.lo, act_max=op.clamp.hi,
+    )  # fmt: skip
+    build.call(op, FULLY_CONNECTED, (*map(build.tensor, op.inputs), requant, build.tensor(op.outputs[0])), params)
+
+
+def _requant(build: Builder, op: Op) -> tuple[Ref, int]:
+    """The requantisation rows of the op and their number: one when all channels share a scale."""
+    x, weights, _ = op.inputs
+    scales = build.type(weights).q.scales
+    table = channel_rows(build.type(x).q.scale, scales, build.type(op.outputs[0]).q.scale)
+    return build.array(f"{op.outputs[0]}/requant", table), len(scales)

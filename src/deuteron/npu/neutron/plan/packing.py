@@ -1,0 +1,111 @@
+"""Where blocks of scratch go: greedy in several orders, then by a search, unless greedy has met the lower bound."""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from deuteron.errors import MissingToolError
+from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.npu.neutron.plan.lifetimes import Lifetime
+from deuteron.npu.neutron.plan.search import improve
+
+FAST_EFFORT, EXACT_EFFORT = 2.0, 60.0
+"""About how many seconds are searched at most, counted in steps: a plan does not depend on the machine's speed, but on
+whether the native library is built."""
+
+MOST_SHUFFLES = 200
+SHUFFLING = 50_000
+"""Orders by size with some noise that are tried before the search."""
+
+Key = Callable[[Lifetime], tuple[int, ...]]
+
+ORDERS: Mapping[str, Key] = MappingProxyType(
+    {
+        "size": lambda b: (-b.nbytes, b.first),
+        "size x time": lambda b: (-b.nbytes * (b.last + 1 - b.first), b.first),
+        "time": lambda b: (b.first - b.last, -b.nbytes),
+        "start": lambda b: (b.first, -b.nbytes),
+        "end": lambda b: (-b.last, -b.nbytes),
+    }
+)
+"""Orders in which blocks are placed greedily, by what they sort by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Byte offsets of blocks, multiples of the alignment; blocks that meet do not overlap.
+
+    Attributes:
+        offsets: of each block.
+        nbytes: end of the last.
+        bound: the most bytes that are in use during one call; nothing is smaller.
+        proven: whether nothing is smaller than `nbytes`.
+    """
+
+    offsets: dict[Lifetime, int]
+    nbytes: int
+    bound: int
+    proven: bool
+
+
+def place(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
+    """The smallest packing that is found with this effort."""
+    bound = max_live(blocks)
+    found = min((greedy(blocks, order) for order in ORDERS.values()), key=end_of)
+    for seed in range(min(MOST_SHUFFLES, SHUFFLING // max(1, len(blocks)) ** 2)):
+        if end_of(found) <= bound:
+            break
+        found = min(found, greedy(blocks, _shuffled(seed)), key=end_of)
+    proven = True
+    if end_of(found) > bound:
+        found, proven = _improved(blocks, found, bound, effort)
+    return Packing(found, end_of(found), bound, proven)
+
+
+def max_live(blocks: Sequence[Lifetime]) -> int:
+    """The most bytes that are in use during one call."""
+    return max((sum(round_up(b.nbytes) for b in blocks if b.first <= c.first <= b.last) for c in blocks), default=0)
+
+
+def _improved(
+    blocks: Sequence[Lifetime], start: Mapping[Lifetime, int], bound: int, effort: float
+) -> tuple[dict[Lifetime, int], bool]:
+    """A packing that is no larger than `start`, and whether nothing is smaller."""
+    try:
+        return improve(blocks, start, bound, effort)
+    except MissingToolError:
+        from deuteron.npu.neutron.plan.exact import pack  # its solver takes a while to load
+
+        return pack(blocks, start, bound, effort)
+
+
+def end_of(offsets: Mapping[Lifetime, int]) -> int:
+    """Bytes that a packing takes."""
+    return max((offset + round_up(block.nbytes) for block, offset in offsets.items()), default=0)
+
+
+def greedy(blocks: Iterable[Lifetime], order: Key) -> dict[Lifetime, int]:
+    """Each block, in this order, in the tightest gap between those that it meets."""
+    placed: dict[Lifetime, int] = {}
+    for block in sorted(blocks, key=lambda b: (*order(b), b.buffers)):
+        taken = sorted((at, at + round_up(other.nbytes)) for other, at in placed.items() if other.meets(block))
+        placed[block] = _tightest_gap(taken, round_up(block.nbytes))
+    return placed
+
+
+def _shuffled(seed: int) -> Key:
+    """Largest first, each size seen up to twice as large as it is."""
+    noise = random.Random(seed)  # noqa: S311 - reproducible, and nobody's secret
+    return lambda block: (-round(block.nbytes * (1 + noise.random())),)
+
+
+def _tightest_gap(taken: list[tuple[int, int]], size: int) -> int:
+    """Start of the smallest gap between the `taken` intervals that holds `size`, else the end of the last."""
+    end, best, spare = 0, -1, 0
+    for start, stop in taken:
+        gap = start - end
+        if gap >= size and (best < 0 or gap - size < spare):
+            best, spare = end, gap - size
+        end = max(end, stop)
+    return best if best >= 0 else end

@@ -1,0 +1,212 @@
+"""The plan: an address for every buffer of a program."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from deuteron.arch.memory import Effort
+from deuteron.errors import InternalError
+from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.regions import Place, Region
+from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
+from deuteron.npu.neutron.plan.budget import Budget
+from deuteron.npu.neutron.plan.cuts import fetching
+from deuteron.npu.neutron.plan.fit import area_for, too_large
+from deuteron.npu.neutron.plan.lifetimes import Lifetime, can_share, lifetimes, spans
+from deuteron.npu.neutron.plan.packing import EXACT_EFFORT, FAST_EFFORT, Packing, place
+from deuteron.npu.neutron.plan.prefetch import Prefetch
+from deuteron.npu.neutron.plan.stream import Issue
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of how good a plan is.
+
+    Attributes:
+        scratch_proven_optimal: whether no packing of the intermediate results is smaller, in this order of calls.
+        prefetch_bound: cycles that no plan which fetches the same pieces is faster than; 0 where nothing is fetched.
+        prefetch_proven_optimal: whether no such plan is faster than this one.
+    """
+
+    scratch_proven_optimal: bool
+    prefetch_bound: int
+    prefetch_proven_optimal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Addresses of a program's buffers.
+
+    Attributes:
+        placements: where each buffer lies; a buffer that no call names has no place.
+        weights: the weights image, constants in order of first use.
+        scratch_bytes: size of the scratch region, a multiple of the alignment.
+        constants: where in the weights image each constant lies.
+        prefetch_bytes: size of the prefetch region, which all constants are fetched to unless it is 0.
+        resident_bytes: those of them, from the start, that keep their content from run to run.
+        transfers: fetches and waits by the call that they come before.
+        lifetimes: the blocks of scratch, in order of first use.
+        packing: how they were placed.
+        prefetch: how the transfers were found.
+    """
+
+    placements: Mapping[str, Place]
+    weights: bytes
+    constants: Mapping[str, int]
+    scratch_bytes: int
+    prefetch_bytes: int
+    resident_bytes: int
+    transfers: Mapping[int, tuple[Transfer, ...]]
+    lifetimes: tuple[Lifetime, ...]
+    packing: Packing
+    prefetch: Prefetch | None
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of the weights image that are constants: all of it, or none."""
+        return len(self.weights) if self.constants else 0
+
+    @property
+    def known(self) -> Known:
+        """How good it is."""
+        found = self.prefetch
+        return Known(self.packing.proven, found.bound if found else 0, found.proven if found else False)
+
+
+def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None = None) -> Plan:
+    """A plan that reads weights where they are linked, in as much memory as it takes; `check` holds for it.
+
+    Args:
+        program: what to plan.
+        effort: how hard to try for the smallest scratch memory (placement.py).
+        packed: where scratch lies in the program whose calls were cut to make this one, to stay there.
+    """
+    sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
+    placements: dict[str, Place] = {}
+    for region, names in ((Region.INPUT, program.inputs), (Region.OUTPUT, program.outputs)):
+        placements |= {name: Place(region, index, 0, sizes[name]) for index, name in enumerate(names)}
+    constants, weights = _weights_image(program)
+    blocks = lifetimes(program)
+    packing = place(blocks, effort) if packed is None else _kept(blocks, packed)
+    for block, offset in packing.offsets.items():
+        placements |= {name: Place(Region.SCRATCH, 0, offset, block.nbytes) for name in block.buffers}
+    return Plan(
+        placements=placements | constants,
+        weights=weights,
+        constants={name: constant.offset for name, constant in constants.items()},
+        scratch_bytes=packing.nbytes,
+        packing=packing,
+        prefetch_bytes=0,
+        resident_bytes=0,
+        transfers={},
+        lifetimes=blocks,
+        prefetch=None,
+    )
+
+
+def plan_within(program: Program, budget: Budget) -> tuple[Program, Plan]:
+    """A plan within a budget, and the program that it is for, whose calls may have been cut; `check` holds for both.
+
+    Raises:
+        CapacityError: when the program does not fit.
+    """
+    effort = EXACT_EFFORT if budget.effort is Effort.EXACT else FAST_EFFORT
+    linked = plan(program, effort)
+    area = area_for(program, linked.scratch_bytes, linked.constant_bytes, budget)
+    if area is None:
+        return program, linked
+    found = fetching(program, budget.engine, area, budget.effort, keeps=budget.keeps)
+    if found is None:
+        raise too_large(program, linked.scratch_bytes, linked.constant_bytes, budget)
+    return found.program, _fetching(plan(found.program, effort, linked.packing), found.prefetch)
+
+
+def _kept(blocks: Iterable[Lifetime], packing: Packing) -> Packing:
+    """The packing with these blocks in place of those with the same buffers, which meet the same others."""
+    offsets = {block.buffers: offset for block, offset in packing.offsets.items()}
+    return replace(packing, offsets={block: offsets[block.buffers] for block in blocks})
+
+
+def _fetching(planned: Plan, found: Prefetch) -> Plan:
+    """The plan with all constants in the prefetch area."""
+    chunks = found.chunks
+    starts = [planned.constants[chunk.buffers[0]] for chunk in chunks]
+    offsets = {step.chunk: step.offset for step in found.schedule.steps if isinstance(step, Issue)}
+    placements = dict(planned.placements)
+    for index, chunk in enumerate(chunks):
+        for name in chunk.buffers:
+            at = offsets[index] + planned.constants[name] - starts[index]
+            placements[name] = replace(placements[name], region=Region.PREFETCH, offset=at)
+    transfers: dict[int, tuple[Transfer, ...]] = {}
+    for step in found.schedule.steps:
+        command: Transfer = Wait(step.channel)
+        if isinstance(step, Issue):
+            nbytes = chunks[step.chunk].nbytes
+            command = Fetch(step.channel, starts[step.chunk], step.offset, nbytes, step.chunk in found.resident)
+        transfers[step.call] = (*transfers.get(step.call, ()), command)
+    return replace(
+        planned,
+        placements=placements,
+        prefetch_bytes=max(offsets[index] + chunk.nbytes for index, chunk in enumerate(chunks)),
+        resident_bytes=sum(chunks[index].nbytes for index in found.resident),
+        transfers=transfers,
+        prefetch=found,
+    )
+
+
+def check(program: Program, planned: Plan) -> None:
+    """Nothing; every buffer in use has a place inside its region, and no two that live at once overlap.
+
+    Raises:
+        InternalError: naming the buffers; written apart from the planner, so that each checks the other.
+    """
+    sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
+    if len(sizes) < len(program.buffers):
+        twice = [name for name, count in Counter(buffer.name for buffer in program.buffers).items() if count > 1]
+        raise InternalError(f"several buffers are called `{twice[0]}`")
+    live = spans(program)
+    _check_places(program, planned, sizes, live)
+    for a, b in combinations(live, 2):
+        (a_first, a_last), (b_first, b_last) = live[a], live[b]
+        if a_first > b_last or b_first > a_last or not planned.placements[a].overlaps(planned.placements[b]):
+            continue
+        same_place = planned.placements[a].offset == planned.placements[b].offset
+        if not (same_place and a_last == b_first and can_share(program.calls[b_first], a, b, sizes)):
+            raise InternalError(f"buffers `{a}` and `{b}` overlap while both are in use")
+
+
+def _check_places(program: Program, planned: Plan, sizes: Mapping[str, int], live: Collection[str]) -> None:
+    """Raises InternalError for a scratch buffer or a constant that is not where it can be."""
+    constants = {buffer.name for buffer in program.buffers if buffer.data is not None}
+    for name in dict.fromkeys(ref.buffer for call in program.calls for ref in call.operands):
+        if name in live:
+            what, region, end = "buffer", Region.SCRATCH, planned.scratch_bytes
+        elif name in constants and planned.prefetch_bytes:
+            what, region, end = "constant", Region.PREFETCH, planned.prefetch_bytes
+        elif name in constants:
+            what, region, end = "constant", Region.WEIGHTS, len(planned.weights)
+        else:
+            continue  # the caller's
+        found = planned.placements[name]
+        inside = found.offset >= 0 and found.offset + sizes[name] <= end
+        if found.region is not region or found.offset % ALIGNMENT or not inside:
+            where = f"{region.name.lower()} of {end} bytes"
+            raise InternalError(f"{what} `{name}` of {sizes[name]} bytes has no valid place in {where}: {found}")
+
+
+def _weights_image(program: Program) -> tuple[dict[str, Place], bytes]:
+    """Places of the constants that calls read, and their bytes one after the other, each aligned."""
+    constants = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
+    placements: dict[str, Place] = {}
+    blocks: list[bytes] = []
+    end = 0
+    for ref in (ref for call in program.calls for ref in call.operands):
+        data = constants.get(ref.buffer)
+        if data is None or ref.buffer in placements:
+            continue
+        placements[ref.buffer] = Place(Region.WEIGHTS, 0, end, len(data))
+        blocks.append(data.ljust(round_up(len(data)), b"\0"))
+        end += len(blocks[-1])
+    return placements, b"".join(blocks).ljust(ALIGNMENT, b"\0")

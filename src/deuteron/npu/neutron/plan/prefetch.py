@@ -1,0 +1,253 @@
+"""Which chunks stay in SRAM between inferences and which are streamed through it."""
+
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from deuteron.arch.engine import Engine
+from deuteron.npu.neutron.kernels.cost import cost
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.plan.bound import lower_bound
+from deuteron.npu.neutron.plan.chunks import Chunk, chunks
+from deuteron.npu.neutron.plan.lifetimes import Lifetime
+from deuteron.npu.neutron.plan.packing import Packing, place
+from deuteron.npu.neutron.plan.stream import Costs, Schedule, Spot, schedule
+
+if TYPE_CHECKING:
+    from deuteron.npu.neutron.plan.optimum import Optimum
+
+LEAST_FETCH_CYCLES = 4
+"""Chunks are joined while their transfer takes less than so many times the cost of starting it."""
+
+MOST_CHOICES = 5_000
+"""Calls times chunks of programs that the solver is asked about: above, it takes minutes and gains little."""
+
+FIRST_WORK = 8_000
+WORK = 40_000
+"""Calls in all schedules together that the heuristic looks at to find a plan, and to improve one."""
+
+MOST_TRIALS = 500
+"""Schedules that it looks at to improve one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A prefetch plan.
+
+    Attributes:
+        chunks: what is fetched.
+        resident: indices of the chunks that stay in SRAM.
+        schedule: fetches and waits.
+        bound: cycles that no schedule of these chunks in this area is faster than.
+        proven: whether no schedule of these chunks is faster.
+    """
+
+    chunks: tuple[Chunk, ...]
+    resident: frozenset[int]
+    schedule: Schedule
+    bound: int
+    proven: bool
+
+
+def costs_of(program: Program, parts: Sequence[Chunk], engine: Engine) -> Costs:
+    """What the calls and chunks of a program cost."""
+    return Costs(
+        tuple(engine.call_dispatch + cost(call.params, engine).cycles for call in program.calls),
+        tuple(engine.fetch_latency + engine.transfer(chunk.nbytes) for chunk in parts),
+        engine.fetch_setup,
+    )
+
+
+def least_area(parts: Sequence[Chunk]) -> int:
+    """Bytes of the smallest area that is found: each chunk has its place from the first call that reads it on."""
+    return _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)})[0].nbytes
+
+
+def most_alive(parts: Sequence[Chunk]) -> int:
+    """The most bytes of chunks that one call needs at once."""
+    return max((sum(c.nbytes for c in parts if c.first <= at <= c.last) for at in {p.first for p in parts}), default=0)
+
+
+def prefetch(
+    program: Program,
+    engine: Engine,
+    area: int,
+    kept: Collection[str] = (),
+    *,
+    keeps: bool = True,
+    improve: bool = True,
+) -> Prefetch | None:
+    """A plan for an area of `area` bytes, or None when it is too small for any.
+
+    Args:
+        program: the calls.
+        engine: what they and transfers take.
+        area: bytes for all constants.
+        kept: constants that were resident in a plan for a similar program.
+        keeps: the area keeps its content from run to run; nothing can be resident otherwise.
+        improve: look at more schedules to improve the best of the first ones.
+    """
+    least = engine.flash_bandwidth * (engine.fetch_setup + engine.fetch_latency) * LEAST_FETCH_CYCLES // engine.clock
+    for parts in dict.fromkeys((chunks(program, min(least, area // 8)), chunks(program))):
+        if most_alive(parts) > area:
+            continue
+        costs = costs_of(program, parts, engine)
+        bound = lower_bound(parts, costs, engine, area, keeps=keeps)
+        search = _Search(parts, costs, area, bound, keeps=keeps)
+        search.begin(frozenset(kept))
+        if improve:
+            search.improve()
+        if search.best is not None:
+            resident, best = search.best
+            return Prefetch(parts, resident, best, bound, best.cycles <= bound)
+    return None
+
+
+def proven(
+    program: Program, found: Prefetch, engine: Engine, area: int, effort: float, *, keeps: bool = True
+) -> Prefetch:
+    """The plan with the bound that a solver proves with this effort, and faster where the solver's choices are."""
+    from deuteron.npu.neutron.plan.optimum import optimum  # its solver takes a while to load
+
+    if found.proven or len(program.calls) * len(found.chunks) > MOST_CHOICES:
+        return found
+    costs = costs_of(program, found.chunks, engine)
+    for addresses in (False, True):  # most choices have room as they are
+        start = found.resident, found.schedule
+        best = optimum(found.chunks, costs, area, start, effort, keeps=keeps, addresses=addresses)
+        if best is not None:
+            found = _realised(found, best, costs, area)
+        if best is None or found.proven:
+            break
+    return found
+
+
+def _realised(found: Prefetch, best: "Optimum", costs: Costs, area: int) -> Prefetch:
+    """The plan with the solver's bound, and with its choices where these are faster."""
+    parts, bound = found.chunks, max(found.bound, best.bound)
+    first_fit = {j: Spot(call, None) for j, call in best.issues.items()}
+    placed = {j: Spot(call, best.offsets[j]) for j, call in best.issues.items()} if best.offsets else None
+    placed = placed or _packed(parts, area, best)
+    candidates = [schedule(parts, costs, best.resident, area, spots) for spots in (first_fit, None)]
+    if placed is not None:
+        candidates += [_delayed(parts, costs, best.resident, area, spots) for spots in (placed, _in_order(placed))]
+    resident, fastest = found.resident, found.schedule
+    for candidate in candidates:
+        if candidate is not None and candidate.cycles < fastest.cycles:
+            resident, fastest = best.resident, candidate
+    return Prefetch(parts, resident, fastest, bound, fastest.cycles <= bound)
+
+
+def _in_order(spots: Mapping[int, Spot]) -> dict[int, Spot]:
+    """The spots, but no fetch before that of a chunk that is needed sooner."""
+    latest = accumulate((spots[j].call for j in sorted(spots)), max)
+    return {j: replace(spots[j], call=call) for j, call in zip(sorted(spots), latest, strict=True)}
+
+
+def _delayed(
+    parts: Sequence[Chunk], costs: Costs, resident: frozenset[int], area: int, spots: Mapping[int, Spot]
+) -> Schedule | None:
+    """The schedule with these spots, with fetches issued later where that is faster: what is needed sooner goes first.
+
+    A chunk that comes later is in nobody's way, so that the spots stay as they are.
+    """
+    best = schedule(parts, costs, resident, area, spots)
+    improved = True
+    while improved and best is not None:
+        improved = False
+        for j in spots:
+            for call in range(spots[j].call + 1, parts[j].first + 1):
+                moved = {**spots, j: replace(spots[j], call=call)}
+                moved = dict(sorted(moved.items(), key=lambda item: (item[1].call, item[0])))
+                found = schedule(parts, costs, resident, area, moved)
+                if found is not None and found.cycles < best.cycles:
+                    spots, best, improved = moved, found, True
+    return best
+
+
+def _packed(parts: Sequence[Chunk], area: int, found: "Optimum") -> dict[int, Spot] | None:
+    """Room for each chunk from the call on that its fetch is issued before; None when that does not pack."""
+    start = sum(parts[chunk].nbytes for chunk in found.resident)
+    packing, spots = _packing(parts, found.issues, start)
+    return spots if start + packing.nbytes <= area else None
+
+
+def _packing(parts: Sequence[Chunk], issues: Mapping[int, int], start: int = 0) -> tuple[Packing, dict[int, Spot]]:
+    """The smallest packing found of chunks that are issued before these calls, and the spots, from `start` on."""
+    blocks = {j: Lifetime((str(j),), parts[j].nbytes, call, parts[j].last) for j, call in issues.items()}
+    packing = place(tuple(blocks.values()))
+    return packing, {j: Spot(block.first, start + packing.offsets[block]) for j, block in blocks.items()}
+
+
+class _Search:
+    """Looks for the resident chunks that give the fastest run."""
+
+    def __init__(self, parts: Sequence[Chunk], costs: Costs, area: int, bound: int, *, keeps: bool = True) -> None:
+        self._parts, self._costs, self._area, self._bound, self._keeps = parts, costs, area, bound, keeps
+        self._known: set[frozenset[int]] = set()
+        self._random = random.Random(1)  # noqa: S311 - reproducible, and nobody's secret
+        self.best: tuple[frozenset[int], Schedule] | None = None
+
+    def begin(self, kept: frozenset[str]) -> None:
+        """Tries what has worked before (`kept` names its constants), nothing, and several orders for several shares.
+
+        Where first fit leaves no room for some chunk in any of them, all are packed ahead, and fetched when needed.
+        """
+        self._try(frozenset(i for i, chunk in enumerate(self._parts) if kept and kept.issuperset(chunk.buffers)))
+        self._try(frozenset())
+        order = range(len(self._parts))
+        sizes = [chunk.nbytes for chunk in self._parts]
+        keys: tuple[Callable[[int], tuple[int, int]], ...] = (
+            lambda i: (i, 0),
+            lambda i: (-i, 0),
+            lambda i: (-sizes[i], i),
+            lambda i: (-sizes[i], -i),
+        )
+        shares = min(16, max(2, FIRST_WORK // len(self._costs.calls) // len(keys)))
+        for key in keys:
+            for share in range(shares, 0, -1):
+                self._try(self._fill(sorted(order, key=key), self._area * share // shares))
+        if self.best is None:
+            packing, spots = _packing(self._parts, {j: chunk.first for j, chunk in enumerate(self._parts)})
+            if packing.nbytes <= self._area:
+                self._take(frozenset(), schedule(self._parts, self._costs, frozenset(), self._area, spots))
+
+    def improve(self) -> None:
+        """Changes the best at random: a chunk more or less, and others out where there is no room."""
+        for _ in range(min(MOST_TRIALS, WORK // len(self._costs.calls))):
+            if self.best is None or self._done():
+                return
+            self._try(self._changed(self.best[0]))
+
+    def _done(self) -> bool:
+        return self.best is not None and self.best[1].cycles <= self._bound
+
+    def _fill(self, order: Sequence[int], limit: int) -> frozenset[int]:
+        """As many chunks as go into `limit` bytes, tried in this order."""
+        taken: set[int] = set()
+        for chunk in order:
+            if self._parts[chunk].nbytes <= limit:
+                taken.add(chunk)
+                limit -= self._parts[chunk].nbytes
+        return frozenset(taken)
+
+    def _changed(self, resident: frozenset[int]) -> frozenset[int]:
+        chosen = self._random.randrange(len(self._parts))
+        others = sorted(resident - {chosen})
+        if chosen in resident:
+            return frozenset(others)
+        self._random.shuffle(others)
+        swapped = self._random.randrange(2)  # also without need: what is left must find room to be streamed
+        return frozenset((chosen, *self._fill(others[swapped:], self._area - self._parts[chosen].nbytes)))
+
+    def _try(self, resident: frozenset[int]) -> None:
+        if self._done() or resident in self._known or (resident and not self._keeps):
+            return
+        self._known.add(resident)
+        self._take(resident, schedule(self._parts, self._costs, resident, self._area))
+
+    def _take(self, resident: frozenset[int], found: Schedule | None) -> None:
+        if found is not None and (self.best is None or found.cycles <= self.best[1].cycles):
+            self.best = resident, found

@@ -1,0 +1,141 @@
+"""Kernel calls cut along their filters, so that their weights can be fetched piece by piece.
+
+A piece of a convolution writes its channels of every output position. Pieces of a fully connected layer have no pitch
+between rows, so that one with several rows stays whole; so does a call whose weights another call reads as well.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from deuteron.npu.neutron.kernels.limits import ALIGNMENT, REQUANT_ROW_BYTES, round_up
+from deuteron.npu.neutron.kernels.params import Conv2DParams, FullyConnectedParams
+from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+
+_WEIGHTS, _BIAS, _REQUANT, _OUTPUT = 1, 2, 3, 4
+"""Operands of both kernels that can be cut."""
+_BIAS_BYTES = 4
+
+Filtering = FullyConnectedParams | Conv2DParams
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A program whose calls have been cut.
+
+    Attributes:
+        program: the pieces.
+        calls: for each of them the call that it is (a piece of).
+        whole: for each constant that was made, the one of the uncut program that it is a part of.
+    """
+
+    program: Program
+    calls: tuple[int, ...]
+    whole: Mapping[str, str]
+
+
+def unshared(program: Program) -> Program:
+    """The program in which each call has its own copy of every constant but the weights of filters.
+
+    Layers without bias share its zeros, and equal factors and tables are shared, too. A shared constant would have to
+    stay in place from its first call to its last, and with it what is fetched along; a copy costs some bytes of flash.
+    """
+    shared = _Constants(program)
+    read: set[str] = set()
+    calls: list[KernelCall] = []
+    for call in program.calls:
+        operands = list(call.operands)
+        for at, ref in enumerate(operands):
+            filters = isinstance(call.params, Filtering) and at == _WEIGHTS
+            if ref.buffer in read and ref.buffer in shared.data and not filters:
+                operands[at] = shared.part(ref, ref.buffer)
+        read |= {ref.buffer for ref in call.operands}
+        calls.append(replace(call, operands=tuple(operands)))
+    return replace(program, buffers=(*program.buffers, *shared.made), calls=tuple(calls))
+
+
+def cut(program: Program, most: int, whole: Collection[str] = ()) -> Pieces:
+    """The program with each call that can be cut, and reads more than `most` bytes of weights, cut into such pieces.
+
+    Args:
+        program: the calls.
+        most: bytes of weights of a piece, a little more where a piece has as few filters as can be.
+        whole: names of weights whose calls are not cut.
+    """
+    constants = _Constants(program)
+    uses = Counter(ref.buffer for call in program.calls for ref in call.operands)
+    calls: list[KernelCall] = []
+    numbers: list[int] = []
+    for at, call in enumerate(program.calls):
+        params, parts = call.params, [call]
+        if isinstance(params, Filtering) and _divisible(params) and _owned(call, constants.data, uses, whole):
+            parts = _cut(call, params, constants, most)
+        calls += parts
+        numbers += [at] * len(parts)
+    used = {ref.buffer for call in calls for ref in call.operands}
+    named = {*used, *program.inputs, *program.outputs}
+    kept = (buffer for buffer in program.buffers if buffer.name in named)
+    pieces = replace(program, buffers=(*kept, *constants.made), calls=tuple(calls))
+    return Pieces(pieces, tuple(numbers), constants.origins)
+
+
+class _Constants:
+    """The constants of a program, and parts of them under names that it does not have."""
+
+    def __init__(self, program: Program) -> None:
+        self.data = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
+        self.made: list[Buffer] = []
+        self.origins: dict[str, str] = {}
+        self._taken = {buffer.name for buffer in program.buffers}
+
+    def part(self, ref: Ref, wanted: str) -> Ref:
+        """A new constant of these bytes, called `wanted` if no other is."""
+        name = wanted
+        while name in self._taken:
+            name += "'"
+        self._taken.add(name)
+        self.made.append(Buffer(name, ref.nbytes, self.data[ref.buffer][ref.offset : ref.offset + ref.nbytes]))
+        self.origins[name] = ref.buffer
+        return Ref(name, 0, ref.nbytes)
+
+
+def _divisible(params: Filtering) -> bool:
+    return isinstance(params, Conv2DParams) or params.rows == 1
+
+
+def _owned(call: KernelCall, data: Mapping[str, bytes], uses: Mapping[str, int], whole: Collection[str]) -> bool:
+    """True when the call reads constants, its weights alone, and these may be cut."""
+    weights = call.operands[_WEIGHTS].buffer
+    constant = all(ref.buffer in data for ref in call.operands[_WEIGHTS:_OUTPUT])
+    return constant and uses[weights] == 1 and weights not in whole
+
+
+def _cut(call: KernelCall, params: Filtering, constants: _Constants, most: int) -> list[KernelCall]:
+    """The pieces of a call, each with constants of its own; each starts at a multiple of the alignment."""
+    count = params.out_features if isinstance(params, FullyConnectedParams) else params.out_c
+    weights = call.operands[_WEIGHTS].nbytes // count
+    step = max(ALIGNMENT, most // weights // ALIGNMENT * ALIGNMENT)
+    if step >= count:
+        return [call]
+    step = round_up(-(-count // -(-count // step)))  # as many pieces, of about the same size
+    per_channel = params.requant_count == count
+    per_filter = {_WEIGHTS: weights, _BIAS: _BIAS_BYTES, _REQUANT: REQUANT_ROW_BYTES if per_channel else 0}
+    calls: list[KernelCall] = []
+    for start in range(0, count, step):
+        stop = min(count, start + step)
+        operands = list(call.operands)
+        for at, nbytes in per_filter.items():
+            ref = operands[at]
+            part = Ref(ref.buffer, ref.offset + start * nbytes, (stop - start) * nbytes or ref.nbytes)
+            operands[at] = constants.part(part, f"{ref.buffer}[{start}:{stop}]")
+        output = operands[_OUTPUT]
+        operands[_OUTPUT] = Ref(output.buffer, output.offset + start, output.nbytes - count + stop - start)
+        calls.append(replace(call, operands=tuple(operands), params=_narrowed(params, stop - start, per_channel)))
+    return calls
+
+
+def _narrowed(params: Filtering, filters: int, per_channel: bool) -> Filtering:
+    rows = filters if per_channel else 1
+    if isinstance(params, FullyConnectedParams):
+        return replace(params, out_features=filters, requant_count=rows)
+    return replace(params, out_c=filters, requant_count=rows)

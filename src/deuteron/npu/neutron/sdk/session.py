@@ -1,0 +1,46 @@
+"""What outlives one run of the converter: its failures, across the process that ExecuTorch runs it in."""
+
+import pickle
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deuteron.arch.memory import MemoryOptions
+from deuteron.errors import DeuteronError, InternalError
+from deuteron.npu.neutron.convert import Conversion
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A directory, private to the caller, in which the converter leaves the error that ended it.
+
+    The backend runs the converter in a forked process and learns only its exit code; the parent asks the session.
+    """
+
+    directory: Path
+    verify_each: bool = False
+    """Whether the compiler checks the graph after every pass; the vendor's options have no field for it."""
+    memory: MemoryOptions | None = None
+    """How the program may use memory; None for what the vendor's one option of it means."""
+    conversions: dict[bytes, Conversion] = field(default_factory=dict[bytes, Conversion])
+    """TFLite files that have been converted already, and what came of them."""
+
+    @property
+    def _failure(self) -> Path:
+        return self.directory / "failure.pickle"
+
+    def record(self, error: Exception) -> None:
+        """Leaves the error for `raise_failure`; one that is not ours becomes an InternalError with its traceback."""
+        if not isinstance(error, DeuteronError):
+            text = "".join(traceback.format_exception(error)).rstrip()
+            error = InternalError(f"the converter failed: {text}", hint="report it with this text and the TFLite file")
+        self._failure.write_bytes(pickle.dumps(error))
+
+    def raise_failure(self) -> None:
+        """Raises the error that the converter left, once; nothing when it left none."""
+        if not self._failure.exists():
+            return
+        error: object = pickle.loads(self._failure.read_bytes())  # noqa: S301 - written by our own child process
+        self._failure.unlink()
+        if isinstance(error, DeuteronError):
+            raise error

@@ -1,0 +1,82 @@
+"""What the NPU takes: the table of operators, put together from the code that reads, checks and lowers them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from deuteron.npu.neutron.edge_operators import EDGE_OPERATORS
+from deuteron.npu.neutron.ir import ops
+from deuteron.npu.neutron.ir.verify import OP_RULES
+from deuteron.npu.neutron.passes.constraints import CONSTRAINTS
+from deuteron.npu.neutron.passes.select import LOWERINGS as KERNELS
+from deuteron.npu.neutron.tflite.forms import ACTIVATIONS
+from deuteron.npu.neutron.tflite.operators.table import LOWERINGS as READERS
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One TFLite operator.
+
+    Attributes:
+        name: its name in the TFLite schema.
+        edge: the edge operators of ExecuTorch that arrive as it.
+        conditions: what must hold, each a sentence.
+        kernels: the kernels that may run it; it may also be fused into others, folded or free.
+    """
+
+    name: str
+    edge: tuple[str, ...]
+    conditions: tuple[str, ...]
+    kernels: tuple[str, ...]
+
+
+def operators() -> tuple[Operator, ...]:
+    """Every operator, by name."""
+    return tuple(
+        Operator(
+            name,
+            tuple(edge for edge, made in EDGE_OPERATORS.items() if name in made),
+            (reader.accepts, *_rules_of(reader.makes)),
+            tuple(kernel.name for kernel in KERNELS[reader.makes].kernels),
+        )
+        for name, reader in READERS.items()
+    )
+
+
+def general() -> tuple[str, ...]:
+    """What must hold for all operators, each a sentence."""
+    rules = (_sentence(rule) for kinds, rule in (*OP_RULES, *CONSTRAINTS) if kinds is ops.Op)
+    return (*rules, f"Fused activations are {', '.join(ACTIVATIONS)}.")
+
+
+def markdown(target: str) -> str:
+    """The table as a page."""
+    lines = [
+        "# Operators",
+        "",
+        f"What the NPU of `{target}` takes, from the code itself: `deuteron ops --markdown` prints this page.",
+        "",
+        "For all operators:",
+        "",
+        *(f"- {sentence}" for sentence in general()),
+        "",
+        "Kernels are those that may run the operator; the compiler also fuses operators, computes them when it can,",
+        "and leaves them out where they change no byte. What breaks a condition is refused by an error that names it.",
+        "",
+        "| TFLite operator | from the edge operators | conditions | kernels |",
+        "|---|---|---|---|",
+    ]
+    for op in operators():
+        edge = ", ".join(f"`{name}`" for name in op.edge) or "-"
+        lines.append(f"| {op.name} | {edge} | {' '.join(op.conditions)} | {', '.join(op.kernels)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rules_of(kind: type[ops.Op]) -> Iterable[str]:
+    """The sentences of the rules that hold for this kind of operator and not for all."""
+    for kinds, rule in (*OP_RULES, *CONSTRAINTS):
+        if kinds is not ops.Op and issubclass(kind, kinds):
+            yield _sentence(rule)
+
+
+def _sentence(rule: object) -> str:
+    return " ".join(str(rule.__doc__).split())

@@ -1,0 +1,107 @@
+"""A TFLite model as plain values: `decode` makes them, `encode` writes them, the rest of the room works on them.
+
+Names (of operators, element types and options) are those of the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deuteron.npu.neutron.ir.types import Quant
+
+FILE_IDENTIFIER = b"TFL3"
+SCHEMA_VERSION = 3
+NO_TENSOR = -1
+"""Index of an optional operand that is left out."""
+
+CUSTOM = "CUSTOM"
+"""Operator name of every custom operator; `custom_code` tells them apart."""
+
+Options = Mapping[str, int | float]
+
+OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "Conv2DOptions": (
+        "Padding",
+        "StrideW",
+        "StrideH",
+        "FusedActivationFunction",
+        "DilationWFactor",
+        "DilationHFactor",
+    ),
+    "DepthwiseConv2DOptions": (
+        "Padding",
+        "StrideW",
+        "StrideH",
+        "DepthMultiplier",
+        "FusedActivationFunction",
+        "DilationWFactor",
+        "DilationHFactor",
+    ),
+    "FullyConnectedOptions": ("FusedActivationFunction", "WeightsFormat", "KeepNumDims"),
+    "TransposeConvOptions": ("Padding", "StrideW", "StrideH", "FusedActivationFunction"),
+    "BatchMatMulOptions": ("AdjX", "AdjY"),
+    "AddOptions": ("FusedActivationFunction",),
+    "SubOptions": ("FusedActivationFunction",),
+    "MulOptions": ("FusedActivationFunction",),
+    "MaximumMinimumOptions": (),
+    "LeakyReluOptions": ("Alpha",),
+    "ResizeBilinearOptions": ("AlignCorners", "HalfPixelCenters"),
+    "ResizeNearestNeighborOptions": ("AlignCorners", "HalfPixelCenters"),
+    "MirrorPadOptions": ("Mode",),
+    "SqueezeOptions": (),
+    "ExpandDimsOptions": (),
+    "StridedSliceOptions": ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset"),
+    "Pool2DOptions": (
+        "Padding",
+        "StrideW",
+        "StrideH",
+        "FilterWidth",
+        "FilterHeight",
+        "FusedActivationFunction",
+    ),
+    "ReducerOptions": ("KeepDims",),
+    "PadOptions": (),
+    "PadV2Options": (),
+    "ReshapeOptions": (),
+    "SoftmaxOptions": ("Beta",),
+    "TransposeOptions": (),
+    "ConcatenationOptions": ("Axis", "FusedActivationFunction"),
+    "SliceOptions": (),
+    "QuantizeOptions": (),
+    "DequantizeOptions": (),
+}
+"""The option tables that the room knows, with the fields that matter. Further fields keep their defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlatTensor:
+    """A tensor: `dtype` by its schema name, `data` the bytes of a constant."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quant: Quant | None = None
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlatOperator:
+    """An operator: operands are tensor indices, `options` the fields of the table `kind` ("" for none)."""
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    kind: str = ""
+    options: Options = field(default_factory=dict[str, int | float])
+    custom_code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FlatModel:
+    """A model with its one subgraph."""
+
+    name: str
+    tensors: tuple[FlatTensor, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operators: tuple[FlatOperator, ...]
+    metadata: Mapping[str, bytes] = field(default_factory=dict[str, bytes])

@@ -1,0 +1,124 @@
+"""TFLite bytes -> `ir.Graph`; `operators/table.py` lists the operators."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from deuteron.errors import FormatError, UnsupportedError, VerifyError, all_refused
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.ops import Op
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
+from deuteron.npu.neutron.ir.verify import verify
+from deuteron.npu.neutron.microcode.format import MAX_TENSORS
+from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.npu.neutron.tflite.edges import find_edges
+from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.operators.table import LOWERINGS
+from deuteron.npu.neutron.tflite.site import HINT_MALFORMED, Names, Site
+
+_DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32}
+"""Element types of the tensors that ops name; `Site` lets no other through."""
+
+
+def read(data: bytes) -> Graph:
+    """The graph in a TFLite flatbuffer; tensors keep their names, each op names its TFLite index as its origin.
+
+    Raises:
+        FormatError: the bytes are damaged, truncated or contradict themselves.
+        UnsupportedError: the model holds something that cannot be compiled.
+    """
+    return graph_of(decode(data))
+
+
+def graph_of(model: FlatModel) -> Graph:
+    """The graph in a flatbuffer that is decoded already; otherwise as `read`."""
+    names = Names(model)
+    constants: list[Tensor] = []
+    edges = find_edges(model)
+    inputs = _boundary(model, names, "input", edges.inputs)
+    outputs = _boundary(model, names, "output", edges.outputs)
+    inside = (index for index in range(len(model.operators)) if index not in edges.operators)
+    ops = _lower_all(Site(model, names, index, constants) for index in inside)
+    used = {*inputs, *outputs, *(name for op in ops for name in (*op.inputs, *op.outputs))}
+    tensors = tuple(_tensor(t, name) for t, name in zip(model.tensors, names.of, strict=True) if name in used)
+    graph = Graph(model.name, (*tensors, *constants), inputs, outputs, ops)
+    try:
+        verify(graph)
+    except VerifyError as error:
+        raise FormatError(
+            f"the model contradicts itself: {error.message}", where=error.where, hint=HINT_MALFORMED
+        ) from error
+    return graph
+
+
+def op_names(data: bytes) -> tuple[str, ...]:
+    """The builtin operator name of each operator of a TFLite flatbuffer, supported or not."""
+    return tuple(op.name for op in decode(data).operators)
+
+
+def _tensor(tensor: FlatTensor, name: str) -> Tensor:
+    """The IR's tensor; its type and data must agree."""
+    try:
+        return Tensor(name, TensorType(tensor.shape, _DTYPES[tensor.dtype], tensor.quant), tensor.data)
+    except VerifyError as error:
+        raise FormatError(error.message, where=f"tensor `{name}`", hint=HINT_MALFORMED) from error
+
+
+def _boundary(
+    model: FlatModel, names: Names, which: Literal["input", "output"], indices: tuple[int, ...]
+) -> tuple[str, ...]:
+    """Names of the graph's inputs or outputs, which must be few and INT8."""
+    if len(indices) > MAX_TENSORS:
+        raise UnsupportedError(
+            f"{len(indices)} graph {which}s; at most {MAX_TENSORS} are possible", hint="split the partition"
+        )
+    listed = model.inputs if which == "input" else model.outputs
+    for index in indices:
+        if indices.count(index) > 1:
+            edge = ", counting those behind float edges" if listed.count(index) < indices.count(index) else ""
+            raise UnsupportedError(
+                f"tensor `{names.of[index]}` is {indices.count(index)} graph {which}s{edge}; it can be one",
+                hint=f"keep one of these {which}s",
+            )
+        if (dtype := model.tensors[index].dtype) != "INT8":
+            problem = "float left in a partition: " if dtype.startswith("FLOAT") else ""
+            raise UnsupportedError(
+                f"{problem}graph {which} `{names.of[index]}` is {dtype}; INT8 is allowed",
+                hint="quantise the whole model to int8, inputs and outputs too; TensorFlow's converter has "
+                "`inference_input_type` and `inference_output_type` for that",
+            )
+    return tuple(names.of[index] for index in indices)
+
+
+def _lower_all(sites: Iterable[Site]) -> tuple[Op, ...]:
+    """The IR op of every site.
+
+    Raises:
+        UnsupportedError: naming every operator that cannot be compiled, not only the first.
+    """
+    ops: list[Op] = []
+    refused: list[UnsupportedError] = []
+    for site in sites:
+        try:
+            ops.append(_lower(site))
+        except UnsupportedError as error:
+            refused.append(error)
+    if refused:
+        raise all_refused(refused)
+    return tuple(ops)
+
+
+def _lower(site: Site) -> Op:
+    """The IR op of one TFLite operator, after the checks that all operators share."""
+    op = site.op
+    lowering = LOWERINGS.get(op.name)
+    if lowering is None:
+        raise site.unsupported(
+            "this operator cannot be compiled",
+            hint="keep it on the CPU, or express it through the operators that `deuteron ops` lists",
+        )
+    if len(op.inputs) not in lowering.inputs or len(op.outputs) != 1:
+        raise site.malformed(f"{len(op.inputs)} inputs and {len(op.outputs)} outputs are not a form of this operator")
+    if op.kind and lowering.options and op.kind != lowering.options:
+        raise site.malformed(f"options {op.kind} instead of {lowering.options}")
+    site.output()  # a float or unquantised output is reported as such, before anything that follows from it
+    return lowering.function(site)

@@ -1,0 +1,185 @@
+"""A TFLite file as a program: converted if it is not yet, then run by the driver on this machine, without torch."""
+
+import math
+import struct
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.arch import targets
+from deuteron.build.manifest import TensorInfo
+from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert_model
+from deuteron.npu.neutron.ir import interpret
+from deuteron.npu.neutron.ir.types import Quant
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.format import HEADER_WORDS, WORD_BYTES
+from deuteron.npu.neutron.microcode.layout import parse_header
+from deuteron.npu.neutron.tflite import neutron
+from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.npu.neutron.tflite.edges import find_edges
+from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
+from deuteron.runtime.driver import Driver
+
+Array = npt.NDArray[np.generic]
+F32 = npt.NDArray[np.float32]
+I8 = npt.NDArray[np.int8]
+
+_NUMPY = {"INT8": "int8", "FLOAT32": "float32"}
+
+
+@dataclass(frozen=True, slots=True)
+class TfliteModel:
+    """A TFLite file that the driver can run.
+
+    Attributes:
+        source: the file as it was read.
+        inputs: the file's inputs, float32 where the file quantises them itself.
+        outputs: the file's outputs.
+        container: what the driver runs; None when the model computes nothing.
+        conversion: what the compiler made of it, None for a file that was converted before.
+    """
+
+    source: bytes
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    container: Container | None
+    conversion: Conversion | None
+    _inner: tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for one array per input of the file."""
+        outer, inner = self.inputs, self._inner[0]
+        stored = [_stored(x, info, tensor) for x, info, tensor in zip(inputs, outer, inner, strict=True)]
+        found = self.run_stored(stored)
+        return [_outer(y, info, tensor) for y, info, tensor in zip(found, self.outputs, self._inner[1], strict=True)]
+
+    def run_stored(self, inputs: Sequence[I8]) -> list[I8]:
+        """The int8 outputs of what is inside the float edges, for its int8 inputs."""
+        shapes = [tensor.shape for tensor in self._inner[1]]
+        if self.container is not None:
+            outputs = Driver().run(self.container, [x.tobytes() for x in inputs])
+        elif self.conversion is not None:  # each output is an input under another name
+            graph = self.conversion.graph
+            values = interpret.run(graph, inputs)
+            outputs = [values[name].tobytes() for name in graph.outputs]
+        else:
+            raise InternalError("a converted file without microcode")
+        return [np.frombuffer(data, np.int8).reshape(shape) for data, shape in zip(outputs, shapes, strict=True)]
+
+    def stored_inputs(self, inputs: Sequence[Array]) -> list[I8]:
+        """What the edges make of one array per input of the file."""
+        return [_stored(x, info, t) for x, info, t in zip(inputs, self.inputs, self._inner[0], strict=True)]
+
+
+def load(path: Path, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> TfliteModel:
+    """The file at `path`, converted for `target` unless it has been already.
+
+    Raises:
+        InputError: there is no such file.
+        FormatError: it is no TFLite file, or damaged.
+        UnsupportedError: it holds operators that the NPU does not take; all are named.
+    """
+    data = read(path)
+    with told_where(path):
+        model = decode(data)
+        if neutron.is_converted(model):
+            container, _ = neutron.unwrap(data)
+            _check_sizes(container.microcode, _inner(model))
+            return _loaded(data, model, container, None)
+        conversion = convert_model(model, target, options)
+        return _loaded(data, model, conversion.container, conversion)
+
+
+def read(path: Path) -> bytes:
+    """The bytes of the file."""
+    try:
+        if path.suffix == ".py":
+            raise InputError(
+                f"`{path}` is a Python file, not a TFLite model",
+                hint=f"build it first: `deuteron build {path}:FUNCTION -o DIR`",
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def told_where(path: Path) -> Generator[None]:
+    """Errors about what is in a file name the file when they name no place in it."""
+    try:
+        yield
+    except (FormatError, UnsupportedError) as error:
+        if error.where:
+            raise
+        raise type(error)(error.message, hint=error.hint, where=f"`{path}`") from error
+
+
+def _loaded(data: bytes, model: FlatModel, container: Container | None, conversion: Conversion | None) -> TfliteModel:
+    inputs, outputs = _infos(model, model.inputs), _infos(model, model.outputs)
+    return TfliteModel(data, inputs, outputs, container, conversion, _inner(model))
+
+
+def _inner(model: FlatModel) -> tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]:
+    """The inputs and outputs of what is inside the float edges."""
+    edges = find_edges(model)
+    return tuple(model.tensors[i] for i in edges.inputs), tuple(model.tensors[i] for i in edges.outputs)
+
+
+def _check_sizes(microcode: bytes, sides: tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]) -> None:
+    """Checks the file's inputs and outputs against the microcode's; what is too short to tell is left to the driver."""
+    head = HEADER_WORDS * WORD_BYTES
+    if len(microcode) < head:
+        return
+    header = parse_header(struct.unpack_from(f"<{HEADER_WORDS}I", microcode))
+    counts = header.inputs, header.outputs
+    if len(microcode) < head + sum(counts) * WORD_BYTES:
+        return
+    sizes = struct.unpack_from(f"<{sum(counts)}I", microcode, head)
+    for side, tensors, wanted in zip(("input", "output"), sides, (sizes[: counts[0]], sizes[counts[0] :]), strict=True):
+        found = tuple(math.prod(tensor.shape) for tensor in tensors)
+        if found != wanted:
+            raise FormatError(
+                f"the file's {side}s hold {_listed(found)} bytes, those of its microcode {_listed(wanted)}",
+                hint="the file is damaged: convert the model again",
+            )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ", ".join(f"{size:,}" for size in sizes)
+
+
+def _infos(model: FlatModel, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:
+    tensors = (model.tensors[index] for index in indices)
+    return tuple(TensorInfo(t.shape, _NUMPY.get(t.dtype, t.dtype.lower()), t.name) for t in tensors)
+
+
+def _stored(x: Array, info: TensorInfo, tensor: FlatTensor) -> I8:
+    """`x` as TFLite's QUANTIZE stores it, halves away from zero; int8 as it is."""
+    if info.dtype == "int8":
+        return x.astype(np.int8)
+    real: F32 = x.astype(np.float32)
+    if not np.isfinite(real).all():
+        raise InputError(f"input `{info.name}` holds NaN or infinite values; they cannot be quantised")
+    quant = _quant(tensor)
+    steps = (real / np.float32(quant.scale)).astype(np.float64)
+    rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
+    return np.clip(rounded + quant.zero_point, -128, 127).astype(np.int8)
+
+
+def _outer(y: I8, info: TensorInfo, tensor: FlatTensor) -> Array:
+    """`y` as TFLite's DEQUANTIZE gives it; int8 as it is."""
+    if info.dtype == "int8":
+        return y
+    quant = _quant(tensor)
+    return (y.astype(np.int32) - quant.zero_point).astype(np.float32) * np.float32(quant.scale)
+
+
+def _quant(tensor: FlatTensor) -> Quant:
+    if tensor.quant is None:
+        raise InputError(f"tensor `{tensor.name}` has no quantisation")
+    return tensor.quant

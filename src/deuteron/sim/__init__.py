@@ -1,6 +1,0 @@
-"""Microcode on a model of the hardware: when everything happens, and whether every byte is what it should be."""
-
-from deuteron.sim.shadow import Hazard, hazards
-from deuteron.sim.timeline import Event, Timeline, Track, simulate
-
-__all__ = ["Event", "Hazard", "Timeline", "Track", "hazards", "simulate"]

@@ -1,0 +1,1 @@
+"""A build beside what it should equal."""

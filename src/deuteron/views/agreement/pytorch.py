@@ -1,0 +1,363 @@
+"""A build against the quantised PyTorch model: every delegate call, every operator, every output.
+
+Three comparisons, each on the same inputs:
+
+1. What the NPU computed in ExecuTorch's runtime equals the IR interpreter on the partition's TFLite file, bit for bit.
+2. Operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value correctly rounded,
+   and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides (`spec/rounding.md`).
+3. End to end, no output is further than `MAX_STEPS` quantisation steps from PyTorch's, and the best scores agree.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from deuteron.build import manifest as manifests
+from deuteron.errors import FormatError, InputError
+from deuteron.frontend import saved
+from deuteron.npu.neutron.ir import interpret, ops, ties
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.tflite import reader
+from deuteron.runtime.host import HostRunner
+from deuteron.runtime.observer import DelegateCall
+from deuteron.views.agreement.opinion import opinion
+
+Array = npt.NDArray[np.generic]
+
+MAX_STEPS = 2
+"""How many quantisation steps an output may be from PyTorch's."""
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    """The NPU against the interpreter; `mismatches` of `elements` outputs differ and none may."""
+
+    index: int
+    calls: int = 0
+    elements: int = 0
+    mismatches: int = 0
+    largest: int = 0
+
+
+@dataclass(slots=True)
+class OperatorResult:
+    """One TFLite operator.
+
+    Attributes:
+        partition: index of the partition.
+        index: index of the operator in its TFLite file.
+        op: its name there.
+        output: the tensor it writes.
+        elements: results compared.
+        ties: those that lie so close to half-way that float32 may round them to either side.
+        mismatches: those where PyTorch's float32 result differs.
+        beyond: mismatches that are no ties, or larger than 1; none is allowed.
+        misrounded: results that are not the float64 value correctly rounded; none is allowed.
+        largest: the largest difference to PyTorch's float32 result.
+    """
+
+    partition: int
+    index: int
+    op: str
+    output: str
+    elements: int = 0
+    ties: int = 0
+    mismatches: int = 0
+    beyond: int = 0
+    misrounded: int = 0
+    largest: int = 0
+
+
+@dataclass(slots=True)
+class OutputResult:
+    """One output of the model against PyTorch's.
+
+    Attributes:
+        index: which output.
+        step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
+        integer: True where the CPU computes integers or bools, which have no step and must be equal.
+        elements: values compared.
+        unlike: those where one is NaN or infinite and the other is not the same; none is allowed.
+        mismatches: those that differ by more than half a step.
+        largest: the largest difference, in steps.
+        rows: rows of scores along the innermost dimension, but for those with a NaN.
+        top1: rows whose best score is at the same place, or shares its value with the one that is.
+    """
+
+    index: int
+    step: float = 0.0
+    integer: bool = False
+    elements: int = 0
+    unlike: int = 0
+    mismatches: int = 0
+    largest: float = 0.0
+    rows: int = 0
+    top1: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result; `passed` tells whether all bounds hold."""
+
+    samples: int
+    partitions: tuple[PartitionResult, ...]
+    operators: tuple[OperatorResult, ...]
+    outputs: tuple[OutputResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        """True when every bound holds."""
+        return not self.failures()
+
+    def failures(self) -> tuple[str, ...]:
+        """One sentence for each bound that is broken."""
+        found = [
+            f"partition {p.index}: {p.mismatches} of {p.elements} results of the NPU differ from the interpreter"
+            for p in self.partitions
+            if p.mismatches
+        ]
+        found += [
+            f"partition {p.index}: ran {p.calls} times on {self.samples} samples"
+            for p in self.partitions
+            if p.calls != self.samples
+        ]
+        for op in self.operators:
+            name = f"partition {op.partition}, op {op.index} {op.op}"
+            if op.beyond:
+                found.append(f"{name}: {op.beyond} of {op.elements} results differ from PyTorch's beyond ties")
+            if op.misrounded:
+                found.append(f"{name}: {op.misrounded} of {op.elements} results are not correctly rounded")
+        for out in self.outputs:
+            if out.unlike:
+                found.append(
+                    f"output {out.index}: {out.unlike} of {out.elements} values are NaN or infinite unlike PyTorch's"
+                )
+            if out.integer and out.mismatches:
+                found.append(f"output {out.index}: {out.mismatches} of {out.elements} integers differ from PyTorch's")
+            elif not out.integer and out.largest > MAX_STEPS:
+                found.append(
+                    f"output {out.index}: {out.largest:g} steps from PyTorch's, at most {MAX_STEPS} are allowed"
+                )
+            if out.top1 < out.rows:
+                found.append(
+                    f"output {out.index}: another best score than PyTorch's in {out.rows - out.top1} of {out.rows}"
+                )
+        return tuple(found)
+
+    def to_json(self) -> dict[str, object]:
+        """The result as JSON values."""
+        return {"schema": 1, "passed": self.passed, "failures": list(self.failures()), **asdict(self)}
+
+    def text(self) -> str:
+        """The result as lines for a terminal."""
+        lines = [f"compared on {self.samples} samples", ""]
+        lines += ["NPU against interpreter, bit for bit"]
+        lines += [
+            f"  partition {p.index}: {p.mismatches:,} of {p.elements:,} results differ in {p.calls} calls"
+            for p in self.partitions
+        ] or ["  nothing was delegated"]
+        lines += ["", *_operator_table(self.operators), "", "end to end against quantised PyTorch"]
+        lines += [_output_line(out) for out in self.outputs]
+        lines += ["", "all bounds hold" if self.passed else "bounds broken:", *(f"  {f}" for f in self.failures())]
+        return "\n".join(lines)
+
+
+def _output_line(out: OutputResult) -> str:
+    if out.integer:
+        return (
+            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} integers differ, the largest by "
+            f"{out.largest:.0f}"
+        )
+    return (
+        f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ, the largest by "
+        f"{out.largest:.3g} steps of {out.step:.4g}; best score the same in {out.top1} of {out.rows}"
+    )
+
+
+def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
+    """Counts by kind of operator."""
+    lines = [
+        "operator by operator against float32 PyTorch",
+        f"  {'operator':<20}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'misrounded':>12}{'largest':>9}",
+    ]
+    kinds: dict[str, list[OperatorResult]] = {}
+    for operator in operators:
+        kinds.setdefault(operator.op, []).append(operator)
+    for kind, same in kinds.items():
+        elements, tied = sum(o.elements for o in same), sum(o.ties for o in same)
+        lines.append(
+            f"  {kind:<20}{elements:>14,}{100 * tied / max(1, elements):>9.3f}{sum(o.mismatches for o in same):>9,}"
+            f"{sum(o.beyond for o in same):>9,}{sum(o.misrounded for o in same):>12,}{max(o.largest for o in same):>9}"
+        )
+    return lines
+
+
+Progress = Callable[[int, int], object]
+
+
+def compare(directory: str | Path, samples: Sequence[Sequence[Array]], progress: Progress | None = None) -> Comparison:
+    """The build in `directory` compared with the quantised PyTorch model on these inputs.
+
+    Args:
+        directory: what `deuteron build` wrote.
+        samples: one array per input of the model, for each sample.
+        progress: told the number of samples done and of all.
+
+    Raises:
+        FormatError: the directory is damaged: for example the program is not the one that the manifest describes.
+        InputError: there are no samples, or they do not fit the model.
+    """
+    folder = Path(directory)
+    manifest = manifests.read(folder)
+    if not samples:
+        raise InputError("there are no samples to compare on")
+    if not (folder / manifests.REFERENCE).is_file():
+        raise InputError(
+            f"`{directory}` holds no `{manifests.REFERENCE}` to compare with", hint="put it back, or build again"
+        )
+    reference = saved.load(folder / manifests.REFERENCE, len(manifest.partitions))
+    runner = HostRunner(folder / manifests.PROGRAM)
+    partitions = [
+        _Partition(i, p, data)
+        for i, (p, data) in enumerate(zip(manifest.partitions, reference.partitions, strict=True))
+    ]
+    outputs = [OutputResult(i) for i in range(len(manifest.outputs))]
+    with _one_thread():
+        for done, sample in enumerate(samples):
+            with runner.observe() as calls:
+                found = runner.run(sample)
+            for call in calls:
+                _partition_of(call, partitions).check(call)
+            expected = _expected(reference, sample)
+            for result, ours, affine, wanted in zip(outputs, found, reference.outputs, expected, strict=True):
+                _check_output(result, ours, affine, wanted.numpy())
+            if progress is not None:
+                progress(done + 1, len(samples))
+    return Comparison(
+        len(samples),
+        tuple(p.result for p in partitions),
+        tuple(op for p in partitions for op in p.operators.values()),
+        tuple(outputs),
+    )
+
+
+@contextmanager
+def _one_thread() -> Generator[None]:
+    """PyTorch on one thread: most operators here are too small to share, and waiting costs more than they do."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torch.Tensor, ...]:
+    """PyTorch's outputs; a build without quantising operators at its boundary takes stored values."""
+    inputs: list[torch.Tensor] = []
+    for value, affine in zip(sample, reference.inputs, strict=True):
+        tensor = torch.tensor(value)
+        inputs.append(affine.real(tensor) if affine and tensor.dtype == torch.int8 else tensor)
+    return reference.run(inputs)
+
+
+@dataclass(slots=True)
+class _Partition:
+    """One partition: its graph, and what has been counted of it."""
+
+    index: int
+    entry: manifests.Partition
+    tflite: bytes
+    graph: Graph = field(init=False)
+    result: PartitionResult = field(init=False)
+    operators: dict[ops.Op, OperatorResult] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.graph = reader.read(self.tflite)
+        self.result = PartitionResult(self.index)
+        names = reader.op_names(self.tflite)
+        self.operators = {
+            op: OperatorResult(self.index, op.origin[0], names[op.origin[0]], op.outputs[0]) for op in self.graph.ops
+        }
+
+    def check(self, call: DelegateCall) -> None:
+        """Compares one run of the NPU, and each operator on the way."""
+        values = interpret.run(
+            self.graph, [_shaped(self.graph, n, a) for n, a in zip(self.graph.inputs, call.inputs, strict=True)]
+        )
+        self.result.calls += 1
+        for name, found in zip(self.graph.outputs, call.outputs, strict=True):
+            difference = np.abs(_shaped(self.graph, name, found).astype(np.int64) - values[name].astype(np.int64))
+            self.result.elements += difference.size
+            self.result.mismatches += int(np.count_nonzero(difference))
+            self.result.largest = max(self.result.largest, int(difference.max()))
+        for op, result in self.operators.items():
+            _check_operator(op, self.graph, values, result)
+
+
+def _partition_of(call: DelegateCall, partitions: Sequence[_Partition]) -> _Partition:
+    """The partition of that payload; of several that are equal, the one whose turn it is."""
+    equal = [partition for partition in partitions if partition.entry.payload_sha256 == call.payload_sha256]
+    if not equal:
+        raise FormatError(
+            f"the program calls a delegate with SHA-256 {call.payload_sha256[:12]}, which the manifest does not list",
+            hint="build the model again",
+        )
+    return min(equal, key=lambda partition: partition.result.calls)
+
+
+def _shaped(graph: Graph, name: str, flat: Array) -> Array:
+    return flat.reshape(graph.type(name).shape)
+
+
+def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: OperatorResult) -> None:
+    """Adds what PyTorch thinks of one operator, on the interpreter's inputs, to its result."""
+    stored = values[op.outputs[0]]
+    view = opinion(op, graph, values)
+    lowest, highest = ties.allowed_range(op, graph, values)
+    difference = np.abs(stored.astype(np.int64) - view.quantised.astype(np.int64))
+    result.elements += difference.size
+    result.ties += int(np.count_nonzero(lowest != highest))
+    result.mismatches += int(np.count_nonzero(difference))
+    result.beyond += int(np.count_nonzero((view.quantised < lowest) | (view.quantised > highest) | (difference > 1)))
+    result.misrounded += int(np.count_nonzero(view.misrounded(stored)))
+    result.largest = max(result.largest, int(difference.max()))
+
+
+def _check_output(result: OutputResult, found: Array, affine: saved.Affine | None, wanted: Array) -> None:
+    """Adds one output of one sample to its result."""
+    ours = found.astype(np.float64)
+    if affine is not None and found.dtype == np.int8:
+        ours = (ours - affine.zero_point) * affine.scale
+    reference = wanted.astype(np.float64)
+    finite = np.isfinite(ours) & np.isfinite(reference)
+    same = (ours == reference) | (np.isnan(ours) & np.isnan(reference))
+    span = float(np.ptp(reference[finite])) if finite.any() else 0.0
+    result.integer = affine is None and found.dtype.kind in "iub"
+    inexact = max(result.step, span / 255, float(np.finfo(np.float32).tiny))
+    result.step = affine.scale if affine else 1.0 if result.integer else inexact
+    steps = np.abs(ours[finite] - reference[finite]) / result.step
+    if affine is not None:
+        steps = np.rint(steps)  # both are whole steps; only float32 stands between
+    result.elements += ours.size
+    result.unlike += int(np.count_nonzero(~finite & ~same))
+    result.mismatches += int(np.count_nonzero(steps > 0.5))
+    result.largest = max(result.largest, float(steps.max(initial=0)))
+    width = ours.shape[-1] if ours.ndim else 1
+    if width > 1 and not result.integer:
+        ranked = ~(np.isnan(ours) | np.isnan(reference)).reshape(-1, width).any(axis=1)
+        rows, expected = ours.reshape(-1, width)[ranked], reference.reshape(-1, width)[ranked]
+        result.rows += len(rows)
+        result.top1 += int(np.count_nonzero(_same_best(rows, expected)))
+
+
+def _same_best(ours: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Per row: the best is at the same place, or shares its value with the other's best."""
+    rows = np.arange(len(ours))
+    a, b = ours.argmax(axis=1), wanted.argmax(axis=1)
+    return (ours[rows, b] == ours[rows, a]) | (wanted[rows, a] == wanted[rows, b])

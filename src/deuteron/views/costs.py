@@ -1,0 +1,229 @@
+"""What it costs that operators run where they do, on the NPU or on the CPU: islands, and which of them do not pay.
+
+An island is a partition on the NPU. It takes the cycles of its kernel calls (simulated) and of the copies that bring
+images into the NPU's order of memory and back; on the CPU its operators would take theirs (both estimated).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from deuteron.arch import cores, targets
+from deuteron.arch.cores import Core, Work
+from deuteron.arch.engine import engine
+from deuteron.arch.targets import Arch, CpuOperators
+from deuteron.board.partition import Partition, partition_of
+from deuteron.build.manifest import Manifest
+from deuteron.errors import OptionError
+from deuteron.npu.neutron import payload as payloads
+from deuteron.npu.neutron.machine import simulate
+from deuteron.runtime import pte
+from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorValue
+
+COPIES = ("dim_order_ops::_clone_dim_order", "dim_order_ops::_to_dim_order_copy")
+"""What lowering inserts where the order of an image in memory changes."""
+
+
+KEEPS = "cortex_m::quantized_activation"
+"""What works in the order that it finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Island:
+    """A partition on the NPU, in cycles of the NPU's clock.
+
+    Attributes:
+        operators: how many operators of the model it has.
+        npu: of its kernel calls, with what the driver takes for them; simulated.
+        turns: of what brings its tensors into the NPU's order, by the CPU; estimated, None where nobody has counted.
+        copies: of operators beside it that do nothing else than copy images into another order; the same.
+        copied: bytes that these and the turns move.
+        cpu: of its operators, if the CPU ran them; estimated, None where nobody has counted one of them.
+    """
+
+    operators: int
+    npu: int
+    turns: int | None
+    copies: int | None
+    copied: int
+    cpu: int | None
+
+    @property
+    def gain(self) -> int | None:
+        """Cycles that the NPU saves; below 0 it costs more than it saves."""
+        if self.cpu is None or self.turns is None or self.copies is None:
+            return None
+        return self.cpu - self.npu - self.turns - self.copies
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What one run of a build takes, in cycles of the NPU's clock, or of the CPU's where there is no NPU.
+
+    Attributes:
+        islands: partition by partition.
+        nodes: of the model's operators on the CPU, by name; estimated, None where nobody has counted.
+        added: of the operators on the CPU that lowering has added, in the order of the manifest; the same.
+    """
+
+    islands: tuple[Island, ...]
+    nodes: Mapping[str, int | None]
+    added: tuple[int | None, ...]
+
+    @property
+    def total(self) -> int:
+        """Of all that is known; the copies beside islands are among what lowering has added."""
+        islands = sum(island.npu + (island.turns or 0) for island in self.islands)
+        return islands + sum(c or 0 for c in self.nodes.values()) + sum(c or 0 for c in self.added)
+
+
+class _Clock:
+    """Estimates of a CPU core, in cycles of the clock that everything is compared by."""
+
+    def __init__(self, arch: Arch) -> None:
+        counted = arch.cpu.operators is CpuOperators.CORTEX_M
+        self._core: Core | None = cores.load(arch.cpu.name) if counted else None
+        self._ratio = arch.npu.clock.value / arch.npu.driver.clock.value if arch.npu else 1.0
+
+    def cycles(self, work: Work, elements: int, terms: int = 0) -> int | None:
+        """The estimate for an operator of the CPU."""
+        count = self._core.instructions(work, elements, terms) if self._core else None
+        return None if count is None else round(count * self._ratio)
+
+    @staticmethod
+    def sum(counts: Iterable[int | None]) -> int | None:
+        """The sum, None where one is not known."""
+        found = list(counts)
+        return None if None in found else sum(count or 0 for count in found)
+
+
+def costs(manifest: Manifest, program: bytes) -> Costs:
+    """What a build costs: `program` is its `.pte`.
+
+    Islands of a vendor's converter are not simulated, and are left out.
+    """
+    arch = targets.load(manifest.target)
+    clock = _Clock(arch)
+    on_cpu = {n.name: clock.cycles(n.work, n.elements, n.terms) for n in manifest.nodes if n.partition is None}
+    added = tuple(None if op.computes else clock.cycles(op.work, op.elements) for op in manifest.cpu_ops)
+    return Costs(_islands(arch, clock, manifest, program), on_cpu, added)
+
+
+def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> tuple[Island, ...]:
+    if arch.npu is None or any(not part.kernels and part.ops for part in manifest.partitions):
+        return ()
+    rates = engine(arch, flash_bandwidth=manifest.options.memory.flash_bandwidth)
+    method = pte.read(program).methods[0]
+    found: list[Island] = []
+    ours = [delegate for delegate in method.delegates if delegate.id == payloads.BACKEND_ID]
+    for index, delegate in enumerate(ours):
+        partition = partition_of(delegate, index)
+        nodes = [node for node in manifest.nodes if node.partition == index]
+        calls = [
+            c for c in method.chains[0] if isinstance(c, DelegateCall) and method.delegates[c.delegate] is delegate
+        ]
+        turned = [nbytes for call in calls for nbytes in _turned(method, call, partition)]
+        copied = [nbytes for call in calls for nbytes in _copied(method, call)]
+        found.append(
+            Island(
+                operators=len(nodes),
+                npu=simulate(partition.decoded, rates, keep_resident=len(ours) == 1).cycles,
+                turns=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in turned),
+                copies=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in copied),
+                copied=sum(turned) + sum(copied),
+                cpu=clock.sum(clock.cycles(node.work, node.elements, node.terms) for node in nodes),
+            )
+        )
+    return tuple(found)
+
+
+def _turned(method: Method, call: DelegateCall, partition: Partition) -> Iterator[int]:
+    """The bytes of each tensor of a partition that must be brought into another order for it."""
+    for port in (*partition.inputs, *partition.outputs):
+        value = method.values[call.args[port.argument]]
+        if isinstance(value, TensorValue) and port.matrices(value) is not None:
+            yield value.bytes
+
+
+def _copied(method: Method, call: DelegateCall) -> Iterator[int]:
+    """The bytes of each copy into another order that is there because a partition reads or writes in its own."""
+    calls = [other for other in method.chains[0] if isinstance(other, KernelCall)]
+    before, after = set(call.args), set(call.args)
+    for same in [other for other in calls if method.operators[other.operator].startswith(KEEPS)]:
+        after |= {same.args[-1]} if same.args[0] in after else set()
+    for same in reversed([other for other in calls if method.operators[other.operator].startswith(KEEPS)]):
+        before |= {same.args[0]} if same.args[-1] in before else set()
+    for copy in calls:
+        value = method.values[copy.args[-1]]
+        beside = copy.args[0] in after or copy.args[-1] in before
+        if beside and method.operators[copy.operator].startswith(COPIES) and isinstance(value, TensorValue):
+            yield value.bytes
+
+
+def kept_by_cost(manifest: Manifest, found: Costs) -> dict[str, str]:
+    """The operators of islands that cost more than they save, by the names that `build` takes, and why to keep them."""
+    kept: dict[str, str] = {}
+    for index, island in enumerate(found.islands):
+        if island.gain is not None and island.gain < 0:
+            why = (
+                f"kept on the CPU by `--partition cost`: its part of the NPU's work would take {island.npu:,} cycles "
+                f"there (simulated) and {(island.turns or 0) + (island.copies or 0):,} for copies at its edges, on the "
+                f"CPU it takes {island.cpu:,} (estimated)"
+            )
+            kept |= {node.quantised: why for node in manifest.nodes if node.partition == index and node.quantised}
+    return kept
+
+
+_B = TypeVar("_B", bound="Built")
+
+
+class Built(Protocol):
+    """A build, as it is looked at here."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What it says of itself."""
+        ...
+
+    @property
+    def pte(self) -> bytes:
+        """The program."""
+        ...
+
+
+def check_target(target: str) -> None:
+    """Checks that costs of NPU and CPU can be compared.
+
+    Raises:
+        OptionError: for a target without an NPU, or of whose CPU nobody has counted what its operators take.
+    """
+    arch = targets.load(target)
+    arch.need_npu()
+    if arch.cpu.operators is not CpuOperators.CORTEX_M:
+        raise OptionError(
+            f"`--partition cost` compares with int8 operators on the CPU, which `{target}` does not have",
+            hint="build for `imxrt700cm`, or with `--partition npu-first`",
+        )
+
+
+def cheapest(target: str, build: Callable[[Mapping[str, str]], _B]) -> tuple[_B, Mapping[str, str]]:
+    """The build that takes fewest cycles by the cycle model, and the operators that it keeps on the CPU.
+
+    `build` makes one that keeps the given operators there. Islands that cost more than they save are kept as long as
+    that makes the whole faster.
+
+    Raises:
+        OptionError: see `check_target`.
+    """
+    check_target(target)
+    keep: Mapping[str, str] = {}
+    best = build(keep)
+    found = costs(best.manifest, best.pte)
+    while kept := kept_by_cost(best.manifest, found):
+        more = {**keep, **kept}
+        tried = build(more)
+        after = costs(tried.manifest, tried.pte)
+        if after.total >= found.total:
+            break
+        best, found, keep = tried, after, more
+    return best, keep

@@ -1,0 +1,70 @@
+"""Our events as ExecuTorch's Inspector reads them: one form for whatever recorded them, in nanoseconds.
+
+A kernel call is an event of the delegate whose name the build's ETRecord maps to edge operators. All else that takes
+time on the CPU has a name, too, so that the events of a delegate add up to its call.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.views.events.events import Clock, Event, Kind, Stream, Track
+from deuteron.views.events.instructions import Instructions
+from deuteron.views.events.sources import etdump
+from deuteron.views.events.sources.etdump import Block, Span
+
+_WHOLE = -1
+_NO_INSTRUCTION = -1
+"""Of what the program does not name: copies, transposes at partitions, operators that the build does not list."""
+
+
+def dump(stream: Stream, program: Instructions) -> bytes:
+    """The ETDump of these events: a block per run."""
+    dumper = _Dumper(stream.clock, program)
+    return etdump.write([Block("Execute", tuple(dumper.spans(events))) for events in stream.by_run()])
+
+
+def is_dumped(blocks: Iterable[Block]) -> bool:
+    """True for the ETDump of a profile: its kernels and gaps have names, where a delegate numbers kernels."""
+    ours = (Kind.DISPATCH.value, Kind.UNATTRIBUTED.value)
+    spans = (span for block in blocks for span in block.spans if span.id < 0)
+    return any(s.text in ours or (s.metadata and s.text.startswith(f"{s.metadata} #")) for s in spans)
+
+
+class _Dumper:
+    """The events of a program on their way."""
+
+    def __init__(self, clock: Clock, program: Instructions) -> None:
+        self._clock = clock
+        self._instructions = {partition: number for number, partition in program.partitions.items()}
+        self._operators = {index: number for number, (_, index) in program.operators.items() if index >= 0}
+
+    def spans(self, events: Iterable[Event]) -> Iterator[Span]:
+        """The events of a run in the runtime's order: what contains stands after what it contains."""
+        for event in sorted(events, key=lambda e: (e.stop, e.ticks)):
+            match event:
+                case Event(kind=Kind.RUN):
+                    yield self._span(event, etdump.EXECUTE, 0, chain=_WHOLE)
+                case Event(kind=Kind.DELEGATE):
+                    yield self._span(event, etdump.DELEGATE_CALL, self._instructions[event.partition])
+                case Event(kind=Kind.OPERATOR, index=index) if index in self._operators:
+                    name = event.name.partition("::")[2] or event.name
+                    yield self._span(event, f"native_call_{name}", self._operators[index])
+                    yield self._span(event, etdump.OPERATOR_CALL, self._operators[index])
+                case Event(partition=partition, track=track) if partition >= 0 and track is not Track.FLASH:
+                    yield self._span(event, "", self._instructions[partition], text=_text(event))
+                case Event(kind=Kind.OPERATOR | Kind.TRANSPOSE | Kind.COPY_IN | Kind.COPY_OUT):
+                    yield self._span(event, event.name, _NO_INSTRUCTION, chain=_WHOLE)
+                case _:
+                    pass
+
+    def _span(self, event: Event, name: str, instruction: int, text: str = "", chain: int = 0) -> Span:
+        start, stop = (round(self._clock.microseconds(at) * 1000) for at in (event.start, event.stop))
+        metadata = event.name if event.kind is Kind.KERNEL else ""
+        return Span(name, instruction, start, stop, text=text, metadata=metadata, chain=chain)
+
+
+def _text(event: Event) -> str:
+    if event.kind is Kind.KERNEL:
+        return event_name(event.name, event.index)
+    number = f" {event.index}" if event.kind is Kind.TRANSPOSE and event.index >= 0 else ""
+    return f"{event.kind.value}{number}"

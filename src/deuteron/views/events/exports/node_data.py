@@ -1,0 +1,37 @@
+"""Times as node data of Model Explorer, which lays them over the graph of the edge program."""
+
+import json
+
+from deuteron.views.events.events import Kind, Measure
+from deuteron.views.events.record import Profile
+
+_GRAPH = "graph"
+"""What Model Explorer calls the graph of an exported program."""
+
+
+def node_data(profile: Profile) -> bytes:
+    """The file: for each node of the edge program the time, in the median run, of the kernel calls that compute it.
+
+    A call that computes several nodes counts for each: how its time divides among them nobody has measured.
+    """
+    stream = profile.stream.median()
+    found: dict[str, int] = {}
+    for event in stream.events:
+        if event.kind is Kind.KERNEL:
+            partition = profile.partitions[event.partition]
+            ops = (partition.ops[op] for op in partition.kernels[event.index].ops)
+            nodes = [node for op in ops for node in op.nodes]
+        elif event.kind is Kind.OPERATOR and event.index >= 0:
+            nodes = [profile.cpu_ops[event.index].node]
+        else:
+            continue
+        for node in dict.fromkeys(nodes):
+            found[node] = found.get(node, 0) + event.ticks
+    counted = stream.measure is Measure.COUNTED
+    scale = 1 if counted else stream.clock.microseconds(1)
+    data = {
+        "name": f"{'instructions' if counted else 'us'} on {profile.on}, {stream.measure.value}",
+        "results": {node: {"value": ticks * scale} for node, ticks in found.items()},
+        "gradient": [{"stop": 0, "bgColor": "white"}, {"stop": 1, "bgColor": "orange"}],
+    }
+    return json.dumps({_GRAPH: data}, indent=2).encode()

@@ -1,0 +1,55 @@
+"""What no event explains, as events of their own."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from deuteron.views.events.events import Event, Kind, Track, by_run
+
+CONTAINERS = (Kind.RUN, Kind.DELEGATE)
+
+
+def with_gaps(events: Iterable[Event]) -> tuple[Event, ...]:
+    """The events, and an UNATTRIBUTED one for each stretch of a DELEGATE or RUN in which nobody is known to be busy."""
+    found = sorted(events, key=_order)
+    gaps = (gap for run in by_run(found, {event.run: None for event in found}) for gap in _gaps(run))
+    return tuple(sorted((*found, *gaps), key=_order))
+
+
+def attributed(events: Sequence[Event], kind: Kind = Kind.DELEGATE) -> float | None:
+    """The share of the time of these containers that events explain; None where none took time."""
+    whole = sum(event.ticks for event in events if event.kind is kind)
+    gaps = 0
+    for run in by_run(events, {event.run: None for event in events}):
+        inside = [event for event in run if event.kind is kind]
+        missing = (event for event in run if event.kind is Kind.UNATTRIBUTED)
+        gaps += sum(gap.ticks for gap in missing if any(_is_inside(gap, container) for container in inside))
+    return 1 - gaps / whole if whole else None
+
+
+def _order(event: Event) -> tuple[int, int, bool, bool, int]:
+    """By run and time; what contains stands before what it contains, what took no time before what follows it."""
+    return event.run, event.start, event.kind not in CONTAINERS, event.ticks > 0, -event.stop
+
+
+def _is_inside(event: Event, container: Event) -> bool:
+    return container.start <= event.start and event.stop <= container.stop
+
+
+def _gaps(events: Sequence[Event]) -> Iterator[Event]:
+    """Those of one run."""
+    for container in events:
+        if container.kind not in CONTAINERS:
+            continue
+        inner = [e for e in events if e.kind not in CONTAINERS and _is_inside(e, container)]
+        if container.kind is Kind.RUN:  # what is missing in a delegate is told there
+            inner += [e for e in events if e.kind is Kind.DELEGATE]
+        end = container.start
+        for event in sorted(inner, key=_order):
+            yield from _gap(container, end, event.start)
+            end = max(end, event.stop)
+        yield from _gap(container, end, container.stop)
+
+
+def _gap(container: Event, start: int, stop: int) -> Iterator[Event]:
+    if stop > start:
+        where = "between steps" if container.kind is Kind.RUN else "in the delegate"
+        yield Event(Kind.UNATTRIBUTED, Track.CPU, start, stop, where, container.run, container.partition)

@@ -1,0 +1,233 @@
+"""`profile.json`: a profile with everything that a report shows, so that a report needs neither build nor PyTorch."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from deuteron.errors import DeuteronError, FormatError, InputError
+from deuteron.records import RecordFile
+from deuteron.records import Source as Source
+from deuteron.views.events.events import Kind, Stream
+
+NAME = "profile.json"
+_WRITTEN = "give what `deuteron profile DIR` has written"
+FILE = RecordFile(NAME, 2, "deuteron profile DIR", "profile the build again")
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A TFLite operator of a partition: the edge operators (nodes) and source lines that it stands for."""
+
+    index: int
+    name: str
+    nodes: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel call of a partition.
+
+    Attributes:
+        ops: indices of the TFLite operators that it computes.
+        module: of the operator of the model with the most multiply-accumulates, else of the first; empty for the model.
+        macs: multiply-accumulates.
+        nbytes: that its operands cover in SRAM.
+        weight_bytes: of these, weights.
+        cycles: of the NPU at best, by the cycle model (simulated).
+        bound: what limits these: `compute` or `SRAM`.
+        output: names of the tensors that it writes.
+    """
+
+    index: int
+    name: str
+    ops: tuple[int, ...]
+    module: str
+    macs: int
+    nbytes: int
+    weight_bytes: int
+    cycles: int
+    bound: str
+    output: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Bytes of a memory that hold one value from moment `first` to moment `last`.
+
+    Profiles count moments in kernel calls of the partition, plans in commands.
+    """
+
+    name: str
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory of a partition: its size, the most that is alive at once, and what lives in it when."""
+
+    name: str
+    nbytes: int
+    bound: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One part of the model that runs on the NPU."""
+
+    payload_sha256: str
+    ops: tuple[Op, ...]
+    kernels: tuple[Kernel, ...]
+    memories: tuple[Memory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOp:
+    """One operator on the CPU, and the sentence that says why the NPU does not take it (empty where not known).
+
+    Attributes:
+        macs: multiply-accumulates of the model that it computes.
+        nbytes: of the tensors that these read and write.
+    """
+
+    index: int
+    name: str
+    node: str
+    sources: tuple[Source, ...]
+    why: str
+    macs: int = 0
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Bytes of a part of the firmware: a section, a module or a kernel."""
+
+    group: str
+    name: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where the time of a build went.
+
+    Attributes:
+        on: `host`, `sim` or the board.
+        program_sha256: of the `.pte` that ran.
+        versions: of Deuteron, ExecuTorch and PyTorch.
+        options: of the build, as `build.json` has them.
+        files: SHA-256 of the build's files.
+        stream: the events.
+        npu_macs_per_cycle: of the array, for utilisation; 0 without an NPU.
+        npu_hz: of its clock.
+        sections: sizes of the firmware, none where none was linked.
+        basis: what simulated times rest on; none of others.
+    """
+
+    model: str
+    target: str
+    on: str
+    program_sha256: str
+    versions: Mapping[str, str]
+    options: Mapping[str, str]
+    files: Mapping[str, str]
+    npu_macs_per_cycle: int
+    npu_hz: int
+    stream: Stream
+    partitions: tuple[Partition, ...]
+    cpu_ops: tuple[CpuOp, ...]
+    sections: tuple[Section, ...]
+    basis: tuple[str, ...] = ()
+
+
+def read(path: Path) -> Profile:
+    """The profile in a file, or in the directory that has one.
+
+    Raises:
+        InputError: when there is none.
+        FormatError: when it is damaged, or another version's.
+    """
+    file = path / NAME if path.is_dir() else path
+    if path.is_dir() and not file.exists():
+        beside = sorted(str(found.parent) for found in path.glob(f"*/{NAME}"))
+        hint = f"give {' or '.join(f'`{name}`' for name in beside)}" if beside else _WRITTEN
+        raise InputError(f"`{path}` holds no `{NAME}`", hint=hint)
+    try:
+        profile = FILE.from_json(file.read_text(encoding="utf-8"), Profile)
+        _check(profile)
+    except (OSError, UnicodeDecodeError) as e:
+        raise InputError(f"`{file}` cannot be read as a profile", hint=_WRITTEN) from e
+    except DeuteronError as e:
+        raise type(e)(e.message, where=str(file), hint=e.hint) from e
+    return profile
+
+
+def _check(profile: Profile) -> None:
+    """Raises a FormatError when one part of the profile contradicts another."""
+    wrong = next(chain(_wrong_numbers(profile), _wrong_events(profile), _wrong_partitions(profile)), None)
+    if wrong is not None:
+        raise FormatError(f"`{NAME}` has {wrong}", hint=FILE.again)
+
+
+def _wrong_numbers(profile: Profile) -> Iterator[str]:
+    """What no count or size can be."""
+    stream = profile.stream
+    if stream.clock.hz < 1:
+        yield f"a clock of {stream.clock.hz} Hz"
+    numbers = [("NPU clock", profile.npu_hz), ("MACs per cycle", profile.npu_macs_per_cycle)]
+    numbers.append(("lost events", stream.lost))
+    for partition in profile.partitions:
+        for kernel in partition.kernels:
+            work = {"MACs": kernel.macs, "bytes": kernel.nbytes, "cycles": kernel.cycles}
+            work["bytes of weights"] = kernel.weight_bytes
+            numbers += ((f"{title} of kernel call {kernel.index}", value) for title, value in work.items())
+        for memory in partition.memories:
+            sizes = [memory.nbytes, memory.bound, *(n for block in memory.blocks for n in (block.offset, block.nbytes))]
+            numbers += ((f"a size in memory `{memory.name}`", value) for value in sizes)
+    for op in profile.cpu_ops:
+        numbers += [(f"MACs of `{op.name}`", op.macs), (f"bytes of `{op.name}`", op.nbytes)]
+    numbers += ((f"bytes of section `{section.name}`", section.nbytes) for section in profile.sections)
+    yield from (f"{value} as {title}" for title, value in numbers if value < 0)
+
+
+def _wrong_events(profile: Profile) -> Iterator[str]:
+    """Events of what is not there, and runs that are not each recorded once."""
+    stream, partitions = profile.stream, profile.partitions
+    for event in stream.events:
+        if not -1 <= event.partition < len(partitions):
+            yield f"an event of npu {event.partition}, of {len(partitions)}"
+        elif not 0 <= event.run < stream.runs:
+            yield f"an event of run {event.run}, of {stream.runs}"
+        elif event.start < 0 or event.nbytes < 0:
+            yield f"an event that starts at {event.start} and moves {event.nbytes} bytes"
+        elif event.stop < event.start:
+            yield f"an event that stops at {event.stop}, before it starts at {event.start}"
+        elif event.kind is Kind.KERNEL and not (
+            event.partition >= 0 and 0 <= event.index < len(partitions[event.partition].kernels)
+        ):
+            yield f"an event of kernel call {event.index} of npu {event.partition}, which has no such call"
+        elif event.kind is Kind.OPERATOR and event.index >= len(profile.cpu_ops):
+            yield f"an event of operator {event.index} on the CPU, of {len(profile.cpu_ops)}"
+    runs = [event.run for event in stream.events if event.kind is Kind.RUN]
+    if not 0 < stream.runs == len(runs) == len(set(runs)):
+        yield f"{stream.runs} runs, of which {len(set(runs))} are recorded"
+
+
+def _wrong_partitions(profile: Profile) -> Iterator[str]:
+    """Kernel calls and blocks of memories that do not fit their partition."""
+    for number, partition in enumerate(profile.partitions):
+        calls, ops = len(partition.kernels), len(partition.ops)
+        for place, kernel in enumerate(partition.kernels):
+            if kernel.index != place:
+                yield f"kernel call {kernel.index} of npu {number} in the place of call {place}"
+            if not all(0 <= op < ops for op in kernel.ops):
+                yield f"kernel call {kernel.index} of npu {number}, which computes operators that are not there"
+        for block in (block for memory in partition.memories for block in memory.blocks):
+            if not 0 <= block.first <= block.last < calls:
+                yield f"a block from kernel call {block.first} to {block.last} of npu {number}, which has {calls}"

@@ -1,0 +1,337 @@
+"""What a board has sent of its runs (`firmware/include/deuteron/profile.h`) as events."""
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import pairwise
+
+from deuteron.errors import FormatError
+from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
+from deuteron.views.events.gaps import with_gaps
+from deuteron.views.events.instructions import Instructions
+
+VERSION = 1
+MAGIC = b"DTNP"
+_HEADER = struct.Struct("<4sI32s8I")
+_EVENT = struct.Struct("<4I")
+_WRAP = 1 << 32
+_INSTRUCTIONS = 1
+_AGAIN = "run the image again, and copy everything that it sends"
+
+
+class _Kind(IntEnum):
+    """What an event is about, numbered as `deuteron/executor.h` does."""
+
+    COPY_IN = 0
+    STEP = 1
+    COPY_OUT = 2
+    COMMAND = 3
+    DRIVER = 4
+    RECORDING = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the program: a DELEGATE with its partition, an OPERATOR with its index, or a TRANSPOSE."""
+
+    kind: Kind
+    name: str
+    partition: int = -1
+    index: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One run; ticks count from its start and do not wrap.
+
+    Attributes:
+        number: of the run, as the board counts them.
+        hz: ticks per second.
+        counts: whether the ticks count instructions.
+        stop: ticks of the whole run.
+        events: kind, index, start and stop, in the order in which they stopped.
+        lost: events for which there was no room.
+    """
+
+    number: int
+    hz: int
+    counts: bool
+    stop: int
+    events: tuple[tuple[int, int, int, int], ...]
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a board has sent.
+
+    Attributes:
+        packets: one per run, at least one.
+        warnings: sentences about runs that did not arrive.
+    """
+
+    packets: tuple[Packet, ...]
+    warnings: tuple[str, ...]
+
+
+def is_packets(data: bytes) -> bool:
+    """True for bytes that start like packets."""
+    return data[: len(MAGIC)] == MAGIC
+
+
+def read(data: bytes, sha256: str, where: str) -> Received:
+    """The runs in what a board has sent; a last packet that was cut off is left out when others stand before it.
+
+    Args:
+        data: the bytes.
+        sha256: of the program that the image was made from, in hexadecimal.
+        where: the file, for errors.
+
+    Raises:
+        FormatError: they are damaged, or of another program.
+    """
+    if not data:
+        raise FormatError("the file is empty: no run has sent its events", where=where, hint=_AGAIN)
+    found: list[Packet] = []
+    at = 0
+    cut: list[str] = []
+    while at < len(data):
+        try:
+            packet, at = _packet(data, at, len(found), sha256, where)
+        except _TruncatedError as e:
+            if not found:
+                raise
+            cut.append(f"{e.message}; it is left out")
+            break
+        found.append(packet)
+    return Received(tuple(found), (*_missing(found), *cut))
+
+
+def _missing(packets: Sequence[Packet]) -> Iterator[str]:
+    """Sentences about numbers of runs that do not follow each other."""
+    for before, number in pairwise((-1, *(packet.number for packet in packets))):
+        missed = number - before - 1
+        if missed < 0:
+            yield f"run {before} is followed by run {number}: the board has started again between them"
+        elif missed:
+            yield f"{missed:,} {'run is' if missed == 1 else 'runs are'} missing before run {number}"
+
+
+def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple[Packet, int]:
+    """The packet at a place, and where it ends."""
+    if len(data) - at < _HEADER.size:
+        raise _truncated(number, _HEADER.size, len(data) - at, where)
+    magic, version, program, hz, counts, run, start, stop, count, lost, crc = _HEADER.unpack_from(data, at)
+    if magic != MAGIC:
+        raise FormatError(f"packet {number} starts with {magic!r}, not with {MAGIC!r}", where=where, hint=_AGAIN)
+    if version != VERSION:
+        raise FormatError(
+            f"packet {number} has version {version}, this version of Deuteron reads version {VERSION}",
+            where=where,
+            hint="build the firmware with this version of Deuteron, or read it with the one that built it",
+        )
+    end = at + _HEADER.size + count * _EVENT.size
+    if end > len(data):
+        raise _truncated(number, end - at, len(data) - at, where)
+    crc_at = at + _HEADER.size - 4
+    computed = zlib.crc32(data[at + _HEADER.size : end], zlib.crc32(data[at:crc_at]))
+    if crc != computed:
+        raise FormatError(
+            f"packet {number} is damaged: its checksum is 0x{crc:08X}, the bytes give 0x{computed:08X}",
+            where=where,
+            hint=_AGAIN,
+        )
+    if program.hex() != sha256:
+        raise FormatError(
+            f"the events are of another build: the image ran the program with SHA-256 {program.hex()[:12]}, this "
+            f"build's is {sha256[:12]}",
+            where=where,
+            hint="give the build that the firmware was made from",
+        )
+    if not count:
+        raise FormatError(
+            f"run {number} has no events{f', {lost:,} are lost' if lost else ''}",
+            where=where,
+            hint="give the executor memory for events before the run: `executor.events`, `executor.event_capacity`",
+        )
+    if not hz:
+        raise FormatError(
+            f"packet {number} says 0 ticks per second", where=where, hint="tell `dtn_profile_send` the rate"
+        )
+    events = _EVENT.iter_unpack(data[at + _HEADER.size : end])
+    spans, length = _unwrapped(tuple(events), start, stop)
+    if not lost and length - spans[-1][-1] >= _WRAP // 2:  # events that are lost may have taken that long
+        raise FormatError(
+            f"packet {number} has an event that stops at tick {spans[-1][-1]:,} of its run, which stops at tick "
+            f"{(stop - start) % _WRAP:,}",
+            where=where,
+            hint=_AGAIN,
+        )
+    return Packet(run, hz, counts == _INSTRUCTIONS, length, spans, lost), end
+
+
+class _TruncatedError(FormatError):
+    """A packet does not end before the file does."""
+
+
+def _truncated(number: int, needed: int, found: int, where: str) -> _TruncatedError:
+    return _TruncatedError(
+        f"the file is truncated: packet {number} takes {needed:,} bytes, {found:,} are left", where=where, hint=_AGAIN
+    )
+
+
+def _unwrapped(
+    events: Sequence[tuple[int, int, int, int]], start: int, stop: int
+) -> tuple[tuple[tuple[int, int, int, int], ...], int]:
+    """The events, whose counter wraps, in ticks from the run's start, and the length of the run.
+
+    Events are in the order in which they stopped, so that no time between two stops may take 2^32 ticks. What contains
+    others may: it starts before the first of them.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    now = 0
+    first = 0  # start of the first command since the last step
+    for kind, index, begin, end in events:
+        now += (end - start - now) % _WRAP
+        begun = now - (end - begin) % _WRAP
+        if kind == _Kind.COMMAND and (not found or found[-1][0] != _Kind.COMMAND):
+            first = begun
+        if kind in (_Kind.DRIVER, _Kind.STEP) and found and found[-1][0] in (_Kind.COMMAND, _Kind.DRIVER):
+            begun -= max(0, -((first - begun) // _WRAP)) * _WRAP
+        found.append((kind, index, begun, now))
+    return tuple(found), now + (stop - start - now) % _WRAP
+
+
+def stream(
+    packets: Sequence[Packet], steps: Sequence[Step], program: Instructions, where: str, emulated_hz: int = 0
+) -> Stream:
+    """The events of all runs.
+
+    Args:
+        packets: what `read` gave, at least one.
+        steps: of the bundle.
+        program: what ran.
+        where: the file, for errors.
+        emulated_hz: instructions per second of an emulated core, for ticks that count them.
+
+    Raises:
+        FormatError: an event names a step or a command that the program does not have.
+    """
+    first = packets[0]
+    if any((packet.hz, packet.counts) != (first.hz, first.counts) for packet in packets):
+        raise FormatError("the runs have clocks of different rates", where=where, hint="profile them one by one")
+    counts = first.counts and emulated_hz > 0
+    rate = emulated_hz if counts else first.hz
+    events: list[Event] = []
+    for run, packet in enumerate(packets):
+        board = _Board(packet, steps, program, where, run)
+        scaled = [_scaled(event, rate, first.hz) for event in board.events()]
+        events += with_gaps(event for event in scaled if event.ticks or event.kind is not Kind.DISPATCH)
+    clock = Clock("instructions" if counts else "board", rate, "instruction" if counts else "tick")
+    measure = Measure.COUNTED if first.counts else Measure.MEASURED
+    return Stream(clock, measure, len(packets), tuple(events), sum(packet.lost for packet in packets))
+
+
+def _scaled(event: Event, rate: int, hz: int) -> Event:
+    """The event by a clock of another rate."""
+    start, stop = event.start * rate // hz, event.stop * rate // hz
+    return Event(
+        event.kind, event.track, start, stop, event.name, event.run, event.partition, event.index, event.nbytes
+    )
+
+
+class _Board:
+    """One run on its way."""
+
+    def __init__(self, packet: Packet, steps: Sequence[Step], program: Instructions, where: str, run: int) -> None:
+        self._packet = packet
+        self._steps = steps
+        self._program = program
+        self._where = where
+        self._run = run
+
+    def events(self) -> Iterator[Event]:
+        """All that the packet tells, and what the driver does between."""
+        yield self._event(Kind.RUN, "run", 0, self._packet.stop)
+        commands: list[tuple[int, int, int]] = []
+        driver: tuple[int, int] | None = None
+        done = 0
+        for kind, index, start, stop in self._packet.events:
+            match kind:
+                case _Kind.COMMAND:
+                    commands.append((index, start, stop))
+                case _Kind.DRIVER:
+                    driver = start, stop
+                case _Kind.STEP:
+                    yield from self._step(index, start, stop, commands, driver)
+                    commands, driver, done = [], None, index + 1
+                case _Kind.RECORDING:
+                    yield self._event(Kind.DISPATCH, "profiling", start, stop)
+                case _Kind.COPY_IN:
+                    yield self._event(Kind.COPY_IN, f"input {index}", start, stop, index=index)
+                case _Kind.COPY_OUT:
+                    yield self._event(Kind.COPY_OUT, f"output {index}", start, stop, index=index)
+                case _:
+                    raise self._error(f"an event has the unknown kind {kind}")
+        if commands:
+            yield from self._open(done, commands)
+
+    def _open(self, done: int, commands: Sequence[tuple[int, int, int]]) -> Iterator[Event]:
+        """The partition whose own event is lost, from the first command that is left, as far as it is known to go."""
+        step = next((step for step in self._steps[done:] if step.kind is Kind.DELEGATE), None)
+        if step is None:
+            raise self._error(f"commands run after step {done - 1}, the program has no partition there")
+        yield self._event(step.kind, step.name, commands[0][1], self._packet.stop, step.partition)
+        for command, begin, end in commands:
+            yield self._command(step.partition, command, begin, end)
+
+    def _step(
+        self,
+        index: int,
+        start: int,
+        stop: int,
+        commands: Sequence[tuple[int, int, int]],
+        driver: tuple[int, int] | None,
+    ) -> Iterator[Event]:
+        if index >= len(self._steps):
+            raise self._error(f"an event is about step {index}, the program has {len(self._steps)}")
+        step = self._steps[index]
+        yield self._event(step.kind, step.name, start, stop, step.partition, step.index)
+        if step.kind is not Kind.DELEGATE:
+            return
+        for command, begin, end in commands:
+            yield self._command(step.partition, command, begin, end)
+        numbers = self._program.calls[step.partition].commands
+        if driver is None or len(commands) != len(numbers):
+            return  # events are lost: nobody knows what was between the others
+        yield self._event(Kind.DISPATCH, "executor", start, driver[0], step.partition)
+        at = driver[0]
+        for command, begin, end in commands:
+            number = numbers[command]
+            yield self._event(
+                Kind.DISPATCH, "driver", at, begin, step.partition, index=-1 if number is None else number
+            )
+            at = end
+        yield self._event(Kind.DISPATCH, "driver", at, driver[1], step.partition)
+        yield self._event(Kind.DISPATCH, "executor", driver[1], stop, step.partition)
+
+    def _command(self, partition: int, command: int, start: int, stop: int) -> Event:
+        calls = self._program.calls[partition]
+        if command >= len(calls.commands):
+            raise self._error(f"an event is about command {command}, partition {partition} has {len(calls.commands)}")
+        number = calls.commands[command]
+        if number is not None:
+            return self._event(Kind.KERNEL, calls.kernels[number], start, stop, partition, number)
+        nbytes = calls.transfers[command]
+        kind = Kind.FETCH if nbytes else Kind.WAIT
+        return self._event(kind, f"command {command}", start, stop, partition, command, nbytes)
+
+    def _event(
+        self, kind: Kind, name: str, start: int, stop: int, partition: int = -1, index: int = -1, nbytes: int = 0
+    ) -> Event:
+        return Event(kind, Track.CPU, start, stop, name, self._run, partition, index, nbytes)
+
+    def _error(self, message: str) -> FormatError:
+        return FormatError(message, where=self._where, hint="give the build that the firmware was made from")

@@ -1,0 +1,342 @@
+"""Where the time went: rows by kernel call, operator, line and module, each a share of the whole run.
+
+A kernel that computes several operators, or several lines, has one row for all of them: how its time would divide
+nobody has measured. What a kernel waits for right before it, and what starting it takes, are columns of its row; time
+that belongs to no kernel or operator has rows of its own, in brackets. So the rows of every table add up to the run,
+but in the table of modules, where a module's row holds its submodules. Of several runs they show the median. A kernel's
+own time is the number that everybody has of it: the simulator, ExecuTorch's Inspector, Model Explorer.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import PurePath
+
+from deuteron.views.events.events import Event, Kind, Measure, Track
+from deuteron.views.events.record import Kernel, Op, Profile, Source
+
+OVERHEAD: Mapping[Kind, str] = {
+    Kind.DISPATCH: "[driver and runtime]",
+    Kind.FETCH: "[start of fetches]",
+    Kind.WAIT: "[waiting for weights]",
+    Kind.TRANSPOSE: "[transposes]",
+    Kind.COPY_IN: "[copies of inputs]",
+    Kind.COPY_OUT: "[copies of outputs]",
+    Kind.UNATTRIBUTED: "[not attributed]",
+}
+"""Rows of what belongs to no kernel and no operator."""
+
+
+Key = tuple[str, int, int]
+"""What tells a part from others: the same in every profile of a build."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one kernel call, operator, line or module takes, in ticks.
+
+    Attributes:
+        name: what it is.
+        detail: where it comes from, for readers.
+        path: in the tree of modules, of which the root has (); None outside of the tree.
+        calls: of kernels and operators.
+        own: ticks of these.
+        wait: ticks that they waited for weights right before.
+        dispatch: ticks that starting them took.
+        macs: multiply-accumulates.
+        nbytes: that kernels and operators read and write.
+        cycles: of the NPU at best, by the cycle model.
+        limits: ticks by what limits them.
+        parts: keys of what it sums up.
+    """
+
+    name: str
+    detail: str = ""
+    path: tuple[str, ...] | None = None
+    calls: int = 0
+    own: int = 0
+    wait: int = 0
+    dispatch: int = 0
+    macs: int = 0
+    nbytes: int = 0
+    cycles: int = 0
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    parts: tuple[Key, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """In the tree of modules."""
+        return len(self.path or ())
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from the other rows of its table; a module sorts before what is in it."""
+        return (self.name,) if self.path is None else self.path
+
+    @property
+    def ticks(self) -> int:
+        """All of it."""
+        return self.own + self.wait + self.dispatch
+
+    @property
+    def bound(self) -> str:
+        """What limits the most of it; empty where no kernel or operator runs."""
+        limits = {**self.limits, "flash": self.wait, "dispatch": self.dispatch}
+        return max(limits, key=lambda name: limits[name]) if self.calls else ""
+
+    def __add__(self, other: "Row") -> "Row":
+        """Both together, under the first one's name."""
+        limits = dict(self.limits)
+        for name, ticks in other.limits.items():
+            limits[name] = limits.get(name, 0) + ticks
+        return replace(
+            self,
+            calls=self.calls + other.calls,
+            own=self.own + other.own,
+            wait=self.wait + other.wait,
+            dispatch=self.dispatch + other.dispatch,
+            macs=self.macs + other.macs,
+            nbytes=self.nbytes + other.nbytes,
+            cycles=self.cycles + other.cycles,
+            limits=limits,
+            parts=self.parts if self.parts == other.parts else (*self.parts, *other.parts),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A kernel call, a CPU operator or a kind of overhead, with its time and everything that it maps to.
+
+    Attributes:
+        key: what tells it from others.
+        row: its time.
+        operators: names of the operators that it computes, with their nodes.
+        sources: lines.
+        module: of the tree, in which its time stands; None where it comes from none.
+    """
+
+    key: Key
+    row: Row
+    operators: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    module: str | None = None
+
+
+def parts(profile: Profile) -> tuple[Part, ...]:
+    """Everything that takes time in the median run, in the order in which it runs first."""
+    return _parts(profile, profile.stream.median().events)
+
+
+def parts_of_all_runs(profile: Profile) -> tuple[Part, ...]:
+    """The same of all runs together: also what only some of them have recorded."""
+    return _parts(profile, profile.stream.events)
+
+
+def _parts(profile: Profile, events: Iterable[Event]) -> tuple[Part, ...]:
+    found: dict[Key, Part] = {}
+    for event, overhead in with_overhead(events):
+        part = part_of(profile, event)
+        wait = sum(e.ticks for e in overhead if e.kind is Kind.WAIT)
+        dispatch = sum(e.ticks for e in overhead if e.kind is Kind.DISPATCH)
+        part = replace(part, row=replace(part.row, wait=wait, dispatch=dispatch, parts=(part.key,)))
+        before = found.get(part.key)
+        found[part.key] = part if before is None else replace(before, row=before.row + part.row)
+    return tuple(found.values())
+
+
+def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event, ...]]]:
+    """Each event that takes time of its own; a kernel with the waits and dispatches right before it that are for it.
+
+    The next fetch may start between a wait and its kernel.
+    """
+    held: list[Event] = []
+    for event in events:
+        if event.kind in (Kind.RUN, Kind.DELEGATE, Kind.TRANSFER) or event.track is Track.FLASH:
+            continue
+        if event.kind in (Kind.WAIT, Kind.DISPATCH):
+            held.append(event)
+            continue
+        if event.kind is Kind.FETCH:
+            yield event, ()
+            continue
+        mine = [e for e in held if _is_for(e, event)]
+        yield from ((e, ()) for e in held if e not in mine)
+        held = []
+        yield event, tuple(mine)
+    yield from ((e, ()) for e in held)
+
+
+def _is_for(overhead: Event, event: Event) -> bool:
+    """Whether a wait or dispatch that stands before an event is for it."""
+    here = event.kind is Kind.KERNEL and (overhead.run, overhead.partition) == (event.run, event.partition)
+    return here and (overhead.kind is Kind.WAIT or overhead.index == event.index)
+
+
+def part_of(profile: Profile, event: Event) -> Part:
+    """What an event that takes time of its own belongs to, with its time alone."""
+    match event.kind:
+        case Kind.KERNEL:
+            partition = profile.partitions[event.partition]
+            kernel = partition.kernels[event.index]
+            ops = [partition.ops[op] for op in kernel.ops]
+            sources = _unique(source for op in ops for source in op.sources)
+            limit = "CPU" if event.track is Track.CPU else kernel.bound
+            row = Row(f"npu {event.partition} #{event.index} {kernel.name}", _where(sources))
+            return Part(
+                ("kernel", event.partition, event.index),
+                _measured(row, event, kernel, limit),
+                tuple(_operators(list(same), nodes) for nodes, same in groupby(ops, key=lambda op: op.nodes)),
+                sources,
+                kernel.module if sources else None,
+            )
+        case Kind.OPERATOR if 0 <= event.index < len(profile.cpu_ops):
+            op = profile.cpu_ops[event.index]
+            row = Row(
+                f"cpu {op.name}",
+                _where(op.sources),
+                calls=1,
+                own=event.ticks,
+                macs=op.macs,
+                nbytes=op.nbytes,
+                limits={"CPU": event.ticks},
+            )
+            module = op.sources[0].module if op.sources else None
+            return Part(("operator", -1, event.index), row, (f"{op.name} ({op.node})",), op.sources, module)
+        case Kind.OPERATOR:
+            row = Row(f"cpu {event.name}", calls=1, own=event.ticks, limits={"CPU": event.ticks})
+            return Part((row.name, -1, -1), row, (event.name,))  # its own name may be that of another kind of part
+        case kind:
+            name = OVERHEAD[kind]
+            if kind is Kind.UNATTRIBUTED and event.partition >= 0:
+                name = f"[not attributed in npu {event.partition}]"
+            return Part((name, -1, -1), Row(name, own=event.ticks))
+
+
+def _measured(row: Row, event: Event, kernel: Kernel, limit: str) -> Row:
+    return replace(
+        row,
+        calls=1,
+        own=event.ticks,
+        macs=kernel.macs,
+        nbytes=kernel.nbytes,
+        cycles=kernel.cycles,
+        limits={limit: event.ticks},
+    )
+
+
+def _operators(ops: Sequence[Op], nodes: Sequence[str]) -> str:
+    """What a kernel computes of these nodes."""
+    return f"{' + '.join(op.name for op in ops)} ({', '.join(nodes) or 'added at the edge of the partition'})"
+
+
+def _unique(sources: Iterable[Source]) -> tuple[Source, ...]:
+    return tuple(dict.fromkeys(sources))
+
+
+def _where(sources: Iterable[Source]) -> str:
+    return ", ".join(dict.fromkeys(f"{PurePath(s.file).name}:{s.line}" for s in sources))
+
+
+def kernels(profile: Profile) -> tuple[Row, ...]:
+    """A row per kernel call and per operator on the CPU."""
+    return tuple(part.row for part in parts(profile))
+
+
+def operators(profile: Profile) -> tuple[Row, ...]:
+    """A row per operator, or operators that one kernel computes together."""
+    return _grouped(parts(profile), lambda part: (" + ".join(part.operators), _where(part.sources)))
+
+
+def lines(profile: Profile) -> tuple[Row, ...]:
+    """A row per line of the model, or lines that one kernel computes together."""
+    found = parts(profile)
+    names = _short_names({source.file for part in found for source in part.sources})
+
+    def title(part: Part) -> tuple[str, str]:
+        places = dict.fromkeys(f"{names[source.file]}:{source.line}" for source in part.sources)
+        return ", ".join(places), "; ".join(dict.fromkeys(source.code for source in part.sources))
+
+    return _grouped(found, title)
+
+
+def _short_names(files: Collection[str]) -> dict[str, str]:
+    """Each file without its folders, or with as many of them as tell it from the others."""
+    names: dict[str, str] = {}
+    for file in files:
+        whole = PurePath(file).parts
+        tails = (whole[-count:] for count in range(1, len(whole) + 1))
+        own = next(t for t in tails if sum(PurePath(other).parts[-len(t) :] == t for other in files) == 1)
+        names[file] = str(PurePath(*own))
+    return names
+
+
+def modules(profile: Profile) -> tuple[Row, ...]:
+    """The tree of modules, each row with all that is inside.
+
+    A kernel for several, such as a convolution and the activation after it, stands with the one that has the work.
+    """
+    totals: dict[tuple[str, ...], Row] = {}
+    other: list[Row] = []
+    for part in parts(profile):
+        if part.module is None:
+            other.append(replace(part.row, detail=""))
+            continue
+        path = tuple(part.module.split(".")) if part.module else ()
+        for depth in range(len(path) + 1):
+            name = ".".join(path[:depth]) or profile.model
+            before = totals.get(path[:depth])
+            row = replace(part.row, name=name, detail="", path=path[:depth])
+            totals[path[:depth]] = row if before is None else before + row
+    places = {path: i for i, path in enumerate(totals)}
+    ordered = sorted(totals, key=lambda path: [places[path[: i + 1]] for i in range(len(path))])
+    return (*(totals[path] for path in ordered), *other)
+
+
+def _grouped(found: Iterable[Part], title: Callable[[Part], tuple[str, str]]) -> tuple[Row, ...]:
+    """The rows under other names, those of the same name added up; no name, and it keeps its own."""
+    rows: dict[str, Row] = {}
+    for part in found:
+        name, detail = title(part)
+        row = replace(part.row, name=name, detail=detail) if name else part.row
+        rows[row.name] = rows[row.name] + row if row.name in rows else row
+    return tuple(rows.values())
+
+
+TABLES: Mapping[str, Callable[[Profile], tuple[Row, ...]]] = {
+    "module": modules,
+    "line": lines,
+    "operator": operators,
+    "kernel": kernels,
+}
+"""What `--by` offers."""
+
+
+def total(profile: Profile) -> int:
+    """Ticks of the median run."""
+    return sum(profile.stream.median().lengths().values())
+
+
+def left_out(profile: Profile) -> int:
+    """How many operators on the CPU the times leave out: all in a simulation, which is of the NPU alone."""
+    simulated = profile.stream.measure is Measure.SIMULATED
+    return len(profile.cpu_ops) if simulated and all(e.kind is not Kind.OPERATOR for e in profile.stream.events) else 0
+
+
+def utilisation(row: Row, profile: Profile) -> float | None:
+    """Share of the array's multiply-accumulates that the row's whole time would have allowed; None where no NPU ran."""
+    on_npu = any(name in row.limits for name in ("compute", "SRAM"))
+    return _used(profile, row.macs, row.ticks) if on_npu else None
+
+
+def whole_utilisation(profile: Profile) -> float | None:
+    """The same of all time that the program spends on the NPU's partitions."""
+    events = profile.stream.median().events
+    ticks = sum(event.ticks for event in events if event.kind is Kind.DELEGATE)
+    npu = [event for event in events if event.track is Track.NPU]
+    macs = sum(profile.partitions[event.partition].kernels[event.index].macs for event in npu)
+    return _used(profile, macs, ticks) if npu else None
+
+
+def _used(profile: Profile, macs: int, ticks: int) -> float | None:
+    possible = ticks * profile.npu_macs_per_cycle * profile.npu_hz / profile.stream.clock.hz
+    return macs / possible if possible else None

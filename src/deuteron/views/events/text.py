@@ -1,0 +1,156 @@
+"""The tables as text and as plain values."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from deuteron.errors import OptionError
+from deuteron.views.events.events import Kind, Measure
+from deuteron.views.events.gaps import attributed
+from deuteron.views.events.record import Profile
+from deuteron.views.events.tables import Row, left_out, total, utilisation, whole_utilisation
+
+SORTS = ("time", "order", "macs", "bytes", "name")
+"""What `--sort` offers; the first is the default, but of modules, which are a tree."""
+
+SCHEMA = 2
+
+
+def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]:
+    """The rows in another order, and the rest after the first `top` as one: what is in none of these.
+
+    Raises:
+        OptionError: for an unknown order.
+    """
+    match sort:
+        case "time":
+            rows = sorted(rows, key=lambda row: -row.ticks)
+        case "order":
+            pass
+        case "macs":
+            rows = sorted(rows, key=lambda row: -row.macs)
+        case "bytes":
+            rows = sorted(rows, key=lambda row: -row.nbytes)
+        case "name":
+            # What is no part of the model stands in brackets, and last.
+            rows = sorted(rows, key=lambda row: (row.name.startswith("["), row.key))
+        case _:
+            raise OptionError(
+                f"unknown value `{sort}` of `--sort`", hint=f"choose one of {', '.join(f'`{s}`' for s in SORTS)}"
+            )
+    if top is None or top >= len(rows):
+        return tuple(rows)
+    shown, rest = list(rows[:top]), Row(f"[{len(rows) - top} others]")
+    paths = {row.path for row in shown}
+    for row in rows[top:]:
+        if row.path is None or not any(row.path[:depth] in paths for depth in range(row.depth)):
+            rest += row
+            paths.add(row.path)
+    return (*shown, rest if rest.ticks else replace(rest, detail="in the rows above"))
+
+
+def summary(profile: Profile) -> Iterator[str]:
+    """What was run, how long it took, and how much of that is explained."""
+    stream, ticks = profile.stream, total(profile)
+    tick = stream.clock.tick if stream.clock.tick == "ns" else f"{stream.clock.tick}s"
+    length = f"{ticks:,} {tick}"
+    if stream.measure is not Measure.COUNTED:  # an emulator has no time of its own
+        length = f"{_amount(profile, ticks)} us ({length})"
+    yield f"{title(profile)}: {length} in {'one run' if stream.runs == 1 else f'the median of {stream.runs} runs'}"
+    if stream.runs > 1:
+        least, most = (_amount(profile, end(stream.lengths().values())) for end in (min, max))
+        yield f"runs take {least} to {most} {unit(profile)}; all numbers below are those of the median run"
+    yield from profile.basis
+    if count := left_out(profile):
+        operators = "1 operator on the CPU is" if count == 1 else f"{count} operators on the CPU are"
+        yield f"{operators} not simulated, and not in these times"
+    share = attributed(stream.median().events)
+    if share is not None:
+        yield f"{share:.3%} of the time on the NPU's partitions is attributed"
+    used = whole_utilisation(profile)
+    if used is not None:
+        yield f"{used:.1%} of the NPU's array is used in that time"
+    if fetched := sum(event.ticks for event in stream.median().events if event.kind is Kind.TRANSFER):
+        yield (
+            f"{_amount(profile, fetched)} {unit(profile)} of fetches from flash go on beside it; only what kernels "
+            "wait for is in the tables"
+        )
+    if stream.lost:
+        yield f"{stream.lost:,} events are lost: the recorder had no room for them, and their time is not attributed"
+
+
+def title(profile: Profile) -> str:
+    """What was run where, and the kind of its numbers."""
+    return f"{profile.model} for {profile.target} on {profile.on}, {profile.stream.measure.value}"
+
+
+def unit(profile: Profile) -> str:
+    """Of times in texts."""
+    return "instr." if profile.stream.measure is Measure.COUNTED else "us"
+
+
+def _amount(profile: Profile, ticks: int) -> str:
+    counted = profile.stream.measure is Measure.COUNTED
+    return f"{ticks:,}" if counted else f"{profile.stream.clock.microseconds(ticks):,.1f}"
+
+
+def table(profile: Profile, rows: Sequence[Row], by: str) -> Iterator[str]:
+    """The rows as text."""
+    whole = total(profile) or 1
+
+    def amount(ticks: int) -> str:
+        return _amount(profile, ticks)
+
+    yield (
+        f"{unit(profile):>12} {'share':>7} {'own':>12} {'wait':>10} {'dispatch':>10} {'calls':>6} {'MACs':>13} "
+        f"{'bytes':>11} {'used':>6} {'bound':<8} {by}"
+    )
+    for row in rows:
+        used = utilisation(row, profile)
+        yield (
+            f"{amount(row.ticks):>12} {row.ticks / whole:>7.2%} {amount(row.own):>12} {amount(row.wait):>10} "
+            f"{amount(row.dispatch):>10} {row.calls:>6,} {_count(row, row.macs):>13} {_count(row, row.nbytes):>11} "
+            f"{'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
+            f"{'  ' * row.depth}{row.name}{f'  {row.detail}' if row.detail else ''}"
+        )
+
+
+def _count(row: Row, number: int) -> str:
+    """A count of a row's work; what moves no bytes has none, or nobody knows it."""
+    return f"{number:,}" if row.nbytes else "-"
+
+
+def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]:
+    """The rows as plain values; ticks are those of the median run."""
+    stream, whole = profile.stream, total(profile)
+    return {
+        "schema": SCHEMA,
+        "model": profile.model,
+        "on": profile.on,
+        "kind": stream.measure.value,
+        "clock": {"id": stream.clock.id, "hz": stream.clock.hz, "tick": stream.clock.tick},
+        "runs": stream.runs,
+        "ticks": whole,
+        "lengths": [ticks for _, ticks in sorted(stream.lengths().items())],
+        "attributed": attributed(stream.median().events),
+        "utilisation": whole_utilisation(profile),
+        "lost": stream.lost,
+        "by": by,
+        "rows": [
+            {
+                "name": row.name,
+                "detail": row.detail,
+                "depth": row.depth,
+                "calls": row.calls,
+                "ticks": row.ticks,
+                "own": row.own,
+                "wait": row.wait,
+                "dispatch": row.dispatch,
+                "share": row.ticks / whole if whole else 0.0,
+                "macs": row.macs,
+                "bytes": row.nbytes,
+                "utilisation": utilisation(row, profile),
+                "bound": row.bound,
+            }
+            for row in rows
+        ],
+    }

@@ -1,0 +1,173 @@
+"""A build explained: which processor runs each operator of the model, why, and what that costs."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from deuteron.arch import targets
+from deuteron.arch.targets import CpuOperators
+from deuteron.build import manifest as manifests
+from deuteron.build.manifest import CpuOp, Manifest, Node
+from deuteron.views import costs as placement
+from deuteron.views.costs import Costs
+
+SCHEMA = 1
+_CPU = {CpuOperators.CORTEX_M: "int8 Cortex-M operators", CpuOperators.PORTABLE: "ExecuTorch's portable operators"}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one processor does of a run; `cycles` is None where that of an operator is not known."""
+
+    runs_on: str
+    kind: str
+    operators: int
+    macs: int
+    nbytes: int
+    cycles: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A build and what it costs."""
+
+    path: str
+    manifest: Manifest
+    costs: Costs
+
+    @property
+    def cpu(self) -> str:
+        """What runs an operator on the CPU."""
+        return _CPU[targets.load(self.manifest.target).cpu.operators]
+
+    def shares(self) -> tuple[Share, ...]:
+        """What the NPU does, what the CPU does, and what the CPU does because the model was lowered so."""
+        nodes = self.manifest.nodes
+        npu, cpu = ([n for n in nodes if (n.partition is None) is on_cpu] for on_cpu in (False, True))
+        added = [op for op in self.manifest.cpu_ops if not op.computes]
+        islands = [island.npu for island in self.costs.islands] if self.costs.islands or not npu else [None]
+        turns = [island.turns for island in self.costs.islands if island.turns != 0]
+        counted = [cost for op, cost in zip(self.manifest.cpu_ops, self.costs.added, strict=True) if not op.computes]
+        has_npu = targets.load(self.manifest.target).npu is not None
+        return (
+            *([Share("npu", "simulated", len(npu), _macs(npu), _nbytes(npu), _sum(islands))] if has_npu else []),
+            Share("cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values())),
+            Share("cpu, added", "estimated", len(added) + len(turns), 0, 0, _sum([*counted, *turns])),
+        )
+
+    def runs_on(self, node: Node) -> str:
+        """Where a node runs, in few words."""
+        return "cpu" if node.partition is None else f"npu {node.partition}"
+
+    def by(self, node: Node) -> tuple[str, ...]:
+        """The operators of the program that compute a node on the CPU; none where another's do."""
+        return tuple(op.op for op in self.manifest.cpu_ops if op.computes == node.name)
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        yield f"{self.path} on {self.manifest.target}: {self.manifest.model.name}; on the CPU {self.cpu}"
+        yield ""
+        yield f"{'runs on':<12}{'operators':>10}{'MACs':>14}{'bytes':>12}  {'cycles':>22}"
+        for share in self.shares():
+            counts = "".join(f"{n:>{w},}" for n, w in ((share.operators, 10), (share.macs, 14), (share.nbytes, 12)))
+            cycles = "not known" if share.cycles is None else f"{share.cycles:,}  {share.kind}"
+            yield f"{share.runs_on:<12}{counts}  {cycles:>22}"
+        yield ""
+        for node in self.manifest.nodes:
+            yield from self._node_lines(node)
+        added = [op for op in self.manifest.cpu_ops if not op.computes]
+        if added:
+            yield ""
+            yield "added on the CPU:"
+            yield from _counted(added)
+        yield from self._island_lines()
+
+    def _node_lines(self, node: Node) -> Iterator[str]:
+        source = node.source[0] if node.source else None
+        place = f"  {Path(source.file).name}:{source.line}: {source.code}" if source else ""
+        yield f"{self.runs_on(node):<7}{node.op}{place}"
+        if node.partition is None:
+            by = ", ".join(self.by(node))
+            yield f"       {node.why}"
+            yield f"       computed by {by}" if by else "       computed with the operator before it"
+
+    def _island_lines(self) -> Iterator[str]:
+        if self.costs.islands:
+            yield ""
+            yield "parts on the NPU, in cycles (simulated), beside the CPU (estimated):"
+        for index, island in enumerate(self.costs.islands):
+            cpu = "not known" if island.cpu is None else f"{island.cpu:,}"
+            edges = (
+                "not known" if island.turns is None or island.copies is None else f"{island.turns + island.copies:,}"
+            )
+            yield f"npu {index}: {island.npu:,}, copies at its edges {edges} ({island.copied:,} B); on the CPU {cpu}"
+            if island.gain is not None and island.gain < 0:
+                yield f"       costs {-island.gain:,} cycles more than it saves: `--partition cost` keeps it on the CPU"
+
+    def to_json(self) -> dict[str, object]:
+        """The report as plain values."""
+        estimates = self.costs.nodes
+        return {
+            "schema": SCHEMA,
+            "path": self.path,
+            "target": self.manifest.target,
+            "cpu": self.cpu,
+            "summary": [asdict(share) for share in self.shares()],
+            "nodes": [
+                {
+                    "name": node.name,
+                    "op": node.op,
+                    "runs_on": self.runs_on(node),
+                    "why": node.why,
+                    "computed_by": list(self.by(node)),
+                    "source": [asdict(line) for line in node.source],
+                    "macs": node.macs,
+                    "bytes": node.nbytes,
+                    "estimated_cycles": estimates.get(node.name),
+                }
+                for node in self.manifest.nodes
+            ],
+            "added": [
+                {"op": op.op, "node": op.node, "why": op.why, "estimated_cycles": cost}
+                for op, cost in zip(self.manifest.cpu_ops, self.costs.added, strict=True)
+                if not op.computes
+            ],
+            "islands": [
+                asdict(island) | {"gain": island.gain, "kind": {"npu": "simulated", "others": "estimated"}}
+                for island in self.costs.islands
+            ],
+        }
+
+
+def explain(directory: Path) -> Explanation:
+    """The explanation of a build directory.
+
+    Raises:
+        InputError: the directory is no build.
+        FormatError: it is damaged, or another version's.
+    """
+    manifest = manifests.read(directory)
+    program = (directory / manifests.PROGRAM).read_bytes()
+    return Explanation(str(directory), manifest, placement.costs(manifest, program))
+
+
+def _macs(nodes: Iterable[Node]) -> int:
+    return sum(node.macs for node in nodes)
+
+
+def _nbytes(nodes: Iterable[Node]) -> int:
+    return sum(node.nbytes for node in nodes)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    found = list(counts)
+    return None if None in found else sum(count or 0 for count in found)
+
+
+def _counted(ops: Iterable[CpuOp]) -> Iterator[str]:
+    """The operators that lowering has added, like ones together."""
+    kinds: dict[tuple[str, str], int] = {}
+    for op in ops:
+        kinds[op.op, op.why] = kinds.get((op.op, op.why), 0) + 1
+    for (name, why), count in kinds.items():
+        yield f"{count:>5}  {name}: {why}"

@@ -1,0 +1,108 @@
+"""Memories over time as pictures: letters for a terminal, rectangles for a browser."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from deuteron.views.events.record import Block, Memory
+
+COLUMNS = 64
+ROWS = 16
+LISTED = 26
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+WIDTH, HEIGHT, LINE, EDGE = 960, 240, 18, 10
+"""Of a memory's rectangle and of a line of text, and the distance to the picture's edge, in pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A memory to draw.
+
+    Attributes:
+        title: the line above it.
+        memory: its blocks live from command to command.
+        commands: their number.
+        origins: what each block is of, in words.
+    """
+
+    title: str
+    memory: Memory
+    commands: int
+    origins: Mapping[str, str]
+
+    def lettered(self) -> list[tuple[str, Block]]:
+        """Its blocks, each with its letter."""
+        return [(LETTERS[number % len(LETTERS)], block) for number, block in enumerate(self.memory.blocks)]
+
+    def legend(self) -> Iterator[str]:
+        """What the letters stand for; of many only the largest."""
+        lettered = self.lettered()
+        largest = sorted(lettered, key=lambda item: -item[1].nbytes)[:LISTED]
+        for letter, block in (item for item in lettered if item in largest):
+            yield f"{letter} {block.nbytes:>10,} B at {block.offset:,}, {self._told(block)}"
+        if len(lettered) > LISTED:
+            yield f"and {len(lettered) - LISTED} smaller values"
+
+    def _told(self, block: Block) -> str:
+        return f"commands {block.first}-{block.last}: {self.origins.get(block.name, block.name)}"
+
+    def tooltip(self, block: Block) -> str:
+        """All that is known of a block."""
+        return f"{block.name}: {block.nbytes:,} B at {block.offset:,}, {self._told(block)}"
+
+
+def picture(drawing: Drawing) -> Iterator[str]:
+    """The memory over time: a column per command (or several), a row per share of the addresses, a letter per value."""
+    memory, commands = drawing.memory, drawing.commands
+    columns, rows = min(COLUMNS, commands), min(ROWS, max(1, memory.nbytes // 16))
+    grid = [[" "] * columns for _ in range(rows)]
+    for letter, block in drawing.lettered():
+        low, high = block.offset * rows // memory.nbytes, -(-(block.offset + block.nbytes) * rows // memory.nbytes)
+        left, right = block.first * columns // commands, block.last * columns // commands
+        for row in range(low, min(rows, high)):
+            for column in range(left, right + 1):
+                grid[row][column] = letter
+    for row in reversed(range(rows)):
+        yield f"  {row * memory.nbytes // rows:>12,} |{''.join(grid[row])}|"
+    yield f"  {'command':>12}  {0:<{columns - 1}}{commands - 1}"
+    yield from (f"  {line}" for line in drawing.legend())
+
+
+def svg(drawings: Sequence[Drawing]) -> str:
+    """All memories under each other, each with its legend: time to the right in commands, addresses upwards."""
+    body: list[str] = []
+    top = EDGE + LINE
+    for drawing in drawings:
+        body.append(_text(EDGE, top - 6, drawing.title))
+        body.append(f'<rect x="{EDGE}" y="{top}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#888"/>')
+        for number, (letter, block) in enumerate(drawing.lettered()):
+            body += _block(drawing, number, letter, block, top)
+        top += HEIGHT + LINE
+        body.append(_text(EDGE, top - 4, "command 0"))
+        body.append(_text(EDGE + WIDTH, top - 4, f"command {drawing.commands - 1}", "end"))
+        for line in drawing.legend():
+            top += LINE
+            body.append(_text(EDGE, top - 4, line))
+        top += 2 * LINE
+    frame = f'xmlns="http://www.w3.org/2000/svg" width="{WIDTH + 2 * EDGE}" height="{top - LINE}"'
+    return f'<svg {frame} font-family="sans-serif" font-size="13">\n' + "\n".join(body) + "\n</svg>\n"
+
+
+def _block(drawing: Drawing, number: int, letter: str, block: Block, top: int) -> Iterator[str]:
+    """A rectangle with its letter, where that has room."""
+    memory = drawing.memory
+    x = EDGE + WIDTH * block.first / drawing.commands
+    width = WIDTH * (block.last + 1 - block.first) / drawing.commands
+    height = HEIGHT * block.nbytes / memory.nbytes
+    y = top + HEIGHT * (1 - (block.offset + block.nbytes) / memory.nbytes)
+    yield (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
+        f'fill="hsl({number * 47 % 360} 60% 65%)" stroke="#444" stroke-width="0.5">'
+        f"<title>{escape(drawing.tooltip(block))}</title></rect>"
+    )
+    if width >= LINE / 2 and height >= LINE * 2 / 3:
+        yield _text(x + width / 2, y + height / 2 + 4, letter, "middle")
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

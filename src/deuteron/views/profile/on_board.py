@@ -1,0 +1,127 @@
+"""Profiles of runs on boards: in an emulator, or from what a board has sent."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from deuteron.board import boards, image, qemu
+from deuteron.board import record as firmwares
+from deuteron.board.bundle import Bundle, Step, StepKind
+from deuteron.board.toolchain import Toolchain
+from deuteron.errors import InputError, OptionError
+from deuteron.runtime.host import Array
+from deuteron.views.events import record
+from deuteron.views.events.events import Kind, Stream
+from deuteron.views.events.exports import inspector
+from deuteron.views.events.instructions import Instructions
+from deuteron.views.events.sources import etdump, host
+from deuteron.views.events.sources import packets as board
+from deuteron.views.profile import subject as builds
+from deuteron.views.profile.subject import Build
+
+PLACE = "board"
+"""Where a profile was made whose events came in a file."""
+
+PACKETS = "events"
+"""What errors call the packets of an emulated board."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The profile of what a board has sent.
+
+    Attributes:
+        packets: what it sent, empty where that was an ETDump.
+        warnings: sentences about what did not arrive.
+    """
+
+    profile: record.Profile
+    packets: bytes = b""
+    warnings: tuple[str, ...] = ()
+
+
+def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_capacity: int = 0) -> Sent:
+    """The profile of runs on a board in an emulator: firmware is made for it, with profiling."""
+    chosen = boards.load(name)
+    options = firmwares.FirmwareOptions(use_profiling=True)
+    with tempfile.TemporaryDirectory(prefix="deuteron-profile-") as scratch:
+        directory = Path(scratch) / "firmware"
+        made = image.build(build.directory, chosen, options, Toolchain.find(image.OBJECTS))
+        image.write(made, directory, force=False)
+        report = qemu.run(directory, made.record, chosen, inputs, event_capacity=event_capacity)
+    received = board.read(report.packets, build.program_sha256, PACKETS)
+    found = _stream(build, received.packets, PACKETS)
+    made_here = builds.profile(replace(build, sections=_sections(made.record)), name, found)
+    return Sent(made_here, report.packets, received.warnings)
+
+
+def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -> Sent:
+    """The profile of what a board has sent, or ExecuTorch's runtime has written, in a file.
+
+    Args:
+        build: what ran.
+        path: of the file.
+        ticks_per_second: of the runtime's clock, which its ETDump does not tell; packets tell theirs.
+
+    Raises:
+        OptionError: the rate is missing, or given for packets.
+        InputError: it cannot be read, or is neither.
+        FormatError: it is damaged, or of another program.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise InputError(f"`{path}` cannot be read: {e.strerror}") from e
+    if etdump.is_etdump(data):
+        blocks = etdump.read(data, str(path))
+        if inspector.is_dumped(blocks):
+            raise InputError(
+                f"`{path}` is the ETDump that `deuteron profile` has written of a profile, for ExecuTorch's Inspector",
+                hint=f"show the profile: `deuteron profile {path.parent}`",
+            )
+        if ticks_per_second is None:
+            raise OptionError(
+                f"`{path}` is an ETDump, which does not say how long a tick is",
+                hint="give `--ticks-per-second N`, the rate of `et_pal_current_ticks` on the device; 1000000000 where "
+                "it counts nanoseconds",
+            )
+        return Sent(builds.profile(build, PLACE, host.stream(blocks, build.instructions, str(path), ticks_per_second)))
+    if ticks_per_second is not None:
+        raise OptionError(
+            f"`{path}` is no ETDump: `--ticks-per-second` is for these only",
+            hint="leave it out: events of Deuteron's firmware say how long a tick is",
+        )
+    if data and not board.is_packets(data):
+        raise InputError(
+            f"`{path}` holds neither events of Deuteron's firmware nor an ETDump",
+            hint="give what `dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written",
+        )
+    received = board.read(data, build.program_sha256, str(path))
+    found = builds.profile(build, PLACE, _stream(build, received.packets, str(path)))
+    return Sent(found, data, received.warnings)
+
+
+def _stream(build: Build, packets: Sequence[board.Packet], where: str) -> Stream:
+    program = build.instructions
+    steps = steps_of(image.bundle_of(build.directory), program)
+    return board.stream(packets, steps, program, where, qemu.INSTRUCTIONS_PER_SECOND)
+
+
+def steps_of(bundle: Bundle, program: Instructions) -> tuple[board.Step, ...]:
+    """What the steps of a bundle are of: partitions, transposes at these, and operators, which may take several."""
+    return tuple(_step(step, program) for step in bundle.steps)
+
+
+def _step(step: Step, program: Instructions) -> board.Step:
+    if step.kind is StepKind.DELEGATE:
+        number = program.partitions[step.instruction]
+        return board.Step(Kind.DELEGATE, f"npu {number}", number)
+    if step.instruction in program.partitions:
+        return board.Step(Kind.TRANSPOSE, step.title)
+    name, index = program.operators[step.instruction]
+    return board.Step(Kind.OPERATOR, name, index=index)
+
+
+def _sections(firmware: firmwares.Firmware) -> tuple[record.Section, ...]:
+    return tuple(record.Section(row.module, row.part, row.total) for row in firmware.sizes.rows)

@@ -1,0 +1,22 @@
+"""The page of a profile that was written before."""
+
+from pathlib import Path
+
+from deuteron.build.output import check_file, write_files
+from deuteron.views.events import record
+from deuteron.views.report import page
+
+
+def write_page(profile: Path, output: Path | None, *, force: bool) -> Path:
+    """The page that was written, beside the profile unless `output` says otherwise.
+
+    Raises:
+        InputError, FormatError: there is no profile, it is damaged, or the page cannot be written.
+        OptionError: the page exists, and `force` was not given.
+        MissingToolError: the chart library is not installed.
+    """
+    target = output or (profile if profile.is_dir() else profile.parent) / page.FILE
+    made = record.read(profile)
+    check_file(target, force=force)
+    write_files({target: page.html(made).encode()})
+    return target

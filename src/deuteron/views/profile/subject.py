@@ -1,0 +1,220 @@
+"""What a profile holds of its build, whoever ran it: partitions with their kernels, operators, lines and memories."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from deuteron.arch import targets
+from deuteron.build import manifest as manifests
+from deuteron.build.manifest import Manifest, Node, PartitionKernel
+from deuteron.errors import UnsupportedError
+from deuteron.npu.neutron import payload as payloads
+from deuteron.npu.neutron.kernels.cost import Cost
+from deuteron.npu.neutron.kernels.regions import Region
+from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch
+from deuteron.runtime import pte
+from deuteron.runtime.program import DelegateCall, KernelCall
+from deuteron.views.events import record
+from deuteron.views.events.events import Kind, Measure, Stream
+from deuteron.views.events.instructions import Instructions, PartitionCalls
+from deuteron.views.memory import PartitionPlan, planning
+from deuteron.views.simulate import PartitionRun
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A build that can be profiled.
+
+    Attributes:
+        directory: where it is.
+        manifest: what it says of itself.
+        partitions: each on a model of the target's NPU, beside the plan of its memories; none without an NPU.
+        instructions: what the instructions of its program stand for.
+        basis: what simulated times rest on.
+        sections: sizes of the firmware that runs it, where there is one.
+    """
+
+    directory: Path
+    manifest: Manifest
+    partitions: tuple[tuple[PartitionRun, PartitionPlan], ...]
+    instructions: Instructions
+    basis: tuple[str, ...] = ()
+    sections: tuple[record.Section, ...] = ()
+
+    @property
+    def program_sha256(self) -> str:
+        """Of its `.pte`."""
+        return self.manifest.files[manifests.PROGRAM].sha256
+
+    @property
+    def profiles(self) -> bool:
+        """Whether its microcode records when kernels start and stop."""
+        return self.manifest.options.use_profiling
+
+
+def read(directory: Path) -> Build:
+    """The build in a directory.
+
+    Raises:
+        InputError: the directory is no build, or has nothing for our NPU driver.
+        FormatError: it is damaged.
+        UnsupportedError: a vendor's converter made it.
+    """
+    manifest = manifests.read(directory)
+    if any(not part.kernels and part.ops for part in manifest.partitions):
+        raise UnsupportedError(
+            f"`{directory}` was built with the vendor's converter, which does not say what its kernels compute",
+            hint="build it with `--converter open`",
+        )
+    partitions: tuple[tuple[PartitionRun, PartitionPlan], ...] = ()
+    basis: tuple[str, ...] = ()
+    if targets.load(manifest.target).npu is not None:
+        planned = planning(directory)
+        partitions = tuple(zip(planned.simulation.partitions, planned.partitions, strict=True))
+        basis = planned.simulation.basis
+    calls = tuple(_calls(run.decoded) for run, _ in partitions)
+    instructions = _instructions(directory / manifests.PROGRAM, manifest, calls)
+    return Build(directory, manifest, partitions, instructions, basis)
+
+
+def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, ...]) -> Instructions:
+    """What the instructions of a build's program stand for."""
+    program = pte.read(file.read_bytes(), str(file))
+    method = program.methods[0]
+    ours = [i for i, delegate in enumerate(method.delegates) if delegate.id == payloads.BACKEND_ID]
+    listed = {number: i for i, op in enumerate(manifest.cpu_ops) for number in op.instructions}
+    partitions: dict[int, int] = {}
+    operators: dict[int, tuple[str, int]] = {}
+    for number, instruction in enumerate(method.chains[0]):
+        match instruction:
+            case DelegateCall(delegate) if delegate in ours:
+                partitions[number] = ours.index(delegate)
+            case KernelCall(operator):
+                operators[number] = method.operators[operator], listed.get(number, -1)
+            case _:
+                pass
+    return Instructions(manifest.files[manifests.PROGRAM].sha256, partitions, operators, calls)
+
+
+def _calls(decoded: Decoded) -> PartitionCalls:
+    numbered = zip(decoded.commands, decoded.calls_before, strict=False)
+    numbers = (number if isinstance(command, Call) else None for command, number in numbered)
+    fetched = (command.nbytes if isinstance(command, Fetch) else 0 for command in decoded.commands)
+    return PartitionCalls(tuple(call.kernel.name for call in decoded.calls), tuple(numbers), tuple(fetched))
+
+
+def profile(build: Build, on: str, stream: Stream) -> record.Profile:
+    """The profile of a run of a build."""
+    manifest, npu = build.manifest, targets.load(build.manifest.target).npu
+    nodes = {node.name: node for node in manifest.nodes}
+    return record.Profile(
+        model=manifest.model.name,
+        target=manifest.target,
+        on=on,
+        program_sha256=build.program_sha256,
+        versions={"deuteron": manifest.deuteron, "executorch": manifest.executorch, "torch": manifest.torch},
+        options=dict(_flat(manifest.options.to_json())),
+        files={name: entry.sha256 for name, entry in manifest.files.items()},
+        npu_macs_per_cycle=npu.macs_per_cycle if npu else 0,
+        npu_hz=npu.clock.value if npu else 0,
+        stream=stream,
+        partitions=tuple(_partition(run, plan, nodes) for run, plan in build.partitions),
+        cpu_ops=tuple(_cpu_ops(manifest)),
+        sections=build.sections,
+        basis=build.basis if stream.measure is Measure.SIMULATED else (),
+    )
+
+
+def warnings(build: Build, made: record.Profile) -> Iterator[str]:
+    """Sentences about kernels that ran and were not recorded."""
+    kinds = {event.kind for event in made.stream.events}
+    if Kind.DELEGATE not in kinds or Kind.KERNEL in kinds:
+        return
+    if not build.profiles:
+        yield (
+            "the microcode of this build does not record its kernels: their time is not attributed; build it with "
+            "`--use-profiling`"
+        )
+    elif not made.stream.lost:
+        yield (
+            "no event is of a kernel, though the build records them: their time is not attributed; compile all files "
+            "of the firmware with `-DDTN_PROFILING=1`, also the driver's"
+        )
+
+
+def _cpu_ops(manifest: Manifest) -> Iterator[record.CpuOp]:
+    """The operators on the CPU; where several compute one node of the model, its work counts with the first."""
+    nodes = {node.name: node for node in manifest.nodes}
+    for index, op in enumerate(manifest.cpu_ops):
+        node = nodes.pop(op.computes, None)
+        work = (node.macs, node.nbytes) if node else (0, 0)
+        yield record.CpuOp(index, op.op, op.node, op.source, op.why, *work)
+
+
+def _flat(options: Mapping[str, object], prefix: str = "") -> Sequence[tuple[str, str]]:
+    """Options and options of options by their dotted names."""
+    found: list[tuple[str, str]] = []
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            found += _flat({str(key): item for key, item in value.items()}, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        else:
+            found.append((f"{prefix}{name}", str(value)))
+    return found
+
+
+def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]) -> record.Partition:
+    entry = run.entry
+    ops = tuple(record.Op(op.index, op.op, op.nodes, op.source) for op in entry.ops)
+    costs = [event.cost for event in run.timeline.events if event.cost is not None]
+    uses = entry.dataflow.uses()
+    kernels = [
+        _kernel(
+            call,
+            cost,
+            kernel,
+            _module([ops[op] for op in kernel.ops], nodes),
+            tuple(use.buffer for use in used[len(call.kernel.reads) :]),
+        )
+        for call, cost, kernel, used in zip(run.decoded.calls, costs, entry.kernels, uses, strict=True)
+    ]
+    return record.Partition(
+        payload_sha256=entry.payload_sha256,
+        ops=ops,
+        kernels=tuple(kernels),
+        memories=tuple(_memory(memory, run.decoded.calls_before) for memory in plan.memories),
+    )
+
+
+def _module(ops: Sequence[record.Op], nodes: Mapping[str, Node]) -> str:
+    """The module of the node with the most multiply-accumulates that these compute, else of the first."""
+    computed = [nodes[name] for op in ops for name in op.nodes if name in nodes and nodes[name].source]
+    if computed:
+        return max(computed, key=lambda node: node.macs).source[0].module
+    return next((source.module for op in ops for source in op.sources), "")
+
+
+def _kernel(call: Call, cost: Cost, kernel: PartitionKernel, module: str, written: tuple[str, ...]) -> record.Kernel:
+    operands = zip(call.kernel.operands, call.operands, strict=True)
+    outputs = call.kernel.operands[len(call.kernel.reads) :]
+    return record.Kernel(
+        index=kernel.index,
+        name=call.kernel.name,
+        ops=kernel.ops,
+        module=module,
+        macs=cost.macs,
+        nbytes=cost.sram_bytes,
+        weight_bytes=sum(place.nbytes for _, place in operands if place.region in (Region.WEIGHTS, Region.PREFETCH)),
+        cycles=cost.cycles,
+        bound=cost.bound,
+        output=tuple(dict.fromkeys(name for name, role in zip(written, outputs, strict=True) if role != "workspace")),
+    )
+
+
+def _memory(memory: record.Memory, before: Sequence[int]) -> record.Memory:
+    """The memory, whose blocks the plan counts in commands, in kernel calls."""
+    last = max(0, before[-1] - 1)
+    blocks = (
+        replace(block, first=min(before[block.first], last), last=max(0, before[block.last + 1] - 1))
+        for block in memory.blocks
+    )
+    return replace(memory, blocks=tuple(blocks))

@@ -1,0 +1,187 @@
+"""What the page knows: the profile as plain values, each thing with numbers of the parts that it stands for.
+
+A *part* is what takes time: a kernel call, an operator on the CPU, or a kind of overhead. Events, rows of tables,
+blocks of memories and everything on the way from a kernel to a source line name parts, which is how the page marks all
+that belongs together.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from deuteron.views.events import tables
+from deuteron.views.events.events import Event, Kind
+from deuteron.views.events.gaps import attributed
+from deuteron.views.events.record import Memory, Partition, Profile, Source
+from deuteron.views.events.tables import Key, Part, Row
+
+Plain = dict[str, object]
+
+
+def page_data(profile: Profile) -> Plain:
+    """The JSON document in the page."""
+    stream = profile.stream
+    parts = tables.parts_of_all_runs(profile)
+    numbers = {part.key: number for number, part in enumerate(parts)}
+    return {
+        "model": profile.model,
+        "target": profile.target,
+        "on": profile.on,
+        "measure": stream.measure.value,
+        "clock": {"id": stream.clock.id, "hz": stream.clock.hz, "tick": stream.clock.tick},
+        "runs": stream.runs,
+        "median": next(iter(stream.median().lengths()), 0),
+        "ticks": tables.total(profile),
+        "attributed": attributed(stream.median().events),
+        "utilisation": tables.whole_utilisation(profile),
+        "lost": stream.lost,
+        "basis": list(profile.basis),
+        "left_out": tables.left_out(profile),
+        "parts": [_part(profile, part) for part in parts],
+        "events": _events(profile, numbers),
+        "tables": {
+            name: [_row(profile, row, numbers) for row in rows(profile)] for name, rows in tables.TABLES.items()
+        },
+        "memories": [
+            _memory(number, partition, memory, numbers)
+            for number, partition in enumerate(profile.partitions)
+            for memory in partition.memories
+        ],
+        "npu": [_operators(partition) for partition in profile.partitions],
+        "cpu": [
+            {"name": op.name, "node": op.node, "why": op.why, "sources": _sources(op.sources)}
+            | _chosen([("operator", -1, op.index)], numbers)
+            for op in profile.cpu_ops
+        ],
+        "sections": [{"group": s.group, "name": s.name, "bytes": s.nbytes} for s in profile.sections],
+        "made": {
+            "NPU": f"{profile.npu_macs_per_cycle} MACs per cycle, {profile.npu_hz / 1e6:g} MHz"
+            if profile.npu_hz
+            else "none",
+            "clock of the events": f"{stream.clock.id}, {stream.clock.hz / 1e6:g} MHz, ticks are {stream.clock.tick}",
+        },
+        "versions": dict(profile.versions),
+        "options": dict(profile.options),
+        "files": {"program that ran": profile.program_sha256, **profile.files}
+        | {f"payload of npu {i}": p.payload_sha256 for i, p in enumerate(profile.partitions)},
+    }
+
+
+def _part(profile: Profile, part: Part) -> Plain:
+    """A part, with the way from its kernel to its source lines."""
+    kind, partition, index = part.key
+    made: Plain = {
+        "name": part.row.name,
+        "label": part.row.name,
+        "kind": "overhead",
+        "kernel": None,
+        "ops": [],
+        "nodes": [],
+    }
+    match kind:
+        case "kernel":
+            kernel = profile.partitions[partition].kernels[index]
+            ops = [profile.partitions[partition].ops[op] for op in kernel.ops]
+            made |= {
+                "label": f"{kernel.name} #{kernel.index}",
+                "kind": "kernel",
+                "kernel": {
+                    "macs": kernel.macs,
+                    "bytes": kernel.nbytes,
+                    "weights": kernel.weight_bytes,
+                    "cycles": kernel.cycles,
+                    "bound": kernel.bound,
+                    "output": list(kernel.output),
+                },
+                "ops": [f"{op.name} #{op.index} of npu {partition}" for op in ops],
+                "nodes": list(dict.fromkeys(node for op in ops for node in op.nodes)),
+            }
+        case "operator":
+            op = profile.cpu_ops[index]
+            made |= {"kind": "operator", "nodes": [op.node], "why": op.why}
+        case _:
+            if part.operators:  # one that the build does not list
+                made["kind"] = "operator"
+    return made | {"sources": _sources(part.sources)}
+
+
+def _sources(sources: Iterable[Source]) -> list[Plain]:
+    return [{"file": s.file, "line": s.line, "code": s.code, "module": s.module} for s in sources]
+
+
+def _events(profile: Profile, numbers: Mapping[Key, int]) -> list[Plain]:
+    """The events; waits and dispatches belong to the kernel that they are for, where there is one.
+
+    Kernels stay even where they took no tick of the clock: the memories are drawn on the times of their calls.
+    """
+    owners: dict[int, int] = {}
+    for event, overhead in tables.with_overhead(profile.stream.events):
+        number = numbers[tables.part_of(profile, event).key]
+        owners |= {id(one): number for one in (event, *overhead)}
+    shown = (event for event in profile.stream.events if event.ticks or event.kind is Kind.KERNEL)
+    return [_event(event, owners.get(id(event))) for event in shown]
+
+
+def _event(event: Event, part: int | None) -> Plain:
+    made: Plain = {
+        "kind": event.kind.value,
+        "track": "delegate" if event.kind is Kind.DELEGATE else event.track.value,
+        "start": event.start,
+        "stop": event.stop,
+        "name": event.name,
+        "run": event.run,
+        "partition": event.partition,
+        "parts": [] if part is None else [part],
+    }
+    return (
+        made | ({"index": event.index} if event.index >= 0 else {}) | ({"bytes": event.nbytes} if event.nbytes else {})
+    )
+
+
+def _row(profile: Profile, row: Row, numbers: Mapping[Key, int]) -> Plain:
+    """A row of a table, in ticks of the median run."""
+    return {
+        "name": row.name,
+        "detail": row.detail,
+        "depth": row.depth,
+        "ticks": row.ticks,
+        "own": row.own,
+        "wait": row.wait,
+        "dispatch": row.dispatch,
+        "calls": row.calls,
+        "macs": row.macs,
+        "bytes": row.nbytes,
+        "cycles": row.cycles,
+        "used": tables.utilisation(row, profile),
+        "bound": row.bound,
+    } | _chosen(row.parts, numbers)
+
+
+def _memory(number: int, partition: Partition, memory: Memory, numbers: Mapping[Key, int]) -> Plain:
+    """A memory; the parts of a block are the kernel calls that write it."""
+    writers: dict[str, list[Key]] = {}
+    for kernel in partition.kernels:
+        for name in kernel.output:
+            writers.setdefault(name, []).append(("kernel", number, kernel.index))
+    blocks = [
+        {"name": b.name, "offset": b.offset, "bytes": b.nbytes, "first": b.first, "last": b.last}
+        | _chosen(writers.get(b.name, ()), numbers)
+        for b in memory.blocks
+    ]
+    return {
+        "partition": number,
+        "name": memory.name,
+        "bytes": memory.nbytes,
+        "bound": memory.bound,
+        "calls": len(partition.kernels),
+        "blocks": blocks,
+    }
+
+
+def _operators(partition: Partition) -> Plain:
+    """How many operators of each kind a partition has."""
+    names = [op.name for op in partition.ops]
+    return {"kernels": len(partition.kernels), "ops": {name: names.count(name) for name in sorted(set(names))}}
+
+
+def _chosen(keys: Iterable[Key], numbers: Mapping[Key, int]) -> Plain:
+    """Those of the parts that took time."""
+    return {"parts": sorted({numbers[key] for key in keys if key in numbers})}

@@ -1,0 +1,1 @@
+"""Samples through a build, on the host or on a board."""

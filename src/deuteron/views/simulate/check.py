@@ -1,0 +1,55 @@
+"""What a build's record says of its partitions, held against their microcode before anything follows it."""
+
+from pathlib import Path
+
+from deuteron.build import manifest as manifests
+from deuteron.build.manifest import Manifest, Partition
+from deuteron.errors import FormatError
+from deuteron.npu.neutron.microcode.decode import Call, Decoded
+
+
+def check_count(manifest: Manifest, partitions: int, directory: Path) -> None:
+    """Nothing; the record has as many partitions as the program, or FormatError."""
+    described = len(manifest.partitions)
+    if described != partitions:
+        raise _damaged(
+            f"{described} partitions are described, `{manifests.PROGRAM}` has {partitions}",
+            str(directory / manifests.NAME),
+        )
+
+
+def check_record(entry: Partition, decoded: Decoded, where: str) -> None:
+    """Nothing; the entry's values, calls and operators are those of such microcode, or FormatError, placed at `where`.
+
+    What each call reads and writes is left to the simulator, which names the command where that is wrong.
+    """
+    values = entry.dataflow
+    try:
+        values.uses()
+    except ValueError as e:
+        raise _damaged("an operand is no `value+offset`", where) from e
+    for side, names, sizes in (
+        ("inputs", values.inputs, decoded.input_bytes),
+        ("outputs", values.outputs, decoded.output_bytes),
+    ):
+        if len(names) != len(sizes):
+            raise _damaged(f"{len(names)} {side} are described, the microcode has {len(sizes)}", where)
+    weights = decoded.header.weights_bytes
+    for constant in values.constants:
+        end = constant.offset + constant.nbytes
+        if not 0 <= constant.offset <= end <= weights:
+            message = f"`{constant.name}` has bytes {constant.offset} to {end} of weights of {weights} bytes"
+            raise _damaged(message, where)
+    calls = [command.kernel.name for command in decoded.commands if isinstance(command, Call)]
+    if len(entry.kernels) != len(calls):
+        raise _damaged(f"{len(entry.kernels)} kernel calls are described, the microcode has {len(calls)}", where)
+    for number, (kernel, name) in enumerate(zip(entry.kernels, calls, strict=True)):
+        if (kernel.index, kernel.kernel) != (number, name):
+            told = f"call {kernel.index}, `{kernel.kernel}`"
+            raise _damaged(f"{told}, is described where the microcode has call {number}, `{name}`", where)
+        if not all(0 <= op < len(entry.ops) for op in kernel.ops):
+            raise _damaged(f"call {kernel.index} names an operator that is not described", where)
+
+
+def _damaged(message: str, where: str) -> FormatError:
+    return FormatError(message, where=where, hint="build the model again; the file has been changed or is damaged")

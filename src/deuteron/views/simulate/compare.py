@@ -1,0 +1,167 @@
+"""Two builds beside each other: where the second spends more or less time than the first."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+
+from deuteron.npu.neutron.machine.timeline import Activity, Timeline
+from deuteron.views.simulate.run import KIND, PartitionRun, Simulation
+
+SCHEMA = 1
+
+Key = tuple[str, tuple[tuple[str, ...], ...]]
+"""A kernel, and what each TFLite operator writes that its call computes: the same in every build of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the calls of one kernel for the same operators take; more than one where a call is cut into pieces.
+
+    Attributes:
+        calls: their number.
+        microseconds: of dispatch, of the kernels, and of the waits for weights right before them.
+        stall: those waits alone.
+        nbytes: what the kernels read and write.
+    """
+
+    calls: int = 0
+    microseconds: float = 0.0
+    stall: float = 0.0
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A kernel of partition `partition` in both builds; None where one has none such."""
+
+    partition: int
+    kernel: str
+    origin: str
+    before: Spent | None
+    after: Spent | None
+
+    @property
+    def change(self) -> float:
+        """Microseconds that the second build takes more."""
+        return (self.after or Spent()).microseconds - (self.before or Spent()).microseconds
+
+    def line(self) -> str:
+        """Its row of the report."""
+        a, b = self.before, self.after
+        cut = f"  {a.calls} to {b.calls} calls" if a and b and a.calls != b.calls else ""
+        return (
+            f"{_us(a and a.microseconds)} {_us(b and b.microseconds)} {self.change:>+10,.1f} {_us(a and a.stall, 9)} "
+            f"{_us(b and b.stall, 9)} {_count(a)} {_count(b)}  npu {self.partition} {self.kernel}{cut}  {self.origin}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two simulations, and what differs between them, the largest change first."""
+
+    before: Simulation
+    after: Simulation
+    differences: tuple[Difference, ...]
+    same: int
+    """Kernels that take the same in both."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether neither has a hazard."""
+        return self.before.passed and self.after.passed
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        for letter, side in (("A", self.before), ("B", self.after)):
+            yield from (f"{letter}: {line}" for line in side.heading())
+        for title, totals in (("total", self.totals()), *_activities(self.before, self.after)):
+            yield f"{title}: {_change(*totals)}"
+        yield ""
+        yield f"{'A us':>10} {'B us':>10} {'change':>10} {'A stall':>9} {'B stall':>9} {'A bytes':>10} {'B bytes':>10}"
+        yield from (row.line() for row in self.differences)
+        yield f"{self.same} kernels take the same in both"
+        for side in (self.before, self.after):
+            for number, run in enumerate(side.partitions):
+                yield from (f"wrong in npu {number} of {side.path}: {hazard}" for hazard in run.hazards)
+
+    def totals(self) -> tuple[float, float]:
+        """Microseconds of both."""
+        before, after = (sum(run.timeline.microseconds for run in s.partitions) for s in (self.before, self.after))
+        return before, after
+
+    def to_json(self) -> dict[str, object]:
+        """The report as plain values."""
+        before, after = self.totals()
+        return {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "before": {"path": self.before.path, "microseconds": before, "sound": self.before.passed},
+            "after": {"path": self.after.path, "microseconds": after, "sound": self.after.passed},
+            "differences": [{**asdict(row), "change": row.change} for row in self.differences],
+            "same": self.same,
+        }
+
+
+def compare(before: Simulation, after: Simulation) -> Comparison:
+    """The comparison of two simulations, partition by partition."""
+    rows: list[Difference] = []
+    for number, (a, b) in enumerate(zip_longest(before.partitions, after.partitions)):
+        mine, theirs = (_spent(run) if run else {} for run in (a, b))
+        for key in dict.fromkeys((*mine, *theirs)):
+            (before_origin, first), (after_origin, second) = (found.get(key, ("", None)) for found in (mine, theirs))
+            rows.append(Difference(number, key[0], before_origin or after_origin, first, second))
+    changed = [row for row in rows if row.before != row.after]
+    changed.sort(key=lambda row: -abs(row.change))
+    return Comparison(before, after, tuple(changed), len(rows) - len(changed))
+
+
+def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
+    """For each kernel and what it computes: its operators in words, and what its calls take."""
+    timeline, found = run.timeline, dict[Key, tuple[str, Spent]]()
+    overhead = stall = 0
+    calls = iter(run.entry.kernels)
+    for event in timeline.events:
+        if event.activity is Activity.STALL:
+            stall += event.cycles
+        elif event.activity is Activity.DISPATCH:
+            overhead = event.cycles
+        elif event.cost is not None:
+            key = event.name, tuple(run.entry.ops[index].outputs for index in next(calls).ops)
+            before = found.get(key, ("", Spent()))[1]
+            found[key] = (
+                run.origin(event.command),
+                Spent(
+                    before.calls + 1,
+                    before.microseconds + timeline.engine.microseconds(stall + overhead + event.cycles),
+                    before.stall + timeline.engine.microseconds(stall),
+                    before.nbytes + event.cost.sram_bytes,
+                ),
+            )
+            stall = 0
+    return found
+
+
+def _activities(before: Simulation, after: Simulation) -> Iterator[tuple[str, tuple[float, float]]]:
+    """What each kind of activity takes in both."""
+
+    def total(simulation: Simulation, activity: Activity) -> float:
+        timelines: list[Timeline] = [run.timeline for run in simulation.partitions]
+        return sum(timeline.engine.microseconds(timeline.total(activity)) for timeline in timelines)
+
+    for activity in Activity:
+        both = total(before, activity), total(after, activity)
+        if any(both):
+            yield f"  {activity.value}", both
+
+
+def _change(before: float, after: float) -> str:
+    share = f", {after / before - 1:+.1%}" if before else ""
+    return f"{before:,.1f} us to {after:,.1f} us ({after - before:+,.1f} us{share})"
+
+
+def _us(value: float | None, width: int = 10) -> str:
+    return f"{'-' if value is None else f'{value:,.1f}':>{width}}"
+
+
+def _count(spent: Spent | None) -> str:
+    return f"{'-' if spent is None else f'{spent.nbytes:,}':>10}"

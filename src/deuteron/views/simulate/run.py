@@ -1,0 +1,254 @@
+"""A build on a model of its target: when everything happens, and whether every byte is where its readers need it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from deuteron.arch import targets
+from deuteron.arch.engine import Engine, engine
+from deuteron.arch.memory import MemoryOptions
+from deuteron.build import manifest as manifests
+from deuteron.build.manifest import Partition
+from deuteron.build.output import check_file, write_files
+from deuteron.errors import InputError
+from deuteron.npu.neutron import payload as payloads
+from deuteron.npu.neutron.machine import Hazard, Timeline, hazards, simulate
+from deuteron.npu.neutron.machine.timeline import Activity
+from deuteron.npu.neutron.microcode.decode import Decoded, decode
+from deuteron.runtime import pte
+from deuteron.views.events.sources import simulated
+from deuteron.views.simulate.check import check_count, check_record
+
+SCHEMA = 1
+KIND = "simulated"
+"""Every number here comes from the cycle model; none was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRun:
+    """One partition: its microcode, the timeline of a run, and what is wrong with the microcode, if anything is."""
+
+    decoded: Decoded
+    entry: Partition
+    timeline: Timeline
+    hazards: tuple[Hazard, ...]
+
+    def origin(self, command: int) -> str:
+        """The TFLite operators that a kernel call computes, and the first line of the model that they come from."""
+        number = self.decoded.calls_before[command]
+        names: list[str] = []
+        for index in self.entry.kernels[number].ops if number < len(self.entry.kernels) else ():
+            op = self.entry.ops[index]
+            names.append(op.op)
+            if op.source:
+                names.append(f"{Path(op.source[0].file).name}:{op.source[0].line}")
+        return " ".join(dict.fromkeys(names))
+
+
+class Resident(Enum):
+    """What becomes of resident weights in the simulated run; the value is what reports say of it."""
+
+    KEPT = "resident weights lie in SRAM from the run before, as firmware of `deuteron firmware` leaves them"
+    FIRST_RUN = "resident weights are fetched, as in the first run, and in every run of ExecuTorch's own runtime"
+    SHARED = "resident weights are fetched in every run, because several partitions share their memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """The simulated run of a build, partition by partition; operators on the CPU are not part of it."""
+
+    path: str
+    target: str
+    engine: Engine
+    partitions: tuple[PartitionRun, ...]
+    resident: Resident
+    tensors: int
+    """Bytes of SRAM that ExecuTorch plans: inputs, outputs, and what lies between operators."""
+    sram: int
+    """Bytes of SRAM that all of it was planned for."""
+    sram_budget: int | None = None
+    """Bytes for which the partitions were planned anew; None for the microcode of the build."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether no partition has a hazard."""
+        return not any(run.hazards for run in self.partitions)
+
+    @property
+    def cycles(self) -> int:
+        """Of all partitions, one after the other."""
+        return sum(run.timeline.cycles for run in self.partitions)
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the array's multiply-accumulates that the time of all partitions would have allowed."""
+        possible = self.engine.rows * self.engine.columns * self.cycles
+        return sum(run.timeline.macs for run in self.partitions) / possible if possible else 0.0
+
+    @property
+    def basis(self) -> tuple[str, ...]:
+        """What the times rest on: the rates, and what becomes of resident weights, if there are any."""
+        rates = f"NPU at {self.engine.clock / 1e6:g} MHz, flash at {self.engine.flash_bandwidth / 1e6:g} MB/s"
+        kept = any(run.decoded.header.resident_bytes for run in self.partitions)
+        return (rates, self.resident.value) if kept else (rates,)
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        yield from self.heading()
+        for number, run in enumerate(self.partitions):
+            yield ""
+            yield from _partition_lines(number, run)
+        if len(self.partitions) > 1:
+            yield ""
+            yield (
+                f"all partitions: {self.engine.microseconds(self.cycles):,.1f} us, {self.cycles:,} cycles; "
+                f"{self.utilisation:.1%} of the array"
+            )
+
+    def heading(self) -> Iterator[str]:
+        """What the numbers are of."""
+        rates, *resident = self.basis
+        yield f"{self.path} on {self.target}, {KIND}: {rates}; operators on the CPU not counted"
+        if self.sram_budget is not None:
+            yield f"planned anew for {self.sram_budget:,} bytes of SRAM and this flash; the build is as it was"
+        yield from resident
+
+    def to_json(self) -> dict[str, object]:
+        """The report as plain values; times in cycles of the NPU's clock."""
+        return {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "path": self.path,
+            "target": self.target,
+            "clock": self.engine.clock,
+            "flash_bandwidth": self.engine.flash_bandwidth,
+            "sram_budget": self.sram_budget,
+            "resident": self.resident.name.lower(),
+            "cycles": self.cycles,
+            "utilisation": self.utilisation,
+            "partitions": [_partition_json(run) for run in self.partitions],
+        }
+
+
+def simulate_build(
+    directory: Path,
+    *,
+    flash_bandwidth: int | None = None,
+    clock: int | None = None,
+    sram_budget: int | None = None,
+    first_run: bool = False,
+) -> Simulation:
+    """The simulation of a build directory.
+
+    Args:
+        directory: what `deuteron build` wrote.
+        flash_bandwidth: bytes per second, instead of what the build was planned for.
+        clock: Hz, instead of the target's.
+        sram_budget: plan the partitions anew for so many bytes, and for that flash, with the build's other options.
+        first_run: resident weights are not in SRAM yet.
+
+    Raises:
+        InputError: the directory is no build, or has nothing for our NPU driver.
+        FormatError: it is damaged.
+        CapacityError: it does not fit into `sram_budget`.
+    """
+    manifest = manifests.read(directory)
+    arch = targets.load(manifest.target)
+    MemoryOptions(sram_budget=sram_budget, flash_bandwidth=flash_bandwidth).check(arch)
+    planned = manifest.options.memory.flash_bandwidth
+    rates = engine(arch, flash_bandwidth=planned if flash_bandwidth is None else flash_bandwidth, clock=clock)
+    (method, *_) = pte.read((directory / manifests.PROGRAM).read_bytes()).methods
+    tensors = sum(method.arenas)
+    ours = [delegate.payload for delegate in method.delegates if delegate.id == payloads.BACKEND_ID]
+    if not ours:
+        raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
+    if sram_budget is None:
+        containers = [payloads.parse(payload, f"delegate {number}").container for number, payload in enumerate(ours)]
+        check_count(manifest, len(containers), directory)
+        programs = list(zip(containers, manifest.partitions, strict=True))
+    else:
+        from deuteron.views.simulate.replan import replanned  # loads PyTorch
+
+        programs = replanned(directory, manifest, tensors, sram_budget, flash_bandwidth)
+    resident = Resident.FIRST_RUN if first_run else Resident.KEPT if len(programs) == 1 else Resident.SHARED
+    runs: list[PartitionRun] = []
+    for number, (container, entry) in enumerate(programs):
+        decoded = decode(container)
+        check_record(entry, decoded, f"{directory / manifests.NAME}, partition {number}")
+        found = hazards(decoded, entry.dataflow)
+        timeline = simulate(decoded, rates, keep_resident=resident is Resident.KEPT)
+        runs.append(PartitionRun(decoded, entry, timeline, found))
+    memory = manifest.options.memory if sram_budget is None else MemoryOptions(sram_budget=sram_budget)
+    sram = memory.sram(arch)
+    return Simulation(str(directory), manifest.target, rates, tuple(runs), resident, tensors, sram, sram_budget)
+
+
+def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> None:
+    """Writes the trace that the Perfetto UI opens.
+
+    Raises:
+        InputError: the file exists, unless `force` is set, or cannot be written.
+    """
+    from deuteron.views.events.exports.trace import trace  # its package takes a while to load
+
+    check_file(path, force=force)
+    events = simulated.stream((run.decoded, run.timeline) for run in simulation.partitions)
+    write_files({path: trace(events, f"deuteron ({KIND})")})
+
+
+def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
+    timeline, rates = run.timeline, run.timeline.engine
+    totals = {activity: timeline.total(activity) for activity in Activity}
+    yield (
+        f"npu {number}: {timeline.microseconds:,.1f} us, {timeline.cycles:,} cycles; {timeline.macs:,} MACs, "
+        f"{timeline.utilisation:.1%} of the array; bound by {timeline.bound()}"
+    )
+    yield "  " + ", ".join(
+        f"{activity.value} {rates.microseconds(cycles):,.1f} us ({cycles / timeline.cycles:.1%})"
+        for activity, cycles in totals.items()
+        if cycles
+    )
+    yield f"  {'start us':>10} {'us':>10} {'stall us':>10} {'MACs':>13} {'bytes':>10}  bound     kernel"
+    stalled = dispatch = 0
+    for event in timeline.events:
+        if event.activity is Activity.STALL:
+            stalled += event.cycles
+        elif event.activity is Activity.DISPATCH:
+            dispatch = event.cycles
+        elif event.cost is not None:
+            cost = event.cost
+            shares = {cost.bound: event.cycles, "flash": stalled, "dispatch": dispatch}
+            yield (
+                f"  {rates.microseconds(event.start):>10,.1f} {rates.microseconds(event.cycles):>10,.1f} "
+                f"{rates.microseconds(stalled):>10,.1f} {cost.macs:>13,} {cost.sram_bytes:>10,}  "
+                f"{max(shares, key=lambda name: shares[name]):<8}  {event.name}  {run.origin(event.command)}"
+            )
+            stalled = 0
+    for hazard in run.hazards:
+        yield f"  wrong: {hazard}"
+
+
+def _partition_json(run: PartitionRun) -> dict[str, object]:
+    timeline = run.timeline
+    return {
+        "cycles": timeline.cycles,
+        "macs": timeline.macs,
+        "utilisation": timeline.utilisation,
+        "bound": timeline.bound(),
+        "totals": {activity.value: timeline.total(activity) for activity in Activity},
+        "hazards": [{"command": hazard.command, "message": hazard.message} for hazard in run.hazards],
+        "events": [
+            {
+                "track": event.track.value,
+                "activity": event.activity.value,
+                "command": event.command,
+                "start": event.start,
+                "stop": event.stop,
+                "name": event.name,
+                "bytes": event.cost.sram_bytes if event.cost else event.nbytes,
+                "macs": event.cost.macs if event.cost else 0,
+            }
+            for event in timeline.events
+        ],
+    }

@@ -1,0 +1,177 @@
+"""Firmware linked with kernel selections: what the image holds, what the order of objects does, absent kernels."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from tests.graphs import random_graph, random_inputs
+from tests.npu.neutron.kernels.linking import HOST, M33, Toolchain, functions
+
+from deuteron import api, native
+from deuteron.errors import UnsupportedError
+from deuteron.npu.neutron.convert import Conversion, convert_graph
+from deuteron.npu.neutron.kernels.catalogue import ADD, CONV2D, KERNELS, LUT
+from deuteron.npu.neutron.kernels.selection import Selection
+from deuteron.runtime import driver
+from deuteron.runtime.driver import Driver
+from deuteron.views.inspect import inspect
+
+ALL = [kernel.symbol for kernel in KERNELS]
+SMALL_MODELS = tuple(example.name for example in api.REFERENCES if example.name != "mobilenet_v2")
+ENTRY_POINTS = ("neutronInit", "neutronModelPrepare", "neutronModelUnprepare", "neutronRunBlocking")
+BESIDE_THEM = ("neutronGetModelContextSize", "dtn_error_string")
+
+both = pytest.mark.parametrize("tools", [HOST, M33], ids=lambda tools: tools.name)
+
+
+def symbols(found: Selection) -> list[str]:
+    return [kernel.symbol for kernel in found.kernels]
+
+
+# The order of the linker's arguments (spec/kernel-selection.md, section 4).
+
+
+@both
+def test_without_a_selection_every_kernel_is_linked(tools: Toolchain, tmp_path: Path) -> None:
+    assert functions(tools.link(tmp_path / "a.elf", tools.program(tmp_path), tools.library())) == ALL
+
+
+@both
+@pytest.mark.parametrize("kernels", [(), (LUT,), (CONV2D, ADD)], ids=["none", "one", "two"])
+def test_a_selection_before_the_library_decides(tools: Toolchain, tmp_path: Path, kernels: tuple) -> None:
+    chosen = Selection.of(kernels)
+    objects = tools.program(tmp_path), tools.selection(chosen, tmp_path)
+    for order in (objects, objects[::-1]):
+        assert functions(tools.link(tmp_path / "a.elf", *order, tools.library())) == symbols(chosen)
+
+
+@both
+def test_a_selection_after_the_library_does_not_link(tools: Toolchain, tmp_path: Path) -> None:
+    chosen = tools.selection(Selection.of([LUT]), tmp_path)
+    with pytest.raises(AssertionError, match="multiple definition of `neutronKernels'"):
+        tools.link(tmp_path / "a.elf", tools.program(tmp_path), tools.library(), chosen)
+
+
+@both
+def test_a_selection_in_an_archive_is_not_seen_unless_asked_for(tools: Toolchain, tmp_path: Path) -> None:
+    chosen = tools.archive([tools.selection(Selection.of([LUT]), tmp_path)], tmp_path / "libmodel.a")
+    program, library = tools.program(tmp_path), tools.library()
+    for order in ((chosen, program, library), (program, chosen, library), (program, library, chosen)):
+        assert functions(tools.link(tmp_path / "a.elf", *order)) == ALL
+    asked = tools.link(tmp_path / "a.elf", "-Wl,-u,neutronKernels", chosen, program, library)
+    assert functions(asked) == [LUT.symbol]
+
+
+@both
+def test_kernels_are_left_out_without_section_collection_too(tools: Toolchain, tmp_path: Path) -> None:
+    chosen = tools.selection(Selection.of([LUT]), tmp_path)
+    linked = tools.link(tmp_path / "a.elf", "-Wl,--no-gc-sections", tools.program(tmp_path), chosen, tools.library())
+    assert functions(linked) == [LUT.symbol]
+
+
+# Kernels that a model needs and an image lacks.
+
+
+@pytest.fixture
+def linked_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type["LinkedDriver"]]:
+    LinkedDriver.folder = tmp_path
+    monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
+    driver._load.cache_clear()
+    yield LinkedDriver
+    driver._load.cache_clear()
+
+
+class LinkedDriver(Driver):
+    """The driver of this host with the kernels of one selection."""
+
+    folder: Path
+
+    def __init__(self, chosen: Selection) -> None:
+        wanted = [f"-Wl,-u,{name}" for name in (*ENTRY_POINTS, *BESIDE_THEM)]
+        parts = (*wanted, HOST.selection(chosen, self.folder), HOST.library())
+        output = self.folder / "libdeuteron_driver.so"
+        HOST.link(output, "-shared", "-Wl,-Bsymbolic", *parts)
+        assert functions(output) == symbols(chosen)
+        super().__init__()
+
+
+def conversion(seed: int) -> Conversion:
+    graph = random_graph(seed, ops=6)
+    names = ("OP",) * (1 + max(index for op in graph.ops for index in op.origin))
+    return convert_graph(graph, names)
+
+
+SEED = next(seed for seed in range(100) if len(conversion(seed).selection.kernels) > 3)
+
+
+def test_the_selected_kernels_are_enough(linked_driver: type[LinkedDriver]) -> None:
+    made, graph = conversion(SEED), random_graph(SEED, ops=6)
+    inputs = [value.tobytes() for value in random_inputs(graph, 0)]
+    assert made.container is not None
+    found = linked_driver(made.selection).run(made.container, inputs)
+    assert len(found) == len(graph.outputs)
+
+
+@pytest.mark.parametrize("index", range(len(conversion(SEED).selection.kernels)))
+def test_a_model_that_needs_an_absent_kernel_is_refused_by_name(linked_driver: type[LinkedDriver], index: int) -> None:
+    made = conversion(SEED)
+    assert made.container is not None
+    absent = made.selection.kernels[index]
+    others = Selection.of(set(made.selection.kernels) - {absent})
+    with pytest.raises(UnsupportedError) as caught:
+        linked_driver(others).load(made.container)
+    assert caught.value.message == (
+        "the driver refused the microcode: a kernel that the model calls is not linked into this driver "
+        f"(kernel {absent.kind}, {absent.name})"
+    )
+
+
+# Whole models.
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The build directories of the small reference models, with their kernel selection files."""
+    parent = tmp_path_factory.mktemp("models")
+    options = api.BuildOptions(dump_kernel_selection_code=True)
+    for name in SMALL_MODELS:
+        api.build_model(name, output=parent / name, options=options)
+    return {name: parent / name for name in SMALL_MODELS}
+
+
+def called(directory: Path) -> set[str]:
+    """The functions of the kernels that the microcode of a build calls."""
+    partitions = inspect(directory).partitions
+    return {call.kernel.symbol for partition in partitions for call in partition.decoded.calls}
+
+
+@pytest.mark.slow
+@both
+def test_a_reference_model_gets_the_kernels_that_its_microcode_calls(
+    tools: Toolchain, builds: dict[str, Path], tmp_path: Path
+) -> None:
+    program, library = tools.program(tmp_path), tools.library()
+    for directory in builds.values():
+        (file,) = directory.glob("*_kernel_selection.c")
+        linked = tools.link(tmp_path / "a.elf", program, tools.compile(file, tmp_path / "selection.o"), library)
+        assert set(functions(linked)) == called(directory)
+        assert len(called(directory)) < len(KERNELS)
+
+
+@pytest.mark.slow
+@both
+def test_two_reference_models_get_the_kernels_of_both(
+    tools: Toolchain, builds: dict[str, Path], tmp_path: Path
+) -> None:
+    program, library = tools.program(tmp_path), tools.library()
+    for pair in combinations(builds.values(), 2):
+        merged = api.merge_kernel_selections(
+            [file for directory in pair for file in directory.glob("*_kernel_selection.c")],
+            tmp_path / "merged.c",
+            force=True,
+        )
+        linked = tools.link(
+            tmp_path / "a.elf", program, tools.compile(tmp_path / "merged.c", tmp_path / "merged.o"), library
+        )
+        assert set(functions(linked)) == called(pair[0]) | called(pair[1]) == set(symbols(merged))

@@ -1,0 +1,232 @@
+"""`compare` finds what it is there to find: each kind of wrong result, made on purpose, breaks its bound."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deuteron import api
+from deuteron.errors import FormatError, InputError
+from deuteron.frontend import saved
+from deuteron.npu.neutron.ir import ops
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.runtime.observer import DelegateCall
+from deuteron.views.agreement import pytorch as compare
+from deuteron.views.agreement.opinion import Opinion, opinion
+
+Sample = tuple[npt.NDArray[np.generic], ...]
+pytestmark = pytest.mark.slow
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3)
+        self.fc = nn.Linear(4 * 4 * 4, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(torch.relu(self.conv(x)).flatten(1))
+
+
+class EveryOperator(nn.Module):
+    """What no reference model has: functions, differences, extremes, resizes, reductions, products of activations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(2, 4, 1)
+        self.spread, self.slopes = nn.ConvTranspose2d(4, 3, 2, stride=2), nn.PReLU(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = torch.sigmoid(self.first(x)), torch.tanh(self.second(x))
+        y = torch.minimum(functional.leaky_relu(torch.maximum(a - b, functional.hardswish(b)), 0.1), a)
+        y = functional.interpolate(y, scale_factor=2, mode="bilinear", align_corners=False)
+        y = functional.interpolate(self.slopes(self.spread(y)), scale_factor=2, mode="nearest")
+        y = functional.pad(y, (1, 2, 2, 1), mode="reflect")
+        y = torch.cat([y.amax((2, 3)), y.amin((2, 3)), y.sum((2, 3)), y.mean((2, 3))], 1)
+        y = torch.bmm(y.reshape(1, 3, 4), y.reshape(1, 4, 3)).flatten(1)
+        y = torch.exp(-torch.abs(y))
+        return torch.clamp(torch.rsqrt(y + 1.0) + torch.log(y + 2.0), -1, 1)
+
+
+class Twins(nn.Module):
+    """One layer twice, with a step between that the CPU does: two partitions of equal bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(8, 8, 1)
+        with torch.no_grad():
+            self.conv.weight.copy_(torch.eye(8).reshape(8, 8, 1, 1))
+            self.conv.bias.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(torch.flip(self.conv(x), [3]))
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 2, 6, 6) for _ in range(8)]
+    folder = tmp_path_factory.mktemp("compare") / "out"
+    api.build(Net(), (batches[0],), calibration=batches, output=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    rng = np.random.default_rng(1)
+    return [(rng.standard_normal((1, 2, 6, 6)).astype(np.float32),) for _ in range(3)]
+
+
+def test_a_sound_build_passes(directory: Path, samples: list[Sample]):
+    done: list[tuple[int, int]] = []
+    found = compare.compare(directory, samples, lambda index, count: done.append((index, count)))
+    assert found.failures() == ()
+    assert found.passed
+    assert done == [(1, 3), (2, 3), (3, 3)]
+    (partition,) = found.partitions
+    assert (partition.calls, partition.elements, partition.mismatches) == (3, 15, 0)
+    assert [o.op for o in found.operators][-1] == "FULLY_CONNECTED"
+    assert found.outputs[0].rows == found.outputs[0].top1 == 3
+    assert "all bounds hold" in found.text()
+
+
+def test_a_sound_build_of_every_other_operator_passes(samples: list[Sample], tmp_path: Path):
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 2, 6, 6) for _ in range(8)]
+    api.build(EveryOperator(), (batches[0],), calibration=batches, output=tmp_path / "out")
+    found = compare.compare(tmp_path / "out", samples)
+    assert found.failures() == ()
+    assert {
+        "ABS", "BATCH_MATMUL", "EXP", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "MAXIMUM", "MEAN", "MINIMUM",
+        "MIRROR_PAD", "PRELU", "REDUCE_MAX", "REDUCE_MIN", "RELU_N1_TO_1", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR",
+        "RSQRT", "SUB", "SUM", "TANH", "TRANSPOSE_CONV",
+    } <= {result.op for result in found.operators}  # fmt: skip
+    assert all(result.elements for result in found.operators)
+
+
+def test_a_wrong_bit_of_the_npu_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    check = compare._Partition.check
+
+    def flipped(self: compare._Partition, call: DelegateCall) -> None:
+        output = call.outputs[0].copy()
+        output[2] ^= 1
+        check(self, replace(call, outputs=(output,)))
+
+    monkeypatch.setattr(compare._Partition, "check", flipped)
+    found = compare.compare(directory, samples)
+    assert found.failures() == ("partition 0: 3 of 15 results of the NPU differ from the interpreter",)
+    assert "bounds broken:" in found.text()
+
+
+def test_a_partition_that_never_ran_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compare._Partition, "check", lambda self, call: None)
+    assert compare.compare(directory, samples).failures() == ("partition 0: ran 0 times on 3 samples",)
+
+
+def test_an_operator_off_by_one_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    def shifted(op: ops.Op, graph: Graph, values: dict[str, npt.NDArray[np.generic]]) -> Opinion:
+        view = opinion(op, graph, values)
+        if not isinstance(op, ops.FullyConnected):
+            return view
+        return replace(view, quantised=np.where(view.quantised < 0, view.quantised + 1, view.quantised - 1))
+
+    monkeypatch.setattr(compare, "opinion", shifted)
+    (failure,) = compare.compare(directory, samples).failures()
+    assert "FULLY_CONNECTED: 15 of 15 results differ from PyTorch's beyond ties" in failure
+
+
+def test_a_wrong_rounding_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    def moved(op: ops.Op, graph: Graph, values: dict[str, npt.NDArray[np.generic]]) -> Opinion:
+        view = opinion(op, graph, values)
+        return replace(view, exact=view.exact + 1) if isinstance(op, ops.FullyConnected) else view
+
+    monkeypatch.setattr(compare, "opinion", moved)
+    (failure,) = compare.compare(directory, samples).failures()
+    assert failure.endswith("FULLY_CONNECTED: 15 of 15 results are not correctly rounded")
+
+
+def test_outputs_far_from_pytorch_are_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
+    expected = compare._expected
+
+    def far(reference: saved.Reference, sample: Sequence[npt.NDArray[np.generic]]) -> tuple[Tensor, ...]:
+        (scores,) = expected(reference, sample)
+        affine = reference.outputs[0]
+        assert affine is not None
+        scores = scores.clone()
+        scores[0, int(scores.argmin())] += 300 * affine.scale
+        return (scores,)
+
+    monkeypatch.setattr(compare, "_expected", far)
+    first, second = compare.compare(directory, samples).failures()
+    assert first == "output 0: 300 steps from PyTorch's, at most 2 are allowed"
+    assert second == "output 0: another best score than PyTorch's in 3 of 3"
+
+
+@pytest.mark.parametrize(
+    ("ours", "wanted", "unlike"),
+    [
+        ([np.nan, 1.0, 2.0], [0.0, 1.0, 2.0], 1),
+        ([0.0, 1.0, 2.0], [np.nan, 1.0, np.inf], 2),
+        ([np.inf, 1.0, 2.0], [-np.inf, 1.0, 2.0], 1),
+        ([np.nan, np.inf, -np.inf], [np.nan, np.inf, -np.inf], 0),
+    ],
+)
+def test_outputs_that_are_no_numbers_must_be_none_in_pytorch(ours: list[float], wanted: list[float], unlike: int):
+    result = compare.OutputResult(0)
+    compare._check_output(result, np.array(ours, np.float32), None, np.array(wanted, np.float32))
+    assert (result.elements, result.unlike, result.largest) == (3, unlike, 0)
+    assert compare.Comparison(1, (), (), (result,)).failures()[:1] == (
+        (f"output 0: {unlike} of 3 values are NaN or infinite unlike PyTorch's",) if unlike else ()
+    )
+
+
+def test_numbers_far_apart_are_found_beside_values_that_are_none():
+    result = compare.OutputResult(0)
+    found, wanted = np.array([5.0, np.nan, 3.0], np.float32), np.array([1.0, np.nan, 77.0], np.float32)
+    compare._check_output(result, found, None, wanted)
+    assert (result.unlike, result.mismatches, round(result.largest)) == (0, 2, 248)
+
+
+def test_integers_must_be_equal_and_have_no_step():
+    result = compare.OutputResult(0)
+    compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 1, 7]))
+    compare._check_output(result, np.array([True, False]), None, np.array([True, False]))
+    equal = compare.Comparison(1, (), (), (result,))
+    assert equal.passed
+    assert "  output 0: 0 of 5 integers differ, the largest by 0\n" in equal.text()
+    compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 2, 9]))
+    other = compare.Comparison(1, (), (), (result,))
+    assert other.failures() == ("output 0: 2 of 8 integers differ from PyTorch's",)
+    assert "  output 0: 2 of 8 integers differ, the largest by 2\n" in other.text()
+
+
+def test_partitions_of_one_payload_take_turns(tmp_path: Path):
+    torch.manual_seed(0)
+    x = torch.ones(1, 8, 8, 8)
+    x[:, :, 4:, :] = -1.0
+    api.build(Twins(), (x,), calibration=[x] * 4, output=tmp_path / "out")
+    first, second = api.read_manifest(tmp_path / "out").partitions
+    assert first.payload_sha256 == second.payload_sha256
+    found = compare.compare(tmp_path / "out", [(x.numpy(),), (-x.numpy(),)])
+    assert found.failures() == ()
+    assert [(p.index, p.calls) for p in found.partitions] == [(0, 2), (1, 2)]
+
+
+def test_no_samples_and_a_changed_program_are_refused(directory: Path, samples: list[Sample], tmp_path: Path):
+    with pytest.raises(InputError) as nothing:
+        compare.compare(directory, [])
+    assert str(nothing.value) == "there are no samples to compare on"
+    for file in directory.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    program = bytearray((tmp_path / "model.pte").read_bytes())
+    program[len(program) // 2] ^= 1
+    (tmp_path / "model.pte").write_bytes(program)
+    with pytest.raises(FormatError) as changed:
+        compare.compare(tmp_path, samples)
+    assert "`model.pte` is not the file that `build.json` describes" in str(changed.value)

@@ -1,0 +1,184 @@
+"""ETDump files: read, written, and refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.views.profile import made
+
+from deuteron.errors import FormatError
+from deuteron.views.events import tables
+from deuteron.views.events.events import Event, Kind, Measure, Track
+from deuteron.views.events.exports import inspector
+from deuteron.views.events.gaps import attributed
+from deuteron.views.events.sources import etdump, host
+from deuteron.views.events.sources.etdump import Block, Span
+
+
+def block(kernels: tuple[str, str] = ("conv2d_s8", "max_pool_s8"), operator: str = "quantize_per_tensor.out") -> Block:
+    """One run as ExecuTorch's runtime and our delegate write it."""
+    return Block(
+        "Execute",
+        (
+            Span(f"native_call_{operator}", 0, 1010, 1090),
+            Span("OPERATOR_CALL", 0, 1005, 1095),
+            Span("", 1, 1110, 1120, text="arguments"),
+            Span("", 1, 1125, 1500, id=0, metadata=kernels[0]),
+            Span("", 1, 1501, 1510, text="fetch", metadata="0"),
+            Span("", 1, 1511, 1520, text="wait", metadata="0"),
+            Span("", 1, 1520, 1800, id=1, metadata=kernels[1]),
+            Span("", 1, 1120, 1810, text="run"),
+            Span("", 1, 1810, 1850, text="log"),
+            Span("DELEGATE_CALL", 1, 1100, 1860),
+            Span("Method::execute", 0, 1000, 1900, chain=-1),
+        ),
+    )
+
+
+def test_what_was_written_is_read():
+    blocks = (Block("Default", (Span("Program::load_method", 0, 1, 1 << 40, chain=-1),)), block())
+    data = etdump.write(blocks)
+    assert etdump.is_etdump(data)
+    assert etdump.read(data, "f") == blocks
+
+
+def test_executorch_reads_what_was_written():
+    from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
+
+    found = deserialize_from_etdump_flatcc(etdump.write([block()]))
+    events = [event.profile_event for event in found.run_data[0].events or [] if event.profile_event]
+    assert [(e.start_time, e.end_time) for e in events] == [(s.start, s.stop) for s in block().spans]
+
+
+def test_events_of_the_runtime():
+    found = host.stream([block(), block()], made.INSTRUCTIONS, "f")
+    assert (found.runs, found.measure, found.clock.tick) == (2, Measure.MEASURED, "ns")
+    first = [event for event in found.events if event.run == 0]
+    assert [(e.name, e.index, e.ticks) for e in first if e.kind is Kind.KERNEL] == [
+        ("conv2d_s8", 0, 375),
+        ("max_pool_s8", 1, 280),
+    ]
+    assert attributed(first) == 1
+    assert [(e.start, e.stop) for e in first if e.kind is Kind.UNATTRIBUTED] == [(0, 5), (95, 100), (860, 900)]
+    assert next(e for e in first if e.kind is Kind.OPERATOR).index == 0
+
+
+def test_without_profiling_the_partition_is_not_attributed():
+    spans = [span for span in block().spans if span.id < 0 and span.text not in ("fetch", "wait", "arguments", "log")]
+    found = host.stream([Block("Execute", tuple(spans))], made.INSTRUCTIONS, "f")
+    assert attributed(found.events) == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (
+            block(("conv2d_s8", "softmax_s8")),
+            "partition 0 ran 2 kernel calls, the build has 2: `softmax_s8 #1` in the place of `max_pool_s8 #1`",
+        ),
+        (
+            Block("Execute", tuple(replace(span, id=7) if span.id == 1 else span for span in block().spans)),
+            "partition 0 ran 2 kernel calls, the build has 2: `max_pool_s8 #7` in the place of `max_pool_s8 #1`",
+        ),
+        (
+            block(operator="add.out"),
+            "instruction 0 runs `add.out`, in the build it runs `quantized_decomposed::quantize_per_tensor.out`",
+        ),
+        (
+            Block("Execute", (Span("Method::execute", 0, 0, 9), Span("DELEGATE_CALL", 4, 1, 2))),
+            "instruction 4 calls a partition, in the build it does neither",
+        ),
+        (
+            Block(
+                "Execute",
+                (Span("Method::execute", 0, 0, 9), Span("DELEGATE_CALL", 1, 1, 8), Span("", 1, 2, 3, text="x")),
+            ),
+            "it has an event `x`, which Deuteron's delegate does not write",
+        ),
+    ],
+)
+def test_a_dump_of_another_program_is_refused(wrong: Block, text: str):
+    with pytest.raises(FormatError) as caught:
+        host.stream([wrong], made.INSTRUCTIONS, "f")
+    assert str(caught.value) == (
+        f"f: the ETDump is of another program: {text}\n\n"
+        "hint: give the build whose `model.pte` ran, with the SHA-256 that its `build.json` has"
+    )
+
+
+def test_a_clock_that_wraps_is_refused():
+    spans = (Span("DELEGATE_CALL", 1, 4294967000, 900), Span("Method::execute", 0, 4294966000, 1000, chain=-1))
+    with pytest.raises(FormatError) as caught:
+        host.stream([Block("Execute", spans)], made.INSTRUCTIONS, "f")
+    assert str(caught.value) == (
+        "f: the ETDump's event `DELEGATE_CALL` stops at 900, before it starts at 4,294,967,000\n\n"
+        "hint: let `et_pal_current_ticks` count in 64 bits: its clock has wrapped"
+    )
+
+
+def test_ticks_of_a_device_have_its_rate():
+    clock = host.stream([block()], made.INSTRUCTIONS, "f", 100_000_000).clock
+    assert (clock.tick, clock.microseconds(1000)) == ("tick", 10)
+
+
+def test_a_dump_without_runs_is_refused():
+    with pytest.raises(FormatError) as caught:
+        host.stream([Block("Default", ())], made.INSTRUCTIONS, "f")
+    assert str(caught.value) == ("f: the ETDump holds no run\n\nhint: run the program before the file is written")
+
+
+def test_a_truncated_dump_is_refused():
+    data = etdump.write([block()])
+    with pytest.raises(FormatError) as caught:
+        etdump.read(data[:-10], "f")
+    assert str(caught.value) == (
+        f"f: the ETDump is truncated: it says {len(data):,} bytes, there are {len(data) - 10:,}\n\n"
+        "hint: run the program again, and copy the whole file"
+    )
+    with pytest.raises(FormatError) as other:
+        etdump.read(b"DTNP" * 8, "f")
+    assert str(other.value) == "f: this is no ETDump\n\nhint: give a file that ExecuTorch's runtime has written"
+
+
+def test_what_no_instruction_is_known_of_is_in_the_dump(tmp_path: Path):
+    from executorch.devtools import Inspector
+
+    extra = (
+        Event(Kind.COPY_IN, Track.CPU, 0, 10, "input 0", index=0),
+        Event(Kind.OPERATOR, Track.CPU, 10, 30, "aten::add.out"),
+        Event(Kind.TRANSPOSE, Track.CPU, 30, 60, "output 0: channels first"),
+        Event(Kind.COPY_OUT, Track.CPU, 60, 100, "output 0", index=0),
+    )
+    stream = made.profile().stream
+    file = tmp_path / "etdump.etdp"
+    file.write_bytes(inspector.dump(replace(stream, events=(*stream.events, *extra)), made.INSTRUCTIONS))
+    (block,) = Inspector(etdump_path=str(file)).event_blocks
+    shown = {event.name: event.perf_data.raw for event in block.events if event.perf_data}
+    assert [shown[event.name] for event in extra] == [[0.01], [0.02], [0.03], [0.04]]
+
+
+def test_dumps_of_profiles_are_told_from_those_of_the_runtime():
+    assert inspector.is_dumped(etdump.read(inspector.dump(made.profile().stream, made.INSTRUCTIONS), "f"))
+    assert not inspector.is_dumped([block()])
+
+
+def test_what_starts_a_kernel_is_its_dispatch_and_what_comes_after_the_last_is_not():
+    found = host.stream([block()], made.INSTRUCTIONS, "f").median().events
+    driver = [(e.name, e.index, e.ticks) for e in found if e.kind is Kind.DISPATCH and e.partition == 0]
+    assert driver == [
+        ("runtime", -1, 10), ("arguments", -1, 10), ("driver", 0, 5), ("driver", -1, 1), ("driver", -1, 1),
+        ("driver", -1, 10), ("log", -1, 40), ("runtime", -1, 10),
+    ]  # fmt: skip
+    rows = {row.name: row for row in tables.kernels(made.profile(host.stream([block()], made.INSTRUCTIONS, "f")))}
+    conv, pool = rows["npu 0 #0 conv2d_s8"], rows["npu 0 #1 max_pool_s8"]
+    assert [(row.own, row.wait, row.dispatch) for row in (conv, pool)] == [(375, 0, 5), (280, 9, 0)]
+    assert rows["[driver and runtime]"].ticks == 10 + 10 + 1 + 1 + 10 + 40 + 10 + 5 + 5
+
+
+def test_any_stream_becomes_a_dump():
+    blocks = etdump.read(inspector.dump(made.profile().stream, made.INSTRUCTIONS), "f")
+    spans = {span.text or span.name: span for span in blocks[0].spans}
+    assert (spans["conv2d_s8 #0"].start, spans["conv2d_s8 #0"].stop) == (110_000, 610_000)
+    assert (spans["Method::execute"].stop, spans["DELEGATE_CALL"].instruction) == (1_000_000, 1)
+    inside = [s for s in blocks[0].spans if s.text]
+    assert sum(s.stop - s.start for s in inside) == spans["DELEGATE_CALL"].stop - spans["DELEGATE_CALL"].start
