@@ -34,7 +34,7 @@ from torch.export import ExportedProgram
 from torch.nn import functional
 
 from deuteron import api
-from deuteron.build.manifest import PROGRAM
+from deuteron.builds.manifest import PROGRAM
 from deuteron.frontend.cortex_m import values
 from deuteron.frontend.loader import Model, load
 from deuteron.runtime.host import HostRunner

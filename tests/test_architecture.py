@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import deuteron
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "deuteron"
 
@@ -160,3 +162,8 @@ def test_no_file_contains_what_must_not_leave_a_workshop():
 def test_no_source_file_is_longer_than_800_lines():
     sources = [p for p in tracked_files() if p.suffix in {".py", ".c", ".h", ".cpp"}]
     assert not [str(p.relative_to(ROOT)) for p in sources if p.read_bytes().count(b"\n") > 800]
+
+
+def test_no_public_name_is_a_room():
+    """`import deuteron.x` sets the attribute `x` of the package to the room, whatever the package itself offers."""
+    assert not set(deuteron.__all__) & {room.partition(".")[0] for room in ALLOWED} - {"__init__"}

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.build import manifest as manifests
-from deuteron.build import output as outputs
-from deuteron.build.manifest import Manifest, TensorInfo
-from deuteron.build.options import BuildOptions, Converter, Partitioning
-from deuteron.build.output import check_file as check_file
-from deuteron.build.output import write_files as write_files
+from deuteron.builds import manifest as manifests
+from deuteron.builds import output as outputs
+from deuteron.builds.manifest import Manifest, TensorInfo
+from deuteron.builds.options import BuildOptions, Converter, Partitioning
+from deuteron.builds.output import check_file as check_file
+from deuteron.builds.output import write_files as write_files
 from deuteron.errors import FormatError, InputError, OptionError, UnsupportedError
 from deuteron.frontend.examples import COMBINED, EXAMPLES, REFERENCES, ExampleModel
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert, to_tflite

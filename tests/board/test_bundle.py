@@ -16,7 +16,7 @@ from deuteron.board.arrays import from_bytes, to_bytes
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions
 from deuteron.board.translate import translate
-from deuteron.build import manifest
+from deuteron.builds import manifest
 from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.runtime import pte

@@ -9,7 +9,7 @@ from tests.board.conftest import Built
 
 from deuteron.board.emit import emit
 from deuteron.board.translate import translate
-from deuteron.build import manifest
+from deuteron.builds import manifest
 from deuteron.errors import DeuteronError, FormatError
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.runtime import pte

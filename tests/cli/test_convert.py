@@ -11,7 +11,7 @@ import pytest
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite.files import with_float_edges
 
-from deuteron.build import output as outputs
+from deuteron.builds import output as outputs
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels import selection
 from deuteron.npu.neutron.tflite import neutron

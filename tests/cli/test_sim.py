@@ -14,7 +14,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from deuteron import api
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.build import manifest as manifests
+from deuteron.builds import manifest as manifests
 from deuteron.runtime import pte
 from deuteron.views import simulate as simulation
 

@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.arch import targets
-from deuteron.build.options import BuildOptions
+from deuteron.builds.options import BuildOptions
 from deuteron.frontend.cortex_m import values
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.flow import Flow

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
-from deuteron.build.options import Converter
+from deuteron.builds.options import Converter
 from deuteron.frontend.cortex_m import marks
 from deuteron.frontend.neutron import seam
 from deuteron.frontend.operators import operator_name

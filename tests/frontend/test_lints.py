@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from deuteron.arch.cores import Work
-from deuteron.build.manifest import CpuOp, Source
+from deuteron.builds.manifest import CpuOp, Source
 from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend.cortex_m import lints, marks
 from deuteron.frontend.cortex_m.layout import COPY

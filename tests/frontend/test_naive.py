@@ -12,7 +12,7 @@ from tests.frontend.test_combined import Middle
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deuteron.build.options import BuildOptions
+from deuteron.builds.options import BuildOptions
 from deuteron.frontend.neutron import seam
 
 LAST = torch.channels_last

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.arch.cores import Work
-from deuteron.build import manifest as manifests
-from deuteron.build.options import Partitioning
+from deuteron.builds import manifest as manifests
+from deuteron.builds.options import Partitioning
 from deuteron.frontend.build import BuildResult
 from deuteron.views import costs as placement
 from deuteron.views import explain as explanation

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
-from tests.build.test_manifest import MANIFEST, SOURCE
+from tests.builds.test_manifest import MANIFEST, SOURCE
 
 from deuteron import api
 from deuteron.arch.cores import Work
-from deuteron.build.manifest import CpuOp, Manifest, ModelInfo, Node
+from deuteron.builds.manifest import CpuOp, Manifest, ModelInfo, Node
 from deuteron.errors import OptionError
 from deuteron.views import costs as placement
 from deuteron.views.costs import Costs, Island

@@ -9,8 +9,8 @@ from deuteron.board import image
 from deuteron.board.emit import EmitOptions, emit
 from deuteron.board.link import SELECTION, selection
 from deuteron.board.record import Kernels
-from deuteron.build import manifest as manifests
-from deuteron.build import output
+from deuteron.builds import manifest as manifests
+from deuteron.builds import output
 from deuteron.records import FileEntry, RecordFile, entry_of
 
 

@@ -14,8 +14,8 @@ from deuteron.board.override import check_override
 from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, StepInfo
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
-from deuteron.build import manifest as manifests
-from deuteron.build import output
+from deuteron.builds import manifest as manifests
+from deuteron.builds import output
 from deuteron.errors import InputError, OptionError
 from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
 from deuteron.npu.neutron.microcode.decode import decode

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from deuteron.build.manifest import Manifest, Source
+from deuteron.builds.manifest import Manifest, Source
 
 
 @dataclass(frozen=True, slots=True)

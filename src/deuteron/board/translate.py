@@ -9,7 +9,7 @@ from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, Port, partition_of
 from deuteron.board.sources import Origin, Origins
 from deuteron.board.tensor_places import TensorPlaces
-from deuteron.build.manifest import Manifest
+from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
 from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program, TensorList, TensorValue
 

@@ -16,7 +16,7 @@ from torch.export.graph_signature import OutputKind
 from deuteron.arch import targets
 from deuteron.arch.memory import UNLIMITED
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.build.manifest import (
+from deuteron.builds.manifest import (
     ETRECORD,
     PROGRAM,
     REFERENCE,
@@ -27,8 +27,8 @@ from deuteron.build.manifest import (
     TensorInfo,
     entry_of,
 )
-from deuteron.build.options import BuildOptions
-from deuteron.build.places import with_lines
+from deuteron.builds.options import BuildOptions
+from deuteron.builds.places import with_lines
 from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError, all_refused
 from deuteron.frontend import combined, saved
 from deuteron.frontend.cortex_m import lints

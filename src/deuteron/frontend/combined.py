@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch
-from deuteron.build.options import BuildOptions
+from deuteron.builds.options import BuildOptions
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, fx
 
 from deuteron.arch.cores import Work
-from deuteron.build.manifest import CpuOp, Node
+from deuteron.builds.manifest import CpuOp, Node
 from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name

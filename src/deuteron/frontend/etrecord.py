@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any, cast
 
-from deuteron.build.manifest import PartitionKernel
+from deuteron.builds.manifest import PartitionKernel
 from deuteron.npu.neutron.kernels.names import event_name
 
 _METHOD = "forward"

@@ -15,8 +15,8 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.build.manifest import CpuOp
-from deuteron.build.options import BuildOptions
+from deuteron.builds.manifest import CpuOp
+from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError
 from deuteron.frontend import combined
 from deuteron.frontend.cortex_m import backend as cortex_m

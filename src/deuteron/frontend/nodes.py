@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.utils import flop_counter
 
 from deuteron.arch.cores import Work
-from deuteron.build.manifest import Node
+from deuteron.builds.manifest import Node
 from deuteron.frontend.cortex_m.elementwise import LIMITS, aten_operator, is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY
 from deuteron.frontend.operators import MOVES, base_name, is_dequantise, is_qdq, is_quantise, operator_name

@@ -9,7 +9,7 @@ from typing import cast
 
 from torch import fx
 
-from deuteron.build.manifest import Source
+from deuteron.builds.manifest import Source
 from deuteron.errors import UnsupportedError
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<code>\S[^\n]*)', re.MULTILINE)

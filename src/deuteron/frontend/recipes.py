@@ -11,7 +11,7 @@ from executorch.export import BackendRecipeProvider, ExportRecipe, RecipeType, r
 
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch
-from deuteron.build.options import BuildOptions
+from deuteron.builds.options import BuildOptions
 from deuteron.errors import OptionError
 from deuteron.frontend.flow import Flow
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.arch import targets
-from deuteron.build.manifest import TensorInfo
+from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert_model
 from deuteron.npu.neutron.ir import interpret

@@ -13,7 +13,7 @@ from deuteron.arch.cores import Core, Work
 from deuteron.arch.engine import engine
 from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.board.partition import Partition, partition_of
-from deuteron.build.manifest import Manifest
+from deuteron.builds.manifest import Manifest
 from deuteron.errors import OptionError
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.machine import simulate

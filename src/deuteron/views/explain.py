@@ -6,8 +6,8 @@ from pathlib import Path
 
 from deuteron.arch import targets
 from deuteron.arch.targets import CpuOperators
-from deuteron.build import manifest as manifests
-from deuteron.build.manifest import CpuOp, Manifest, Node
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import CpuOp, Manifest, Node
 from deuteron.views import costs as placement
 from deuteron.views.costs import Costs
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
 
-from deuteron.build import manifest as manifests
-from deuteron.build.manifest import Manifest
-from deuteron.build.manifest import Partition as Entry
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import Manifest
+from deuteron.builds.manifest import Partition as Entry
 from deuteron.errors import DeuteronError, FormatError, InputError
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.ir.printer import format_name, format_op, format_type

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.build import manifest as manifests
-from deuteron.build.manifest import Partition
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import Partition
 from deuteron.errors import DeuteronError
 from deuteron.frontend import saved
 from deuteron.npu.neutron.convert import ConvertOptions, convert_model

@@ -8,7 +8,7 @@ from tests.views.profile.test_run import operators_of, operators_of_ours, profil
 from torch import Tensor, nn
 
 from deuteron import api
-from deuteron.build import manifest as manifests
+from deuteron.builds import manifest as manifests
 from deuteron.npu.neutron.kernels.names import base_name
 from deuteron.runtime import pte
 from deuteron.runtime.program import KernelCall

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from deuteron.build.manifest import CpuOp
+from deuteron.builds.manifest import CpuOp
 from deuteron.errors import InternalError, UnsupportedError, all_refused
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY, is_channels_last

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from deuteron.build.manifest import Partition, PartitionKernel, PartitionOp, TensorInfo
+from deuteron.builds.manifest import Partition, PartitionKernel, PartitionOp, TensorInfo
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.neutron.handles import with_neighbours
 from deuteron.frontend.neutron.seam import EdgeNode, Lowered

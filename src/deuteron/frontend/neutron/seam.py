@@ -21,8 +21,8 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from deuteron.arch.memory import FetchPolicy
-from deuteron.build.manifest import Node, Source
-from deuteron.build.options import BuildOptions, Converter
+from deuteron.builds.manifest import Node, Source
+from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import MissingToolError
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron.handles import debug_handle_map

@@ -1,8 +1,8 @@
 """The partitions of a build in one SRAM: whether they fit as they were converted, and what does if they do not."""
 
 from deuteron.arch.targets import Arch
-from deuteron.build.options import BuildOptions, Converter
-from deuteron.build.places import with_lines
+from deuteron.builds.options import BuildOptions, Converter
+from deuteron.builds.places import with_lines
 from deuteron.errors import CapacityError, DeuteronError
 from deuteron.frontend.neutron.partition import describe
 from deuteron.frontend.neutron.seam import Recording

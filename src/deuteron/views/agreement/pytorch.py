@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from deuteron.build import manifest as manifests
+from deuteron.builds import manifest as manifests
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend import saved
 from deuteron.npu.neutron.ir import interpret, ops, ties

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deuteron.build.output import check_file, write_files
+from deuteron.builds.output import check_file, write_files
 from deuteron.errors import FormatError
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.machine.bounds import fetch_bound, readers, serial_cycles

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from deuteron.build.output import check_file, write_files
+from deuteron.builds.output import check_file, write_files
 from deuteron.views.events import record
 from deuteron.views.report import page
 

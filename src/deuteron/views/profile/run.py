@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deuteron.build import manifest as manifests
-from deuteron.build import output as outputs
+from deuteron.builds import manifest as manifests
+from deuteron.builds import output as outputs
 from deuteron.errors import OptionError, UnsupportedError
 from deuteron.runtime.host import Array, HostRunner
 from deuteron.views.events import record

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deuteron.arch import targets
-from deuteron.build import manifest as manifests
-from deuteron.build.manifest import Manifest, Node, PartitionKernel
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import Manifest, Node, PartitionKernel
 from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.kernels.cost import Cost

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from deuteron.build import manifest as manifests
-from deuteron.build.manifest import Manifest, Partition
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import Manifest, Partition
 from deuteron.errors import FormatError
 from deuteron.npu.neutron.microcode.decode import Call, Decoded
 

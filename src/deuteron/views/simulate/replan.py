@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from deuteron.build import manifest as manifests
-from deuteron.build.manifest import Manifest, Partition, PartitionKernel
-from deuteron.build.places import with_lines
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import Manifest, Partition, PartitionKernel
+from deuteron.builds.places import with_lines
 from deuteron.errors import CapacityError, DeuteronError, InputError
 from deuteron.frontend import saved
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions

@@ -8,9 +8,9 @@ from pathlib import Path
 from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
 from deuteron.arch.memory import MemoryOptions
-from deuteron.build import manifest as manifests
-from deuteron.build.manifest import Partition
-from deuteron.build.output import check_file, write_files
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import Partition
+from deuteron.builds.output import check_file, write_files
 from deuteron.errors import InputError
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.machine import Hazard, Timeline, hazards, simulate

@@ -12,7 +12,7 @@ from tests.frontend.sessions import edge_of
 from torch import Tensor, nn
 
 from deuteron.arch import targets
-from deuteron.build.options import BuildOptions
+from deuteron.builds.options import BuildOptions
 from deuteron.frontend.flow import Flow
 from deuteron.frontend.neutron import seam
 from deuteron.frontend.neutron.partition import describe

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from deuteron.arch.cores import Work
-from deuteron.build.options import BuildOptions
+from deuteron.builds.options import BuildOptions
 from deuteron.npu.neutron.kernels.dataflow import Dataflow
 from deuteron.records import FileEntry, RecordFile
 from deuteron.records import Source as Source

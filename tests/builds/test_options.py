@@ -3,7 +3,7 @@ import json
 import pytest
 
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.build.options import BuildOptions, Converter
+from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import FormatError, OptionError
 
 

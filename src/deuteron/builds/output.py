@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from deuteron.build.manifest import NAME
+from deuteron.builds.manifest import NAME
 from deuteron.errors import InputError, OptionError
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from deuteron.build.manifest import Source
+from deuteron.builds.manifest import Source
 from deuteron.errors import DeuteronError
 
 _OPERATOR_INDEX = re.compile(r"\bop (\d+)\b")

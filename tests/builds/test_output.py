@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from deuteron.build import output
+from deuteron.builds import output
 from deuteron.errors import InputError, OptionError
 
 FILES = {"model.pte": b"new", "build.json": b"{}"}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from deuteron.arch.cores import Work
-from deuteron.build import manifest as m
-from deuteron.build.options import BuildOptions
+from deuteron.builds import manifest as m
+from deuteron.builds.options import BuildOptions
 from deuteron.errors import FormatError, InputError
 from deuteron.npu.neutron.kernels.dataflow import Constant, Dataflow
 
