@@ -5,7 +5,7 @@
 #ifndef DTN_FUZZ_PARTS_H
 #define DTN_FUZZ_PARTS_H
 
-#include "../src/driver/model.h"
+#include "../src/driver/types.h"
 #include "builder.h"
 
 /** Bytes of memory that one input may ask for; bounds the fuzzer's time, not the driver. */

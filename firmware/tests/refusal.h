@@ -5,7 +5,7 @@
 #ifndef DTN_REFUSAL_H
 #define DTN_REFUSAL_H
 
-#include "../src/driver/model.h"
+#include "../src/driver/types.h"
 #include "builder.h"
 
 /** The error of preparing the container, which must leave the handle alone when it refuses; a model is freed again. */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../src/driver/model.h"
 #include "refusal.h"
 #include "small_container.h"
 #include "tables.h"

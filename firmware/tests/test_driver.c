@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/driver/model.h"
 #include "deuteron/driver.h"
 #include "refusal.h"
 #include "small_container.h"

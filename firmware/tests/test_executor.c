@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/driver/model.h"
 #include "refusal.h"
 #include "small_program.h"
 #include "test.h"

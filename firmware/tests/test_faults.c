@@ -7,7 +7,6 @@
  */
 #include <string.h>
 
-#include "../src/driver/model.h"
 #include "deuteron/driver.h"
 #include "deuteron/io.h"
 #include "refusal.h"

@@ -1,4 +1,4 @@
-#include "model.h"
+#include "call.h"
 
 /* The three words of an operand. */
 typedef struct {

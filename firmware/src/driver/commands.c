@@ -1,4 +1,6 @@
-#include "model.h"
+#include "commands.h"
+
+#include "call.h"
 
 /* A bit per kernel in `dtn_model_t.listed`. */
 typedef char kernel_numbers_fit_a_word[DTN_KERNEL_KINDS <= 32 ? 1 : -1];

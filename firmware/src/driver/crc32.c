@@ -1,4 +1,4 @@
-#include "model.h"
+#include "crc32.h"
 
 /* Half a byte per step: 64 bytes of table, against 1 KiB for a whole one. */
 static const uint32_t remainders[16] = {

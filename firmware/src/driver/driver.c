@@ -1,7 +1,8 @@
-#include "model.h"
-
 #include "deuteron/driver.h"
+
 #include "deuteron/port.h"
+#include "hooks.h"
+#include "model.h"
 
 /* Marks a live context; cleared by unprepare, so that a stale handle is noticed while its memory is still ours. */
 #define LIVE UINT32_C(0x6E757444)

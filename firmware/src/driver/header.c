@@ -1,4 +1,6 @@
-#include "model.h"
+#include "header.h"
+
+#include "crc32.h"
 
 static bool is_multiple(uint32_t bytes)
 {

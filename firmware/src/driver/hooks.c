@@ -1,4 +1,4 @@
-#include "model.h"
+#include "hooks.h"
 
 #include <string.h>
 

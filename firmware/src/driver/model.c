@@ -1,6 +1,10 @@
 #include "model.h"
 
+#include "call.h"
+#include "commands.h"
 #include "deuteron/port.h"
+#include "header.h"
+#include "hooks.h"
 
 NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_t *kernels, dtn_model_t *model)
 {

@@ -1,5 +1,6 @@
 /* What does not depend on delegates: tables, memories, constants, values. */
-#include "../driver/model.h"
+#include "../driver/crc32.h"
+#include "../driver/types.h"
 #include "internal.h"
 
 /* The counts are read as one array, in the order in which they stand. */

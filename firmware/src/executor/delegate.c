@@ -3,7 +3,7 @@
  * a time needs: the table of its tensors' addresses, which may be too long for a stack, scratch, profile and prefetch
  * area.
  */
-#include "../driver/model.h"
+#include "../driver/types.h"
 #include "internal.h"
 
 typedef char pointer_fits_its_place[sizeof(void *) <= DTN_POINTER_BYTES ? 1 : -1];

@@ -1,5 +1,4 @@
 /* One step: its words checked, then handed to the operator or the delegate. */
-#include "../driver/model.h"
 #include "internal.h"
 
 const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word)

@@ -1,0 +1,16 @@
+/**
+ * @file
+ * The check steps after the header's: the kernels block, then the commands.
+ */
+#ifndef DTN_COMMANDS_H
+#define DTN_COMMANDS_H
+
+#include "types.h"
+
+/** Checks the kernels block against `model->kernels` and fills `model->listed`. */
+NeutronError dtn_kernels_check(const uint32_t *block, dtn_model_t *model);
+
+/** Checks every command, and the bytes after the last. */
+NeutronError dtn_commands_check(const dtn_model_t *model);
+
+#endif /* DTN_COMMANDS_H */

@@ -1,0 +1,63 @@
+/**
+ * @file
+ * What the files of the driver share: the checked view of a model, and the words of its commands.
+ */
+#ifndef DTN_TYPES_H
+#define DTN_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "deuteron/kernel.h"
+#include "deuteron/microcode.h"
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error                                                                                                                 \
+    "microcode, weights and tables are little-endian and read in place: a big-endian target needs a converted payload"
+#endif
+
+/** A model whose header has been checked: pointers into the caller's blocks, and the header's numbers. */
+typedef struct {
+    const uint32_t *words;
+    const uint8_t *weights;
+    const dtn_kernel_t *kernels; /**< the linked kernels by number */
+    uint32_t word_count;
+    uint32_t weights_bytes;
+    uint32_t scratch_bytes;
+    uint32_t prefetch_bytes;
+    uint32_t resident_bytes;
+    uint32_t profile_bytes; /**< 0 without profiling */
+    uint32_t inputs;
+    uint32_t outputs;
+    uint32_t commands;
+    uint32_t first_command; /**< index of a word */
+    uint32_t listed;        /**< bit k: the kernels block lists kernel k */
+} dtn_model_t;
+
+/** The buffers of a run; all members NULL while a model is only checked. */
+typedef struct {
+    const void *const *inputs;
+    void *const *outputs;
+    uint8_t *scratch;
+    uint8_t *prefetch;
+    bool resident; /**< the resident bytes of the prefetch area are in place */
+} dtn_buffers_t;
+
+/** True for a pointer at a multiple of 16 bytes. */
+static inline bool dtn_is_aligned(const void *pointer)
+{
+    return ((uintptr_t)pointer & (DTN_ALIGNMENT - 1U)) == 0;
+}
+
+/** Opcode, or length in words, of the command with this first word. */
+static inline uint32_t dtn_opcode(uint32_t first)
+{
+    return first & 0xFFU;
+}
+static inline uint32_t dtn_length(uint32_t first)
+{
+    return first >> 16;
+}
+
+#endif /* DTN_TYPES_H */
