@@ -25,6 +25,7 @@ from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
+from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Fetch, decode
 
 BOARD = boards.load("an505")
@@ -96,7 +97,8 @@ def measure(model: str, folder: Path, toolchain: Toolchain) -> Result:
             api.build_model(model, output=build, options=api.BuildOptions(memory=MemoryOptions(policy)))
         bundle, instructions = count(build, toolchain)
         counted.append(instructions)
-        commands = [command for delegate in bundle.delegates for command in decode(delegate.container).commands]
+        containers = (Container(*(block.data for block in d.partition.blocks)) for d in bundle.delegates)
+        commands = [command for container in containers for command in decode(container).commands]
         calls, fetches = (sum(isinstance(command, kind) for command in commands) for kind in (Call, Fetch))
     return Result(model, calls, fetches, *counted)
 

@@ -31,6 +31,7 @@ from deuteron.board.flash import Flash
 from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
+from deuteron.npu.neutron import firmware
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert
 from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
@@ -139,12 +140,13 @@ class Bench:
     @property
     def container(self) -> Container:
         """The build's own microcode."""
-        return self._bundle.delegates[0].container
+        return Container(*(block.data for block in self._bundle.delegates[0].partition.blocks))
 
     def run(self, container: Container, flash: Flash) -> tuple[int, bool]:
         """Instructions of the partition in the second run, and whether the outputs are the host's."""
         (delegate,) = self._bundle.delegates
-        bundle: Bundle = replace(self._bundle, delegates=(replace(delegate, container=container),))
+        partition = replace(delegate.partition, blocks=firmware.blocks_of(container))
+        bundle: Bundle = replace(self._bundle, delegates=(replace(delegate, partition=partition),))
         with tempfile.TemporaryDirectory() as scratch:
             work = Path(scratch)
             link(bundle, BOARD, FirmwareOptions(), image.called(bundle), self._toolchain, work)

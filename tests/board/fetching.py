@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from tests.board import programs
 
-from deuteron.board.bundle import Bundle, Delegate, ElementType, Memory, Step, StepKind, Value
+from deuteron.board.bundle import Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.npu.neutron.kernels.catalogue import FULLY_CONNECTED
 from deuteron.npu.neutron.kernels.params import FullyConnectedParams
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
@@ -132,7 +133,7 @@ def bundle(rng: np.random.Generator) -> Bundle:
     contexts, pointers = 128 * len(containers), 32
     working = contexts + pointers + TENSOR_BYTES + FETCHED_BYTES
     memories = (Memory(len(tensors) * TENSOR_BYTES, "tensors"), Memory(working, "working memory"))
-    delegates = tuple(Delegate(container) for container in containers)
+    delegates = tuple(programs.delegate(container) for container in containers)
     return Bundle("fetching", values, steps, (0,), (2, 3, 4), memories, (), (), delegates)
 
 
@@ -140,7 +141,7 @@ def expected(program: Bundle, x: bytes) -> bytes:
     """What every output is, by the exact definition of the layers."""
     values = np.frombuffer(x, np.int8).reshape(ROWS, FEATURES).astype(np.int64)
     for delegate in program.delegates[:2]:
-        image = delegate.container.weights
+        image = programs.container_of(delegate.partition).weights
         weights = np.frombuffer(image[: FEATURES * FEATURES], np.int8).reshape(FEATURES, FEATURES)
         bias = np.frombuffer(image[FEATURES * FEATURES : FEATURES * (FEATURES + 4)], "<i4")
         rows = np.frombuffer(image[FEATURES * (FEATURES + 4) :], "<u4").reshape(FEATURES, 2).astype(np.int64)

@@ -5,8 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from tests.npu.neutron.microcode import programs as microcode
 
+from deuteron.board import bundle
+from deuteron.npu.firmware import FirmwarePartition
+from deuteron.npu.neutron import firmware
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.select import select
 from deuteron.npu.neutron.payload import BACKEND_ID, Payload, compose
@@ -51,6 +55,19 @@ ADD = container(
 """
 )
 """Two inputs and two outputs of [1,3,5,4]: channels last with 4 channels."""
+
+
+def delegate(blocks: Container, name: str = "partition 0") -> bundle.Delegate:
+    """The partition of a bundle with these blocks: every tensor an argument of its own, in order, as it is."""
+    decoded = decode(blocks)
+    inputs, outputs = len(decoded.input_bytes), len(decoded.output_bytes)
+    data = payload(blocks, (0,) * inputs, (0,) * outputs)
+    return bundle.Delegate(firmware.FIRMWARE, firmware.FIRMWARE.partition(data, name))
+
+
+def container_of(partition: FirmwarePartition) -> Container:
+    """The three blocks of a Neutron partition."""
+    return Container(*(block.data for block in partition.blocks))
 
 
 def payload(

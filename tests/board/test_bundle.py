@@ -18,7 +18,6 @@ from deuteron.board.emit import EmitOptions
 from deuteron.board.translate import translate
 from deuteron.builds import manifest
 from deuteron.errors import UnsupportedError
-from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.runtime import pte
 from deuteron.runtime.driver import Driver
 from deuteron.runtime.host import HostRunner
@@ -73,9 +72,8 @@ def test_the_firmware_computes_what_executorch_does(
 
 @pytest.mark.parametrize(("name", "partitions"), [("two_fetched", 1), ("view_fetched", 2)])
 def test_builds_that_fetch_weights_have_an_area_for_them(name: str, partitions: int, built: Built) -> None:
-    headers = [decode(delegate.container).header for delegate in bundle_of(built(name)).delegates]
-    assert len(headers) == partitions
-    assert all(header.prefetch_bytes for header in headers)
+    delegates = bundle_of(built(name)).delegates
+    assert [delegate.partition.fetches_weights for delegate in delegates] == [True] * partitions
 
 
 def test_odd_numbers_are_quantised_alike(built: Built, firmware: HostFirmware, tmp_path: Path) -> None:

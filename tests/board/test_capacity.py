@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.board import fetching
+from tests.board import fetching, programs
 
 from deuteron.board import boards, image
-from deuteron.board.bundle import Bundle, Delegate, ElementType, Memory, Value
+from deuteron.board.bundle import Bundle, ElementType, Memory, Value
 from deuteron.board.emit import EmitOptions, Placement
 from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions, Weights
@@ -58,7 +58,7 @@ def test_a_budget_for_the_boards_sram_lets_a_program_fit(tmp_path: Path):
         )
         memories = (Memory(4096, "an arena"), Memory(working + 256, "working memory"))
         constants = (bytes(12_000_000),)
-        bundle = Bundle("large", (), (), (), (), memories, (), constants, (Delegate(container),))
+        bundle = Bundle("large", (), (), (), (), memories, (), constants, (programs.delegate(container),))
         return link(bundle, BOARD, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path).placement
 
     with pytest.raises(CapacityError) as caught:

@@ -56,7 +56,7 @@ def test_a_damaged_partition_is_refused() -> None:
             refused += 1
         else:
             assert broken[:12] == whole[:12] or broken[12:used] == whole[12:used]
-            accepted += (delegate.container for delegate in bundle.delegates)
+            accepted += (programs.container_of(delegate.partition) for delegate in bundle.delegates)
     # Formats and maps of arguments may become others that are as good; the blocks may not change.
     assert refused > FLIPS / 2
     assert set(accepted) == {programs.ADD}

@@ -150,7 +150,7 @@ def test_weights_come_at_the_rate_of_the_flash(built: Built, make: Make):
     flashes = (firmware.flash, Flash(0, 0), Flash(1000, 20_000))
     runs = [qemu.run(directory, replace(firmware, flash=flash), board, sample).runs[0] for flash in flashes]
     as_built, at_once, slow = (run.instructions for run in runs)
-    fetched = sum(len(d.container.weights) for d in image.bundle_of(built("two_fetched")).delegates)
+    fetched = sum(len(d.partition.blocks[1].data) for d in image.bundle_of(built("two_fetched")).delegates)
     nanoseconds = fetched * 1_000_000_000 // 20_000
     assert at_once < as_built < slow
     assert nanoseconds <= slow * 64 < nanoseconds + at_once * 64
@@ -329,7 +329,7 @@ def test_weights_in_external_memory_are_counted_apart(built: Built, make: Make):
     inside, outside = (
         record.read(make("two", board, FirmwareOptions(weights=w))).sizes for w in (Weights.FLASH, Weights.EXTERNAL)
     )
-    held = sum(len(d.container.weights) for d in image.bundle_of(built("two")).delegates)
+    held = sum(len(d.partition.blocks[1].data) for d in image.bundle_of(built("two")).delegates)
     assert inside.external == 0
     assert held <= outside.external < held + 64
     assert 0 <= inside.image - outside.image - outside.external < 64

@@ -9,9 +9,8 @@ from tests.board import fetching
 from tests.board.port_images import COPYING, EXECUTOR, START, build, generate, run
 
 from deuteron.board.boards import Board, load, names
-from deuteron.board.bundle import Bundle, Delegate
+from deuteron.board.bundle import Bundle
 from deuteron.npu.neutron.microcode import format as fmt
-from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import Header
 
 
@@ -36,11 +35,12 @@ def said(board: Board, program: Bundle, name: str) -> tuple[int, str]:
 def changed(program: Bundle, word: Header, value: int) -> Bundle:
     """The program with another header word in the last partition's microcode, whose checksum is right."""
     *others, last = program.delegates
-    words = np.frombuffer(last.container.microcode, "<u4").copy()
+    words = np.frombuffer(last.partition.blocks[0].data, "<u4").copy()
     words[word], words[Header.CRC] = value, 0
     words[Header.CRC] = zlib.crc32(words.tobytes())
-    container = Container(words.tobytes(), last.container.weights, last.container.kernels)
-    return replace(program, delegates=(*others, Delegate(container)))
+    microcode = replace(last.partition.blocks[0], data=words.tobytes())
+    partition = replace(last.partition, blocks=(microcode, *last.partition.blocks[1:]))
+    return replace(program, delegates=(*others, replace(last, partition=partition)))
 
 
 VERSION = "the microcode's format version is not one that this driver runs (reason 18, detail 0)"

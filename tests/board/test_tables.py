@@ -7,9 +7,10 @@ import zlib
 from tests.board import programs
 from tests.board.host import FIRMWARE
 
-from deuteron.board import bundle, partition, translate
+from deuteron.board import bundle
 from deuteron.board.bundle import Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.tables import Tables
+from deuteron.npu.neutron import firmware
 
 
 def header(name: str) -> str:
@@ -21,8 +22,8 @@ def test_constants_are_those_of_the_headers() -> None:
     assert {name: int(text, 0) for name, text in defined.items()} == {
         "DTN_BUNDLE_VERSION": bundle.VERSION,
         "DTN_MEMORY_CONSTANT": bundle.MEMORY_CONSTANT,
-        "DTN_POINTER_BYTES": partition.POINTER_BYTES,
-        "DTN_CONTEXT_BYTES": translate.CONTEXT_BYTES,
+        "DTN_POINTER_BYTES": firmware.POINTER_BYTES,
+        "DTN_CONTEXT_BYTES": firmware.CONTEXT_BYTES,
     }
     types = {name: int(number) for name, number in re.findall(r"DTN_TYPE_(\w+) = (\d+)", header("bundle.h"))}
     assert types == {kind.name: kind.value for kind in ElementType}
@@ -41,7 +42,7 @@ def test_tables_are_words() -> None:
         Step(StepKind.DELEGATE, 0, (1, 0), (1,), (), "y", "", 1),
     )
     memories = (Memory(32, "m"), Memory(256, "w"))
-    delegates = (bundle.Delegate(programs.SMALL),)
+    delegates = (programs.delegate(programs.SMALL),)
     whole = Bundle("n", values, steps, (0,), (1, 0), memories, ("f", "g"), (b"", b"abc"), delegates)
     tables = Tables.of(whole)
     assert tables.counts == (2, 2, 7, 1, 2, 2, 2, 2, 1)

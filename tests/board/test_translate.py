@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from tests.board import programs
-from tests.board.programs import ADD, DEQUANTIZE, QUANTIZE, SMALL, Maker, payload
+from tests.board.programs import ADD, DEQUANTIZE, QUANTIZE, SMALL, Maker, delegate, payload
 
 from deuteron.board import operators
 from deuteron.board.arrays import DTYPES
-from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, ElementType, Memory, Step, StepKind, Value
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.translate import translate
 from deuteron.errors import CapacityError, DeuteronError, FormatError, InputError, UnsupportedError
 from deuteron.npu.neutron.microcode.container import Container
@@ -61,7 +61,7 @@ def test_a_program_becomes_tables() -> None:
         ),
         operators=("dtn_op_quantize_per_tensor", "dtn_op_dequantize_per_tensor"),
         constants=(),
-        delegates=(Delegate(SMALL),),
+        delegates=(delegate(SMALL),),
     )
 
 

@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.firmware import Firmware, FirmwarePartition
 
 VERSION = 1
 ALIGNMENT = 16
@@ -94,9 +94,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """A partition for the NPU."""
+    """A partition for an NPU, and how the NPU's family runs it."""
 
-    container: Container
+    firmware: Firmware
+    partition: FirmwarePartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class EmitOptions:
 
     Attributes:
         symbol: the C name of the bundle; file names and every other global name start with it.
-        weights: where weights and constants lie. Microcode and kernel lists always lie in flash.
+        weights: where weights and constants lie. All else of a partition always lies in flash.
         arenas: where the memories lie: in SRAM or external memory.
     """
 
@@ -114,7 +114,7 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
         Block(name := f"{symbol}_memory{i}", section.format(name), memory.bytes, 0, None)
         for i, memory in enumerate(bundle.memories)
     ]
-    constants, partitions = blocks[: len(bundle.constants)], blocks[len(bundle.constants) :]
+    constants, partitions = blocks[: len(bundle.constants)], iter(blocks[len(bundle.constants) :])
     values = {
         "bundle": bundle,
         "symbol": symbol,
@@ -122,7 +122,7 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
         "version": VERSION,
         "alignment": ALIGNMENT,
         "constants": constants,
-        "delegates": [partitions[i : i + 3] for i in range(0, len(partitions), 3)],
+        "delegates": [[next(partitions) for _ in delegate.partition.blocks] for delegate in bundle.delegates],
         "arenas": arenas,
         "blocks": blocks,
         "OPERATOR": StepKind.OPERATOR,
@@ -136,16 +136,15 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
 
 
 def _contents(bundle: Bundle, options: EmitOptions) -> list[tuple[str, bytes, Placement]]:
-    """Name, bytes and place of each constant, then of the three blocks of each delegate."""
+    """Name, bytes and place of each constant, then of the blocks of each delegate."""
     symbol, weights = options.symbol, options.weights
-    found = [(f"{symbol}_constant{i}", content, weights) for i, content in enumerate(bundle.constants)]
+    contents = [(f"{symbol}_constant{i}", content, weights) for i, content in enumerate(bundle.constants)]
     for i, delegate in enumerate(bundle.delegates):
-        found += (
-            (f"{symbol}_delegate{i}_microcode", delegate.container.microcode, Placement.FLASH),
-            (f"{symbol}_delegate{i}_weights", delegate.container.weights, weights),
-            (f"{symbol}_delegate{i}_kernels", delegate.container.kernels, Placement.FLASH),
+        contents += (
+            (f"{symbol}_delegate{i}_{block.name}", block.data, weights if block.is_weights else Placement.FLASH)
+            for block in delegate.partition.blocks
         )
-    return found
+    return contents
 
 
 def _render(template: str, values: Mapping[str, object]) -> str:

@@ -18,7 +18,6 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.errors import InputError, OptionError
 from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
-from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.records import entry_of
 from deuteron.runtime import pte
 from deuteron.runtime.build_native import CHECKOUT
@@ -134,9 +133,9 @@ def bundle_of(directory: Path) -> Bundle:
 
 
 def called(bundle: Bundle) -> tuple[Kernel, ...]:
-    """The kernels that the microcode of a bundle's partitions calls, by number."""
-    found = {call.kernel for delegate in bundle.delegates for call in decode(delegate.container).calls}
-    return tuple(sorted(found, key=lambda kernel: kernel.kind))
+    """The kernels that a bundle's partitions call, by number."""
+    names = {name for delegate in bundle.delegates for name in delegate.partition.kernels}
+    return tuple(kernel for kernel in KERNELS if kernel.name in names)
 
 
 def _check_copier(board: Board, io_copy: IoCopy) -> None:

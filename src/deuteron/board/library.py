@@ -6,6 +6,7 @@ from pathlib import Path
 from deuteron.board.boards import Board
 from deuteron.board.toolchain import Source
 from deuteron.errors import MissingToolError
+from deuteron.npu.firmware import Firmware
 from deuteron.runtime.build_native import CHECKOUT
 
 FIRMWARE = CHECKOUT / "firmware"
@@ -37,6 +38,12 @@ def core(*, profiling: bool = False) -> tuple[Source, ...]:
         message = "Deuteron's C sources are not here: firmware is built in a checkout"
         raise MissingToolError(message, where=str(FIRMWARE), hint="clone the repository and run `make setup` there")
     return tuple(_named({**_LIBRARY, "profile": ("src/profile/*.c",)} if profiling else _LIBRARY))
+
+
+def families(firmwares: Iterable[Firmware]) -> tuple[Source, ...]:
+    """What NPU families add to the library."""
+    paths = dict.fromkeys(path for firmware in firmwares for path in firmware.sources)
+    return tuple(Source(f"npu.{path.stem}", path) for path in paths)
 
 
 def port(board: Board, *, dma: bool, fetches: bool) -> tuple[Source, ...]:

@@ -16,7 +16,6 @@ from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchai
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron.kernels.catalogue import Kernel
 from deuteron.npu.neutron.kernels.selection import FILE_NAME, Selection
-from deuteron.npu.neutron.microcode.decode import decode
 
 ARCHIVE = "libdeuteron.a"
 SELECTION = f"neutron{FILE_NAME}"
@@ -65,9 +64,10 @@ def link(
     profiling = options.use_profiling
     core_flags = (*board.flags, "-DDTN_PROFILING=1") if profiling else board.flags
     flags = (*core_flags, *library.port_flags(board))
-    core = toolchain.compile(library.core(profiling=profiling), core_flags, library.FIRMWARE)
+    families = library.families(delegate.firmware for delegate in bundle.delegates)
+    core = toolchain.compile((*library.core(profiling=profiling), *families), core_flags, library.FIRMWARE)
     toolchain.archive(core, work / ARCHIVE)
-    fetches = any(decode(delegate.container).header.prefetch_bytes for delegate in bundle.delegates)
+    fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
     port_files = library.port(board, dma=options.io_copy is IoCopy.DMA, fetches=fetches)
     port = toolchain.compile(port_files, flags, library.FIRMWARE)
     table = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
@@ -144,7 +144,8 @@ def _overflow(bundle: Bundle, board: Board, weights: Weights, regions: Sequence[
     """The error for what does not fit, with every memory that is too small for it in the last place that was tried."""
     small = [region for region in regions if region.used > region.size]
     listed = "".join(f"\n  {r.name} required: {r.used:,} B of {r.size:,} B" for r in small)
-    held = sum(len(delegate.container.weights) for delegate in bundle.delegates) + sum(map(len, bundle.constants))
+    blocks = (block for delegate in bundle.delegates for block in delegate.partition.blocks)
+    held = sum(len(block.data) for block in blocks if block.is_weights) + sum(map(len, bundle.constants))
     arenas = sum(memory.bytes for memory in bundle.memories)
     ways = ["use a board with more memory", "make the model smaller"]
     if weights is not Weights.AUTO:
@@ -163,10 +164,10 @@ def _fitting_budget(bundle: Bundle, regions: Sequence[Region]) -> int:
 
     The regions are those of an image whose arenas lie in external memory.
     """
-    headers = [decode(delegate.container).header for delegate in bundle.delegates]
+    partitions = [delegate.partition for delegate in bundle.delegates]
     *tensors, working = (memory.bytes for memory in bundle.memories)
-    planned = max((header.scratch_bytes + header.prefetch_bytes for header in headers), default=0)
+    planned = max((partition.budget_bytes for partition in partitions), default=0)
     others = working - planned  # the rest is what a build's budget counts
     budget = next((r.size - r.used - others for r in regions if r.name == _FREE), 0)
-    fetches = any(header.prefetch_bytes for header in headers)
+    fetches = any(partition.fetches_weights for partition in partitions)
     return budget if fetches and sum(tensors) + (1 << 10) <= budget < sum(tensors) + planned else 0

@@ -65,8 +65,7 @@ def _blocks(bundle: Bundle) -> Iterator[tuple[int, int]]:
     for content in bundle.constants:
         yield len(content), zlib.crc32(content)
     for delegate in bundle.delegates:
-        blocks = delegate.container
-        yield from ((len(block), 0) for block in (blocks.microcode, blocks.weights, blocks.kernels))
+        yield from ((len(block.data), 0) for block in delegate.partition.blocks)
 
 
 def _crc(words: Sequence[int], before: int = 0) -> int:

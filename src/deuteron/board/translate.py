@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from deuteron.board import operators
-from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Delegate, Memory, Quantisation, Step, StepKind, Value
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Memory, Quantisation, Step, StepKind, Value
 from deuteron.board.operators import Argument, RefusedError, Tensor
-from deuteron.board.partition import Matrices, Port, partition_of
+from deuteron.board.partition import Matrices, delegate_of, matrices_of
 from deuteron.board.sources import Origin, Origins
 from deuteron.board.tensor_places import TensorPlaces
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
+from deuteron.npu.firmware import FirmwarePort
 from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program, TensorList, TensorValue
-
-CONTEXT_BYTES = 128
-"""DTN_CONTEXT_BYTES of deuteron/driver.h."""
 
 _MOST_BYTES = 0xFFFFFFF0
 """Of a memory: sizes are words."""
@@ -59,7 +57,7 @@ def _with_quantisation(bundle: Bundle, program: Program) -> Bundle:
 class _End:
     """A tensor of a partition: the program's value, the NPU's own, and how the one becomes the other if they differ."""
 
-    port: Port
+    port: FirmwarePort
     value: int
     own: int
     matrices: Matrices | None
@@ -72,7 +70,7 @@ class _Translator:
         self._method = method
         self._origins = origins
         self._places = TensorPlaces(method)
-        self._partitions = tuple(partition_of(delegate, i) for i, delegate in enumerate(method.delegates))
+        self._delegates = tuple(delegate_of(delegate, i) for i, delegate in enumerate(method.delegates))
         self._functions: list[str] = []
         self._steps: list[Step] = []
         self._number = 0
@@ -103,7 +101,7 @@ class _Translator:
             memories=self._memories(),
             operators=tuple(self._functions),
             constants=self._places.constants,
-            delegates=tuple(Delegate(partition.decoded.container) for partition in self._partitions),
+            delegates=self._delegates,
         )
 
     def _instructions(self) -> Sequence[Instruction]:
@@ -149,8 +147,8 @@ class _Translator:
                 return value
 
     def _delegate_call(self, index: int, args: Sequence[int], where: str) -> None:
-        partition = self._partitions[index]
-        origin = self._origins.delegate(partition.payload)
+        partition = self._delegates[index].partition
+        origin = self._origins.delegate(self._method.delegates[index].payload)
         if len(args) != partition.arguments:
             message = f"{partition.name} takes {partition.arguments} arguments, the program gives {len(args)}"
             raise _damaged(message, where)
@@ -161,9 +159,9 @@ class _Translator:
             if end.matrices:
                 title = f"{end.port.name}: channels last"
                 self._operator(operators.TRANSPOSE, [end.value], [end.own], end.matrices, title, origin)
-        title = f"{partition.name}: {_counted(len(partition.decoded.calls), 'kernel call')}"
+        title = f"{partition.name}: {partition.work}"
         if origin.operators:
-            title += f" for {_counted(origin.operators, 'operator')}"
+            title += f" for {origin.operators} operator{'s' if origin.operators > 1 else ''}"
         own = [end.own for end in inputs], [end.own for end in outputs]
         self._step(StepKind.DELEGATE, index, *own, (), title, origin)
         for end in outputs:
@@ -172,10 +170,10 @@ class _Translator:
                 title, params = f"{end.port.name}: channels first", (batches, positions, channels)
                 self._operator(operators.TRANSPOSE, [end.own], [end.value], params, title, origin)
 
-    def _bind(self, port: Port, arg: int) -> _End:
+    def _bind(self, port: FirmwarePort, arg: int) -> _End:
         """The tensor of the program for a tensor of the NPU, and a place for the NPU's own where it needs one."""
         tensor = self._places.tensor(arg, port.name)
-        matrices = port.matrices(tensor)
+        matrices = matrices_of(port, tensor)
         value = self._places.value(arg, port.name)
         if matrices is None:
             return _End(port, value, value, None)
@@ -212,8 +210,9 @@ class _Translator:
 
     def _memories(self) -> tuple[Memory, ...]:
         """Those of the values, and the working memory, for which `bundle.h` has the formula."""
-        most = max((partition.working_bytes for partition in self._partitions), default=0)
-        working = Memory(CONTEXT_BYTES * len(self._partitions) + most, "working memory of the partitions")
+        contexts = sum(delegate.firmware.context_bytes for delegate in self._delegates)
+        most = max((delegate.partition.working_bytes for delegate in self._delegates), default=0)
+        working = Memory(contexts + most, "working memory of the partitions")
         for memory in (*self._places.memories, working):
             if memory.bytes > _MOST_BYTES:
                 message = f"{memory.note} has {memory.bytes} bytes, at most {_MOST_BYTES} are possible"
@@ -231,10 +230,6 @@ def _check_outputs(step: Step, values: Sequence[Value]) -> None:
             apart = output.offset + output.bytes <= other.offset or other.offset + other.bytes <= output.offset
             if output.memory == other.memory and not apart:
                 raise _damaged(f"the plan lets {output.note} overlap {other.note}", step.title)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _refused(operator: str, why: str, origin: Origin, where: str) -> UnsupportedError:

@@ -12,11 +12,13 @@ from deuteron.arch import cores, targets
 from deuteron.arch.cores import Core, Work
 from deuteron.arch.engine import engine
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.board.partition import Partition, partition_of
+from deuteron.board.partition import delegate_of, matrices_of
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import OptionError
+from deuteron.npu.firmware import FirmwarePartition
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.machine import simulate
+from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.runtime import pte
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorValue
 
@@ -117,7 +119,8 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
     found: list[Island] = []
     ours = [delegate for delegate in method.delegates if delegate.id == payloads.BACKEND_ID]
     for index, delegate in enumerate(ours):
-        partition = partition_of(delegate, index)
+        partition = delegate_of(delegate, index).partition
+        decoded = decode(payloads.parse(delegate.payload, partition.name).container)
         nodes = [node for node in manifest.nodes if node.partition == index]
         calls = [
             c for c in method.chains[0] if isinstance(c, DelegateCall) and method.delegates[c.delegate] is delegate
@@ -127,7 +130,7 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
         found.append(
             Island(
                 operators=len(nodes),
-                npu=simulate(partition.decoded, rates, keep_resident=len(ours) == 1).cycles,
+                npu=simulate(decoded, rates, keep_resident=len(ours) == 1).cycles,
                 turns=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in turned),
                 copies=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in copied),
                 copied=sum(turned) + sum(copied),
@@ -137,11 +140,11 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
     return tuple(found)
 
 
-def _turned(method: Method, call: DelegateCall, partition: Partition) -> Iterator[int]:
+def _turned(method: Method, call: DelegateCall, partition: FirmwarePartition) -> Iterator[int]:
     """The bytes of each tensor of a partition that must be brought into another order for it."""
     for port in (*partition.inputs, *partition.outputs):
         value = method.values[call.args[port.argument]]
-        if isinstance(value, TensorValue) and port.matrices(value) is not None:
+        if isinstance(value, TensorValue) and matrices_of(port, value) is not None:
             yield value.bytes
 
 

@@ -1,0 +1,65 @@
+"""Neutron partitions in firmware: `firmware/src/executor/npu_neutron.c` is the other side of this."""
+
+from collections.abc import Sequence
+
+from deuteron.errors import FormatError
+from deuteron.npu.firmware import Firmware, FirmwareBlock, FirmwarePartition, FirmwarePort
+from deuteron.npu.neutron import payload as payloads
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.microcode.format import ALIGNMENT
+
+CONTEXT_BYTES = 128
+"""DTN_CONTEXT_BYTES of deuteron/driver.h."""
+
+POINTER_BYTES = 8
+"""DTN_POINTER_BYTES of deuteron/bundle.h."""
+
+
+def blocks_of(container: Container) -> tuple[FirmwareBlock, ...]:
+    """The blocks of a container, which bear checksums of their own."""
+    return (
+        FirmwareBlock("microcode", container.microcode, has_checksum=True),
+        FirmwareBlock("weights", container.weights, is_weights=True, has_checksum=True),
+        FirmwareBlock("kernels", container.kernels, has_checksum=True),
+    )
+
+
+def partition_of(data: bytes, name: str) -> FirmwarePartition:
+    """The partition with this payload, checked down to its last command; FormatError when it is damaged."""
+    payload = payloads.parse(data, name)
+    try:
+        decoded = decode(payload.container)
+    except FormatError as error:
+        raise FormatError(error.message, where=f"{name}, {error.where}", hint=error.hint) from error
+    output_arguments = tuple(payload.input_args + place for place in payload.output_map)
+    inputs = _ports(f"of {name}", "input", payload.input_map, decoded.input_bytes, payload.input_formats)
+    outputs = _ports(f"of {name}", "output", output_arguments, decoded.output_bytes, payload.output_formats)
+    header, calls = decoded.header, len(decoded.calls)
+    budget = header.scratch_bytes + header.prefetch_bytes
+    pointers = POINTER_BYTES * (len(inputs) + len(outputs) + 2)
+    return FirmwarePartition(
+        name=name,
+        work=f"{calls} kernel call" if calls == 1 else f"{calls} kernel calls",
+        arguments=payload.input_args + len(outputs),
+        inputs=inputs,
+        outputs=outputs,
+        blocks=blocks_of(payload.container),
+        working_bytes=pointers + -pointers % ALIGNMENT + header.profile_bytes + budget,
+        budget_bytes=budget,
+        fetches_weights=header.prefetch_bytes != 0,
+        kernels=frozenset(call.kernel.name for call in decoded.calls),
+    )
+
+
+def _ports(
+    owner: str, side: str, arguments: Sequence[int], sizes: Sequence[int], formats: Sequence[bool]
+) -> tuple[FirmwarePort, ...]:
+    return tuple(
+        FirmwarePort(f"{side} {i} {owner}", argument, size, channels_last)
+        for i, (argument, size, channels_last) in enumerate(zip(arguments, sizes, formats, strict=True))
+    )
+
+
+FIRMWARE = Firmware("dtn_npu_neutron", CONTEXT_BYTES, partition_of)
+"""The family's description."""
