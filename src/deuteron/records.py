@@ -87,7 +87,7 @@ class RecordFile:
 
     def to_json(self, record: object) -> str:
         """The text of the file."""
-        return json.dumps({"schema": self.schema} | _fields(record), indent=2) + "\n"
+        return json.dumps({"schema": self.schema} | plain(record), indent=2) + "\n"
 
     def from_json(self, text: str, kind: type[_T]) -> _T:
         """The record that `to_json` wrote.
@@ -95,10 +95,7 @@ class RecordFile:
         Raises:
             FormatError: naming the entry that is missing, unknown or of the wrong type.
         """
-        try:
-            data: object = json.loads(text)
-        except (ValueError, RecursionError) as e:
-            raise FormatError(f"`{self.name}` is not JSON: {e}") from e
+        data = _load(text, self.name)
         table = cast("dict[str, object]", data) if isinstance(data, dict) else {}
         schema = table.pop("schema", None)
         if schema != self.schema:
@@ -106,7 +103,7 @@ class RecordFile:
                 f"`{self.name}` has schema {schema!r}, this version of Deuteron reads schema {self.schema}",
                 hint=self.again,
             )
-        return cast("_T", self._fields(table, kind, ""))
+        return cast("_T", _Reader(self.name, self.again).fields(table, kind, ""))
 
     def read(self, directory: Path, kind: type[_R], optional: Collection[str] = ()) -> _R:
         """The record in a directory, with every file that it lists unaltered, and present unless it is optional.
@@ -146,7 +143,43 @@ class RecordFile:
                 hint=self.again,
             )
 
-    def _value(self, data: object, kind: object, at: str) -> object:
+
+def plain(record: object) -> dict[str, object]:
+    """The JSON form of a record, or of a part of one: its fields. `parse` reads its text."""
+    fields = dataclasses.fields(record)  # pyright: ignore[reportArgumentType] - a dataclass, whatever its type
+    return {field.name: _plain(getattr(record, field.name)) for field in fields}
+
+
+def parse(text: str | bytes, kind: type[_T], name: str, again: str) -> _T:
+    """The part of a record of which `plain` gave the form, from its text.
+
+    Args:
+        text: JSON.
+        kind: the dataclass.
+        name: what errors call the text.
+        again: what to do when it is damaged.
+
+    Raises:
+        FormatError: naming the entry that is missing, unknown or of the wrong type.
+    """
+    return cast("_T", _Reader(name, again).value(_load(text, name), kind, ""))
+
+
+def _load(text: str | bytes, name: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"`{name}` is not JSON: {e}") from e
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Plain values as the dataclasses that they are the form of; `name` and `again` are for errors."""
+
+    name: str
+    again: str
+
+    def value(self, data: object, kind: object, at: str) -> object:
         """`data` as a value of the type `kind`."""
         if kind is str and isinstance(data, str):  # a path may hold bytes that are no text, which no file of ours can
             return data.encode(errors="replace").decode()
@@ -155,9 +188,9 @@ class RecordFile:
             return data
         origin, args = get_origin(kind), get_args(kind)
         if origin is UnionType:  # only with None
-            return None if data is None else self._value(data, args[0], at)
+            return None if data is None else self.value(data, args[0], at)
         if isinstance(data, list) and origin is tuple:
-            return tuple(self._value(item, args[0], f"{at}[{i}]") for i, item in enumerate(cast("list[object]", data)))
+            return tuple(self.value(item, args[0], f"{at}[{i}]") for i, item in enumerate(cast("list[object]", data)))
         if isinstance(kind, type) and issubclass(kind, Enum) and data in [member.value for member in kind]:
             return kind(data)
         if isinstance(data, dict):
@@ -165,25 +198,19 @@ class RecordFile:
             if isinstance(kind, type) and issubclass(kind, Options):
                 return kind.from_json(table)
             if origin is Mapping:
-                return {key: self._value(item, args[1], f"{at}.{key}") for key, item in table.items()}
+                return {key: self.value(item, args[1], f"{at}.{key}") for key, item in table.items()}
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-                return self._fields(table, kind, at)
+                return self.fields(table, kind, at)
         raise FormatError(f"`{self.name}` cannot have {data!r:.60} at `{at.lstrip('.')}`", hint=self.again)
 
-    def _fields(self, table: Mapping[str, object], kind: type[object], at: str) -> object:
+    def fields(self, table: Mapping[str, object], kind: type[object], at: str) -> object:
         """`table` as an object of the dataclass `kind`, with exactly its fields."""
         hints = get_type_hints(kind)
         if table.keys() != hints.keys():
             odd = min(table.keys() ^ hints.keys())
             what = "has an unknown entry" if odd in table else "lacks the entry"
             raise FormatError(f"`{self.name}` {what} `{f'{at}.{odd}'.lstrip('.')}`", hint=self.again)
-        return kind(**{name: self._value(table[name], hint, f"{at}.{name}") for name, hint in hints.items()})
-
-
-def _fields(record: object) -> dict[str, object]:
-    """The JSON form of a dataclass: its fields."""
-    fields = dataclasses.fields(record)  # pyright: ignore[reportArgumentType] - a dataclass, whatever its type
-    return {field.name: _plain(getattr(record, field.name)) for field in fields}
+        return kind(**{name: self.value(table[name], hint, f"{at}.{name}") for name, hint in hints.items()})
 
 
 def _plain(value: object) -> object:
@@ -197,4 +224,4 @@ def _plain(value: object) -> object:
         case Mapping():
             return {key: _plain(item) for key, item in cast("Mapping[str, object]", value).items()}
         case _:
-            return _fields(value) if dataclasses.is_dataclass(value) else value
+            return plain(value) if dataclasses.is_dataclass(value) else value

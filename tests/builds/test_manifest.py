@@ -9,6 +9,7 @@ from deuteron.builds import manifest as m
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import FormatError, InputError
 from deuteron.npu.neutron.kernels.dataflow import Constant, Dataflow
+from deuteron.npu.provenance import KernelOrigin
 
 PTE = b"a program"
 SOURCE = m.Source("/home/me/net.py", 12, "return self.conv(x)", "features.0")
@@ -38,7 +39,7 @@ MANIFEST = m.Manifest(
             inputs=(m.TensorInfo((1, 8), "int8", "in"),),
             outputs=(m.TensorInfo((1, 2), "int8", "out"),),
             ops=(m.PartitionOp(0, "FULLY_CONNECTED", ("out",), ("aten_addmm_default",), (SOURCE,)),),
-            kernels=(m.PartitionKernel(0, "fully_connected_s8", (0,)),),
+            kernels=(KernelOrigin(0, "fully_connected_s8", (0,)),),
             dataflow=Dataflow(("in",), ("out",), (Constant("w", 0, 16),), (("in+0", "w+0", "out+0"),)),
         ),
     ),

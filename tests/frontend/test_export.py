@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.export import check_exported, check_runs, not_exported
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.provenance import source_of
+from deuteron.frontend.source_lines import source_of
 
 X = (torch.ones(1, 1, 4, 4),)
 

@@ -8,6 +8,7 @@ from typing import Self
 from deuteron.arch.cores import Work
 from deuteron.builds.options import BuildOptions
 from deuteron.npu.neutron.kernels.dataflow import Dataflow
+from deuteron.npu.provenance import KernelOrigin
 from deuteron.records import FileEntry, RecordFile
 from deuteron.records import Source as Source
 from deuteron.records import entry_of as entry_of
@@ -40,15 +41,6 @@ class PartitionOp:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionKernel:
-    """One kernel call and the TFLite operators (indices) that it computes."""
-
-    index: int
-    kernel: str
-    ops: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Partition:
     """One delegate call of the program: sizes in bytes, and what is in it.
 
@@ -67,7 +59,7 @@ class Partition:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     ops: tuple[PartitionOp, ...]
-    kernels: tuple[PartitionKernel, ...]
+    kernels: tuple[KernelOrigin, ...]
     dataflow: Dataflow
 
     def source_of(self, op: int) -> Source | None:

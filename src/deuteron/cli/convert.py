@@ -8,6 +8,7 @@ import click
 from deuteron.cli.memory import memory_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
+from deuteron.records import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,5 +115,5 @@ def _record(paths: "Sequence[Path]", target: str, conversion: "Conversion") -> d
         "target": target,
         "bytes": _sizes(conversion),
         "scratch_proven_optimal": conversion.plan.packing.proven,
-        **conversion.provenance.as_json(),
+        **plain(conversion.provenance),
     }

@@ -41,9 +41,9 @@ from deuteron.frontend.neutron import seam
 from deuteron.frontend.neutron.partition import describe, intermediate_files, kernel_selection_files
 from deuteron.frontend.neutron.refusals import BACKEND
 from deuteron.frontend.neutron.sharing import needs_sharing, shared
-from deuteron.frontend.provenance import first_line, not_lowered
 from deuteron.frontend.quantise.training import Train, Trainer, still_norms
 from deuteron.frontend.quiet import quiet
+from deuteron.frontend.source_lines import first_line, not_lowered
 from deuteron.npu.neutron.convert import Conversion
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")

@@ -12,7 +12,7 @@ from deuteron.builds.manifest import CpuOp, Node
 from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
-from deuteron.frontend.provenance import source_of
+from deuteron.frontend.source_lines import source_of
 from deuteron.native import load_cortex_m
 from deuteron.npu.neutron.kernels import names
 

@@ -5,8 +5,8 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any, cast
 
-from deuteron.builds.manifest import PartitionKernel
 from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.npu.provenance import KernelOrigin
 
 _METHOD = "forward"
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -15,7 +15,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 DelegateMap = dict[int, dict[str, Any]]
 
 
-def etrecord(manager: Any, partitions: Sequence[Sequence[PartitionKernel]]) -> bytes:
+def etrecord(manager: Any, partitions: Sequence[Sequence[KernelOrigin]]) -> bytes:
     """The file's bytes.
 
     ExecuTorch's delegate maps have the numbers of kernel calls, which are the names of events that a runtime writes.

@@ -7,8 +7,8 @@ from torch import fx, nn
 
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.provenance import first_line, last_user_line, source_of, user_line_of
 from deuteron.frontend.quiet import quiet
+from deuteron.frontend.source_lines import first_line, last_user_line, source_of, user_line_of
 
 
 def check_runs(module: nn.Module, inputs: Inputs) -> None:

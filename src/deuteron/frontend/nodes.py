@@ -15,7 +15,7 @@ from deuteron.builds.manifest import Node
 from deuteron.frontend.cortex_m.elementwise import LIMITS, aten_operator, is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY
 from deuteron.frontend.operators import MOVES, base_name, is_dequantise, is_qdq, is_quantise, operator_name
-from deuteron.frontend.provenance import source_of
+from deuteron.frontend.source_lines import source_of
 
 KEY = "deuteron_node"
 """Key of a node's metadata, which what is lowered of it keeps: its name before."""

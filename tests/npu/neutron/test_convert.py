@@ -1,6 +1,5 @@
 """The compiler end to end: TFLite or IR in, the driver's results out, equal to the interpreter bit for bit."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,13 +13,13 @@ from tests.npu.neutron.microcode.damage import randomly_damaged, words_of
 
 from deuteron.errors import DeuteronError, FormatError, InternalError, OptionError, UnsupportedError
 from deuteron.npu.neutron.convert import (
-    PROVENANCE_KEY,
     VERSION_KEY,
     Conversion,
     ConvertOptions,
-    Fate,
+    Metadata,
     convert,
     convert_graph,
+    metadata_of,
     source_ops,
     to_tflite,
 )
@@ -32,6 +31,7 @@ from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.format import Header
 from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.npu.provenance import Fate
 from deuteron.runtime.driver import Driver
 
 Array = npt.NDArray[np.generic]
@@ -191,10 +191,44 @@ def test_provenance_tells_what_became_of_each_operator() -> None:
 def test_the_converted_file_carries_container_and_metadata() -> None:
     source = _small()
     conversion = convert(source, "imxrt700")
-    container, metadata = neutron.unwrap(to_tflite(source, conversion))
+    converted = to_tflite(source, conversion)
+    container, buffers = neutron.unwrap(converted)
     assert container == conversion.container
-    assert json.loads(metadata[PROVENANCE_KEY]) == conversion.provenance.as_json()
-    assert metadata[VERSION_KEY] == version("deuteron").encode()
+    assert buffers["deuteron.provenance"].startswith(b'{"kernels":[{"index":0,"kernel":"conv2d_s8","ops":[0,1,2,3]},{')
+    assert buffers["deuteron.provenance"].endswith(b',{"index":9,"op":"SOFTMAX","fate":"kernels","kernels":[5]}]}')
+    assert buffers[VERSION_KEY] == version("deuteron").encode()
+    known = Metadata(conversion.provenance, conversion.dataflow, conversion.plan.known)
+    assert metadata_of(converted) == known
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"{", "`deuteron.provenance` is not JSON: Expecting property name enclosed in double quotes"),
+        (b'{"kernels": []}', "`deuteron.provenance` lacks the entry `ops`"),
+        (
+            b'{"kernels": [{"index": "0", "kernel": "copy_s8", "ops": []}], "ops": []}',
+            "`deuteron.provenance` cannot have '0' at `kernels[0].index`",
+        ),
+        (
+            b'{"kernels": [], "ops": [{"index": 0, "op": "ADD", "fate": "lost", "kernels": []}]}',
+            "`deuteron.provenance` cannot have 'lost' at `ops[0].fate`",
+        ),
+    ],
+)
+def test_damaged_metadata_is_named(text: bytes, message: str) -> None:
+    source = _small()
+    container, buffers = neutron.unwrap(to_tflite(source, convert(source, "imxrt700")))
+    with pytest.raises(FormatError) as error:
+        metadata_of(neutron.wrap(source, container, buffers | {"deuteron.provenance": text}))
+    assert error.value.message.startswith(message)
+    assert error.value.hint == (None if text == b"{" else "convert the model again")
+
+
+def test_a_vendors_converter_says_nothing_of_the_program() -> None:
+    source = _small()
+    container, _ = neutron.unwrap(to_tflite(source, convert(source, "imxrt700")))
+    assert metadata_of(neutron.wrap(source, container, {})) == Metadata()
 
 
 def test_source_ops_name_their_tensors() -> None:

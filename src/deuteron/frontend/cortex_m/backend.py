@@ -12,7 +12,7 @@ from deuteron.frontend.cortex_m.elementwise import Tables, operand
 from deuteron.frontend.cortex_m.layout import drop_marks
 from deuteron.frontend.cortex_m.marks import load, measured
 from deuteron.frontend.cortex_m.values import copy_mark
-from deuteron.frontend.provenance import not_lowered
+from deuteron.frontend.source_lines import not_lowered
 
 
 def prepare(model: fx.GraphModule) -> fx.GraphModule:

@@ -19,7 +19,7 @@ from deuteron.frontend.cortex_m.marks import is_quantised
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
-from deuteron.frontend.provenance import source_of
+from deuteron.frontend.source_lines import source_of
 
 _IMAGE = 4
 

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from deuteron.errors import InternalError
 from deuteron.frontend import saved
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
-from deuteron.frontend.provenance import source_of
+from deuteron.frontend.source_lines import source_of
 
 VALUE = "deuteron_value"
 """Key among a node's custom metadata: the quantised value of the model that it computes."""

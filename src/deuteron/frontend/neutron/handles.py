@@ -1,11 +1,9 @@
 """Which edge nodes a kernel call stands for, in ExecuTorch's terms: what its Inspector resolves profiles with."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from deuteron.npu.neutron.convert import PROVENANCE_KEY, SourceOp, source_ops
-from deuteron.npu.neutron.tflite.neutron import unwrap
+from deuteron.npu.neutron.convert import SourceOp, metadata_of, source_ops
 
 _T = TypeVar("_T")
 
@@ -22,17 +20,16 @@ def debug_handle_map(
         converted: what our converter made of it, with the provenance among its metadata.
         handles: debug handle -> TFLite operators (indices).
     """
-    _, metadata = unwrap(converted)
-    if PROVENANCE_KEY not in metadata:
+    calls = metadata_of(converted).provenance.kernels
+    if not calls:
         return {}
     by_op: dict[int, tuple[int, ...]] = {}
     for handle, indices in handles.items():
         for index in indices:
             by_op[index] = (*by_op.get(index, ()), handle)
     whole = with_neighbours(source_ops(tflite), by_op)
-    kernels = json.loads(metadata[PROVENANCE_KEY])["kernels"]
-    found = {int(k["index"]): tuple(sorted({handle for op in k["ops"] for handle in whole[op]})) for k in kernels}
-    return {**found, len(found): ()}
+    by_call = {call.index: tuple(sorted({handle for op in call.ops for handle in whole[op]})) for call in calls}
+    return {**by_call, len(by_call): ()}
 
 
 def with_neighbours(ops: Sequence[SourceOp], known: Mapping[int, Sequence[_T]]) -> dict[int, tuple[_T, ...]]:

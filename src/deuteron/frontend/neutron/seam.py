@@ -29,7 +29,7 @@ from deuteron.frontend.neutron.handles import debug_handle_map
 from deuteron.frontend.neutron.telling import Tell, telling
 from deuteron.frontend.nodes import computing, name_of, nodes_of
 from deuteron.frontend.operators import is_qdq, operator_name
-from deuteron.frontend.provenance import source_of
+from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.wheel import check_executorch
 from deuteron.npu.neutron import sdk
 

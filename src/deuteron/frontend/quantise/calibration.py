@@ -10,7 +10,7 @@ from torchao.quantization.pt2e import FakeQuantizeBase, ObserverBase
 from deuteron.errors import InputError
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.operators import operator_name
-from deuteron.frontend.provenance import source_of
+from deuteron.frontend.source_lines import source_of
 
 
 def calibrate(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:

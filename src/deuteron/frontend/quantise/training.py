@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 
 from deuteron.errors import DeuteronError, InputError
-from deuteron.frontend.provenance import first_line, source_of, user_line_of
+from deuteron.frontend.source_lines import first_line, source_of, user_line_of
 
 aten = torch.ops.aten
 

@@ -1,9 +1,9 @@
 """The compiler as one function: TFLite bytes in, container and provenance out."""
 
 import json
-from dataclasses import asdict, dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from typing import get_type_hints
 
 from deuteron.arch import targets
 from deuteron.arch.memory import MemoryOptions
@@ -21,20 +21,23 @@ from deuteron.npu.neutron.passes.canonicalise import Canonicalise
 from deuteron.npu.neutron.passes.pipeline import optimise, passes
 from deuteron.npu.neutron.passes.remove_no_ops import is_no_op
 from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import Budget, Plan, budget, check, in_best_order, plan, plan_within
+from deuteron.npu.neutron.plan import Budget, Known, Plan, budget, check, in_best_order, plan, plan_within
 from deuteron.npu.neutron.tflite import neutron, reader
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.flat import FlatModel
+from deuteron.npu.provenance import Fate, KernelOrigin, OpFate, Provenance
+from deuteron.records import parse, plain
 
 IDLE = (Reshape, Concat, Add, Sub, Mul, Sum, ReduceMax, ReduceMin, Transpose)
 """Operators that ExecuTorch's partitioner looks through when they change nothing; others count as work."""
 
-PROVENANCE_KEY = "deuteron.provenance"
-DATAFLOW_KEY = "deuteron.dataflow"
-PLAN_KEY = "deuteron.plan"
+_KEYS = {"provenance": "deuteron.provenance", "dataflow": "deuteron.dataflow", "known": "deuteron.plan"}
+"""Fields of `Metadata`, and the names of the buffers of a converted file that hold their JSON."""
+
+_AGAIN = "convert the model again"
+
 VERSION_KEY = "deuteron.version"
-"""Names of the metadata in a converted file: JSON of `Provenance.as_json`, of `Dataflow` and of what is known of the
-plan, and the version."""
+"""Name of the buffer that says which Deuteron converted the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,55 +75,12 @@ class SourceOp:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelOrigin:
-    """Kernel call `index` of the program and the TFLite operators that it computes (some of).
+class Metadata:
+    """What a converted file says of itself: nothing where a vendor's converter wrote it."""
 
-    There are none only where an output of the model is an input or a constant: the call copies it there.
-    """
-
-    index: int
-    kernel: str
-    ops: tuple[int, ...]
-
-
-class Fate(Enum):
-    """What became of a TFLite operator; the value is its spelling in reports."""
-
-    KERNELS = "kernels"
-    FOLDED = "folded"
-    FREE = "free"
-    UNUSED = "unused"
-    EDGE = "edge"
-
-
-@dataclass(frozen=True, slots=True)
-class OpFate:
-    """TFLite operator `index`, what became of it, and the kernel calls that name it.
-
-    Kernel calls compute it; or it was folded at compile time; or it is free, because it changes no byte, and the calls
-    that compute its operands, or read its result, stand for it; or it is unused, because no output depends on it; or it
-    lies at a float edge and stays an operator of the file, for the CPU.
-    """
-
-    index: int
-    op: str
-    fate: Fate
-    kernels: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Which kernel calls stand for which TFLite operators, both ways."""
-
-    kernels: tuple[KernelOrigin, ...]
-    ops: tuple[OpFate, ...]
-
-    def as_json(self) -> dict[str, object]:
-        """The record as plain values."""
-        return {
-            "kernels": [{"index": k.index, "kernel": k.kernel, "ops": list(k.ops)} for k in self.kernels],
-            "ops": [{"index": o.index, "op": o.op, "fate": o.fate.value, "kernels": list(o.kernels)} for o in self.ops],
-        }
+    provenance: Provenance = field(default_factory=Provenance)
+    dataflow: Dataflow = field(default_factory=Dataflow)
+    known: Known = field(default_factory=Known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,16 +178,23 @@ def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
 
 def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:
     """The file that ExecuTorch's NXP backend takes for the converted partition, its provenance among the metadata."""
-    provenance = json.dumps(conversion.provenance.as_json(), separators=(",", ":"))
-    values = json.dumps(asdict(conversion.dataflow), separators=(",", ":"))
-    known = json.dumps(asdict(conversion.plan.known), separators=(",", ":"))
-    metadata = {
-        PROVENANCE_KEY: provenance.encode(),
-        DATAFLOW_KEY: values.encode(),
-        PLAN_KEY: known.encode(),
-        VERSION_KEY: version("deuteron").encode(),
-    }
-    return neutron.wrap(tflite, conversion.container, metadata)
+    told = Metadata(conversion.provenance, conversion.dataflow, conversion.plan.known)
+    texts = {key: json.dumps(plain(getattr(told, name)), separators=(",", ":")) for name, key in _KEYS.items()}
+    texts[VERSION_KEY] = version("deuteron")
+    return neutron.wrap(tflite, conversion.container, {key: text.encode() for key, text in texts.items()})
+
+
+def metadata_of(converted: bytes) -> Metadata:
+    """What `to_tflite` has written of the program into a converted file.
+
+    Raises:
+        FormatError: the file, or what it says, is damaged.
+    """
+    _, buffers = neutron.unwrap(converted)
+    kinds = get_type_hints(Metadata)
+    return Metadata(
+        **{name: parse(buffers[key], kinds[name], key, _AGAIN) for name, key in _KEYS.items() if key in buffers}
+    )
 
 
 def _is_empty(source: Graph, graph: Graph) -> bool:

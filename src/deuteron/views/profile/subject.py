@@ -6,12 +6,13 @@ from pathlib import Path
 
 from deuteron.arch import targets
 from deuteron.builds import manifest as manifests
-from deuteron.builds.manifest import Manifest, Node, PartitionKernel
+from deuteron.builds.manifest import Manifest, Node
 from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.kernels.cost import Cost
 from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch
+from deuteron.npu.provenance import KernelOrigin
 from deuteron.runtime import pte
 from deuteron.runtime.program import DelegateCall, KernelCall
 from deuteron.views.events import record
@@ -193,7 +194,7 @@ def _module(ops: Sequence[record.Op], nodes: Mapping[str, Node]) -> str:
     return next((source.module for op in ops for source in op.sources), "")
 
 
-def _kernel(call: Call, cost: Cost, kernel: PartitionKernel, module: str, written: tuple[str, ...]) -> record.Kernel:
+def _kernel(call: Call, cost: Cost, kernel: KernelOrigin, module: str, written: tuple[str, ...]) -> record.Kernel:
     operands = zip(call.kernel.operands, call.operands, strict=True)
     outputs = call.kernel.operands[len(call.kernel.reads) :]
     return record.Kernel(

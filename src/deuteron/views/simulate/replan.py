@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from deuteron.builds import manifest as manifests
-from deuteron.builds.manifest import Manifest, Partition, PartitionKernel
+from deuteron.builds.manifest import Manifest, Partition
 from deuteron.builds.places import with_lines
 from deuteron.errors import CapacityError, DeuteronError, InputError
 from deuteron.frontend import saved
@@ -53,5 +53,4 @@ def replanned(
 
 
 def _entry(entry: Partition, conversion: Conversion) -> Partition:
-    kernels = tuple(PartitionKernel(k.index, k.kernel, k.ops) for k in conversion.provenance.kernels)
-    return replace(entry, kernels=kernels, dataflow=conversion.dataflow)
+    return replace(entry, kernels=conversion.provenance.kernels, dataflow=conversion.dataflow)

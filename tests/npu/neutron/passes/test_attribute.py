@@ -2,8 +2,9 @@
 
 import pytest
 
-from deuteron.npu.neutron.convert import Fate, convert_graph
+from deuteron.npu.neutron.convert import convert_graph
 from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.provenance import Fate
 
 
 def _kernels(body: str, ops: int) -> tuple[list[tuple[int, ...]], list[Fate]]:

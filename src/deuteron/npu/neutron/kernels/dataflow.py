@@ -48,10 +48,10 @@ class Dataflow:
         calls: the use that each operand of each call makes, in the catalogue's order, as text.
     """
 
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    constants: tuple[Constant, ...]
-    calls: tuple[tuple[str, ...], ...]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    calls: tuple[tuple[str, ...], ...] = ()
 
     def uses(self) -> tuple[tuple[Use, ...], ...]:
         """`calls`, read; ValueError when a text is none of a use."""

@@ -3,6 +3,6 @@
 from deuteron.npu.neutron.plan.budget import Budget, budget
 from deuteron.npu.neutron.plan.lifetimes import Lifetime
 from deuteron.npu.neutron.plan.order import in_best_order
-from deuteron.npu.neutron.plan.plan import Plan, check, plan, plan_within
+from deuteron.npu.neutron.plan.plan import Known, Plan, check, plan, plan_within
 
-__all__ = ["Budget", "Lifetime", "Plan", "budget", "check", "in_best_order", "plan", "plan_within"]
+__all__ = ["Budget", "Known", "Lifetime", "Plan", "budget", "check", "in_best_order", "plan", "plan_within"]

@@ -30,9 +30,9 @@ class Known:
         prefetch_proven_optimal: whether no such plan is faster than this one.
     """
 
-    scratch_proven_optimal: bool
-    prefetch_bound: int
-    prefetch_proven_optimal: bool
+    scratch_proven_optimal: bool = False
+    prefetch_bound: int = 0
+    prefetch_proven_optimal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ operator, however many others read the same tensors, and the map is the one that
 
 from collections.abc import Iterable, Sequence
 
-from deuteron.npu.neutron.convert import Provenance, SourceOp
+from deuteron.npu.neutron.convert import SourceOp
+from deuteron.npu.provenance import Provenance
 
 
 def conversion_log(ops: Sequence[SourceOp], provenance: Provenance) -> str:
