@@ -60,7 +60,7 @@ def partitions(folder: Path) -> dict[str, list[Path]]:
     for example in api.REFERENCES:
         print(f"building {example.name}", file=sys.stderr)
         output = folder / example.name
-        manifest = api.build_model(example.name, output=output, options=api.BuildOptions(intermediates=True)).manifest
+        manifest = api.build_model(example.name, output=output).manifest
         found[example.name] = [output / f"npu_{index}.tflite" for index in range(len(manifest.partitions))]
     return found
 

@@ -89,8 +89,7 @@ def models() -> Iterator[Row]:
         print(f"building {example.name}", file=sys.stderr)
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / "out"
-            options = api.BuildOptions(intermediates=True)
-            manifest = api.build_model(example.name, output=output, options=options).manifest
+            manifest = api.build_model(example.name, output=output).manifest
             files = [(output / f"npu_{i}.tflite").read_bytes() for i in range(len(manifest.partitions))]
         yield row(example.name, [(convert(data, TARGET, OFF), convert(data, TARGET)) for data in files])
 

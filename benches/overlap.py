@@ -107,7 +107,7 @@ def build(directory: Path, rate: int) -> None:
     """Builds the network for a flash of that rate."""
     memory = MemoryOptions(FetchPolicy.ALWAYS, weights_budget=BUDGET, flash_bandwidth=rate)
     batches = [(torch.randn(1, 3, SIDE, SIDE),) for _ in range(4)]
-    options = api.BuildOptions(memory=memory, intermediates=True)
+    options = api.BuildOptions(memory=memory)
     api.build(network(), batches[0], target=TARGET, calibration=batches, output=directory, options=options, name="net")
 
 

@@ -132,7 +132,7 @@ def mobilenet() -> Program:
     """The largest partition of the model that has a limit."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out"
-        api.build_model(LIMIT_MODEL, output=output, options=api.BuildOptions(intermediates=True))
+        api.build_model(LIMIT_MODEL, output=output)
         parts = [convert(path.read_bytes(), TARGET).program for path in output.glob("npu_?.tflite")]
     return max(parts, key=lambda program: len(program.calls))
 

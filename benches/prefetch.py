@@ -77,7 +77,7 @@ def programs(names: Collection[str]) -> Iterator[tuple[str, Program]]:
         print(f"building {example.name}", file=sys.stderr)
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / "out"
-            api.build_model(example.name, output=output, options=api.BuildOptions(intermediates=True))
+            api.build_model(example.name, output=output)
             parts = [convert(path.read_bytes(), TARGET).program for path in output.glob("npu_?.tflite")]
         yield example.name, max(parts, key=lambda program: len(program.calls))
 

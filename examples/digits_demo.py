@@ -43,7 +43,7 @@ def main(directory: Path) -> int:
         target=TARGET,
         calibration=digits.calibration(training),
         output=directory,
-        options=deuteron.BuildOptions(force=True, intermediates=True),
+        options=deuteron.BuildOptions(force=True),
         name="digits",
         progress=lambda step, index, count: None if "batch" in step else log.print(f"  {index + 1}/{count} {step}"),
     )
@@ -52,7 +52,7 @@ def main(directory: Path) -> int:
     runner = HostRunner(directory / "model.pte")
     samples = [(image.numpy(),) for image in images.split(1)]
     on_npu = np.array([runner.run(sample)[0].argmax() for sample in samples])
-    reference = saved.load(directory / "reference.pt2", len(built.manifest.partitions))
+    reference = saved.load(directory / "reference.pt2")
     quantised = np.array([int(reference.run(image)[0].argmax()) for image in zip(images.split(1))])
     with torch.no_grad():
         in_float = model(images).argmax(1).numpy()

@@ -9,7 +9,6 @@ from tests.differential import provenance
 from tests.npu.neutron.tflite import litert
 
 from deuteron import api
-from deuteron.frontend import saved
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.tflite import reader
@@ -29,10 +28,10 @@ def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleMo
     assert sum(p.elements for p in found.partitions) == SAMPLES * np.prod(example.output_shape)
     assert all(op.elements for op in found.operators)
 
-    reference = saved.load(directory / "reference.pt2", 1)
-    graph = reader.read(reference.partitions[0])
+    tflite = (directory / "npu_0.tflite").read_bytes()
+    graph = reader.read(tflite)
     quant = graph.type(graph.inputs[0]).q
-    conversion = convert(reference.partitions[0], "imxrt700")
+    conversion = convert(tflite, "imxrt700")
     assert conversion.plan.scratch_bytes == conversion.plan.packing.bound
     for (sample,) in inputs(example, LITERT_SAMPLES):
         stored = np.clip(np.rint(sample / quant.scale) + quant.zero_point, -128, 127).astype(np.int8)

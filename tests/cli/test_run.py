@@ -127,7 +127,7 @@ def test_what_is_for_tflite_files_only(deuteron: Run, build: Path):
         2,
         "",
         "error: a build is compared with PyTorch, not with LiteRT\n\n"
-        "hint: use `--compare`, or run one of the TFLite files that `deuteron build --intermediates` writes\n",
+        "hint: use `--compare`, or run one of its TFLite files, `npu_0.tflite` and so on\n",
     )
     assert deuteron("run", build, "--target", "imxrt700") == Result(
         2, "", f"error: `{build}` has been compiled for its target already\n\nhint: leave out `--target`\n"

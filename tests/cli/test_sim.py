@@ -172,15 +172,16 @@ def test_a_budget_that_is_too_small(deuteron: Run, builds: Builds) -> None:
     ]
 
 
-def test_another_budget_needs_the_reference(deuteron: Run, builds: Builds, tmp_path: Path) -> None:
+def test_another_budget_needs_the_tflite_files_and_not_the_reference(
+    deuteron: Run, builds: Builds, tmp_path: Path
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(builds.whole, copy)
     (copy / "reference.pt2").unlink()
+    assert deuteron("sim", copy, "--sram-budget", str(BUDGET)).code == 0
+    (copy / "npu_0.tflite").unlink()
     assert deuteron("sim", copy, "--sram-budget", str(BUDGET)) == Result(
-        1,
-        "",
-        f"error: `{copy / 'reference.pt2'}` is missing; it holds what is planned anew\n\n"
-        "hint: build again with `--sram-budget 11968`, and simulate that\n",
+        1, "", f"error: {copy}: `npu_0.tflite` is missing though `build.json` lists it\n"
     )
 
 

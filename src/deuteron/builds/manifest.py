@@ -17,7 +17,7 @@ NAME = "build.json"
 PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
-FILE = RecordFile(NAME, 4, "deuteron build MODEL -o DIR", "build the model again")
+FILE = RecordFile(NAME, 5, "deuteron build MODEL -o DIR", "build the model again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,16 @@ class Manifest:
     def from_json(cls, text: str) -> Self:
         """The manifest that `to_json` wrote; FormatError for any other text."""
         return FILE.from_json(text, cls)
+
+
+def tflite_name(partition: int) -> str:
+    """The file of a build that holds a partition as its compiler got it."""
+    return f"npu_{partition}.tflite"
+
+
+def tflites(directory: Path, manifest: Manifest) -> tuple[bytes, ...]:
+    """The TFLite file of each partition of the build in a directory that `read` has checked."""
+    return tuple((directory / tflite_name(i)).read_bytes() for i in range(len(manifest.partitions)))
 
 
 def read(directory: Path) -> Manifest:

@@ -53,7 +53,7 @@ class BuildOptions:
         use_profiling: make microcode that records when each kernel starts and stops.
         memory: how the program may use the memories of the target.
         dump_kernel_selection_code: also write each partition's kernel selection file.
-        intermediates: also write each partition's TFLite file and microcode.
+        intermediates: also write each partition's converted TFLite file and microcode.
         verify_each: verify the graph after every compiler pass.
         force: replace an existing build directory.
     """

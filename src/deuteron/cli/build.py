@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write each partition's kernel selection file.")
-@click.option("--intermediates", is_flag=True, help="Also write each partition's TFLite file and microcode.")
+@click.option("--intermediates", is_flag=True, help="Also write each partition's converted TFLite file and microcode.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass of the compiler.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(

@@ -232,7 +232,7 @@ class _Directory(_OnHost):
         if compare == "litert":
             raise OptionError(
                 "a build is compared with PyTorch, not with LiteRT",
-                hint="use `--compare`, or run one of the TFLite files that `deuteron build --intermediates` writes",
+                hint="use `--compare`, or run one of its TFLite files, `npu_0.tflite` and so on",
             )
 
     def runner(self) -> "Run":

@@ -26,6 +26,7 @@ from deuteron.builds.manifest import (
     Source,
     TensorInfo,
     entry_of,
+    tflite_name,
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.builds.places import with_lines
@@ -119,7 +120,8 @@ def build(
     partitions, program = compiled.recording.partitions, compiled.manager.exported_program()
     files = {
         PROGRAM: bytes(compiled.manager.buffer),
-        REFERENCE: saved.save(compiled.reference, [p.tflite for p in partitions]),
+        REFERENCE: saved.save(compiled.reference),
+        **{tflite_name(index): partition.tflite for index, partition in enumerate(partitions)},
     }
     described = tuple(describe(partition) for partition in partitions)
     if options.use_profiling:

@@ -1,7 +1,5 @@
-"""`reference.pt2`: the quantised PyTorch program, and with it the TFLite file of each partition."""
+"""`reference.pt2`: the quantised PyTorch program."""
 
-import base64
-import binascii
 import importlib
 import io
 from collections.abc import Sequence
@@ -40,13 +38,11 @@ class Reference:
         module: the quantised program; float32 in and out.
         inputs: quantisation of each input, None where an input is not quantised at once.
         outputs: the same for each output.
-        partitions: TFLite bytes of each partition.
     """
 
     module: nn.Module
     inputs: tuple[Affine | None, ...]
     outputs: tuple[Affine | None, ...]
-    partitions: tuple[bytes, ...]
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The program's outputs."""
@@ -55,28 +51,25 @@ class Reference:
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-def save(program: ExportedProgram, partitions: Sequence[bytes]) -> bytes:
-    """The file for a quantised program; TFLite files are in base64, because its loader takes extra files as text."""
+def save(program: ExportedProgram) -> bytes:
+    """The file for a quantised program."""
     stream = io.BytesIO()
-    extra = {_name(i): base64.b64encode(data).decode() for i, data in enumerate(partitions)}
     with quiet():
-        torch.export.save(program, stream, extra_files=extra)
+        torch.export.save(program, stream)
     return stream.getvalue()
 
 
-def load(path: Path, partitions: int) -> Reference:
-    """The content of a file that `save` made for a build with that many partitions.
+def load(path: Path) -> Reference:
+    """The content of a file that `save` made.
 
     Raises:
         FormatError: when it is damaged.
     """
-    extra = {_name(i): "" for i in range(partitions)}
     with quiet():
         importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the operators in the program
         try:
-            program = torch.export.load(path, extra_files=extra)
-            data = tuple(base64.b64decode(extra[_name(i)], validate=True) for i in range(partitions))
-        except (RuntimeError, ValueError, KeyError, AssertionError, binascii.Error) as e:
+            program = torch.export.load(path)
+        except (RuntimeError, ValueError, KeyError, AssertionError) as e:
             raise FormatError(
                 f"`{path.name}` cannot be read: {type(e).__name__}", where=str(path), hint="build the model again"
             ) from e
@@ -85,12 +78,7 @@ def load(path: Path, partitions: int) -> Reference:
         program.module(check_guards=False),
         tuple(input_affine(nodes[str(name)]) for name in program.graph_signature.user_inputs),
         tuple(output_affine(nodes[str(name)]) for name in program.graph_signature.user_outputs),
-        data,
     )
-
-
-def _name(index: int) -> str:
-    return f"npu_{index}.tflite"
 
 
 def input_affine(node: fx.Node) -> Affine | None:

@@ -17,7 +17,6 @@ from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Partition
 from deuteron.errors import DeuteronError
-from deuteron.frontend import saved
 from deuteron.npu.neutron.convert import ConvertOptions, convert_model
 from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.microcode.container import Container
@@ -40,9 +39,8 @@ def confirmed(directory: Path) -> tuple[int, int, int]:
         AssertionError: another kernel computes an operator.
     """
     manifest = manifests.read(directory)
-    reference = saved.load(directory / manifests.REFERENCE, len(manifest.partitions))
     direct, found = 0, 0
-    for tflite, entry in zip(reference.partitions, manifest.partitions, strict=True):
+    for tflite, entry in zip(manifests.tflites(directory, manifest), manifest.partitions, strict=True):
         calls = {*_confirmed(decode_tflite(tflite), entry, manifest.target)}
         direct += len({number for number, is_first in calls if is_first})
         found += len({number for number, _ in calls})

@@ -57,12 +57,11 @@ def _op(model: FlatModel, index: int, nodes: Sequence[EdgeNode]) -> PartitionOp:
 
 
 def intermediate_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
-    """The files that `--intermediates` adds: of each partition the TFLite file and the three blocks made of it."""
+    """The files that `--intermediates` adds: what each partition was converted to, and the three blocks in that."""
     files: dict[str, bytes] = {}
     for index, partition in enumerate(partitions):
         container, _ = unwrap(partition.converted)
         files |= {
-            f"npu_{index}.tflite": partition.tflite,
             f"npu_{index}.converted.tflite": partition.converted,
             f"npu_{index}.microcode": container.microcode,
             f"npu_{index}.weights": container.weights,

@@ -220,11 +220,11 @@ def compare(directory: str | Path, samples: Sequence[Sequence[Array]], progress:
         raise InputError(
             f"`{directory}` holds no `{manifests.REFERENCE}` to compare with", hint="put it back, or build again"
         )
-    reference = saved.load(folder / manifests.REFERENCE, len(manifest.partitions))
+    reference = saved.load(folder / manifests.REFERENCE)
     runner = HostRunner(folder / manifests.PROGRAM)
     partitions = [
         _Partition(i, p, data)
-        for i, (p, data) in enumerate(zip(manifest.partitions, reference.partitions, strict=True))
+        for i, (p, data) in enumerate(zip(manifest.partitions, manifests.tflites(folder, manifest), strict=True))
     ]
     outputs = [OutputResult(i) for i in range(len(manifest.outputs))]
     with _one_thread():

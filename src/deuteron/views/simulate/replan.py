@@ -1,4 +1,4 @@
-"""What a build would be with another budget: its partitions compiled again from the TFLite files beside the program."""
+"""What a build would be with another budget: its partitions compiled again from its TFLite files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,8 +6,7 @@ from pathlib import Path
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Partition
 from deuteron.builds.places import with_lines
-from deuteron.errors import CapacityError, DeuteronError, InputError
-from deuteron.frontend import saved
+from deuteron.errors import CapacityError, DeuteronError
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.partitions import convert_together
@@ -26,15 +25,8 @@ def replanned(
         flash_bandwidth: bytes per second to plan for; None for the build's own.
 
     Raises:
-        InputError: the build has lost its TFLite files.
         CapacityError: they do not fit; lines of the model are named.
     """
-    path = directory / manifests.REFERENCE
-    if not path.is_file():
-        raise InputError(
-            f"`{path}` is missing; it holds what is planned anew",
-            hint=f"build again with `--sram-budget {sram_budget}`, and simulate that",
-        )
     memory = replace(manifest.options.memory, sram_budget=sram_budget)
     if flash_bandwidth is not None:
         memory = replace(memory, flash_bandwidth=flash_bandwidth)
@@ -43,8 +35,7 @@ def replanned(
     def placed(number: int, error: CapacityError) -> DeuteronError:
         return with_lines(error, manifest.partitions[number].source_of)
 
-    tflites = saved.load(path, len(manifest.partitions)).partitions
-    conversions = convert_together(tflites, manifest.target, options, tensors, placed)
+    conversions = convert_together(manifests.tflites(directory, manifest), manifest.target, options, tensors, placed)
     return [
         (conversion.container, _entry(entry, conversion))
         for conversion, entry in zip(conversions, manifest.partitions, strict=True)
