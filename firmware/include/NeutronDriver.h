@@ -3,10 +3,8 @@
  * The Neutron driver API, source and binary compatible with the header that ExecuTorch's NXP backend includes.
  *
  * This driver runs Deuteron microcode (spec/microcode.md) on the CPU; a vendor's microcode is refused. It allocates
- * nothing itself: where the API lets the driver find memory, it asks the port (`deuteron/port.h`). No function may be
- * called from an interrupt. Models may run at the same time on different threads, and so may one model, each run with
- * its own buffers. Models with a prefetch area share the channels of the hooks: they run one at a time, unless the
- * hooks keep the copies of each thread apart, as the default ones do, whose copies are done at once.
+ * nothing itself: where the API lets the driver find memory, it asks the port (`deuteron/port.h`). What may happen at
+ * the same time, on threads and in interrupts, is said in one place: section Concurrency of `deuteron/driver.h`.
  *
  * There is no recursion, and a call takes at most 2 KiB of stack besides that of the port and the hooks. Built by GCC
  * 12.2 with -Os for Cortex-M33, `neutronModelPrepare` takes 1.7 KiB and `neutronRunBlocking` 1.5 KiB, most of it in the
@@ -48,7 +46,8 @@ typedef struct {
     const void *microcode;   /**< 16-byte aligned; its size is in its header */
     const void *weights;     /**< 16-byte aligned; its size is in the microcode's header */
     const void *kernels;     /**< 16-byte aligned; starts with its length */
-    uint32_t timeoutSeconds; /**< not used: nothing here waits for hardware but the `wait` hook, which takes no limit */
+    uint32_t timeoutSeconds; /**< ignored: the driver has no clock, and only hooks wait; `dtn_set_progress` serves a
+                                watchdog */
 } NeutronModelConfig;
 
 /** The buffers of one run. */
@@ -74,12 +73,13 @@ typedef struct {
     size_t traceBufferSize;
 } NeutronTraceConfig;
 
-/** How weights get from flash to SRAM; the channel (0 to 3) ties a wait to the copies before it. */
+/** How weights get from flash to SRAM; the channel (0 to 3) ties a wait to the copy before it. These hooks cannot fail;
+ * `dtn_set_fetch_hooks` (deuteron/driver.h) takes some that can. */
 typedef struct {
     /** Starts to copy `size` bytes, a multiple of 16 between 16-byte aligned addresses, and may return before it is
      * done. */
     void (*copy)(void *dst, void *src, uint32_t size, uint32_t channel);
-    /** Returns when the last copy on `channel` is done; at once if there was none. */
+    /** Returns when the copy on `channel` is done; called once after each `copy`. */
     void (*wait)(uint32_t channel);
 } NeutronConfig;
 
@@ -92,10 +92,12 @@ typedef struct {
     uint32_t hashUint32;    /**< microcode format version, major << 16 | minor */
 } NeutronSdkVersion;
 
-/** Prepares the port and sets the default copy hook (memcpy). Needed only for ports that have something to prepare. */
+/** Prepares the port, unless that is done. Needed only for ports that have something to prepare. The hooks stay as they
+ * are: memcpy at the start. */
 NeutronError neutronInit(void);
 
-/** Releases what `neutronInit` took. Models must be unprepared before. */
+/** Undoes one `neutronInit`. The last one releases the port and puts memcpy back for the hooks; models must be
+ * unprepared before. */
 NeutronError neutronDeinit(void);
 
 /**
@@ -116,14 +118,12 @@ NeutronError neutronModelUnprepare(NeutronModelHandle hdl);
  *
  * Nothing is written when a needed pointer is NULL or misaligned. A table that only came into memory during the run
  * (prefetched requantisation rows) is checked then, and can still end the run with an error; outputs are undefined
- * then, and the `wait` hook has been called for every channel, so that no copy goes on.
+ * then, and every copy that the run has started has been waited for, so that none goes on.
  */
 NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig *dcfg);
 
 /**
- * Installs the copy and wait hooks for all models. Both must be given. The structure is copied.
- *
- * Not to be called during a run.
+ * Installs the copy and wait hooks for all models, in place of any before. Both must be given. The structure is copied.
  */
 NeutronError neutronSetConfig(NeutronConfig *config);
 

@@ -1,4 +1,5 @@
 /* The driver's functions: what they refuse of their callers, and what a run does with buffers, hooks and profiles. */
+#include <sanitizer/asan_interface.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,146 @@ static void log_wait(uint32_t channel)
     snprintf(log_text + used, sizeof log_text - used, "wait %u;", (unsigned)channel);
 }
 
+/* Another model's run, from inside a hook, as an interrupt would make it. */
+static NeutronModelHandle other_handle;
+static const NeutronDataConfig *other_data;
+
+static bool fail_to_wait(uint32_t channel)
+{
+    log_wait(channel);
+    if (other_handle != NULL) {
+        CHECK_EQUAL(neutronRunBlocking(other_handle, other_data), ENONE);
+    }
+    return false;
+}
+
+static bool status_copy(void *dst, const void *src, uint32_t size, uint32_t channel)
+{
+    size_t used = strlen(log_text);
+    snprintf(log_text + used, sizeof log_text - used, "copy %u on %u;", (unsigned)size, (unsigned)channel);
+    memcpy(dst, src, size);
+    return true;
+}
+
+/* A failed fetch ends its own run, though a model that fetches nothing runs to its end before the driver looks. */
+static void test_failure_is_not_lost(void)
+{
+    dtn_fetch_hooks_t hooks = {status_copy, fail_to_wait};
+    dtn_fetch_hooks_t half = {NULL, fail_to_wait};
+    dtn_fill_s8_params_t fill = {16, 3};
+    build_t build[2];
+    build_buffers_t buffers[2];
+    NeutronModelHandle handles[2] = {NULL, NULL};
+    small_container(&build[0]);
+    build_start(&build[1]);
+    build_ref_t filled[] = {build_output(&build[1], 16)};
+    build_call(&build[1], DTN_KERNEL_FILL_S8, filled, &fill);
+    for (int i = 0; i < 2; i++) {
+        build_finish(&build[i]);
+        build_buffers(&build[i], 1, &buffers[i]);
+        NeutronModelConfig config = build_config(&build[i]);
+        CHECK_EQUAL(neutronModelPrepare(&config, &handles[i]), ENONE);
+    }
+    other_handle = handles[1];
+    other_data = &buffers[1].config;
+    CHECK_EQUAL(neutronInit(), ENONE);
+    check_error(dtn_set_fetch_hooks(NULL), DTN_REASON_NULL_POINTER, 0, "no hooks");
+    check_error(dtn_set_fetch_hooks(&half), DTN_REASON_NULL_POINTER, 0, "half of the hooks");
+    CHECK_EQUAL(dtn_set_fetch_hooks(&hooks), ENONE);
+    log_text[0] = '\0';
+    check_error(neutronRunBlocking(handles[0], &buffers[0].config), DTN_REASON_FETCH, 1, "a wait that fails");
+    CHECK(strcmp(log_text, "copy 256 on 3;wait 3;") == 0, "the hooks were asked: %s", log_text);
+    CHECK_EQUAL(*(const int8_t *)buffers[1].outputs[0], 3);
+    CHECK_EQUAL(neutronDeinit(), ENONE);
+    other_handle = NULL;
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(neutronModelUnprepare(handles[i]), ENONE);
+        build_buffers_free(&buffers[i]);
+        build_free(&build[i]);
+    }
+}
+
+/* A model without a prefetch area, whose callers leave the pointer to it uninitialised. */
+static void test_absent_area_is_not_read(void)
+{
+    dtn_fill_s8_params_t fill = {16, 3};
+    build_t build;
+    build_buffers_t buffers;
+    build_start(&build);
+    build_ref_t filled[] = {build_output(&build, 16)};
+    build_call(&build, DTN_KERNEL_FILL_S8, filled, &fill);
+    build_finish(&build);
+    build_buffers(&build, 1, &buffers);
+    NeutronModelConfig config = build_config(&build);
+    NeutronModelHandle handle = NULL;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    CHECK_EQUAL(dtn_model_keep_prefetch(handle, true), ENONE);
+    NeutronDataConfig *data = build_alloc(sizeof *data);
+    *data = buffers.config;
+    ASAN_POISON_MEMORY_REGION(&data->scratchWeights, sizeof data->scratchWeights);
+    for (int run = 0; run < 2; run++) {
+        CHECK_EQUAL(neutronRunBlocking(handle, data), ENONE);
+    }
+    ASAN_UNPOISON_MEMORY_REGION(&data->scratchWeights, sizeof data->scratchWeights);
+    free(data);
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    build_buffers_free(&buffers);
+    build_free(&build);
+}
+
+/* What is damaged while the model is prepared. */
+static void test_verify(void)
+{
+    build_t build;
+    small_container(&build);
+    build_finish(&build);
+    NeutronModelConfig config = build_config(&build);
+    NeutronModelHandle handle = NULL;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    CHECK_EQUAL(dtn_model_verify(handle), ENONE);
+    for (uint32_t bit = 0; bit < 8 * build.microcode_bytes; bit++) {
+        build.microcode[bit / 32] ^= UINT32_C(1) << bit % 32;
+        check_error(dtn_model_verify(handle), DTN_REASON_MICROCODE_CRC, 0, "a bit of the microcode");
+        build.microcode[bit / 32] ^= UINT32_C(1) << bit % 32;
+    }
+    for (uint32_t i = 0; i < build.weights_bytes; i++) {
+        build.weights[i] ^= 0x10U;
+        check_error(dtn_model_verify(handle), DTN_REASON_WEIGHTS_CRC, 0, "a bit of the weights");
+        build.weights[i] ^= 0x10U;
+    }
+    CHECK_EQUAL(dtn_model_verify(handle), ENONE);
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    check_error(dtn_model_verify(NULL), DTN_REASON_BAD_HANDLE, 0, "a handle that is none");
+    build_free(&build);
+}
+
+static void count(void *user)
+{
+    (*(uint32_t *)user)++;
+}
+
+static void test_progress(void)
+{
+    uint32_t calls = 0;
+    build_t build;
+    build_buffers_t buffers;
+    small_container(&build);
+    build_finish(&build);
+    build_buffers(&build, 1, &buffers);
+    NeutronModelConfig config = build_config(&build);
+    NeutronModelHandle handle = NULL;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    dtn_set_progress(count, &calls);
+    CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+    CHECK_EQUAL(calls, 4);
+    dtn_set_progress(NULL, NULL);
+    CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+    CHECK_EQUAL(calls, 4);
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    build_buffers_free(&buffers);
+    build_free(&build);
+}
+
 static void test_hooks(void)
 {
     NeutronConfig hooks = {log_copy, log_wait};
@@ -153,9 +294,15 @@ static void test_hooks(void)
     CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
     CHECK(strcmp(log_text, "copy 256 on 3;wait 3;") == 0, "the hooks were asked: %s", log_text);
     CHECK(memcmp(buffers.prefetch, build.weights, 256) == 0, "the prefetch area does not hold the weights");
-    CHECK_EQUAL(neutronInit(), ENONE); /* puts the default hooks back */
+    CHECK_EQUAL(neutronInit(), ENONE);
+    CHECK_EQUAL(neutronInit(), ENONE); /* another component's: takes nobody's hooks away */
+    CHECK_EQUAL(neutronDeinit(), ENONE);
+    log_text[0] = '\0';
     CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
-    CHECK(strcmp(log_text, "copy 256 on 3;wait 3;") == 0, "hooks used after neutronInit: %s", log_text);
+    CHECK(strcmp(log_text, "copy 256 on 3;wait 3;") == 0, "hooks after another's init and deinit: %s", log_text);
+    CHECK_EQUAL(neutronDeinit(), ENONE); /* the last one puts the default hooks back */
+    CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+    CHECK(strcmp(log_text, "copy 256 on 3;wait 3;") == 0, "hooks used after neutronDeinit: %s", log_text);
     CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
     build_buffers_free(&buffers);
     build_free(&build);
@@ -166,7 +313,7 @@ static void test_resident(void)
 {
     static NeutronConfig hooks = {log_copy, log_wait};
     static const char whole[] = "copy 64 on 0;wait 0;copy 16 on 1;wait 1;";
-    static const char rest[] = "wait 0;copy 16 on 1;wait 1;";
+    static const char rest[] = "copy 16 on 1;wait 1;";
     build_t build;
     build_buffers_t buffers;
     build_start(&build);
@@ -182,6 +329,7 @@ static void test_resident(void)
     NeutronModelConfig config = build_config(&build);
     NeutronModelHandle handle = NULL;
     CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    CHECK_EQUAL(neutronInit(), ENONE);
     CHECK_EQUAL(neutronSetConfig(&hooks), ENONE);
     struct {
         int keep;   /* -1: as it is */
@@ -202,7 +350,7 @@ static void test_resident(void)
         CHECK(memcmp(buffers.config.scratchWeights, build.weights, 80) == 0, "run %zu: not the weights", i);
     }
     free(another);
-    CHECK_EQUAL(neutronInit(), ENONE);
+    CHECK_EQUAL(neutronDeinit(), ENONE);
     CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
     check_error(dtn_model_keep_prefetch(NULL, true), DTN_REASON_BAD_HANDLE, 0, "a handle that is none");
     buffers.config.scratchWeights = area;
@@ -250,6 +398,10 @@ int main(void)
     test_buffers_refused();
     test_profile();
     test_hooks();
+    test_failure_is_not_lost();
+    test_absent_area_is_not_read();
+    test_verify();
+    test_progress();
     test_resident();
     test_errors();
     test_other_npu();

@@ -106,19 +106,15 @@ int32_t dtn_io_copy_wait(void)
     return dma_wait(&channels[0]) ? 0 : -2;
 }
 
-static void fetch(void *dst, void *src, uint32_t size, uint32_t channel)
+static bool fetch(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
-    if (!dma_start(&channels[channel], dst, src, size)) {
-        dtn_fetch_failed();
-    }
+    return dma_start(&channels[channel], dst, src, size);
 }
 
-static void fetch_wait(uint32_t channel)
+static bool fetch_wait(uint32_t channel)
 {
     plan.waits |= UINT32_C(1) << channel;
-    if (!dma_wait(&channels[channel])) {
-        dtn_fetch_failed();
-    }
+    return dma_wait(&channels[channel]);
 }
 
 static void check_idle(void)
@@ -161,9 +157,9 @@ static void test_io_copies(dtn_executor_t *executor)
 
 static void test_fetches(dtn_executor_t *executor)
 {
-    NeutronConfig hooks = {fetch, fetch_wait};
+    dtn_fetch_hooks_t hooks = {fetch, fetch_wait};
     small_buffers_t buffers;
-    CHECK_EQUAL(neutronSetConfig(&hooks), ENONE);
+    CHECK_EQUAL(dtn_set_fetch_hooks(&hooks), ENONE);
     for (fault_t fault = FAULT_NONE; fault < FAULTS; fault++) {
         char what[64];
         snprintf(what, sizeof what, "fetch with fault %d", (int)fault);
@@ -179,21 +175,14 @@ static void test_fetches(dtn_executor_t *executor)
                     what);
         CHECK_EQUAL(executor->step, fails ? SMALL_FIRST : SMALL_STEPS);
         CHECK_EQUAL(plan.started, fails ? 3 : SMALL_COPIES + 1);
-        CHECK_EQUAL(plan.waits, fails ? 0xF : 4);
+        /* A copy that did not start has no end to wait for, and other channels may be another run's. */
+        CHECK_EQUAL(plan.waits, fault == FAULT_START ? 0 : 4);
         CHECK(fails || small_is_right(&buffers), "wrong outputs, %s", what);
         check_idle();
         check_next(executor, &buffers, 100);
     }
-    CHECK_EQUAL(neutronInit(), ENONE); /* puts the default hooks back */
-}
-
-/* A report between runs, such as from an interrupt that comes late, is not the next run's. */
-static void test_late_report(dtn_executor_t *executor)
-{
-    small_buffers_t buffers;
-    set_plan(FAULT_NONE, 0);
-    dtn_fetch_failed();
-    check_next(executor, &buffers, 7);
+    CHECK_EQUAL(neutronDeinit(), ENONE); /* puts the default hooks back */
+    CHECK_EQUAL(neutronInit(), ENONE);
 }
 
 static void test_model_info(const small_t *small)
@@ -226,7 +215,6 @@ int main(void)
     CHECK_EQUAL(dtn_executor_init(&executor, &small.program.bundle, small.program.memories), ENONE);
     test_io_copies(&executor);
     test_fetches(&executor);
-    test_late_report(&executor);
     test_model_info(&small);
     CHECK_EQUAL(dtn_executor_deinit(&executor), ENONE);
     small_free(&small);

@@ -15,25 +15,26 @@ enum { RESIDENT_CHANNEL, REST_CHANNEL };
 static int failing;
 static uint32_t fetches;
 
-static void fetch(void *dst, void *src, uint32_t size, uint32_t channel)
+static bool fetch(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
     fetches++;
     if (failing == (int)channel) {
-        dtn_fetch_failed();
-        return;
+        return false;
     }
     memcpy(dst, src, size);
+    return true;
 }
 
-static void wait(uint32_t channel)
+static bool wait(uint32_t channel)
 {
     (void)channel;
+    return true;
 }
 
 static void use_hooks(void)
 {
-    NeutronConfig hooks = {fetch, wait};
-    CHECK_EQUAL(neutronSetConfig(&hooks), ENONE);
+    dtn_fetch_hooks_t hooks = {fetch, wait};
+    CHECK_EQUAL(dtn_set_fetch_hooks(&hooks), ENONE);
     failing = -1;
 }
 

@@ -1,7 +1,7 @@
 """A bundle with hand-made microcode that fetches weights: two layers, once one by one, once overlapped, once serial."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from tests.board import programs
@@ -135,6 +135,12 @@ def bundle(rng: np.random.Generator) -> Bundle:
     memories = (Memory(len(tensors) * TENSOR_BYTES, "tensors"), Memory(working, "working memory"))
     delegates = tuple(programs.delegate(container) for container in containers)
     return Bundle("fetching", values, steps, (0,), (2, 3, 4), memories, (), (), delegates)
+
+
+def without_fetches(rng: np.random.Generator) -> Bundle:
+    """The first layer alone: x through it."""
+    whole = bundle(rng)
+    return replace(whole, name="plain", steps=whole.steps[:1], outputs=(1,), delegates=whole.delegates[:1])
 
 
 def expected(program: Bundle, x: bytes) -> bytes:

@@ -80,7 +80,7 @@ def generate(bundle: Bundle, name: str, options: EmitOptions = EmitOptions()) ->
     directory.mkdir(parents=True, exist_ok=True)
     for file, content in (*emit(bundle, options).items(), ("own_table.c", OWN_TABLE.encode())):
         (directory / file).write_bytes(content)
-    return tuple(directory / file for file in ("dtn_bundle.c", "dtn_bundle_data.S", "own_table.c"))
+    return tuple(directory / file for file in (f"{options.symbol}.c", f"{options.symbol}_data.S", "own_table.c"))
 
 
 def run(board: Board, image: Path, *words: str, directory: Path = BUILD) -> Finished:

@@ -61,7 +61,10 @@ FAULTS = {
     "io:never:0": "first refused\nnothing came later\nsmall copied\nnext copied\n",
     "io:late:0:150000": "first refused\nnothing came later\nsmall copied\nnext copied\n",
     "io:late:0:50000": "first copied\nsomething came later\nsmall copied\nnext copied\n",
-    "masked": "masked refused\nnext copied\n",
+    "primask": "masked refused\nnext copied\n",
+    "faultmask": "masked refused\nnext copied\n",
+    "basepri": "masked refused\nnext copied\n",
+    "handler": "masked refused\nnext copied\n",
 }
 """What is done to the first copy -> what is said."""
 

@@ -193,6 +193,12 @@ WAITS = {
         "fetched in centiseconds 18 whole whole whole",
     ),
     "fetch:never:2": ("failed in centiseconds 28 whole whole nothing", "fetched in centiseconds 18 whole whole whole"),
+    "refused": (
+        "refused, refused",
+        "fetched in centiseconds 18 whole whole whole",
+        "fetched in centiseconds 18 whole whole whole",
+        "fetched in centiseconds 18 whole whole whole",
+    ),
     "masked": (
         "failed in centiseconds 0 nothing nothing nothing",
         "then nothing nothing nothing",

@@ -1,4 +1,8 @@
-"""The C tests: built with the sanitizers, every warning an error, and run by ctest; one Python test for each."""
+"""The C tests: built with the sanitizers, every warning an error, and run by ctest; one Python test for each.
+
+All run under the address and undefined-behaviour sanitizers, those with threads under the thread sanitizer, too, which
+cannot be in one program with them.
+"""
 
 import os
 import re
@@ -21,6 +25,7 @@ PROGRAMS = (
     "test_executor",
     "test_faults",
     "test_resident",
+    "test_threads",
     "test_cortex_m_layers",
     "test_cortex_m_elements",
     "fuzz_driver",
@@ -35,19 +40,40 @@ def command(*words: str | Path) -> str:
     return done.stdout
 
 
+def built(directory: Path, sanitize: str, *targets: str) -> Path:
+    """The build directory of the C tests with these sanitizers, up to date; all targets unless some are named."""
+    command("cmake", "-S", CHECKOUT / "firmware", "-B", directory, "-DDTN_TESTS=ON", f"-DDTN_SANITIZE={sanitize}")
+    chosen = ("--target", *targets) if targets else ()
+    command("cmake", "--build", directory, "--parallel", str(os.cpu_count() or 1), *chosen)
+    return directory
+
+
 @pytest.fixture(scope="module")
 def build() -> Path:
-    """The build directory of the C tests, up to date."""
-    options = ("-DDTN_TESTS=ON", "-DDTN_SANITIZE=ON")
-    command("cmake", "-S", CHECKOUT / "firmware", "-B", BUILD, *options)
-    command("cmake", "--build", BUILD, "--parallel", str(os.cpu_count() or 1))
-    return BUILD
+    return built(BUILD, "ON")
+
+
+@pytest.fixture(scope="module")
+def threads() -> Path:
+    """The program with threads, under the thread sanitizer."""
+    return built(BUILD.with_name("firmware-tests-threads"), "thread", "test_threads") / "tests" / "test_threads"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(build: Path, name: str) -> None:
     output = command("ctest", "--test-dir", build, "--output-on-failure", "--tests-regex", f"^{name}$")
     assert "100% tests passed, 0 tests failed out of 1" in output
+
+
+def test_what_may_happen_at_the_same_time_does_not_race(threads: Path) -> None:
+    assert command(threads) == ""
+
+
+def test_the_thread_sanitizer_reports_what_may_not(threads: Path) -> None:
+    done = subprocess.run((threads, "race"), capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "WARNING: ThreadSanitizer: data race" in done.stderr
+    assert "neutronRunBlocking" in done.stderr
 
 
 def test_every_program_is_run_here(build: Path) -> None:

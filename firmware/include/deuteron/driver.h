@@ -1,6 +1,29 @@
 /**
  * @file
- * What this driver offers beside the `neutron*` API.
+ * What this driver offers beside the `neutron*` API, and what may happen at the same time.
+ *
+ * @section concurrency Concurrency
+ *
+ * The one contract of the driver, the executor (deuteron/executor.h), their hooks and the port. "At the same time"
+ * means on several threads, or in an interrupt that pre-empts a run and returns when its own run is over.
+ *
+ * - **Runs** of different models may take place at the same time, each with buffers of its own. So may runs of one
+ *   model, unless it keeps its prefetch area (`dtn_model_keep_prefetch`): its runs follow one another. Runs share
+ *   nothing that they write, and a failure ends the run that met it and no other.
+ * - **Runs that fetch**, those of models with a prefetch area, share the channels of the hooks. The default hooks copy
+ *   at once and serve any number of runs. Others serve as many as they say; those in `port/` serve one run at a time,
+ *   refuse a channel until its copy has been waited for, and refuse to work in an interrupt. A run that fetches nothing
+ *   calls no hook, and one that fetches waits only for copies that it has started.
+ * - **Handles**: preparing, unpreparing and `dtn_model_keep_prefetch` must not take place during a run of the same
+ *   handle; different handles have nothing to do with each other. `dtn_model_info` and `dtn_model_verify` only read.
+ * - **Hooks**: `neutronSetConfig`, `dtn_set_fetch_hooks` and `dtn_set_progress` must not be called during any run.
+ * - **`neutronInit` and `neutronDeinit`** count: the first call prepares the port and the last releases it, so that
+ *   components of one image need not know of each other. They are called one at a time; the last `neutronDeinit`, not
+ *   during a run.
+ * - **Executors** are as models: one run of each at a time, at the same time only with memories of their own. The
+ *   default copies of inputs and outputs (deuteron/io.h) serve any number; those in `port/` one at a time, and refuse
+ *   others until it has been waited for.
+ * - **The port's** `dtn_port_ticks` and cache functions (deuteron/port.h) may be called by several runs at once.
  */
 #ifndef DEUTERON_DRIVER_H
 #define DEUTERON_DRIVER_H
@@ -31,18 +54,46 @@ typedef struct {
 NeutronError dtn_model_info(NeutronModelHandle hdl, dtn_model_info_t *info);
 
 /**
+ * Compares the microcode and the weights of a prepared model with their CRC-32 again, as prepare did: for images whose
+ * memory may be damaged while they run. DTN_REASON_MICROCODE_CRC or DTN_REASON_WEIGHTS_CRC for what is not as it was.
+ */
+NeutronError dtn_model_verify(NeutronModelHandle hdl);
+
+/**
  * Promises (true) that nothing but this model writes to the prefetch area between its runs. Weights that the model
  * keeps resident are then copied by the first run only; without the promise, by each. A run with another area, or after
  * one that failed, copies them again. Prepare starts without the promise.
  */
 NeutronError dtn_model_keep_prefetch(NeutronModelHandle hdl, bool keep);
 
+/** The hooks of `neutronSetConfig` with a result, for a DMA that can fail. */
+typedef struct {
+    /**
+     * Starts to copy `size` bytes, a multiple of 16 between 16-byte aligned addresses, and may return before it is
+     * done. False when it cannot, such as while the channel still copies for another run: nothing is copied then.
+     */
+    bool (*copy)(void *dst, const void *src, uint32_t size, uint32_t channel);
+    /**
+     * Returns when the copy on `channel` is done; called once after each `copy` that returned true. False when it
+     * failed or took too long: nothing goes on copying then. What an interrupt learns of a failure, it keeps for this.
+     */
+    bool (*wait)(uint32_t channel);
+} dtn_fetch_hooks_t;
+
 /**
- * Tells the driver that a copy of the weights failed or took too long; called by the `copy` or `wait` hook, which have
- * no return value. The run ends with DTN_REASON_FETCH before anything reads the data. The hook must have stopped the
- * copy. With hooks that call this, only one model may run at a time: the driver cannot tell whose copy it was.
+ * Installs these hooks for all models, in place of those of `neutronSetConfig`. Both must be given. The structure is
+ * copied. A run whose hook returns false ends with DTN_REASON_FETCH before anything reads the data.
  */
-void dtn_fetch_failed(void);
+NeutronError dtn_set_fetch_hooks(const dtn_fetch_hooks_t *hooks);
+
+/** Told of progress, with the pointer that was given for it. */
+typedef void (*dtn_progress_t)(void *user);
+
+/**
+ * Installs a function that every run calls after each of its commands, on the thread of the run: to feed a watchdog, or
+ * to let others work. NULL, the state at the start: none. A command is one kernel call, and cannot be interrupted.
+ */
+void dtn_set_progress(dtn_progress_t progress, void *user);
 
 #ifdef __cplusplus
 }

@@ -8,8 +8,8 @@
  * `-Wl,-u,dtn_io_copy_start`, or another hook that it defines, before that: a linker takes the weak default in silence
  * otherwise, which `deuteron firmware` checks for.
  *
- * Nothing else in the firmware calls these functions: memcpy, and the weights' fetches (`neutronSetConfig`), are left
- * alone.
+ * Nothing else in the firmware calls these functions: memcpy, and the weights' fetches (`dtn_set_fetch_hooks`), are
+ * left alone.
  */
 #ifndef DEUTERON_IO_H
 #define DEUTERON_IO_H
@@ -29,7 +29,8 @@ extern "C" {
  */
 int32_t dtn_io_copy(void *dst, const void *src, size_t size);
 
-/** Starts such a copy; at most one is under way at a time. By default it is done on return, by `dtn_io_copy`. */
+/** Starts such a copy; at most one is under way at a time (deuteron/driver.h, Concurrency). By default it is done on
+ * return, by `dtn_io_copy`. */
 int32_t dtn_io_copy_start(void *dst, const void *src, size_t size);
 
 /** Returns when the copy that was started is done; as `dtn_io_copy` otherwise. */

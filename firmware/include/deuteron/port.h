@@ -1,6 +1,7 @@
 /**
  * @file
- * What the driver needs from a platform. `port/template` is a place to start, `port/host` serves tests and hosts.
+ * What the driver needs from a platform. `port/template` is a place to start, `port/host` serves tests and hosts. What
+ * may be called at the same time is said in deuteron/driver.h, section Concurrency.
  */
 #ifndef DEUTERON_PORT_H
 #define DEUTERON_PORT_H
@@ -13,10 +14,11 @@
 extern "C" {
 #endif
 
-/** Prepares clocks and the tick counter; false when that fails. Called by `neutronInit`. */
+/** Prepares clocks and the tick counter; false when that fails. Called by the first
+ * `neutronInit`. */
 bool dtn_port_init(void);
 
-/** Undoes `dtn_port_init`. */
+/** Undoes `dtn_port_init`. Called by the last `neutronDeinit`. */
 void dtn_port_deinit(void);
 
 /** Memory for a model context, aligned to 16 bytes, or NULL. A port without a heap returns NULL: callers then pass

@@ -112,6 +112,10 @@ void dtn_dma_stop(uint32_t unit)
     /* The interrupt at the end of a part would start the next one. */
     uint32_t state = dtn_interrupts_off();
     units[unit]->channel.config = 0;
+    dtn_barrier();
+    while ((units[unit]->channel.config & CHANNEL_ENABLE) != 0) {
+        /* The controller finishes the transfer that it is in. */
+    }
     acknowledge(units[unit]);
     dtn_interrupt_unpend(interrupts[unit]);
     transfers[unit].done = NULL;

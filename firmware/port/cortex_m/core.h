@@ -70,12 +70,16 @@ static inline void dtn_sleep(void)
     __asm__ volatile("dsb 0xF\n wfi" ::: "memory");
 }
 
-/** Whether interrupts are kept pending. */
+/** Whether interrupts may be kept pending: all or some are masked, or the core serves an exception itself. */
 static inline bool dtn_interrupts_are_off(void)
 {
-    uint32_t state;
-    __asm__ volatile("mrs %0, primask" : "=r"(state)::"memory");
-    return state != 0;
+    uint32_t primask;
+    uint32_t faultmask;
+    uint32_t basepri;
+    uint32_t ipsr;
+    __asm__ volatile("mrs %0, primask\n mrs %1, faultmask\n mrs %2, basepri\n mrs %3, ipsr"
+                     : "=r"(primask), "=r"(faultmask), "=r"(basepri), "=r"(ipsr)::"memory");
+    return (primask | faultmask | basepri | ipsr) != 0;
 }
 
 /** Keeps interrupts pending; returns the state that `dtn_interrupts_restore` takes. */

@@ -16,6 +16,7 @@ typedef struct {
     const void *src;
     uint32_t bytes;
     uint32_t ticks; /* that the flash takes */
+    bool taken;     /* from the copy hook until the wait hook returns */
     volatile bool busy;
     volatile bool failed;
 } fetch_t;
@@ -87,6 +88,7 @@ static void stop_all(void)
     dtn_timer_stop(DTN_TIMER_FLASH);
     dtn_dma_stop(DTN_DMA_FETCH);
     for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
+        fetches[i].failed = fetches[i].failed || fetches[i].busy;
         fetches[i].busy = false;
     }
     queued = 0;
@@ -103,36 +105,38 @@ static uint32_t time_limit(void)
     return at_most(ticks);
 }
 
-static void wait(uint32_t channel)
+static bool wait(uint32_t channel)
 {
     fetch_t *fetch = &fetches[channel];
-    bool in_time = dtn_sleep_while(&fetch->busy, time_limit());
-    if (!in_time) {
+    if (!dtn_sleep_while(&fetch->busy, time_limit())) {
         stop_all();
     }
-    if (!in_time || fetch->failed) {
-        fetch->failed = false;
-        dtn_fetch_failed();
-    }
+    bool good = !fetch->failed;
+    fetch->taken = false;
+    return good;
 }
 
-static void copy(void *dst, void *src, uint32_t size, uint32_t channel)
+static bool copy(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
-    wait(channel); /* the driver has checked that there is nothing to wait for; without it, the queue would break */
+    /* Another run's channel, or a place where nobody could wait for the end: only this run fails then. */
+    if (fetches[channel].taken || dtn_interrupts_are_off()) {
+        return false;
+    }
     uint32_t state = dtn_interrupts_off();
-    fetches[channel] = (fetch_t){dst, src, size, flash_ticks(size), true, false};
+    fetches[channel] = (fetch_t){dst, src, size, flash_ticks(size), true, true, false};
     queue[(first + queued) % DTN_CHANNELS] = channel;
     queued++;
     if (queued == 1) {
         begin();
     }
     dtn_interrupts_restore(state);
+    return true;
 }
 
 NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second)
 {
-    NeutronConfig hooks = {copy, wait};
+    dtn_fetch_hooks_t hooks = {copy, wait};
     latency_ticks = at_most((uint64_t)latency_ns * (DTN_TIMER_HZ / 1000) / 1000000);
     rate = bytes_per_second;
-    return neutronSetConfig(&hooks);
+    return dtn_set_fetch_hooks(&hooks);
 }

@@ -1,7 +1,8 @@
 /**
  * @file
- * The `copy` and `wait` hooks of `neutronSetConfig` for the boards under `port/`: fetches of weights by DMA, with the
- * time that a flash would take.
+ * The hooks of `dtn_set_fetch_hooks` for the boards under `port/`: fetches of weights by DMA, with the time that a
+ * flash would take. They serve one run at a time (deuteron/driver.h, Concurrency), and refuse to work with interrupts
+ * off.
  *
  * These boards' memories answer at once. A timer stands in for the flash: a fetch's copy starts when a flash with the
  * set latency and rate would have given its last byte. The flash serves one fetch after the other, in the order in
@@ -20,7 +21,7 @@
 #endif
 
 /**
- * Installs the hooks; after `neutronInit`, which installs its own. Not during a run.
+ * Installs the hooks. Not during a run.
  *
  * @param latency_ns time until the flash gives the first byte of a fetch.
  * @param bytes_per_second rate of the flash after that; 0 for one that needs no time for them.

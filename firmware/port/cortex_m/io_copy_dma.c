@@ -22,7 +22,8 @@
 #define DTN_IO_TIMEOUT_MS 100
 #endif
 
-static volatile bool busy;
+static volatile bool taken; /* from a start until the wait for it returns */
+static volatile bool busy;  /* the DMA copies */
 static volatile bool failed;
 static size_t wanted;
 
@@ -34,14 +35,15 @@ static void done(uint32_t moved)
 
 int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
-    if (busy) {
+    if (taken) {
         return -1;
     }
-    failed = false;
     if (size < DTN_IO_DMA_BYTES) {
         memcpy(dst, src, size);
         return 0;
     }
+    taken = true;
+    failed = false;
     wanted = size;
     busy = true;
     dtn_dma_start(DTN_DMA_IO, dst, src, (uint32_t)size, done);
@@ -50,12 +52,17 @@ int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 
 int32_t dtn_io_copy_wait(void)
 {
+    if (!taken) {
+        return 0;
+    }
     if (!dtn_sleep_while(&busy, DTN_IO_TIMEOUT_MS * (DTN_TIMER_HZ / 1000))) {
         dtn_dma_stop(DTN_DMA_IO);
         busy = false;
         failed = true;
     }
-    return failed ? -1 : 0;
+    int32_t error = failed ? -1 : 0;
+    taken = false;
+    return error;
 }
 
 int32_t dtn_io_copy(void *dst, const void *src, size_t size)

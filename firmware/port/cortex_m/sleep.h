@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 /**
- * Sleeps while `*busy`, which an interrupt clears; false when it is still set after `ticks` of the timers,
- * and at once when the caller has switched interrupts off: nothing could clear it.
+ * Sleeps while `*busy`, which an interrupt clears; false when it is still set after `ticks` of the timers, and at once
+ * when the caller has switched interrupts off or is in one itself: nothing might clear it.
  *
- * Not to be called from an interrupt, and by one thread at a time: there is one timer for it.
+ * By one thread at a time: there is one timer for it.
  */
 bool dtn_sleep_while(const volatile bool *busy, uint32_t ticks);
 

@@ -1,6 +1,7 @@
 /*
  * The fetches of weights from a slow memory while the core computes: the `copy` and `wait` hooks of the driver. Needed
- * only for models with a prefetch area, and there only for speed: the driver's own hooks copy with the core.
+ * only for models with a prefetch area, and there only for speed: the driver's own hooks copy with the core. These
+ * serve one run at a time (deuteron/driver.h, Concurrency).
  */
 #include "fetch_hooks.h"
 
@@ -32,8 +33,11 @@ static bool dma_wait(uint32_t channel)
     return true;
 }
 
-static void copy(void *dst, void *src, uint32_t size, uint32_t channel)
+static bool copy(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
+    if (under_way[channel].bytes != 0) {
+        return false; /* another run's */
+    }
     whole_lines_t lines = whole_lines(dst, src, size);
     under_way[channel] = lines;
     if (lines.bytes != 0) {
@@ -42,23 +46,22 @@ static void copy(void *dst, void *src, uint32_t size, uint32_t channel)
         dtn_port_cache_clean(lines.dst, lines.bytes);
         dma_start(channel, lines.dst, lines.src, lines.bytes);
     }
+    return true;
 }
 
-static void wait(uint32_t channel)
+static bool wait(uint32_t channel)
 {
     if (under_way[channel].bytes == 0) {
-        return;
+        return true;
     }
     bool good = dma_wait(channel);
     dtn_port_cache_invalidate(under_way[channel].dst, under_way[channel].bytes);
     under_way[channel].bytes = 0;
-    if (!good) {
-        dtn_fetch_failed();
-    }
+    return good;
 }
 
 NeutronError fetch_hooks_install(void)
 {
-    NeutronConfig hooks = {copy, wait};
-    return neutronSetConfig(&hooks);
+    dtn_fetch_hooks_t hooks = {copy, wait};
+    return dtn_set_fetch_hooks(&hooks);
 }

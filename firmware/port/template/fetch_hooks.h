@@ -7,7 +7,7 @@
 
 #include "NeutronDriver.h"
 
-/** Installs the hooks; call it after `neutronInit`, which installs its own. */
+/** Installs the hooks; not during a run. */
 NeutronError fetch_hooks_install(void);
 
 #endif /* FETCH_HOOKS_H */

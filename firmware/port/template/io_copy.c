@@ -1,6 +1,7 @@
 /*
  * The copies of inputs and outputs by a DMA, in place of the library's defaults, which copy with the core. Needed only
- * where a DMA saves something. Link it as an object: deuteron/io.h says why.
+ * where a DMA saves something. Link it as an object: deuteron/io.h says why. One copy at a time is made; a second is
+ * refused (deuteron/driver.h, Concurrency).
  */
 #include "deuteron/io.h"
 
@@ -31,15 +32,22 @@ static bool dma_wait(void)
 
 int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
+    if (under_way.bytes != 0) {
+        return -1;
+    }
     whole_lines_t lines = whole_lines(dst, src, size);
-    under_way = lines;
     if (lines.bytes == 0) {
         return 0;
     }
+    under_way = lines;
     /* The DMA sees memory and not the cache, which may write a line back at any time unless it is clean. */
     dtn_port_cache_clean(lines.src, lines.bytes);
     dtn_port_cache_clean(lines.dst, lines.bytes);
-    return dma_start(lines.dst, lines.src, lines.bytes) ? 0 : -1;
+    if (!dma_start(lines.dst, lines.src, lines.bytes)) {
+        under_way.bytes = 0;
+        return -1;
+    }
+    return 0;
 }
 
 int32_t dtn_io_copy_wait(void)
@@ -49,6 +57,7 @@ int32_t dtn_io_copy_wait(void)
     }
     bool good = dma_wait();
     dtn_port_cache_invalidate(under_way.dst, under_way.bytes);
+    under_way.bytes = 0;
     return good ? 0 : -1;
 }
 

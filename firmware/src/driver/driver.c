@@ -1,6 +1,7 @@
 #include "deuteron/driver.h"
 
 #include "deuteron/port.h"
+#include "header.h"
 #include "hooks.h"
 #include "model.h"
 
@@ -35,15 +36,24 @@ static context_t *context_of(NeutronModelHandle hdl)
     return context;
 }
 
+/* Calls of neutronInit that neutronDeinit has not undone. */
+static uint32_t users;
+
 NeutronError neutronInit(void)
 {
-    dtn_hooks_reset();
-    return dtn_port_init() ? ENONE : dtn_error(DTN_REASON_PORT, 0);
+    if (users == 0 && !dtn_port_init()) {
+        return dtn_error(DTN_REASON_PORT, 0);
+    }
+    users++;
+    return ENONE;
 }
 
 NeutronError neutronDeinit(void)
 {
-    dtn_port_deinit();
+    if (users != 0 && --users == 0) {
+        dtn_hooks_reset();
+        dtn_port_deinit();
+    }
     return ENONE;
 }
 
@@ -96,10 +106,13 @@ NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig 
     if (dcfg == NULL) {
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
+    if (!context->keeps) {
+        return dtn_model_run(&context->model, dcfg, false); /* one of several at the same time, maybe */
+    }
     bool resident = context->kept != NULL && context->kept == dcfg->scratchWeights;
     context->kept = NULL;
     NeutronError error = dtn_model_run(&context->model, dcfg, resident);
-    if (error == ENONE && context->keeps) {
+    if (error == ENONE) {
         context->kept = dcfg->scratchWeights;
     }
     return error;
@@ -111,7 +124,8 @@ NeutronError dtn_model_keep_prefetch(NeutronModelHandle hdl, bool keep)
     if (context == NULL) {
         return dtn_error(DTN_REASON_BAD_HANDLE, 0);
     }
-    context->keeps = keep;
+    /* Callers leave the pointer to the area uninitialised for a model without one. */
+    context->keeps = keep && context->model.resident_bytes != 0;
     context->kept = NULL;
     return ENONE;
 }
@@ -133,6 +147,12 @@ NeutronError dtn_model_info(NeutronModelHandle hdl, dtn_model_info_t *info)
     info->prefetch_bytes = model->prefetch_bytes;
     info->profile_bytes = model->profile_bytes;
     return ENONE;
+}
+
+NeutronError dtn_model_verify(NeutronModelHandle hdl)
+{
+    const context_t *context = context_of(hdl);
+    return dtn_error(context == NULL ? DTN_REASON_BAD_HANDLE : dtn_header_verify(&context->model), 0);
 }
 
 size_t neutronGetModelContextSize(void)

@@ -80,6 +80,21 @@ static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)
     return DTN_OK;
 }
 
+static dtn_reason_t weights_check(const dtn_model_t *model)
+{
+    bool same = model->words[DTN_HEADER_WEIGHTS_CRC] == dtn_crc32(0, model->weights, model->weights_bytes);
+    return same ? DTN_OK : DTN_REASON_WEIGHTS_CRC;
+}
+
+dtn_reason_t dtn_header_verify(const dtn_model_t *model)
+{
+    /* By the size that was checked: the word in the header may be what is damaged. */
+    if (model->words[DTN_HEADER_CRC] != microcode_crc(model->words, model->word_count * DTN_WORD_BYTES)) {
+        return DTN_REASON_MICROCODE_CRC;
+    }
+    return weights_check(model);
+}
+
 dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *model)
 {
     const uint32_t *words = (const uint32_t *)config->microcode;
@@ -116,10 +131,5 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
         !all_zero(words, tables_end, model->first_command)) {
         return DTN_REASON_RESERVED;
     }
-#if DTN_CHECK_WEIGHTS_CRC
-    if (words[DTN_HEADER_WEIGHTS_CRC] != dtn_crc32(0, model->weights, model->weights_bytes)) {
-        return DTN_REASON_WEIGHTS_CRC;
-    }
-#endif
-    return DTN_OK;
+    return DTN_CHECK_WEIGHTS_CRC ? weights_check(model) : DTN_OK;
 }

@@ -19,4 +19,7 @@
 /** Checks the header and fills `model` but for `kernels` and `listed`; returns the first rule that does not hold. */
 dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *model);
 
+/** Compares the microcode and the weights of a checked model with their CRC-32 again; the one that has changed. */
+dtn_reason_t dtn_header_verify(const dtn_model_t *model);
+
 #endif /* DTN_HEADER_H */

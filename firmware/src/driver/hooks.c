@@ -2,49 +2,57 @@
 
 #include <string.h>
 
-#include "deuteron/driver.h"
+#include "deuteron/errors.h"
 
-static void copy_now(void *dst, void *src, uint32_t size, uint32_t channel)
+static bool copy_now(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
     (void)channel;
     memcpy(dst, src, size);
+    return true;
 }
 
-static void nothing_to_wait_for(uint32_t channel)
+static bool nothing_to_wait_for(uint32_t channel)
 {
     (void)channel;
+    return true;
 }
 
-static const NeutronConfig defaults = {copy_now, nothing_to_wait_for};
+/* Hooks belong to the process, because neutronSetConfig gets no handle. Runs only read them. */
+static dtn_fetch_hooks_t in_force = {copy_now, nothing_to_wait_for};
+static NeutronConfig plain; /* what copy_plain and wait_plain call */
+static dtn_progress_t progress_hook;
+static void *progress_user;
 
-/* The driver's only writable variables: the API gives neutronSetConfig no handle, so the hooks belong to the process,
- * and so does what they report. A hook may learn of the failure in an interrupt. */
-static NeutronConfig in_force = {copy_now, nothing_to_wait_for};
-static volatile bool failed;
+static bool copy_plain(void *dst, const void *src, uint32_t size, uint32_t channel)
+{
+    /* The hook's type has no const; it only reads from there. */
+    plain.copy(dst, (void *)(uintptr_t)src, size, channel);
+    return true;
+}
 
-const NeutronConfig *dtn_hooks(void)
+static bool wait_plain(uint32_t channel)
+{
+    plain.wait(channel);
+    return true;
+}
+
+const dtn_fetch_hooks_t *dtn_hooks(void)
 {
     return &in_force;
 }
 
 void dtn_hooks_reset(void)
 {
-    in_force = defaults;
+    in_force = (dtn_fetch_hooks_t){copy_now, nothing_to_wait_for};
 }
 
-void dtn_fetch_failed(void)
+NeutronError dtn_set_fetch_hooks(const dtn_fetch_hooks_t *hooks)
 {
-    failed = true;
-}
-
-void dtn_fetch_clear(void)
-{
-    failed = false;
-}
-
-dtn_reason_t dtn_fetch_state(void)
-{
-    return failed ? DTN_REASON_FETCH : DTN_OK;
+    if (hooks == NULL || hooks->copy == NULL || hooks->wait == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    }
+    in_force = *hooks;
+    return ENONE;
 }
 
 NeutronError neutronSetConfig(NeutronConfig *config)
@@ -52,6 +60,20 @@ NeutronError neutronSetConfig(NeutronConfig *config)
     if (config == NULL || config->copy == NULL || config->wait == NULL) {
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
-    in_force = *config;
+    plain = *config;
+    in_force = (dtn_fetch_hooks_t){copy_plain, wait_plain};
     return ENONE;
+}
+
+void dtn_set_progress(dtn_progress_t progress, void *user)
+{
+    progress_hook = progress;
+    progress_user = user;
+}
+
+void dtn_progress(void)
+{
+    if (progress_hook != NULL) {
+        progress_hook(progress_user);
+    }
 }

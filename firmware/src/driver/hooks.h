@@ -1,23 +1,19 @@
 /**
  * @file
- * The hooks that fetch weights, and what they report.
+ * The hooks in force: those that fetch weights, and the one that is told of progress.
  */
 #ifndef DTN_HOOKS_H
 #define DTN_HOOKS_H
 
-#include "deuteron/errors.h"
-#include "NeutronDriver.h"
+#include "deuteron/driver.h"
 
-/** The copy and wait hooks in force. */
-const NeutronConfig *dtn_hooks(void);
+/** The hooks that fetch weights. */
+const dtn_fetch_hooks_t *dtn_hooks(void);
 
 /** Puts the default hooks (memcpy, nothing to wait for) in force. */
 void dtn_hooks_reset(void);
 
-/** Forgets what the hooks reported; called when a run starts. */
-void dtn_fetch_clear(void);
-
-/** DTN_REASON_FETCH when a hook has reported a failure since the run started. */
-dtn_reason_t dtn_fetch_state(void);
+/** Calls the hook that is told of progress, if there is one. */
+void dtn_progress(void);
 
 #endif /* DTN_HOOKS_H */

@@ -37,11 +37,8 @@ static bool any_null(const void *const *pointers, uint32_t count)
 }
 
 /* A block that the model does not need is not looked at: callers leave its pointer uninitialised. */
-static dtn_reason_t block_check(const void *block, uint32_t bytes)
+static dtn_reason_t block_check(const void *block)
 {
-    if (bytes == 0) {
-        return DTN_OK;
-    }
     if (block == NULL) {
         return DTN_REASON_NULL_POINTER;
     }
@@ -60,13 +57,13 @@ static dtn_reason_t buffers_check(const dtn_model_t *model, const NeutronDataCon
     }
     dtn_reason_t reason = DTN_OK;
     if (model->scratch_bytes != 0) {
-        reason = block_check(data->outputs[model->outputs], model->scratch_bytes);
+        reason = block_check(data->outputs[model->outputs]);
     }
     if (reason == DTN_OK && model->profile_bytes != 0) {
-        reason = block_check(data->outputs[model->outputs + 1], model->profile_bytes);
+        reason = block_check(data->outputs[model->outputs + 1]);
     }
-    if (reason == DTN_OK) {
-        reason = block_check(data->scratchWeights, model->prefetch_bytes);
+    if (reason == DTN_OK && model->prefetch_bytes != 0) {
+        reason = block_check(data->scratchWeights);
     }
     return reason;
 }
@@ -84,22 +81,40 @@ static void record(uint32_t *to, uint32_t opcode, uint32_t function, uint32_t st
     to[3] = dtn_port_ticks();
 }
 
-static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command)
+/* Fetches of a run are its own: `flights` has a bit per channel whose copy it has started and not waited for. */
+static dtn_reason_t fetch(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command,
+                          uint32_t *flights)
 {
-    const NeutronConfig *hooks = dtn_hooks();
+    if (buffers->resident && command[3] < model->resident_bytes) {
+        return DTN_OK;
+    }
+    if (!dtn_hooks()->copy(buffers->prefetch + command[3], model->weights + command[2], command[4], command[1])) {
+        return DTN_REASON_FETCH;
+    }
+    *flights |= UINT32_C(1) << command[1];
+    return DTN_OK;
+}
+
+static dtn_reason_t wait(uint32_t channel, uint32_t *flights)
+{
+    uint32_t flight = UINT32_C(1) << channel;
+    if ((*flights & flight) == 0) {
+        return DTN_OK;
+    }
+    *flights &= ~flight;
+    return dtn_hooks()->wait(channel) ? DTN_OK : DTN_REASON_FETCH;
+}
+
+static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command,
+                                uint32_t *flights)
+{
     switch (dtn_opcode(command[0])) {
     case DTN_OPCODE_CALL:
         return dtn_call_run(model, buffers, command);
     case DTN_OPCODE_FETCH:
-        if (buffers->resident && command[3] < model->resident_bytes) {
-            return DTN_OK;
-        }
-        /* The hook's type has no const; it only reads from there. */
-        hooks->copy(buffers->prefetch + command[3], (void *)(model->weights + command[2]), command[4], command[1]);
-        return dtn_fetch_state();
+        return fetch(model, buffers, command, flights);
     default:
-        hooks->wait(command[1]);
-        return dtn_fetch_state();
+        return wait(command[1], flights);
     }
 }
 
@@ -119,11 +134,10 @@ static void command_record(uint32_t *to, const uint32_t *command, uint32_t start
 }
 
 /* After a failed command: what is still copied into the caller's memory must not outlive the run. */
-static void settle_copies(void)
+static void settle_copies(uint32_t flights)
 {
-    const NeutronConfig *hooks = dtn_hooks();
     for (uint32_t channel = 0; channel < DTN_CHANNELS; channel++) {
-        hooks->wait(channel);
+        (void)wait(channel, &flights);
     }
 }
 
@@ -143,12 +157,12 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
     uint32_t *profile = model->profile_bytes == 0 ? NULL : (uint32_t *)data->outputs[model->outputs + 1];
     uint32_t run_start = profile == NULL ? 0 : dtn_port_ticks();
     const uint32_t *command = model->words + model->first_command;
-    dtn_fetch_clear();
+    uint32_t flights = 0;
     for (uint32_t i = 0; i + 1 < model->commands; i++) {
         uint32_t start = profile == NULL ? 0 : dtn_port_ticks();
-        reason = command_run(model, &buffers, command);
+        reason = command_run(model, &buffers, command, &flights);
         if (reason != DTN_OK) {
-            settle_copies();
+            settle_copies(flights);
             return dtn_error(reason, i);
         }
         if (profile != NULL) {
@@ -156,6 +170,7 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
             profile += DTN_PROFILE_RECORD_BYTES / DTN_WORD_BYTES;
         }
         command += dtn_length(command[0]);
+        dtn_progress();
     }
     if (profile != NULL) {
         record(profile, PROFILE_RUN, 0, run_start);

@@ -15,27 +15,23 @@ enum { BYTES = 64, FETCHES = 3, LATENCY_NS = 60000000 };
 
 int main(void);
 
-static NeutronConfig hooks;
-static bool failed;
+static dtn_fetch_hooks_t hooks;
 static uint8_t from[BYTES];
 static uint8_t to[FETCHES][BYTES];
 
-NeutronError neutronSetConfig(NeutronConfig *config)
+NeutronError dtn_set_fetch_hooks(const dtn_fetch_hooks_t *given)
 {
-    hooks = *config;
+    hooks = *given;
     return ENONE;
-}
-
-void dtn_fetch_failed(void)
-{
-    failed = true;
 }
 
 static void start_all(void)
 {
     memset(to, 0, sizeof to);
     for (uint32_t i = 0; i < FETCHES; i++) {
-        hooks.copy(to[i], from, BYTES, i);
+        if (!hooks.copy(to[i], from, BYTES, i)) {
+            dtn_semihost_print("not started\n");
+        }
     }
 }
 
@@ -47,16 +43,31 @@ static void print_all(void)
     dtn_semihost_print("\n");
 }
 
+/* Waits for the channel, then for all others, as a run does that ends. */
 static void wait_for(uint32_t channel)
 {
-    failed = false;
     uint32_t start = dtn_port_ticks();
-    hooks.wait(channel);
+    bool good = hooks.wait(channel);
     uint32_t ticks = dtn_port_ticks() - start;
-    dtn_semihost_print(failed ? "failed" : "fetched");
+    dtn_semihost_print(good ? "fetched" : "failed");
     dtn_semihost_print(" in centiseconds ");
     dtn_semihost_print_number(ticks / (DTN_TICKS_HZ / 100));
     print_all();
+    for (uint32_t i = 0; i < FETCHES; i++) {
+        if (i != channel && hooks.wait(i) != (to[i][0] != 0)) {
+            dtn_semihost_print("a wait says wrongly what came\n");
+        }
+    }
+}
+
+/* Fetches that are refused leave those under way alone. */
+static void refuse(void)
+{
+    uint32_t state = dtn_interrupts_off();
+    dtn_semihost_print(hooks.copy(to[0], from, BYTES, FETCHES) ? "started" : "refused");
+    dtn_interrupts_restore(state);
+    start_all();
+    dtn_semihost_print(hooks.copy(to[0], from, BYTES, 0) ? ", started\n" : ", refused\n");
 }
 
 static void pass_time(void)
@@ -81,6 +92,9 @@ int main(void)
         pass_time();
         dtn_semihost_print("then");
         print_all();
+    } else if (strcmp(word + 1, "refused") == 0) {
+        refuse();
+        wait_for(FETCHES - 1);
     } else if (strcmp(word + 1, "none") != 0 && !dtn_faults_set(word + 1)) {
         return 2;
     }

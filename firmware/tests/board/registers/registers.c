@@ -4,9 +4,11 @@
 #include "sleep.h"
 #include "timer.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 
 enum { DEVICE = 0x50110000, MEMORY = 0x20000000, BYTES = 65536, ERROR_STATUS = 3, DST = 65, CONFIG = 68 };
 
@@ -71,8 +73,26 @@ void dtn_interrupt_unpend(uint32_t number)
     pending = false;
 }
 
+/* While the unit finishes its transfer, the enable bit reads as set, for as long as the alarm takes. */
+static volatile uint32_t *finishing;
+static volatile bool enabled_until_alarm;
+
+static void alarm_rings(int number)
+{
+    (void)number;
+    *finishing = 0;
+    enabled_until_alarm = false;
+}
+
 void dtn_barrier(void)
 {
+    if (finishing != NULL && *finishing == 0) {
+        static const struct itimerval soon = {.it_value = {.tv_usec = 20000}};
+        *finishing = 1;
+        enabled_until_alarm = true;
+        signal(SIGALRM, alarm_rings);
+        setitimer(ITIMER_REAL, &soon, NULL);
+    }
 }
 
 void dtn_sleep(void)
@@ -109,6 +129,15 @@ static void stopped_at_the_end_of_a_part(volatile uint32_t *device, uint8_t *to,
     expect(!off, "the stop leaves interrupts off");
     dtn_on_dma0();
     expect(device[CONFIG] == 0 && finished == 0, "a late interrupt starts the unit");
+}
+
+static void stopped_in_a_transfer(volatile uint32_t *device, uint8_t *to, const uint8_t *from)
+{
+    dtn_dma_start(DTN_DMA_IO, to, from, BYTES, done);
+    finishing = &device[CONFIG];
+    dtn_dma_stop(DTN_DMA_IO);
+    expect(!enabled_until_alarm && device[CONFIG] == 0, "the stop returns before the unit has stopped");
+    finishing = NULL;
 }
 
 static void failed_at_the_last_address(volatile uint32_t *device, uint8_t *to, const uint8_t *from)
@@ -155,6 +184,7 @@ int main(int count, char **words)
     (void)count;
     if (strcmp(words[1], "an505") == 0) {
         stopped_at_the_end_of_a_part(device, to, to + BYTES);
+        stopped_in_a_transfer(device, to, to + BYTES);
         failed_at_the_last_address(device, to, to + BYTES);
     } else {
         stopped_before_its_interrupt(to, to + BYTES);
