@@ -180,6 +180,18 @@ def flat_outputs(parts: Sequence[Contender]) -> Values:
     return np.concatenate([values for part in parts for values in part.outputs()])
 
 
+WIDEST = ("avx512_vnni", "avx_vnni", "avx512f", "avx2", "sse4_1")
+"""Vector instructions that XNNPACK chooses between when it starts, the widest first, as Linux names them."""
+
+
+def instructions() -> str:
+    """Which vector instructions each side may use on this machine."""
+    path = Path("/proc/cpuinfo")
+    flags = set(path.read_text("utf-8").split()) if path.is_file() else set[str]()
+    widest = next((name for name in WIDEST if name in flags), platform.machine())
+    return f"ours is compiled for any {platform.machine()}; XNNPACK may use {widest} here"
+
+
 def main() -> int:
     """Exit status: 1 when MobileNetV2 takes more than its limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -196,10 +208,11 @@ def main() -> int:
         line = f"{result.model:<18}{result.form:<12}" + "".join(f"{cell:>24}" for cell in cells)
         print(line + f"{result.runs:>6}{result.max_difference_lsb:>9}{result.distinct_values:>8}")
     load = os.getloadavg()[0]
+    print(instructions())
     print(f"load average of the last minute {load:.1f} on {os.cpu_count()} cores")
     if arguments.json:
         machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
-        machine["load_average"] = load
+        machine |= {"load_average": load, "instructions": instructions()}
         arguments.json.write_text(json.dumps({"machine": machine, "results": [asdict(r) for r in results]}, indent=2))
     over = [r for r in results if r.model == LIMIT_MODEL and r.ratio(REFERENCE) > LIMIT_RATIO]
     return int(bool(over))

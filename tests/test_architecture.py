@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,11 @@ def test_the_table_allows_nothing_that_no_module_uses():
 @pytest.mark.parametrize("room", ALLOWED)
 def test_imports_point_down_only(room: str):
     assert room not in closure(room)
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    order = TopologicalSorter({module: ours(module) - {module} for module in MODULES})
+    order.prepare()  # raises CycleError, which names the modules
 
 
 def test_compiler_and_simulator_meet_only_at_the_microcode():

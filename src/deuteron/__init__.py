@@ -6,18 +6,47 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from deuteron.api import Build, BuildOptions, build, run
+    from deuteron.api import (
+        Build,
+        BuildOptions,
+        build,
+        build_model,
+        bundle,
+        compare,
+        convert_file,
+        explain,
+        firmware,
+        inspect,
+        plan,
+        profile,
+        report,
+        run,
+        run_each,
+        simulate,
+    )
     from deuteron.errors import DeuteronError
 
-__all__ = ["Build", "BuildOptions", "DeuteronError", "__version__", "build", "run"]
+__all__ = [
+    "Build",
+    "BuildOptions",
+    "DeuteronError",
+    "__version__",
+    "build",
+    "build_model",
+    "bundle",
+    "compare",
+    "convert_file",
+    "explain",
+    "firmware",
+    "inspect",
+    "plan",
+    "profile",
+    "report",
+    "run",
+    "run_each",
+    "simulate",
+]
 
-_HOMES = {
-    "Build": "deuteron.api",
-    "BuildOptions": "deuteron.api",
-    "DeuteronError": "deuteron.errors",
-    "build": "deuteron.api",
-    "run": "deuteron.api",
-}
 __version__: str
 
 
@@ -27,11 +56,11 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("deuteron")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module `deuteron` has no attribute `{name}`")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module("deuteron.errors" if name == "DeuteronError" else "deuteron.api"), name)
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,8 @@ import pytest
 
 from deuteron import native
 from deuteron.board.toolchain import PREFIX
-from deuteron.cli import doctor
 from deuteron.errors import MissingToolError
+from deuteron.views import installation
 
 from .conftest import Result
 
@@ -51,9 +51,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         monkeypatch.setattr(metadata, "version", version)
         monkeypatch.setattr(native, "library", library)
-        monkeypatch.setattr(doctor, "_program_version", programs.get)
-        monkeypatch.setattr(doctor, "_has_arm_libc", lambda: f"{PREFIX}gcc" in programs)
-        monkeypatch.setattr(doctor, "_python", lambda: iter(()))
+        monkeypatch.setattr(installation, "_program_version", programs.get)
+        monkeypatch.setattr(installation, "_has_arm_libc", lambda: f"{PREFIX}gcc" in programs)
+        monkeypatch.setattr(installation, "_python", lambda: iter(()))
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
     return be
@@ -159,7 +159,7 @@ def test_json(deuteron: Run, machine: Callable[..., None]):
     ],
 )
 def test_versions_are_compared_as_numbers(version: str, pins: str, fits: bool):
-    assert doctor.satisfies(version, pins) is fits
+    assert installation.satisfies(version, pins) is fits
 
 
 def test_a_program_that_prints_no_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -168,7 +168,7 @@ def test_a_program_that_prints_no_version(tmp_path: Path, monkeypatch: pytest.Mo
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     assert shutil.which("gcc") == str(tool)
-    assert doctor._program_version("gcc") == "?"
-    assert doctor._program_version("no-such-program") is None
+    assert installation._program_version("gcc") == "?"
+    assert installation._program_version("no-such-program") is None
     tool.write_text("#!/bin/sh\necho 'gcc (Debian 12.2.0-14) 12.2.0'\n")
-    assert doctor._program_version("gcc") == "12.2.0"
+    assert installation._program_version("gcc") == "12.2.0"

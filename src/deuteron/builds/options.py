@@ -9,6 +9,9 @@ from typing import Self, cast
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import FormatError, OptionError
 
+DEFAULT_TARGET = "imxrt700"
+"""What is compiled for unless a target is named."""
+
 
 class Converter(Enum):
     """Who turns a TFLite partition into microcode; the value is its spelling on the command line."""

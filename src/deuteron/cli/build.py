@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deuteron.cli.memory import memory_options
-from deuteron.cli.options import choice
+from deuteron.cli.options import choice, target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @new_command
 @click.argument("model")
 @click.option("-o", "--output", metavar="DIR", required=True, type=Path, help="Directory to write.")
-@click.option("--target", default="imxrt700", show_default=True, metavar="NAME", help="`deuteron targets` lists them.")
+@target_option
 @click.option(
     "--converter",
     default="open",

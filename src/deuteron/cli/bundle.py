@@ -37,13 +37,14 @@ def command(
     force: bool,
 ) -> None:
     """Write the build in DIR as C tables, which any project can compile and link with the firmware library."""
+    from deuteron import api
     from deuteron.board.emit import EmitOptions, Placement
-    from deuteron.board.generate import generate
     from deuteron.board.record import Kernels
 
     options = EmitOptions(symbol, choice(Placement, "--weights", weights), choice(Placement, "--arenas", arenas))
-    names = generate(directory, output, options, choice(Kernels, "--kernels", kernels), force=force)
+    selected = choice(Kernels, "--kernels", kernels)
+    paths = api.bundle(directory, output, options=options, kernels=selected, force=force)
     if printer.as_json:
-        printer.json({"schema": 1, "directory": str(output), "files": list(names)})
-    for name in names:
-        printer.note(f"wrote `{output / name}`")
+        printer.json({"schema": 1, "directory": str(output), "files": [path.name for path in paths]})
+    for path in paths:
+        printer.note(f"wrote `{path}`")

@@ -7,6 +7,7 @@ import click
 
 from deuteron.cli.memory import memory_options
 from deuteron.cli.options import command as new_command
+from deuteron.cli.options import target_option
 from deuteron.cli.printer import Printer
 from deuteron.records import plain
 
@@ -31,7 +32,7 @@ FROM_NO_OPERATOR = "the copy of an input or a constant that is an output"
 @new_command
 @click.argument("source", metavar="IN.tflite", type=Path)
 @click.option("-o", "--output", metavar="OUT.tflite", required=True, type=Path, help="TFLite file to write.")
-@click.option("--target", default="imxrt700", show_default=True, metavar="NAME", help="`deuteron targets` lists them.")
+@target_option
 @click.option("--use-profiling", is_flag=True, help="Let the microcode record when each kernel starts and stops.")
 @memory_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write OUT_kernel_selection.c.")

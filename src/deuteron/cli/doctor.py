@@ -1,65 +1,27 @@
 """`deuteron doctor`: what this installation has, what it lacks, and how to mend it."""
 
-import importlib.util
-import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import Enum
-from importlib import metadata
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from deuteron.board.toolchain import COMPILER_PACKAGE, LIBC_PACKAGE, PREFIX, has_libc
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
-from deuteron.errors import DeuteronError
 
-OLDEST, NEWEST = (3, 11), (3, 13)
-"""Versions of Python that ExecuTorch's wheels exist for and we test with."""
-
-REQUIREMENT = re.compile(
-    r"^(?P<name>[\w.-]+)(?:\[.*?\])?\s*(?P<pins>[^;]*?)\s*(?:;.*extra == [\"'](?P<extra>\w+)[\"'].*)?$"
-)
-
-
-class State(Enum):
-    """How a check came out; the value is what the report prints."""
-
-    OK = "ok"
-    ABSENT = "absent"
-    MISSING = "MISSING"
-    UNFIT = "UNFIT"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at: what was found, what is wanted or what it is for, and how to mend it."""
-
-    name: str
-    state: State
-    found: str
-    wanted: str
-    mend: str
-
-    @property
-    def bad(self) -> bool:
-        """Whether Deuteron cannot do its main job like this."""
-        return self.state in (State.MISSING, State.UNFIT)
+if TYPE_CHECKING:
+    from deuteron.views.installation import Check
 
 
 @new_command
 def command(printer: Printer) -> int:
     """Check Python packages, native libraries and programs; exit with 1 when something required is not right."""
-    checks = (*_python(), *_packages(), *_natives(), *_programs(), *_vendor())
+    from deuteron import api
+
+    checks = api.check_installation()
     bad = [check for check in checks if check.bad]
     if printer.as_json:
         printer.json({"schema": 1, "ok": not bad, "checks": [_record(check) for check in checks]})
     else:
         for check in checks:
             printer.data(f"{check.state.value:<8} {check.name:<18} {check.found:<14} {check.wanted}")
-        for check in (*bad, *(c for c in checks if c.state is State.ABSENT)):
+        for check in (*bad, *(c for c in checks if c.is_absent)):
             printer.data(f"\n{check.name}: {check.mend}")
         printer.data(f"\n{_verdict(len(bad))}")
     return 1 if bad else 0
@@ -71,133 +33,11 @@ def _verdict(bad: int) -> str:
     return f"{bad} required {'thing is' if bad == 1 else 'things are'} not right"
 
 
-def _record(check: Check) -> dict[str, str]:
+def _record(check: "Check") -> dict[str, str]:
     return {
         "name": check.name,
         "state": check.state.value.lower(),
         "found": check.found,
         "wanted": check.wanted,
-        "mend": "" if check.state is State.OK else check.mend,
+        "mend": "" if check.state.name == "OK" else check.mend,
     }
-
-
-def _python() -> Iterator[Check]:
-    here = sys.version_info[:2]
-    yield Check(
-        "python",
-        State.OK if OLDEST <= here <= NEWEST else State.UNFIT,
-        ".".join(map(str, sys.version_info[:3])),
-        f">={OLDEST[0]}.{OLDEST[1]},<={NEWEST[0]}.{NEWEST[1]}",
-        "make the virtual environment with one of these versions: remove .venv, then `make setup PYTHON=python3.11`",
-    )
-
-
-def _packages() -> Iterator[Check]:
-    """The packages that building and running need, with the versions that our own metadata asks for."""
-    for line in metadata.requires("deuteron") or ():
-        match = REQUIREMENT.match(line)
-        if match is None or match["extra"] not in (None, "executorch"):
-            continue
-        name, pins = match["name"], match["pins"]
-        extra = f"[{match['extra']}]" if match["extra"] else ""
-        try:
-            found = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            yield Check(name, State.MISSING, "-", pins, f"run `make setup`, or `pip install 'deuteron{extra}'`")
-        else:
-            state = State.OK if satisfies(found, pins) else State.UNFIT
-            yield Check(name, state, found, pins, f"run `pip install '{name}{pins}'`")
-
-
-def satisfies(version: str, pins: str) -> bool:
-    """Whether a version meets pins of the forms ==, >= and <, joined by commas; a local part (`+cpu`) is ignored."""
-    tests: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
-        "==": lambda a, b: a == b,
-        ">=": lambda a, b: a >= b,
-        "<": lambda a, b: a < b,
-    }
-    have = _numbers(version.partition("+")[0])
-    for pin in filter(None, (p.strip() for p in pins.split(","))):
-        operator = next(o for o in tests if pin.startswith(o))
-        want = _numbers(pin.removeprefix(operator))
-        width = max(len(have), len(want))
-        if not tests[operator](have + (0,) * (width - len(have)), want + (0,) * (width - len(want))):
-            return False
-    return True
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"\d+", version))
-
-
-def _natives() -> Iterator[Check]:
-    from deuteron import native
-
-    purposes: dict[native.LibraryName, str] = {
-        "driver": "runs microcode",
-        "driver_ref": "checks kernels",
-        "delegate": "joins ExecuTorch's runtime",
-        "cortex_m": "runs Cortex-M operators",
-        "packing": "plans memory",
-    }
-    for name, purpose in purposes.items():
-        try:
-            native.library(name)
-            found, state = "built", State.OK
-        except DeuteronError:
-            found, state = "-", State.MISSING
-        yield Check(f"native {name}", state, found, purpose, "run `make native` in the source checkout")
-
-
-PROGRAMS = (
-    ("gcc", "compiles the driver and the kernels (`make native`)", "build-essential"),
-    ("g++", "compiles the delegate (`make native`)", "build-essential"),
-    ("cmake", "drives both (`make native`)", "cmake"),
-    (f"{PREFIX}gcc", "compiles firmware for boards", COMPILER_PACKAGE),
-    ("qemu-system-arm", "runs firmware without a board", "qemu-system-arm"),
-)
-
-
-def _programs() -> Iterator[Check]:
-    """Compilers and emulator; none is required once the native libraries are there."""
-    for program, purpose, package in PROGRAMS:
-        found = _program_version(program)
-        mend = f"optional; run `apt-get install {package}` on Debian, or install it your system's way"
-        yield Check(program, State.OK if found else State.ABSENT, found or "-", purpose, mend)
-    there = _has_arm_libc()
-    yield Check(
-        "newlib for Arm",
-        State.OK if there else State.ABSENT,
-        "installed" if there else "-",
-        "the C library of firmware for boards",
-        f"optional; run `apt-get install {LIBC_PACKAGE}` on Debian, or install it your system's way",
-    )
-
-
-def _has_arm_libc() -> bool:
-    """Whether the compiler for boards is there and finds its C library."""
-    compiler = shutil.which(f"{PREFIX}gcc")
-    return compiler is not None and has_libc(Path(compiler))
-
-
-def _program_version(program: str) -> str | None:
-    """The version that a program prints, `?` when it prints none, None when there is no such program."""
-    if shutil.which(program) is None:
-        return None
-    try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return "?"
-    version = re.search(r"\d+(?:\.\d+)+", said)
-    return version[0] if version else "?"
-
-
-def _vendor() -> Iterator[Check]:
-    there = importlib.util.find_spec("eiq_neutron_sdk") is not None
-    yield Check(
-        "eiq_neutron_sdk",
-        State.OK if there else State.ABSENT,
-        "installed" if there else "-",
-        "vendor converter (`--converter vendor`)",
-        "optional; NXP's package, needed only to make microcode for Neutron silicon",
-    )

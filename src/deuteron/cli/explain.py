@@ -12,11 +12,11 @@ from deuteron.cli.printer import Printer
 @click.argument("directory", metavar="DIR", type=Path)
 def command(printer: Printer, *, directory: Path) -> None:
     """Show where each operator of the build in DIR runs, why it is not on the NPU, and what that costs."""
-    from deuteron.views import explain as explanation
+    from deuteron import api
 
-    found = explanation.explain(directory)
+    explanation = api.explain(directory)
     if printer.as_json:
-        printer.json(found.to_json())
+        printer.json(explanation.to_json())
     else:
-        for line in found.lines():
+        for line in explanation.lines():
             printer.data(line)

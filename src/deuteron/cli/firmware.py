@@ -56,10 +56,9 @@ def command(
 
     OUT holds the image, the linker's map, the program as C tables, and `firmware.json` about all of it.
     """
-    from deuteron.board import boards, image, record, report
-    from deuteron.board.toolchain import Toolchain
+    from deuteron import api
+    from deuteron.board import record, report
 
-    chosen = boards.load(board)
     options = record.FirmwareOptions(
         choice(record.Kernels, "--kernels", kernels),
         choice(record.Weights, "--weights", weights),
@@ -69,10 +68,8 @@ def command(
         use_profiling,
     )
     before = record.read(other) if other else None
-    image.check_output(output, force=force)
     with printer.work(f"building firmware for {board}"):
-        made = image.build(directory, chosen, options, Toolchain.find(image.OBJECTS))
-    image.write(made, output, force=force)
+        made = api.firmware(directory, board, output, options=options, force=force)
     if printer.as_json:
         printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(made.record))}, indent=2))
     else:

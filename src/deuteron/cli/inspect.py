@@ -15,9 +15,9 @@ def command(printer: Printer, *, path: Path) -> None:
 
     The kind of a file is told by its content. Prints one line per kernel call, then where weights and scratch lie.
     """
-    from deuteron.views.inspect import inspect
+    from deuteron import api
 
-    inspection = inspect(path)
+    inspection = api.inspect(path)
     if printer.as_json:
         printer.json(inspection.to_json())
         return

@@ -7,6 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
+from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.cli.printer import QUIET, Printer
 from deuteron.errors import OptionError
 
@@ -51,6 +52,12 @@ def command(
         "-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more; -vv adds tracebacks."
     )
     return click.command(cls=cls)(as_json(quiet(verbose(run))))
+
+
+target_option = click.option(
+    "--target", default=DEFAULT_TARGET, show_default=True, metavar="NAME", help="`deuteron targets` lists them."
+)
+"""What is compiled for."""
 
 
 def choice(kind: type[E], option: str, value: str) -> E:

@@ -14,14 +14,13 @@ from deuteron.cli.printer import Printer
 @click.option("--force", is_flag=True, help="Replace the picture if it exists.")
 def command(printer: Printer, *, directory: Path, svg: Path | None, force: bool) -> None:
     """Show the memories of the build in DIR over time, its fetches, and how near both are to their lower bounds."""
-    from deuteron.views import memory as planning
+    from deuteron import api
 
-    found = planning.planning(directory)
+    planning = api.plan(directory, svg=svg, force=force)
     if svg is not None:
-        planning.write_svg(found, svg, force=force)
         printer.note(f"wrote `{svg}`")
     if printer.as_json:
-        printer.json(found.to_json())
+        printer.json(planning.to_json())
     else:
-        for line in found.lines():
+        for line in planning.lines():
             printer.data(line)

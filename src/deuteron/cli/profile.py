@@ -12,8 +12,6 @@ from deuteron.errors import OptionError
 from deuteron.views.events.text import SORTS
 
 if TYPE_CHECKING:
-    from deuteron.api import Manifest
-    from deuteron.cli.run import Sample
     from deuteron.views.events.record import Profile
 
 ON = "host|sim|an505|an547"
@@ -87,13 +85,14 @@ def command(
         raise OptionError(
             "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
         )
+    from deuteron import api
     from deuteron.views.events import record
 
     if directory.is_file() or (directory / record.NAME).is_file():
         given = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
         given |= {"--force": force, "--ticks-per-second": ticks_per_second}
         _refuse(f"`{directory}` is a profile: its tables are shown, and nothing runs", given)
-        _show(printer, record.read(directory), by, sort, top)
+        _show(printer, api.read_profile(directory), by, sort, top)
         return
     if from_events is not None:
         _refuse("`--from-events` runs nothing", {"--on": on, "--runs": runs, "--input": inputs})
@@ -101,25 +100,29 @@ def command(
         _refuse("a run here has a clock of its own", {"--ticks-per-second": ticks_per_second})
     if on == "sim":
         _refuse("the simulator has one run, whatever its input", {"--runs": runs, "--input": inputs})
-    from deuteron.views.profile import on_board as board
-    from deuteron.views.profile import run
-    from deuteron.views.profile import subject as builds
+    from deuteron.views.profile.run import default_output
 
-    place = board.PLACE if from_events else on or "host"
-    target = run.check_output(directory, place, output, force=force)
-    build = builds.read(directory)
-    if from_events is not None:
-        sent = board.from_events(build, from_events, ticks_per_second)
-        written = run.write(sent.profile, build, target, sent.packets)
-    else:
-        samples = _samples(build.manifest, inputs, runs)
-        with printer.work(f"profiling on {place}"):
-            sent = run.profile_and_packets(build, run.Wanted(place, samples))
-            written = run.write(sent.profile, build, target, sent.packets)
-    for warning in (*sent.warnings, *builds.warnings(build, sent.profile)):
+    place = "board" if from_events else on or "host"
+    samples = None
+    if inputs:
+        from deuteron.views.run.samples import read_samples
+
+        samples = read_samples(api.read_manifest(directory), inputs)
+    with printer.work(f"profiling on {place}"):
+        made = api.profile(
+            directory,
+            on=place,
+            samples=samples,
+            runs=runs,
+            events=from_events,
+            ticks_per_second=ticks_per_second,
+            output=output or default_output(directory, place),
+            force=force,
+        )
+    for warning in made.warnings:
         printer.warn(warning)
-    _show(printer, sent.profile, by, sort, top)
-    for path in written:
+    _show(printer, made.profile, by, sort, top)
+    for path in made.files:
         printer.note(f"wrote `{path}`")
 
 
@@ -129,35 +132,16 @@ def _refuse(why: str, given: Mapping[str, object]) -> None:
         raise OptionError(why, hint=f"leave out {' and '.join(names)}")
 
 
-def _samples(manifest: "Manifest", inputs: Sequence[Path], runs: int | None) -> "list[Sample]":
-    """Inputs of every run: those of the files, over and over, or random ones."""
-    from deuteron import api
-    from deuteron.cli.run import read_samples
-
-    if not inputs:
-        return api.seeded_inputs(manifest, runs or 1)
-    found = read_samples(manifest, inputs)
-    for sample in found:
-        api.check_inputs(manifest, sample)
-    count = len(found) if runs is None else runs
-    if count < len(found):
-        raise OptionError(
-            f"`--runs {count}` is less than the {len(found)} inputs of the files",
-            hint="leave out `--runs`, or give files with fewer inputs",
-        )
-    return [found[i % len(found)] for i in range(count)]
-
-
 def _compare(printer: Printer, paths: tuple[Path, Path], by: Sequence[str], top: int | None) -> None:
     """What changed most between two profiles."""
-    from deuteron.views.events import compare, record
+    from deuteron import api
 
-    before, after = (record.read(path) for path in paths)
-    found = [compare.compare(before, after, name) for name in by or ("operator",)]
+    before, after = map(api.read_profile, paths)
+    comparisons = [api.compare_profiles(before, after, name) for name in by or ("operator",)]
     if printer.as_json:
-        printer.json([comparison.to_json() for comparison in found])
+        printer.json([comparison.to_json() for comparison in comparisons])
         return
-    for comparison in found:
+    for comparison in comparisons:
         for line in comparison.lines(top):
             printer.row(line)
 

@@ -14,9 +14,9 @@ from deuteron.cli.printer import Printer
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def command(printer: Printer, *, profile: Path, output: Path | None, force: bool) -> None:
     """Write a page that shows PROFILE, which is a `profile.json` or the directory of one; no build is needed."""
-    from deuteron.views.profile.page import write_page
+    from deuteron import api
 
-    written = write_page(profile, output, force=force)
+    written = api.report(profile, output, force=force)
     if printer.as_json:
         printer.json({"schema": 1, "report": str(written)})
     else:

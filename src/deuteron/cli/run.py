@@ -1,47 +1,27 @@
 """`deuteron run`: a build on this machine, through ExecuTorch's own runtime, or a TFLite file on the driver alone."""
 
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
 from deuteron.cli.options import command as new_command
-from deuteron.cli.printer import Printer, Report
-from deuteron.errors import InputError, OptionError
+from deuteron.cli.printer import Printer
+from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from deuteron.api import Signature
-    from deuteron.views.agreement.board import Agreement
-    from deuteron.views.agreement.litert import Comparison as LitertComparison
-    from deuteron.views.agreement.pytorch import Comparison as PytorchComparison
-
-    Array = npt.NDArray[np.generic]
-    Sample = tuple[Array, ...]
-    Run = Callable[[Sequence[Array]], list[Array]]
-    Comparison = PytorchComparison | LitertComparison | Agreement
-
-    class Model(Signature, Protocol):
-        """What a program takes and gives."""
-
-        @property
-        def outputs(self) -> Sequence[object]:
-            """One entry per output."""
-            ...
-
+    from deuteron.runtime.inputs import Sample
+    from deuteron.views.run.subjects import Subject
 
 SHOWN = 20
 """Samples that the text report lists."""
 
 REFERENCES = ("reference", "pytorch", "litert", "host")
-"""What `--compare` may name; the first, the one that fits the model, need not be."""
+"""What `--compare` may name, see `views.run.subjects`; the first, the one that fits the model, need not be."""
 
 
 class _Command(click.Command):
@@ -125,225 +105,30 @@ def command(
     `deuteron firmware` has written; instructions are counted then.
     """
     from deuteron import api
+    from deuteron.views.run import samples as files
 
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
-    has_flash = flash != FlashOptions()
-    for what, given in (
-        ("`--build` is", origin),
-        ("`--time-out` is", time_out),
-        ("the options about the flash are", has_flash),
-    ):
-        if given and not on:
-            raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
-    if on:
-        from deuteron.cli.run_on import OnBoard
-
-        subject = OnBoard(path, on, time_out, flash, origin)
-    else:
-        subject = _File(path, target or api.DEFAULT_TARGET) if path.is_file() else _Directory(path)
-    if target and subject.is_compiled:
-        raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
+    subject = api.subject(path, on=on, target=target, time_out=time_out, flash=flash, origin=origin)
     subject.check(compare)
-    _check_outputs(len(subject.model.outputs), outputs, force=force)
-    data = read_samples(subject.model, inputs) if inputs else api.seeded_inputs(subject.model, samples or 1, seed)
+    files.check_outputs(len(subject.model.outputs), outputs, force=force)
+    data = files.read_samples(subject.model, inputs) if inputs else api.seeded_inputs(subject.model, samples or 1, seed)
     for sample in data:
         api.check_inputs(subject.model, sample)
-    _warn_of_nan(printer, data)
+    if bad := files.not_finite(data):
+        printer.warn(f"{len(bad)} of {len(data)} samples hold NaN or infinite values, the first is sample {bad[0]}")
     if outputs or not compare:
         with printer.work("running") as progress:
             results = subject.run(data, progress)
-        _write(printer, outputs, results)
+        files.write_outputs(outputs, results)
+        for written in outputs:
+            printer.note(f"wrote `{written}`")
         if not compare:
             _report(printer, results, subject)
     return _compare(printer, subject, data) if compare else 0
 
 
-class Subject(Protocol):
-    """What is run, and where."""
-
-    is_compiled: bool
-
-    @property
-    def model(self) -> "Model":
-        """What it takes and gives."""
-        ...
-
-    def check(self, compare: str | None) -> None:
-        """Refuses the wrong reference."""
-        ...
-
-    def run(self, data: "Sequence[Sample]", progress: Report) -> "list[Sample]":
-        """The outputs for each sample."""
-        ...
-
-    def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> "Comparison":
-        """The comparison with the reference."""
-        ...
-
-    def text(self) -> str:
-        """What there is to tell of the last run beside its outputs."""
-        ...
-
-    def to_json(self) -> "Mapping[str, object]":
-        """The same as entries of the report."""
-        ...
-
-
-class _OnHost:
-    """What runs sample by sample on this machine and gives outputs only."""
-
-    def runner(self) -> "Run":
-        """What runs one sample."""
-        raise NotImplementedError
-
-    def run(self, data: "Sequence[Sample]", progress: Report) -> "list[Sample]":
-        """The outputs for each sample."""
-        run = self.runner()
-        results: list[Sample] = []
-        for i, sample in enumerate(data):
-            progress(f"sample {i}", i, len(data))
-            results.append(tuple(run(sample)))
-        return results
-
-    def text(self) -> str:
-        """Nothing."""
-        return ""
-
-    def to_json(self) -> "Mapping[str, object]":
-        """Nothing."""
-        return {}
-
-
-class _Directory(_OnHost):
-    """A build directory, which ExecuTorch's runtime runs."""
-
-    def __init__(self, path: Path) -> None:
-        from deuteron import api
-
-        self.path = path
-        self.model = api.read_manifest(path)
-        self.is_compiled = True
-
-    def check(self, compare: str | None) -> None:
-        """Refuses the wrong reference."""
-        if compare == "host":
-            raise OptionError("this runs on the host already", hint="name a board with `--on`")
-        if compare == "litert":
-            raise OptionError(
-                "a build is compared with PyTorch, not with LiteRT",
-                hint="use `--compare`, or run one of its TFLite files, `npu_0.tflite` and so on",
-            )
-
-    def runner(self) -> "Run":
-        """What runs one sample."""
-        from deuteron.runtime.host import HostRunner
-
-        return HostRunner(self.path / "model.pte").run
-
-    def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> "Comparison":
-        """The comparison with the quantised PyTorch model."""
-        from deuteron.views.agreement.pytorch import compare
-
-        return compare(self.path, data, progress)
-
-
-class _File(_OnHost):
-    """A TFLite file, which the driver runs."""
-
-    def __init__(self, path: Path, target: str) -> None:
-        from deuteron.runtime import tflite_model
-
-        self.path = path
-        self.model = tflite_model.load(path, target)
-        self.is_compiled = self.model.conversion is None
-
-    def check(self, compare: str | None) -> None:
-        """Refuses the wrong reference."""
-        if compare == "host":
-            raise OptionError("this runs on the host already", hint="use `--compare litert`")
-        if compare == "pytorch":
-            raise OptionError("a TFLite file is compared with LiteRT, not with PyTorch", hint="use `--compare litert`")
-
-    def runner(self) -> "Run":
-        """What runs one sample."""
-        return self.model.run
-
-    def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> "Comparison":
-        """The comparison with LiteRT."""
-        from deuteron.views.agreement.litert import compare
-
-        return compare(self.model, data, progress)
-
-
-def _check_outputs(count: int, outputs: Sequence[Path], *, force: bool) -> None:
-    """Refuse output files that cannot be written, before any work is done."""
-    from deuteron.api import check_file
-
-    if outputs and len(outputs) != count:
-        raise OptionError(f"the model has {count} outputs, `--output` is given {len(outputs)} times")
-    for path in outputs:
-        if outputs.count(path) > 1:
-            raise OptionError(
-                f"`--output` names `{path}` {outputs.count(path)} times", hint="one file takes one output"
-            )
-        check_file(path, force=force)
-
-
-def read_samples(model: "Signature", paths: Sequence[Path]) -> "list[Sample]":
-    """The samples that the input files hold: one, or as many as their extra first dimension says."""
-    if len(paths) != len(model.inputs):
-        raise OptionError(f"the model has {len(model.inputs)} inputs, `--input` is given {len(paths)} times")
-    columns: list[list[Array]] = []
-    for path, wanted in zip(paths, model.inputs, strict=True):
-        array = _read_array(path)
-        columns.append(list(array) if array.ndim == len(wanted.shape) + 1 else [array])
-    counts = {len(column) for column in columns}
-    if len(counts) > 1:
-        raise InputError(f"the input files hold different numbers of samples: {', '.join(map(str, sorted(counts)))}")
-    if counts == {0}:
-        raise InputError("the input files hold no sample")
-    return list(zip(*columns, strict=True))
-
-
-def _warn_of_nan(printer: Printer, data: "Sequence[Sample]") -> None:
-    import numpy as np
-
-    if bad := [i for i, sample in enumerate(data) if not all(np.isfinite(value).all() for value in sample)]:
-        printer.warn(f"{len(bad)} of {len(data)} samples hold NaN or infinite values, the first is sample {bad[0]}")
-
-
-def _read_array(path: Path) -> "Array":
-    import numpy as np
-
-    try:
-        array: object = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise InputError(f"`{path}` does not exist") from None
-    except (ValueError, EOFError, OSError) as e:
-        raise InputError(f"`{path}` is not a .npy file: {e}", hint="write it with `numpy.save`") from e
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"`{path}` is not a .npy file but an archive", hint="write one array with `numpy.save`")
-    return cast("Array", array)
-
-
-def _write(printer: Printer, paths: Sequence[Path], results: "Sequence[Sample]") -> None:
-    import numpy as np
-
-    from deuteron.api import write_files
-
-    files: dict[Path, bytes] = {}
-    for i, path in enumerate(paths):
-        data = io.BytesIO()
-        np.save(data, results[0][i] if len(results) == 1 else np.stack([outputs[i] for outputs in results]))
-        files[path] = data.getvalue()
-    if files:
-        write_files(files)
-    for path in files:
-        printer.note(f"wrote `{path}`")
-
-
-def _report(printer: Printer, results: "Sequence[Sample]", subject: Subject) -> None:
+def _report(printer: Printer, results: "Sequence[Sample]", subject: "Subject") -> None:
     """Every output in JSON; in text its range and, for a row of scores, the best; then what else there is to tell."""
     if printer.as_json:
         samples = [[{"shape": list(y.shape), "dtype": y.dtype.name, "values": y.tolist()} for y in s] for s in results]
@@ -361,7 +146,7 @@ def _report(printer: Printer, results: "Sequence[Sample]", subject: Subject) -> 
         printer.data(text)
 
 
-def _compare(printer: Printer, subject: Subject, data: "Sequence[Sample]") -> int:
+def _compare(printer: Printer, subject: "Subject", data: "Sequence[Sample]") -> int:
     """Compare with the reference and report it; 1 when a bound is exceeded."""
     with printer.work("comparing") as progress:
         comparison = subject.compare(data, lambda done, of: progress("samples", done, of))

@@ -1,6 +1,8 @@
 """`deuteron sim`: a build's run on a model of its target."""
 
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,6 +10,9 @@ from deuteron.cli.memory import parse_size
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
+
+if TYPE_CHECKING:
+    from deuteron.views.simulate import Comparison, Simulation
 
 
 @new_command
@@ -32,7 +37,7 @@ def command(
     force: bool,
 ) -> int:
     """Simulate one run of the build in DIR: kernels, stalls and fetches; exit 1 when its microcode is unsound."""
-    from deuteron.views import simulate as simulation
+    from deuteron import api
 
     numbers = {
         "flash_bandwidth": None if flash_bandwidth is None else parse_size("--flash-bandwidth", flash_bandwidth),
@@ -40,27 +45,24 @@ def command(
         "clock": None if clock is None else parse_size("--clock", clock),
     }
 
-    def simulated(path: Path) -> simulation.Simulation:
-        return simulation.simulate_build(path, **numbers, first_run=first_run)
-
-    found: simulation.Simulation | simulation.Comparison
+    simulate = partial(api.simulate, **numbers, first_run=first_run)
+    shown: Simulation | Comparison
     match directory, compare:
         case None, (Path() as before, Path() as after) if trace is None:
-            found = simulation.compare(simulated(before), simulated(after))
+            shown = api.compare_simulations(simulate(before), simulate(after))
         case None, (_, _):
             raise OptionError("`--trace` writes the run of one build", hint="leave out `--compare`, and give the build")
         case Path() as build, None:
-            found = simulated(build)
+            shown = simulate(build, trace=trace, force=force)
             if trace is not None:
-                simulation.write_trace(found, trace, force=force)
                 printer.note(f"wrote `{trace}`")
         case _:
             raise OptionError(
                 "give one build, or two after `--compare`", hint="`deuteron sim DIR` or `deuteron sim --compare A B`"
             )
     if printer.as_json:
-        printer.json(found.to_json())
+        printer.json(shown.to_json())
     else:
-        for line in found.lines():
+        for line in shown.lines():
             printer.data(line)
-    return 0 if found.passed else 1
+    return 0 if shown.passed else 1

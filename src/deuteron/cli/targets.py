@@ -1,6 +1,5 @@
 """`deuteron targets`: the chips that can be compiled for."""
 
-from deuteron.arch import targets
 from deuteron.arch.targets import Arch, CpuOperators, Figure
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
@@ -9,7 +8,9 @@ from deuteron.cli.printer import Printer
 @new_command
 def command(printer: Printer) -> None:
     """List the targets, each figure with how certain it is and where it comes from."""
-    archs = [targets.load(name) for name in targets.names()]
+    from deuteron import api
+
+    archs = api.targets()
     if printer.as_json:
         printer.json({"schema": 1, "targets": [_record(arch) for arch in archs]})
         return

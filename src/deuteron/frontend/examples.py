@@ -79,7 +79,7 @@ EXAMPLES: tuple[ExampleModel, ...] = (
         (1, 3, 224, 224),
         (1, 1000),
         "seeded",
-        "MobileNetV1 1.0 224, of which a time on silicon is published",
+        "MobileNetV1 1.0 224, whose time on silicon is published",
         reference=False,
     ),
 )

@@ -1,8 +1,11 @@
 """What the NPU takes: the table of operators, put together from the code that reads, checks and lowers them."""
 
-from collections.abc import Iterable
+import difflib
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from deuteron.errors import OptionError
 from deuteron.npu.neutron.edge_operators import EDGE_OPERATORS
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.verify import OP_RULES
@@ -40,6 +43,31 @@ def operators() -> tuple[Operator, ...]:
         )
         for name, reader in READERS.items()
     )
+
+
+def operators_named(names: Sequence[str]) -> tuple[Operator, ...]:
+    """The operators whose name, or that of an edge operator, contains one of `names`; all if there are none.
+
+    Raises:
+        OptionError: there is no such operator; it names what is close.
+    """
+    wanted = [name.lower() for name in names]
+    everything = operators()
+    matching = tuple(
+        op
+        for op in everything
+        if not wanted or any(name in text.lower() for name in wanted for text in (op.name, *op.edge))
+    )
+    if not matching:
+        listed = " or ".join(f"`{name}`" for name in names)
+        known = [name.lower() for op in everything for name in (op.name, *op.edge)]
+        words = sorted({word for name in known for word in re.findall(r"[a-z]{3,}", name)})
+        near = [match for name in wanted for match in difflib.get_close_matches(name, words, n=1)]
+        closest = f"; close to that is {' or '.join(f'`{name}`' for name in near)}" if near else ""
+        raise OptionError(
+            f"no operator that the NPU takes contains {listed}", hint=f"`deuteron ops` lists all of them{closest}"
+        )
+    return matching
 
 
 def general() -> tuple[str, ...]:

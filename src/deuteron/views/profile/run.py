@@ -9,6 +9,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.errors import OptionError, UnsupportedError
 from deuteron.runtime.host import Array, HostRunner
+from deuteron.runtime.inputs import Sample, check_inputs, seeded_inputs
 from deuteron.views.events import record
 from deuteron.views.events.events import Stream
 from deuteron.views.events.exports import inspector
@@ -17,6 +18,7 @@ from deuteron.views.events.sources import etdump, host, simulated
 from deuteron.views.profile import on_board as board
 from deuteron.views.profile import subject as builds
 from deuteron.views.profile.subject import Build
+from deuteron.views.run.samples import repeated
 
 PLACES = ("host", "sim", "an505", "an547")
 TRACE = "trace.perfetto-trace"
@@ -25,19 +27,65 @@ NODE_DATA = "model_explorer.json"
 EVENTS = "events.bin"
 
 
-def check_output(directory: Path, on: str, output: Path | None, *, force: bool) -> Path:
-    """Where the profile of a build is written, checked before the work.
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A profile that was made, sentences about what is missing from it, and the files that were written."""
+
+    profile: record.Profile
+    warnings: tuple[str, ...]
+    files: tuple[Path, ...]
+
+
+def default_output(directory: Path, place: str) -> Path:
+    """Where the profile of a build is written unless told otherwise; what is there is always replaced."""
+    return directory / f"profile_{place}"
+
+
+def profile_build(
+    directory: Path,
+    *,
+    on: str = "host",
+    samples: Sequence[Sample] | None = None,
+    runs: int | None = None,
+    events: Path | None = None,
+    ticks_per_second: int | None = None,
+    output: Path | None = None,
+    force: bool = False,
+) -> Profiled:
+    """The profile of runs of a build.
+
+    Args:
+        directory: of the build.
+        on: one of PLACES.
+        samples: inputs of the runs; random ones by default.
+        runs: how often to run, with the samples over and over; once each by default.
+        events: a file that a board or ExecuTorch has written: nothing runs then.
+        ticks_per_second: of the clock of an ETDump in that file.
+        output: a directory to write; the default one is always replaced, another with `force` only.
+        force: replace `output`.
 
     Raises:
-        OptionError: for an unknown place to run on, or an output directory that may not be replaced.
+        OptionError: an option does not fit, or `output` exists.
+        DeuteronError: the directory is no build, or what ran failed.
     """
-    if on not in (*PLACES, board.PLACE):
+    place = board.PLACE if events else on
+    if place not in (*PLACES, board.PLACE):
         listed = ", ".join(f"`{name}`" for name in PLACES)
         raise OptionError(f"unknown value `{on}` of `--on`", hint=f"choose one of {listed}")
-    if output is None:
-        return directory / f"profile_{on}"
-    outputs.check_output(output, force=force, record=record.NAME)
-    return output
+    if output not in (None, default_output(directory, place)):
+        outputs.check_output(output, force=force, record=record.NAME)
+    build = builds.read(directory)
+    if events is not None:
+        sent = board.from_events(build, events, ticks_per_second)
+    else:
+        if samples is None:
+            samples = seeded_inputs(build.manifest, runs or 1)
+        for sample in samples:
+            check_inputs(build.manifest, sample)
+        sent = profile_and_packets(build, Wanted(place, repeated(samples, runs)))
+    written = () if output is None else write(sent.profile, build, output, sent.packets)
+    warnings = (*sent.warnings, *builds.warnings(build, sent.profile))
+    return Profiled(sent.profile, warnings, tuple(written))
 
 
 @dataclass(frozen=True, slots=True)

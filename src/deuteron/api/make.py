@@ -1,58 +1,26 @@
-"""The public functions: build a model, run a build."""
+"""What is made: builds, converted files, firmware, bundles, kernel selections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
-from deuteron.builds.manifest import Manifest, TensorInfo
-from deuteron.builds.options import BuildOptions, Converter, Partitioning
-from deuteron.builds.output import check_file as check_file
-from deuteron.builds.output import write_files as write_files
-from deuteron.errors import FormatError, InputError, OptionError, UnsupportedError
-from deuteron.frontend.examples import COMBINED, EXAMPLES, REFERENCES, ExampleModel
-from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert, to_tflite
-from deuteron.npu.neutron.kernels import selection
-from deuteron.npu.neutron.kernels.catalogue import KERNELS
-from deuteron.runtime import tflite_model
+from deuteron.builds.manifest import Manifest
+from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
+from deuteron.errors import OptionError, UnsupportedError
 
 if TYPE_CHECKING:
+    from deuteron.board.emit import EmitOptions
+    from deuteron.board.image import Image
+    from deuteron.board.record import FirmwareOptions, Kernels
     from deuteron.frontend.build import BuildResult, Progress
     from deuteron.frontend.quantise.training import Train
-
-__all__ = [
-    "COMBINED",
-    "EXAMPLES",
-    "REFERENCES",
-    "Build",
-    "BuildOptions",
-    "Conversion",
-    "ConvertOptions",
-    "Converter",
-    "ExampleModel",
-    "Manifest",
-    "Partitioning",
-    "TensorInfo",
-    "build",
-    "build_model",
-    "convert_file",
-    "merge_kernel_selections",
-    "read_manifest",
-    "run",
-    "run_each",
-    "seeded_inputs",
-]
-
-Array = npt.NDArray[np.generic]
-DEFAULT_TARGET = "imxrt700"
+    from deuteron.npu.neutron.convert import Conversion, ConvertOptions
+    from deuteron.npu.neutron.kernels.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +93,10 @@ def build(
         )
 
     if options.partition is Partitioning.COST:
-        from deuteron.views import costs as placement
+        from deuteron.views import costs
 
         # Training changes the model and no cost: it happens once, when it is known what runs where.
-        result, keep = placement.cheapest(target, partial(made, untrained=options.use_qat))
+        result, keep = costs.cheapest(target, partial(made, untrained=options.use_qat))
         result = made(keep) if options.use_qat else result
     else:
         result = made({})
@@ -178,9 +146,9 @@ def build_model(
 def _check_options(target: str, options: BuildOptions) -> None:
     """What can be told without PyTorch: loading it takes seconds."""
     if options.partition is Partitioning.COST:
-        from deuteron.views import costs as placement
+        from deuteron.views import costs
 
-        placement.check_target(target)
+        costs.check_target(target)
 
 
 def convert_file(
@@ -188,10 +156,10 @@ def convert_file(
     output: str | Path,
     *,
     target: str = DEFAULT_TARGET,
-    options: ConvertOptions = ConvertOptions(),
+    options: "ConvertOptions | None" = None,
     intermediates: bool = False,
     force: bool = False,
-) -> tuple[Conversion, tuple[Path, ...]]:
+) -> "tuple[Conversion, tuple[Path, ...]]":
     """The conversion of a TFLite file, and the files that were written.
 
     Those are the TFLite file `output`, whose one operator, but for float edges, is the NPU's; with `intermediates` also
@@ -201,7 +169,11 @@ def convert_file(
     Raises:
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
     """
-    source, output = Path(source), Path(output)
+    from deuteron.npu.neutron.convert import ConvertOptions, convert, to_tflite
+    from deuteron.npu.neutron.kernels import selection
+    from deuteron.runtime import tflite_model
+
+    source, output, options = Path(source), Path(output), options or ConvertOptions()
     blocks = [output.with_suffix(f".{name}") for name in ("microcode", "weights", "kernels")] if intermediates else []
     if output in blocks:
         raise OptionError(
@@ -210,7 +182,7 @@ def convert_file(
     selection_path = output.with_name(output.stem + selection.FILE_NAME)
     selections = [selection_path] if options.dump_kernel_selection_code else []
     for path in (output, *blocks, *selections):
-        check_file(path, force=force)
+        outputs.check_file(path, force=force)
     data = tflite_model.read(source)
     if output.exists() and output.samefile(source):
         raise OptionError(f"`{output}` is the file to be converted", hint="choose another name for the output")
@@ -228,100 +200,68 @@ def convert_file(
     return conversion, tuple(files)
 
 
-def merge_kernel_selections(
-    files: Sequence[str | Path], output: str | Path, *, force: bool = False
-) -> selection.Selection:
+def firmware(
+    directory: str | Path,
+    board: str,
+    output: str | Path | None = None,
+    *,
+    options: "FirmwareOptions | None" = None,
+    force: bool = False,
+) -> "Image":
+    """The image of a build for a board; written to the directory `output` if one is given.
+
+    Raises:
+        DeuteronError: the build, an option or the output cannot be used, a tool is missing, or the model does not fit;
+            nothing is left half-written.
+    """
+    from deuteron.board import boards, image
+    from deuteron.board.record import FirmwareOptions
+    from deuteron.board.toolchain import Toolchain
+
+    chosen = boards.load(board)
+    if output is not None:
+        image.check_output(Path(output), force=force)
+    made = image.build(Path(directory), chosen, options or FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    if output is not None:
+        image.write(made, Path(output), force=force)
+    return made
+
+
+def bundle(
+    directory: str | Path,
+    output: str | Path,
+    *,
+    options: "EmitOptions | None" = None,
+    kernels: "Kernels | None" = None,
+    force: bool = False,
+) -> tuple[Path, ...]:
+    """The files of a build as C tables, for firmware of one's own, written to the directory `output`.
+
+    Args:
+        directory: of the build.
+        output: must not exist yet, unless `force` is set.
+        options: symbol and placement.
+        kernels: those that the model calls, which is the default, or all.
+        force: replace `output`.
+
+    Raises:
+        DeuteronError: the build, an option or the output cannot be used; nothing is left half-written.
+    """
+    from deuteron.board.emit import EmitOptions
+    from deuteron.board.generate import generate
+    from deuteron.board.record import Kernels
+
+    target = Path(output)
+    names = generate(Path(directory), target, options or EmitOptions(), kernels or Kernels.SELECTED, force=force)
+    return tuple(target / name for name in names)
+
+
+def merge_kernel_selections(files: "Sequence[str | Path]", output: str | Path, *, force: bool = False) -> "Selection":
     """The selection of all kernels in these kernel selection files and build directories, written to `output`.
 
     Raises:
         DeuteronError: they do not belong together, one is damaged, or the output cannot be written.
     """
-    check_file(Path(output), force=force)
-    merged = selection.merge([Path(file) for file in files], _selection)
-    selection.write(Path(output), merged)
-    return merged
+    from deuteron.views import kernels as view
 
-
-def _selection(path: Path) -> selection.Selection:
-    """The kernels that a kernel selection file names, or that a build calls."""
-    if not path.is_dir():
-        return selection.read(path)
-    manifest = manifests.read(path)
-    if manifest.converter != Converter.OPEN.value:
-        raise OptionError(
-            f"`{path}` was built with the vendor's converter, whose kernels are not ours",
-            hint="merge its kernel selection files with the vendor's own command",
-        )
-    if manifest.deuteron != version("deuteron"):
-        raise FormatError(
-            f"the build was made by Deuteron {manifest.deuteron}, this is {version('deuteron')}",
-            where=str(path),
-            hint="build all models with one version of Deuteron",
-        )
-    called = {entry.kernel for partition in manifest.partitions for entry in partition.kernels}
-    return selection.Selection.of(kernel for kernel in KERNELS if kernel.name in called)
-
-
-def read_manifest(directory: str | Path) -> Manifest:
-    """The manifest of a build directory, whose files have been checked against it."""
-    return manifests.read(Path(directory))
-
-
-class Signature(Protocol):
-    """What is known of a model's inputs: a build's manifest, or a TFLite file."""
-
-    @property
-    def inputs(self) -> Sequence[TensorInfo]:
-        """Shape, dtype and name of each input, in order."""
-        ...
-
-
-def seeded_inputs(model: Signature, count: int, seed: int = 0) -> list[tuple[Array, ...]]:
-    """`count` random inputs of the model: normal float32 values, int8 over its whole range, 0 and 1 for the rest.
-
-    Wider integers mostly are indices, and few tables have no row 1.
-    """
-    generator = np.random.default_rng(seed)
-
-    def draw(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-        if dtype.kind == "f":
-            return generator.standard_normal(shape).astype(dtype)
-        low, high = (-128, 128) if dtype == np.int8 else (0, 2)
-        return generator.integers(low, high, shape, dtype.name)
-
-    return [tuple(draw(i.shape, np.dtype(i.dtype)) for i in model.inputs) for _ in range(count)]
-
-
-def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
-    """Checks number, shape and dtype of one set of inputs against the model's.
-
-    Raises:
-        InputError: naming the input that differs.
-    """
-    if len(inputs) != len(model.inputs):
-        raise InputError(f"the model takes {len(model.inputs)} inputs, found {len(inputs)}")
-    for i, (value, wanted) in enumerate(zip(inputs, model.inputs, strict=True)):
-        if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
-            raise InputError(
-                f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}"
-            )
-
-
-def run(directory: str | Path, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a build for one set of inputs, computed on the host by ExecuTorch's own runtime.
-
-    Raises:
-        DeuteronError: the directory is no undamaged build, or the inputs are not the model's.
-    """
-    return next(run_each(directory, [inputs]))
-
-
-def run_each(directory: str | Path, samples: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
-    """The outputs of a build for one set of inputs after the other; otherwise as `run`."""
-    from deuteron.runtime.host import HostRunner
-
-    manifest = read_manifest(directory)
-    runner = HostRunner(Path(directory) / manifests.PROGRAM)
-    for inputs in samples:
-        check_inputs(manifest, inputs)
-        yield runner.run(inputs)
+    return view.merge([Path(file) for file in files], Path(output), force=force)

@@ -1,23 +1,22 @@
-"""`deuteron run --on BOARD`: a build, or firmware, in an emulator."""
+"""A build, or firmware, on a board in an emulator."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from deuteron import api
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.arrays import dtype_name
 from deuteron.board.bundle import Value
 from deuteron.board.flash import FlashOptions
 from deuteron.board.toolchain import Toolchain
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import OptionError
+from deuteron.runtime.inputs import Sample
 from deuteron.views.agreement.board import Agreement, agree
-
-if TYPE_CHECKING:
-    from deuteron.cli.printer import Report
-    from deuteron.cli.run import Sample
+from deuteron.views.run.host import BuildOnHost
+from deuteron.views.run.subjects import Progress, Subject
 
 NAMES = {
     qemu.EventKind.COPY_IN: "copy of input",
@@ -30,17 +29,16 @@ NAMES = {
 class Model:
     """What a program takes and gives."""
 
-    inputs: tuple[api.TensorInfo, ...]
-    outputs: tuple[api.TensorInfo, ...]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
 
 
-class OnBoard:
+class OnBoard(Subject):
     """A build, for which firmware is made, or firmware, on a board."""
 
     def __init__(
         self, path: Path, board: str, time_out: float | None, flash: FlashOptions, origin: Path | None = None
     ) -> None:
-        self.is_compiled = True
         self._path = path
         self._origin = origin
         self._board = boards.load(board)
@@ -61,21 +59,26 @@ class OnBoard:
                     f"`{path}` is firmware for the board `{firmware.board}`, not for `{board}`",
                     hint=f"run it with `--on {firmware.board}`, or build it for `{board}`",
                 )
-            self.model = Model(_tensors(firmware.inputs), _tensors(firmware.outputs))
+            self._model = Model(_tensors(firmware.inputs), _tensors(firmware.outputs))
         else:
-            build = api.read_manifest(path)
-            self.model = Model(build.inputs, build.outputs)
+            build = manifests.read(path)
+            self._model = Model(build.inputs, build.outputs)
             if origin:
                 raise OptionError(
                     f"`--build` names what firmware was made from, and `{path}` is a build itself",
                     hint="leave out `--build`",
                 )
 
-    def check(self, compare: str | None) -> None:
-        """Refuses the wrong reference."""
-        if compare in ("pytorch", "litert"):
+    @property
+    def model(self) -> Model:
+        """What the program takes and gives."""
+        return self._model
+
+    def check(self, reference: str | None) -> None:
+        """Refuse what is no reference of a board, and firmware whose build is not the one named."""
+        if reference in ("pytorch", "litert"):
             raise OptionError("a board is compared with the host", hint="use `--compare host`")
-        if compare and self._firmware:
+        if reference and self._firmware:
             if self._origin is None:
                 raise OptionError(
                     f"`{self._path}` holds firmware, which does not run on the host",
@@ -83,31 +86,33 @@ class OnBoard:
                 )
             image.check_origin(self._path, self._firmware, self._origin)
 
-    def run(self, data: "Sequence[Sample]", progress: "Report") -> "list[Sample]":
+    def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
         """The outputs for each sample."""
+        progress = progress or _report_to_nobody
         if self._firmware:
-            return self._emulate(self._path, self._firmware, data, progress)
+            return self._emulate(self._path, self._firmware, samples, progress)
         with tempfile.TemporaryDirectory(prefix="deuteron-run-") as scratch:
             progress(f"firmware for {self._board.name}", 0, 2)
             made = image.build(self._path, self._board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
             directory = Path(scratch) / "firmware"
             image.write(made, directory, force=False)
-            return self._emulate(directory, made.record, data, progress)
+            return self._emulate(directory, made.record, samples, progress)
 
     def _emulate(
-        self, directory: Path, firmware: record.Firmware, data: "Sequence[Sample]", progress: "Report"
-    ) -> "list[Sample]":
+        self, directory: Path, firmware: record.Firmware, samples: Sequence[Sample], progress: Progress
+    ) -> list[Sample]:
         progress(f"on {self._board.machine}", 1, 2)
         self._firmware = replace(firmware, flash=self._flash.of(firmware.flash))
-        self._report = qemu.run(directory, self._firmware, self._board, data, time_out=self._time_out)
+        self._report = qemu.run(directory, self._firmware, self._board, samples, time_out=self._time_out)
         return [run.outputs for run in self._report.runs]
 
-    def compare(self, data: "Sequence[Sample]", progress: "Callable[[int, int], object]") -> Agreement:
-        """The comparison with the host's outputs."""
-        ours = [run.outputs for run in self._report.runs] if self._report else self.run(data, _tell_nobody)
+    def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Agreement:
+        """The board's outputs beside the host's."""
+        ours = [run.outputs for run in self._report.runs] if self._report else self.run(samples)
         theirs: list[Sample] = []
-        for i, outputs in enumerate(api.run_each(self._origin or self._path, data)):
-            progress(i, len(data))
+        for i, outputs in enumerate(BuildOnHost(self._origin or self._path).run_each(samples)):
+            if progress is not None:
+                progress(i, len(samples))
             theirs.append(tuple(outputs))
         return agree(self._board.name, ours, theirs)
 
@@ -133,7 +138,7 @@ class OnBoard:
         rate = f"{flash.bandwidth:,} B/s" if flash.bandwidth else "all at once"
         yield f"flash: {flash.latency_ns:,} ns, then {rate}"
 
-    def to_json(self) -> "Mapping[str, object]":
+    def to_json(self) -> Mapping[str, object]:
         """The instructions of every run by event, and the stack."""
         if self._report is None or self._firmware is None:
             return {}
@@ -170,9 +175,9 @@ class OnBoard:
         return name
 
 
-def _tell_nobody(step: str, index: int, count: int) -> None:
-    """Nothing: no report of progress."""
+def _report_to_nobody(step: str, index: int, count: int) -> None:
+    """Drop a report of progress."""
 
 
-def _tensors(values: Sequence[Value]) -> tuple[api.TensorInfo, ...]:
-    return tuple(api.TensorInfo(value.shape, dtype_name(value)) for value in values)
+def _tensors(values: Sequence[Value]) -> tuple[TensorInfo, ...]:
+    return tuple(TensorInfo(value.shape, dtype_name(value)) for value in values)

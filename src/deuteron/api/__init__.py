@@ -1,0 +1,85 @@
+"""Everything that the command line can do, from Python; a name is loaded from where it is defined when it is used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deuteron.api.ask import check_installation as check_installation
+    from deuteron.api.ask import compare as compare
+    from deuteron.api.ask import compare_profiles as compare_profiles
+    from deuteron.api.ask import compare_simulations as compare_simulations
+    from deuteron.api.ask import explain as explain
+    from deuteron.api.ask import inspect as inspect
+    from deuteron.api.ask import kernels as kernels
+    from deuteron.api.ask import operators as operators
+    from deuteron.api.ask import plan as plan
+    from deuteron.api.ask import profile as profile
+    from deuteron.api.ask import read_manifest as read_manifest
+    from deuteron.api.ask import read_profile as read_profile
+    from deuteron.api.ask import report as report
+    from deuteron.api.ask import run as run
+    from deuteron.api.ask import run_each as run_each
+    from deuteron.api.ask import simulate as simulate
+    from deuteron.api.ask import subject as subject
+    from deuteron.api.ask import targets as targets
+    from deuteron.api.make import Build as Build
+    from deuteron.api.make import build as build
+    from deuteron.api.make import build_model as build_model
+    from deuteron.api.make import bundle as bundle
+    from deuteron.api.make import convert_file as convert_file
+    from deuteron.api.make import firmware as firmware
+    from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
+    from deuteron.board.emit import EmitOptions as EmitOptions
+    from deuteron.board.emit import Placement as Placement
+    from deuteron.board.flash import FlashOptions as FlashOptions
+    from deuteron.board.record import FirmwareOptions as FirmwareOptions
+    from deuteron.board.record import IoCopy as IoCopy
+    from deuteron.board.record import Kernels as Kernels
+    from deuteron.board.record import Weights as Weights
+    from deuteron.builds.manifest import Manifest as Manifest
+    from deuteron.builds.manifest import TensorInfo as TensorInfo
+    from deuteron.builds.options import DEFAULT_TARGET as DEFAULT_TARGET
+    from deuteron.builds.options import BuildOptions as BuildOptions
+    from deuteron.builds.options import Converter as Converter
+    from deuteron.builds.options import Partitioning as Partitioning
+    from deuteron.frontend.examples import COMBINED as COMBINED
+    from deuteron.frontend.examples import EXAMPLES as EXAMPLES
+    from deuteron.frontend.examples import REFERENCES as REFERENCES
+    from deuteron.frontend.examples import ExampleModel as ExampleModel
+    from deuteron.npu.neutron.convert import Conversion as Conversion
+    from deuteron.npu.neutron.convert import ConvertOptions as ConvertOptions
+    from deuteron.runtime.inputs import check_inputs as check_inputs
+    from deuteron.runtime.inputs import seeded_inputs as seeded_inputs
+
+_NAMES = {
+    "api.ask": (
+        "check_installation", "compare", "compare_profiles", "compare_simulations", "explain", "inspect",
+        "kernels", "operators", "plan", "profile", "read_manifest", "read_profile", "report", "run", "run_each",
+        "simulate", "subject", "targets",
+    ),
+    "api.make": (
+        "Build", "build", "build_model", "bundle", "convert_file", "firmware", "merge_kernel_selections",
+    ),
+    "board.emit": ("EmitOptions", "Placement"),
+    "board.flash": ("FlashOptions",),
+    "board.record": ("FirmwareOptions", "IoCopy", "Kernels", "Weights"),
+    "builds.manifest": ("Manifest", "TensorInfo"),
+    "builds.options": ("DEFAULT_TARGET", "BuildOptions", "Converter", "Partitioning"),
+    "frontend.examples": ("COMBINED", "EXAMPLES", "REFERENCES", "ExampleModel"),
+    "npu.neutron.convert": ("Conversion", "ConvertOptions"),
+    "runtime.inputs": ("check_inputs", "seeded_inputs"),
+}  # fmt: skip
+"""Module below `deuteron` -> the public names that it defines."""
+
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """The public name, loaded from the module that defines it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    return getattr(import_module(f"deuteron.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,309 @@
+"""What can be asked: of builds, files, profiles and boards, of the targets, and of this installation."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import Manifest
+from deuteron.builds.options import DEFAULT_TARGET
+
+if TYPE_CHECKING:
+    from deuteron.arch.targets import Arch
+    from deuteron.board.flash import FlashOptions
+    from deuteron.npu.neutron.support import Operator
+    from deuteron.runtime.inputs import Array, Sample
+    from deuteron.views.events.compare import Comparison as ProfileComparison
+    from deuteron.views.events.record import Profile
+    from deuteron.views.explain import Explanation
+    from deuteron.views.inspect import Inspection
+    from deuteron.views.installation import Check
+    from deuteron.views.kernels import Holding
+    from deuteron.views.memory import Planning
+    from deuteron.views.profile.run import Profiled
+    from deuteron.views.run.subjects import Comparison, Subject
+    from deuteron.views.simulate import Comparison as SimulationComparison
+    from deuteron.views.simulate import Simulation
+
+
+def read_manifest(directory: str | Path) -> Manifest:
+    """The manifest of a build directory, whose files have been checked against it."""
+    return manifests.read(Path(directory))
+
+
+def run(path: str | Path, inputs: "Sequence[Array]", *, on: str | None = None) -> "list[Array]":
+    """The outputs of a build or a TFLite file for one set of inputs.
+
+    Args:
+        path: a build directory, which ExecuTorch's own runtime runs; a TFLite file, which the driver runs alone; or
+            with `on` the directory of a build or of firmware.
+        inputs: one array per input of the model, of its shape and dtype.
+        on: a board, in an emulator; the host by default.
+
+    Raises:
+        DeuteronError: there is nothing undamaged that can be run, or the inputs are not the model's.
+    """
+    return next(run_each(path, [inputs], on=on))
+
+
+def run_each(
+    path: str | Path, samples: "Iterable[Sequence[Array]]", *, on: str | None = None
+) -> "Iterator[list[Array]]":
+    """The outputs for one set of inputs after the other; otherwise as `run`. A board gets all of them at once."""
+    from deuteron.runtime.inputs import checked
+
+    chosen = subject(path, on=on)
+    return chosen.run_each(checked(chosen.model, samples))
+
+
+def subject(
+    path: str | Path,
+    *,
+    on: str | None = None,
+    target: str | None = None,
+    time_out: float | None = None,
+    flash: "FlashOptions | None" = None,
+    origin: str | Path | None = None,
+) -> "Subject":
+    """What is to be run, compared with its reference, or asked for what an emulator has counted.
+
+    Args:
+        path: a build directory, a TFLite file, or with `on` the directory of a build or of firmware.
+        on: a board, in an emulator; the host by default.
+        target: what a TFLite file is converted for, unless it has been.
+        time_out: seconds after which an emulator counts as hung.
+        flash: of an emulated board.
+        origin: the build that firmware was made from, to be compared with.
+
+    Raises:
+        OptionError: an option does not fit.
+        DeuteronError: what is at `path` cannot be run.
+    """
+    from deuteron.board.flash import FlashOptions
+    from deuteron.views.run.choose import subject as choose
+
+    origin = None if origin is None else Path(origin)
+    return choose(Path(path), on=on, target=target, time_out=time_out, flash=flash or FlashOptions(), origin=origin)
+
+
+def compare(
+    path: str | Path,
+    samples: "Sequence[Sample] | None" = None,
+    *,
+    on: str | None = None,
+    target: str | None = None,
+    origin: str | Path | None = None,
+) -> "Comparison":
+    """A build beside quantised PyTorch, a TFLite file beside LiteRT, or a board beside the host.
+
+    Args:
+        path: as for `subject`.
+        samples: inputs; one random sample by default.
+        on: as for `subject`.
+        target: as for `subject`.
+        origin: as for `subject`.
+
+    Raises:
+        DeuteronError: it cannot be run or compared.
+    """
+    from deuteron.runtime.inputs import checked, seeded_inputs
+
+    chosen = subject(path, on=on, target=target, origin=origin)
+    chosen.check("host" if on else None)
+    given = seeded_inputs(chosen.model, 1) if samples is None else samples
+    return chosen.compare(list(checked(chosen.model, given)))
+
+
+def inspect(path: str | Path) -> "Inspection":
+    """What a build directory or one of the files that a build reads or writes contains; told by content.
+
+    Raises:
+        InputError, FormatError: there is nothing that can be inspected, or it is damaged.
+    """
+    from deuteron.views import inspect as view
+
+    return view.inspect(Path(path))
+
+
+def explain(directory: str | Path) -> "Explanation":
+    """Where each operator of a build runs, why, and what that costs.
+
+    Raises:
+        InputError, FormatError: the directory is no undamaged build.
+    """
+    from deuteron.views import explain as view
+
+    return view.explain(Path(directory))
+
+
+def plan(directory: str | Path, *, svg: str | Path | None = None, force: bool = False) -> "Planning":
+    """The memories of a build over time and its fetches, beside their lower bounds.
+
+    Args:
+        directory: of the build.
+        svg: also write a picture of it to this file.
+        force: replace the picture if it exists.
+
+    Raises:
+        DeuteronError: the directory is no undamaged build with a part on the NPU, or the picture cannot be written.
+    """
+    from deuteron.views import memory
+
+    planning = memory.planning(Path(directory))
+    if svg is not None:
+        memory.write_svg(planning, Path(svg), force=force)
+    return planning
+
+
+def simulate(
+    directory: str | Path,
+    *,
+    flash_bandwidth: int | None = None,
+    clock: int | None = None,
+    sram_budget: int | None = None,
+    first_run: bool = False,
+    trace: str | Path | None = None,
+    force: bool = False,
+) -> "Simulation":
+    """One run of a build on a model of its target.
+
+    Args:
+        directory: of the build.
+        flash_bandwidth: bytes per second, instead of what the build was planned for.
+        clock: Hz of NPU and CPU, instead of the target's.
+        sram_budget: plan the partitions anew for so many bytes.
+        first_run: resident weights are not in SRAM yet.
+        trace: also write a trace for the Perfetto UI to this file.
+        force: replace the trace if it exists.
+
+    Raises:
+        DeuteronError: the directory is no undamaged build with a part on the NPU, it does not fit into `sram_budget`,
+            or the trace cannot be written.
+    """
+    from deuteron.views import simulate as view
+
+    simulation = view.simulate_build(
+        Path(directory), flash_bandwidth=flash_bandwidth, clock=clock, sram_budget=sram_budget, first_run=first_run
+    )
+    if trace is not None:
+        view.write_trace(simulation, Path(trace), force=force)
+    return simulation
+
+
+def compare_simulations(before: "Simulation", after: "Simulation") -> "SimulationComparison":
+    """Where the second run spends more or less time than the first."""
+    from deuteron.views import simulate as view
+
+    return view.compare(before, after)
+
+
+def profile(
+    directory: str | Path,
+    *,
+    on: str = "host",
+    samples: "Sequence[Sample] | None" = None,
+    runs: int | None = None,
+    events: str | Path | None = None,
+    ticks_per_second: int | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
+) -> "Profiled":
+    """Where the time of a build goes.
+
+    Args:
+        directory: of the build.
+        on: `host`, `sim`, or a board, in an emulator.
+        samples: inputs of the runs; random ones by default.
+        runs: how often to run, with the samples over and over; once each by default.
+        events: a file that a board or ExecuTorch has written: nothing runs then.
+        ticks_per_second: of the clock of an ETDump in that file.
+        output: a directory to write record, page, trace and other tools' files to; none by default.
+        force: replace `output`.
+
+    Raises:
+        OptionError: an option does not fit, or `output` exists.
+        DeuteronError: the directory is no undamaged build, or what ran failed.
+    """
+    from deuteron.views.profile.run import profile_build
+
+    return profile_build(
+        Path(directory),
+        on=on,
+        samples=samples,
+        runs=runs,
+        events=None if events is None else Path(events),
+        ticks_per_second=ticks_per_second,
+        output=None if output is None else Path(output),
+        force=force,
+    )
+
+
+def read_profile(path: str | Path) -> "Profile":
+    """The profile that was written before: its directory, or `profile.json`.
+
+    Raises:
+        InputError, FormatError: there is none, or it is damaged.
+    """
+    from deuteron.views.events import record
+
+    return record.read(Path(path))
+
+
+def compare_profiles(before: "Profile", after: "Profile", by: str = "operator") -> "ProfileComparison":
+    """What changed most between two profiles, by `module`, `line`, `operator` or `kernel`."""
+    from deuteron.views.events import compare as view
+
+    return view.compare(before, after, by)
+
+
+def report(profile: str | Path, output: str | Path | None = None, *, force: bool = False) -> Path:
+    """The page that was written of a profile, beside it unless `output` says otherwise.
+
+    Raises:
+        DeuteronError: there is no undamaged profile, or the page exists and `force` is not set.
+    """
+    from deuteron.views.profile.page import write_page
+
+    return write_page(Path(profile), None if output is None else Path(output), force=force)
+
+
+def kernels(path: str | Path, *, check_override: bool = False) -> "Holding":
+    """The kernels in a linked image, a kernel selection file, a build, firmware, or a program.
+
+    Args:
+        path: of it.
+        check_override: refuse an image whose inputs and outputs are copied by the weak default.
+
+    Raises:
+        DeuteronError: it holds no kernels that could be listed, or has no override.
+    """
+    from deuteron.views import kernels as view
+
+    return view.holding(Path(path), check_override=check_override)
+
+
+def operators(names: Sequence[str] = (), *, target: str = DEFAULT_TARGET) -> "tuple[Operator, ...]":
+    """The TFLite operators that a target's NPU takes, or those whose name contains one of `names`.
+
+    Raises:
+        OptionError: there is no such target or operator, or the target has no NPU.
+    """
+    from deuteron.arch import targets
+    from deuteron.npu.neutron import support
+
+    targets.load(target).need_npu()
+    return support.operators_named(names)
+
+
+def targets() -> "tuple[Arch, ...]":
+    """The chips that can be compiled for, with what is known of them."""
+    from deuteron.arch import targets
+
+    return tuple(targets.load(name) for name in targets.names())
+
+
+def check_installation() -> "tuple[Check, ...]":
+    """What this installation has and what it lacks, each with how to mend it."""
+    from deuteron.views import installation
+
+    return installation.check_installation()

@@ -1,0 +1,65 @@
+"""Inputs of a model: arrays that are drawn for it, or checked against what it takes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.builds.manifest import TensorInfo
+from deuteron.errors import InputError
+
+Array = npt.NDArray[np.generic]
+Sample = tuple[Array, ...]
+"""One array per input or output of a model."""
+
+
+class Signature(Protocol):
+    """What is known of a model's inputs: a build's manifest, or a TFLite file."""
+
+    @property
+    def inputs(self) -> Sequence[TensorInfo]:
+        """Shape, dtype and name of each input, in order."""
+        ...
+
+
+def seeded_inputs(model: Signature, count: int, seed: int = 0) -> list[Sample]:
+    """`count` random inputs of the model: normal float32 values, int8 over its whole range, 0 and 1 for the rest.
+
+    Wider integers mostly are indices, and few tables have no row 1.
+    """
+    generator = np.random.default_rng(seed)
+
+    def draw(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+        if dtype.kind == "f":
+            return generator.standard_normal(shape).astype(dtype)
+        low, high = (-128, 128) if dtype == np.int8 else (0, 2)
+        return generator.integers(low, high, shape, dtype.name)
+
+    return [tuple(draw(i.shape, np.dtype(i.dtype)) for i in model.inputs) for _ in range(count)]
+
+
+def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
+    """Check number, shape and dtype of one set of inputs against the model's.
+
+    Raises:
+        InputError: naming the input that differs.
+    """
+    if len(inputs) != len(model.inputs):
+        raise InputError(f"the model takes {len(model.inputs)} inputs, found {len(inputs)}")
+    for i, (value, wanted) in enumerate(zip(inputs, model.inputs, strict=True)):
+        if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
+            raise InputError(
+                f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}"
+            )
+
+
+def checked(model: Signature, samples: Iterable[Sequence[Array]]) -> Iterator[Sample]:
+    """The samples, each checked against the model's inputs when it is asked for.
+
+    Raises:
+        InputError: naming the input that differs.
+    """
+    for inputs in samples:
+        check_inputs(model, inputs)
+        yield tuple(inputs)

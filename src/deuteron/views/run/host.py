@@ -1,0 +1,98 @@
+"""A build or a TFLite file on this machine."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from deuteron.builds import manifest as manifests
+from deuteron.errors import OptionError
+from deuteron.runtime import tflite_model
+from deuteron.runtime.inputs import Array, Sample
+from deuteron.views.run.subjects import Comparison, Progress, Subject
+
+
+class _OnHost(Subject):
+    """What runs sample by sample on this machine."""
+
+    @abstractmethod
+    def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
+        """What runs one sample."""
+
+    def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
+        """The outputs for each sample."""
+        results: list[Sample] = []
+        run_one = self.runner()
+        for i, sample in enumerate(samples):
+            if progress is not None:
+                progress(f"sample {i}", i, len(samples))
+            results.append(tuple(run_one(sample)))
+        return results
+
+    def run_each(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
+        """The outputs for one sample after the other."""
+        return map(self.runner(), samples)
+
+
+class BuildOnHost(_OnHost):
+    """A build directory, which ExecuTorch's runtime runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._manifest = manifests.read(path)
+
+    @property
+    def model(self) -> manifests.Manifest:
+        """What the program takes and gives."""
+        return self._manifest
+
+    def check(self, reference: str | None) -> None:
+        """Refuse what is no reference of a build."""
+        if reference == "host":
+            raise OptionError("this runs on the host already", hint="name a board with `--on`")
+        if reference == "litert":
+            raise OptionError(
+                "a build is compared with PyTorch, not with LiteRT",
+                hint="use `--compare`, or run one of its TFLite files, `npu_0.tflite` and so on",
+            )
+
+    def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
+        """What runs one sample."""
+        from deuteron.runtime.host import HostRunner
+
+        return HostRunner(self.path / manifests.PROGRAM).run
+
+    def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
+        """The build beside the quantised PyTorch model, operator by operator."""
+        from deuteron.views.agreement.pytorch import compare
+
+        return compare(self.path, samples, progress)
+
+
+class TfliteOnHost(_OnHost):
+    """A TFLite file, which the driver runs."""
+
+    def __init__(self, path: Path, target: str) -> None:
+        self._model = tflite_model.load(path, target)
+        self.is_compiled = self._model.conversion is None
+
+    @property
+    def model(self) -> tflite_model.TfliteModel:
+        """What the file takes and gives."""
+        return self._model
+
+    def check(self, reference: str | None) -> None:
+        """Refuse what is no reference of a TFLite file."""
+        if reference == "host":
+            raise OptionError("this runs on the host already", hint="use `--compare litert`")
+        if reference == "pytorch":
+            raise OptionError("a TFLite file is compared with LiteRT, not with PyTorch", hint="use `--compare litert`")
+
+    def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
+        """What runs one sample."""
+        return self._model.run
+
+    def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
+        """The file beside LiteRT, operator by operator."""
+        from deuteron.views.agreement.litert import compare
+
+        return compare(self._model, samples, progress)

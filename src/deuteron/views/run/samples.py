@@ -1,0 +1,90 @@
+"""Samples as `.npy` files: read for the inputs of a model, and written of its outputs."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from deuteron.builds.output import check_file, write_files
+from deuteron.errors import InputError, OptionError
+from deuteron.runtime.inputs import Array, Sample, Signature
+
+
+def read_samples(model: Signature, paths: Sequence[Path]) -> list[Sample]:
+    """The samples that the input files hold: one, or as many as their extra first dimension says.
+
+    Raises:
+        OptionError: there are more or fewer files than inputs.
+        InputError: a file cannot be read, or they hold different numbers of samples.
+    """
+    if len(paths) != len(model.inputs):
+        raise OptionError(f"the model has {len(model.inputs)} inputs, `--input` is given {len(paths)} times")
+    columns: list[list[Array]] = []
+    for path, wanted in zip(paths, model.inputs, strict=True):
+        array = _read_array(path)
+        columns.append(list(array) if array.ndim == len(wanted.shape) + 1 else [array])
+    counts = {len(column) for column in columns}
+    if len(counts) > 1:
+        raise InputError(f"the input files hold different numbers of samples: {', '.join(map(str, sorted(counts)))}")
+    if counts == {0}:
+        raise InputError("the input files hold no sample")
+    return list(zip(*columns, strict=True))
+
+
+def repeated(samples: Sequence[Sample], runs: int | None) -> list[Sample]:
+    """The samples over and over, one per run; each once by default.
+
+    Raises:
+        OptionError: there are fewer runs than samples.
+    """
+    count = len(samples) if runs is None else runs
+    if count < len(samples):
+        raise OptionError(
+            f"`--runs {count}` is less than the {len(samples)} inputs of the files",
+            hint="leave out `--runs`, or give files with fewer inputs",
+        )
+    return [samples[i % len(samples)] for i in range(count)]
+
+
+def not_finite(samples: Sequence[Sample]) -> list[int]:
+    """Indices of the samples that hold NaN or infinite values."""
+    return [i for i, sample in enumerate(samples) if not all(np.isfinite(value).all() for value in sample)]
+
+
+def check_outputs(count: int, paths: Sequence[Path], *, force: bool) -> None:
+    """Refuse output files that cannot be written, before any work is done.
+
+    Raises:
+        OptionError: there are not as many as the model has outputs, one is named twice, or exists without `force`.
+    """
+    if paths and len(paths) != count:
+        raise OptionError(f"the model has {count} outputs, `--output` is given {len(paths)} times")
+    for path in paths:
+        if paths.count(path) > 1:
+            raise OptionError(f"`--output` names `{path}` {paths.count(path)} times", hint="one file takes one output")
+        check_file(path, force=force)
+
+
+def write_outputs(paths: Sequence[Path], results: Sequence[Sample]) -> None:
+    """Write output i of all samples to file i, stacked along a new first dimension if there are several samples."""
+    files: dict[Path, bytes] = {}
+    for i, path in enumerate(paths):
+        data = io.BytesIO()
+        np.save(data, results[0][i] if len(results) == 1 else np.stack([outputs[i] for outputs in results]))
+        files[path] = data.getvalue()
+    if files:
+        write_files(files)
+
+
+def _read_array(path: Path) -> Array:
+    try:
+        array: object = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"`{path}` does not exist") from None
+    except (ValueError, EOFError, OSError) as e:
+        raise InputError(f"`{path}` is not a .npy file: {e}", hint="write it with `numpy.save`") from e
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"`{path}` is not a .npy file but an archive", hint="write one array with `numpy.save`")
+    return cast("Array", array)

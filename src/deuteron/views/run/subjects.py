@@ -1,0 +1,83 @@
+"""What can be run, compared with a reference, and told of: the form that all of them have."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from deuteron.runtime.inputs import Array, Sample, Signature
+
+REFERENCES = ("reference", "pytorch", "litert", "host")
+"""What a subject may be compared with; the first is the one that fits it."""
+
+
+class Progress(Protocol):
+    """Told when a step begins: its name, its index, and the number of steps."""
+
+    def __call__(self, step: str, index: int, count: int) -> None:
+        """Step `index` of `count` begins."""
+        ...
+
+
+class Comparison(Protocol):
+    """Outputs beside a reference's."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all bounds hold."""
+        ...
+
+    def text(self) -> str:
+        """The report."""
+        ...
+
+    def to_json(self) -> Mapping[str, object]:
+        """The report as plain values."""
+        ...
+
+
+class Model(Signature, Protocol):
+    """What a program takes and gives."""
+
+    @property
+    def outputs(self) -> Sequence[object]:
+        """One entry per output."""
+        ...
+
+
+class Subject(ABC):
+    """What is run, and where.
+
+    Attributes:
+        is_compiled: whether its target is settled.
+    """
+
+    is_compiled = True
+
+    @property
+    @abstractmethod
+    def model(self) -> Model:
+        """What it takes and gives."""
+
+    @abstractmethod
+    def check(self, reference: str | None) -> None:
+        """Refuse a reference, one of REFERENCES, that it cannot be compared with."""
+
+    @abstractmethod
+    def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
+        """The outputs for each sample."""
+
+    def run_each(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
+        """The outputs for one sample after the other; what runs all at once takes all at once."""
+        return (list(outputs) for outputs in self.run(list(samples)))
+
+    @abstractmethod
+    def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
+        """The outputs for these samples beside those of its reference."""
+
+    def text(self) -> str:
+        """What there is to tell of the last run beside its outputs; may be empty."""
+        return ""
+
+    def to_json(self) -> Mapping[str, object]:
+        """The same as entries of a report."""
+        return {}

@@ -1,0 +1,70 @@
+"""The public names: each is there, typed, documented, loads no more than it needs; the command line adds nothing."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import deuteron
+from deuteron import api
+from deuteron.cli.app import COMMANDS
+
+FUNCTIONS = [name for name in sorted(api._HOMES) if inspect.isfunction(getattr(api, name))]
+
+FUNCTION_OF = {
+    "build": "build_model",
+    "convert": "convert_file",
+    "doctor": "check_installation",
+    "models": "EXAMPLES",
+    "ops": "operators",
+    "sim": "simulate",
+}
+"""Commands whose function has another name."""
+
+
+def test_the_names_for_type_checkers_are_those_that_are_loaded():
+    tree = ast.parse(Path(str(api.__file__)).read_text("utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        (str(item.module).removeprefix("deuteron."), alias.asname)
+        for item in block.body
+        if isinstance(item, ast.ImportFrom)
+        for alias in item.names
+    }
+    assert typed == {(module, name) for module, names in api._NAMES.items() for name in names}
+
+
+@pytest.mark.parametrize("name", sorted(api._HOMES))
+def test_a_public_name_is_there(name: str):
+    assert getattr(api, name) is not None
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_public_function_is_typed_and_documented(name: str):
+    function = getattr(api, name)
+    assert function.__doc__
+    signature = inspect.signature(function)
+    assert signature.return_annotation is not inspect.Signature.empty
+    assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())
+
+
+@pytest.mark.parametrize("command", [entry.name for entry in COMMANDS])
+def test_a_command_has_its_function(command: str):
+    assert hasattr(api, FUNCTION_OF.get(command, command))
+
+
+def test_the_package_offers_functions_of_the_api():
+    for name in set(deuteron.__all__) - {"DeuteronError", "__version__"}:
+        assert getattr(deuteron, name) is getattr(api, name)
+    with pytest.raises(AttributeError, match="module `deuteron` has no attribute `nothing`"):
+        _ = deuteron.nothing
+
+
+@pytest.mark.parametrize("name", ["targets", "check_installation"])
+def test_what_needs_no_numpy_loads_none(name: str):
+    code = f"import sys\nfrom deuteron import api\napi.{name}()\nprint('numpy' in sys.modules, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"
