@@ -169,6 +169,55 @@ def test_outputs_far_from_pytorch_are_found(directory: Path, samples: list[Sampl
 
 
 @pytest.mark.parametrize(
+    ("shape", "batches", "scores"),
+    [
+        ((10,), (1,), True),
+        ((1, 10), (1,), True),
+        ((1, 10), (49,), True),  # inputs with another dimension first
+        ((4, 10), (4,), True),
+        ((), (1,), False),
+        ((4, 1), (4,), False),
+        ((32, 32), (1,), False),  # an image without batch and channel
+        ((1, 49, 12), (1,), False),
+        ((1, 2, 32, 32), (1,), False),
+    ],
+)
+def test_classes_are_those_of_rows(shape: tuple[int, ...], batches: tuple[int, ...], scores: bool):
+    assert compare._are_scores(shape, batches) == scores
+
+
+def test_best_scores_are_compared_where_there_are_classes_only():
+    ours, wanted = np.array([[7.0, 8.0]], np.float32), np.array([[8.0, 7.0]], np.float32)
+    affine = saved.Affine(1.0, 0)
+    classes, image = compare.OutputResult(0, scores=True), compare.OutputResult(1)
+    for result in (classes, image):
+        compare._check_output(result, ours, affine, wanted)
+    found = compare.Comparison(1, (), (), (classes, image))
+    assert found.failures() == ("output 0: another best score than PyTorch's in 1 of 1",)
+    differ = "2 of 2 values differ, the largest by 1 steps of 1"
+    assert f"  output 0: {differ}; best score the same in 0 of 1\n  output 1: {differ}\n" in found.text()
+
+
+def test_an_image_one_step_off_passes(samples: list[Sample], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 2, 6, 6) for _ in range(8)]
+    api.build(nn.Conv2d(2, 2, 1), (batches[0],), calibration=batches, output=tmp_path / "out")
+    expected = compare._expected
+
+    def another_step(reference: saved.Reference, sample: Sequence[npt.NDArray[np.generic]]) -> tuple[Tensor, ...]:
+        (values,) = expected(reference, sample)
+        affine = reference.outputs[0]
+        assert affine is not None
+        steps = torch.where(torch.arange(values.numel()) % 2 == 0, affine.scale, -affine.scale)
+        return (values + steps.reshape(values.shape),)
+
+    monkeypatch.setattr(compare, "_expected", another_step)
+    found = compare.compare(tmp_path / "out", samples)
+    assert found.failures() == ()
+    assert (found.outputs[0].mismatches, found.outputs[0].rows) == (3 * 72, 0)
+
+
+@pytest.mark.parametrize(
     ("ours", "wanted", "unlike"),
     [
         ([np.nan, 1.0, 2.0], [0.0, 1.0, 2.0], 1),

@@ -5,10 +5,11 @@ Three comparisons, each on the same inputs:
 1. What the NPU computed in ExecuTorch's runtime equals the IR interpreter on the partition's TFLite file, bit for bit.
 2. Operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value correctly rounded,
    and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides (`spec/rounding.md`).
-3. End to end, no output is further than `MAX_STEPS` quantisation steps from PyTorch's, and the best scores agree.
+3. End to end, no output is further than `MAX_STEPS` quantisation steps from PyTorch's, and where it holds the scores of
+   classes, the best of each row is the same.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -79,17 +80,19 @@ class OutputResult:
 
     Attributes:
         index: which output.
+        scores: True where each row is the scores of classes.
         step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
         integer: True where the CPU computes integers or bools, which have no step and must be equal.
         elements: values compared.
         unlike: those where one is NaN or infinite and the other is not the same; none is allowed.
         mismatches: those that differ by more than half a step.
         largest: the largest difference, in steps.
-        rows: rows of scores along the innermost dimension, but for those with a NaN.
+        rows: rows of scores, but for those with a NaN.
         top1: rows whose best score is at the same place, or shares its value with the one that is.
     """
 
     index: int
+    scores: bool = False
     step: float = 0.0
     integer: bool = False
     elements: int = 0
@@ -173,9 +176,10 @@ def _output_line(out: OutputResult) -> str:
             f"  output {out.index}: {out.mismatches:,} of {out.elements:,} integers differ, the largest by "
             f"{out.largest:.0f}"
         )
+    best = f"; best score the same in {out.top1} of {out.rows}" if out.scores else ""
     return (
         f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ, the largest by "
-        f"{out.largest:.3g} steps of {out.step:.4g}; best score the same in {out.top1} of {out.rows}"
+        f"{out.largest:.3g} steps of {out.step:.4g}{best}"
     )
 
 
@@ -226,7 +230,8 @@ def compare(directory: str | Path, samples: Sequence[Sequence[Array]], progress:
         _Partition(i, p, data)
         for i, (p, data) in enumerate(zip(manifest.partitions, manifests.tflites(folder, manifest), strict=True))
     ]
-    outputs = [OutputResult(i) for i in range(len(manifest.outputs))]
+    batches = {info.shape[0] for info in manifest.inputs if info.shape}
+    outputs = [OutputResult(i, scores=_are_scores(info.shape, batches)) for i, info in enumerate(manifest.outputs)]
     with _one_thread():
         for done, sample in enumerate(samples):
             with runner.observe() as calls:
@@ -348,12 +353,22 @@ def _check_output(result: OutputResult, found: Array, affine: saved.Affine | Non
     result.unlike += int(np.count_nonzero(~finite & ~same))
     result.mismatches += int(np.count_nonzero(steps > 0.5))
     result.largest = max(result.largest, float(steps.max(initial=0)))
-    width = ours.shape[-1] if ours.ndim else 1
-    if width > 1 and not result.integer:
+    if result.scores and not result.integer:
+        width = ours.shape[-1]
         ranked = ~(np.isnan(ours) | np.isnan(reference)).reshape(-1, width).any(axis=1)
         rows, expected = ours.reshape(-1, width)[ranked], reference.reshape(-1, width)[ranked]
         result.rows += len(rows)
         result.top1 += int(np.count_nonzero(_same_best(rows, expected)))
+
+
+def _are_scores(shape: Sequence[int], batches: Collection[int]) -> bool:
+    """True for [classes] and [samples, classes].
+
+    The last dimension of an image, also of one of [height, width], or of a sequence holds no classes: where its largest
+    value is says nothing, and one step moves it. So the first of two dimensions must be 1, or the first of an input.
+    """
+    samples, classes = (1, *shape)[-2:] if 1 <= len(shape) <= 2 else (0, 0)
+    return classes > 1 and (samples == 1 or samples in batches)
 
 
 def _same_best(ours: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
