@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.npu.neutron.tflite.cases import CASES
-from tests.npu.neutron.tflite.files import with_float_edges
+from tests.npu.neutron.tflite.files import outside_bytes, with_float_edges
 
 from deuteron.errors import FormatError, InputError, UnsupportedError
 from deuteron.npu.neutron.convert import convert, to_tflite
@@ -104,6 +104,17 @@ def test_a_comparison_counts_and_passes(save: Save):
     assert (op.op, op.index, op.bound) == ("CONV_2D", 1, 1)
     assert op.elements == out.elements == 3 * graph("CONV_2D").type("y").numel
     assert out.npu_mismatches == 0
+
+
+def test_a_file_with_its_data_behind_the_flatbuffer_is_compiled_and_compared(save: Save):
+    source = emit(graph("CONV_2D"))
+    outside = outside_bytes(decode(source))
+    assert to_tflite(outside, convert(outside, TARGET)) == to_tflite(source, convert(source, TARGET))
+    model = tflite_model.load(save(outside), TARGET)
+    rng = np.random.default_rng(0)
+    found = litert.compare(model, [[rng.integers(-128, 128, i.shape).astype(np.int8) for i in model.inputs]])
+    assert found.passed
+    assert found.outputs[0].elements == graph("CONV_2D").type("y").numel
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,29 @@ class OddEncoder(Encoder):
         return self.last[kind]
 
 
+class _OutsideEncoder(Encoder):
+    """Writes a model without the data of its larger buffers, which begin at `start` in the file: `outside` has it."""
+
+    def __init__(self, model: FlatModel, least: int, start: int) -> None:
+        super().__init__(model)
+        self.least, self.start, self.outside = least, start, b""
+
+    def buffer(self, data: bytes | None) -> int:
+        if data is None or len(data) < self.least:
+            return super().buffer(data)
+        self.buffers.append(self.table("Buffer", Offset=self.start + len(self.outside), Size=len(data)))
+        self.outside += data + bytes(-len(data) % 16)
+        return len(self.buffers) - 1
+
+
+def outside_bytes(model: FlatModel, least: int = 1) -> bytes:
+    """The model with the data of larger buffers behind the flatbuffer, where Google's quantiser puts it."""
+    inside = _OutsideEncoder(model, least, 16).finish()
+    start = len(inside) + -len(inside) % 16
+    encoder = _OutsideEncoder(model, least, start)
+    return encoder.finish().ljust(start, b"\0") + encoder.outside
+
+
 def odd_bytes(model: FlatModel, kind: str, extra: Extra) -> bytes:
     return OddEncoder(model, kind, extra).finish()
 
@@ -143,6 +166,7 @@ __all__ = [
     "error",
     "model",
     "odd_bytes",
+    "outside_bytes",
     "square_product",
     "strided_slice",
     "transpose_conv",

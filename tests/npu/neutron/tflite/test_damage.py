@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.npu.neutron.tflite.cases import CASES
-from tests.npu.neutron.tflite.files import model, odd_bytes, strided_slice, with_float_edges
+from tests.npu.neutron.tflite.files import model, odd_bytes, outside_bytes, strided_slice, with_float_edges
 
 from deuteron.errors import CapacityError, DeuteronError, FormatError, UnsupportedError
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.npu.neutron.tflite.encode import encode
 from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator, FlatTensor
@@ -83,6 +84,7 @@ FILES = {name: emit(make(np.random.default_rng(0))) for name, make in CASES.item
 FILES["partition"] = partition()
 FILES["strided slice"] = encode(strided_slice([0, 0], [2, 2]))
 FILES["float edges"] = with_float_edges(FILES["ADD"])
+FILES["outside"] = outside_bytes(decode(FILES["partition"]))
 FILES["converted"] = wrap(FILES["partition"], CONTAINER, {"deuteron.build": b"{}"})
 FILES["converted, float edges"] = wrap(FILES["float edges"], CONTAINER, {})
 
@@ -132,7 +134,7 @@ def test_damaged_files_end_in_a_result_or_an_error_of_ours(name: str):
     assert seen["FormatError"] > MUTATIONS_PER_FILE // 10
 
 
-@pytest.mark.parametrize("name", ["partition", "converted"])
+@pytest.mark.parametrize("name", ["partition", "outside", "converted"])
 def test_every_truncation_ends_in_an_error_of_ours(name: str):
     data = FILES[name]
     assert {outcome(data[:length]) for length in range(0, len(data) - 16, 3)} <= {"FormatError", "UnsupportedError"}
@@ -169,6 +171,15 @@ def test_the_cause_of_the_damage_stays_attached():
 def test_a_small_file_that_names_one_large_vector_many_times_is_refused_early(shared: FlatTensor):
     source = replace(model("RELU"), tensors=(shared, shared))
     data = odd_bytes(source, "SubGraph", lambda e: {"Tensors": e.offsets([e.last["Tensor"]] * 20_000)})
+    with pytest.raises(FormatError, match=r"^the TFLite flatbuffer is damaged: it declares more than the file holds\n"):
+        read(data)
+
+
+def test_a_small_file_that_names_one_place_behind_it_many_times_is_refused_early():
+    tensors = tuple(FlatTensor(f"t{i}", (1000,), "INT8", Quant((0.5,), (0,)), bytes(1000)) for i in range(2000))
+    data = odd_bytes(
+        replace(model("RELU"), tensors=tensors), "Buffer", lambda _: {"Data": 0, "Offset": 16, "Size": 60_000}
+    )
     with pytest.raises(FormatError, match=r"^the TFLite flatbuffer is damaged: it declares more than the file holds\n"):
         read(data)
 

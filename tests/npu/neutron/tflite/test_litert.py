@@ -14,12 +14,15 @@ from tests.npu.neutron.tflite.cases import (
     quant,
     weighted_operands,
 )
+from tests.npu.neutron.tflite.files import outside_bytes
 
 from deuteron.npu.neutron.ir import interpret, ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.ir.verify import verify
+from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.npu.neutron.tflite.reader import read
 from deuteron.numerics import REAL_FUNCTIONS
 from deuteron.views.agreement.litert import distance_bound
 
@@ -150,3 +153,13 @@ def test_one_op_of_a_larger_graph_runs_alone():
     for op in graph.ops:
         found = litert.run_op(graph, op, values).astype(int)
         assert np.abs(found - values[op.outputs[0]]).max() <= 1
+
+
+def test_litert_reads_data_behind_the_flatbuffer_as_we_do():
+    rng = np.random.default_rng(0)
+    graph = CASES["CONV_2D"](rng)
+    inputs = random_inputs(graph, rng)
+    outside = outside_bytes(decode(emit(graph)))
+    (found,), (wanted,) = litert.run_bytes(outside, inputs), litert.run_bytes(emit(graph), inputs)
+    np.testing.assert_array_equal(found, wanted)
+    assert read(outside) == read(emit(graph))

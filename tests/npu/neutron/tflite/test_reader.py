@@ -16,6 +16,7 @@ from tests.npu.neutron.tflite.files import (
     error,
     model,
     odd_bytes,
+    outside_bytes,
     square_product,
     strided_slice,
     transpose_conv,
@@ -338,12 +339,6 @@ ODD_FILES: dict[str, tuple[str, Extra, type[DeuteronError], str]] = {
         UnsupportedError,
         "tensor `x` has custom quantisation; scales and zero points are allowed",
     ),
-    "external": (
-        "Buffer",
-        lambda _: {"Offset": 4096, "Size": 16},
-        UnsupportedError,
-        "buffer 0 keeps its data outside the flatbuffer",
-    ),
     "two zero points": (
         "QuantizationParameters",
         lambda e: {"ZeroPoint": e.integers([1, 2], "<i8")},
@@ -410,3 +405,44 @@ def test_a_shape_that_the_operator_does_not_give_is_malformed():
 def test_decoding_keeps_what_was_written():
     source = model("CONV_2D")
     assert decode(encode(source)) == source
+
+
+# buffers behind the flatbuffer
+
+
+@pytest.mark.parametrize("least", [1, 100])
+def test_data_behind_the_flatbuffer_is_read(least: int):
+    source = replace(model("CONV_2D"), metadata={"note": b"n" * 100})
+    data = outside_bytes(source, least)
+    assert data.endswith(b"n" * 100 + bytes(12))
+    assert decode(data) == source
+
+
+def test_data_in_the_flatbuffer_goes_before_data_behind_it():
+    source = model("CONV_2D")
+    assert decode(odd_bytes(source, "Buffer", lambda _: {"Offset": 16, "Size": 16})).tensors[1] == source.tensors[1]
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 16), (1, 16), (16, 0), (10**18, 0)])
+def test_a_buffer_without_a_place_or_a_size_is_empty(start: int, size: int):
+    source = model("RELU")
+    assert decode(odd_bytes(source, "Buffer", lambda _: {"Offset": start, "Size": size})) == source
+
+
+@pytest.mark.parametrize(("start", "size"), [(4096, 16), (16, 10**6), (2**64 - 8, 16), (16, 2**64 - 1)])
+def test_data_beyond_the_file_is_refused(start: int, size: int):
+    data = odd_bytes(model("RELU"), "Buffer", lambda _: {"Offset": start, "Size": size})
+    assert str(error(data, FormatError)) == (
+        f"the TFLite file is damaged or cut off: buffer 0 is its bytes {start} to {start + size}, and it has "
+        f"{len(data)}\n\nhint: copy the file again, or make it again"
+    )
+
+
+def test_data_that_is_one_byte_short_is_refused():
+    source = replace(chain("INT8"), metadata={"note": bytes(64)})
+    data = outside_bytes(source)
+    assert decode(data) == source
+    assert error(data[:-1], FormatError).message == (
+        f"the TFLite file is damaged or cut off: buffer 1 is its bytes {len(data) - 64} to {len(data)}, and it has "
+        f"{len(data) - 1}"
+    )

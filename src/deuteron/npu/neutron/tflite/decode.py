@@ -42,7 +42,7 @@ def decode(data: bytes) -> FlatModel:
 
     Raises:
         FormatError: damaged, truncated, or not TFLite at all.
-        UnsupportedError: several subgraphs, dynamic shapes, sparse, variable or external tensors.
+        UnsupportedError: several subgraphs, dynamic shapes, sparse or variable tensors.
     """
     if data[4:8] != FILE_IDENTIFIER:
         marks = f"{len(data)} bytes, of which 4 to 8 are {data[4:8]!r} instead of {FILE_IDENTIFIER!r}"
@@ -166,15 +166,23 @@ class _Decoder:
     def content(self, index: int) -> bytes | None:
         """Bytes of buffer `index`, None when it is empty; read once however many tensors share it."""
         if index not in self.contents:
-            buffer = self.buffers[index]
-            if buffer.integer("Offset") > 1:
-                raise UnsupportedError(
-                    f"buffer {index} keeps its data outside the flatbuffer",
-                    hint="export the model below 2 GB, with all constants inside",
-                )
-            data = buffer.vector("Data")
-            self.contents[index] = None if data is None else data.tobytes()
+            data = self.buffers[index].vector("Data")
+            self.contents[index] = self.outside(index) if data is None else data.tobytes()
         return self.contents[index]
+
+    def outside(self, index: int) -> bytes | None:
+        """Bytes of buffer `index` that the file has behind the flatbuffer, as exporters put large constants there."""
+        start, size = self.buffers[index].integer("Offset"), self.buffers[index].integer("Size")
+        if start <= 1 or size == 0:  # the schema's way to say that there are none
+            return None
+        if start + size > len(self.data):
+            raise FormatError(
+                f"the TFLite file is damaged or cut off: buffer {index} is its bytes {start} to {start + size}, and it "
+                f"has {len(self.data)}",
+                hint="copy the file again, or make it again",
+            )
+        self.budget.take(size)
+        return self.data[start : start + size]
 
     def tensor(self, table: _Table, index: int) -> FlatTensor:
         name = table.text("Name") or f"tensor_{index}"
