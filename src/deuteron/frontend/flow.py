@@ -26,7 +26,7 @@ from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.export import check_exported
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
-from deuteron.frontend.quantise import rewrites, training
+from deuteron.frontend.quantise import casts, rewrites, training
 from deuteron.frontend.quiet import quiet
 from deuteron.npu.neutron import sdk
 from deuteron.npu.neutron.convert import Conversion
@@ -154,6 +154,7 @@ class Flow:
         if self.train is not None:
             training.evaluate(model)
             seam.fold_batch_norms(model)
+        casts.settle(model)
         annotations.part_biases(model)
         give_strides(model)
         self.sample = self.sample or _made_up(model)

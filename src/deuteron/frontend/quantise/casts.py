@@ -1,0 +1,32 @@
+"""Takes from an exported model what `.float()` and `.to(...)` leave in it where they change no value."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+aten: Any = torch.ops.aten
+
+_CASTS = frozenset({aten.to.device, aten.to.dtype, aten.to.dtype_layout, aten.to.other, aten.type_as.default})
+
+
+def settle(model: fx.GraphModule) -> None:
+    """Take out casts to the dtype that a tensor has; a copy is left where they change the order of its memory.
+
+    The checks that PyTorch puts before each cast go, too: they are of no use once the model is exported.
+    """
+    for node in list(model.graph.nodes):
+        if str(node.target) == "aten._assert_tensor_metadata.default":
+            model.graph.erase_node(node)
+        elif node.target in _CASTS:
+            source = cast(fx.Node, node.args[0])
+            before, after = cast(Tensor, source.meta["val"]), cast(Tensor, node.meta["val"])
+            if before.dtype == after.dtype and before.stride() == after.stride():
+                node.replace_all_uses_with(source)
+                model.graph.erase_node(node)
+            elif before.dtype == after.dtype:
+                arguments = (*node.args, *node.kwargs.values())
+                order = next((x for x in arguments if isinstance(x, torch.memory_format)), torch.preserve_format)
+                node.target, node.args, node.kwargs = aten.clone.default, (source,), {"memory_format": order}
+    model.graph.lint()
+    model.recompile()

@@ -1,0 +1,104 @@
+"""`.float()` and `.to(...)`: what changes no value is gone before a model is quantised, on every target."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, fx, nn
+
+from deuteron import api
+from deuteron.arch import targets
+from deuteron.frontend.quantise import casts
+from deuteron.runtime.host import HostRunner
+
+aten = torch.ops.aten
+LAST, FIRST = torch.channels_last, torch.contiguous_format
+
+
+class Casts(nn.Module):
+    """Casts that change nothing, also before an activation, and memory in another order and back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.fc = nn.Conv2d(2, 4, 3), nn.Conv2d(4, 4, 1), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.first(x.float().to(memory_format=LAST)).to(torch.float32).type_as(x))
+        y = self.second(y.to(torch.float32, memory_format=FIRST))
+        return self.fc(y.to("cpu").flatten(1)).to(x.dtype)
+
+
+class Applies(nn.Module):
+    """A function of one input."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> object:
+        return self.function(x)
+
+
+X = torch.linspace(-1, 1, 32).reshape(1, 2, 4, 4)
+
+
+def settled(function, x: Tensor = X) -> fx.GraphModule:
+    """The exported function without casts; it gives what it gave."""
+    model = torch.export.export(Applies(function), (x,), strict=True).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    casts.settle(model)
+    found, wanted = model(x), function(x)
+    assert found.dtype == wanted.dtype
+    assert found.stride() == wanted.stride()
+    assert torch.equal(found, wanted)
+    return model
+
+
+def operators(model: fx.GraphModule) -> list[object]:
+    return [node.target for node in model.graph.nodes if node.op == "call_function"]
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda x: x.float(),
+        lambda x: x.to(torch.float32),
+        lambda x: x.to(torch.float32, copy=True),
+        lambda x: x.to("cpu"),
+        lambda x: x.type_as(x),
+        lambda x: x.to(memory_format=FIRST),
+    ],
+)
+def test_casts_that_change_nothing_go(cast) -> None:
+    assert operators(settled(lambda x: torch.relu(cast(x)) * 2)) == [aten.relu.default, aten.mul.Tensor]
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda x: x.to(memory_format=LAST),
+        lambda x: x.to("cpu", memory_format=LAST),
+        lambda x: x.to(torch.float32, memory_format=LAST),
+        lambda x: x.float(memory_format=LAST),
+    ],
+)
+def test_another_order_of_memory_is_a_copy(cast) -> None:
+    assert operators(settled(lambda x: torch.relu(cast(x)))) == [aten.clone.default, aten.relu.default]
+
+
+def test_casts_to_another_dtype_stay_without_their_checks() -> None:
+    model = settled(lambda x: (x > 0).float().float() + x.to(torch.int64).to(torch.int64))
+    assert operators(model) == [aten.gt.Scalar, aten.to.dtype, aten.to.dtype, aten.add.Tensor]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", targets.names())
+def test_models_with_casts_build_on_every_target(target: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Casts().eval()
+    build = api.build(model, X, target=target, output=tmp_path / "out")
+    (found,) = HostRunner(tmp_path / "out" / "model.pte").run([X.numpy()])
+    wanted = model(X).detach().numpy()
+    assert np.abs(found - wanted).max() < np.ptp(wanted) / 16
+    assert not any("to_copy" in node.op or "assert" in node.op for node in build.manifest.nodes)
