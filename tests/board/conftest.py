@@ -4,31 +4,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import builds
 from tests.board.host import HostFirmware
 
 Built = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built() -> Built:
     """Gives the build directory of a model by name: a reference model, or one of `models.py` in this folder."""
-    parent = tmp_path_factory.mktemp("built")
 
-    def build_once(name: str) -> Path:
-        output = parent / name
-        if not output.exists():
-            from tests.board import models
+    def build(name: str) -> Path:
+        from tests.board.models import MODELS
 
-            from deuteron import api
+        return builds.network(MODELS[name], name) if name in MODELS else builds.model(name)
 
-            if name in models.MODELS:
-                module, inputs, options = models.MODELS[name]()
-                api.build(module, inputs, output=output, options=options, calibration=[inputs], name=name)
-            else:
-                api.build_model(name, output=output)
-        return output
-
-    return build_once
+    return build
 
 
 @pytest.fixture(scope="session")

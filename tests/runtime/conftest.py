@@ -1,27 +1,21 @@
-"""Small builds that the tests of this room share; made once per test process."""
+"""Small builds that the tests of this room share."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import builds
 
 Build = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+def build() -> Build:
     """Gives the build directory of a model of `models.py` in this folder, by the model's name."""
-    parent = tmp_path_factory.mktemp("builds")
 
-    def build_once(name: str) -> Path:
-        output = parent / name
-        if not output.exists():
-            from tests.runtime import models
+    def build(name: str) -> Path:
+        from tests.runtime.models import MODELS
 
-            from deuteron import api
+        return builds.network(MODELS[name], name)
 
-            module, inputs, options = models.MODELS[name]()
-            api.build(module, inputs, output=output, options=options, calibration=[inputs])
-        return output
-
-    return build_once
+    return build

@@ -1,21 +1,21 @@
-"""Small builds with profiling, made once per test process."""
+"""Small builds with profiling."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests import builds
 
 Build = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+def build() -> Build:
     """Gives the build directory of a network of `networks.py` in this folder, by its name."""
-    parent = tmp_path_factory.mktemp("builds")
 
-    def build_once(name: str) -> Path:
-        output = parent / name
-        if not output.exists():
+    def build(name: str) -> Path:
+        def make() -> tuple[Any, Any, Any]:
             import torch
             from tests.views.profile.networks import NETWORKS
 
@@ -23,8 +23,8 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
             torch.manual_seed(0)
             x = torch.randn(1, 4, 16, 16)
-            options = api.BuildOptions(use_profiling=True)
-            api.build(NETWORKS[name](), (x,), output=output, options=options, calibration=[(x,)], name=name)
-        return output
+            return NETWORKS[name](), (x,), api.BuildOptions(use_profiling=True)
 
-    return build_once
+        return builds.network(make, name)
+
+    return build

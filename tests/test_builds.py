@@ -1,0 +1,145 @@
+"""The store of builds that tests share: what is found again, what is made again, and what may not be done with it."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests import builds
+
+Make = Callable[[Path], object]
+
+
+@pytest.fixture(autouse=True)
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with a compiler of one file, a test file that imports another, and an empty store."""
+    root = tmp_path / "checkout"
+    for name, text in {
+        "src/deuteron/compiler.py": "VERSION = 1\n",
+        "tests/test_it.py": "from tests.rooms.nets import NET\n",
+        "tests/rooms/nets.py": "def net():\n    from .parts import PART\n",
+        "tests/rooms/parts.py": "PART = 1\n",
+        "tests/rooms/others.py": "import tests.test_it\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    monkeypatch.setattr(builds, "ROOT", root)
+    monkeypatch.setattr(builds, "STORE", root / "store")
+    forget()
+    yield root
+    monkeypatch.undo()
+    forget()
+
+
+def forget() -> None:
+    """Lets the store look at all files again, as another run does."""
+    builds._generation.cache_clear()
+    builds.imported.cache_clear()
+
+
+def writes(text: str, log: list[str]) -> Make:
+    def make(output: Path) -> None:
+        log.append(text)
+        output.mkdir()
+        (output / "file").write_text(text)
+
+    return make
+
+
+def test_what_was_made_is_found_again() -> None:
+    log: list[str] = []
+    places = [builds.kept(key, writes(key, log), name="net") for key in ("a", "b", "a")]
+    assert log == ["a", "b"]
+    assert [(place.name, (place / "file").read_text()) for place in places] == [("net", "a"), ("net", "b"), ("net", "a")]
+    forget()
+    assert builds.kept("a", writes("a", log), name="net") == places[0]
+    assert builds.kept("a", writes("a", log), name="other") != places[0]
+    assert log == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("file", "again"),
+    [
+        ("src/deuteron/compiler.py", True),
+        ("src/deuteron/lib/new.so", True),
+        ("firmware/new.c", True),
+        ("examples/new.py", True),
+        ("tests/test_it.py", True),
+        ("tests/rooms/nets.py", True),
+        ("tests/rooms/parts.py", True),
+        ("tests/rooms/others.py", False),
+        ("src/deuteron/__pycache__/compiler.pyc", False),
+    ],
+)
+def test_a_change_of_what_a_build_comes_from_makes_it_again(file: str, again: bool, checkout: Path) -> None:
+    log: list[str] = []
+    source = checkout / "tests" / "test_it.py"
+    builds.kept("key", writes("a", log), name="net", source=source)
+    (checkout / file).parent.mkdir(parents=True, exist_ok=True)
+    (checkout / file).write_text("VERSION = 2\n")
+    forget()
+    builds.kept("key", writes("a", log), name="net", source=source)
+    assert len(log) == 1 + again
+
+
+def test_another_version_of_a_package_makes_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    builds.kept("key", writes("a", log), name="net")
+    monkeypatch.setattr(builds, "distributions", list)
+    forget()
+    builds.kept("key", writes("a", log), name="net")
+    assert len(log) == 2
+
+
+def test_what_failed_is_made_again() -> None:
+    def fail(output: Path) -> None:
+        output.mkdir()
+        (output / "file").write_text("half")
+        raise ValueError("no")
+
+    log: list[str] = []
+    with pytest.raises(ValueError, match="no"):
+        builds.kept("key", fail, name="net")
+    assert (builds.kept("key", writes("whole", log), name="net") / "file").read_text() == "whole"
+
+
+@pytest.mark.parametrize("name", ["file", "another"])
+def test_writing_into_what_is_shared_is_found_out(name: str) -> None:
+    place = builds.kept("key", writes("a", []), name="net")
+    (place / name).write_text("b!")
+    with pytest.raises(AssertionError, match=f"a test has written into {place}"):
+        builds.kept("key", writes("a", []), name="net")
+
+
+def test_old_compilers_builds_are_removed(checkout: Path) -> None:
+    places: list[Path] = []
+    for version in range(builds.GENERATIONS + 2):
+        (checkout / "src/deuteron/compiler.py").write_text(f"VERSION = {version}\n")
+        forget()
+        places.append(builds.kept("key", writes("a", []), name="net"))
+    assert [place.exists() for place in places] == [False] * 2 + [True] * builds.GENERATIONS
+
+
+AT_ONCE = """
+import sys, time
+from pathlib import Path
+from tests import builds
+builds.ROOT, builds.STORE = Path(sys.argv[1]), Path(sys.argv[1]) / "store"
+def make(output):
+    output.mkdir()
+    (output / "first").write_text("1")
+    time.sleep(0.2)
+    (output / "last").write_text("2")
+    print("made")
+assert (builds.kept("key", make, name="net") / "last").read_text() == "2"
+"""
+
+
+def test_processes_wait_for_each_other(checkout: Path) -> None:
+    command = [sys.executable, "-c", AT_ONCE, str(checkout)]
+    running = [
+        subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert "".join(process.communicate()[0] for process in running) == "made\n"
+    assert [process.returncode for process in running] == [0, 0]
