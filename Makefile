@@ -52,12 +52,11 @@ lint: $(STAMP) ## Check style, formatting, types and generated headers
 	@$(PY) tools/gen_headers.py --check
 
 # One thread per worker: on small operators, waiting threads cost more than they do.
-test: board-packages lint native ## Run every check: lint, types, C warnings, fast and slow tests, a part of ExecuTorch's own
+test: board-packages ## Run every check: lint, types, C warnings, all tests, a part of ExecuTorch's own
+	@$(MAKE) -j2 --output-sync=target lint native
 	@mkdir -p $(REPORTS)
-	@echo "== test: fast"
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile -m "not slow" --junitxml $(REPORTS)/fast.xml
-	@echo "== test: slow"
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile -m slow --durations 10 --junitxml $(REPORTS)/slow.xml
+	@echo "== test: slow tests first"
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal --durations 30 --junitxml $(REPORTS)/tests.xml
 	@echo "== test: a part of ExecuTorch's own NXP tests"
 	@$(PY) -m conformance --jobs $(JOBS) --slice
 

@@ -119,7 +119,8 @@ class Suite:
                 yield result
             remaining = [job for job in left if job.test not in done]
             if len(remaining) == len(left):
-                raise InternalError(f"no test of `{name}` gave a result", where=str(directory / "log.txt"))
+                message = f"no test of `{name}` gave a result; the first is `{left[0].test}`"
+                raise InternalError(message, where=str(directory / "log.txt"))
             left = remaining
 
     def _run_once(self, directory: Path, jobs: Sequence[Job]) -> Iterator[Result]:

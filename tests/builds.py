@@ -35,7 +35,11 @@ Network = Callable[[], tuple[Any, Sequence[Any], api.BuildOptions]]
 """Gives a module, its example inputs, on which it is calibrated, too, and options."""
 
 
-def model(name: str, *, target: str = api.DEFAULT_TARGET, options: api.BuildOptions = api.BuildOptions()) -> Path:
+ALL_FILES = api.BuildOptions(intermediates=True, dump_kernel_selection_code=True)
+"""The program that is built without options, and every file that can be written beside it."""
+
+
+def model(name: str, *, target: str = api.DEFAULT_TARGET, options: api.BuildOptions = ALL_FILES) -> Path:
     """The build directory of an example model."""
     return kept(
         ("model", name, target, options),

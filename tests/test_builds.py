@@ -51,7 +51,11 @@ def test_what_was_made_is_found_again() -> None:
     log: list[str] = []
     places = [builds.kept(key, writes(key, log), name="net") for key in ("a", "b", "a")]
     assert log == ["a", "b"]
-    assert [(place.name, (place / "file").read_text()) for place in places] == [("net", "a"), ("net", "b"), ("net", "a")]
+    assert [(place.name, (place / "file").read_text()) for place in places] == [
+        ("net", "a"),
+        ("net", "b"),
+        ("net", "a"),
+    ]
     forget()
     assert builds.kept("a", writes("a", log), name="net") == places[0]
     assert builds.kept("a", writes("a", log), name="other") != places[0]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benches.agreement import agreement, inputs
+from benches.agreement import inputs
+from tests import builds
 from tests.differential import provenance
 from tests.npu.neutron.tflite import litert
 
@@ -13,6 +14,7 @@ from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.tflite import reader
 from deuteron.runtime.host import HostRunner
+from deuteron.views.agreement.pytorch import compare
 
 SAMPLES = 32
 LITERT_SAMPLES = 2
@@ -20,9 +22,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("example", api.REFERENCES, ids=lambda example: example.name)
-def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleModel, tmp_path: Path):
-    directory = tmp_path / example.name
-    found = agreement(example.name, SAMPLES, directory)
+def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleModel):
+    directory = builds.model(example.name)
+    found = compare(directory, inputs(example, SAMPLES))
     assert found.failures() == ()
     assert found.samples == SAMPLES
     assert sum(p.elements for p in found.partitions) == SAMPLES * np.prod(example.output_shape)

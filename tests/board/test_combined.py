@@ -1,10 +1,9 @@
 """Models of NPU and Cortex-M as images: each board gives the bits of ExecuTorch's runtime, all from one program."""
 
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
+from tests import builds
 
 from deuteron import api
 from deuteron.board import boards, image, qemu, record
@@ -17,26 +16,10 @@ CASES = [(example.name, target) for example in api.COMBINED for target in ("imxr
 CASES += [(name, "cortex-m55") for name in ("digits", "ds_cnn", "resnet8", "deep_autoencoder", "mobilenet_v1_025")]
 """On the NPU and the CPU, and models that the NPU would have as a whole on the CPU alone."""
 
-Built = Callable[[str, str], Path]
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Gives the build of a model for a target."""
-    parent = tmp_path_factory.mktemp("built")
-
-    @cache
-    def build(name: str, target: str) -> Path:
-        output = parent / f"{name}-{target}"
-        api.build_model(name, target=target, output=output)
-        return output
-
-    return build
-
 
 @pytest.mark.parametrize(("name", "target"), CASES)
-def test_boards_give_the_bits_of_executorchs_runtime(name: str, target: str, built: Built, tmp_path: Path) -> None:
-    build = built(name, target)
+def test_boards_give_the_bits_of_executorchs_runtime(name: str, target: str, tmp_path: Path) -> None:
+    build = builds.model(name, target=target)
     data = api.seeded_inputs(api.read_manifest(build), 2)
     wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
     for board in map(boards.load, boards.names()):

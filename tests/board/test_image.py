@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from tests import builds
 from tests.board.conftest import Built
 from tests.board.test_bundle import SMALL
 
@@ -31,18 +31,13 @@ Make = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def make(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Make:
+def make(built: Built) -> Make:
     """Gives the firmware directory of a model for a board."""
-    parent = tmp_path_factory.mktemp("images")
 
-    @cache
-    def make_once(name: str, board: Board, options: FirmwareOptions = FirmwareOptions()) -> Path:
-        directory = parent / f"{name}-{board.name}-{len(list(parent.iterdir()))}"
-        made = image.build(built(name), board, options, Toolchain.find(image.OBJECTS))
-        image.write(made, directory, force=False)
-        return directory
+    def link(name: str, board: Board, options: FirmwareOptions = FirmwareOptions()) -> Path:
+        return builds.firmware(built(name), board, options)
 
-    return make_once
+    return link
 
 
 def check(built: Path, directory: Path, board: Board, samples: int = 2) -> tuple[Firmware, qemu.Report]:

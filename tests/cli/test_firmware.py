@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import builds
 from tests.runtime import models
 
 from deuteron import api
@@ -23,12 +24,9 @@ FLASH = {"latency_ns": None, "bandwidth": None}
 
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build() -> Path:
     """A build with two inputs and two outputs."""
-    module, inputs, options = models.two()
-    output = tmp_path_factory.mktemp("build") / "two"
-    api.build(module, inputs, output=output, options=options, calibration=[inputs], name="two")
-    return output
+    return builds.network(models.two, "two")
 
 
 @pytest.fixture
@@ -246,9 +244,7 @@ def test_a_comparison_with_the_host(build: Path, deuteron: Run, monkeypatch: pyt
 def test_a_comparison_of_firmware_with_the_host(build: Path, firmware: Path, tmp_path: Path, deuteron: Run):
     given = ("run", firmware, "--on", "an505", "--compare", "host", "--build")
     assert deuteron(*given, build) == Result(0, "an505 and the host give the same bits for 1 sample\n", "")
-    module, inputs, options = models.conv()
-    other = tmp_path / "other"
-    api.build(module, inputs, output=other, options=options, calibration=[inputs], name="conv")
+    other = builds.network(models.conv, "conv")
     ours, theirs = (api.read_manifest(path).files["model.pte"].sha256[:12] for path in (build, other))
     assert deuteron(*given, other) == Result(
         1,

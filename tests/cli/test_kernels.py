@@ -1,11 +1,13 @@
 """`deuteron kernels`: what merging writes, what an image, a file and a build are said to hold, and errors."""
 
 import json
+import shutil
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from tests import builds
 from tests.npu.neutron.kernels.linking import M33
 
 from deuteron.npu.neutron.kernels import selection
@@ -172,13 +174,9 @@ def test_show_a_build(deuteron: Run, tmp_path: Path) -> None:
 def test_merge_of_builds_whose_kernels_are_others(
     deuteron: Run, tmp_path: Path, entry: str, value: str, code: int, text: str
 ) -> None:
-    import torch
-    from torch import nn
+    from tests.runtime import models
 
-    from deuteron import api
-
-    path, x = tmp_path / "out", torch.zeros(1, 8)
-    api.build(nn.Linear(8, 8), x, calibration=[x], output=path)
+    path = shutil.copytree(builds.network(models.conv, "conv"), tmp_path / "out")
     manifest = path / "build.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {entry: value}))
     expected = text.format(path=path, version=version("deuteron"))

@@ -1,12 +1,17 @@
-"""The examples of the README and of a guide, run as a reader would: in a directory, with the program on PATH."""
+"""The examples of the README and of a guide, run as a reader would: in a directory, command after command.
+
+Commands run in this process, which has imported what they need; those of the guide to kernel selection, and the Python
+of the first example, as processes of their own, with the program on PATH.
+"""
 
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +26,9 @@ from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.program import KernelCall
 from deuteron.npu.neutron.tflite.emit import emit
 
+from .conftest import Result
+
+Commands = Callable[[Sequence[str]], str]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -32,24 +40,44 @@ def blocks(section: str) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w+)\n(.*?)^```$", body[1], re.DOTALL | re.MULTILINE)
 
 
-def run(commands: list[str], folder: Path) -> str:
-    """What the commands print, all of which must end well."""
+@pytest.fixture
+def run(deuteron: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """Runs commands of `deuteron` in the test's folder; gives what they print, and all must end well."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_all(commands: Sequence[str]) -> str:
+        printed = ""
+        for command in commands:
+            program, *args = shlex.split(command)
+            assert program == "deuteron"
+            assert not {*command}.intersection("$`|&;<>*?~"), "this needs a shell"
+            result = deuteron(*args)
+            assert result.code == 0, f"{command}\n{result.out}\n{result.err}"
+            printed += result.out
+        return printed
+
+    return run_all
+
+
+def run_in_shell(commands: Sequence[str], folder: Path) -> str:
+    """What the commands print as processes of their own, all of which must end well."""
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    said = ""
+    printed = ""
     for command in commands:
         done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        said += done.stdout
-    return said
+        printed += done.stdout
+    return printed
 
 
 @pytest.mark.slow
-def test_the_example_runs_as_written(tmp_path: Path):
+def test_the_example_runs_as_written(run: Commands, tmp_path: Path):
     (kind, module), (shell, commands), (python, script) = blocks("An example from end to end")
     assert (kind, shell, python) == ("python", "sh", "python")
     (tmp_path / "net.py").write_text(module)
     (tmp_path / "again.py").write_text(script)
-    said = run([*commands.splitlines(), "python again.py"], tmp_path)
+    said = run(commands.splitlines())
+    run_in_shell(["python again.py"], tmp_path)
     manifest = json.loads((tmp_path / "net-build" / "build.json").read_text())
     assert len(manifest["partitions"]) == 1
     assert "net.py:13 `x = self.pool(torch.relu(self.conv(x)))`" in said
@@ -58,42 +86,42 @@ def test_the_example_runs_as_written(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_the_example_about_memory_runs_as_written(tmp_path: Path):
+def test_the_example_about_memory_runs_as_written(run: Commands, tmp_path: Path):
     (_, module), *_ = blocks("An example from end to end")
     ((kind, commands),) = blocks("Does it fit, and what bounds it")
     assert kind == "sh"
     (tmp_path / "net.py").write_text(module)
-    said = run(commands.splitlines(), tmp_path)
+    said = run(commands.splitlines())
     assert "npu 0 prefetch: " in said
     assert "bound by flash" in said
 
 
 @pytest.mark.slow
-def test_the_example_with_a_board_runs_as_written(tmp_path: Path):
+def test_the_example_with_a_board_runs_as_written(run: Commands, tmp_path: Path):
     (_, module), *_ = blocks("An example from end to end")
     ((kind, commands),) = blocks("On a board, without a board")
     assert kind == "sh"
     (tmp_path / "net.py").write_text(module)
-    said = run(commands.splitlines(), tmp_path)
+    said = run(commands.splitlines())
     assert "net on an505: selected kernels, weights in flash, inputs and outputs copied by cpu" in said
     assert said.endswith("an505 and the host give the same bits for 1 sample\n")
 
 
 @pytest.mark.slow
-def test_the_example_of_a_profile_runs_as_written(tmp_path: Path):
+def test_the_example_of_a_profile_runs_as_written(run: Commands, tmp_path: Path):
     ((kind, commands),) = blocks("Where the time goes")
     assert kind == "sh"
-    said = run(commands.splitlines(), tmp_path)
+    said = run(commands.splitlines())
     assert "digits for imxrt700 on sim, simulated: " in said
     assert "digits for imxrt700 on host, measured: " in said
 
 
 @pytest.mark.slow
-def test_the_guide_to_firmware_runs_as_written(tmp_path: Path):
+def test_the_guide_to_firmware_runs_as_written(run: Commands, tmp_path: Path):
     page = (ROOT / "docs" / "guides" / "firmware.md").read_text("utf-8")
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)).splitlines()
     assert len(commands) == 9
-    said = run(commands, tmp_path)
+    said = run(commands)
     assert "an547 and the host give the same bits for 1 sample" in said
     assert "4 of 17 kernels" in said
     assert '"kind": "counted"' in said
@@ -102,31 +130,31 @@ def test_the_guide_to_firmware_runs_as_written(tmp_path: Path):
     ).read_bytes()
 
 
-def test_the_example_with_a_tflite_file_runs_as_written(tmp_path: Path):
+def test_the_example_with_a_tflite_file_runs_as_written(run: Commands, tmp_path: Path):
     ((shell, commands),) = blocks("A TFLite file instead of a PyTorch model")
     assert shell == "sh"
     (tmp_path / "model.tflite").write_bytes(with_float_edges(emit(parse_graph(GRAPH))))
-    said = run(commands.splitlines(), tmp_path)
+    said = run(commands.splitlines())
     for text in ("all bounds hold", "conv2d_s8", "QUANTIZE 0; DEQUANTIZE 4", "converted TFLite file", "CONV_2D  from "):
         assert text in said
 
 
-def test_the_guide_from_tflite_runs_as_written(tmp_path: Path):
+def test_the_guide_from_tflite_runs_as_written(run: Commands, tmp_path: Path):
     page = (ROOT / "docs" / "guides" / "from-tflite.md").read_text("utf-8")
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)).splitlines()
     (tmp_path / "model.tflite").write_bytes(emit(parse_graph(GRAPH)))
     np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(-128, 128, (3, 1, 4, 4, 2)).astype(np.int8))
-    said = run(commands, tmp_path)
+    said = run(commands)
     assert len(commands) == 7
     assert "all bounds hold" in said
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "y2.npy").read_bytes()
 
 
-def test_the_example_of_kernel_selection_runs_as_written(tmp_path: Path):
+def test_the_example_of_kernel_selection_runs_as_written(run: Commands, tmp_path: Path):
     ((shell, commands),) = blocks("Only the kernels that a model calls")
     assert shell == "sh"
     (tmp_path / "model.tflite").write_bytes(emit(parse_graph(GRAPH)))
-    assert "3 of 17 kernels" in run(commands.splitlines(), tmp_path)
+    assert "3 of 17 kernels" in run(commands.splitlines())
 
 
 def test_the_guide_to_kernel_selection_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -138,7 +166,7 @@ def test_the_guide_to_kernel_selection_runs_as_written(tmp_path: Path, monkeypat
     shutil.copyfile(M33.library(), tmp_path / "libdeuteron.a")
     (tmp_path / "keywords.tflite").write_bytes(emit(parse_graph(GRAPH)))
     (tmp_path / "images.tflite").write_bytes(parallel())
-    said = run([f"set -e\n{step}" for step in steps], tmp_path)
+    said = run_in_shell([f"set -e\n{step}" for step in steps], tmp_path)
     held = said[said.index("app.elf: image") :].splitlines()
     wanted = {call.kernel.name for data in (emit(parse_graph(GRAPH)), parallel()) for call in calls(data)}
     assert held[0] == f"app.elf: image, {len(wanted)} of 17 kernels"

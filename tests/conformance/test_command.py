@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conformance import __main__ as command
+from conformance import deviations
 from conformance.suite import Job, Suite
 
 TESTS = tuple(f"f{number % 3}.py::test[{number}]" for number in range(20))
@@ -69,7 +70,7 @@ def test_a_runner_that_is_not_built(
 
 
 def test_resuming_and_running_failures_again(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert call(monkeypatch, suite, "--shard", "1/2") == 0
+    assert call(monkeypatch, suite, "--shard", "1/2", "--jobs", "1") == 0
     assert recorded(suite) == list(TESTS[::2])
     assert call(monkeypatch, suite, "--resume", "--jobs", "1") == 1, "one of the others fails"
     assert recorded(suite) == [*TESTS[::2], *TESTS[1::2]]
@@ -77,6 +78,31 @@ def test_resuming_and_running_failures_again(suite: Path, monkeypatch: pytest.Mo
     assert recorded(suite)[-1] == TESTS[7]
     assert call(monkeypatch, suite, "-k", "[3]") == 0
     assert recorded(suite) == [TESTS[3]], "without --resume it begins anew"
+
+
+def test_the_slice_is_run_without_collecting_the_suite(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(Suite, "install_packages", lambda _: None)
+    monkeypatch.setattr(Suite, "collect", lambda _: pytest.fail("collected"))
+    assert call(monkeypatch, suite, "--list", "--slice") == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert 50 < len(listed) == len({*listed}) < 100
+    assert [test for test in listed for entry in deviations.load() if entry.matches(test)] == []
+
+
+@pytest.mark.parametrize(("jobs", "sizes"), [("1", [20]), ("2", [10, 10]), ("3", [7, 7, 6])])
+def test_all_processes_get_as_much(suite: Path, monkeypatch: pytest.MonkeyPatch, jobs: str, sizes: list[int]) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def run(_: Suite, name: str, jobs: list[Job]) -> object:
+        seen.append((name, len(jobs)))
+        return _run(_, name, jobs)
+
+    monkeypatch.setattr(Suite, "run", run)
+    call(monkeypatch, suite, "--jobs", jobs)
+    assert [size for _, size in sorted(seen)] == sizes
 
 
 def test_a_report_changes_nothing(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:

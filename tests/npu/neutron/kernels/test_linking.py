@@ -5,6 +5,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from tests import builds
 from tests.graphs import random_graph, random_inputs
 from tests.npu.neutron.kernels.linking import HOST, M33, Toolchain, functions
 
@@ -130,14 +131,9 @@ def test_a_model_that_needs_an_absent_kernel_is_refused_by_name(linked_driver: t
 # Whole models.
 
 
-@pytest.fixture(scope="module")
-def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def directories() -> list[Path]:
     """The build directories of the small reference models, with their kernel selection files."""
-    parent = tmp_path_factory.mktemp("models")
-    options = api.BuildOptions(dump_kernel_selection_code=True)
-    for name in SMALL_MODELS:
-        api.build_model(name, output=parent / name, options=options)
-    return {name: parent / name for name in SMALL_MODELS}
+    return [builds.model(name) for name in SMALL_MODELS]
 
 
 def called(directory: Path) -> set[str]:
@@ -148,11 +144,9 @@ def called(directory: Path) -> set[str]:
 
 @pytest.mark.slow
 @both
-def test_a_reference_model_gets_the_kernels_that_its_microcode_calls(
-    tools: Toolchain, builds: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_reference_model_gets_the_kernels_that_its_microcode_calls(tools: Toolchain, tmp_path: Path) -> None:
     program, library = tools.program(tmp_path), tools.library()
-    for directory in builds.values():
+    for directory in directories():
         (file,) = directory.glob("*_kernel_selection.c")
         linked = tools.link(tmp_path / "a.elf", program, tools.compile(file, tmp_path / "selection.o"), library)
         assert set(functions(linked)) == called(directory)
@@ -161,11 +155,9 @@ def test_a_reference_model_gets_the_kernels_that_its_microcode_calls(
 
 @pytest.mark.slow
 @both
-def test_two_reference_models_get_the_kernels_of_both(
-    tools: Toolchain, builds: dict[str, Path], tmp_path: Path
-) -> None:
+def test_two_reference_models_get_the_kernels_of_both(tools: Toolchain, tmp_path: Path) -> None:
     program, library = tools.program(tmp_path), tools.library()
-    for pair in combinations(builds.values(), 2):
+    for pair in combinations(directories(), 2):
         merged = api.merge_kernel_selections(
             [file for directory in pair for file in directory.glob("*_kernel_selection.c")],
             tmp_path / "merged.c",
