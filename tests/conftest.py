@@ -1,4 +1,6 @@
-"""The order of all tests."""
+"""What holds for all tests of a run: their order, and what the garbage collector looks at."""
+
+import gc
 
 import pytest
 
@@ -6,3 +8,9 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put slow tests first: what is left for the end of a run is then short, and workers end together."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of each collection what the imports have made, which stays: it is most of what there is."""
+    gc.collect()
+    gc.freeze()

@@ -12,9 +12,10 @@ from deuteron.board.toolchain import Toolchain
 
 pytestmark = pytest.mark.slow
 
-CASES = [(example.name, target) for example in api.COMBINED for target in ("imxrt700cm", "cortex-m33")]
-CASES += [(name, "cortex-m55") for name in ("digits", "ds_cnn", "resnet8", "deep_autoencoder", "mobilenet_v1_025")]
-"""On the NPU and the CPU, and models that the NPU would have as a whole on the CPU alone."""
+CASES = [(example.name, "imxrt700cm") for example in api.COMBINED]
+CASES += [(name, "cortex-m33") for name in ("encoder_decoder", "attention")]
+CASES += [(name, "cortex-m55") for name in ("digits", "ds_cnn", "resnet8", "deep_autoencoder")]
+"""On the NPU and the CPU, and models that the NPU would have in part or as a whole on the CPU alone."""
 
 
 @pytest.mark.parametrize(("name", "target"), CASES)
