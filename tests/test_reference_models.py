@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benches.agreement import inputs
-from tests import builds
+from tests import store
 from tests.differential import provenance
 from tests.npu.neutron.tflite import litert
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("example", api.REFERENCES, ids=lambda example: example.name)
 def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleModel):
-    directory = builds.model(example.name)
+    directory = store.model(example.name)
     found = compare(directory, inputs(example, SAMPLES))
     assert found.failures() == ()
     assert found.samples == SAMPLES

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests import builds
-from tests.board.host import HostFirmware
+from tests import store
+from tests.board.host import HostFirmware, command, compile_library
 
 Built = Callable[[str], Path]
 
@@ -17,12 +17,12 @@ def built() -> Built:
     def build(name: str) -> Path:
         from tests.board.models import MODELS
 
-        return builds.network(MODELS[name], name) if name in MODELS else builds.model(name)
+        return store.network(MODELS[name], name) if name in MODELS else store.model(name)
 
     return build
 
 
 @pytest.fixture(scope="session")
-def firmware(tmp_path_factory: pytest.TempPathFactory) -> HostFirmware:
+def firmware() -> HostFirmware:
     """The firmware for this machine."""
-    return HostFirmware(tmp_path_factory.mktemp("firmware"))
+    return HostFirmware(store.kept(command("cc", "--version"), compile_library, name="firmware"))

@@ -20,14 +20,18 @@ def command(*words: str | Path) -> str:
     return done.stdout
 
 
+def compile_library(build: Path) -> None:
+    """Build the firmware library for this machine in a directory."""
+    command("cmake", "-S", FIRMWARE, "-B", build, "-DCMAKE_BUILD_TYPE=Release")
+    command("cmake", "--build", build, "--target", "deuteron_core", "--parallel", "2")
+
+
 class HostFirmware:
-    """The firmware library and the host's port, compiled once."""
+    """The firmware library, as `compile_library` has built it in a directory, and the host's port."""
 
     def __init__(self, build: Path) -> None:
         self._archive = build / "libdeuteron_core.a"
         self._port = FIRMWARE / "port" / "host" / "port.c"
-        command("cmake", "-S", FIRMWARE, "-B", build, "-DCMAKE_BUILD_TYPE=Release")
-        command("cmake", "--build", build, "--target", "deuteron_core", "--parallel", "2")
 
     def load(self, bundle: Bundle, folder: Path, options: EmitOptions = EmitOptions()) -> "HostBundle":
         """The bundle, written to a folder, compiled with every warning an error, and initialised."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests import builds
+from tests import store
 
 from deuteron import api
 from deuteron.board import boards, image, qemu, record
@@ -20,7 +20,7 @@ CASES += [(name, "cortex-m55") for name in ("digits", "ds_cnn", "resnet8", "deep
 
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_boards_give_the_bits_of_executorchs_runtime(name: str, target: str, tmp_path: Path) -> None:
-    build = builds.model(name, target=target)
+    build = store.model(name, target=target)
     data = api.seeded_inputs(api.read_manifest(build), 2)
     wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
     for board in map(boards.load, boards.names()):

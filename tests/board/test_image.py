@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from tests import builds
+from tests import store
 from tests.board.conftest import Built
 from tests.board.test_bundle import SMALL
 
@@ -35,7 +35,7 @@ def make(built: Built) -> Make:
     """Gives the firmware directory of a model for a board."""
 
     def link(name: str, board: Board, options: FirmwareOptions = FirmwareOptions()) -> Path:
-        return builds.firmware(built(name), board, options)
+        return store.firmware(built(name), board, options)
 
     return link
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests import builds
+from tests import store
 from tests.runtime import models
 
 from deuteron import api
@@ -26,7 +26,7 @@ FLASH = {"latency_ns": None, "bandwidth": None}
 @pytest.fixture(scope="module")
 def build() -> Path:
     """A build with two inputs and two outputs."""
-    return builds.network(models.two, "two")
+    return store.network(models.two, "two")
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_a_comparison_with_the_host(build: Path, deuteron: Run, monkeypatch: pyt
 def test_a_comparison_of_firmware_with_the_host(build: Path, firmware: Path, tmp_path: Path, deuteron: Run):
     given = ("run", firmware, "--on", "an505", "--compare", "host", "--build")
     assert deuteron(*given, build) == Result(0, "an505 and the host give the same bits for 1 sample\n", "")
-    other = builds.network(models.conv, "conv")
+    other = store.network(models.conv, "conv")
     ours, theirs = (api.read_manifest(path).files["model.pte"].sha256[:12] for path in (build, other))
     assert deuteron(*given, other) == Result(
         1,

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from tests import builds
+from tests import store
 from tests.npu.neutron.kernels.linking import M33
 
 from deuteron.npu.neutron.kernels import selection
@@ -176,7 +176,7 @@ def test_merge_of_builds_whose_kernels_are_others(
 ) -> None:
     from tests.runtime import models
 
-    path = shutil.copytree(builds.network(models.conv, "conv"), tmp_path / "out")
+    path = shutil.copytree(store.network(models.conv, "conv"), tmp_path / "out")
     manifest = path / "build.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {entry: value}))
     expected = text.format(path=path, version=version("deuteron"))

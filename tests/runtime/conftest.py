@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests import builds
+from tests import store
 
 Build = Callable[[str], Path]
 
@@ -16,6 +16,6 @@ def build() -> Build:
     def build(name: str) -> Path:
         from tests.runtime.models import MODELS
 
-        return builds.network(MODELS[name], name)
+        return store.network(MODELS[name], name)
 
     return build

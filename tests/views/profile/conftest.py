@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import builds
+from tests import store
 
 Build = Callable[[str], Path]
 
@@ -25,6 +25,6 @@ def build() -> Build:
             x = torch.randn(1, 4, 16, 16)
             return NETWORKS[name](), (x,), api.BuildOptions(use_profiling=True)
 
-        return builds.network(make, name)
+        return store.network(make, name)
 
     return build

@@ -5,7 +5,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from tests import builds
+from tests import store
 from tests.graphs import random_graph, random_inputs
 from tests.npu.neutron.kernels.linking import HOST, M33, Toolchain, functions
 
@@ -133,7 +133,7 @@ def test_a_model_that_needs_an_absent_kernel_is_refused_by_name(linked_driver: t
 
 def directories() -> list[Path]:
     """The build directories of the small reference models, with their kernel selection files."""
-    return [builds.model(name) for name in SMALL_MODELS]
+    return [store.model(name) for name in SMALL_MODELS]
 
 
 def called(directory: Path) -> set[str]:

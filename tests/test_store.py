@@ -1,12 +1,13 @@
 """The store of builds that tests share: what is found again, what is made again, and what may not be done with it."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests import builds
+from tests import store
 
 Make = Callable[[Path], object]
 
@@ -24,8 +25,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    monkeypatch.setattr(builds, "ROOT", root)
-    monkeypatch.setattr(builds, "STORE", root / "store")
+    monkeypatch.setattr(store, "ROOT", root)
+    monkeypatch.setattr(store, "STORE", root / "store")
     forget()
     yield root
     monkeypatch.undo()
@@ -34,8 +35,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def forget() -> None:
     """Lets the store look at all files again, as another run does."""
-    builds._generation.cache_clear()
-    builds.imported.cache_clear()
+    store._generation.cache_clear()
+    store.imported.cache_clear()
 
 
 def writes(text: str, log: list[str]) -> Make:
@@ -49,7 +50,7 @@ def writes(text: str, log: list[str]) -> Make:
 
 def test_what_was_made_is_found_again() -> None:
     log: list[str] = []
-    places = [builds.kept(key, writes(key, log), name="net") for key in ("a", "b", "a")]
+    places = [store.kept(key, writes(key, log), name="net") for key in ("a", "b", "a")]
     assert log == ["a", "b"]
     assert [(place.name, (place / "file").read_text()) for place in places] == [
         ("net", "a"),
@@ -57,8 +58,8 @@ def test_what_was_made_is_found_again() -> None:
         ("net", "a"),
     ]
     forget()
-    assert builds.kept("a", writes("a", log), name="net") == places[0]
-    assert builds.kept("a", writes("a", log), name="other") != places[0]
+    assert store.kept("a", writes("a", log), name="net") == places[0]
+    assert store.kept("a", writes("a", log), name="other") != places[0]
     assert log == ["a", "b", "a"]
 
 
@@ -79,20 +80,20 @@ def test_what_was_made_is_found_again() -> None:
 def test_a_change_of_what_a_build_comes_from_makes_it_again(file: str, again: bool, checkout: Path) -> None:
     log: list[str] = []
     source = checkout / "tests" / "test_it.py"
-    builds.kept("key", writes("a", log), name="net", source=source)
+    store.kept("key", writes("a", log), name="net", source=source)
     (checkout / file).parent.mkdir(parents=True, exist_ok=True)
     (checkout / file).write_text("VERSION = 2\n")
     forget()
-    builds.kept("key", writes("a", log), name="net", source=source)
+    store.kept("key", writes("a", log), name="net", source=source)
     assert len(log) == 1 + again
 
 
 def test_another_version_of_a_package_makes_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
-    builds.kept("key", writes("a", log), name="net")
-    monkeypatch.setattr(builds, "distributions", list)
+    store.kept("key", writes("a", log), name="net")
+    monkeypatch.setattr(store, "distributions", list)
     forget()
-    builds.kept("key", writes("a", log), name="net")
+    store.kept("key", writes("a", log), name="net")
     assert len(log) == 2
 
 
@@ -104,39 +105,40 @@ def test_what_failed_is_made_again() -> None:
 
     log: list[str] = []
     with pytest.raises(ValueError, match="no"):
-        builds.kept("key", fail, name="net")
-    assert (builds.kept("key", writes("whole", log), name="net") / "file").read_text() == "whole"
+        store.kept("key", fail, name="net")
+    assert (store.kept("key", writes("whole", log), name="net") / "file").read_text() == "whole"
 
 
 @pytest.mark.parametrize("name", ["file", "another"])
 def test_writing_into_what_is_shared_is_found_out(name: str) -> None:
-    place = builds.kept("key", writes("a", []), name="net")
+    place = store.kept("key", writes("a", []), name="net")
     (place / name).write_text("b!")
     with pytest.raises(AssertionError, match=f"a test has written into {place}"):
-        builds.kept("key", writes("a", []), name="net")
+        store.kept("key", writes("a", []), name="net")
 
 
 def test_old_compilers_builds_are_removed(checkout: Path) -> None:
     places: list[Path] = []
-    for version in range(builds.GENERATIONS + 2):
+    for version in range(store.GENERATIONS + 2):
         (checkout / "src/deuteron/compiler.py").write_text(f"VERSION = {version}\n")
         forget()
-        places.append(builds.kept("key", writes("a", []), name="net"))
-    assert [place.exists() for place in places] == [False] * 2 + [True] * builds.GENERATIONS
+        places.append(store.kept("key", writes("a", []), name="net"))
+        os.utime(places[-1].parents[1], (version, version))  # the clock of files may stand still between two
+    assert [place.exists() for place in places] == [False] * 2 + [True] * store.GENERATIONS
 
 
 AT_ONCE = """
 import sys, time
 from pathlib import Path
-from tests import builds
-builds.ROOT, builds.STORE = Path(sys.argv[1]), Path(sys.argv[1]) / "store"
+from tests import store
+store.ROOT, store.STORE = Path(sys.argv[1]), Path(sys.argv[1]) / "store"
 def make(output):
     output.mkdir()
     (output / "first").write_text("1")
     time.sleep(0.2)
     (output / "last").write_text("2")
     print("made")
-assert (builds.kept("key", make, name="net") / "last").read_text() == "2"
+assert (store.kept("key", make, name="net") / "last").read_text() == "2"
 """
 
 

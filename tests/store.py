@@ -3,7 +3,7 @@
 A build is found again by what it comes from: every file of `src/deuteron` with the native libraries, of `firmware` and
 of `examples`, the versions of all installed packages, the test file that defines its network with those that this one
 imports, and the options. A change of any of them gives another place, so nothing that is kept is ever out of date. A
-test must not write into what it gets: it copies what it wants to damage. `tests/test_builds.py` holds all of this.
+test must not write into what it gets: it copies what it wants to damage. `tests/test_store.py` holds all of this.
 """
 
 import ast
@@ -62,11 +62,13 @@ def network(make: Network, name: str, *, target: str = api.DEFAULT_TARGET) -> Pa
 def firmware(build: Path, board: Board, options: FirmwareOptions = FirmwareOptions()) -> Path:
     """The firmware directory of a build that is kept here, for a board."""
     assert build.is_relative_to(STORE), f"{build} is not kept: get it from `model` or `network`"
+    tools = Toolchain.find(image.OBJECTS)
 
     def link(output: Path) -> None:
-        image.write(image.build(build, board, options, Toolchain.find(image.OBJECTS)), output, force=False)
+        image.write(image.build(build, board, options, tools), output, force=False)
 
-    return kept(("firmware", build.parent.name, board, options), link, name=f"{build.name}-{board.name}")
+    key = ("firmware", build.parent.name, board, options, tools.version)
+    return kept(key, link, name=f"{build.name}-{board.name}")
 
 
 def kept(key: object, make: Callable[[Path], object], *, name: str, source: Path | None = None) -> Path:
