@@ -1,6 +1,8 @@
 """The CMake package, from a project that uses it: the bundle is made anew when the build changes, and computes."""
 
+import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -75,6 +77,17 @@ def test_a_project_finds_the_package_and_runs_its_model(built: Built, tmp_path: 
         os.utime(model / file.name)
     assert cmake("--build", build).returncode == 0
     check(build / "app", model)
+
+
+def test_the_library_is_c99_without_fused_products(tmp_path: Path):
+    """A compiler's own choice is GNU's C, where it may round a product and a sum once instead of twice."""
+    done = configure(CONSUMER, tmp_path, tmp_path / "model", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    assert done.returncode == 0, done.stderr
+    compiled = json.loads((tmp_path / "compile_commands.json").read_text())
+    library = [entry for entry in compiled if Path(entry["file"]).is_relative_to(FIRMWARE / "src")]
+    assert len(library) > len(KERNELS)
+    for entry in library:
+        assert {"-std=c99", "-ffp-contract=off"} <= set(shlex.split(entry["command"])), entry["file"]
 
 
 def test_two_models_share_the_kernels_that_both_call(built: Built, tmp_path: Path):

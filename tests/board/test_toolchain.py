@@ -1,6 +1,7 @@
 """The cross compiler: what it makes, what it keeps, and what is said without it."""
 
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +39,20 @@ def test_an_object_is_compiled_once(toolchain: Toolchain, tmp_path: Path):
     written = first.path.stat().st_mtime_ns
     assert toolchain.compile([main], FLAGS, FIRMWARE) == (first,)
     assert first.path.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("name", ["an505", "an547"])
+def test_products_and_sums_round_each_for_itself(toolchain: Toolchain, tmp_path: Path, name: str):
+    text = "float f(float a, float b, float c);\nfloat f(float a, float b, float c) { return a * b + c; }\n"
+    flags = load(name).flags
+    for fused, more in ((False, ()), (True, ("-ffp-contract=fast",))):
+        (made,) = toolchain.compile([source(tmp_path, text)], (*flags, *more), FIRMWARE)
+        listing = subprocess.run(["arm-none-eabi-objdump", "-d", made.path], capture_output=True, text=True, check=True)
+        assert ("vfma" in listing.stdout) == fused
+
+
+def test_extensions_of_the_compiler_are_refused():
+    assert {"-std=c99", "-ffp-contract=off"} <= set(tools.FLAGS)
 
 
 def test_whatever_an_object_is_made_of_has_one_of_its_own(toolchain: Toolchain, tmp_path: Path):

@@ -4,8 +4,10 @@ All run under the address and undefined-behaviour sanitizers, those with threads
 cannot be in one program with them.
 """
 
+import json
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -42,7 +44,8 @@ def command(*words: str | Path) -> str:
 
 def built(directory: Path, sanitize: str, *targets: str) -> Path:
     """The build directory of the C tests with these sanitizers, up to date; all targets unless some are named."""
-    command("cmake", "-S", CHECKOUT / "firmware", "-B", directory, "-DDTN_TESTS=ON", f"-DDTN_SANITIZE={sanitize}")
+    options = ("-DDTN_TESTS=ON", f"-DDTN_SANITIZE={sanitize}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    command("cmake", "-S", CHECKOUT / "firmware", "-B", directory, *options)
     chosen = ("--target", *targets) if targets else ()
     command("cmake", "--build", directory, "--parallel", str(os.cpu_count() or 1), *chosen)
     return directory
@@ -63,6 +66,13 @@ def threads() -> Path:
 def test_program(build: Path, name: str) -> None:
     output = command("ctest", "--test-dir", build, "--output-on-failure", "--tests-regex", f"^{name}$")
     assert "100% tests passed, 0 tests failed out of 1" in output
+
+
+def test_every_file_is_c99_without_fused_products(build: Path) -> None:
+    compiled = json.loads((build / "compile_commands.json").read_text())
+    assert len(compiled) > len(PROGRAMS)
+    for entry in compiled:
+        assert {"-std=c99", "-ffp-contract=off"} <= set(shlex.split(entry["command"])), entry["file"]
 
 
 def test_what_may_happen_at_the_same_time_does_not_race(threads: Path) -> None:

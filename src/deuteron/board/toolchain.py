@@ -23,7 +23,16 @@ COMPILER_PACKAGE = "gcc-arm-none-eabi"
 BINUTILS_PACKAGE = "binutils-arm-none-eabi"
 LIBC_PACKAGE = "libnewlib-arm-none-eabi"
 
-FLAGS = ("-std=c99", "-Os", "-ffunction-sections", "-fdata-sections", "-fcallgraph-info=su", "-Wall", "-Wextra")
+FLAGS = (
+    "-std=c99",
+    "-ffp-contract=off",
+    "-Os",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fcallgraph-info=su",
+    "-Wall",
+    "-Wextra",
+)
 """What every C file is compiled with; the core's own flags come after."""
 
 LINK_FLAGS = ("-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", "-Wl,--print-memory-usage")
