@@ -2,7 +2,7 @@
 #include "deuteron/kernel.h"
 #include "NeutronDriver.h"
 
-int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {
+int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {
     [DTN_KERNEL_LUT_S8] = dtn_k_lut_s8,
 };
 

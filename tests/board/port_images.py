@@ -39,7 +39,7 @@ EXECUTOR = (
 """What runs a bundle whose partitions call this kernel alone."""
 
 OWN_TABLE = """#include "deuteron/kernel.h"
-int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {
+int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {
     [DTN_KERNEL_FULLY_CONNECTED_S8] = dtn_k_fully_connected_s8,
 };
 """

@@ -59,7 +59,7 @@ def test_merge_of_a_damaged_file_writes_nothing(deuteron: Run, pair: tuple[Path,
     assert deuteron("kernels", "merge", *pair, "-o", tmp_path / "m.c") == Result(
         1,
         "",
-        f"error: {pair[1]}:22: the line gives kernel `add_s8` what belongs to `lut_s8`\n\n"
+        f"error: {pair[1]}:24: the line gives kernel `add_s8` what belongs to `lut_s8`\n\n"
         "hint: write the file again with `--dump-kernel-selection-code`\n",
     )
     assert sorted(tmp_path.iterdir()) == sorted(pair)

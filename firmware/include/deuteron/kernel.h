@@ -53,10 +53,10 @@ typedef int32_t (*dtn_kernel_t)(const dtn_call_t *call, dtn_phase_t phase);
 
 /**
  * The linked kernels by number, NULL where one is absent. The only reference to the kernels: a build that defines its
- * own table in an object before the library links just what that table names (spec/kernel-selection.md). Nothing writes
- * to it; a linker script may place its section, `.data.neutronKernels`, in read-only memory.
+ * own table in an object before the library links just what that table names (spec/kernel-selection.md). It is
+ * constant, so that it lies in read-only memory like the code that it points to.
  */
-extern int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase);
+extern int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase);
 
 /* The kernels: `dtn_k_<name>` for speed, `dtn_k_<name>_ref` as the definition; both give the same bytes. */
 #define DTN_X(name, NAME, read, written, words, checked, aligned, in_place)                                            \

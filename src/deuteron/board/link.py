@@ -124,7 +124,7 @@ _NO_KERNELS = """\
 /* The model calls no kernel. */
 #include "deuteron/kernel.h"
 
-int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {0};
+int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {0};
 """
 
 

@@ -5,6 +5,8 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
 from tests import store
 from tests.graphs import random_graph, random_inputs
 from tests.npu.neutron.kernels.linking import HOST, M33, Toolchain, functions
@@ -45,6 +47,17 @@ def test_a_selection_before_the_library_decides(tools: Toolchain, tmp_path: Path
     objects = tools.program(tmp_path), tools.selection(chosen, tmp_path)
     for order in (objects, objects[::-1]):
         assert functions(tools.link(tmp_path / "a.elf", *order, tools.library())) == symbols(chosen)
+
+
+def test_the_table_is_not_writable(tmp_path: Path) -> None:
+    """In the library's own table and in a selection: with the code, so that no stray write changes what is called."""
+    chosen = M33.selection(Selection.of([LUT]), tmp_path)
+    for tables in ((M33.library(),), (chosen, M33.library())):
+        with M33.link(tmp_path / "a.elf", M33.program(tmp_path), *tables).open("rb") as file:
+            elf = ELFFile(file)
+            (table,) = elf.get_section_by_name(".symtab").get_symbol_by_name("neutronKernels")
+            section = elf.get_section(table["st_shndx"])
+            assert section["sh_flags"] & SH_FLAGS.SHF_WRITE == 0, section.name
 
 
 @both

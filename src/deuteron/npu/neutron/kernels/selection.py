@@ -35,6 +35,8 @@ typedef enum NeutronKernelKind {{
     NEUTRON_KERNEL_NONE = 0,
 {kinds}}} NeutronKernelKind;
 
+/* The table is constant. Tools look for the text of its declaration as it stands here, without that word. */
+#define neutronKernels const neutronKernels
 int32_t (*neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {{
     [NEUTRON_KERNEL_NONE] = 0,
 {entries}}};
