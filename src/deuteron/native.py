@@ -25,7 +25,7 @@ def library(name: LibraryName) -> Path:
 
 @cache
 def load_cortex_m() -> None:
-    """Nothing; gives ExecuTorch's runtime, which must be loaded, its Cortex-M backend's operators that it lacks."""
+    """Give ExecuTorch's runtime, which must be loaded, its Cortex-M backend's operators that it lacks."""
     path = library("cortex_m")
     try:
         ctypes.CDLL(str(path))

@@ -107,7 +107,7 @@ def softmax_table(in_scale: float, beta: float) -> npt.NDArray[np.uint32]:
 
 
 def check_accumulators(weights: npt.NDArray[np.generic], bias: npt.NDArray[np.generic]) -> None:
-    """Nothing; `weights` holds one row per output channel, whose 32-bit accumulator no input may overflow.
+    """Check that no input can overflow the 32-bit accumulator of a row of `weights`, one per output channel.
 
     Raises:
         UnsupportedError: when 255 * sum|w| + |bias| of a channel reaches 2^31.

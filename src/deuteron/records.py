@@ -134,11 +134,11 @@ class RecordFile:
     def _check_file(self, path: Path, entry: FileEntry) -> None:
         if not path.is_file():
             raise FormatError(f"`{path.name}` is missing though `{self.name}` lists it", where=str(path.parent))
-        found = entry_of(path.read_bytes())
-        if found != entry:
+        actual = entry_of(path.read_bytes())
+        if actual != entry:
             raise FormatError(
-                f"`{path.name}` is not the file that `{self.name}` describes: {found.bytes} bytes with SHA-256 "
-                f"{found.sha256[:12]}, expected {entry.bytes} bytes with {entry.sha256[:12]}",
+                f"`{path.name}` is not the file that `{self.name}` describes: {actual.bytes} bytes with SHA-256 "
+                f"{actual.sha256[:12]}, expected {entry.bytes} bytes with {entry.sha256[:12]}",
                 where=str(path.parent),
                 hint=self.again,
             )

@@ -110,8 +110,8 @@ def compare(
 
     chosen = subject(path, on=on, target=target, origin=origin)
     chosen.check("host" if on else None)
-    given = seeded_inputs(chosen.model, 1) if samples is None else samples
-    return chosen.compare(list(checked(chosen.model, given)))
+    inputs = seeded_inputs(chosen.model, 1) if samples is None else samples
+    return chosen.compare(list(checked(chosen.model, inputs)))
 
 
 def inspect(path: str | Path) -> "Inspection":

@@ -129,16 +129,16 @@ def build_model(
     if train is not None and not options.use_qat:
         raise OptionError("`--train` is given without `--use-qat`", hint="give both, or neither")
     trains = load_train(model, train) if options.use_qat else None
-    found = load(model)
+    loaded = load(model)
     return build(
-        found.module,
-        found.example_inputs,
+        loaded.module,
+        loaded.example_inputs,
         target=target,
-        calibration=found.calibration if calibration is None else calibration,
+        calibration=loaded.calibration if calibration is None else calibration,
         train=trains,
         output=output,
         options=options,
-        name=found.name,
+        name=loaded.name,
         progress=progress,
     )
 
@@ -221,10 +221,10 @@ def firmware(
     chosen = boards.load(board)
     if output is not None:
         image.check_output(Path(output), force=force)
-    made = image.build(Path(directory), chosen, options or FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    built = image.build(Path(directory), chosen, options or FirmwareOptions(), Toolchain.find(image.OBJECTS))
     if output is not None:
-        image.write(made, Path(output), force=force)
-    return made
+        image.write(built, Path(output), force=force)
+    return built
 
 
 def bundle(

@@ -59,7 +59,7 @@ class MemoryOptions:
             )
 
     def check(self, arch: Arch) -> None:
-        """Nothing; the options mean something for a target, and ask for no more than it has.
+        """Check that the options mean something for a target, and ask for no more than it has.
 
         Raises:
             OptionError: naming the option.

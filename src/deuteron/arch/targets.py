@@ -180,7 +180,7 @@ def parse(name: str, text: str) -> Arch:
 
 def _npu(table: Table, cpu: Table) -> Npu:
     npu, prefetch = table.table("npu"), table.table("prefetch")
-    found = Npu(
+    parsed = Npu(
         name=npu.text("name"),
         family=npu.text("family"),
         target=npu.text("target"),
@@ -196,7 +196,7 @@ def _npu(table: Table, cpu: Table) -> Npu:
     )
     for part in (npu, prefetch):
         part.finish()
-    return found
+    return parsed
 
 
 def _memory(table: Table) -> Memory:

@@ -68,7 +68,7 @@ _TAKES_ADDRESS = {2, 38, 43, 47}
 
 def pointed_at(item: Object) -> tuple[str, ...]:
     """Names that an object takes the address of, functions and variables alike."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     with item.path.open("rb") as file:
         elf = ELFFile(file)
         for section in elf.iter_sections("SHT_REL"):
@@ -76,8 +76,8 @@ def pointed_at(item: Object) -> tuple[str, ...]:
             if isinstance(section, RelocationSection) and isinstance(symbols, SymbolTableSection):
                 for relocation in section.iter_relocations():
                     if relocation["r_info_type"] in _TAKES_ADDRESS:
-                        found[symbols.get_symbol(relocation["r_info_sym"]).name] = None
-    return tuple(found)
+                        names[symbols.get_symbol(relocation["r_info_sym"]).name] = None
+    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)

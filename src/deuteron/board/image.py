@@ -62,7 +62,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         bound = stack.bound(elf, map_file, linked.objects)
         stack.check(bound, bundle.name)
         files = {path.name: path.read_bytes() for path in sorted(work.iterdir()) if path.suffix in _KEPT}
-    made = Firmware(
+    firmware = Firmware(
         deuteron=version("deuteron"),
         compiler=toolchain.version,
         board=board.name,
@@ -82,7 +82,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         flash=options.flash.of(flash.planned_for(manifest.target, manifest.options.memory)),
         files={name: entry_of(data) for name, data in files.items()},
     )
-    return Image(made, files)
+    return Image(firmware, files)
 
 
 def _write_hash(sha256: str, work: Path) -> Source:
@@ -104,7 +104,7 @@ def check_output(directory: Path, *, force: bool) -> None:
 
 
 def write(image: Image, directory: Path, *, force: bool) -> None:
-    """Nothing; writes the whole directory, or nothing of it and raises OptionError or InputError."""
+    """Write the whole directory, or nothing of it and raise OptionError or InputError."""
     text = record.FILE.to_json(image.record).encode()
     output.write(directory, {**image.files, record.FILE.name: text}, force=force, record=record.FILE.name)
 
@@ -116,11 +116,11 @@ def check_origin(directory: Path, firmware: Firmware, build: Path) -> None:
         InputError: it was made from another, or there is no build.
         FormatError: the build is damaged.
     """
-    found = manifests.read(build).files[manifests.PROGRAM].sha256
-    if found != firmware.program_sha256:
+    sha256 = manifests.read(build).files[manifests.PROGRAM].sha256
+    if sha256 != firmware.program_sha256:
         raise InputError(
             f"`{directory}` was not made from `{build}`: its program has SHA-256 {firmware.program_sha256[:12]}, that "
-            f"of the build {found[:12]}",
+            f"of the build {sha256[:12]}",
             hint="name the build that it was made from, or build the firmware again",
         )
 

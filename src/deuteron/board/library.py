@@ -55,8 +55,8 @@ def port(board: Board, *, dma: bool, fetches: bool) -> tuple[Source, ...]:
         left_out.add(_FETCHES)
     if not dma and not fetches:
         left_out.update(_DEVICES)
-    found = _named({"port": ("port/cortex_m/*.c", f"port/{board.name}/*.c")})
-    return tuple(source for source in found if source.path.stem not in left_out)
+    sources = _named({"port": ("port/cortex_m/*.c", f"port/{board.name}/*.c")})
+    return tuple(source for source in sources if source.path.stem not in left_out)
 
 
 def runner(*, profiling: bool = False) -> tuple[Source, ...]:

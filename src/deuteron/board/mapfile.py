@@ -47,15 +47,15 @@ def pieces(text: str) -> tuple[Piece, ...]:
     Raises:
         FormatError: when this is no map of GNU ld.
     """
-    _, found, body = text.partition(_HEAD)
-    if not found:
+    _, listed, body = text.partition(_HEAD)
+    if not listed:
         raise FormatError("the linker's map has no memory map", hint="build the firmware again")
-    found = list(_pieces(body))
+    listed = list(_pieces(body))
     # ld counts the strings that two objects share in both, though only the second piece starts behind them.
-    for i, (piece, after) in enumerate(pairwise(found)):
+    for i, (piece, after) in enumerate(pairwise(listed)):
         if piece.output == after.output and after.address < piece.address + piece.size:
-            found[i] = replace(piece, size=after.address - piece.address)
-    return tuple(piece for piece in found if piece.size)
+            listed[i] = replace(piece, size=after.address - piece.address)
+    return tuple(piece for piece in listed if piece.size)
 
 
 def _pieces(body: str) -> Iterator[Piece]:

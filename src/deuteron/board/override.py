@@ -24,8 +24,8 @@ def _linked(elf: Path) -> Mapping[str, str]:
         symbols = ELFFile(file).get_section_by_name(".symtab")
         if not isinstance(symbols, SymbolTableSection):
             return {}
-        found = ((hook, symbol) for hook in HOOKS for symbol in symbols.get_symbol_by_name(hook) or ())
-        return {hook: symbol["st_info"]["bind"] for hook, symbol in found if symbol["st_shndx"] != "SHN_UNDEF"}
+        hooks = ((hook, symbol) for hook in HOOKS for symbol in symbols.get_symbol_by_name(hook) or ())
+        return {hook: symbol["st_info"]["bind"] for hook, symbol in hooks if symbol["st_shndx"] != "SHN_UNDEF"}
 
 
 def check_override(elf: Path) -> None:
@@ -35,20 +35,20 @@ def check_override(elf: Path) -> None:
         InputError: when nothing copies, when the weak default was linked, or with the default's start the override's
             wait or the reverse.
     """
-    found = overridden(elf)
+    hooks = overridden(elf)
     if not _linked(elf):
         names = ", ".join(f"`{hook}`" for hook in HOOKS)
         raise InputError(
             f"`{elf.name}` holds none of {names}: nothing in it copies inputs and outputs",
             hint="give the image of an application that runs a bundle, as the linker wrote it, before `strip`",
         )
-    if len(_PAIR.intersection(found)) == 1:
-        (strong,), (weak,) = _PAIR.intersection(found), _PAIR.difference(found)
+    if len(_PAIR.intersection(hooks)) == 1:
+        (strong,), (weak,) = _PAIR.intersection(hooks), _PAIR.difference(hooks)
         raise InputError(
             f"`{elf.name}` has an override of `{strong}`, but `{weak}` is the weak default",
             hint=f"define `{weak}` in the file that defines `{strong}`: neither knows of the other's copies",
         )
-    if not found:
+    if not hooks:
         raise InputError(
             f"`{elf.name}` copies inputs and outputs by the weak default, though an override of `dtn_io_copy` was "
             "asked for",

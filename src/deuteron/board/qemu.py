@@ -174,8 +174,8 @@ def instructions(ticks: int, hz: int) -> int:
 def _error(status: int, said: str, elf: Path) -> FormatError | InternalError:
     """The error for an exit status other than 0, with the first line that tells a reason."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("error: ", "fault: "))]
-    reason = (told or lines or [f"it ended with status {status} and said nothing"])[0]
+    reasons = [line for line in lines if line.startswith(("error: ", "fault: "))]
+    reason = (reasons or lines or [f"it ended with status {status} and said nothing"])[0]
     reason = reason.removeprefix("error: ").removeprefix("fault: ")
     match status:
         case _ if status == _FAILED:

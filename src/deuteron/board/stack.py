@@ -71,7 +71,7 @@ def bound(elf: Path, map_file: Path, objects: Sequence[Object]) -> Bound:
 
 
 def check(bound: Bound, name: str) -> None:
-    """Nothing; CapacityError, with the path that takes most, when an image may take more stack than it has."""
+    """Raise CapacityError, with the path that takes most, when an image may take more stack than it has."""
     if bound.bytes <= bound.available:
         return
     frames = " > ".join(f"{call.function} {call.frame or 0:,} B" for call in bound.path)
@@ -114,8 +114,8 @@ class Graph:
 
     def named(self, name: str, user: str = "") -> tuple[Function, ...]:
         """The function that a name means in the object `user`: its own, or else those of other objects."""
-        found = tuple(function for function in self._at.values() if function.name == name)
-        return tuple(function for function in found if function.object == user) or found
+        candidates = tuple(function for function in self._at.values() if function.name == name)
+        return tuple(function for function in candidates if function.object == user) or candidates
 
     def deepest(self, function: Function) -> tuple[Call, ...]:
         """The deepest path from a function."""
@@ -141,7 +141,7 @@ class Graph:
             self._gaps[f"`{function.name}` calls a function by a pointer that may lead anywhere"] = None
             return direct
         taken = (self.named(name, table) for table in tables for name in self._pointers.get(table, ()))
-        return (*direct, *(callee for found in taken for callee in found))
+        return (*direct, *(callee for callees in taken for callee in callees))
 
 
 def available(elf: Path) -> int:

@@ -45,29 +45,29 @@ class TensorPlaces:
             case TensorValue():
                 return value
             case None:
-                found = "nothing"
+                kind = "nothing"
             case int() | float():
-                found = "a number"
+                kind = "a number"
             case str():
-                found = "a text"
+                kind = "a text"
             case _:
-                found = "a list"
-        raise UnsupportedError(f"{what} is {found}, not a tensor", hint="export the model with tensors only")
+                kind = "a list"
+        raise UnsupportedError(f"{what} is {kind}, not a tensor", hint="export the model with tensors only")
 
-    def value(self, index: int, what: str, *, given: bool = False) -> int:
+    def value(self, index: int, what: str, *, may_be_unplanned: bool = False) -> int:
         """The index in the bundle of a tensor of the method.
 
         Args:
             index: in the method.
             what: what the tensor is, for messages and readers.
-            given: whether it may lack a place in the plan; it gets one of its own then.
+            may_be_unplanned: whether it may lack a place in the plan; it gets one of its own then.
 
         Raises:
             UnsupportedError: for tensors that firmware cannot hold.
         """
         if index not in self._indices:
             tensor = self.tensor(index, what)
-            memory, offset = self._place(tensor, what, given)
+            memory, offset = self._place(tensor, what, may_be_unplanned)
             self._indices[index] = self._add(memory, offset, tensor.bytes, tensor.spec, what)
         return self._indices[index]
 
@@ -82,7 +82,7 @@ class TensorPlaces:
         return self._add(len(self._arenas), offset, size, spec, what)
 
     def end_of_step(self) -> None:
-        """Nothing; later temporary tensors may lie where those so far do."""
+        """Let later temporary tensors lie where those so far do."""
         self._temporary = 0
 
     @property
@@ -98,10 +98,10 @@ class TensorPlaces:
     @property
     def memories(self) -> tuple[Memory, ...]:
         """The memories that values lie in."""
-        found = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
+        memories = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
         if own := self._unplanned + self._most:
-            found.append(Memory(own, "inputs and outputs that the plan leaves out, and tensors in the NPU's order"))
-        return tuple(found)
+            memories.append(Memory(own, "inputs and outputs that the plan leaves out, and tensors in the NPU's order"))
+        return tuple(memories)
 
     def _add(self, memory: int, offset: int, size: int, spec: TensorSpec, note: str) -> int:
         if spec.dtype not in _TYPES:
@@ -110,7 +110,7 @@ class TensorPlaces:
         self._values.append(Value(memory, offset, size, _TYPES[spec.dtype], spec.shape, spec.dim_order, note))
         return len(self._values) - 1
 
-    def _place(self, tensor: TensorValue, what: str, given: bool) -> tuple[int, int]:
+    def _place(self, tensor: TensorValue, what: str, may_be_unplanned: bool) -> tuple[int, int]:
         """Memory and offset."""
         place, constant = tensor.place, tensor.constant
         if tensor.dynamic:
@@ -122,7 +122,7 @@ class TensorPlaces:
         if constant is not None:
             return MEMORY_CONSTANT + self._constants.setdefault(constant, len(self._constants)), 0
         if place is None:
-            if not given:
+            if not may_be_unplanned:
                 raise UnsupportedError(f"{what} has no place in the program's memory plan", hint=_STATIC)
             offset = self._unplanned
             self._unplanned += padded(tensor.bytes)

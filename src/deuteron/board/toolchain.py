@@ -118,16 +118,16 @@ class Toolchain:
         for header in sorted(root.rglob("*.h")):
             seed.update(header.relative_to(root).as_posix().encode() + b"\0" + header.read_bytes())
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            made = [pool.submit(self._object, source, options, seed.digest()) for source in sources]
-            return tuple(item.result() for item in made)
+            futures = [pool.submit(self._object, source, options, seed.digest()) for source in sources]
+            return tuple(item.result() for item in futures)
 
     def _object(self, source: Source, options: Sequence[str], seed: bytes) -> Object:
         """The object from the cache, compiled first if it is not there."""
         contents = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in (source.path, *source.includes))
         own = "\0".join((source.name, *source.flags)).encode()
         kept = self.cache / hashlib.sha256(seed + contents + own).hexdigest()[:32]
-        made = Object(source.name, kept / f"{source.name}.o", kept / f"{source.name}.ci")
-        if not made.path.is_file():
+        compiled = Object(source.name, kept / f"{source.name}.o", kept / f"{source.name}.ci")
+        if not compiled.path.is_file():
             self.cache.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=self.cache, prefix=".new-") as scratch:
                 fresh = Path(scratch) / "object"
@@ -141,14 +141,14 @@ class Toolchain:
                     "-c",
                     source.path,
                     "-o",
-                    fresh / made.path.name,
+                    fresh / compiled.path.name,
                 )
                 _check(_run(command), f"`{source.path.name}` does not compile")
                 _keep(fresh, kept)
-        return made
+        return compiled
 
     def archive(self, objects: Sequence[Object], path: Path) -> None:
-        """Nothing; writes a static library of the objects."""
+        """Write a static library of the objects."""
         command = (f"{PREFIX}ar", "rcsD", path, *(item.path for item in objects))
         _check(_run(command), f"`{path.name}` cannot be made")
 

@@ -77,8 +77,12 @@ class _Translator:
 
     def bundle(self, name: str) -> Bundle:
         """The whole."""
-        inputs = tuple(self._places.value(v, f"input {i}", given=True) for i, v in enumerate(self._method.inputs))
-        outputs = tuple(self._places.value(v, f"output {i}", given=True) for i, v in enumerate(self._method.outputs))
+        inputs = tuple(
+            self._places.value(v, f"input {i}", may_be_unplanned=True) for i, v in enumerate(self._method.inputs)
+        )
+        outputs = tuple(
+            self._places.value(v, f"output {i}", may_be_unplanned=True) for i, v in enumerate(self._method.outputs)
+        )
         for i, index in enumerate(inputs):
             if self._places.values[index].memory >= MEMORY_CONSTANT:
                 raise UnsupportedError(f"input {i} is a constant", hint="export the model without it")
@@ -140,8 +144,8 @@ class _Translator:
             case TensorValue() as value:
                 return Tensor(index, value)
             case TensorList(items):
-                found = [(i, self._method.values[i]) for i in items if i is not None]
-                tensors = tuple(Tensor(i, value) for i, value in found if isinstance(value, TensorValue))
+                members = [(i, self._method.values[i]) for i in items if i is not None]
+                tensors = tuple(Tensor(i, value) for i, value in members if isinstance(value, TensorValue))
                 return tensors if len(tensors) == len(items) else None
             case value:
                 return value

@@ -16,8 +16,8 @@ def with_lines(failure: DeuteronError, source_of: Callable[[int], Source | None]
     """
 
     def placed(line: str) -> str:
-        found = _OPERATOR_INDEX.search(line)
-        source = source_of(int(found[1])) if found else None
+        match = _OPERATOR_INDEX.search(line)
+        source = source_of(int(match[1])) if match else None
         if source is None:
             return line
         text = line.lstrip()

@@ -101,12 +101,12 @@ def _lines(target: str, conversion: "Conversion") -> "Iterator[str]":
         ops = ", ".join(names[index] for index in kernel.ops) or FROM_NO_OPERATOR
         yield f"  {kernel.index:>3}  {kernel.kernel:<24} {ops}"
     for fate, meaning in OTHER_FATES.items():
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for op in provenance.ops:
             if op.fate.value == fate:
-                found.setdefault(op.op, []).append(str(op.index))
-        if found:
-            yield f"{meaning}: " + "; ".join(f"{name} {', '.join(indices)}" for name, indices in found.items())
+                by_name.setdefault(op.op, []).append(str(op.index))
+        if by_name:
+            yield f"{meaning}: " + "; ".join(f"{name} {', '.join(indices)}" for name, indices in by_name.items())
 
 
 def _record(paths: "Sequence[Path]", target: str, conversion: "Conversion") -> dict[str, object]:

@@ -69,9 +69,9 @@ def command(
     )
     before = record.read(other) if other else None
     with printer.work(f"building firmware for {board}"):
-        made = api.firmware(directory, board, output, options=options, force=force)
+        image = api.firmware(directory, board, output, options=options, force=force)
     if printer.as_json:
-        printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(made.record))}, indent=2))
+        printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(image.record))}, indent=2))
     else:
-        printer.data(report.diff(before, made.record) if before else report.text(made.record))
-    printer.note(f"wrote `{output / record.ELF}` and {len(made.files)} files beside it")
+        printer.data(report.diff(before, image.record) if before else report.text(image.record))
+    printer.note(f"wrote `{output / record.ELF}` and {len(image.files)} files beside it")

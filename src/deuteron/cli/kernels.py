@@ -61,20 +61,26 @@ command.add_command(merge)
 command.add_command(show)
 
 
-def _print(printer: Printer, found: "Holding") -> None:
+def _print(printer: Printer, holding: "Holding") -> None:
     from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
     if printer.as_json:
-        label = "function" if found.kind in ("selection", "image") else "partitions"
-        kernels = [{"number": kernel.kind, "name": kernel.name, label: what} for kernel, what in found.kernels]
+        label = "function" if holding.kind in ("selection", "image") else "partitions"
+        kernels = [{"number": kernel.kind, "name": kernel.name, label: what} for kernel, what in holding.kernels]
         printer.json(
-            {"schema": 1, "path": str(found.path), "kind": found.kind, "kernels": kernels, "unused": list(found.unused)}
+            {
+                "schema": 1,
+                "path": str(holding.path),
+                "kind": holding.kind,
+                "kernels": kernels,
+                "unused": list(holding.unused),
+            }
         )
         return
-    calls_none = "" if found.kernels else ": the model calls no kernel"
-    printer.data(f"{found.path}: {found.title}, {len(found.kernels)} of {len(KERNELS)} kernels{calls_none}")
-    for kernel, what in found.kernels:
+    calls_none = "" if holding.kernels else ": the model calls no kernel"
+    printer.data(f"{holding.path}: {holding.title}, {len(holding.kernels)} of {len(KERNELS)} kernels{calls_none}")
+    for kernel, what in holding.kernels:
         text = what if isinstance(what, str) else ", ".join(what)
         printer.data(f"  {kernel.kind:>3}  {kernel.name:<22}  {text}")
-    if found.unused:
-        printer.data(f"linked, but not in the table: {', '.join(found.unused)}")
+    if holding.unused:
+        printer.data(f"linked, but not in the table: {', '.join(holding.unused)}")

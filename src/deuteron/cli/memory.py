@@ -35,11 +35,11 @@ def parse_size(option: str, text: str) -> int:
         OptionError: when it says none.
     """
     kind, units, what, hint = _KINDS.get(option, _SIZE)
-    found = _NUMBER.fullmatch(text.strip())
-    factor = _FACTORS.get((found[2].lower(), found[3])) if found else None
-    if found is None or factor is None or found[4] not in units:
+    match = _NUMBER.fullmatch(text.strip())
+    factor = _FACTORS.get((match[2].lower(), match[3])) if match else None
+    if match is None or factor is None or match[4] not in units:
         raise OptionError(f"`{text}` is no {kind} for `{option}`", hint=hint)
-    value = Fraction(found[1]) * factor
+    value = Fraction(match[1]) * factor
     if value.denominator != 1:
         raise OptionError(f"`{text}` for `{option}` is no whole number of {what}", hint=hint)
     return int(value)

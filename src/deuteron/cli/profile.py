@@ -73,9 +73,9 @@ def command(
             f"unknown value `{sort}` of `--sort`", hint=f"choose one of {', '.join(f'`{name}`' for name in SORTS)}"
         )
     if compare is not None:
-        given = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events}
-        given |= {"DIR": directory, "--output": output, "--force": force, "--ticks-per-second": ticks_per_second}
-        _refuse("`--compare` reads two profiles: it runs and writes nothing", given)
+        others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events}
+        others |= {"DIR": directory, "--output": output, "--force": force, "--ticks-per-second": ticks_per_second}
+        _refuse("`--compare` reads two profiles: it runs and writes nothing", others)
         _refuse("`--compare` has the largest changes first", {"--sort": sort})
         if printer.as_json:
             _refuse("`--compare` gives all rows with `--json`", {"--top": top})
@@ -89,9 +89,9 @@ def command(
     from deuteron.views.events import record
 
     if directory.is_file() or (directory / record.NAME).is_file():
-        given = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
-        given |= {"--force": force, "--ticks-per-second": ticks_per_second}
-        _refuse(f"`{directory}` is a profile: its tables are shown, and nothing runs", given)
+        others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
+        others |= {"--force": force, "--ticks-per-second": ticks_per_second}
+        _refuse(f"`{directory}` is a profile: its tables are shown, and nothing runs", others)
         _show(printer, api.read_profile(directory), by, sort, top)
         return
     if from_events is not None:
@@ -109,7 +109,7 @@ def command(
 
         samples = read_samples(api.read_manifest(directory), inputs)
     with printer.work(f"profiling on {place}"):
-        made = api.profile(
+        profiled = api.profile(
             directory,
             on=place,
             samples=samples,
@@ -119,16 +119,16 @@ def command(
             output=output or default_output(directory, place),
             force=force,
         )
-    for warning in made.warnings:
+    for warning in profiled.warnings:
         printer.warn(warning)
-    _show(printer, made.profile, by, sort, top)
-    for path in made.files:
+    _show(printer, profiled.profile, by, sort, top)
+    for path in profiled.files:
         printer.note(f"wrote `{path}`")
 
 
-def _refuse(why: str, given: Mapping[str, object]) -> None:
+def _refuse(why: str, values: Mapping[str, object]) -> None:
     """Raises an OptionError that names those of the options that have a value."""
-    if names := [f"`{name}`" for name, value in given.items() if value not in (None, (), False)]:
+    if names := [f"`{name}`" for name, value in values.items() if value not in (None, (), False)]:
         raise OptionError(why, hint=f"leave out {' and '.join(names)}")
 
 
@@ -146,21 +146,21 @@ def _compare(printer: Printer, paths: tuple[Path, Path], by: Sequence[str], top:
             printer.row(line)
 
 
-def _show(printer: Printer, made: "Profile", by: Sequence[str], sort: str | None, top: int | None) -> None:
+def _show(printer: Printer, profile: "Profile", by: Sequence[str], sort: str | None, top: int | None) -> None:
     """The tables that are asked for, all in text and one document in JSON."""
     from deuteron.views.events import tables, text
 
     chosen = by or BY
     rows = {
-        name: text.arranged(tables.TABLES[name](made), sort or ("order" if name == "module" else "time"), top)
+        name: text.arranged(tables.TABLES[name](profile), sort or ("order" if name == "module" else "time"), top)
         for name in chosen
     }
     if printer.as_json:
-        printer.json([text.to_json(made, rows[name], name) for name in chosen])
+        printer.json([text.to_json(profile, rows[name], name) for name in chosen])
         return
-    for line in text.summary(made):
+    for line in text.summary(profile):
         printer.row(line)
     for name in chosen:
         printer.data("")
-        for line in text.table(made, rows[name], name):
+        for line in text.table(profile, rows[name], name):
             printer.row(line)

@@ -28,7 +28,7 @@ def executorch_root() -> Path:
 
 
 def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTORY) -> None:
-    """Nothing; configures, builds and installs the libraries.
+    """Configure, build and install the libraries.
 
     Raises MissingToolError for what is not installed and InternalError when the build fails; the output of CMake and of
     the compiler goes to this process's own.

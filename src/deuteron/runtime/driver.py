@@ -165,7 +165,7 @@ class Model:
         return outputs, tuple(ProfileRecord(r[6], r[7], r[4], r[9]) for r in records)
 
     def close(self) -> None:
-        """Nothing; ends the use of the model."""
+        """End the use of the model."""
         if self._handle.value is not None:
             self._driver.library.neutronModelUnprepare(self._handle)
             self._handle.value = None
@@ -179,7 +179,7 @@ class Model:
         self.close()
 
     def fill(self, inputs: Sequence[bytes]) -> None:
-        """Nothing; sets the inputs of the next `invoke`. InputError when one has the wrong size."""
+        """Set the inputs of the next `invoke`. InputError when one has the wrong size."""
         if len(inputs) != len(self._inputs):
             message = f"the microcode takes {len(self._inputs)} inputs, {len(inputs)} were given"
             raise InputError(message, hint="give one buffer per input of the partition")
@@ -190,7 +190,7 @@ class Model:
             block.fill(data)
 
     def invoke(self) -> None:
-        """Nothing; one run on the inputs last filled in. What benches time."""
+        """Run once on the inputs last filled in. What benches time."""
         code = self._driver.library.neutronRunBlocking(self._handle, ctypes.byref(self._data))
         if code:
             raise self._driver.error(code, "the run failed")
@@ -212,8 +212,8 @@ def _header(container: Container) -> HeaderFields:
     return header
 
 
-def _truncated(what: str, needed: int, found: int) -> FormatError:
-    return FormatError(f"{what} should have {needed} bytes, there are {found}", hint="convert the model again")
+def _truncated(what: str, needed: int, size: int) -> FormatError:
+    return FormatError(f"{what} should have {needed} bytes, there are {size}", hint="convert the model again")
 
 
 @cache

@@ -89,7 +89,7 @@ class HostRunner:
             yield calls
 
     def write_etdump(self, path: Path, debug_path: Path) -> None:
-        """Nothing; writes the events of the runs so far. The runner must have been made with `etdump`."""
+        """Write the events of the runs so far. The runner must have been made with `etdump`."""
         if not self._etdump:
             raise InternalError("a runner without `etdump` has no events to write")
         self._program.write_etdump_result_to_file(str(path), str(debug_path))
@@ -139,9 +139,9 @@ def _method(program: Program, name: str, path: Path) -> PlannedMethod:
 def _tensors(specs: Sequence[TensorSpec | None], side: str, path: Path) -> tuple[TensorSpec, ...]:
     for i, spec in enumerate(specs):
         if spec is None or spec.dtype == "bfloat16":
-            found = "no tensor" if spec is None else "a bfloat16 tensor"
+            problem = "no tensor" if spec is None else "a bfloat16 tensor"
             hint = "export the model with tensors of numpy's dtypes only"
-            raise UnsupportedError(f"{side} {i} of the program is {found}", where=str(path), hint=hint)
+            raise UnsupportedError(f"{side} {i} of the program is {problem}", where=str(path), hint=hint)
     return cast("tuple[TensorSpec, ...]", tuple(specs))
 
 
@@ -193,7 +193,7 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Nothing; drops what others write to standard error while they load: warnings about parts that we do not use."""
+    """Drop what others write to standard error while they load: warnings about parts that we do not use."""
     sys.stderr.flush()
     kept = os.dup(2)
     sink = os.open(os.devnull, os.O_WRONLY)

@@ -8,8 +8,8 @@ from deuteron.errors import MissingToolError
 
 def find_program(program: str, package: str, what: str) -> Path:
     """The program's path; MissingToolError, naming the Debian package that holds it, when it is not on PATH."""
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         message = f"{what} is not installed: found no `{program}` on PATH"
         raise MissingToolError(message, hint=f"install it, on Debian with `apt-get install {package}`")
-    return Path(found)
+    return Path(path)

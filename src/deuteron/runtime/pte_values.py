@@ -55,7 +55,7 @@ class Check:
     where: str
 
     def that(self, good: bool, message: str) -> None:
-        """Nothing, if `good`."""
+        """Raise FormatError unless `good`."""
         if not good:
             raise self._error(message)
 

@@ -55,8 +55,8 @@ class TfliteModel:
         """The outputs for one array per input of the file."""
         outer, inner = self.inputs, self._inner[0]
         stored = [_stored(x, info, tensor) for x, info, tensor in zip(inputs, outer, inner, strict=True)]
-        found = self.run_stored(stored)
-        return [_outer(y, info, tensor) for y, info, tensor in zip(found, self.outputs, self._inner[1], strict=True)]
+        results = self.run_stored(stored)
+        return [_outer(y, info, tensor) for y, info, tensor in zip(results, self.outputs, self._inner[1], strict=True)]
 
     def run_stored(self, inputs: Sequence[I8]) -> list[I8]:
         """The int8 outputs of what is inside the float edges, for its int8 inputs."""
@@ -141,10 +141,10 @@ def _check_sizes(microcode: bytes, sides: tuple[tuple[FlatTensor, ...], tuple[Fl
         return
     sizes = struct.unpack_from(f"<{sum(counts)}I", microcode, head)
     for side, tensors, wanted in zip(("input", "output"), sides, (sizes[: counts[0]], sizes[counts[0] :]), strict=True):
-        found = tuple(math.prod(tensor.shape) for tensor in tensors)
-        if found != wanted:
+        sizes_of_file = tuple(math.prod(tensor.shape) for tensor in tensors)
+        if sizes_of_file != wanted:
             raise FormatError(
-                f"the file's {side}s hold {_listed(found)} bytes, those of its microcode {_listed(wanted)}",
+                f"the file's {side}s hold {_listed(sizes_of_file)} bytes, those of its microcode {_listed(wanted)}",
                 hint="the file is damaged: convert the model again",
             )
 

@@ -160,8 +160,8 @@ def _nbytes(nodes: Iterable[Node]) -> int:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    found = list(counts)
-    return None if None in found else sum(count or 0 for count in found)
+    known = list(counts)
+    return None if None in known else sum(count or 0 for count in known)
 
 
 def _counted(ops: Iterable[CpuOp]) -> Iterator[str]:

@@ -148,9 +148,9 @@ def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | No
             case Kind.TFLITE:
                 return Inspection(str(path), kind, len(data), graph=tuple(_listing(data)))
             case None:
-                found = f"it starts with {data[:8].hex(' ')}" if data else "it is empty"
+                start = f"it starts with {data[:8].hex(' ')}" if data else "it is empty"
                 raise InputError(
-                    f"nothing that can be inspected: {found}",
+                    f"nothing that can be inspected: {start}",
                     hint="give a build directory, a `.pte`, a `.microcode` file or a TFLite file",
                 )
     except DeuteronError as e:

@@ -78,12 +78,12 @@ def _packages() -> Iterator[Check]:
         name, pins = match["name"], match["pins"]
         extra = f"[{match['extra']}]" if match["extra"] else ""
         try:
-            found = metadata.version(name)
+            version = metadata.version(name)
         except metadata.PackageNotFoundError:
             yield Check(name, State.MISSING, "-", pins, f"run `make setup`, or `pip install 'deuteron{extra}'`")
         else:
-            state = State.OK if satisfies(found, pins) else State.UNFIT
-            yield Check(name, state, found, pins, f"run `pip install '{name}{pins}'`")
+            state = State.OK if satisfies(version, pins) else State.UNFIT
+            yield Check(name, state, version, pins, f"run `pip install '{name}{pins}'`")
 
 
 def satisfies(version: str, pins: str) -> bool:
@@ -118,10 +118,10 @@ def _natives() -> Iterator[Check]:
     for name, purpose in purposes.items():
         try:
             native.library(name)
-            found, state = "built", State.OK
+            what, state = "built", State.OK
         except DeuteronError:
-            found, state = "-", State.MISSING
-        yield Check(f"native {name}", state, found, purpose, "run `make native` in the source checkout")
+            what, state = "-", State.MISSING
+        yield Check(f"native {name}", state, what, purpose, "run `make native` in the source checkout")
 
 
 PROGRAMS = (
@@ -136,9 +136,9 @@ PROGRAMS = (
 def _programs() -> Iterator[Check]:
     """Compilers and emulator; none is required once the native libraries are there."""
     for program, purpose, package in PROGRAMS:
-        found = _program_version(program)
+        version = _program_version(program)
         mend = f"optional; run `apt-get install {package}` on Debian, or install it your system's way"
-        yield Check(program, State.OK if found else State.ABSENT, found or "-", purpose, mend)
+        yield Check(program, State.OK if version else State.ABSENT, version or "-", purpose, mend)
     there = _has_arm_libc()
     yield Check(
         "newlib for Arm",

@@ -111,13 +111,13 @@ def _file(path: Path) -> Holding:
 
 def _called(path: Path) -> Holding:
     """What the partitions of a build or a program call."""
-    found = inspect(path)
-    if found.kind is Kind.TFLITE:
+    inspection = inspect(path)
+    if inspection.kind is Kind.TFLITE:
         raise InputError(f"`{path}` is a TFLite file, which calls no kernels", hint="convert it first")
     callers: dict[Kernel, dict[str, None]] = {}
-    for partition in found.partitions:
+    for partition in inspection.partitions:
         for call in partition.decoded.calls:
             callers.setdefault(call.kernel, {})[partition.name] = None
     in_order = sorted(callers, key=lambda kernel: kernel.kind)
-    kind = found.kind.name.lower()
-    return Holding(path, kind, found.kind.value, tuple((kernel, tuple(callers[kernel])) for kernel in in_order))
+    kind = inspection.kind.name.lower()
+    return Holding(path, kind, inspection.kind.value, tuple((kernel, tuple(callers[kernel])) for kernel in in_order))

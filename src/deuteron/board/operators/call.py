@@ -57,7 +57,7 @@ def refuse_arguments() -> RefusedError:
 
 
 def need_type(dtype: str, *tensors: Tensor) -> None:
-    """Nothing; RefusedError unless all tensors are of the type."""
+    """Raise RefusedError unless all tensors are of the type."""
     for tensor in tensors:
         if tensor.spec.dtype != dtype:
             raise RefusedError(f"has a {tensor.spec.dtype} tensor where firmware takes {dtype} only")

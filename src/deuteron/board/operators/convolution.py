@@ -150,8 +150,8 @@ class _Inputs:
     @property
     def all(self) -> tuple[Tensor, ...]:
         """Those that are there, in order."""
-        given = (self.input, self.weights, self.multipliers, self.shifts, self.bias)
-        return tuple(tensor for tensor in given if tensor is not None)
+        parts = (self.input, self.weights, self.multipliers, self.shifts, self.bias)
+        return tuple(tensor for tensor in parts if tensor is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ _NHWC = (0, 2, 3, 1)
 
 def strides(spec: TensorSpec) -> tuple[int, ...]:
     """Of each dimension, in elements."""
-    found = [0] * len(spec.shape)
+    of_dimension = [0] * len(spec.shape)
     step = 1
     for dim in reversed(spec.dim_order):
-        found[dim] = step
+        of_dimension[dim] = step
         step *= spec.shape[dim]
-    return tuple(found)
+    return tuple(of_dimension)
 
 
 def is_in_order(spec: TensorSpec, order: Sequence[int]) -> bool:
@@ -40,7 +40,7 @@ def same_memory(x: Tensor, y: Tensor) -> bool:
 
 
 def need_same_layout(x: Tensor, y: Tensor) -> None:
-    """Nothing; RefusedError unless both have one shape and the same elements at the same places."""
+    """Raise RefusedError unless both have one shape and the same elements at the same places."""
     if not same_memory(x, y):
         raise RefusedError(
             f"reads a tensor of shape {x.spec.shape} in order {x.spec.dim_order} and writes one of shape "
@@ -88,17 +88,17 @@ def broadcast_runs(output: Tensor, *operands: Tensor) -> tuple[Run, ...]:
 
 def merged(runs: Sequence[Run], most: int | None = None) -> tuple[Run, ...]:
     """The runs without those of size 1, neighbours as one where every tensor allows it, up to the size `most`."""
-    found: list[Run] = []
+    kept: list[Run] = []
     for run in runs:
         if run.size == 1:
             continue
-        if found and all(a == b * run.size for a, b in zip(found[-1].steps, run.steps, strict=True)):
-            size = found[-1].size * run.size
+        if kept and all(a == b * run.size for a, b in zip(kept[-1].steps, run.steps, strict=True)):
+            size = kept[-1].size * run.size
             if most is None or size <= most:
-                found[-1] = Run(size, run.steps)
+                kept[-1] = Run(size, run.steps)
                 continue
-        found.append(run)
-    return tuple(found)
+        kept.append(run)
+    return tuple(kept)
 
 
 def binary_dims(

@@ -178,8 +178,8 @@ def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
 
 def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:
     """The file that ExecuTorch's NXP backend takes for the converted partition, its provenance among the metadata."""
-    told = Metadata(conversion.provenance, conversion.dataflow, conversion.plan.known)
-    texts = {key: json.dumps(plain(getattr(told, name)), separators=(",", ":")) for name, key in _KEYS.items()}
+    metadata = Metadata(conversion.provenance, conversion.dataflow, conversion.plan.known)
+    texts = {key: json.dumps(plain(getattr(metadata, name)), separators=(",", ":")) for name, key in _KEYS.items()}
     texts[VERSION_KEY] = version("deuteron")
     return neutron.wrap(tflite, conversion.container, {key: text.encode() for key, text in texts.items()})
 

@@ -103,18 +103,18 @@ class _Together:
 
     def converted(self, within: Sequence[Budget]) -> tuple[Conversion, ...]:
         """Each in its budget; CapacityError of the one that needs most when some do not fit."""
-        found: list[Conversion] = []
+        conversions: list[Conversion] = []
         errors: list[tuple[int, CapacityError]] = []
         for number, model in enumerate(self.models):
             try:
-                found.append(convert_model(model, self.arch, self.options, within[number]))
+                conversions.append(convert_model(model, self.arch, self.options, within[number]))
             except CapacityError as error:
                 errors.append((number, error))
         if errors:
             number, error = max(errors, key=lambda item: item[1].needed)
             where = f"npu {number}, {error.where}" if len(self.models) > 1 else error.where
             raise self.placed(number, CapacityError(error.message, hint=error.hint, where=where)) from error
-        return tuple(found)
+        return tuple(conversions)
 
 
 def usage(conversion: Conversion) -> Usage:

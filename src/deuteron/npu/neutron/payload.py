@@ -105,8 +105,8 @@ def _parse_header(payload: bytes, where: str) -> tuple[Payload, int]:
     size = 4 + 2 * (inputs + outputs)
     start = size + -size % ALIGNMENT
     if len(payload) < start:
-        found = f"{len(payload)} bytes of {start}"
-        raise _error(f"the payload ends inside its header of {inputs} inputs and {outputs} outputs: {found}", where)
+        extent = f"{len(payload)} bytes of {start}"
+        raise _error(f"the payload ends inside its header of {inputs} inputs and {outputs} outputs: {extent}", where)
     formats = payload[3 : 3 + inputs + outputs]
     maps = payload[3 + inputs + outputs : size - 1]
     version = payload[size - 1]
@@ -149,8 +149,8 @@ def _checked_header(words: tuple[int, ...], head: Payload, where: str) -> Header
         kind = "with" if header.profiling else "without"
         raise _error(f"payload version {head.version} does not go with microcode {kind} profiling", where)
     if (header.inputs, header.outputs) != (len(head.input_map), len(head.output_map)):
-        found = f"{len(head.input_map)} inputs and {len(head.output_map)} outputs"
-        raise _error(f"the payload has {found}, its microcode {header.inputs} and {header.outputs}", where)
+        counts = f"{len(head.input_map)} inputs and {len(head.output_map)} outputs"
+        raise _error(f"the payload has {counts}, its microcode {header.inputs} and {header.outputs}", where)
     least, size = WORD_BYTES * len(words), header.microcode_bytes
     if size < least or size % ALIGNMENT:
         message = f"the microcode size {size} is below its header's {least} or no multiple of {ALIGNMENT}"
@@ -162,8 +162,8 @@ def _checked_header(words: tuple[int, ...], head: Payload, where: str) -> Header
 
 def _words(payload: bytes, start: int, count: int, what: str, where: str) -> tuple[int, ...]:
     if start + WORD_BYTES * count > len(payload):
-        found = f"{len(payload) - start} bytes of {WORD_BYTES * count}"
-        raise _error(f"the payload ends inside its {what}: {found}", where)
+        size = f"{len(payload) - start} bytes of {WORD_BYTES * count}"
+        raise _error(f"the payload ends inside its {what}: {size}", where)
     return struct.unpack_from(f"<{count}I", payload, start)
 
 

@@ -37,7 +37,7 @@ def operators() -> tuple[Operator, ...]:
     return tuple(
         Operator(
             name,
-            tuple(edge for edge, made in EDGE_OPERATORS.items() if name in made),
+            tuple(edge for edge, emitted in EDGE_OPERATORS.items() if name in emitted),
             (reader.accepts, *_rules_of(reader.makes)),
             tuple(kernel.name for kernel in KERNELS[reader.makes].kernels),
         )

@@ -70,15 +70,15 @@ class Agreement:
         }
 
 
-def agree(board: str, found: Sequence[Sequence[Array]], wanted: Sequence[Sequence[Array]]) -> Agreement:
+def agree(board: str, outputs: Sequence[Sequence[Array]], wanted: Sequence[Sequence[Array]]) -> Agreement:
     """The comparison of a board's outputs for some samples with the host's, bit for bit."""
     differences = [
         difference
-        for i, (ours, theirs) in enumerate(zip(found, wanted, strict=True))
+        for i, (ours, theirs) in enumerate(zip(outputs, wanted, strict=True))
         for j, (value, reference) in enumerate(zip(ours, theirs, strict=True))
         if (difference := _difference(i, j, value, reference))
     ]
-    return Agreement(board, len(found), tuple(differences))
+    return Agreement(board, len(outputs), tuple(differences))
 
 
 def _difference(sample: int, output: int, value: Array, reference: Array) -> Difference | None:

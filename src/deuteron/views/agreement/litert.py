@@ -178,17 +178,17 @@ class Comparison:
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each bound that is broken."""
-        found = [
+        broken = [
             f"output `{out.name}`: {out.npu_mismatches} of {out.elements} results differ from the interpreter's"
             for out in self.outputs
             if out.npu_mismatches
         ]
-        found += [
+        broken += [
             f"op {op.index} {op.op}: up to {op.largest} steps from LiteRT, at most {op.bound} are allowed"
             for op in self.operators
             if op.bound is not None and op.largest > op.bound
         ]
-        return tuple(found)
+        return tuple(broken)
 
     def to_json(self) -> dict[str, object]:
         """The result as JSON values."""
@@ -260,15 +260,15 @@ def compare(model: TfliteModel, samples: Sequence[Sequence[Array]], progress: Pr
     for done, sample in enumerate(samples):
         stored = model.stored_inputs(sample)
         values = interpret.run(graph, stored)
-        for result, found in zip(outputs, model.run_stored(stored), strict=True):
-            result.elements += found.size
+        for result, ours in zip(outputs, model.run_stored(stored), strict=True):
+            result.elements += ours.size
             if result.npu_mismatches is not None:
-                result.npu_mismatches += int(np.count_nonzero(found != values[result.name].reshape(found.shape)))
+                result.npu_mismatches += int(np.count_nonzero(ours != values[result.name].reshape(ours.shape)))
         for op, result in operators.items():
             if result.bound is not None:
                 result.add(_operator_difference(graph, op, values))
-        for result, found in zip(outputs, run(inside, stored) if inside else (), strict=inside is not None):
-            result.add(_difference(values[result.name], found))
+        for result, ours in zip(outputs, run(inside, stored) if inside else (), strict=inside is not None):
+            result.add(_difference(values[result.name], ours))
         if progress is not None:
             progress(done + 1, len(samples))
     return Comparison(len(samples), tuple(operators.values()), tuple(outputs))

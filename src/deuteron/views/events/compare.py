@@ -121,10 +121,10 @@ def compare(before: Profile, after: Profile, by: str) -> Comparison:
 
 def _rows(profile: Profile, by: str) -> dict[tuple[str, ...], float]:
     """Time of each row by its key; of rows with one key, together."""
-    found: dict[tuple[str, ...], float] = {}
+    times: dict[tuple[str, ...], float] = {}
     for row in TABLES[by](profile):
-        found[row.key] = found.get(row.key, 0.0) + _amount(profile, row.ticks)
-    return found
+        times[row.key] = times.get(row.key, 0.0) + _amount(profile, row.ticks)
+    return times
 
 
 def _amount(profile: Profile, ticks: int) -> float:

@@ -117,8 +117,8 @@ class Stream:
 
 def by_run(events: Iterable[Event], runs: Iterable[int]) -> tuple[tuple[Event, ...], ...]:
     """The events of each of these runs, in their order."""
-    found: dict[int, list[Event]] = {run: [] for run in runs}
+    grouped: dict[int, list[Event]] = {run: [] for run in runs}
     for event in events:
-        if event.run in found:
-            found[event.run].append(event)
-    return tuple(tuple(each) for each in found.values())
+        if event.run in grouped:
+            grouped[event.run].append(event)
+    return tuple(tuple(each) for each in grouped.values())

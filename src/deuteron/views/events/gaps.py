@@ -9,9 +9,9 @@ CONTAINERS = (Kind.RUN, Kind.DELEGATE)
 
 def with_gaps(events: Iterable[Event]) -> tuple[Event, ...]:
     """The events, and an UNATTRIBUTED one for each stretch of a DELEGATE or RUN in which nobody is known to be busy."""
-    found = sorted(events, key=_order)
-    gaps = (gap for run in by_run(found, {event.run: None for event in found}) for gap in _gaps(run))
-    return tuple(sorted((*found, *gaps), key=_order))
+    ordered = sorted(events, key=_order)
+    gaps = (gap for run in by_run(ordered, {event.run: None for event in ordered}) for gap in _gaps(run))
+    return tuple(sorted((*ordered, *gaps), key=_order))
 
 
 def attributed(events: Sequence[Event], kind: Kind = Kind.DELEGATE) -> float | None:

@@ -155,7 +155,7 @@ def read(path: Path) -> Profile:
     """
     file = path / NAME if path.is_dir() else path
     if path.is_dir() and not file.exists():
-        beside = sorted(str(found.parent) for found in path.glob(f"*/{NAME}"))
+        beside = sorted(str(other.parent) for other in path.glob(f"*/{NAME}"))
         hint = f"give {' or '.join(f'`{name}`' for name in beside)}" if beside else _WRITTEN
         raise InputError(f"`{path}` holds no `{NAME}`", hint=hint)
     try:

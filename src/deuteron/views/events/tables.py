@@ -133,15 +133,15 @@ def parts_of_all_runs(profile: Profile) -> tuple[Part, ...]:
 
 
 def _parts(profile: Profile, events: Iterable[Event]) -> tuple[Part, ...]:
-    found: dict[Key, Part] = {}
+    by_key: dict[Key, Part] = {}
     for event, overhead in with_overhead(events):
         part = part_of(profile, event)
         wait = sum(e.ticks for e in overhead if e.kind is Kind.WAIT)
         dispatch = sum(e.ticks for e in overhead if e.kind is Kind.DISPATCH)
         part = replace(part, row=replace(part.row, wait=wait, dispatch=dispatch, parts=(part.key,)))
-        before = found.get(part.key)
-        found[part.key] = part if before is None else replace(before, row=before.row + part.row)
-    return tuple(found.values())
+        before = by_key.get(part.key)
+        by_key[part.key] = part if before is None else replace(before, row=before.row + part.row)
+    return tuple(by_key.values())
 
 
 def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event, ...]]]:
@@ -249,14 +249,14 @@ def operators(profile: Profile) -> tuple[Row, ...]:
 
 def lines(profile: Profile) -> tuple[Row, ...]:
     """A row per line of the model, or lines that one kernel computes together."""
-    found = parts(profile)
-    names = _short_names({source.file for part in found for source in part.sources})
+    rows = parts(profile)
+    names = _short_names({source.file for part in rows for source in part.sources})
 
     def title(part: Part) -> tuple[str, str]:
         places = dict.fromkeys(f"{names[source.file]}:{source.line}" for source in part.sources)
         return ", ".join(places), "; ".join(dict.fromkeys(source.code for source in part.sources))
 
-    return _grouped(found, title)
+    return _grouped(rows, title)
 
 
 def _short_names(files: Collection[str]) -> dict[str, str]:
@@ -292,10 +292,10 @@ def modules(profile: Profile) -> tuple[Row, ...]:
     return (*(totals[path] for path in ordered), *other)
 
 
-def _grouped(found: Iterable[Part], title: Callable[[Part], tuple[str, str]]) -> tuple[Row, ...]:
+def _grouped(listed: Iterable[Part], title: Callable[[Part], tuple[str, str]]) -> tuple[Row, ...]:
     """The rows under other names, those of the same name added up; no name, and it keeps its own."""
     rows: dict[str, Row] = {}
-    for part in found:
+    for part in listed:
         name, detail = title(part)
         row = replace(part.row, name=name, detail=detail) if name else part.row
         rows[row.name] = rows[row.name] + row if row.name in rows else row

@@ -122,20 +122,20 @@ class Planning:
         listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
         return f"SRAM: {listed} = {sum(parts.values()):,} B of {self.simulation.sram:,} B"
 
-    def _prefetch_lines(self, number: int, found: Prefetch) -> Iterator[str]:
+    def _prefetch_lines(self, number: int, area: Prefetch) -> Iterator[str]:
         def us(cycles: int) -> str:
             return f"{self.simulation.engine.microseconds(cycles):,.1f} us"
 
-        kept = f"; {found.resident_fetches} of {found.resident_bytes:,} B in the first run only, which stay"
+        kept = f"; {area.resident_fetches} of {area.resident_bytes:,} B in the first run only, which stay"
         yield (
-            f"npu {number} prefetch: {found.fetches} fetches of {found.nbytes:,} B per run"
-            f"{kept if found.resident_fetches else ''}"
+            f"npu {number} prefetch: {area.fetches} fetches of {area.nbytes:,} B per run"
+            f"{kept if area.resident_fetches else ''}"
         )
         yield (
-            f"  simulated {us(found.cycles)}{', proven optimal' if found.proven else ''}; lower bound of these fetches "
-            f"{us(found.bound)} ({found.cycles / found.bound:.3f} of it), of all plans with these pieces "
-            f"{us(found.bound_of_all)}; all fetched one by one in every run {us(found.serial)} "
-            f"({found.serial / found.cycles:.2f} times as long)"
+            f"  simulated {us(area.cycles)}{', proven optimal' if area.proven else ''}; lower bound of these fetches "
+            f"{us(area.bound)} ({area.cycles / area.bound:.3f} of it), of all plans with these pieces "
+            f"{us(area.bound_of_all)}; all fetched one by one in every run {us(area.serial)} "
+            f"({area.serial / area.cycles:.2f} times as long)"
         )
 
     def to_json(self) -> dict[str, object]:
@@ -174,10 +174,10 @@ def planning(directory: Path) -> Planning:
     return Planning(str(directory), simulation.target, simulation, parts)
 
 
-def write_svg(found: Planning, path: Path, *, force: bool = False) -> None:
+def write_svg(planning: Planning, path: Path, *, force: bool = False) -> None:
     """Writes the picture; InputError when the file exists, unless `force` is set, or cannot be written."""
     check_file(path, force=force)
-    write_files({path: found.svg().encode()})
+    write_files({path: planning.svg().encode()})
 
 
 def _partition(run: PartitionRun) -> PartitionPlan:
@@ -220,7 +220,7 @@ def _prefetch(run: PartitionRun) -> Prefetch:
 
 def _scratch(run: PartitionRun) -> tuple[Memory, dict[str, str]]:
     """Each value from the command that writes it first to the one that reads it last, and what it is of."""
-    found: dict[tuple[str, int], list[int]] = {}
+    lifetimes: dict[tuple[str, int], list[int]] = {}
     places: dict[tuple[str, int], tuple[int, int]] = {}
     origins: dict[str, str] = {}
     calls = iter(run.entry.dataflow.uses())
@@ -231,12 +231,12 @@ def _scratch(run: PartitionRun) -> tuple[Memory, dict[str, str]]:
             if operand.region is Region.SCRATCH:
                 start = operand.offset - use.offset
                 key = (use.buffer, start)
-                found.setdefault(key, [index, index])[1] = index
+                lifetimes.setdefault(key, [index, index])[1] = index
                 size = max(places.get(key, (start, 0))[1], use.offset + operand.nbytes)
                 places[key] = (start, size)
                 kind = "workspace" if role == "workspace" else "result"
                 origins.setdefault(use.buffer, f"{kind} of {_origin(run, index)}")
-    blocks = [Block(key[0], *places[key], first, last) for key, (first, last) in found.items()]
+    blocks = [Block(key[0], *places[key], first, last) for key, (first, last) in lifetimes.items()]
     return Memory(SCRATCH, run.decoded.header.scratch_bytes, _alive(blocks), tuple(blocks)), origins
 
 

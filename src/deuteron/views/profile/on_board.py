@@ -47,12 +47,12 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
     options = firmwares.FirmwareOptions(use_profiling=True)
     with tempfile.TemporaryDirectory(prefix="deuteron-profile-") as scratch:
         directory = Path(scratch) / "firmware"
-        made = image.build(build.directory, chosen, options, Toolchain.find(image.OBJECTS))
-        image.write(made, directory, force=False)
-        report = qemu.run(directory, made.record, chosen, inputs, event_capacity=event_capacity)
+        built = image.build(build.directory, chosen, options, Toolchain.find(image.OBJECTS))
+        image.write(built, directory, force=False)
+        report = qemu.run(directory, built.record, chosen, inputs, event_capacity=event_capacity)
     received = board.read(report.packets, build.program_sha256, PACKETS)
-    found = _stream(build, received.packets, PACKETS)
-    made_here = builds.profile(replace(build, sections=_sections(made.record)), name, found)
+    stream = _stream(build, received.packets, PACKETS)
+    made_here = builds.profile(replace(build, sections=_sections(built.record)), name, stream)
     return Sent(made_here, report.packets, received.warnings)
 
 
@@ -98,8 +98,8 @@ def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -
             hint="give what `dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written",
         )
     received = board.read(data, build.program_sha256, str(path))
-    found = builds.profile(build, PLACE, _stream(build, received.packets, str(path)))
-    return Sent(found, data, received.warnings)
+    profiled = builds.profile(build, PLACE, _stream(build, received.packets, str(path)))
+    return Sent(profiled, data, received.warnings)
 
 
 def _stream(build: Build, packets: Sequence[board.Packet], where: str) -> Stream:

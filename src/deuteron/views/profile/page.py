@@ -16,7 +16,7 @@ def write_page(profile: Path, output: Path | None, *, force: bool) -> Path:
         MissingToolError: the chart library is not installed.
     """
     target = output or (profile if profile.is_dir() else profile.parent) / page.FILE
-    made = record.read(profile)
+    read = record.read(profile)
     check_file(target, force=force)
-    write_files({target: page.html(made).encode()})
+    write_files({target: page.html(read).encode()})
     return target

@@ -136,7 +136,7 @@ def _on_host(build: Build, inputs: Sequence[Sequence[Array]]) -> Stream:
     return host.stream(runs[1:], build.instructions, ETDUMP)
 
 
-def write(made: record.Profile, build: Build, directory: Path, packets: bytes = b"") -> Sequence[Path]:
+def write(profiled: record.Profile, build: Build, directory: Path, packets: bytes = b"") -> Sequence[Path]:
     """The files that were written, with the events as a board has sent them, if one has.
 
     Raises:
@@ -145,13 +145,13 @@ def write(made: record.Profile, build: Build, directory: Path, packets: bytes = 
     from deuteron.views.events.exports.trace import trace  # its package takes a while to load
     from deuteron.views.report import page
 
-    title = f"{made.model} on {made.on} ({made.stream.measure.value})"
+    title = f"{profiled.model} on {profiled.on} ({profiled.stream.measure.value})"
     files = {
-        record.NAME: record.FILE.to_json(made).encode(),
-        TRACE: trace(made.stream, title, made),
-        ETDUMP: inspector.dump(made.stream, build.instructions),
-        NODE_DATA: node_data(made),
-        page.FILE: page.html(made).encode(),
+        record.NAME: record.FILE.to_json(profiled).encode(),
+        TRACE: trace(profiled.stream, title, profiled),
+        ETDUMP: inspector.dump(profiled.stream, build.instructions),
+        NODE_DATA: node_data(profiled),
+        page.FILE: page.html(profiled).encode(),
     }
     if (build.directory / manifests.ETRECORD).is_file():
         files[manifests.ETRECORD] = (build.directory / manifests.ETRECORD).read_bytes()

@@ -126,9 +126,9 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
     )
 
 
-def warnings(build: Build, made: record.Profile) -> Iterator[str]:
+def warnings(build: Build, profiled: record.Profile) -> Iterator[str]:
     """Sentences about kernels that ran and were not recorded."""
-    kinds = {event.kind for event in made.stream.events}
+    kinds = {event.kind for event in profiled.stream.events}
     if Kind.DELEGATE not in kinds or Kind.KERNEL in kinds:
         return
     if not build.profiles:
@@ -136,7 +136,7 @@ def warnings(build: Build, made: record.Profile) -> Iterator[str]:
             "the microcode of this build does not record its kernels: their time is not attributed; build it with "
             "`--use-profiling`"
         )
-    elif not made.stream.lost:
+    elif not profiled.stream.lost:
         yield (
             "no event is of a kernel, though the build records them: their time is not attributed; compile all files "
             "of the firmware with `-DDTN_PROFILING=1`, also the driver's"
@@ -154,13 +154,13 @@ def _cpu_ops(manifest: Manifest) -> Iterator[record.CpuOp]:
 
 def _flat(options: Mapping[str, object], prefix: str = "") -> Sequence[tuple[str, str]]:
     """Options and options of options by their dotted names."""
-    found: list[tuple[str, str]] = []
+    rows: list[tuple[str, str]] = []
     for name, value in options.items():
         if isinstance(value, Mapping):
-            found += _flat({str(key): item for key, item in value.items()}, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            rows += _flat({str(key): item for key, item in value.items()}, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         else:
-            found.append((f"{prefix}{name}", str(value)))
-    return found
+            rows.append((f"{prefix}{name}", str(value)))
+    return rows
 
 
 def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]) -> record.Partition:

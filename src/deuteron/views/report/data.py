@@ -68,7 +68,7 @@ def page_data(profile: Profile) -> Plain:
 def _part(profile: Profile, part: Part) -> Plain:
     """A part, with the way from its kernel to its source lines."""
     kind, partition, index = part.key
-    made: Plain = {
+    plain: Plain = {
         "name": part.row.name,
         "label": part.row.name,
         "kind": "overhead",
@@ -80,7 +80,7 @@ def _part(profile: Profile, part: Part) -> Plain:
         case "kernel":
             kernel = profile.partitions[partition].kernels[index]
             ops = [profile.partitions[partition].ops[op] for op in kernel.ops]
-            made |= {
+            plain |= {
                 "label": f"{kernel.name} #{kernel.index}",
                 "kind": "kernel",
                 "kernel": {
@@ -96,11 +96,11 @@ def _part(profile: Profile, part: Part) -> Plain:
             }
         case "operator":
             op = profile.cpu_ops[index]
-            made |= {"kind": "operator", "nodes": [op.node], "why": op.why}
+            plain |= {"kind": "operator", "nodes": [op.node], "why": op.why}
         case _:
             if part.operators:  # one that the build does not list
-                made["kind"] = "operator"
-    return made | {"sources": _sources(part.sources)}
+                plain["kind"] = "operator"
+    return plain | {"sources": _sources(part.sources)}
 
 
 def _sources(sources: Iterable[Source]) -> list[Plain]:
@@ -121,7 +121,7 @@ def _events(profile: Profile, numbers: Mapping[Key, int]) -> list[Plain]:
 
 
 def _event(event: Event, part: int | None) -> Plain:
-    made: Plain = {
+    plain: Plain = {
         "kind": event.kind.value,
         "track": "delegate" if event.kind is Kind.DELEGATE else event.track.value,
         "start": event.start,
@@ -132,7 +132,7 @@ def _event(event: Event, part: int | None) -> Plain:
         "parts": [] if part is None else [part],
     }
     return (
-        made | ({"index": event.index} if event.index >= 0 else {}) | ({"bytes": event.nbytes} if event.nbytes else {})
+        plain | ({"index": event.index} if event.index >= 0 else {}) | ({"bytes": event.nbytes} if event.nbytes else {})
     )
 
 

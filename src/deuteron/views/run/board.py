@@ -93,10 +93,10 @@ class OnBoard(Subject):
             return self._emulate(self._path, self._firmware, samples, progress)
         with tempfile.TemporaryDirectory(prefix="deuteron-run-") as scratch:
             progress(f"firmware for {self._board.name}", 0, 2)
-            made = image.build(self._path, self._board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+            built = image.build(self._path, self._board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
             directory = Path(scratch) / "firmware"
-            image.write(made, directory, force=False)
-            return self._emulate(directory, made.record, samples, progress)
+            image.write(built, directory, force=False)
+            return self._emulate(directory, built.record, samples, progress)
 
     def _emulate(
         self, directory: Path, firmware: record.Firmware, samples: Sequence[Sample], progress: Progress

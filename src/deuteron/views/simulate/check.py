@@ -9,7 +9,7 @@ from deuteron.npu.neutron.microcode.decode import Call, Decoded
 
 
 def check_count(manifest: Manifest, partitions: int, directory: Path) -> None:
-    """Nothing; the record has as many partitions as the program, or FormatError."""
+    """Raise FormatError unless the record has as many partitions as the program."""
     described = len(manifest.partitions)
     if described != partitions:
         raise _damaged(
@@ -19,7 +19,7 @@ def check_count(manifest: Manifest, partitions: int, directory: Path) -> None:
 
 
 def check_record(entry: Partition, decoded: Decoded, where: str) -> None:
-    """Nothing; the entry's values, calls and operators are those of such microcode, or FormatError, placed at `where`.
+    """Raise FormatError, placed at `where`, unless the entry's values, calls and operators are those of such microcode.
 
     What each call reads and writes is left to the simulator, which names the command where that is wrong.
     """
@@ -45,8 +45,8 @@ def check_record(entry: Partition, decoded: Decoded, where: str) -> None:
         raise _damaged(f"{len(entry.kernels)} kernel calls are described, the microcode has {len(calls)}", where)
     for number, (kernel, name) in enumerate(zip(entry.kernels, calls, strict=True)):
         if (kernel.index, kernel.kernel) != (number, name):
-            told = f"call {kernel.index}, `{kernel.kernel}`"
-            raise _damaged(f"{told}, is described where the microcode has call {number}, `{name}`", where)
+            call = f"call {kernel.index}, `{kernel.kernel}`"
+            raise _damaged(f"{call}, is described where the microcode has call {number}, `{name}`", where)
         if not all(0 <= op < len(entry.ops) for op in kernel.ops):
             raise _damaged(f"call {kernel.index} names an operator that is not described", where)
 

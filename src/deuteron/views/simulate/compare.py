@@ -108,7 +108,7 @@ def compare(before: Simulation, after: Simulation) -> Comparison:
     for number, (a, b) in enumerate(zip_longest(before.partitions, after.partitions)):
         mine, theirs = (_spent(run) if run else {} for run in (a, b))
         for key in dict.fromkeys((*mine, *theirs)):
-            (before_origin, first), (after_origin, second) = (found.get(key, ("", None)) for found in (mine, theirs))
+            (before_origin, first), (after_origin, second) = (side.get(key, ("", None)) for side in (mine, theirs))
             rows.append(Difference(number, key[0], before_origin or after_origin, first, second))
     changed = [row for row in rows if row.before != row.after]
     changed.sort(key=lambda row: -abs(row.change))
@@ -117,7 +117,7 @@ def compare(before: Simulation, after: Simulation) -> Comparison:
 
 def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
     """For each kernel and what it computes: its operators in words, and what its calls take."""
-    timeline, found = run.timeline, dict[Key, tuple[str, Spent]]()
+    timeline, spent = run.timeline, dict[Key, tuple[str, Spent]]()
     overhead = stall = 0
     calls = iter(run.entry.kernels)
     for event in timeline.events:
@@ -127,8 +127,8 @@ def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
             overhead = event.cycles
         elif event.cost is not None:
             key = event.name, tuple(run.entry.ops[index].outputs for index in next(calls).ops)
-            before = found.get(key, ("", Spent()))[1]
-            found[key] = (
+            before = spent.get(key, ("", Spent()))[1]
+            spent[key] = (
                 run.origin(event.command),
                 Spent(
                     before.calls + 1,
@@ -138,7 +138,7 @@ def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
                 ),
             )
             stall = 0
-    return found
+    return spent
 
 
 def _activities(before: Simulation, after: Simulation) -> Iterator[tuple[str, tuple[float, float]]]:

@@ -85,9 +85,9 @@ class _Parser:
         return self._tokens[self._at]
 
     def _accept(self, text: str) -> bool:
-        found = self._next.kind in ("sign", "word") and self._next.text == text
-        self._at += found
-        return found
+        matches = self._next.kind in ("sign", "word") and self._next.text == text
+        self._at += matches
+        return matches
 
     def _need(self, text: str) -> None:
         if not self._accept(text):
@@ -228,16 +228,16 @@ class _Parser:
     def _attributes(self, kind: type[ops.Op]) -> dict[str, object]:
         hints = get_type_hints(kind)
         known = [f.name for f in attribute_fields(kind)]
-        found: dict[str, object] = {}
+        values: dict[str, object] = {}
         while self._next.kind == "word" and self._tokens[self._at + 1].text == "=":
             token = self._next
-            if token.text not in known or token.text in found:
-                left = ", ".join(name for name in known if name not in found) or "none"
+            if token.text not in known or token.text in values:
+                left = ", ".join(name for name in known if name not in values) or "none"
                 self._expected(f"one of the operator's further attributes ({left})")
             self._at += 1
             self._need("=")
-            found[token.text] = self._value(hints[token.text])
-        return found
+            values[token.text] = self._value(hints[token.text])
+        return values
 
     def _value(self, hint: object) -> object:
         """A value of the annotated type of a field."""

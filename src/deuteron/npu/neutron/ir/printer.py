@@ -54,12 +54,12 @@ OPS: MappingProxyType[str, type[ops.Op]] = MappingProxyType(
 
 def format_graph(graph: Graph) -> str:
     """The text form of a graph, one tensor or operator per line."""
-    made = {name for op in graph.ops for name in op.outputs}
+    computed = {name for op in graph.ops for name in op.outputs}
     lines = [f"input {format_tensor(graph.tensor(name))}" for name in graph.inputs]
     lines += [
         f"{'const' if tensor.is_const else 'value'} {format_tensor(tensor)}"
         for tensor in graph.tensors
-        if tensor.name not in made and tensor.name not in graph.inputs
+        if tensor.name not in computed and tensor.name not in graph.inputs
     ]
     lines += [format_op(op, graph) for op in graph.ops]
     lines += [f"output {format_name(name)}" for name in graph.outputs]
@@ -82,8 +82,8 @@ def format_op(op: ops.Op, graph: Graph) -> str:
 def attribute_fields(kind: type[ops.Op]) -> tuple[Field[object], ...]:
     """The fields that an operator has beside inputs, outputs and origin; its own before those of its bases."""
     shared = {f.name for base in kind.__bases__ for f in fields(base)}
-    found = sorted(fields(kind), key=lambda f: f.name in shared)
-    return tuple(f for f in found if f.name not in _COMMON_FIELDS)
+    ordered = sorted(fields(kind), key=lambda f: f.name in shared)
+    return tuple(f for f in ordered if f.name not in _COMMON_FIELDS)
 
 
 def format_tensor(tensor: Tensor) -> str:

@@ -23,21 +23,21 @@ BIAS_SCALE_TOLERANCE = 2.0**-22
 
 
 def verify(graph: Graph) -> None:
-    """Nothing; every rule holds.
+    """Check every rule.
 
     Raises:
         VerifyError: naming the broken rule, the op, what was found, and the ops around it.
     """
     for rule in GRAPH_RULES:
-        found = rule(graph)
-        if found is not None:
-            raise VerifyError(f"{_sentence(rule)}; {found}", where=f"graph `{graph.name}`", hint=_HINT)
+        problem = rule(graph)
+        if problem is not None:
+            raise VerifyError(f"{_sentence(rule)}; {problem}", where=f"graph `{graph.name}`", hint=_HINT)
     for index, op in enumerate(graph.ops):
         for kinds, rule in OP_RULES:
-            found = rule(op, graph) if isinstance(op, kinds) else None
-            if found is not None:
+            problem = rule(op, graph) if isinstance(op, kinds) else None
+            if problem is not None:
                 where = f"graph `{graph.name}`, op {index} (`{op.outputs[0]}`)"
-                raise VerifyError(f"{_sentence(rule)}; {found}\n\n{_around(graph, index)}", where=where, hint=_HINT)
+                raise VerifyError(f"{_sentence(rule)}; {problem}\n\n{_around(graph, index)}", where=where, hint=_HINT)
 
 
 _HINT = "the step that made this graph broke the rule; report it with this text"
@@ -173,10 +173,10 @@ def _bias_scale(op: ops.Op, graph: Graph) -> str | None:
     weights, x = graph.type(op.inputs[1]).q, graph.type(op.inputs[0]).q.scale
     channels = graph.type(op.inputs[2]).numel
     pairs = zip(_per_channel(weights, channels), _per_channel(bias, channels), strict=True)
-    for channel, (w_scale, found) in enumerate(pairs):
+    for channel, (w_scale, scale) in enumerate(pairs):
         wanted = x * w_scale  # exact: two float32 values in a float64 product
-        if abs(found - wanted) > wanted * BIAS_SCALE_TOLERANCE:
-            return f"`{op.inputs[2]}` has {found!r} in channel {channel} instead of {wanted!r}"
+        if abs(scale - wanted) > wanted * BIAS_SCALE_TOLERANCE:
+            return f"`{op.inputs[2]}` has {scale!r} in channel {channel} instead of {wanted!r}"
     return None
 
 

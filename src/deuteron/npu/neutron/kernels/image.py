@@ -98,11 +98,11 @@ class _Reader:
 
     def _functions(self) -> Mapping[_Place, list[str]]:
         """The names of every function that is defined here, by its place."""
-        found: dict[_Place, list[str]] = {}
+        functions: dict[_Place, list[str]] = {}
         for symbol in self._symbols.iter_symbols():
             if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
-                found.setdefault(self._place(symbol["st_shndx"], symbol["st_value"]), []).append(str(symbol.name))
-        return found
+                functions.setdefault(self._place(symbol["st_shndx"], symbol["st_value"]), []).append(str(symbol.name))
+        return functions
 
     def _place(self, section: object, address: int) -> _Place:
         # The lowest bit of a function's address is the instruction set on Arm, and 0 wherever it is not.
@@ -128,11 +128,11 @@ class _Reader:
 
     def _entries(self, functions: Mapping[_Place, list[str]]) -> Iterator[list[str] | None]:
         """Of each entry the names of the function that it points to, None where it points nowhere."""
-        found = [s for s in self._symbols.iter_symbols() if s.name == TABLE and isinstance(s["st_shndx"], int)]
-        if not found:
+        tables = [s for s in self._symbols.iter_symbols() if s.name == TABLE and isinstance(s["st_shndx"], int)]
+        if not tables:
             message = f"there is no table `{TABLE}` in it: the driver of Deuteron was not linked"
             raise FormatError(message, hint=_LINKED)
-        symbol = found[0]
+        symbol = tables[0]
         section = self._elf.get_section(symbol["st_shndx"])
         if section["sh_type"] == "SHT_NOBITS":
             return  # nothing but zeros
@@ -152,7 +152,7 @@ class _Reader:
 
     def _relocations(self, table_section: int) -> Mapping[int, tuple[Any, Any]]:
         """Relocation and its symbol (None where it has none) by the place that it fills in."""
-        found: dict[int, tuple[Any, Any]] = {}
+        by_place: dict[int, tuple[Any, Any]] = {}
         for section in self._elf.iter_sections():
             if not isinstance(section, RelocationSection):
                 continue
@@ -161,8 +161,8 @@ class _Reader:
             symbols: Any = self._elf.get_section(section["sh_link"])
             for entry in section.iter_relocations():
                 index = entry["r_info_sym"]
-                found[entry["r_offset"]] = entry, symbols.get_symbol(index) if index else None
-        return found
+                by_place[entry["r_offset"]] = entry, symbols.get_symbol(index) if index else None
+        return by_place
 
     def _names(
         self, relocation: Any, symbol: Any, value: int, functions: Mapping[_Place, list[str]]

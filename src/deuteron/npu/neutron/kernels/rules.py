@@ -199,8 +199,8 @@ def _window_problem(params: Window, spans: tuple[int, int]) -> str | None:
 
 
 def _divisor_problem(count: int, shift: int) -> str | None:
-    found = f"the divisor {count} x 2^{shift} is above 2^{limits.MAX_MEAN_SHIFT}"
-    return found if count << shift > 1 << limits.MAX_MEAN_SHIFT else None
+    problem = f"the divisor {count} x 2^{shift} is above 2^{limits.MAX_MEAN_SHIFT}"
+    return problem if count << shift > 1 << limits.MAX_MEAN_SHIFT else None
 
 
 def _backward_problem(params: p.CopyParams) -> str | None:

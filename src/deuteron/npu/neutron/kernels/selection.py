@@ -107,9 +107,9 @@ def parse(data: bytes, name: str) -> Selection:
         )
     kernels = _named(lines, _KIND, name)
     _named(lines, _ENTRY, name)  # says more of a wrong entry than the comparison below would
-    found = Selection(stamp[1], (int(stamp[2]), int(stamp[3])), _sorted(kernels))
-    _compare(lines, found.to_c().split("\n"), name)
-    return found
+    selection = Selection(stamp[1], (int(stamp[2]), int(stamp[3])), _sorted(kernels))
+    _compare(lines, selection.to_c().split("\n"), name)
+    return selection
 
 
 def read(path: Path) -> Selection:
@@ -127,7 +127,7 @@ def read(path: Path) -> Selection:
 
 
 def write(path: Path, selection: Selection) -> None:
-    """Nothing; the file at `path` is the selection's.
+    """Write the selection to the file at `path`.
 
     Raises:
         InputError: the disk refuses.
@@ -184,11 +184,11 @@ def _named(lines: Sequence[str], form: re.Pattern[str], name: str) -> list[Kerne
     for number, line in enumerate(lines, 1):
         if (row := form.fullmatch(line)) is None:
             continue
-        kernel, given = row[1].lower(), row[2].lower()
+        kernel, value = row[1].lower(), row[2].lower()
         if kernel not in _BY_NAME:
             message, hint = f"there is no kernel `{kernel}`", "use the Deuteron version that wrote the file"
-        elif given != kernel:
-            message, hint = f"the line gives kernel `{kernel}` what belongs to `{given}`", _WRITE_AGAIN
+        elif value != kernel:
+            message, hint = f"the line gives kernel `{kernel}` what belongs to `{value}`", _WRITE_AGAIN
         elif first.setdefault(kernel, number) != number:
             message, hint = f"kernel `{kernel}` stands here and in line {first[kernel]}", _WRITE_AGAIN
         else:
@@ -197,9 +197,9 @@ def _named(lines: Sequence[str], form: re.Pattern[str], name: str) -> list[Kerne
     return [_BY_NAME[kernel] for kernel in first]
 
 
-def _compare(found: Sequence[str], wanted: Sequence[str], name: str) -> None:
-    """Nothing; FormatError for the first line that differs."""
-    for number, (line, right) in enumerate(zip_longest(found, wanted), 1):
+def _compare(actual: Sequence[str], wanted: Sequence[str], name: str) -> None:
+    """Check one text against the other; FormatError for the first line that differs."""
+    for number, (line, right) in enumerate(zip_longest(actual, wanted), 1):
         if line != right:
             here = "it ends here" if line is None else f"the line is `{line:.80}`"
             there = "its end" if right is None else f"`{right}`" if right else "an empty line"

@@ -64,28 +64,28 @@ def serial_cycles(decoded: Decoded, engine: Engine) -> int:
 
 def readers(decoded: Decoded) -> dict[int, tuple[int, ...]]:
     """For each fetch, by its command, the commands that read of it before another fetch takes its place."""
-    found: dict[int, list[int]] = {}
+    by_fetch: dict[int, list[int]] = {}
     there: dict[int, Fetch] = {}
     for index, command in enumerate(decoded.commands):
         match command:
             case Fetch():
                 there = {at: fetch for at, fetch in there.items() if not fetch.written.overlaps(command.written)}
-                there[index], found[index] = command, []
+                there[index], by_fetch[index] = command, []
             case Call():
                 for at, fetch in there.items():
                     if any(operand.overlaps(fetch.written) for operand in command.operands):
-                        found[at].append(index)
+                        by_fetch[at].append(index)
             case _:
                 pass
-    return {at: tuple(reading) for at, reading in found.items()}
+    return {at: tuple(reading) for at, reading in by_fetch.items()}
 
 
 def _streams(decoded: Decoded) -> list[_Stream]:
     """The fetches that every run makes and that a call reads of, by the first such call."""
     number = decoded.calls_before
-    found: list[_Stream] = []
+    streams: list[_Stream] = []
     for index, reading in readers(decoded).items():
         fetch = decoded.commands[index]
         if isinstance(fetch, Fetch) and not fetch.resident and reading:
-            found.append(_Stream(fetch.nbytes, number[reading[0]], number[reading[-1]]))
-    return sorted(found, key=lambda stream: stream.first)
+            streams.append(_Stream(fetch.nbytes, number[reading[0]], number[reading[-1]]))
+    return sorted(streams, key=lambda stream: stream.first)

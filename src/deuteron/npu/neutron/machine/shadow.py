@@ -186,11 +186,12 @@ class _Machine:
         at = int(where[wrong[0]])
         place = f"byte {at} of {_region(operand)}"
         needed = f"byte {int(byte[wrong[0]])} of `{self._names[owner]}`"
-        found, writer = int(memory.owner[at]), int(memory.writer[at])
-        if found == _NOTHING:
+        holder, writer = int(memory.owner[at]), int(memory.writer[at])
+        if holder == _NOTHING:
             self._report(index, f"{what} needs {needed} at {place}, which nothing has written")
             return
-        held = "leftovers of a workspace" if found == _LEFTOVER else f"byte {memory.byte[at]} of `{self._names[found]}`"
+        left = holder == _LEFTOVER
+        held = "leftovers of a workspace" if left else f"byte {memory.byte[at]} of `{self._names[holder]}`"
         by = f", written by command {writer}" if writer >= 0 else ""
         self._report(index, f"{what} needs {needed} at {place}, which holds {held}{by}")
 

@@ -183,7 +183,7 @@ class _Reader:
 
     def commands(self, words: tuple[int, ...]) -> tuple[Command, ...]:
         """All commands but `end`."""
-        found: list[Command] = []
+        commands: list[Command] = []
         at = self.header.first_command // fmt.WORD_BYTES
         for index in range(self.header.commands):
             where = f"command {index}"
@@ -200,12 +200,12 @@ class _Reader:
             body = words[at + 1 : at + length]
             match Opcode(opcode):
                 case Opcode.CALL:
-                    found.append(self._call(body, where))
+                    commands.append(self._call(body, where))
                 case Opcode.FETCH:
-                    found.append(self._fetch(body, where))
+                    commands.append(self._fetch(body, where))
                 case Opcode.WAIT:
                     _need_length(body, 1, where)
-                    found.append(Wait(_channel(body[0], where)))
+                    commands.append(Wait(_channel(body[0], where)))
                 case Opcode.END:
                     _need_length(body, 0, where)
             at += length
@@ -213,7 +213,7 @@ class _Reader:
             raise _error("no commands, at least `end` is required")
         if any(words[at:]):
             raise _error("the bytes after `end` are not zero")
-        return tuple(found)
+        return tuple(commands)
 
     def _call(self, body: tuple[int, ...], where: str) -> Call:
         if len(body) < 2:

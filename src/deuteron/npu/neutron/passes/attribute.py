@@ -35,31 +35,31 @@ def attribute(source: Graph, program: Program) -> Program:
 def constant_ops(graph: Graph) -> set[int]:
     """TFLite operators whose results depend on constants only."""
     known = {tensor.name for tensor in graph.tensors if tensor.is_const}
-    found: set[int] = set()
+    constant: set[int] = set()
     for op in graph.ops:
         if known.issuperset(op.inputs):
             known.update(op.outputs)
-            found.update(op.origin)
-    return found
+            constant.update(op.origin)
+    return constant
 
 
 def _writers(graph: Graph, named: set[int]) -> Mapping[str, set[int]]:
     """Tensor -> the named operators that compute it, seen through others; constants have none."""
-    found: dict[str, set[int]] = {}
+    writers: dict[str, set[int]] = {}
     for op in graph.ops:
-        through = (found.get(name, set[int]()) for name in op.inputs)
-        found[op.outputs[0]] = _own(op, named) or set[int]().union(*through)
-    return found
+        through = (writers.get(name, set[int]()) for name in op.inputs)
+        writers[op.outputs[0]] = _own(op, named) or set[int]().union(*through)
+    return writers
 
 
 def _readers(graph: Graph, named: set[int]) -> Mapping[str, set[int]]:
     """Tensor -> the named operators that read it, seen through others."""
-    found: dict[str, set[int]] = {}
+    readers: dict[str, set[int]] = {}
     for op in reversed(graph.ops):
-        beyond = _own(op, named) or found.get(op.outputs[0], set[int]())
+        beyond = _own(op, named) or readers.get(op.outputs[0], set[int]())
         for name in op.inputs:
-            found.setdefault(name, set()).update(beyond)
-    return found
+            readers.setdefault(name, set()).update(beyond)
+    return readers
 
 
 def _own(op: Op, named: set[int]) -> set[int]:

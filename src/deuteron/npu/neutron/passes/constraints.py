@@ -29,16 +29,16 @@ LARGEST_WEIGHT = 128
 
 
 def check(op: ops.Op, graph: Graph) -> None:
-    """Nothing; every constraint of the op holds.
+    """Check every constraint of the op.
 
     Raises:
         UnsupportedError: with the constraint's sentence and what was found; it does not say where.
     """
     for kinds, rule in CONSTRAINTS:
-        found = rule(op, graph) if isinstance(op, kinds) else None
-        if found is not None:
+        problem = rule(op, graph) if isinstance(op, kinds) else None
+        if problem is not None:
             text = sentence(rule).rstrip(".")
-            raise UnsupportedError(f"{text[0].lower()}{text[1:]}; {found}", hint=_HINTS.get(rule))
+            raise UnsupportedError(f"{text[0].lower()}{text[1:]}; {problem}", hint=_HINTS.get(rule))
 
 
 def sentence(rule: Constraint) -> str:

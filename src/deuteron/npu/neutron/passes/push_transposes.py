@@ -72,14 +72,14 @@ class _Work:
 
     def transposes_before(self, op: Op) -> tuple[Transpose, ...]:
         """The transposes that the op reads, when they share a permutation, serve it alone, and the rest is constant."""
-        found: list[Transpose] = []
+        transposes: list[Transpose] = []
         for name in dict.fromkeys(op.inputs):
             before = self.producers.get(name)
             if isinstance(before, Transpose) and name not in self.graph.outputs and self.consumers[name] == (op,):
-                found.append(before)
+                transposes.append(before)
             elif not (isinstance(op, ops.BinaryOp) and self.graph.tensor(name).is_const):
                 return ()
-        return tuple(found) if len({t.perm for t in found}) == 1 else ()
+        return tuple(transposes) if len({t.perm for t in transposes}) == 1 else ()
 
     def gains(self, op: Op, transposes: tuple[Transpose, ...], result: Perm) -> bool:
         """True when the transpose vanishes, may meet another, or moves no more than those that go."""

@@ -39,15 +39,15 @@ def chunks(program: Program, least: int = 0) -> tuple[Chunk, ...]:
             if ref.buffer in sizes:
                 first.setdefault(ref.buffer, at)
                 last[ref.buffer] = at
-    found: list[Chunk] = []
+    ordered: list[Chunk] = []
     for at, group in groupby(first, key=first.__getitem__):
         names = tuple(group)
         own = Chunk(names, sum(round_up(sizes[name]) for name in names), at, max(last[name] for name in names))
-        before = found[-1] if found else None
+        before = ordered[-1] if ordered else None
         if before is not None and before.nbytes < least:
-            found[-1] = Chunk(
+            ordered[-1] = Chunk(
                 (*before.buffers, *names), before.nbytes + own.nbytes, before.first, max(before.last, own.last)
             )
         else:
-            found.append(own)
-    return tuple(found)
+            ordered.append(own)
+    return tuple(ordered)

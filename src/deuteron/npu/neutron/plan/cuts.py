@@ -66,31 +66,34 @@ def fetching(program: Program, engine: Engine, area: int, effort: Effort, *, kee
         # Cuts into as many pieces are the same, but for where two calls trade pieces.
         count = len(pieces.program.calls)
         if count not in cuts and (most > 0 or not cuts):
-            found = prefetch(pieces.program, engine, area, keeps=keeps, improve=False)
-            if found is not None:
-                cuts[count] = Fetching(most, pieces, found)
-                if found.schedule.cycles <= computing:
+            prefetched = prefetch(pieces.program, engine, area, keeps=keeps, improve=False)
+            if prefetched is not None:
+                cuts[count] = Fetching(most, pieces, prefetched)
+                if prefetched.schedule.cycles <= computing:
                     break  # nothing waits, and pieces take no less time than the call that they are cut from
-    best = sorted(cuts.values(), key=lambda found: found.cycles)[: FINALISTS[effort]]
-    finalists = [_improved(program, found, engine, area, keeps=keeps) for found in best]
+    best = sorted(cuts.values(), key=lambda candidate: candidate.cycles)[: FINALISTS[effort]]
+    finalists = [_improved(program, candidate, engine, area, keeps=keeps) for candidate in best]
     if effort is Effort.EXACT:
         finalists = [
-            replace(found, prefetch=proven(found.program, found.prefetch, engine, area, PROOF_EFFORT, keeps=keeps))
-            for found in finalists
+            replace(
+                candidate,
+                prefetch=proven(candidate.program, candidate.prefetch, engine, area, PROOF_EFFORT, keeps=keeps),
+            )
+            for candidate in finalists
         ]
-    return min(finalists, key=lambda found: found.cycles, default=None)
+    return min(finalists, key=lambda candidate: candidate.cycles, default=None)
 
 
-def _improved(program: Program, found: Fetching, engine: Engine, area: int, *, keeps: bool) -> Fetching:
+def _improved(program: Program, coarse: Fetching, engine: Engine, area: int, *, keeps: bool) -> Fetching:
     """The same cut looked at closely, but for calls whose weights stay in place: these are not cut."""
     for _ in range(ROUNDS):
-        kept = {name for index in found.prefetch.resident for name in found.prefetch.chunks[index].buffers}
-        streamed = {b.name for b in found.program.buffers if b.data is not None} - kept
-        origin = found.pieces.whole
+        kept = {name for index in coarse.prefetch.resident for name in coarse.prefetch.chunks[index].buffers}
+        streamed = {b.name for b in coarse.program.buffers if b.data is not None} - kept
+        origin = coarse.pieces.whole
         whole = {origin.get(name, name) for name in kept} - {origin.get(name, name) for name in streamed}
-        pieces = cut(program, found.most, whole)
+        pieces = cut(program, coarse.most, whole)
         again = prefetch(pieces.program, engine, area, kept | whole, keeps=keeps)
-        if again is None or again.schedule.cycles >= found.cycles:
+        if again is None or again.schedule.cycles >= coarse.cycles:
             break
-        found = Fetching(found.most, pieces, again)
-    return found
+        coarse = Fetching(coarse.most, pieces, again)
+    return coarse

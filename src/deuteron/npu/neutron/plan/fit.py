@@ -199,13 +199,13 @@ def _peak(program: Program) -> tuple[int, tuple[_Value, ...]]:
 def _constants(program: Program) -> dict[str, _Value]:
     """The constants that calls read, by name, each with the first that does."""
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers if buffer.data is not None}
-    found: dict[str, _Value] = {}
+    constants: dict[str, _Value] = {}
     for call in program.calls:
         for ref in call.operands:
             if ref.buffer in sizes:
                 text = f"weights `{ref.buffer}` of `{call.kernel.name}`"
-                found.setdefault(ref.buffer, _Value(round_up(sizes[ref.buffer]), text, _op(call)))
-    return found
+                constants.setdefault(ref.buffer, _Value(round_up(sizes[ref.buffer]), text, _op(call)))
+    return constants
 
 
 def _op(call: KernelCall) -> int | None:

@@ -30,12 +30,12 @@ class Lifetime:
 def spans(program: Program) -> dict[str, Span]:
     """First and last call of each scratch buffer, in order of first use."""
     elsewhere = {*program.inputs, *program.outputs, *(b.name for b in program.buffers if b.data is not None)}
-    found: dict[str, Span] = {}
+    by_buffer: dict[str, Span] = {}
     for at, call in enumerate(program.calls):
         for ref in call.operands:
             if ref.buffer not in elsewhere:
-                found[ref.buffer] = (found.get(ref.buffer, (at, at))[0], at)
-    return found
+                by_buffer[ref.buffer] = (by_buffer.get(ref.buffer, (at, at))[0], at)
+    return by_buffer
 
 
 def lifetimes(program: Program) -> tuple[Lifetime, ...]:

@@ -61,12 +61,12 @@ class _Partial:
 
 def in_best_order(program: Program) -> Program:
     """The program, with its calls in the order that needs the least memory at once among those tried."""
-    given = max_live(lifetimes(program))
-    order = _order_below(_calls_of(program), given)
+    peak = max_live(lifetimes(program))
+    order = _order_below(_calls_of(program), peak)
     if order is None:
         return program
     candidate = replace(program, calls=tuple(program.calls[at] for at in order))
-    return candidate if max_live(lifetimes(candidate)) < given else program
+    return candidate if max_live(lifetimes(candidate)) < peak else program
 
 
 def _order_below(calls: Sequence[_Call], limit: int) -> tuple[int, ...] | None:
@@ -109,20 +109,20 @@ def _calls_of(program: Program) -> list[_Call]:
         for name in {ref.buffer for ref in call.operands} & live.keys():
             bits[name] |= 1 << at
     scratch = {name: _Scratch(round_up(sizes[name]), calls) for name, calls in bits.items()}
-    found: list[_Call] = []
+    summaries: list[_Call] = []
     for call, needs in zip(program.calls, _dependencies(program.calls), strict=True):
         names = [name for name in dict.fromkeys(ref.buffer for ref in call.operands) if name in scratch]
         output = call.operands[len(call.kernel.reads)].buffer
         sources = [name for name in names if output in scratch and can_share(call, name, output, sizes)]
         pairs = tuple((scratch[name], scratch[output]) for name in sources)
-        found.append(_Call(needs, tuple(scratch[name] for name in names), pairs))
-    return found
+        summaries.append(_Call(needs, tuple(scratch[name] for name in names), pairs))
+    return summaries
 
 
 def _dependencies(calls: Sequence[KernelCall]) -> list[Bits]:
     """For each call, the earlier ones that it comes after: they write what it names, or read what it writes."""
     seen: dict[str, list[tuple[int, Ref, bool]]] = {}
-    found: list[Bits] = []
+    dependencies: list[Bits] = []
     for at, call in enumerate(calls):
         needs = 0
         for operand, ref in enumerate(call.operands):
@@ -132,5 +132,5 @@ def _dependencies(calls: Sequence[KernelCall]) -> list[Bits]:
                 if (writes or wrote) and not apart and earlier != at:
                     needs |= 1 << earlier
             seen[ref.buffer].append((at, ref, writes))
-        found.append(needs)
-    return found
+        dependencies.append(needs)
+    return dependencies

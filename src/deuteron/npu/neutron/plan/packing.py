@@ -52,15 +52,15 @@ class Packing:
 def place(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
     """The smallest packing that is found with this effort."""
     bound = max_live(blocks)
-    found = min((greedy(blocks, order) for order in ORDERS.values()), key=end_of)
+    packing = min((greedy(blocks, order) for order in ORDERS.values()), key=end_of)
     for seed in range(min(MOST_SHUFFLES, SHUFFLING // max(1, len(blocks)) ** 2)):
-        if end_of(found) <= bound:
+        if end_of(packing) <= bound:
             break
-        found = min(found, greedy(blocks, _shuffled(seed)), key=end_of)
+        packing = min(packing, greedy(blocks, _shuffled(seed)), key=end_of)
     proven = True
-    if end_of(found) > bound:
-        found, proven = _improved(blocks, found, bound, effort)
-    return Packing(found, end_of(found), bound, proven)
+    if end_of(packing) > bound:
+        packing, proven = _improved(blocks, packing, bound, effort)
+    return Packing(packing, end_of(packing), bound, proven)
 
 
 def max_live(blocks: Sequence[Lifetime]) -> int:

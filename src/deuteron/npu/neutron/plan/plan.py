@@ -71,8 +71,8 @@ class Plan:
     @property
     def known(self) -> Known:
         """How good it is."""
-        found = self.prefetch
-        return Known(self.packing.proven, found.bound if found else 0, found.proven if found else False)
+        prefetch = self.prefetch
+        return Known(self.packing.proven, prefetch.bound if prefetch else 0, prefetch.proven if prefetch else False)
 
 
 def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None = None) -> Plan:
@@ -117,10 +117,10 @@ def plan_within(program: Program, budget: Budget) -> tuple[Program, Plan]:
     area = area_for(program, linked.scratch_bytes, linked.constant_bytes, budget)
     if area is None:
         return program, linked
-    found = fetching(program, budget.engine, area, budget.effort, keeps=budget.keeps)
-    if found is None:
+    fetched = fetching(program, budget.engine, area, budget.effort, keeps=budget.keeps)
+    if fetched is None:
         raise too_large(program, linked.scratch_bytes, linked.constant_bytes, budget)
-    return found.program, _fetching(plan(found.program, effort, linked.packing), found.prefetch)
+    return fetched.program, _fetching(plan(fetched.program, effort, linked.packing), fetched.prefetch)
 
 
 def _kept(blocks: Iterable[Lifetime], packing: Packing) -> Packing:
@@ -129,35 +129,35 @@ def _kept(blocks: Iterable[Lifetime], packing: Packing) -> Packing:
     return replace(packing, offsets={block: offsets[block.buffers] for block in blocks})
 
 
-def _fetching(planned: Plan, found: Prefetch) -> Plan:
+def _fetching(planned: Plan, prefetch: Prefetch) -> Plan:
     """The plan with all constants in the prefetch area."""
-    chunks = found.chunks
+    chunks = prefetch.chunks
     starts = [planned.constants[chunk.buffers[0]] for chunk in chunks]
-    offsets = {step.chunk: step.offset for step in found.schedule.steps if isinstance(step, Issue)}
+    offsets = {step.chunk: step.offset for step in prefetch.schedule.steps if isinstance(step, Issue)}
     placements = dict(planned.placements)
     for index, chunk in enumerate(chunks):
         for name in chunk.buffers:
             at = offsets[index] + planned.constants[name] - starts[index]
             placements[name] = replace(placements[name], region=Region.PREFETCH, offset=at)
     transfers: dict[int, tuple[Transfer, ...]] = {}
-    for step in found.schedule.steps:
+    for step in prefetch.schedule.steps:
         command: Transfer = Wait(step.channel)
         if isinstance(step, Issue):
             nbytes = chunks[step.chunk].nbytes
-            command = Fetch(step.channel, starts[step.chunk], step.offset, nbytes, step.chunk in found.resident)
+            command = Fetch(step.channel, starts[step.chunk], step.offset, nbytes, step.chunk in prefetch.resident)
         transfers[step.call] = (*transfers.get(step.call, ()), command)
     return replace(
         planned,
         placements=placements,
         prefetch_bytes=max(offsets[index] + chunk.nbytes for index, chunk in enumerate(chunks)),
-        resident_bytes=sum(chunks[index].nbytes for index in found.resident),
+        resident_bytes=sum(chunks[index].nbytes for index in prefetch.resident),
         transfers=transfers,
-        prefetch=found,
+        prefetch=prefetch,
     )
 
 
 def check(program: Program, planned: Plan) -> None:
-    """Nothing; every buffer in use has a place inside its region, and no two that live at once overlap.
+    """Check that every buffer in use has a place inside its region, and that no two that live at once overlap.
 
     Raises:
         InternalError: naming the buffers; written apart from the planner, so that each checks the other.
@@ -189,11 +189,11 @@ def _check_places(program: Program, planned: Plan, sizes: Mapping[str, int], liv
             what, region, end = "constant", Region.WEIGHTS, len(planned.weights)
         else:
             continue  # the caller's
-        found = planned.placements[name]
-        inside = found.offset >= 0 and found.offset + sizes[name] <= end
-        if found.region is not region or found.offset % ALIGNMENT or not inside:
+        place = planned.placements[name]
+        inside = place.offset >= 0 and place.offset + sizes[name] <= end
+        if place.region is not region or place.offset % ALIGNMENT or not inside:
             where = f"{region.name.lower()} of {end} bytes"
-            raise InternalError(f"{what} `{name}` of {sizes[name]} bytes has no valid place in {where}: {found}")
+            raise InternalError(f"{what} `{name}` of {sizes[name]} bytes has no valid place in {where}: {place}")
 
 
 def _weights_image(program: Program) -> tuple[dict[str, Place], bytes]:

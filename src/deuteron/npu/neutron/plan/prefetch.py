@@ -106,34 +106,34 @@ def prefetch(
 
 
 def proven(
-    program: Program, found: Prefetch, engine: Engine, area: int, effort: float, *, keeps: bool = True
+    program: Program, heuristic: Prefetch, engine: Engine, area: int, effort: float, *, keeps: bool = True
 ) -> Prefetch:
     """The plan with the bound that a solver proves with this effort, and faster where the solver's choices are."""
     from deuteron.npu.neutron.plan.optimum import optimum  # its solver takes a while to load
 
-    if found.proven or len(program.calls) * len(found.chunks) > MOST_CHOICES:
-        return found
-    costs = costs_of(program, found.chunks, engine)
+    if heuristic.proven or len(program.calls) * len(heuristic.chunks) > MOST_CHOICES:
+        return heuristic
+    costs = costs_of(program, heuristic.chunks, engine)
     for addresses in (False, True):  # most choices have room as they are
-        start = found.resident, found.schedule
-        best = optimum(found.chunks, costs, area, start, effort, keeps=keeps, addresses=addresses)
+        start = heuristic.resident, heuristic.schedule
+        best = optimum(heuristic.chunks, costs, area, start, effort, keeps=keeps, addresses=addresses)
         if best is not None:
-            found = _realised(found, best, costs, area)
-        if best is None or found.proven:
+            heuristic = _realised(heuristic, best, costs, area)
+        if best is None or heuristic.proven:
             break
-    return found
+    return heuristic
 
 
-def _realised(found: Prefetch, best: "Optimum", costs: Costs, area: int) -> Prefetch:
+def _realised(heuristic: Prefetch, best: "Optimum", costs: Costs, area: int) -> Prefetch:
     """The plan with the solver's bound, and with its choices where these are faster."""
-    parts, bound = found.chunks, max(found.bound, best.bound)
+    parts, bound = heuristic.chunks, max(heuristic.bound, best.bound)
     first_fit = {j: Spot(call, None) for j, call in best.issues.items()}
     placed = {j: Spot(call, best.offsets[j]) for j, call in best.issues.items()} if best.offsets else None
     placed = placed or _packed(parts, area, best)
     candidates = [schedule(parts, costs, best.resident, area, spots) for spots in (first_fit, None)]
     if placed is not None:
         candidates += [_delayed(parts, costs, best.resident, area, spots) for spots in (placed, _in_order(placed))]
-    resident, fastest = found.resident, found.schedule
+    resident, fastest = heuristic.resident, heuristic.schedule
     for candidate in candidates:
         if candidate is not None and candidate.cycles < fastest.cycles:
             resident, fastest = best.resident, candidate
@@ -161,16 +161,16 @@ def _delayed(
             for call in range(spots[j].call + 1, parts[j].first + 1):
                 moved = {**spots, j: replace(spots[j], call=call)}
                 moved = dict(sorted(moved.items(), key=lambda item: (item[1].call, item[0])))
-                found = schedule(parts, costs, resident, area, moved)
-                if found is not None and found.cycles < best.cycles:
-                    spots, best, improved = moved, found, True
+                delayed = schedule(parts, costs, resident, area, moved)
+                if delayed is not None and delayed.cycles < best.cycles:
+                    spots, best, improved = moved, delayed, True
     return best
 
 
-def _packed(parts: Sequence[Chunk], area: int, found: "Optimum") -> dict[int, Spot] | None:
+def _packed(parts: Sequence[Chunk], area: int, optimum: "Optimum") -> dict[int, Spot] | None:
     """Room for each chunk from the call on that its fetch is issued before; None when that does not pack."""
-    start = sum(parts[chunk].nbytes for chunk in found.resident)
-    packing, spots = _packing(parts, found.issues, start)
+    start = sum(parts[chunk].nbytes for chunk in optimum.resident)
+    packing, spots = _packing(parts, optimum.issues, start)
     return spots if start + packing.nbytes <= area else None
 
 
@@ -248,6 +248,6 @@ class _Search:
         self._known.add(resident)
         self._take(resident, schedule(self._parts, self._costs, resident, self._area))
 
-    def _take(self, resident: frozenset[int], found: Schedule | None) -> None:
-        if found is not None and (self.best is None or found.cycles <= self.best[1].cycles):
-            self.best = resident, found
+    def _take(self, resident: frozenset[int], candidate: Schedule | None) -> None:
+        if candidate is not None and (self.best is None or candidate.cycles <= self.best[1].cycles):
+            self.best = resident, candidate

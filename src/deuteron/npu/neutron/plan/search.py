@@ -121,13 +121,13 @@ def improve(
     end = max(offset + round_up(block.nbytes) for block, offset in best.items())
     least = untried = capacity = bound
     while untried < end and steps > 0:
-        found = search(blocks, capacity, max(steps // 2, FIRST_RUN))
-        steps -= found.steps
-        if found.answer is Answer.FOUND:
-            best, end = found.offsets, capacity
+        packing = search(blocks, capacity, max(steps // 2, FIRST_RUN))
+        steps -= packing.steps
+        if packing.answer is Answer.FOUND:
+            best, end = packing.offsets, capacity
         else:
             untried = capacity + unit
-            least = untried if found.answer is Answer.IMPOSSIBLE else least
+            least = untried if packing.answer is Answer.IMPOSSIBLE else least
         capacity = untried + (end - untried) // unit // 2 * unit
     return best, end <= least
 

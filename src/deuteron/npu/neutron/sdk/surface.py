@@ -59,7 +59,7 @@ class Converter:
 
 
 def merge_kernel_selection_files(files: Iterable[str], out_path: str) -> None:
-    """Nothing; the file at `out_path`, which may be one of them, selects all kernels that the files do."""
+    """Write a file to `out_path`, which may be one of them, that selects all kernels that the files do."""
     selection.write(Path(out_path), selection.merge([Path(file) for file in files]))
 
 

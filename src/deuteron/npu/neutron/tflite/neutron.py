@@ -71,9 +71,9 @@ def unwrap(data: bytes) -> tuple[Container, Mapping[str, bytes]]:
     edges = find_edges(model)
     inside = [op for i, op in enumerate(model.operators) if i not in edges.operators]
     if [(op.name, op.custom_code) for op in inside] != [(CUSTOM, CUSTOM_CODE)]:
-        found = ", ".join(op.custom_code or op.name for op in model.operators[:5]) or "none"
+        names = ", ".join(op.custom_code or op.name for op in model.operators[:5]) or "none"
         raise FormatError(
-            f"not a converted partition: its operators are {found}; exactly one {CUSTOM_CODE} is required",
+            f"not a converted partition: its operators are {names}; exactly one {CUSTOM_CODE} is required",
             hint="a partition that is still to be converted holds plain TFLite operators",
         )
     inputs = inside[0].inputs

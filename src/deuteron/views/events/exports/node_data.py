@@ -15,7 +15,7 @@ def node_data(profile: Profile) -> bytes:
     A call that computes several nodes counts for each: how its time divides among them nobody has measured.
     """
     stream = profile.stream.median()
-    found: dict[str, int] = {}
+    times: dict[str, int] = {}
     for event in stream.events:
         if event.kind is Kind.KERNEL:
             partition = profile.partitions[event.partition]
@@ -26,12 +26,12 @@ def node_data(profile: Profile) -> bytes:
         else:
             continue
         for node in dict.fromkeys(nodes):
-            found[node] = found.get(node, 0) + event.ticks
+            times[node] = times.get(node, 0) + event.ticks
     counted = stream.measure is Measure.COUNTED
     scale = 1 if counted else stream.clock.microseconds(1)
     data = {
         "name": f"{'instructions' if counted else 'us'} on {profile.on}, {stream.measure.value}",
-        "results": {node: {"value": ticks * scale} for node, ticks in found.items()},
+        "results": {node: {"value": ticks * scale} for node, ticks in times.items()},
         "gradient": [{"stop": 0, "bgColor": "white"}, {"stop": 1, "bgColor": "orange"}],
     }
     return json.dumps({_GRAPH: data}, indent=2).encode()

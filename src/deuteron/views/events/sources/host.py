@@ -68,24 +68,24 @@ class _Run:
 
     def events(self) -> tuple[Event, ...]:
         """All events, with what none explains."""
-        found: list[Event] = []
+        listed: list[Event] = []
         for span in self._spans:
             if span.name == etdump.EXECUTE:
-                found.append(self._event(Kind.RUN, span, "run"))
+                listed.append(self._event(Kind.RUN, span, "run"))
             elif span.name == etdump.DELEGATE_CALL:
-                found += self._delegate(span)
+                listed += self._delegate(span)
             elif span.name == etdump.OPERATOR_CALL:
-                found += self._operator(span)
-        return with_gaps(found)
+                listed += self._operator(span)
+        return with_gaps(listed)
 
     def _operator(self, call: etdump.Span) -> Iterator[Event]:
         """An operator, and what the runtime takes round it."""
         name, index = self._program.operators.get(call.instruction, ("", -1))
         own = [s for s in self._spans if s.instruction == call.instruction and s.name.startswith(_NATIVE)]
         for span in own or [call]:
-            found = span.name.removeprefix(_NATIVE) if own else name
-            if not name or base_name(found) != base_name(name):
-                self._refuse(f"instruction {call.instruction} runs `{found}`, in the build it {_does(name)}")
+            operator = span.name.removeprefix(_NATIVE) if own else name
+            if not name or base_name(operator) != base_name(name):
+                self._refuse(f"instruction {call.instruction} runs `{operator}`, in the build it {_does(name)}")
             yield self._event(Kind.OPERATOR, span, name, index=index)
             yield from self._between("runtime", call.start, span.start)
             yield from self._between("runtime", span.stop, call.stop)
@@ -128,13 +128,13 @@ class _Run:
 
     def _check(self, partition: int, spans: Iterable[etdump.Span]) -> None:
         """Refuses kernels of another program."""
-        found = [(s.metadata, s.id) for s in sorted((s for s in spans if s.id >= 0), key=lambda s: s.id)]
+        ran = [(s.metadata, s.id) for s in sorted((s for s in spans if s.id >= 0), key=lambda s: s.id)]
         kernels = [(name, number) for number, name in enumerate(self._program.calls[partition].kernels)]
-        if found and found != kernels:
-            pairs = zip(found, kernels, strict=False)
+        if ran and ran != kernels:
+            pairs = zip(ran, kernels, strict=False)
             differing = (f"`{event_name(*a)}` in the place of `{event_name(*b)}`" for a, b in pairs if a != b)
             what = next(differing, "the number differs")
-            self._refuse(f"partition {partition} ran {len(found)} kernel calls, the build has {len(kernels)}: {what}")
+            self._refuse(f"partition {partition} ran {len(ran)} kernel calls, the build has {len(kernels)}: {what}")
 
     def _event(self, kind: Kind, span: etdump.Span, name: str, partition: int = -1, index: int = -1) -> Event:
         return Event(

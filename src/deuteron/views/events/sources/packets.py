@@ -94,19 +94,19 @@ def read(data: bytes, sha256: str, where: str) -> Received:
     """
     if not data:
         raise FormatError("the file is empty: no run has sent its events", where=where, hint=_AGAIN)
-    found: list[Packet] = []
+    packets: list[Packet] = []
     at = 0
     cut: list[str] = []
     while at < len(data):
         try:
-            packet, at = _packet(data, at, len(found), sha256, where)
+            packet, at = _packet(data, at, len(packets), sha256, where)
         except _TruncatedError as e:
-            if not found:
+            if not packets:
                 raise
             cut.append(f"{e.message}; it is left out")
             break
-        found.append(packet)
-    return Received(tuple(found), (*_missing(found), *cut))
+        packets.append(packet)
+    return Received(tuple(packets), (*_missing(packets), *cut))
 
 
 def _missing(packets: Sequence[Packet]) -> Iterator[str]:
@@ -176,9 +176,9 @@ class _TruncatedError(FormatError):
     """A packet does not end before the file does."""
 
 
-def _truncated(number: int, needed: int, found: int, where: str) -> _TruncatedError:
+def _truncated(number: int, needed: int, size: int, where: str) -> _TruncatedError:
     return _TruncatedError(
-        f"the file is truncated: packet {number} takes {needed:,} bytes, {found:,} are left", where=where, hint=_AGAIN
+        f"the file is truncated: packet {number} takes {needed:,} bytes, {size:,} are left", where=where, hint=_AGAIN
     )
 
 
@@ -190,18 +190,18 @@ def _unwrapped(
     Events are in the order in which they stopped, so that no time between two stops may take 2^32 ticks. What contains
     others may: it starts before the first of them.
     """
-    found: list[tuple[int, int, int, int]] = []
+    unwrapped: list[tuple[int, int, int, int]] = []
     now = 0
     first = 0  # start of the first command since the last step
     for kind, index, begin, end in events:
         now += (end - start - now) % _WRAP
         begun = now - (end - begin) % _WRAP
-        if kind == _Kind.COMMAND and (not found or found[-1][0] != _Kind.COMMAND):
+        if kind == _Kind.COMMAND and (not unwrapped or unwrapped[-1][0] != _Kind.COMMAND):
             first = begun
-        if kind in (_Kind.DRIVER, _Kind.STEP) and found and found[-1][0] in (_Kind.COMMAND, _Kind.DRIVER):
+        if kind in (_Kind.DRIVER, _Kind.STEP) and unwrapped and unwrapped[-1][0] in (_Kind.COMMAND, _Kind.DRIVER):
             begun -= max(0, -((first - begun) // _WRAP)) * _WRAP
-        found.append((kind, index, begun, now))
-    return tuple(found), now + (stop - start - now) % _WRAP
+        unwrapped.append((kind, index, begun, now))
+    return tuple(unwrapped), now + (stop - start - now) % _WRAP
 
 
 def stream(

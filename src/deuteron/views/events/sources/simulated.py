@@ -18,15 +18,15 @@ _KINDS = {
 
 def stream(partitions: Iterable[tuple[Decoded, sim.Timeline]]) -> Stream:
     """The events of one run of these partitions, one after the other; there is at least one."""
-    found: list[Event] = []
+    events: list[Event] = []
     begin, clock = 0, 0
     for number, (decoded, timeline) in enumerate(partitions):
         stop = begin + timeline.cycles
-        found.append(Event(Kind.DELEGATE, Track.CPU, begin, stop, f"npu {number}", partition=number))
-        found += _events(decoded, timeline, number, begin)
+        events.append(Event(Kind.DELEGATE, Track.CPU, begin, stop, f"npu {number}", partition=number))
+        events += _events(decoded, timeline, number, begin)
         begin, clock = stop, timeline.engine.clock
     run = Event(Kind.RUN, Track.CPU, 0, begin, "run")
-    return Stream(Clock("npu", clock, "cycle"), Measure.SIMULATED, 1, with_gaps([run, *found]))
+    return Stream(Clock("npu", clock, "cycle"), Measure.SIMULATED, 1, with_gaps([run, *events]))
 
 
 def _events(decoded: Decoded, timeline: sim.Timeline, partition: int, begin: int) -> Iterator[Event]:
