@@ -1,11 +1,11 @@
 /*
  * Fuzz target: any bytes as a bundle, through init and, if that accepts it, two runs.
  *
- * Input: the words of `fuzz_bundle.h`, the tables, the constants, and for each delegate the sizes of its three blocks
- * and the blocks. Every table and block is copied to memory of just its size, and memories have just the bytes that the
- * bundle asks for, so that the address sanitizer sees every access beyond. The executor may trust that a table has as
- * many entries as the counts say once their CRC matches: the counts of the input are cut to what is there. Operators
- * are functions, which cannot be made from bytes: there are the three of the library.
+ * Input: the words of `fuzz_bundle.h`, the tables, the constants, and the delegates' words. Every table
+ * and block is copied to memory of just its size, and memories have just the bytes that the bundle asks for, so that
+ * the address sanitizer sees every access beyond. The executor may trust that a table has as many entries as the counts
+ * say once their CRC matches: the counts of the input are cut to what is there. Operators are functions, which cannot
+ * be made from bytes: there are three of the library, and one NPU.
  */
 #include "fuzz_bundle.h"
 
@@ -17,7 +17,15 @@
 #include "fuzz_parts.h"
 #include "program.h"
 
-enum { MAX_CONSTANTS = 64, MAX_DELEGATES = 8, MAX_MEMORIES = 8, MAX_TENSORS = 1024, EVENTS = 3, OPERATORS = 3 };
+enum {
+    MAX_CONSTANTS = 64,
+    MAX_DELEGATES = 8,
+    MAX_BLOCKS = 64,
+    MAX_MEMORIES = 8,
+    MAX_TENSORS = 1024,
+    EVENTS = 3,
+    OPERATORS = 3
+};
 
 /* What is left of the input. */
 typedef struct {
@@ -55,26 +63,38 @@ static uint32_t at_most(uint32_t number, uint32_t limit)
     return number < limit ? number : limit;
 }
 
-static void take_delegates(program_t *program, reader_t *reader, bool seal)
+/* Makes the CRCs of a container right whose blocks are those of a delegate. */
+static void seal_container(const program_t *program, const dtn_delegate_t *delegate)
 {
-    for (uint32_t i = 0; i < program->bundle.delegate_count; i++) {
-        dtn_delegate_t *delegate = &program->delegates[i];
-        delegate->microcode.bytes = take_word(reader);
-        delegate->weights.bytes = take_word(reader);
-        delegate->kernels.bytes = take_word(reader);
-        delegate->microcode.data = take(reader, &delegate->microcode.bytes, 1);
-        delegate->weights.data = take(reader, &delegate->weights.bytes, 1);
-        delegate->kernels.data = take(reader, &delegate->kernels.bytes, 1);
-        build_t build = {.microcode = (uint32_t *)(uintptr_t)delegate->microcode.data,
-                         .weights = (uint8_t *)(uintptr_t)delegate->weights.data};
-        if (seal && delegate->microcode.bytes >= DTN_HEADER_WORDS * DTN_WORD_BYTES) {
-            build.microcode_bytes = build.microcode[DTN_HEADER_MICROCODE_BYTES];
-            build.weights_bytes = build.microcode[DTN_HEADER_WEIGHTS_BYTES];
-            if (build.microcode_bytes <= delegate->microcode.bytes && build.weights_bytes <= delegate->weights.bytes) {
-                build_seal(&build);
-            }
+    if (delegate->blocks != PROGRAM_BLOCKS || delegate->first > program->bundle.constant_count ||
+        PROGRAM_BLOCKS > program->bundle.constant_count - delegate->first) {
+        return;
+    }
+    const dtn_constant_t *blocks = program->constants + delegate->first;
+    build_t build = {.microcode = (uint32_t *)(uintptr_t)blocks[0].data,
+                     .weights = (uint8_t *)(uintptr_t)blocks[1].data};
+    if (blocks[0].bytes >= DTN_HEADER_WORDS * DTN_WORD_BYTES) {
+        build.microcode_bytes = build.microcode[DTN_HEADER_MICROCODE_BYTES];
+        build.weights_bytes = build.microcode[DTN_HEADER_WEIGHTS_BYTES];
+        if (build.microcode_bytes <= blocks[0].bytes && build.weights_bytes <= blocks[1].bytes) {
+            build_seal(&build);
         }
     }
+}
+
+static void seal(program_t *program)
+{
+    const dtn_bundle_t *bundle = &program->bundle;
+    for (uint32_t i = 0; i < bundle->delegate_count; i++) {
+        seal_container(program, &program->delegates[i]);
+    }
+    for (uint32_t i = 0; i < bundle->constant_count; i++) {
+        dtn_constant_t *constant = &program->constants[i];
+        if (constant->crc != 0) {
+            constant->crc = dtn_crc32(0, constant->data, constant->bytes);
+        }
+    }
+    program_seal(program);
 }
 
 static void take_program(program_t *program, const uint8_t *data, size_t size)
@@ -107,15 +127,16 @@ static void take_program(program_t *program, const uint8_t *data, size_t size)
         constant->bytes = take_word(&reader);
         constant->crc = take_word(&reader);
         constant->data = take(&reader, &constant->bytes, 1);
-        if ((head[FUZZ_MODE] & 1U) != 0) {
-            constant->crc = dtn_crc32(0, constant->data, constant->bytes);
-        }
+    }
+    for (uint32_t i = 0; i < bundle->delegate_count; i++) {
+        program->delegates[i].npu = &dtn_npu_neutron;
+        program->delegates[i].first = take_word(&reader);
+        program->delegates[i].blocks = take_word(&reader);
     }
     bundle->constants = program->constants;
-    take_delegates(program, &reader, (head[FUZZ_MODE] & 1U) != 0);
     bundle->delegates = program->delegates;
     if ((head[FUZZ_MODE] & 1U) != 0) {
-        program_seal(program);
+        seal(program);
     }
 }
 
@@ -130,19 +151,14 @@ static void free_program(program_t *program)
     for (uint32_t i = 0; i < bundle->constant_count; i++) {
         free((void *)(uintptr_t)bundle->constants[i].data);
     }
-    for (uint32_t i = 0; i < bundle->delegate_count; i++) {
-        free((void *)(uintptr_t)bundle->delegates[i].microcode.data);
-        free((void *)(uintptr_t)bundle->delegates[i].weights.data);
-        free((void *)(uintptr_t)bundle->delegates[i].kernels.data);
-    }
 }
 
 /* True when no delegate has much to do; they have been checked. */
 static bool is_bounded(const dtn_bundle_t *bundle)
 {
     for (uint32_t i = 0; i < bundle->delegate_count; i++) {
-        const dtn_delegate_t *delegate = &bundle->delegates[i];
-        NeutronModelConfig config = {delegate->microcode.data, delegate->weights.data, delegate->kernels.data, 0};
+        const dtn_constant_t *blocks = bundle->constants + bundle->delegates[i].first;
+        NeutronModelConfig config = {blocks[0].data, blocks[1].data, blocks[2].data, 0};
         dtn_model_t model;
         if (dtn_model_check(&config, neutronKernels, &model) != ENONE) {
             abort();

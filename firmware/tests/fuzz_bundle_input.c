@@ -159,12 +159,8 @@ static size_t serialise(program_t *program, uint32_t mode, uint8_t *input)
         at = put(at, constant->data, constant->bytes);
     }
     for (uint32_t i = 0; i < bundle->delegate_count; i++) {
-        const dtn_delegate_t *delegate = &bundle->delegates[i];
-        const uint32_t sizes[] = {delegate->microcode.bytes, delegate->weights.bytes, delegate->kernels.bytes};
-        at = put(at, sizes, sizeof sizes);
-        at = put(at, delegate->microcode.data, delegate->microcode.bytes);
-        at = put(at, delegate->weights.data, delegate->weights.bytes);
-        at = put(at, delegate->kernels.data, delegate->kernels.bytes);
+        const uint32_t words[] = {bundle->delegates[i].first, bundle->delegates[i].blocks};
+        at = put(at, words, sizeof words);
     }
     return (size_t)(at - input);
 }

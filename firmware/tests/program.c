@@ -106,11 +106,14 @@ void program_delegate(program_t *program, const build_t *build, const uint32_t *
 {
     dtn_bundle_t *bundle = &program->bundle;
     dtn_step_t step = {DTN_STEP_DELEGATE, bundle->delegate_count, bundle->word_count, build->inputs, build->outputs, 0};
-    dtn_delegate_t delegate = {
-        .microcode = {build->microcode, build->microcode_bytes, 0},
-        .weights = {build->weights, build->weights_bytes, 0},
-        .kernels = {build->kernels, (build->kernels[0] + 1) * DTN_WORD_BYTES, 0},
+    const dtn_constant_t blocks[PROGRAM_BLOCKS] = {
+        {build->microcode, build->microcode_bytes, 0},
+        {build->weights, build->weights_bytes, 0},
+        {build->kernels, (build->kernels[0] + 1) * DTN_WORD_BYTES, 0},
     };
+    dtn_delegate_t delegate = {&dtn_npu_neutron, bundle->constant_count, PROGRAM_BLOCKS};
+    memcpy(program->constants + bundle->constant_count, blocks, sizeof blocks);
+    bundle->constant_count += PROGRAM_BLOCKS;
     program->delegates[bundle->delegate_count++] = delegate;
     add_step(program, step);
     for (uint32_t i = 0; i < build->inputs + build->outputs; i++) {
@@ -177,10 +180,10 @@ uint32_t *program_table(program_t *program, table_t table, uint32_t *count)
     return (uint32_t *)(uintptr_t)tables[table].data;
 }
 
-static void seal_block(dtn_bundle_t *bundle, const dtn_constant_t *block)
+static void seal_pair(dtn_bundle_t *bundle, uint32_t first, uint32_t second)
 {
-    bundle->crc = dtn_crc32(bundle->crc, &block->bytes, sizeof block->bytes);
-    bundle->crc = dtn_crc32(bundle->crc, &block->crc, sizeof block->crc);
+    bundle->crc = dtn_crc32(bundle->crc, &first, sizeof first);
+    bundle->crc = dtn_crc32(bundle->crc, &second, sizeof second);
 }
 
 void program_seal(program_t *program)
@@ -199,12 +202,10 @@ void program_seal(program_t *program)
         bundle->crc = dtn_crc32(bundle->crc, words, count * sizeof *words);
     }
     for (uint32_t i = 0; i < bundle->constant_count; i++) {
-        seal_block(bundle, &bundle->constants[i]);
+        seal_pair(bundle, bundle->constants[i].bytes, bundle->constants[i].crc);
     }
     for (uint32_t i = 0; i < bundle->delegate_count; i++) {
-        seal_block(bundle, &bundle->delegates[i].microcode);
-        seal_block(bundle, &bundle->delegates[i].weights);
-        seal_block(bundle, &bundle->delegates[i].kernels);
+        seal_pair(bundle, bundle->delegates[i].first, bundle->delegates[i].blocks);
     }
 }
 

@@ -6,10 +6,10 @@
 #define DTN_PROGRAM_H
 
 #include "builder.h"
-#include "deuteron/executor.h"
+#include "deuteron/npu.h"
 #include "deuteron/operators.h"
 
-enum { PROGRAM_MAX = 600, PROGRAM_MEMORIES = 3, PROGRAM_WORKING = PROGRAM_MEMORIES - 1 };
+enum { PROGRAM_MAX = 600, PROGRAM_MEMORIES = 3, PROGRAM_WORKING = PROGRAM_MEMORIES - 1, PROGRAM_BLOCKS = 3 };
 
 /** A bundle being built, with memories 0 and 1 for values and 2 to work in; ready to run after `program_finish`. */
 typedef struct {
@@ -22,7 +22,7 @@ typedef struct {
     uint32_t outputs[PROGRAM_MAX];
     uint32_t memory_bytes[PROGRAM_MEMORIES];
     dtn_operator_t operators[PROGRAM_MAX];
-    dtn_constant_t constants[PROGRAM_MAX];
+    dtn_constant_t constants[PROGRAM_BLOCKS * PROGRAM_MAX]; /**< of values, and three blocks of each delegate */
     dtn_delegate_t delegates[PROGRAM_MAX];
     void *owned[64];
     uint32_t owned_count;

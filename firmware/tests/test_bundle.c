@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../src/driver/crc32.h"
 #include "refusal.h"
 #include "small_program.h"
 #include "test.h"
@@ -46,7 +47,7 @@ static const word_case_t words_refused[] = {
     VALUE(SMALL_X, MEMORY, 3, BUNDLE_VALUE, SMALL_X),
     VALUE(SMALL_X, MEMORY, 0xFFFF, BUNDLE_VALUE, SMALL_X),
     VALUE(SMALL_X, MEMORY, 0x10000, BUNDLE_VALUE, SMALL_X),
-    VALUE(SMALL_CEILING, MEMORY, 0x10001, BUNDLE_VALUE, SMALL_CEILING),
+    VALUE(SMALL_CEILING, MEMORY, 0x10007, BUNDLE_VALUE, SMALL_CEILING),
     VALUE(SMALL_CEILING, MEMORY, 0xFFFFFFFF, BUNDLE_VALUE, SMALL_CEILING),
     VALUE(SMALL_CEILING, OFFSET, 16, BUNDLE_VALUE, SMALL_CEILING),
     VALUE(SMALL_CEILING, BYTES, 13, BUNDLE_VALUE, SMALL_CEILING),
@@ -216,6 +217,21 @@ static void test_memories_refused(void)
         check_error(init(&small.program), DTN_REASON_NULL_POINTER, 0, "a memory missing");
         memory->data = data;
     }
+    /* Each of two in the other's last bytes; memories 0 and 1 have room for that. */
+    for (uint32_t i = 0; i < PROGRAM_MEMORIES; i++) {
+        for (uint32_t j = 0; j < PROGRAM_MEMORIES; j++) {
+            dtn_memory_t *memory = &small.program.memories[i];
+            const dtn_memory_t *other = &small.program.memories[j];
+            void *data = memory->data;
+            if (i == j) {
+                continue;
+            }
+            memory->data = (uint8_t *)other->data + other->bytes - 16;
+            check_error(init(&small.program), DTN_REASON_MEMORY_OVERLAP, i > j ? i : j, "a memory in another's end");
+            memory->data = data;
+        }
+    }
+    check_error(init(&small.program), DTN_OK, 0, "memories apart");
     /* What the bundle states must suffice, not only what the caller gives. */
     uint32_t count;
     program_table(&small.program, TABLE_MEMORIES, &count)[PROGRAM_WORKING]--;
@@ -230,7 +246,7 @@ static void check_block(small_t *small, dtn_constant_t *block, dtn_constant_t ch
 {
     dtn_constant_t kept = *block;
     *block = changed;
-    if (changed.bytes != kept.bytes) {
+    if (changed.bytes != kept.bytes || changed.crc != kept.crc) {
         check_error(init(&small->program), DTN_REASON_BUNDLE_CRC, 0, what);
         program_seal(&small->program);
     }
@@ -244,19 +260,43 @@ static void test_blocks_refused(void)
     small_t small;
     small_start(&small);
     dtn_delegate_t *second = (dtn_delegate_t *)(uintptr_t)&small.program.bundle.delegates[1];
-    dtn_constant_t *blocks[] = {&second->microcode, &second->weights, &second->kernels};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        dtn_constant_t none = {NULL, blocks[i]->bytes, 0};
-        dtn_constant_t misaligned = {(const uint8_t *)blocks[i]->data + 8, blocks[i]->bytes, 0};
-        dtn_constant_t shorter = {blocks[i]->data, blocks[i]->bytes - 1, 0};
-        dtn_constant_t empty = {blocks[i]->data, 0, 0};
-        dtn_constant_t longer = {blocks[i]->data, blocks[i]->bytes + 16, 0};
-        check_block(&small, blocks[i], none, DTN_REASON_NULL_POINTER, 0, "a block missing");
-        check_block(&small, blocks[i], misaligned, DTN_REASON_MISALIGNED, 0, "a misaligned block");
-        check_block(&small, blocks[i], shorter, DTN_REASON_DELEGATE_BLOCK, 1, "a block short by one byte");
-        check_block(&small, blocks[i], empty, DTN_REASON_DELEGATE_BLOCK, 1, "an empty block");
-        check_block(&small, blocks[i], longer, DTN_OK, 0, "a block with bytes after it");
+    for (uint32_t i = second->first; i < second->first + second->blocks; i++) {
+        dtn_constant_t *block = (dtn_constant_t *)(uintptr_t)&small.program.bundle.constants[i];
+        uint32_t crc = dtn_crc32(0, block->data, block->bytes);
+        dtn_constant_t none = {NULL, block->bytes, 0};
+        dtn_constant_t misaligned = {(const uint8_t *)block->data + 8, block->bytes, 0};
+        dtn_constant_t shorter = {block->data, block->bytes - 1, 0};
+        dtn_constant_t empty = {block->data, 0, 0};
+        dtn_constant_t longer = {block->data, block->bytes + 16, 0};
+        dtn_constant_t checked = {block->data, block->bytes, crc};
+        dtn_constant_t damaged = {block->data, block->bytes, crc ^ 1U};
+        check_block(&small, block, none, DTN_REASON_NULL_POINTER, 0, "a block missing");
+        check_block(&small, block, misaligned, DTN_REASON_MISALIGNED, 0, "a misaligned block");
+        check_block(&small, block, shorter, DTN_REASON_DELEGATE_BLOCK, 1, "a block short by one byte");
+        check_block(&small, block, empty, DTN_REASON_DELEGATE_BLOCK, 1, "an empty block");
+        check_block(&small, block, longer, DTN_OK, 0, "a block with bytes after it");
+        check_block(&small, block, checked, DTN_OK, 0, "a block with a CRC");
+        check_block(&small, block, damaged, DTN_REASON_BUNDLE_CONSTANT, i, "a block whose CRC is another");
     }
+    const dtn_delegate_t kept = *second;
+    const dtn_delegate_t changed[] = {
+        {kept.npu, kept.first + 1, kept.blocks},
+        {kept.npu, kept.first, kept.blocks + 1},
+        {kept.npu, 0xFFFFFFFF, kept.blocks},
+        {kept.npu, kept.first, kept.blocks - 1},
+    };
+    for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) {
+        *second = changed[i];
+        check_error(init(&small.program), DTN_REASON_BUNDLE_CRC, 0, "other blocks");
+        program_seal(&small.program);
+        check_error(init(&small.program), DTN_REASON_DELEGATE_BLOCK, 1,
+                    "other blocks, and the CRC that goes with them");
+        *second = kept;
+        program_seal(&small.program);
+    }
+    second->npu = NULL;
+    check_error(init(&small.program), DTN_REASON_NULL_POINTER, 0, "an NPU missing");
+    second->npu = kept.npu;
     small.second.microcode[DTN_HEADER_WORDS]++;
     check_error(init(&small.program), DTN_REASON_MICROCODE_CRC, 0, "damaged microcode");
     small.second.microcode[DTN_HEADER_WORDS]--;

@@ -23,7 +23,13 @@ def test_the_boards():
         "mps3-an547",
     )
     assert (an505.dma, an547.dma) == (True, False)
-    assert an505.flags == ("-mcpu=cortex-m33", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16")
+    assert an505.flags == (
+        "-mcpu=cortex-m33",
+        "-mthumb",
+        "-mfloat-abi=hard",
+        "-mfpu=fpv5-sp-d16",
+        "-DDTN_DATA_CACHE=0",
+    )
 
 
 @pytest.mark.parametrize("name", boards.names())
@@ -48,10 +54,10 @@ def test_an_unknown_board():
         ("dma = true", 'dma = "PL081"', "board `b`: field `dma` is 'PL081', which is no bool"),
         ('name = "cortex-m33"', "name = 33", "board `b`, table `cpu`: field `name` is 33, which is no str"),
         ('"-mthumb"', "7", "board `b`, table `cpu`: field `flags` is ['-mcpu=cortex-m33', 7, '-mfloat-abi=hard', "
-         "'-mfpu=fpv5-sp-d16'], which is no list of str"),
+         "'-mfpu=fpv5-sp-d16', '-DDTN_DATA_CACHE=0'], which is no list of str"),
         ("[cpu]", "[cpu]\ncores = 2", "board `b`, table `cpu`: unknown field `cores`"),
         ("[emulator]", "[emulator", "board `b`: not a TOML file: Expected ']' at the end of a table declaration "
-         "(at line 11, column 10)"),
+         "(at line 12, column 10)"),
     ],
 )  # fmt: skip
 def test_a_damaged_preset(old: str, new: str, error: str):

@@ -45,13 +45,14 @@ def test_tables_are_words() -> None:
     delegates = (programs.delegate(programs.SMALL),)
     whole = Bundle("n", values, steps, (0,), (1, 0), memories, ("f", "g"), (b"", b"abc"), delegates)
     tables = Tables.of(whole)
-    assert tables.counts == (2, 2, 7, 1, 2, 2, 2, 2, 1)
+    assert tables.counts == (2, 2, 7, 1, 2, 2, 2, 5, 1)
     assert tables.values == ((0, 16, 12, 6), (0x10001, 0, 3, 1))
     assert tables.steps == ((0, 1, 0, 1, 1, 2), (1, 0, 4, 2, 1, 0))
     assert tables.words == ((0, 1, 7, 8), (1, 0, 1))
     rows = (*tables.values, *tables.steps, *tables.words, (0,), (1, 0), (32, 256))
     sizes = [len(block) for block in (programs.SMALL.microcode, programs.SMALL.weights, programs.SMALL.kernels)]
-    rows = (*rows, (0, 0), (3, zlib.crc32(b"abc")), *((size, 0) for size in sizes))
+    assert tables.delegates == ((2, 3),)
+    rows = (*rows, (0, 0), (3, zlib.crc32(b"abc")), *((size, 0) for size in sizes), (2, 3))
     words = [word for row in rows for word in row]
     assert tables.counts_crc == zlib.crc32(struct.pack("<9I", *tables.counts))
     assert tables.crc == zlib.crc32(struct.pack(f"<9I{len(words)}I", *tables.counts, *words))

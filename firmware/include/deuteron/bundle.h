@@ -4,24 +4,24 @@
  *
  * `deuteron firmware` generates one C file per program. Nothing on the device parses a file: the tables are what
  * runs. `dtn_executor_init` checks every whole number in them, and the bytes of constants and delegates, before use: a
- * damaged one gives an error code. Pointers, to tables, blocks and operators, are the linker's and are trusted: the
- * CRCs cannot know them. Only a NULL instead of a constant, a block or an operator is refused.
+ * damaged one gives an error code. Pointers, to tables, blocks, operators and NPUs, are the linker's and are trusted:
+ * the CRCs cannot know them. Only a NULL instead of a constant, a block, an operator or an NPU is refused.
  *
- * The last memory is the working memory of the delegates; no value lies in it. With R(n) as n rounded up to a multiple
- * of 16, it needs
+ * The last memory is the working memory of the delegates; no value lies in it. It needs
  *
- *   DTN_CONTEXT_BYTES * delegate_count
- *   + the largest, over the delegates, of
- *     R(DTN_POINTER_BYTES * (inputs + outputs + 2)) + scratch bytes + profile bytes + prefetch bytes
+ *   the sum of `context_bytes` of each delegate's NPU + the largest `working_bytes` of a delegate
  *
- * bytes, 0 without delegates. The numbers of a delegate are those in the header of its microcode.
+ * bytes, 0 without delegates. Of a Neutron these are, with R(n) as n rounded up to a multiple of 16 and the numbers in
+ * the header of the microcode,
+ *
+ *   DTN_CONTEXT_BYTES and
+ *   R(DTN_POINTER_BYTES * (inputs + outputs + 2)) + scratch bytes + profile bytes + prefetch bytes
  */
 #ifndef DEUTERON_BUNDLE_H
 #define DEUTERON_BUNDLE_H
 
 #include <stdint.h>
 
-#include "deuteron/driver.h"
 #include "deuteron/kernel.h"
 
 #ifdef __cplusplus
@@ -29,9 +29,9 @@ extern "C" {
 #endif
 
 /** Version of these tables; a bundle of another version is refused. */
-#define DTN_BUNDLE_VERSION UINT32_C(1)
+#define DTN_BUNDLE_VERSION UINT32_C(2)
 
-/** Bytes of the working memory for each pointer to a tensor, whatever the target, so that one bundle fits all. */
+/** Bytes of a Neutron's working memory for each pointer to a tensor, whatever the target: one bundle fits all. */
 #define DTN_POINTER_BYTES UINT32_C(8)
 
 /** `dtn_value_t.memory` of constants starts here: DTN_MEMORY_CONSTANT + k is `constants[k]`. */
@@ -63,7 +63,7 @@ typedef struct {
 /** What a step runs. */
 enum {
     DTN_STEP_OPERATOR = 0, /**< a CPU operator, deuteron/operators.h */
-    DTN_STEP_DELEGATE = 1, /**< the NPU: values in its own order, no parameters */
+    DTN_STEP_DELEGATE = 1, /**< an NPU: values in its own order, no parameters */
 };
 
 /**
@@ -83,14 +83,17 @@ typedef struct {
 typedef struct {
     const void *data;
     uint32_t bytes;
-    uint32_t crc; /**< CRC-32 of the bytes; 0 for the blocks of a delegate, which carry their own */
+    uint32_t crc; /**< CRC-32 of the bytes; not looked at if 0, as of a block whose NPU checks it */
 } dtn_constant_t;
 
-/** A partition for the NPU: the blocks of its container. `bytes` may be more than the block's own size. */
+/** An NPU family, deuteron/npu.h. */
+typedef struct dtn_npu dtn_npu_t;
+
+/** A partition for an NPU. `bytes` of a block may be more than the block's own size. */
 typedef struct {
-    dtn_constant_t microcode;
-    dtn_constant_t weights;
-    dtn_constant_t kernels;
+    const dtn_npu_t *npu;
+    uint32_t first;  /**< of its blocks in `constants`, in the order that the NPU takes */
+    uint32_t blocks; /**< how many they are */
 } dtn_delegate_t;
 
 /** A tensor with its address, as an operator sees it. */
@@ -121,8 +124,8 @@ typedef int32_t (*dtn_operator_t)(const dtn_operator_call_t *call, dtn_phase_t p
 typedef struct {
     uint32_t version;
     uint32_t counts_crc; /**< CRC-32 of the nine counts, in their order here: until it matches no table is read */
-    uint32_t crc;        /**< continues it over values, steps, words, inputs, outputs and memory_bytes, in this
-                                order, then over `bytes` and `crc` of each constant and of each delegate's blocks */
+    uint32_t crc;        /**< continues it over values, steps, words, inputs, outputs and memory_bytes, in this order,
+                                then over `bytes` and `crc` of each constant, and `first` and `blocks` of each delegate */
     const char *name;
     const dtn_value_t *values;
     const dtn_step_t *steps;
@@ -131,7 +134,7 @@ typedef struct {
     const uint32_t *outputs;      /**< index of the value of each output */
     const uint32_t *memory_bytes; /**< what each memory needs, the last for the delegates: at least one entry */
     const dtn_operator_t *operators;
-    const dtn_constant_t *constants;
+    const dtn_constant_t *constants; /**< of values and of delegates */
     const dtn_delegate_t *delegates;
     uint32_t value_count;
     uint32_t step_count;

@@ -71,8 +71,10 @@ extern "C" {
     X(71, MEMORY_SIZE, NO_MEMORY, MEMORY, "a memory given to the executor is smaller than the bundle needs")           \
     X(72, OPERATOR, INVALID, STEP, "a CPU operator got values or parameters that it does not take")                    \
     X(73, DELEGATE, INVALID, STEP, "the values of a delegate's step are not what its microcode takes")                 \
-    X(74, DELEGATE_BLOCK, INVALID, DELEGATE, "a block of a delegate is shorter than it says itself")                   \
-    X(75, BUNDLE_TENSOR, INVALID, TENSOR, "an input or output of the bundle names no value, or an input a constant")
+    X(74, DELEGATE_BLOCK, INVALID, DELEGATE,                                                                           \
+      "a block of a delegate does not exist, or is shorter than it says itself")                                       \
+    X(75, BUNDLE_TENSOR, INVALID, TENSOR, "an input or output of the bundle names no value, or an input a constant")   \
+    X(76, MEMORY_OVERLAP, INVALID, MEMORY, "a memory given to the executor overlaps one before it")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */
 typedef enum {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "deuteron/bundle.h"
+#include "deuteron/driver.h"
 #include "NeutronErrors.h"
 
 #ifdef __cplusplus
@@ -21,6 +22,14 @@ extern "C" {
  */
 #ifndef DTN_PROFILING
 #define DTN_PROFILING 0
+#endif
+
+/**
+ * Whether the core has a data cache, which the executor then cleans and drops round each step of an NPU. 1 (default) is
+ * right for every chip; 0 is for those without one, and saves that code.
+ */
+#ifndef DTN_DATA_CACHE
+#define DTN_DATA_CACHE 1
 #endif
 
 /** Memory that the caller gives, aligned to 16 bytes. */
@@ -72,9 +81,10 @@ typedef struct {
  * @param executor filled.
  * @param bundle stays in use, as does everything it points to.
  * @param memories one per `bundle->memory_bytes`, at least that large, aligned to 16, none overlapping another; stays
- * in use. Their content is the executor's from now on; several programs may share all but the last one, the working
+ * in use. Beside a data cache, each must start and end with a line of it, so that no other data lies in one. Their
+ * content is the executor's from now on; several programs may share all but the last one, the working
  * memory, as long as they run one after the other.
- * @return ENONE, a reason of this driver (deuteron/errors.h), or what `neutronModelPrepare` says of a delegate.
+ * @return ENONE, a reason of deuteron/errors.h, or what the NPU of a delegate says of it.
  */
 NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bundle, const dtn_memory_t *memories);
 
@@ -84,7 +94,7 @@ NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bun
  * @param inputs one pointer per input, of any alignment, copied by `dtn_io_copy_start` into the program's memory; NULL
  *               for one that already stands there (`dtn_executor_input`), or in place of the array if all do.
  * @param outputs one pointer per output to copy to; NULL for one that the caller reads in place, or for all.
- * @return ENONE; DTN_REASON_IO_COPY, whose detail counts the inputs, then the outputs; or what the driver says of a
+ * @return ENONE; DTN_REASON_IO_COPY, whose detail counts the inputs, then the outputs; or what the NPU says of a
  *         delegate, whose step is `executor->step` then. Outputs are undefined after an error; the next run is not
  *         affected.
  */

@@ -1,5 +1,7 @@
 #include "by_kernel.h"
 
+#include <stddef.h>
+
 static dtn_operand_t operand(const dtn_tensor_t *value, dtn_phase_t phase)
 {
     /* A check gets no address: the content of values is not there yet. */

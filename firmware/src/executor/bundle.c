@@ -1,7 +1,8 @@
-/* What does not depend on delegates: tables, memories, constants, values. */
+/* What does not depend on steps and NPUs: tables, memories, constants, blocks, values. */
+#include "bundle.h"
+
 #include "../driver/crc32.h"
 #include "../driver/types.h"
-#include "internal.h"
 
 /* The counts are read as one array, in the order in which they stand. */
 enum { COUNTS = 9 };
@@ -10,22 +11,20 @@ typedef char counts_are_adjacent[offsetof(dtn_bundle_t, delegate_count) - offset
                                      ? 1
                                      : -1];
 
-/* Continues the CRC over what a table states of a block; where the block lies is the linker's. */
-static uint32_t block_crc(uint32_t crc, const dtn_constant_t *block)
+/* Continues the CRC over what a table states of an entry; where things lie is the linker's. */
+static uint32_t pair_crc(uint32_t crc, uint32_t first, uint32_t second)
 {
-    const uint32_t words[] = {block->bytes, block->crc};
+    const uint32_t words[] = {first, second};
     return dtn_crc32(crc, words, sizeof words);
 }
 
-static uint32_t blocks_crc(uint32_t crc, const dtn_bundle_t *bundle)
+static uint32_t entries_crc(uint32_t crc, const dtn_bundle_t *bundle)
 {
     for (uint32_t i = 0; i < bundle->constant_count; i++) {
-        crc = block_crc(crc, &bundle->constants[i]);
+        crc = pair_crc(crc, bundle->constants[i].bytes, bundle->constants[i].crc);
     }
     for (uint32_t i = 0; i < bundle->delegate_count; i++) {
-        crc = block_crc(crc, &bundle->delegates[i].microcode);
-        crc = block_crc(crc, &bundle->delegates[i].weights);
-        crc = block_crc(crc, &bundle->delegates[i].kernels);
+        crc = pair_crc(crc, bundle->delegates[i].first, bundle->delegates[i].blocks);
     }
     return crc;
 }
@@ -45,8 +44,17 @@ static dtn_reason_t tables_check(const dtn_bundle_t *bundle)
     crc = dtn_crc32(crc, bundle->inputs, bundle->input_count * sizeof *bundle->inputs);
     crc = dtn_crc32(crc, bundle->outputs, bundle->output_count * sizeof *bundle->outputs);
     crc = dtn_crc32(crc, bundle->memory_bytes, bundle->memory_count * sizeof *bundle->memory_bytes);
-    crc = blocks_crc(crc, bundle);
+    crc = entries_crc(crc, bundle);
     return crc == bundle->crc ? DTN_OK : DTN_REASON_BUNDLE_CRC;
+}
+
+/* Whether the bytes that the bundle needs of two memories have one in common. */
+static bool overlap(const dtn_bundle_t *bundle, const dtn_memory_t *memories, uint32_t i, uint32_t j)
+{
+    /* The distance from the one that starts later is huge. */
+    uintptr_t distance = (uintptr_t)memories[i].data - (uintptr_t)memories[j].data;
+    return bundle->memory_bytes[i] != 0 && bundle->memory_bytes[j] != 0 &&
+           (distance < bundle->memory_bytes[j] || 0 - distance < bundle->memory_bytes[i]);
 }
 
 static NeutronError memories_check(const dtn_bundle_t *bundle, const dtn_memory_t *memories)
@@ -64,6 +72,11 @@ static NeutronError memories_check(const dtn_bundle_t *bundle, const dtn_memory_
         if (!dtn_is_aligned(memories[i].data)) {
             return dtn_error(DTN_REASON_MISALIGNED, 0);
         }
+        for (uint32_t j = 0; j < i; j++) {
+            if (overlap(bundle, memories, i, j)) {
+                return dtn_error(DTN_REASON_MEMORY_OVERLAP, i);
+            }
+        }
     }
     return ENONE;
 }
@@ -78,8 +91,22 @@ static NeutronError constants_check(const dtn_bundle_t *bundle)
         if (!dtn_is_aligned(constant->data)) {
             return dtn_error(DTN_REASON_MISALIGNED, 0);
         }
-        if (dtn_crc32(0, constant->data, constant->bytes) != constant->crc) {
+        if (constant->crc != 0 && dtn_crc32(0, constant->data, constant->bytes) != constant->crc) {
             return dtn_error(DTN_REASON_BUNDLE_CONSTANT, i);
+        }
+    }
+    return ENONE;
+}
+
+static NeutronError delegates_check(const dtn_bundle_t *bundle)
+{
+    for (uint32_t i = 0; i < bundle->delegate_count; i++) {
+        const dtn_delegate_t *delegate = &bundle->delegates[i];
+        if (delegate->npu == NULL) {
+            return dtn_error(DTN_REASON_NULL_POINTER, 0);
+        }
+        if (delegate->first > bundle->constant_count || delegate->blocks > bundle->constant_count - delegate->first) {
+            return dtn_error(DTN_REASON_DELEGATE_BLOCK, i);
         }
     }
     return ENONE;
@@ -144,6 +171,9 @@ NeutronError dtn_bundle_check(const dtn_bundle_t *bundle, const dtn_memory_t *me
     NeutronError error = memories_check(bundle, memories);
     if (error == ENONE) {
         error = constants_check(bundle);
+    }
+    if (error == ENONE) {
+        error = delegates_check(bundle);
     }
     return error == ENONE ? values_check(bundle) : error;
 }

@@ -2,10 +2,13 @@
 
 #include <stddef.h>
 
+#include "bundle.h"
+#include "delegate.h"
 #include "deuteron/errors.h"
 #include "deuteron/io.h"
 #include "deuteron/port.h"
-#include "internal.h"
+#include "step.h"
+#include "values.h"
 
 static NeutronError prepare(const dtn_executor_t *executor)
 {
@@ -64,7 +67,7 @@ static void record_step(dtn_executor_t *executor, uint32_t start)
     uint32_t stop = ticks(executor);
     uint32_t count = 0;
     if (executor->events != NULL && step->kind == DTN_STEP_DELEGATE) {
-        const uint32_t *records = dtn_delegate_profile(executor, step, &count);
+        const uint32_t *records = dtn_delegate_records(executor, step, &count);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t kind = i + 1 < count ? DTN_EVENT_COMMAND : DTN_EVENT_DRIVER;
             record_until(executor, kind, i, records[START], records[STOP]);
@@ -96,23 +99,24 @@ static void record_step(dtn_executor_t *executor, uint32_t start)
 }
 #endif
 
-static bool copy(void *to, const void *from, uint32_t bytes)
-{
-    return dtn_io_copy_start(to, from, bytes) == 0 && dtn_io_copy_wait() == 0;
-}
-
-static NeutronError copy_inputs(dtn_executor_t *executor, const void *const *inputs)
+/* Copies the inputs (DTN_EVENT_COPY_IN) or outputs of the program from or to the caller's buffers, where there are. */
+static NeutronError copy_all(dtn_executor_t *executor, uint32_t kind, const void *const *buffers)
 {
     const dtn_bundle_t *bundle = executor->bundle;
-    for (uint32_t i = 0; inputs != NULL && i < bundle->input_count; i++) {
+    bool in = kind == DTN_EVENT_COPY_IN;
+    uint32_t count = in ? bundle->input_count : bundle->output_count;
+    for (uint32_t i = 0; buffers != NULL && i < count; i++) {
+        const dtn_value_t *value = &bundle->values[in ? bundle->inputs[i] : bundle->outputs[i]];
         uint32_t start = ticks(executor);
-        if (inputs[i] == NULL) {
+        void *own = dtn_value_data(executor, value);
+        void *other = (void *)buffers[i]; /* the outputs' are not const */
+        if (other == NULL) {
             continue;
         }
-        if (!copy(dtn_executor_input(executor, i), inputs[i], bundle->values[bundle->inputs[i]].bytes)) {
-            return dtn_error(DTN_REASON_IO_COPY, i);
+        if (dtn_io_copy_start(in ? own : other, in ? other : own, value->bytes) != 0 || dtn_io_copy_wait() != 0) {
+            return dtn_error(DTN_REASON_IO_COPY, in ? i : bundle->input_count + i);
         }
-        record(executor, DTN_EVENT_COPY_IN, i, start);
+        record(executor, kind, i, start);
     }
     return ENONE;
 }
@@ -130,22 +134,6 @@ static NeutronError run_steps(dtn_executor_t *executor)
     return ENONE;
 }
 
-static NeutronError copy_outputs(dtn_executor_t *executor, void *const *outputs)
-{
-    const dtn_bundle_t *bundle = executor->bundle;
-    for (uint32_t i = 0; outputs != NULL && i < bundle->output_count; i++) {
-        uint32_t start = ticks(executor);
-        if (outputs[i] == NULL) {
-            continue;
-        }
-        if (!copy(outputs[i], dtn_executor_output(executor, i), bundle->values[bundle->outputs[i]].bytes)) {
-            return dtn_error(DTN_REASON_IO_COPY, bundle->input_count + i);
-        }
-        record(executor, DTN_EVENT_COPY_OUT, i, start);
-    }
-    return ENONE;
-}
-
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs)
 {
     if (executor == NULL || executor->bundle == NULL) {
@@ -157,12 +145,12 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
     executor->event_lost = 0;
     executor->run_start = ticks(executor);
 #endif
-    NeutronError error = copy_inputs(executor, inputs);
+    NeutronError error = copy_all(executor, DTN_EVENT_COPY_IN, inputs);
     if (error == ENONE) {
         error = run_steps(executor);
     }
     if (error == ENONE) {
-        error = copy_outputs(executor, outputs);
+        error = copy_all(executor, DTN_EVENT_COPY_OUT, (const void *const *)outputs);
     }
 #if DTN_PROFILING
     executor->run_stop = ticks(executor);

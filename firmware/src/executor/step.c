@@ -1,20 +1,10 @@
 /* One step: its words checked, then handed to the operator or the delegate. */
-#include "internal.h"
+#include "step.h"
 
-const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word)
-{
-    return &bundle->values[bundle->words[word]];
-}
+#include <stddef.h>
 
-void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value)
-{
-    bool constant = value->memory >= DTN_MEMORY_CONSTANT;
-    const uint8_t *base =
-        (const uint8_t *)(constant ? executor->bundle->constants[value->memory - DTN_MEMORY_CONSTANT].data
-                                   : executor->memories[value->memory].data);
-    /* One pointer type serves all values; words_check made sure that no constant is written. */
-    return (void *)(base + value->offset);
-}
+#include "delegate.h"
+#include "values.h"
 
 static bool overlap(const dtn_value_t *a, const dtn_value_t *b)
 {
@@ -57,41 +47,43 @@ static dtn_reason_t operator_call(const dtn_executor_t *executor, const dtn_step
     call.input_count = step->inputs;
     call.output_count = step->outputs;
     for (uint32_t i = 0; i < values; i++) {
-        const dtn_value_t *value = dtn_value(executor->bundle, step->first + i);
-        call.values[i].data = dtn_value_data(executor, value);
-        call.values[i].bytes = value->bytes;
-        call.values[i].type = value->type;
+        call.values[i] = dtn_value_tensor(executor, step->first + i);
     }
     return (dtn_reason_t)executor->bundle->operators[step->index](&call, phase);
 }
 
-static dtn_reason_t step_check(const dtn_executor_t *executor, const dtn_step_t *step)
+static NeutronError step_call(const dtn_executor_t *executor, uint32_t index, dtn_phase_t phase)
 {
-    const dtn_bundle_t *bundle = executor->bundle;
+    const dtn_step_t *step = &executor->bundle->steps[index];
+    if (step->kind == DTN_STEP_DELEGATE) {
+        return dtn_delegate_call(executor, step, phase);
+    }
+    return dtn_error(operator_call(executor, step, phase), index);
+}
+
+/* What must hold before any operator or NPU is asked. */
+static dtn_reason_t form_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
+{
     if (!words_check(bundle, step)) {
         return DTN_REASON_BUNDLE_STEP;
     }
     if (step->kind == DTN_STEP_OPERATOR && step->index < bundle->operator_count &&
         bundle->operators[step->index] != NULL) {
-        return step->inputs + step->outputs > DTN_MAX_OPERATOR_VALUES ? DTN_REASON_OPERATOR
-                                                                      : operator_call(executor, step, DTN_PHASE_CHECK);
+        return step->inputs + step->outputs > DTN_MAX_OPERATOR_VALUES ? DTN_REASON_OPERATOR : DTN_OK;
     }
     if (step->kind == DTN_STEP_DELEGATE && step->index < bundle->delegate_count) {
-        return dtn_delegate_check(executor, step);
+        return step->params != 0 ? DTN_REASON_DELEGATE : DTN_OK;
     }
     return DTN_REASON_BUNDLE_STEP;
 }
 
 NeutronError dtn_step_check(const dtn_executor_t *executor, uint32_t index)
 {
-    return dtn_error(step_check(executor, &executor->bundle->steps[index]), index);
+    dtn_reason_t reason = form_check(executor->bundle, &executor->bundle->steps[index]);
+    return reason != DTN_OK ? dtn_error(reason, index) : step_call(executor, index, DTN_PHASE_CHECK);
 }
 
 NeutronError dtn_step_run(const dtn_executor_t *executor, uint32_t index)
 {
-    const dtn_step_t *step = &executor->bundle->steps[index];
-    if (step->kind == DTN_STEP_DELEGATE) {
-        return dtn_delegate_run(executor, step);
-    }
-    return dtn_error(operator_call(executor, step, DTN_PHASE_RUN), index);
+    return step_call(executor, index, DTN_PHASE_RUN);
 }

@@ -1,8 +1,7 @@
 """A bundle as files: a C file of tables, its header, and an assembler file that puts large bytes into sections."""
 
-import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from itertools import accumulate
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, VERSION, Bundle, StepKind, Value
 from deuteron.board.tables import Tables
 from deuteron.errors import OptionError
+from deuteron.npu.firmware import FirmwareBlock
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -103,28 +103,26 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
     """
     symbol = options.symbol
     contents = _contents(bundle, options)
-    data = [content + bytes(-len(content) % ALIGNMENT) for _, content, _ in contents]
+    data = [content.data + bytes(-len(content.data) % ALIGNMENT) for content, _ in contents]
     offsets = accumulate((len(block) for block in data), initial=0)
     blocks = [
-        Block(name, _CONTENT_SECTIONS[place].format(name), len(content), zlib.crc32(content), offset)
-        for (name, content, place), offset in zip(contents, offsets, strict=False)
+        Block(content.name, _CONTENT_SECTIONS[place].format(content.name), len(content.data), content.crc, offset)
+        for (content, place), offset in zip(contents, offsets, strict=False)
     ]
     section = _ARENA_SECTIONS[options.arenas]
     arenas = [
         Block(name := f"{symbol}_memory{i}", section.format(name), memory.bytes, 0, None)
         for i, memory in enumerate(bundle.memories)
     ]
-    constants, partitions = blocks[: len(bundle.constants)], iter(blocks[len(bundle.constants) :])
     values = {
         "bundle": bundle,
         "symbol": symbol,
         "tables": Tables.of(bundle),
         "version": VERSION,
         "alignment": ALIGNMENT,
-        "constants": constants,
-        "delegates": [[next(partitions) for _ in delegate.partition.blocks] for delegate in bundle.delegates],
-        "arenas": arenas,
+        "npus": sorted({delegate.firmware.symbol for delegate in bundle.delegates}),
         "blocks": blocks,
+        "arenas": arenas,
         "OPERATOR": StepKind.OPERATOR,
     }
     texts = {
@@ -135,16 +133,13 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
     return {name: text.encode() for name, text in texts.items()} | {f"{symbol}_data.bin": b"".join(data)}
 
 
-def _contents(bundle: Bundle, options: EmitOptions) -> list[tuple[str, bytes, Placement]]:
-    """Name, bytes and place of each constant, then of the blocks of each delegate."""
-    symbol, weights = options.symbol, options.weights
-    contents = [(f"{symbol}_constant{i}", content, weights) for i, content in enumerate(bundle.constants)]
+def _contents(bundle: Bundle, options: EmitOptions) -> list[tuple[FirmwareBlock, Placement]]:
+    """Each constant, then the blocks of each delegate, by their C names, with their places."""
+    symbol = options.symbol
+    blocks = [FirmwareBlock(f"{symbol}_constant{i}", data, is_weights=True) for i, data in enumerate(bundle.constants)]
     for i, delegate in enumerate(bundle.delegates):
-        contents += (
-            (f"{symbol}_delegate{i}_{block.name}", block.data, weights if block.is_weights else Placement.FLASH)
-            for block in delegate.partition.blocks
-        )
-    return contents
+        blocks += (replace(b, name=f"{symbol}_delegate{i}_{b.name}") for b in delegate.partition.blocks)
+    return [(block, options.weights if block.is_weights else Placement.FLASH) for block in blocks]
 
 
 def _render(template: str, values: Mapping[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Self
@@ -19,14 +19,16 @@ class Tables:
         values: rows of `dtn_value_t`.
         steps: rows of `dtn_step_t`.
         words: the words of each step.
+        delegates: of each delegate the index of its first block, which follow the constants, and their number.
         counts_crc: CRC-32 of `counts`.
-        crc: continues it over the tables, then over size and CRC of each constant and of each delegate's blocks.
+        crc: continues it over the tables, then over size and CRC of each constant and block, then over the delegates.
     """
 
     counts: tuple[int, ...]
     values: tuple[tuple[int, ...], ...]
     steps: tuple[tuple[int, ...], ...]
     words: tuple[tuple[int, ...], ...]
+    delegates: tuple[tuple[int, int], ...]
     counts_crc: int
     crc: int
 
@@ -37,6 +39,11 @@ class Tables:
         firsts = accumulate((len(row) for row in words), initial=0)
         values = tuple((int(v.memory), v.offset, v.bytes, int(v.type)) for v in bundle.values)
         steps = tuple(_row(step, first) for step, first in zip(bundle.steps, firsts, strict=False))
+        blocks = [block for delegate in bundle.delegates for block in delegate.partition.blocks]
+        constants = [(len(content), zlib.crc32(content)) for content in bundle.constants]
+        contents = (*constants, *((len(block.data), block.crc) for block in blocks))
+        sizes = [len(delegate.partition.blocks) for delegate in bundle.delegates]
+        delegates = tuple(zip(accumulate(sizes, initial=len(constants)), sizes, strict=False))
         counts = (
             len(values),
             len(steps),
@@ -45,27 +52,20 @@ class Tables:
             len(bundle.outputs),
             len(bundle.memories),
             len(bundle.operators),
-            len(bundle.constants),
+            len(contents),
             len(bundle.delegates),
         )
         memory_bytes = tuple(memory.bytes for memory in bundle.memories)
         counts_crc = _crc(counts)
         crc = counts_crc
-        for row in (*values, *steps, *words, bundle.inputs, bundle.outputs, memory_bytes, *_blocks(bundle)):
+        tables = (*values, *steps, *words, bundle.inputs, bundle.outputs, memory_bytes)
+        for row in (*tables, *contents, *delegates):
             crc = _crc(row, crc)
-        return cls(counts, values, steps, words, counts_crc, crc)
+        return cls(counts, values, steps, words, delegates, counts_crc, crc)
 
 
 def _row(step: Step, first: int) -> tuple[int, ...]:
     return (int(step.kind), step.index, first, len(step.inputs), len(step.outputs), len(step.params))
-
-
-def _blocks(bundle: Bundle) -> Iterator[tuple[int, int]]:
-    """`bytes` and `crc` of each `dtn_constant_t`; 0 as the CRC of a delegate's blocks, which carry their own."""
-    for content in bundle.constants:
-        yield len(content), zlib.crc32(content)
-    for delegate in bundle.delegates:
-        yield from ((len(block.data), 0) for block in delegate.partition.blocks)
 
 
 def _crc(words: Sequence[int], before: int = 0) -> int:

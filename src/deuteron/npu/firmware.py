@@ -1,5 +1,6 @@
 """What firmware needs of an NPU family: one description per family, and what it makes of each partition."""
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,11 @@ class FirmwareBlock:
     data: bytes
     is_weights: bool = False
     has_checksum: bool = False
+
+    @property
+    def crc(self) -> int:
+        """What the executor compares the bytes with, 0 where the family checks them."""
+        return 0 if self.has_checksum else zlib.crc32(self.data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,85 @@
+/**
+ * @file
+ * What the executor asks of an NPU: one `dtn_npu_t` per family. A bundle names those of its partitions as it names its
+ * operators, so that an image links only what it runs.
+ *
+ * Functions return ENONE or DTN_OK, or a reason of deuteron/errors.h. None may keep the pointers to a partition or
+ * call.
+ */
+#ifndef DEUTERON_NPU_H
+#define DEUTERON_NPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "deuteron/errors.h"
+#include "deuteron/executor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A partition of the program: its blocks, and its part of the working memory. */
+typedef struct {
+    const dtn_constant_t *blocks; /**< in the family's order, none NULL, all aligned to 16 */
+    uint32_t block_count;
+    uint32_t index; /**< of the delegate, for errors */
+    bool is_alone;  /**< nothing but its own runs writes to `working` */
+    void *context;  /**< `context_bytes`, aligned to 16: kept between runs */
+    void *working;  /**< in a run its working bytes, aligned to 16; before, a part of them may not be there */
+} dtn_partition_t;
+
+/** A call of a partition: a step of the program, whose values `dtn_npu_tensor` gives. */
+typedef struct {
+    const dtn_executor_t *executor;
+    uint32_t input_count;
+    uint32_t output_count;
+    uint32_t first; /**< of the step's words in the bundle */
+} dtn_npu_call_t;
+
+/** A tensor of a call: the inputs are counted first, then the outputs. */
+dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index);
+
+/** How partitions of a family run. */
+struct dtn_npu {
+    uint32_t context_bytes; /**< of each partition, a multiple of 16 */
+
+    /**
+     * Checks the blocks, whose content is not trusted, and fills the context. The executor has compared with their CRC
+     * those that bear one in the bundle.
+     */
+    NeutronError (*prepare)(const dtn_partition_t *partition);
+
+    /** Bytes that a run needs of the working memory, beside the context. Called after prepare. */
+    uint64_t (*working_bytes)(const dtn_partition_t *partition);
+
+    /** Checks that number, sizes and types of a call's tensors are the partition's. Their content is not there yet; the
+     * executor has checked that they lie in their memories and that no output overlaps another tensor. */
+    dtn_reason_t (*check)(const dtn_partition_t *partition, const dtn_npu_call_t *call);
+
+    /**
+     * Runs a checked call, and returns when the outputs are there.
+     *
+     * Of the core's data cache the executor takes care: whatever the NPU reads and writes of tensors, blocks and
+     * working memory is in memory when this is called, and what the core reads of them afterwards comes from there.
+     */
+    NeutronError (*run)(const dtn_partition_t *partition, const dtn_npu_call_t *call);
+
+    /** Ends the use of the context; an error when it was overwritten. */
+    NeutronError (*unprepare)(const dtn_partition_t *partition);
+
+#if DTN_PROFILING
+    /** The driver's records of the last run, DTN_PROFILE_RECORD_BYTES each, and their number: one per command and one
+     * for the run; 0 where there are none. NULL for families that never have any. */
+    const uint32_t *(*records)(const dtn_partition_t *partition, uint32_t *count);
+#endif
+};
+
+/** NXP's Neutron-C, by the driver of this library: the blocks are microcode, weights and kernels. */
+extern const dtn_npu_t dtn_npu_neutron;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DEUTERON_NPU_H */

@@ -1,0 +1,127 @@
+/*
+ * The Neutron family: what the executor asks of an NPU, asked of the driver. A context is the driver's; the working
+ * memory holds the table of the tensors' addresses, which may be too long for a stack, scratch, profile and prefetch
+ * area.
+ */
+#include <stddef.h>
+
+#include "../driver/types.h"
+#include "deuteron/driver.h"
+#include "deuteron/npu.h"
+
+/* The blocks, in their order. */
+enum { MICROCODE = 0, WEIGHTS = 1, KERNELS = 2, BLOCKS = 3 };
+
+typedef char pointer_fits_its_place[sizeof(void *) <= DTN_POINTER_BYTES ? 1 : -1];
+
+/* Bytes of the addresses of inputs, outputs, scratch and profile. */
+static uint32_t table_bytes(const dtn_model_info_t *info)
+{
+    uint32_t bytes = (info->inputs + info->outputs + 2) * DTN_POINTER_BYTES;
+    return (bytes + DTN_ALIGNMENT - 1) / DTN_ALIGNMENT * DTN_ALIGNMENT;
+}
+
+/* Whether each block is as long as the driver will take it to be: it goes by the sizes that the blocks state. */
+static bool is_whole(const dtn_partition_t *partition)
+{
+    const dtn_constant_t *blocks = partition->blocks;
+    if (partition->block_count != BLOCKS || blocks[MICROCODE].bytes < DTN_HEADER_WORDS * DTN_WORD_BYTES ||
+        blocks[KERNELS].bytes < DTN_WORD_BYTES) {
+        return false;
+    }
+    const uint32_t *header = (const uint32_t *)blocks[MICROCODE].data;
+    const uint32_t *kernels = (const uint32_t *)blocks[KERNELS].data;
+    return header[DTN_HEADER_MICROCODE_BYTES] <= blocks[MICROCODE].bytes &&
+           header[DTN_HEADER_WEIGHTS_BYTES] <= blocks[WEIGHTS].bytes &&
+           kernels[0] <= blocks[KERNELS].bytes / DTN_WORD_BYTES - 1;
+}
+
+static NeutronError prepare(const dtn_partition_t *partition)
+{
+    if (!is_whole(partition)) {
+        return dtn_error(DTN_REASON_DELEGATE_BLOCK, partition->index);
+    }
+    NeutronModelConfig config = {partition->blocks[MICROCODE].data, partition->blocks[WEIGHTS].data,
+                                 partition->blocks[KERNELS].data, 0};
+    NeutronModelHandle handle = partition->context;
+    NeutronError error = neutronModelPrepare(&config, &handle);
+    return error == ENONE && partition->is_alone ? dtn_model_keep_prefetch(handle, true) : error;
+}
+
+static uint64_t working_bytes(const dtn_partition_t *partition)
+{
+    dtn_model_info_t info;
+    if (dtn_model_info(partition->context, &info) != ENONE) {
+        return 0;
+    }
+    return (uint64_t)table_bytes(&info) + info.scratch_bytes + info.profile_bytes + info.prefetch_bytes;
+}
+
+static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t *call)
+{
+    dtn_model_info_t info;
+    if (dtn_model_info(partition->context, &info) != ENONE || call->input_count != info.inputs ||
+        call->output_count != info.outputs) {
+        return DTN_REASON_DELEGATE;
+    }
+    for (uint32_t i = 0; i < info.inputs + info.outputs; i++) {
+        if (dtn_npu_tensor(call, i).bytes != info.tensor_bytes[i]) {
+            return DTN_REASON_DELEGATE;
+        }
+    }
+    return DTN_OK;
+}
+
+static NeutronError run(const dtn_partition_t *partition, const dtn_npu_call_t *call)
+{
+    dtn_model_info_t info;
+    NeutronError error = dtn_model_info(partition->context, &info);
+    if (error != ENONE) {
+        return error;
+    }
+    uint32_t tensors = call->input_count + call->output_count;
+    void **pointers = (void **)partition->working;
+    uint8_t *scratch = (uint8_t *)partition->working + table_bytes(&info);
+    uint8_t *profile = scratch + info.scratch_bytes;
+    for (uint32_t i = 0; i < tensors; i++) {
+        pointers[i] = dtn_npu_tensor(call, i).data;
+    }
+    pointers[tensors] = scratch;
+    pointers[tensors + 1] = profile;
+    NeutronDataConfig data = {
+        .inputs = (const void **)(void *)pointers,
+        .outputs = pointers + call->input_count,
+        .scratchWeights = profile + info.profile_bytes,
+    };
+    return neutronRunBlocking(partition->context, &data);
+}
+
+static NeutronError unprepare(const dtn_partition_t *partition)
+{
+    return neutronModelUnprepare(partition->context);
+}
+
+#if DTN_PROFILING
+static const uint32_t *records(const dtn_partition_t *partition, uint32_t *count)
+{
+    dtn_model_info_t info;
+    if (dtn_model_info(partition->context, &info) != ENONE) {
+        return NULL;
+    }
+    const uint8_t *working = (const uint8_t *)partition->working;
+    *count = info.profile_bytes / DTN_PROFILE_RECORD_BYTES;
+    return (const uint32_t *)(const void *)(working + table_bytes(&info) + info.scratch_bytes);
+}
+#endif
+
+const dtn_npu_t dtn_npu_neutron = {
+    .context_bytes = DTN_CONTEXT_BYTES,
+    .prepare = prepare,
+    .working_bytes = working_bytes,
+    .check = check,
+    .run = run,
+    .unprepare = unprepare,
+#if DTN_PROFILING
+    .records = records,
+#endif
+};

@@ -1,0 +1,32 @@
+#include "values.h"
+
+#include <stdbool.h>
+
+#include "deuteron/npu.h"
+
+const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word)
+{
+    return &bundle->values[bundle->words[word]];
+}
+
+void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value)
+{
+    bool constant = value->memory >= DTN_MEMORY_CONSTANT;
+    const uint8_t *base =
+        (const uint8_t *)(constant ? executor->bundle->constants[value->memory - DTN_MEMORY_CONSTANT].data
+                                   : executor->memories[value->memory].data);
+    /* One pointer type serves all values; the check of a step made sure that no constant is written. */
+    return (void *)(base + value->offset);
+}
+
+dtn_tensor_t dtn_value_tensor(const dtn_executor_t *executor, uint32_t word)
+{
+    const dtn_value_t *value = dtn_value(executor->bundle, word);
+    dtn_tensor_t tensor = {dtn_value_data(executor, value), value->bytes, value->type};
+    return tensor;
+}
+
+dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index)
+{
+    return dtn_value_tensor(call->executor, call->first + index);
+}
