@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "deuteron/driver.h"
 #include "refusal.h"
 #include "small_program.h"
 #include "test.h"
@@ -254,6 +255,29 @@ static void test_transpose_of_batches(void)
     CHECK(memcmp(to, expected, sizeof to) == 0, "two batches are transposed wrongly");
 }
 
+static void count(void *user)
+{
+    (*(uint32_t *)user)++;
+}
+
+/* After each step, and after each command of a delegate: five of the first, one of the second. */
+static void test_progress(void)
+{
+    uint32_t calls = 0;
+    dtn_executor_t executor;
+    small_t small;
+    small_buffers_t buffers;
+    small_start(&small);
+    small_fill(&buffers, 1);
+    CHECK_EQUAL(dtn_executor_init(&executor, &small.program.bundle, small.program.memories), ENONE);
+    dtn_set_progress(count, &calls);
+    CHECK_EQUAL(dtn_executor_run(&executor, buffers.inputs, buffers.outputs), ENONE);
+    dtn_set_progress(NULL, NULL);
+    CHECK_EQUAL(calls, SMALL_STEPS + 6);
+    CHECK_EQUAL(dtn_executor_deinit(&executor), ENONE);
+    small_free(&small);
+}
+
 int main(void)
 {
     test_arguments();
@@ -265,5 +289,6 @@ int main(void)
     test_deinit_ends_all();
     test_quantize_at_the_limit();
     test_transpose_of_batches();
+    test_progress();
     return test_result();
 }

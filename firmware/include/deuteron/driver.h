@@ -16,7 +16,8 @@
  *   calls no hook, and one that fetches waits only for copies that it has started.
  * - **Handles**: preparing, unpreparing and `dtn_model_keep_prefetch` must not take place during a run of the same
  *   handle; different handles have nothing to do with each other. `dtn_model_info` and `dtn_model_verify` only read.
- * - **Hooks**: `neutronSetConfig`, `dtn_set_fetch_hooks` and `dtn_set_progress` must not be called during any run.
+ * - **Hooks**: `neutronSetConfig`, `dtn_set_fetch_hooks` and `dtn_set_progress` must not be called during any run. The
+ *   function of `dtn_set_progress` may be called by several runs at once.
  * - **`neutronInit` and `neutronDeinit`** count: the first call prepares the port and the last releases it, so that
  *   components of one image need not know of each other. They are called one at a time; the last `neutronDeinit`, not
  *   during a run.
@@ -56,6 +57,7 @@ NeutronError dtn_model_info(NeutronModelHandle hdl, dtn_model_info_t *info);
 /**
  * Compares the microcode and the weights of a prepared model with their CRC-32 again, as prepare did: for images whose
  * memory may be damaged while they run. DTN_REASON_MICROCODE_CRC or DTN_REASON_WEIGHTS_CRC for what is not as it was.
+ * Of a bundle, `dtn_executor_init` checks all again after a `dtn_executor_deinit`.
  */
 NeutronError dtn_model_verify(NeutronModelHandle hdl);
 
@@ -90,8 +92,9 @@ NeutronError dtn_set_fetch_hooks(const dtn_fetch_hooks_t *hooks);
 typedef void (*dtn_progress_t)(void *user);
 
 /**
- * Installs a function that every run calls after each of its commands, on the thread of the run: to feed a watchdog, or
- * to let others work. NULL, the state at the start: none. A command is one kernel call, and cannot be interrupted.
+ * Installs a function that every run calls after each of its commands, and the executor after each step, on the thread
+ * of the run: to feed a watchdog, or to let others work. NULL, the state at the start: none. What lies between two of
+ * its calls is one kernel or operator.
  */
 void dtn_set_progress(dtn_progress_t progress, void *user);
 

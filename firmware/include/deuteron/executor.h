@@ -1,6 +1,7 @@
 /**
  * @file
  * Runs a bundle: the CPU operators and the NPU's partitions of a program, in order, in memory that the caller owns.
+ * What may happen at the same time is said in deuteron/driver.h, section Concurrency.
  */
 #ifndef DEUTERON_EXECUTOR_H
 #define DEUTERON_EXECUTOR_H

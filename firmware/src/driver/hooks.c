@@ -20,8 +20,6 @@ static bool nothing_to_wait_for(uint32_t channel)
 /* Hooks belong to the process, because neutronSetConfig gets no handle. Runs only read them. */
 static dtn_fetch_hooks_t in_force = {copy_now, nothing_to_wait_for};
 static NeutronConfig plain; /* what copy_plain and wait_plain call */
-static dtn_progress_t progress_hook;
-static void *progress_user;
 
 static bool copy_plain(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
@@ -63,17 +61,4 @@ NeutronError neutronSetConfig(NeutronConfig *config)
     plain = *config;
     in_force = (dtn_fetch_hooks_t){copy_plain, wait_plain};
     return ENONE;
-}
-
-void dtn_set_progress(dtn_progress_t progress, void *user)
-{
-    progress_hook = progress;
-    progress_user = user;
-}
-
-void dtn_progress(void)
-{
-    if (progress_hook != NULL) {
-        progress_hook(progress_user);
-    }
 }

@@ -5,6 +5,7 @@
 #include "deuteron/port.h"
 #include "header.h"
 #include "hooks.h"
+#include "progress.h"
 
 NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_t *kernels, dtn_model_t *model)
 {

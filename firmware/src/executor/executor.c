@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "../driver/progress.h"
 #include "bundle.h"
 #include "delegate.h"
 #include "deuteron/errors.h"
@@ -130,6 +131,7 @@ static NeutronError run_steps(dtn_executor_t *executor)
             return error;
         }
         record_step(executor, start);
+        dtn_progress();
     }
     return ENONE;
 }
