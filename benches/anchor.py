@@ -21,8 +21,7 @@ from pathlib import Path
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.npu.neutron.machine.bounds import serial_cycles
-from deuteron.npu.neutron.machine.timeline import Activity
+from deuteron.npu.timeline import Activity
 from deuteron.views.simulate import Simulation, simulate_build
 
 MODEL = "mobilenet_v1"
@@ -47,7 +46,8 @@ class Prediction:
 def predictions(build: Path) -> tuple[Prediction, ...]:
     """The three predictions for a build."""
     every, kept = simulate_build(build, first_run=True), simulate_build(build)
-    copied = sum(serial_cycles(run.decoded, every.engine) for run in every.partitions)
+    fetchings = [(run.program.fetching(every.engine), run.timeline.cycles) for run in every.partitions]
+    copied = sum(fetching.serial if fetching else cycles for fetching, cycles in fetchings)
     return (
         Prediction("fetched by DMA in every run", _total(every)),
         Prediction("copied by the CPU in every run", every.engine.microseconds(copied)),

@@ -174,7 +174,7 @@ def test_options_go_together_with_inputs_in_channels_last_memory(together: api.B
 
 def test_a_profile_has_the_reasons(builds: Builds) -> None:
     made = profiling.read(directory(builds.first))
-    events = simulated.stream((run.decoded, run.timeline) for run, _ in made.partitions)
+    events = simulated.stream((run.program, run.timeline) for run, _ in made.partitions)
     reasons = [op.why for op in profiling.profile(made, "sim", events).cpu_ops]
     assert reasons == [op.why for op in builds.first.manifest.cpu_ops]
     assert all(reasons)

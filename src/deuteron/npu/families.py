@@ -1,9 +1,21 @@
-"""The NPU families: what the id of a delegate in a program means. Nobody else compares ids."""
+"""The NPU families: what the id of a delegate in a program means. Nobody else compares ids.
 
+A package adds a family by an entry point of the group `deuteron.npu_families`, whose name is the id of its delegates
+and which names a `Family`. It is looked for where a program has a delegate that no family here has.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
 
+from deuteron.errors import UnsupportedError
+from deuteron.native import library
 from deuteron.npu.firmware import Firmware
-from deuteron.npu.neutron import firmware, payload
+from deuteron.npu.neutron import firmware, payload, program
+from deuteron.npu.program import NpuProgram, Replanned, ReplanRequest
+
+GROUP = "deuteron.npu_families"
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,16 +24,52 @@ class Family:
 
     Attributes:
         delegate_id: the id that their partitions have in a program.
+        program: a partition, from its bytes in a program and what errors call these; FormatError when it is damaged.
         firmware: how firmware runs these.
+        host: the library that gives ExecuTorch's runtime on this computer the backend; MissingToolError without it.
+        replan: the partitions of a build compiled again for other memories; None for families that cannot.
     """
 
     delegate_id: str
+    program: Callable[[bytes, str], NpuProgram]
     firmware: Firmware
+    host: Callable[[], Path]
+    replan: Callable[[ReplanRequest], tuple[Replanned, ...]] | None = None
 
 
-FAMILIES = (Family(payload.BACKEND_ID, firmware.FIRMWARE),)
+def _replan_neutron(request: ReplanRequest) -> tuple[Replanned, ...]:
+    from deuteron.npu.neutron.replan import replanned  # the compiler takes a while to load
+
+    return replanned(request)
+
+
+NEUTRON = Family(
+    delegate_id=payload.BACKEND_ID,
+    program=program.program_of,
+    firmware=firmware.FIRMWARE,
+    host=lambda: library("delegate"),
+    replan=_replan_neutron,
+)
+
+FAMILIES = (NEUTRON,)
+"""Those that Deuteron has itself."""
 
 
 def family_of(delegate_id: str) -> Family | None:
-    """The family whose partitions have this id, None for another backend's."""
-    return next((family for family in FAMILIES if family.delegate_id == delegate_id), None)
+    """The family whose partitions have this id, None for another backend's.
+
+    Raises:
+        UnsupportedError: a package offers one that cannot be loaded.
+    """
+    for family in FAMILIES:
+        if family.delegate_id == delegate_id:
+            return family
+    for point in entry_points(group=GROUP, name=delegate_id):
+        try:
+            return point.load()
+        except (ImportError, AttributeError) as e:
+            raise UnsupportedError(
+                f"the NPU family `{delegate_id}`, `{point.value}`, cannot be loaded: {e}",
+                hint="install its package again, or remove it",
+            ) from e
+    return None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError
 from deuteron.native import library, load_cortex_m
-from deuteron.npu.neutron.payload import BACKEND_ID
+from deuteron.npu.families import Family, family_of
 from deuteron.runtime import pte
 from deuteron.runtime.observer import DelegateCall, observing
 from deuteron.runtime.program import Method as PlannedMethod
@@ -154,6 +154,8 @@ def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> Non
     """Raises UnsupportedError naming all that the program needs and this process does not have."""
     if any(operator.startswith(_CORTEX_M) for operator in method.operators):
         load_cortex_m()
+    for family in filter(None, map(family_of, sorted({delegate.id for delegate in method.delegates}))):
+        _load_backend(family, runtime)
     backends = sorted({d.id for d in method.delegates if not runtime.backend_registry.is_available(d.id)})
     if backends:
         names = ", ".join(f"`{name}`" for name in backends)
@@ -185,10 +187,21 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
             raise MissingToolError(message, where=str(path), hint="run `make native` again") from error
     delegate.deuteron_take_log.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
     delegate.deuteron_take_log.restype = ctypes.c_size_t
-    runtime = Runtime.get()
-    if not runtime.backend_registry.is_available(BACKEND_ID):
-        raise InternalError(f"the delegate did not register as `{BACKEND_ID}`", where=str(path))
-    return delegate, runtime
+    return delegate, Runtime.get()
+
+
+def _load_backend(family: Family, runtime: "Runtime") -> None:
+    """Give ExecuTorch's runtime the backend of a family, once in a process."""
+    if runtime.backend_registry.is_available(family.delegate_id):
+        return
+    path = family.host()
+    try:
+        ctypes.CDLL(str(path))
+    except OSError as error:
+        message = f"the backend `{family.delegate_id}` does not load: {error}"
+        raise MissingToolError(message, where=str(path), hint="build or install it again") from error
+    if not runtime.backend_registry.is_available(family.delegate_id):
+        raise InternalError(f"the delegate did not register as `{family.delegate_id}`", where=str(path))
 
 
 @contextmanager

@@ -16,10 +16,8 @@ from deuteron.board.partition import delegate_of, matrices_of
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import OptionError
 from deuteron.npu.firmware import FirmwarePartition
-from deuteron.npu.neutron import payload as payloads
-from deuteron.npu.neutron.machine import simulate
-from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.runtime import pte
+from deuteron.runtime.partitions import partitions_of
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorValue
 
 COPIES = ("dim_order_ops::_clone_dim_order", "dim_order_ops::_to_dim_order_copy")
@@ -117,20 +115,17 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
     rates = engine(arch, flash_bandwidth=manifest.options.memory.flash_bandwidth)
     method = pte.read(program).methods[0]
     found: list[Island] = []
-    ours = [delegate for delegate in method.delegates if delegate.id == payloads.BACKEND_ID]
-    for index, delegate in enumerate(ours):
-        partition = delegate_of(delegate, index).partition
-        decoded = decode(payloads.parse(delegate.payload, partition.name).container)
-        nodes = [node for node in manifest.nodes if node.partition == index]
-        calls = [
-            c for c in method.chains[0] if isinstance(c, DelegateCall) and method.delegates[c.delegate] is delegate
-        ]
-        turned = [nbytes for call in calls for nbytes in _turned(method, call, partition)]
+    ours = partitions_of(method)
+    for part in ours:
+        ported = delegate_of(method.delegates[part.delegate], part.number).partition
+        nodes = [node for node in manifest.nodes if node.partition == part.number]
+        calls = [c for c in method.chains[0] if isinstance(c, DelegateCall) and c.delegate == part.delegate]
+        turned = [nbytes for call in calls for nbytes in _turned(method, call, ported)]
         copied = [nbytes for call in calls for nbytes in _copied(method, call)]
         found.append(
             Island(
                 operators=len(nodes),
-                npu=simulate(decoded, rates, keep_resident=len(ours) == 1).cycles,
+                npu=part.program().timeline(rates, keep_resident=len(ours) == 1).cycles,
                 turns=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in turned),
                 copies=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in copied),
                 copied=sum(turned) + sum(copied),

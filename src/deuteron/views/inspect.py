@@ -2,26 +2,27 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
 from deuteron.builds import manifest as manifests
-from deuteron.builds.manifest import Manifest
-from deuteron.builds.manifest import Partition as Entry
+from deuteron.builds.manifest import Manifest, Partition
 from deuteron.errors import DeuteronError, FormatError, InputError
+from deuteron.npu import families
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.ir.printer import format_name, format_op, format_type
 from deuteron.npu.neutron.ir.types import TensorType
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.microcode.container import Container
-from deuteron.npu.neutron.microcode.decode import Call, Decoded, Place, decode
-from deuteron.npu.neutron.microcode.disassemble import as_json, disassemble
-from deuteron.npu.neutron.microcode.format import MAGIC, Region
+from deuteron.npu.neutron.microcode.format import MAGIC
+from deuteron.npu.neutron.program import program_in
 from deuteron.npu.neutron.tflite import neutron, reader
 from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
+from deuteron.npu.program import NpuProgram
 from deuteron.runtime import pte
+from deuteron.runtime.partitions import partitions_of
 
 SCHEMA = 1
 MAGIC_BYTES = MAGIC.to_bytes(4, "little")
@@ -39,25 +40,12 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A range of the weights or scratch region: what it is for, and the commands from its first to its last use."""
-
-    offset: int
-    nbytes: int
-    label: str
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """One microcode: its commands, what each call stands for, and the maps of weights and scratch."""
+class Listing:
+    """One partition: its program, and what each kernel call stands for, where a manifest tells it."""
 
     name: str
-    decoded: Decoded
+    program: NpuProgram
     origins: tuple[str, ...]
-    weights: tuple[Block, ...]
-    scratch: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +57,7 @@ class Inspection:
         kind: what it is.
         nbytes: size of the file; of a build, of its program.
         target: the chip, where a manifest tells it.
-        partitions: each microcode in it.
+        partitions: each of an NPU in it.
         others: delegates of other backends, as (id, bytes).
         cpu_operators: operators that the program runs on the CPU.
         graph: lines of the listing of a plain TFLite file.
@@ -79,7 +67,7 @@ class Inspection:
     kind: Kind
     nbytes: int
     target: str | None = None
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[Listing, ...] = ()
     others: tuple[tuple[str, int], ...] = ()
     cpu_operators: tuple[str, ...] = ()
     graph: tuple[str, ...] = ()
@@ -89,7 +77,7 @@ class Inspection:
         yield f"{self.path}: {self.kind.value}{f' for {self.target}' if self.target else ''}, {self.nbytes:,} B"
         for partition in self.partitions:
             yield ""
-            yield from _partition_lines(partition)
+            yield from partition.program.lines(partition.name, partition.origins)
         for name, nbytes in self.others:
             yield f"\ndelegate of `{name}`: {nbytes:,} B, not shown"
         if self.kind in (Kind.BUILD, Kind.PROGRAM):
@@ -104,7 +92,7 @@ class Inspection:
             "kind": self.kind.value,
             "bytes": self.nbytes,
             "target": self.target,
-            "partitions": [_partition_json(partition) for partition in self.partitions],
+            "partitions": [p.program.to_json(p.name, p.origins) for p in self.partitions],
             "other_delegates": [{"id": name, "bytes": nbytes} for name, nbytes in self.others],
             "cpu_operators": list(self.cpu_operators),
             "graph": list(self.graph),
@@ -146,7 +134,7 @@ def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | No
                 container = neutron.unwrap(data)[0]
                 return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
             case Kind.TFLITE:
-                return Inspection(str(path), kind, len(data), graph=tuple(_listing(data)))
+                return Inspection(str(path), kind, len(data), graph=tuple(_graph(data)))
             case None:
                 start = f"it starts with {data[:8].hex(' ')}" if data else "it is empty"
                 raise InputError(
@@ -191,7 +179,7 @@ def _sibling(path: Path, block: str) -> bytes:
     return other.read_bytes()
 
 
-def _entry_of_file(manifest: Manifest | None, name: str, data: bytes) -> Entry | None:
+def _entry_of_file(manifest: Manifest | None, name: str, data: bytes) -> Partition | None:
     """What the manifest says of the partition that an intermediate file of it belongs to."""
     number = re.match(r"npu_(\d+)\.", name)
     listed = manifest.files.get(name) if manifest else None
@@ -200,7 +188,7 @@ def _entry_of_file(manifest: Manifest | None, name: str, data: bytes) -> Entry |
     return manifest.partitions[int(number[1])]
 
 
-def _entry(manifest: Manifest | None, payload: bytes) -> Entry | None:
+def _entry(manifest: Manifest | None, payload: bytes) -> Partition | None:
     """What the manifest says of the partition with this payload."""
     digest = hashlib.sha256(payload).hexdigest()
     return next((e for e in (manifest.partitions if manifest else ()) if e.payload_sha256 == digest), None)
@@ -208,45 +196,42 @@ def _entry(manifest: Manifest | None, payload: bytes) -> Entry | None:
 
 def _program(path: str, kind: Kind, data: bytes, manifest: Manifest | None) -> Inspection:
     methods = pte.read(data).methods
-    delegates = [delegate for method in methods for delegate in method.delegates]
-    ours = [d.payload for d in delegates if d.id == payloads.BACKEND_ID]
-    entries = [_entry(manifest, payload) for payload in ours]
+    ours = [partition for method in methods for partition in partitions_of(method)]
+    entries = [_entry(manifest, partition.payload) for partition in ours]
+    others = [
+        (delegate.id, len(delegate.payload))
+        for method in methods
+        for delegate in method.delegates
+        if families.family_of(delegate.id) is None
+    ]
     return Inspection(
         path,
         kind,
         len(data),
         target=manifest.target if manifest and (kind is Kind.BUILD or any(entries)) else None,
         partitions=tuple(
-            _partition(f"npu {i}", payloads.parse(payload, f"delegate {i}").container, entry)
-            for i, (payload, entry) in enumerate(zip(ours, entries, strict=True))
+            _listing(f"npu {i}", partition.program(), entry)
+            for i, (partition, entry) in enumerate(zip(ours, entries, strict=True))
         ),
-        others=tuple((d.id, len(d.payload)) for d in delegates if d.id != payloads.BACKEND_ID),
+        others=tuple(others),
         cpu_operators=tuple(op for method in methods for op in method.operators),
     )
 
 
-def _one(path: Path, kind: Kind, data: bytes, container: Container, entry: Entry | None) -> Inspection:
-    return Inspection(str(path), kind, len(data), partitions=(_partition("npu", container, entry),))
+def _one(path: Path, kind: Kind, data: bytes, container: Container, entry: Partition | None) -> Inspection:
+    return Inspection(str(path), kind, len(data), partitions=(_listing("npu", program_in(container), entry),))
 
 
-def _partition(name: str, container: Container, entry: Entry | None) -> Partition:
-    decoded = decode(container)
-    return Partition(
-        name,
-        decoded,
-        _origins(decoded, entry) if entry else (),
-        _weights_map(decoded),
-        _scratch_map(decoded),
-    )
+def _listing(name: str, program: NpuProgram, entry: Partition | None) -> Listing:
+    return Listing(name, program, _origins(program, entry) if entry else ())
 
 
-def _origins(decoded: Decoded, entry: Entry) -> tuple[str, ...]:
+def _origins(program: NpuProgram, entry: Partition) -> tuple[str, ...]:
     """For each kernel call the TFLite operators and the source lines that it comes from."""
     ops = {op.index: op for op in entry.ops}
     texts: list[str] = []
-    for index, call in enumerate(decoded.calls):
-        # Microcode itself names the first operator only.
-        origin = entry.kernels[index].ops if index < len(entry.kernels) else (call.origin,)
+    for index, call in enumerate(program.calls):
+        origin = entry.kernels[index].ops if index < len(entry.kernels) else (call.op,)
         sources = dict.fromkeys(
             f"{Path(source.file).name}:{source.line} `{source.code}`"
             for i in origin
@@ -258,80 +243,7 @@ def _origins(decoded: Decoded, entry: Entry) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _uses(decoded: Decoded, region: Region) -> Iterator[tuple[int, Call, str, Place]]:
-    """(command, call, operand name, operand) for every operand in a region."""
-    for index, command in enumerate(decoded.commands):
-        if isinstance(command, Call):
-            for name, operand in zip(command.kernel.operands, command.operands, strict=True):
-                if operand.region is region:
-                    yield index, command, name, operand
-
-
-def _weights_map(decoded: Decoded) -> tuple[Block, ...]:
-    """The constants by offset; one that several calls read stands once."""
-    blocks: dict[tuple[int, int], Block] = {}
-    for index, call, name, operand in _uses(decoded, Region.WEIGHTS):
-        key = operand.offset, operand.nbytes
-        first = blocks[key].first if key in blocks else index
-        blocks[key] = Block(*key, f"{call.kernel.name} {name}", first, index)
-    return tuple(blocks[key] for key in sorted(blocks))
-
-
-def _scratch_map(decoded: Decoded) -> tuple[Block, ...]:
-    """The values in scratch, each from the call that writes it to the last that reads it, by first use."""
-    blocks: list[Block] = []
-    for index, call, name, operand in _uses(decoded, Region.SCRATCH):
-        if name in call.kernel.reads:
-            at = next((i for i in reversed(range(len(blocks))) if _covers(blocks[i], operand)), None)
-            if at is not None:
-                blocks[at] = Block(*_place(blocks[at]), blocks[at].label, blocks[at].first, index)
-        else:
-            blocks.append(Block(operand.offset, operand.nbytes, f"{call.kernel.name} {name}", index, index))
-    return tuple(blocks)
-
-
-def _covers(block: Block, operand: Place) -> bool:
-    return block.offset <= operand.offset and operand.offset + operand.nbytes <= block.offset + block.nbytes
-
-
-def _place(block: Block) -> tuple[int, int]:
-    return block.offset, block.nbytes
-
-
-def _partition_lines(partition: Partition) -> Iterator[str]:
-    header, calls = partition.decoded.header, len(partition.decoded.calls)
-    profiling = f", profile {header.profile_bytes:,} B" if header.profiling else ""
-    yield (
-        f"{partition.name}: {calls} kernel call{'' if calls == 1 else 's'}; microcode {header.microcode_bytes:,} B, "
-        f"weights {header.weights_bytes:,} B, scratch {header.scratch_bytes:,} B, "
-        f"prefetch {header.prefetch_bytes:,} B{profiling}"
-    )
-    for what, sizes in (("in", partition.decoded.input_bytes), ("out", partition.decoded.output_bytes)):
-        yield from (f"  {what}{i}: {nbytes:,} B" for i, nbytes in enumerate(sizes))
-    yield from (f"  {line}" for line in disassemble(partition.decoded, partition.origins))
-    yield from _map_lines("weights", partition.weights)
-    yield from _map_lines("scratch", partition.scratch)
-
-
-def _map_lines(name: str, blocks: Sequence[Block]) -> Iterator[str]:
-    if blocks:
-        yield f"  {name} map{'offset':>14} {'bytes':>10}  commands  content"
-    for block in blocks:
-        span = str(block.first) if block.first == block.last else f"{block.first}-{block.last}"
-        yield f"  {'':<{len(name) + 4}}{block.offset:>#14x} {block.nbytes:>10,}  {span:<8}  {block.label}"
-
-
-def _partition_json(partition: Partition) -> dict[str, object]:
-    return {
-        "name": partition.name,
-        **as_json(partition.decoded),
-        "origins": list(partition.origins),
-        "weights_map": [asdict(block) for block in partition.weights],
-        "scratch_map": [asdict(block) for block in partition.scratch],
-    }
-
-
-def _listing(data: bytes) -> Iterator[str]:
+def _graph(data: bytes) -> Iterator[str]:
     """A plain TFLite file as IR; constants by type only, for their values fill pages."""
     graph = reader.read(data)
     yield f"graph {graph.name}"

@@ -114,10 +114,12 @@ def _called(path: Path) -> Holding:
     inspection = inspect(path)
     if inspection.kind is Kind.TFLITE:
         raise InputError(f"`{path}` is a TFLite file, which calls no kernels", hint="convert it first")
+    by_name = {kernel.name: kernel for kernel in KERNELS}
     callers: dict[Kernel, dict[str, None]] = {}
     for partition in inspection.partitions:
-        for call in partition.decoded.calls:
-            callers.setdefault(call.kernel, {})[partition.name] = None
+        for call in partition.program.calls:
+            if call.kernel in by_name:
+                callers.setdefault(by_name[call.kernel], {})[partition.name] = None
     in_order = sorted(callers, key=lambda kernel: kernel.kind)
     kind = inspection.kind.name.lower()
     return Holding(path, kind, inspection.kind.value, tuple((kernel, tuple(callers[kernel])) for kernel in in_order))

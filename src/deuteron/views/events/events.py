@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from deuteron.npu.neutron.machine.timeline import Track as Track
+from deuteron.npu.timeline import Track as Track
 
 
 class Measure(Enum):

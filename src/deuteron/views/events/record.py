@@ -6,6 +6,8 @@ from itertools import chain
 from pathlib import Path
 
 from deuteron.errors import DeuteronError, FormatError, InputError
+from deuteron.npu.program import Block as Block
+from deuteron.npu.program import Memory as Memory
 from deuteron.records import RecordFile
 from deuteron.records import Source as Source
 from deuteron.views.events.events import Kind, Stream
@@ -50,30 +52,6 @@ class Kernel:
     cycles: int
     bound: str
     output: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Bytes of a memory that hold one value from moment `first` to moment `last`.
-
-    Profiles count moments in kernel calls of the partition, plans in commands.
-    """
-
-    name: str
-    offset: int
-    nbytes: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A memory of a partition: its size, the most that is alive at once, and what lives in it when."""
-
-    name: str
-    nbytes: int
-    bound: int
-    blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)

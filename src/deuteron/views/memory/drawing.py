@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from deuteron.views.events.record import Block, Memory
+from deuteron.npu.program import Block, Memory
 
 COLUMNS = 64
 ROWS = 16

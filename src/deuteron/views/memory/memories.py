@@ -1,23 +1,17 @@
 """The plan of a build, read back from its microcode and put beside lower bounds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from deuteron.builds.output import check_file, write_files
 from deuteron.errors import FormatError
-from deuteron.npu.neutron.kernels.limits import round_up
-from deuteron.npu.neutron.machine.bounds import fetch_bound, readers, serial_cycles
-from deuteron.npu.neutron.microcode.decode import Call, Fetch
-from deuteron.npu.neutron.microcode.format import Region
-from deuteron.views.events.record import Block, Memory
+from deuteron.npu.program import PREFETCH_AREA, Content, Memory
 from deuteron.views.memory.drawing import Drawing, picture, svg
 from deuteron.views.simulate import PartitionRun, Simulation, simulate_build
 from deuteron.views.simulate.run import KIND
 
 SCHEMA = 1
-SCRATCH, AREA = "scratch", "prefetch area"
-"""Names of memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +68,12 @@ class PartitionPlan:
 
     def title(self, memory: Memory) -> str:
         """Its name and size, and what that is beside."""
-        if memory.name == SCRATCH:
+        if memory.name != PREFETCH_AREA:
             proven = ", proven optimal" if self.scratch_proven else ""
             share = f"({memory.nbytes / max(1, memory.bound):.3f} of that bound{proven})"
-            return f"{SCRATCH}: {memory.nbytes:,} B, at most {memory.bound:,} B alive at once {share}"
+            return f"{memory.name}: {memory.nbytes:,} B, at most {memory.bound:,} B alive at once {share}"
         resident = self.prefetch.resident_bytes if self.prefetch else 0
-        return f"{AREA}: {memory.nbytes:,} B, {resident:,} B of it for weights that stay"
+        return f"{PREFETCH_AREA}: {memory.nbytes:,} B, {resident:,} B of it for weights that stay"
 
     def summary(self) -> str:
         """The SRAM that it takes."""
@@ -181,103 +175,42 @@ def write_svg(planning: Planning, path: Path, *, force: bool = False) -> None:
 
 
 def _partition(run: PartitionRun) -> PartitionPlan:
-    decoded = run.decoded
-    scratch, origins = _scratch(run)
-    memories = [scratch]
-    prefetch = None
-    if decoded.header.prefetch_bytes:
-        area, more = _area(run)
-        memories.append(area)
-        origins |= more
-        prefetch = _prefetch(run)
+    program = run.program
+    placements = program.placements(run.entry.dataflow)
     return PartitionPlan(
-        len(decoded.commands),
-        tuple(memory for memory in memories if memory.nbytes),
-        decoded.header.weights_bytes if run.entry.dataflow.constants and not decoded.header.prefetch_bytes else 0,
+        len(program.commands),
+        tuple(placement.memory for placement in placements),
+        program.linked_bytes if run.entry.dataflow.constants else 0,
         run.entry.scratch_proven_optimal,
-        origins,
-        prefetch,
+        {name: _words(run, content) for placement in placements for name, content in placement.contents.items()},
+        _prefetch(run),
     )
 
 
-def _prefetch(run: PartitionRun) -> Prefetch:
-    fetches = [command for command in run.decoded.commands if isinstance(command, Fetch)]
-    streamed = [fetch.nbytes for fetch in fetches if not fetch.resident]
-    resident = [fetch.nbytes for fetch in fetches if fetch.resident]
-    engine = run.timeline.engine
+def _prefetch(run: PartitionRun) -> Prefetch | None:
+    fetching = run.program.fetching(run.timeline.engine)
+    if fetching is None:
+        return None
     return Prefetch(
-        len(streamed),
-        sum(streamed),
-        len(resident),
-        sum(resident),
+        len(fetching.streamed),
+        sum(fetching.streamed),
+        len(fetching.resident),
+        sum(fetching.resident),
         run.timeline.cycles,
-        max(fetch_bound(run.decoded, engine), run.entry.prefetch_bound),
+        max(fetching.bound, run.entry.prefetch_bound),
         run.entry.prefetch_bound,
         run.entry.prefetch_proven_optimal,
-        serial_cycles(run.decoded, engine),
+        fetching.serial,
     )
 
 
-def _scratch(run: PartitionRun) -> tuple[Memory, dict[str, str]]:
-    """Each value from the command that writes it first to the one that reads it last, and what it is of."""
-    lifetimes: dict[tuple[str, int], list[int]] = {}
-    places: dict[tuple[str, int], tuple[int, int]] = {}
-    origins: dict[str, str] = {}
-    calls = iter(run.entry.dataflow.uses())
-    for index, command in enumerate(run.decoded.commands):
-        if not isinstance(command, Call):
-            continue
-        for role, operand, use in zip(command.kernel.operands, command.operands, next(calls), strict=True):
-            if operand.region is Region.SCRATCH:
-                start = operand.offset - use.offset
-                key = (use.buffer, start)
-                lifetimes.setdefault(key, [index, index])[1] = index
-                size = max(places.get(key, (start, 0))[1], use.offset + operand.nbytes)
-                places[key] = (start, size)
-                kind = "workspace" if role == "workspace" else "result"
-                origins.setdefault(use.buffer, f"{kind} of {_origin(run, index)}")
-    blocks = [Block(key[0], *places[key], first, last) for key, (first, last) in lifetimes.items()]
-    return Memory(SCRATCH, run.decoded.header.scratch_bytes, _alive(blocks), tuple(blocks)), origins
-
-
-def _area(run: PartitionRun) -> tuple[Memory, dict[str, str]]:
-    """The prefetch area: each fetch from where it starts to the last call that reads of it, and that call's origin.
-
-    What is resident is there in all of a run.
-    """
-    decoded = run.decoded
-    blocks: list[Block] = []
-    origins: dict[str, str] = {}
-    for index, reading in readers(decoded).items():
-        fetch = decoded.commands[index]
-        if not isinstance(fetch, Fetch):
-            continue
-        name = f"weights {fetch.source}{' resident' if fetch.resident else ''}"
-        first, last = index, max((index, *reading))
-        if fetch.resident:
-            first, last = 0, len(decoded.commands) - 1
-        blocks.append(Block(name, fetch.target, fetch.nbytes, first, last))
-        origins[name] = f"weights of {', '.join(dict.fromkeys(_origin(run, at) for at in reading))}"
-        if fetch.resident:
-            origins[name] += ", resident"
-    return Memory(AREA, decoded.header.prefetch_bytes, _alive(blocks), tuple(blocks)), origins
+def _words(run: PartitionRun, content: Content) -> str:
+    """What a block is of: kernels, the operators that they compute, and their line."""
+    listed = ", ".join(dict.fromkeys(_origin(run, at) for at in content.commands))
+    return f"{content.what} of {listed}{', resident' if content.is_resident else ''}"
 
 
 def _origin(run: PartitionRun, command: int) -> str:
     """The kernel of a call, the operators that it computes and their line."""
-    call = run.decoded.commands[command]
-    return f"{call.kernel.name} {run.origin(command)}".rstrip() if isinstance(call, Call) else ""
-
-
-def _alive(blocks: Sequence[Block]) -> int:
-    """The most bytes that are alive at one command; values that lie on each other count once."""
-    ends = {block.first for block in blocks}
-    return max((_covered([b for b in blocks if b.first <= at <= b.last]) for at in ends), default=0)
-
-
-def _covered(blocks: Sequence[Block]) -> int:
-    total = end = 0
-    for start, stop in sorted((b.offset, b.offset + round_up(b.nbytes)) for b in blocks):
-        total += max(0, stop - max(start, end))
-        end = max(end, stop)
-    return total
+    call = run.program.commands[command].call
+    return f"{call.kernel} {run.origin(command)}".rstrip() if call else ""

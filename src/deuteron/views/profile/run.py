@@ -120,7 +120,7 @@ def _simulated(build: Build) -> Stream:
             f"`{build.directory}` has nothing on an NPU, and only that is simulated",
             hint="choose another place with `--on`",
         )
-    return simulated.stream((run.decoded, run.timeline) for run, _ in build.partitions)
+    return simulated.stream((run.program, run.timeline) for run, _ in build.partitions)
 
 
 def _on_host(build: Build, inputs: Sequence[Sequence[Array]]) -> Stream:

@@ -8,12 +8,9 @@ from deuteron.arch import targets
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Node
 from deuteron.errors import UnsupportedError
-from deuteron.npu.neutron import payload as payloads
-from deuteron.npu.neutron.kernels.cost import Cost
-from deuteron.npu.neutron.kernels.regions import Region
-from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch
-from deuteron.npu.provenance import KernelOrigin
+from deuteron.npu.program import NpuProgram
 from deuteron.runtime import pte
+from deuteron.runtime.partitions import partitions_of
 from deuteron.runtime.program import DelegateCall, KernelCall
 from deuteron.views.events import record
 from deuteron.views.events.events import Kind, Measure, Stream
@@ -73,7 +70,7 @@ def read(directory: Path) -> Build:
         planned = planning(directory)
         partitions = tuple(zip(planned.simulation.partitions, planned.partitions, strict=True))
         basis = planned.simulation.basis
-    calls = tuple(_calls(run.decoded) for run, _ in partitions)
+    calls = tuple(_calls(run.program) for run, _ in partitions)
     instructions = _instructions(directory / manifests.PROGRAM, manifest, calls)
     return Build(directory, manifest, partitions, instructions, basis)
 
@@ -82,14 +79,14 @@ def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, .
     """What the instructions of a build's program stand for."""
     program = pte.read(file.read_bytes(), str(file))
     method = program.methods[0]
-    ours = [i for i, delegate in enumerate(method.delegates) if delegate.id == payloads.BACKEND_ID]
+    ours = {partition.delegate: partition.number for partition in partitions_of(method)}
     listed = {number: i for i, op in enumerate(manifest.cpu_ops) for number in op.instructions}
     partitions: dict[int, int] = {}
     operators: dict[int, tuple[str, int]] = {}
     for number, instruction in enumerate(method.chains[0]):
         match instruction:
             case DelegateCall(delegate) if delegate in ours:
-                partitions[number] = ours.index(delegate)
+                partitions[number] = ours[delegate]
             case KernelCall(operator):
                 operators[number] = method.operators[operator], listed.get(number, -1)
             case _:
@@ -97,11 +94,13 @@ def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, .
     return Instructions(manifest.files[manifests.PROGRAM].sha256, partitions, operators, calls)
 
 
-def _calls(decoded: Decoded) -> PartitionCalls:
-    numbered = zip(decoded.commands, decoded.calls_before, strict=False)
-    numbers = (number if isinstance(command, Call) else None for command, number in numbered)
-    fetched = (command.nbytes if isinstance(command, Fetch) else 0 for command in decoded.commands)
-    return PartitionCalls(tuple(call.kernel.name for call in decoded.calls), tuple(numbers), tuple(fetched))
+def _calls(program: NpuProgram) -> PartitionCalls:
+    numbered = zip(program.commands, program.calls_before, strict=False)
+    return PartitionCalls(
+        tuple(call.kernel for call in program.calls),
+        tuple(number if command.call else None for command, number in numbered),
+        tuple(command.fetched for command in program.commands),
+    )
 
 
 def profile(build: Build, on: str, stream: Stream) -> record.Profile:
@@ -167,22 +166,26 @@ def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]
     entry = run.entry
     ops = tuple(record.Op(op.index, op.op, op.nodes, op.source) for op in entry.ops)
     costs = [event.cost for event in run.timeline.events if event.cost is not None]
-    uses = entry.dataflow.uses()
     kernels = [
-        _kernel(
-            call,
-            cost,
-            kernel,
-            _module([ops[op] for op in kernel.ops], nodes),
-            tuple(use.buffer for use in used[len(call.kernel.reads) :]),
+        record.Kernel(
+            index=origin.index,
+            name=call.kernel,
+            ops=origin.ops,
+            module=_module([ops[op] for op in origin.ops], nodes),
+            macs=cost.macs,
+            nbytes=cost.sram_bytes,
+            weight_bytes=call.weight_bytes,
+            cycles=cost.cycles,
+            bound=cost.bound,
+            output=tuple(dict.fromkeys(uses[result].buffer for result in call.results)),
         )
-        for call, cost, kernel, used in zip(run.decoded.calls, costs, entry.kernels, uses, strict=True)
+        for call, cost, origin, uses in zip(run.program.calls, costs, entry.kernels, entry.dataflow.uses(), strict=True)
     ]
     return record.Partition(
         payload_sha256=entry.payload_sha256,
         ops=ops,
         kernels=tuple(kernels),
-        memories=tuple(_memory(memory, run.decoded.calls_before) for memory in plan.memories),
+        memories=tuple(_memory(memory, run.program.calls_before) for memory in plan.memories),
     )
 
 
@@ -192,23 +195,6 @@ def _module(ops: Sequence[record.Op], nodes: Mapping[str, Node]) -> str:
     if computed:
         return max(computed, key=lambda node: node.macs).source[0].module
     return next((source.module for op in ops for source in op.sources), "")
-
-
-def _kernel(call: Call, cost: Cost, kernel: KernelOrigin, module: str, written: tuple[str, ...]) -> record.Kernel:
-    operands = zip(call.kernel.operands, call.operands, strict=True)
-    outputs = call.kernel.operands[len(call.kernel.reads) :]
-    return record.Kernel(
-        index=kernel.index,
-        name=call.kernel.name,
-        ops=kernel.ops,
-        module=module,
-        macs=cost.macs,
-        nbytes=cost.sram_bytes,
-        weight_bytes=sum(place.nbytes for _, place in operands if place.region in (Region.WEIGHTS, Region.PREFETCH)),
-        cycles=cost.cycles,
-        bound=cost.bound,
-        output=tuple(dict.fromkeys(name for name, role in zip(written, outputs, strict=True) if role != "workspace")),
-    )
 
 
 def _memory(memory: record.Memory, before: Sequence[int]) -> record.Memory:

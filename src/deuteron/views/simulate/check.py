@@ -5,7 +5,7 @@ from pathlib import Path
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Partition
 from deuteron.errors import FormatError
-from deuteron.npu.neutron.microcode.decode import Call, Decoded
+from deuteron.npu.program import NpuProgram
 
 
 def check_count(manifest: Manifest, partitions: int, directory: Path) -> None:
@@ -18,8 +18,8 @@ def check_count(manifest: Manifest, partitions: int, directory: Path) -> None:
         )
 
 
-def check_record(entry: Partition, decoded: Decoded, where: str) -> None:
-    """Raise FormatError, placed at `where`, unless the entry's values, calls and operators are those of such microcode.
+def check_record(entry: Partition, program: NpuProgram, where: str) -> None:
+    """Raise FormatError, placed at `where`, unless the entry's values, calls and operators are the program's.
 
     What each call reads and writes is left to the simulator, which names the command where that is wrong.
     """
@@ -29,18 +29,18 @@ def check_record(entry: Partition, decoded: Decoded, where: str) -> None:
     except ValueError as e:
         raise _damaged("an operand is no `value+offset`", where) from e
     for side, names, sizes in (
-        ("inputs", values.inputs, decoded.input_bytes),
-        ("outputs", values.outputs, decoded.output_bytes),
+        ("inputs", values.inputs, program.inputs),
+        ("outputs", values.outputs, program.outputs),
     ):
         if len(names) != len(sizes):
             raise _damaged(f"{len(names)} {side} are described, the microcode has {len(sizes)}", where)
-    weights = decoded.header.weights_bytes
+    weights = program.weights_bytes
     for constant in values.constants:
         end = constant.offset + constant.nbytes
         if not 0 <= constant.offset <= end <= weights:
             message = f"`{constant.name}` has bytes {constant.offset} to {end} of weights of {weights} bytes"
             raise _damaged(message, where)
-    calls = [command.kernel.name for command in decoded.commands if isinstance(command, Call)]
+    calls = [call.kernel for call in program.calls]
     if len(entry.kernels) != len(calls):
         raise _damaged(f"{len(entry.kernels)} kernel calls are described, the microcode has {len(calls)}", where)
     for number, (kernel, name) in enumerate(zip(entry.kernels, calls, strict=True)):

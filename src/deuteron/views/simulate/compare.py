@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 
-from deuteron.npu.neutron.machine.timeline import Activity, Timeline
+from deuteron.npu.timeline import Activity, Timeline
 from deuteron.views.simulate.run import KIND, PartitionRun, Simulation
 
 SCHEMA = 1

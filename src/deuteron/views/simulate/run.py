@@ -12,13 +12,13 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Partition
 from deuteron.builds.output import check_file, write_files
 from deuteron.errors import InputError
-from deuteron.npu.neutron import payload as payloads
-from deuteron.npu.neutron.machine import Hazard, Timeline, hazards, simulate
-from deuteron.npu.neutron.machine.timeline import Activity
-from deuteron.npu.neutron.microcode.decode import Decoded, decode
+from deuteron.npu.program import NpuProgram
+from deuteron.npu.timeline import Activity, Hazard, Timeline
 from deuteron.runtime import pte
+from deuteron.runtime.partitions import partitions_of
 from deuteron.views.events.sources import simulated
 from deuteron.views.simulate.check import check_count, check_record
+from deuteron.views.simulate.replan import replanned
 
 SCHEMA = 1
 KIND = "simulated"
@@ -27,16 +27,16 @@ KIND = "simulated"
 
 @dataclass(frozen=True, slots=True)
 class PartitionRun:
-    """One partition: its microcode, the timeline of a run, and what is wrong with the microcode, if anything is."""
+    """One partition: its program, the timeline of a run, and what is wrong with the program, if anything is."""
 
-    decoded: Decoded
+    program: NpuProgram
     entry: Partition
     timeline: Timeline
     hazards: tuple[Hazard, ...]
 
     def origin(self, command: int) -> str:
         """The TFLite operators that a kernel call computes, and the first line of the model that they come from."""
-        number = self.decoded.calls_before[command]
+        number = self.program.calls_before[command]
         names: list[str] = []
         for index in self.entry.kernels[number].ops if number < len(self.entry.kernels) else ():
             op = self.entry.ops[index]
@@ -90,7 +90,7 @@ class Simulation:
     def basis(self) -> tuple[str, ...]:
         """What the times rest on: the rates, and what becomes of resident weights, if there are any."""
         rates = f"NPU at {self.engine.clock / 1e6:g} MHz, flash at {self.engine.flash_bandwidth / 1e6:g} MB/s"
-        kept = any(run.decoded.header.resident_bytes for run in self.partitions)
+        kept = any(run.program.resident_bytes for run in self.partitions)
         return (rates, self.resident.value) if kept else (rates,)
 
     def lines(self) -> Iterator[str]:
@@ -160,25 +160,21 @@ def simulate_build(
     rates = engine(arch, flash_bandwidth=planned if flash_bandwidth is None else flash_bandwidth, clock=clock)
     (method, *_) = pte.read((directory / manifests.PROGRAM).read_bytes()).methods
     tensors = sum(method.arenas)
-    ours = [delegate.payload for delegate in method.delegates if delegate.id == payloads.BACKEND_ID]
+    ours = partitions_of(method)
     if not ours:
         raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
     if sram_budget is None:
-        containers = [payloads.parse(payload, f"delegate {number}").container for number, payload in enumerate(ours)]
-        check_count(manifest, len(containers), directory)
-        programs = list(zip(containers, manifest.partitions, strict=True))
+        check_count(manifest, len(ours), directory)
+        programs = list(zip((partition.program() for partition in ours), manifest.partitions, strict=True))
     else:
-        from deuteron.views.simulate.replan import replanned  # loads PyTorch
-
-        programs = replanned(directory, manifest, tensors, sram_budget, flash_bandwidth)
+        programs = replanned(directory, manifest, ours[0].family, tensors, sram_budget, flash_bandwidth)
     resident = Resident.FIRST_RUN if first_run else Resident.KEPT if len(programs) == 1 else Resident.SHARED
     runs: list[PartitionRun] = []
-    for number, (container, entry) in enumerate(programs):
-        decoded = decode(container)
-        check_record(entry, decoded, f"{directory / manifests.NAME}, partition {number}")
-        found = hazards(decoded, entry.dataflow)
-        timeline = simulate(decoded, rates, keep_resident=resident is Resident.KEPT)
-        runs.append(PartitionRun(decoded, entry, timeline, found))
+    for number, (program, entry) in enumerate(programs):
+        check_record(entry, program, f"{directory / manifests.NAME}, partition {number}")
+        hazards = program.hazards(entry.dataflow)
+        timeline = program.timeline(rates, keep_resident=resident is Resident.KEPT)
+        runs.append(PartitionRun(program, entry, timeline, hazards))
     memory = manifest.options.memory if sram_budget is None else MemoryOptions(sram_budget=sram_budget)
     sram = memory.sram(arch)
     return Simulation(str(directory), manifest.target, rates, tuple(runs), resident, tensors, sram, sram_budget)
@@ -193,7 +189,7 @@ def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> N
     from deuteron.views.events.exports.trace import trace  # its package takes a while to load
 
     check_file(path, force=force)
-    events = simulated.stream((run.decoded, run.timeline) for run in simulation.partitions)
+    events = simulated.stream((run.program, run.timeline) for run in simulation.partitions)
     write_files({path: trace(events, f"deuteron ({KIND})")})
 
 

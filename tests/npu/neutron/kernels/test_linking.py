@@ -152,7 +152,7 @@ def directories() -> list[Path]:
 def called(directory: Path) -> set[str]:
     """The functions of the kernels that the microcode of a build calls."""
     partitions = inspect(directory).partitions
-    return {call.kernel.symbol for partition in partitions for call in partition.decoded.calls}
+    return {f"dtn_k_{call.kernel}" for partition in partitions for call in partition.program.calls}
 
 
 @pytest.mark.slow

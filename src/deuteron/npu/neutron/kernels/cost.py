@@ -9,11 +9,11 @@ SRAM port, each once.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.rules import operand_bytes
+from deuteron.npu.timeline import Cost
 
 
 class Rates(Protocol):
@@ -38,26 +38,6 @@ class Rates(Protocol):
     def sram_port(self) -> int:
         """Bytes per cycle between NPU and SRAM."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """A call: multiply-accumulates, cycles of computing, bytes through the SRAM port and their cycles."""
-
-    macs: int
-    compute: int
-    sram_bytes: int
-    sram: int
-
-    @property
-    def cycles(self) -> int:
-        """Cycles of the call on the NPU."""
-        return max(self.compute, self.sram)
-
-    @property
-    def bound(self) -> str:
-        """What limits these cycles: `compute` or `SRAM`."""
-        return "compute" if self.compute >= self.sram else "SRAM"
 
 
 def cost(params: p.KernelParams, rates: Rates) -> Cost:

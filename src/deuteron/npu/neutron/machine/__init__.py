@@ -1,6 +1,6 @@
 """Microcode on a model of the hardware: when everything happens, and whether every byte is what it should be."""
 
-from deuteron.npu.neutron.machine.shadow import Hazard, hazards
-from deuteron.npu.neutron.machine.timeline import Event, Timeline, Track, simulate
+from deuteron.npu.neutron.machine.shadow import hazards
+from deuteron.npu.neutron.machine.timeline import simulate
 
-__all__ = ["Event", "Hazard", "Timeline", "Track", "hazards", "simulate"]
+__all__ = ["hazards", "simulate"]

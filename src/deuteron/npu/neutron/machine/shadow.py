@@ -5,7 +5,6 @@ move the bytes, and every read is held against the program's own record of value
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +14,12 @@ from deuteron.npu.neutron.kernels.dataflow import Dataflow
 from deuteron.npu.neutron.kernels.regions import WRITABLE, Place, Region
 from deuteron.npu.neutron.kernels.rules import may_write_onto
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Wait
+from deuteron.npu.timeline import Hazard
 
 Ints = npt.NDArray[np.int64]
 _NOTHING = -1
 _LEFTOVER = -2
 """Owners of a byte that is no value's: never written, or left by a kernel's workspace."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hazard:
-    """What goes wrong at command `command`; the end of the program counts as a command."""
-
-    command: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"command {self.command}: {self.message}"
 
 
 def hazards(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:

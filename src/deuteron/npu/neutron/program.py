@@ -1,0 +1,227 @@
+"""Neutron's partitions as the views see them: listed, simulated, and their memories over time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from deuteron.arch.engine import Engine
+from deuteron.npu.neutron import payload as payloads
+from deuteron.npu.neutron.kernels.dataflow import Dataflow
+from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.npu.neutron.machine import hazards, simulate
+from deuteron.npu.neutron.machine.bounds import fetch_bound, readers, serial_cycles
+from deuteron.npu.neutron.microcode import decode
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Place
+from deuteron.npu.neutron.microcode.disassemble import as_json, disassemble
+from deuteron.npu.neutron.microcode.format import Region
+from deuteron.npu.program import (
+    PREFETCH_AREA,
+    Block,
+    Command,
+    Content,
+    Fetching,
+    KernelCall,
+    Memory,
+    NpuProgram,
+    Placement,
+)
+from deuteron.npu.timeline import Hazard, Timeline
+
+SCRATCH = "scratch"
+"""Name of the memory for intermediate results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A range of the weights or scratch region: what it is for, and the commands from its first to its last use."""
+
+    offset: int
+    nbytes: int
+    label: str
+    first: int
+    last: int
+
+
+class NeutronProgram(NpuProgram):
+    """Microcode with its weights and kernels."""
+
+    def __init__(self, decoded: Decoded) -> None:
+        header = decoded.header
+        self.decoded = decoded
+        self.inputs = decoded.input_bytes
+        self.outputs = decoded.output_bytes
+        self.commands = tuple(map(_command, decoded.commands))
+        self.weights_bytes = header.weights_bytes
+        self.linked_bytes = 0 if header.prefetch_bytes else header.weights_bytes
+        self.resident_bytes = header.resident_bytes
+
+    def lines(self, name: str, origins: Sequence[str]) -> Iterator[str]:
+        """Sizes, commands, and the maps of weights and scratch."""
+        header, calls = self.decoded.header, len(self.calls)
+        profiling = f", profile {header.profile_bytes:,} B" if header.profiling else ""
+        yield (
+            f"{name}: {calls} kernel call{'' if calls == 1 else 's'}; microcode {header.microcode_bytes:,} B, "
+            f"weights {header.weights_bytes:,} B, scratch {header.scratch_bytes:,} B, "
+            f"prefetch {header.prefetch_bytes:,} B{profiling}"
+        )
+        for what, sizes in (("in", self.inputs), ("out", self.outputs)):
+            yield from (f"  {what}{i}: {nbytes:,} B" for i, nbytes in enumerate(sizes))
+        yield from (f"  {line}" for line in disassemble(self.decoded, origins))
+        yield from _map_lines("weights", _weights_map(self.decoded))
+        yield from _map_lines("scratch", _scratch_map(self.decoded))
+
+    def to_json(self, name: str, origins: Sequence[str]) -> dict[str, object]:
+        """The same as plain values, with every field of every command."""
+        return {
+            "name": name,
+            **as_json(self.decoded),
+            "origins": list(origins),
+            "weights_map": [asdict(extent) for extent in _weights_map(self.decoded)],
+            "scratch_map": [asdict(extent) for extent in _scratch_map(self.decoded)],
+        }
+
+    def timeline(self, engine: Engine, *, keep_resident: bool = True) -> Timeline:
+        """One run on the model of the hardware."""
+        return simulate(self.decoded, engine, keep_resident=keep_resident)
+
+    def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
+        """What the shadow of every byte finds."""
+        return hazards(self.decoded, values)
+
+    def placements(self, values: Dataflow) -> tuple[Placement, ...]:
+        """Scratch, and the area that weights are fetched to, where there are any."""
+        found = (_scratch(self.decoded, values), _area(self.decoded))
+        return tuple(placement for placement in found if placement.memory.nbytes)
+
+    def fetching(self, engine: Engine) -> Fetching | None:
+        """The fetches of weights to the prefetch area."""
+        if not self.decoded.header.prefetch_bytes:
+            return None
+        fetches = [command for command in self.decoded.commands if isinstance(command, Fetch)]
+        return Fetching(
+            tuple(fetch.nbytes for fetch in fetches if not fetch.resident),
+            tuple(fetch.nbytes for fetch in fetches if fetch.resident),
+            fetch_bound(self.decoded, engine),
+            serial_cycles(self.decoded, engine),
+        )
+
+
+def program_of(payload: bytes, where: str) -> NeutronProgram:
+    """The program in a delegate's payload; FormatError, placed at `where`, when it is damaged."""
+    return program_in(payloads.parse(payload, where).container)
+
+
+def program_in(container: Container) -> NeutronProgram:
+    """The program in a container; FormatError when it is damaged."""
+    return NeutronProgram(decode.decode(container))
+
+
+def _command(command: decode.Command) -> Command:
+    match command:
+        case Call():
+            operands, reads = command.kernel.operands, len(command.kernel.reads)
+            results = tuple(i for i, role in enumerate(operands) if i >= reads and role != "workspace")
+            weights = sum(o.nbytes for o in command.operands if o.region in (Region.WEIGHTS, Region.PREFETCH))
+            return Command(KernelCall(command.kernel.name, command.origin, weights, results))
+        case Fetch():
+            return Command(fetched=command.nbytes)
+        case _:
+            return Command()
+
+
+def _uses(decoded: Decoded, region: Region) -> Iterator[tuple[int, Call, str, Place]]:
+    """(command, call, operand name, operand) for every operand in a region."""
+    for index, command in enumerate(decoded.commands):
+        if isinstance(command, Call):
+            for name, operand in zip(command.kernel.operands, command.operands, strict=True):
+                if operand.region is region:
+                    yield index, command, name, operand
+
+
+def _weights_map(decoded: Decoded) -> tuple[Extent, ...]:
+    """The constants by offset; one that several calls read stands once."""
+    extents: dict[tuple[int, int], Extent] = {}
+    for index, call, name, operand in _uses(decoded, Region.WEIGHTS):
+        key = operand.offset, operand.nbytes
+        first = extents[key].first if key in extents else index
+        extents[key] = Extent(*key, f"{call.kernel.name} {name}", first, index)
+    return tuple(extents[key] for key in sorted(extents))
+
+
+def _scratch_map(decoded: Decoded) -> tuple[Extent, ...]:
+    """The values in scratch, each from the call that writes it to the last that reads it, by first use."""
+    extents: list[Extent] = []
+    for index, call, name, operand in _uses(decoded, Region.SCRATCH):
+        if name in call.kernel.reads:
+            at = next((i for i in reversed(range(len(extents))) if _covers(extents[i], operand)), None)
+            if at is not None:
+                extents[at] = replace(extents[at], last=index)
+        else:
+            extents.append(Extent(operand.offset, operand.nbytes, f"{call.kernel.name} {name}", index, index))
+    return tuple(extents)
+
+
+def _covers(extent: Extent, operand: Place) -> bool:
+    return extent.offset <= operand.offset and operand.offset + operand.nbytes <= extent.offset + extent.nbytes
+
+
+def _map_lines(name: str, extents: Sequence[Extent]) -> Iterator[str]:
+    if extents:
+        yield f"  {name} map{'offset':>14} {'bytes':>10}  commands  content"
+    for extent in extents:
+        span = str(extent.first) if extent.first == extent.last else f"{extent.first}-{extent.last}"
+        yield f"  {'':<{len(name) + 4}}{extent.offset:>#14x} {extent.nbytes:>10,}  {span:<8}  {extent.label}"
+
+
+def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
+    """Each value from the command that writes it first to the one that reads it last, and what it is of."""
+    spans: dict[tuple[str, int], list[int]] = {}
+    places: dict[tuple[str, int], tuple[int, int]] = {}
+    contents: dict[str, Content] = {}
+    calls = iter(values.uses())
+    for index, command in enumerate(decoded.commands):
+        if not isinstance(command, Call):
+            continue
+        for role, operand, use in zip(command.kernel.operands, command.operands, next(calls), strict=True):
+            if operand.region is Region.SCRATCH:
+                start = operand.offset - use.offset
+                key = (use.buffer, start)
+                spans.setdefault(key, [index, index])[1] = index
+                size = max(places.get(key, (start, 0))[1], use.offset + operand.nbytes)
+                places[key] = (start, size)
+                what = "workspace" if role == "workspace" else "result"
+                contents.setdefault(use.buffer, Content(what, (index,)))
+    blocks = [Block(key[0], *places[key], first, last) for key, (first, last) in spans.items()]
+    return Placement(Memory(SCRATCH, decoded.header.scratch_bytes, _alive(blocks), tuple(blocks)), contents)
+
+
+def _area(decoded: Decoded) -> Placement:
+    """The prefetch area: each fetch from where it starts to the last call that reads of it, and those calls.
+
+    What is resident is there in all of a run.
+    """
+    blocks: list[Block] = []
+    contents: dict[str, Content] = {}
+    for index, reading in readers(decoded).items():
+        fetch = decoded.commands[index]
+        if not isinstance(fetch, Fetch):
+            continue
+        name = f"weights {fetch.source}{' resident' if fetch.resident else ''}"
+        first, last = (0, len(decoded.commands) - 1) if fetch.resident else (index, max((index, *reading)))
+        blocks.append(Block(name, fetch.target, fetch.nbytes, first, last))
+        contents[name] = Content("weights", reading, fetch.resident)
+    return Placement(Memory(PREFETCH_AREA, decoded.header.prefetch_bytes, _alive(blocks), tuple(blocks)), contents)
+
+
+def _alive(blocks: Sequence[Block]) -> int:
+    """The most bytes that are alive at one command; values that lie on each other count once."""
+    ends = {block.first for block in blocks}
+    return max((_covered([b for b in blocks if b.first <= at <= b.last]) for at in ends), default=0)
+
+
+def _covered(blocks: Sequence[Block]) -> int:
+    total = end = 0
+    for start, stop in sorted((b.offset, b.offset + round_up(b.nbytes)) for b in blocks):
+        total += max(0, stop - max(start, end))
+        end = max(end, stop)
+    return total

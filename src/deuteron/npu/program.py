@@ -1,0 +1,192 @@
+"""What runs on an NPU for one partition, as every view of a build sees it, whichever family's it is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from deuteron.arch.engine import Engine
+from deuteron.arch.memory import MemoryOptions
+from deuteron.errors import CapacityError, DeuteronError
+from deuteron.npu.neutron.kernels.dataflow import Dataflow
+from deuteron.npu.provenance import KernelOrigin
+from deuteron.npu.timeline import Hazard, Timeline
+
+PREFETCH_AREA = "prefetch area"
+"""Name of the memory that weights are fetched to."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A call of a kernel.
+
+    Attributes:
+        kernel: its name.
+        op: the first TFLite operator that it computes, if the program itself says so.
+        weight_bytes: of its operands, weights.
+        results: which of its operands it writes, by position; working memory is not among them.
+    """
+
+    kernel: str
+    op: int | None = None
+    weight_bytes: int = 0
+    results: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What the driver does at a time: it calls a kernel, starts a fetch of some bytes, or waits."""
+
+    call: KernelCall | None = None
+    fetched: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Bytes of a memory that hold one value from moment `first` to moment `last`.
+
+    Profiles count moments in kernel calls of the partition, plans in commands.
+    """
+
+    name: str
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory of a partition: its size, the most that is alive at once, and what lives in it when."""
+
+    name: str
+    nbytes: int
+    bound: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a block holds: `what` of the kernel calls at these commands.
+
+    Attributes:
+        what: `result`, `workspace` or `weights`.
+        commands: their numbers.
+        is_resident: whether it stays from run to run.
+    """
+
+    what: str
+    commands: tuple[int, ...]
+    is_resident: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A memory, and the content of each of its blocks by name."""
+
+    memory: Memory
+    contents: Mapping[str, Content]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """The fetches of weights; times in cycles.
+
+    Attributes:
+        streamed: bytes of each that every run makes.
+        resident: bytes of each that the first run makes besides.
+        bound: no order of these fetches, with the same resident bytes, is faster.
+        serial: each fetch, resident or not, made in every run and waited for before its call.
+    """
+
+    streamed: tuple[int, ...]
+    resident: tuple[int, ...]
+    bound: int
+    serial: int
+
+
+class NpuProgram(ABC):
+    """The program of a partition, decoded and checked; a family whose programs fetch no weights need not say so.
+
+    Attributes:
+        inputs: bytes of each input.
+        outputs: bytes of each output.
+        commands: what the driver does, in order.
+        weights_bytes: of its constants.
+        linked_bytes: of these, those that lie in SRAM all the time, because nothing fetches them.
+        resident_bytes: of these, those that are fetched once and stay.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    commands: tuple[Command, ...]
+    weights_bytes: int = 0
+    linked_bytes: int = 0
+    resident_bytes: int = 0
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """The kernel calls, in order."""
+        return tuple(command.call for command in self.commands if command.call)
+
+    @property
+    def calls_before(self) -> tuple[int, ...]:
+        """How many kernel calls come before each command, which is the number of a call, and before the end."""
+        return tuple(accumulate((command.call is not None for command in self.commands), initial=0))
+
+    @abstractmethod
+    def lines(self, name: str, origins: Sequence[str]) -> Iterator[str]:
+        """A listing for readers that begins with the partition's name; `origins` are words for each kernel call."""
+
+    @abstractmethod
+    def to_json(self, name: str, origins: Sequence[str]) -> dict[str, object]:
+        """The same as plain values: `name`, `origins`, and whatever the family tells."""
+
+    @abstractmethod
+    def timeline(self, engine: Engine, *, keep_resident: bool = True) -> Timeline:
+        """One run, simulated; `keep_resident` where resident weights are there from the run before."""
+
+    def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
+        """Everything that would make the program compute something else than `values` says; none in a sound one."""
+        del values
+        return ()
+
+    def placements(self, values: Dataflow) -> tuple[Placement, ...]:
+        """The memories that the program has, whose blocks live from command to command."""
+        del values
+        return ()
+
+    def fetching(self, engine: Engine) -> Fetching | None:
+        """Its fetches, if it has any."""
+        del engine
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplanRequest:
+    """The partitions of a build, to be compiled again for other memories.
+
+    Attributes:
+        tflites: their TFLite files.
+        target: the build's.
+        memory: how they may use the memories.
+        profiling: whether the programs shall record when each kernel starts and stops.
+        tensors: bytes of SRAM that ExecuTorch plans for inputs, outputs and what the CPU computes.
+        placed: the error of a partition, given its number, with what the caller knows of the place.
+    """
+
+    tflites: tuple[bytes, ...]
+    target: str
+    memory: MemoryOptions
+    profiling: bool
+    tensors: int
+    placed: Callable[[int, CapacityError], DeuteronError]
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """A partition that was compiled again: its program, and the record of its kernel calls and values."""
+
+    program: NpuProgram
+    kernels: tuple[KernelOrigin, ...]
+    dataflow: Dataflow

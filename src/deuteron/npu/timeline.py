@@ -1,0 +1,119 @@
+"""When everything of a partition happens: NPU, CPU and flash side by side, as a family's simulator tells it."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from deuteron.arch.engine import Engine
+
+
+class Track(Enum):
+    """Who is busy; the value is its name in reports."""
+
+    CPU = "cpu"
+    NPU = "npu"
+    FLASH = "flash"
+
+
+class Activity(Enum):
+    """What an event is; the value is its name in reports."""
+
+    DISPATCH = "dispatch"
+    KERNEL = "kernel"
+    SETUP = "fetch setup"
+    TRANSFER = "transfer"
+    STALL = "stall"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A call: multiply-accumulates, cycles of computing, bytes through the SRAM port and their cycles."""
+
+    macs: int
+    compute: int
+    sram_bytes: int
+    sram: int
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the call on the NPU."""
+        return max(self.compute, self.sram)
+
+    @property
+    def bound(self) -> str:
+        """What limits these cycles: `compute` or `SRAM`."""
+        return "compute" if self.compute >= self.sram else "SRAM"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One span of cycles on a track, for command `command`.
+
+    Attributes:
+        name: the kernel's name, or what is fetched.
+        cost: of a kernel.
+        nbytes: of a transfer.
+    """
+
+    track: Track
+    activity: Activity
+    command: int
+    start: int
+    stop: int
+    name: str
+    cost: Cost | None = None
+    nbytes: int = 0
+
+    @property
+    def cycles(self) -> int:
+        """Its length."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The events of one run in order of their start, and its length in cycles."""
+
+    engine: Engine
+    events: tuple[Event, ...]
+    cycles: int
+
+    def total(self, activity: Activity) -> int:
+        """Cycles of all events of a kind."""
+        return sum(event.cycles for event in self.events if event.activity is activity)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all kernels."""
+        return sum(event.cost.macs for event in self.events if event.cost)
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the array's multiply-accumulates that the run's length would have allowed."""
+        possible = self.engine.rows * self.engine.columns * self.cycles
+        return self.macs / possible if possible else 0.0
+
+    @property
+    def microseconds(self) -> float:
+        """Length of the run."""
+        return self.engine.microseconds(self.cycles)
+
+    def bound(self) -> str:
+        """What takes the largest share: compute, SRAM, flash or dispatch."""
+        kernels = [event for event in self.events if event.cost]
+        shares = {
+            **{name: sum(e.cycles for e in kernels if e.cost and e.cost.bound == name) for name in ("compute", "SRAM")},
+            "flash": self.total(Activity.STALL),
+            "dispatch": self.total(Activity.DISPATCH) + self.total(Activity.SETUP),
+        }
+        return max(shares, key=lambda name: shares[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """What goes wrong at command `command`; the end of the program counts as a command."""
+
+    command: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"command {self.command}: {self.message}"

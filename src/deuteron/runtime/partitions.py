@@ -1,0 +1,36 @@
+"""The NPU's partitions in a program: those of its delegates that a family has."""
+
+from dataclasses import dataclass, field
+
+from deuteron.npu import families
+from deuteron.npu.families import Family
+from deuteron.npu.program import NpuProgram
+from deuteron.runtime.program import Method
+
+
+@dataclass(frozen=True, slots=True)
+class NpuPartition:
+    """One partition.
+
+    Attributes:
+        number: among the partitions of the method, as `build.json` counts them.
+        delegate: among the delegates of the method.
+        family: what runs it.
+        payload: its bytes in the program.
+    """
+
+    number: int
+    delegate: int
+    family: Family
+    payload: bytes = field(repr=False)
+
+    def program(self) -> NpuProgram:
+        """What runs on the NPU; FormatError when it is damaged."""
+        return self.family.program(self.payload, f"delegate {self.number}")
+
+
+def partitions_of(method: Method) -> tuple[NpuPartition, ...]:
+    """The partitions of a method for NPUs, in order; delegates of other backends are not among them."""
+    known = [(i, families.family_of(delegate.id), delegate.payload) for i, delegate in enumerate(method.delegates)]
+    ours = [(i, family, payload) for i, family, payload in known if family is not None]
+    return tuple(NpuPartition(number, i, family, payload) for number, (i, family, payload) in enumerate(ours))
