@@ -132,6 +132,13 @@ def test_compiler_and_simulator_meet_only_at_the_microcode():
         assert "npu.neutron.machine" not in closure(room)
 
 
+def test_nobody_but_the_table_of_npu_families_knows_the_ids_of_delegates():
+    told = re.compile(r"\bBACKEND_ID\b|\"NeutronBackend\"|\.(?:id|delegate_id) [!=]=")
+    rooms = ("board.", "builds.", "runtime.", "views.", "api", "cli.")
+    asked = [module for module, path in MODULES.items() if module.startswith(rooms) and told.search(path.read_text())]
+    assert asked == []
+
+
 @pytest.mark.parametrize(
     "start", ["import deuteron", "import deuteron.cli as c\ntry: c.main(['--help'])\nexcept SystemExit: pass"]
 )
