@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deuteron import api
-from deuteron.views.agreement.pytorch import Comparison, compare
+from deuteron.views.agreement.pytorch import PytorchComparison, compare
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 sys.path.insert(0, str(MODELS))
@@ -39,7 +39,7 @@ def inputs(example: api.ExampleModel, count: int) -> list[tuple[npt.NDArray[np.g
     return [(image.numpy(),) for image in images.split(1)]
 
 
-def agreement(name: str, count: int, directory: Path) -> Comparison:
+def agreement(name: str, count: int, directory: Path) -> PytorchComparison:
     """The comparison of one example model, built into `directory`."""
     (example,) = (e for e in api.EXAMPLES if e.name == name)
     api.build_model(name, output=directory)
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if passed else 1
 
 
-def row(found: Comparison) -> tuple[str, ...]:
+def row(found: PytorchComparison) -> tuple[str, ...]:
     """The cells of one model."""
     elements = sum(o.elements for o in found.operators)
     return (

@@ -11,7 +11,7 @@ from deuteron.board.record import FirmwareOptions, Kernels
 from deuteron.board.size import Row, Sizes
 from deuteron.board.stack import Bound, Call
 from deuteron.board.toolchain import Region
-from deuteron.views.agreement.board import agree
+from deuteron.views.agreement.board import compare
 
 SMALL = replace(
     FIRMWARE,
@@ -123,7 +123,7 @@ def test_nothing_changed():
 
 def test_the_same_bits():
     outputs = [[np.array([1.5, np.nan], np.float32)], [np.array([0, -0.0], np.float32)]]
-    same = agree("an505", outputs, outputs)
+    same = compare("an505", outputs, outputs)
     assert same.passed
     assert same.text() == "an505 and the host give the same bits for 2 samples"
     assert same.to_json() == {
@@ -134,7 +134,7 @@ def test_the_same_bits():
 def test_bits_that_differ():
     ours = [[np.array([[1, 2], [3, 4]], np.int8)], [np.array([[0.0, 1.0]], np.float32)]]
     theirs = [[np.array([[1, 5], [3, 6]], np.int8)], [np.array([[-0.0, 1.0]], np.float32)]]
-    found = agree("an547", ours, theirs)
+    found = compare("an547", ours, theirs)
     assert not found.passed
     assert found.text() == (
         "sample 0  output 0  2 of 4 elements differ, first at [0, 1]: 2 on an547, 5 on the host\n"

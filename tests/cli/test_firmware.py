@@ -12,7 +12,7 @@ from tests.runtime import models
 from deuteron import api
 from deuteron.board import record, report
 from deuteron.board.flash import Flash
-from deuteron.views.agreement.board import Agreement, Difference
+from deuteron.views.agreement.board import Difference, HostComparison
 from deuteron.views.run import board as on_board
 
 from .conftest import Result
@@ -231,7 +231,7 @@ def test_a_comparison_with_the_host(build: Path, deuteron: Run, monkeypatch: pyt
     assert deuteron("run", build, "--on", "an547", "--compare", "host", "--samples", "2") == Result(
         0, "an547 and the host give the same bits for 2 samples\n", ""
     )
-    bad = Agreement("an547", 1, (Difference(0, 1, 1, 4, (0, 2), 1.0, 2.0),))
+    bad = HostComparison("an547", 1, (Difference(0, 1, 1, 4, (0, 2), 1.0, 2.0),))
     monkeypatch.setattr(on_board, "agree", lambda *args: bad)
     assert deuteron("run", "--on", "an547", "--compare", build) == Result(
         1,

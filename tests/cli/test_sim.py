@@ -219,9 +219,9 @@ def test_two_builds_beside_each_other(deuteron: Run, builds: Builds) -> None:
 def test_kernels_that_one_build_alone_has(builds: Builds) -> None:
     whole = simulation.simulate_build(builds.whole)
     nothing = replace(whole, partitions=())
-    removed, added = simulation.compare(whole, nothing), simulation.compare(nothing, whole)
-    assert [row.change for row in removed.differences] == [-row.change for row in added.differences]
-    assert len(added.differences) == 5
+    removed, added = simulation.changes(whole, nothing), simulation.changes(nothing, whole)
+    assert [row.change for row in removed.changes] == [-row.change for row in added.changes]
+    assert len(added.changes) == 5
     assert [line for found in (removed, added) for line in found.lines() if "net.py:14" in line] == [
         "      17.8          -      -17.8       0.0         -      7,488          -  npu 0 conv2d_s8  "
         "PADV2 net.py:14 CONV_2D RELU",

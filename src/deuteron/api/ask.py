@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from deuteron.board.flash import FlashOptions
     from deuteron.npu.neutron.support import Operator
     from deuteron.runtime.inputs import Array, Sample
-    from deuteron.views.events.compare import Comparison as ProfileComparison
+    from deuteron.views.events.changes import ProfileChanges
     from deuteron.views.events.record import Profile
     from deuteron.views.explain import Explanation
     from deuteron.views.inspect import Inspection
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from deuteron.views.memory import Planning
     from deuteron.views.profile.run import Profiled
     from deuteron.views.run.subjects import Comparison, Subject
-    from deuteron.views.simulate import Comparison as SimulationComparison
-    from deuteron.views.simulate import Simulation
+    from deuteron.views.simulate import Simulation, SimulationChanges
 
 
 def read_manifest(directory: str | Path) -> Manifest:
@@ -190,11 +189,11 @@ def simulate(
     return simulation
 
 
-def compare_simulations(before: "Simulation", after: "Simulation") -> "SimulationComparison":
+def compare_simulations(before: "Simulation", after: "Simulation") -> "SimulationChanges":
     """Where the second run spends more or less time than the first."""
-    from deuteron.views import simulate as view
+    from deuteron.views.simulate import changes
 
-    return view.compare(before, after)
+    return changes(before, after)
 
 
 def profile(
@@ -249,11 +248,11 @@ def read_profile(path: str | Path) -> "Profile":
     return record.read(Path(path))
 
 
-def compare_profiles(before: "Profile", after: "Profile", by: str = "operator") -> "ProfileComparison":
+def compare_profiles(before: "Profile", after: "Profile", by: str = "operator") -> "ProfileChanges":
     """What changed most between two profiles, by `module`, `line`, `operator` or `kernel`."""
-    from deuteron.views.events import compare as view
+    from deuteron.views.events.changes import changes
 
-    return view.compare(before, after, by)
+    return changes(before, after, by)
 
 
 def report(profile: str | Path, output: str | Path | None = None, *, force: bool = False) -> Path:

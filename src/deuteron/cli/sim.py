@@ -12,7 +12,7 @@ from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
-    from deuteron.views.simulate import Comparison, Simulation
+    from deuteron.views.simulate import Simulation, SimulationChanges
 
 
 @new_command
@@ -46,7 +46,7 @@ def command(
     }
 
     simulate = partial(api.simulate, **numbers, first_run=first_run)
-    shown: Simulation | Comparison
+    shown: Simulation | SimulationChanges
     match directory, compare:
         case None, (Path() as before, Path() as after) if trace is None:
             shown = api.compare_simulations(simulate(before), simulate(after))

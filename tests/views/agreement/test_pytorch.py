@@ -192,7 +192,7 @@ def test_best_scores_are_compared_where_there_are_classes_only():
     classes, image = compare.OutputResult(0, scores=True), compare.OutputResult(1)
     for result in (classes, image):
         compare._check_output(result, ours, affine, wanted)
-    found = compare.Comparison(1, (), (), (classes, image))
+    found = compare.PytorchComparison(1, (), (), (classes, image))
     assert found.failures() == ("output 0: another best score than PyTorch's in 1 of 1",)
     differ = "2 of 2 values differ, the largest by 1 steps of 1"
     assert f"  output 0: {differ}; best score the same in 0 of 1\n  output 1: {differ}\n" in found.text()
@@ -230,7 +230,7 @@ def test_outputs_that_are_no_numbers_must_be_none_in_pytorch(ours: list[float], 
     result = compare.OutputResult(0)
     compare._check_output(result, np.array(ours, np.float32), None, np.array(wanted, np.float32))
     assert (result.elements, result.unlike, result.largest) == (3, unlike, 0)
-    assert compare.Comparison(1, (), (), (result,)).failures()[:1] == (
+    assert compare.PytorchComparison(1, (), (), (result,)).failures()[:1] == (
         (f"output 0: {unlike} of 3 values are NaN or infinite unlike PyTorch's",) if unlike else ()
     )
 
@@ -246,11 +246,11 @@ def test_integers_must_be_equal_and_have_no_step():
     result = compare.OutputResult(0)
     compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 1, 7]))
     compare._check_output(result, np.array([True, False]), None, np.array([True, False]))
-    equal = compare.Comparison(1, (), (), (result,))
+    equal = compare.PytorchComparison(1, (), (), (result,))
     assert equal.passed
     assert "  output 0: 0 of 5 integers differ, the largest by 0\n" in equal.text()
     compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 2, 9]))
-    other = compare.Comparison(1, (), (), (result,))
+    other = compare.PytorchComparison(1, (), (), (result,))
     assert other.failures() == ("output 0: 2 of 8 integers differ from PyTorch's",)
     assert "  output 0: 2 of 8 integers differ, the largest by 2\n" in other.text()
 

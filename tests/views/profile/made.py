@@ -8,7 +8,7 @@ from dataclasses import replace
 from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
 from deuteron.views.events.gaps import with_gaps
 from deuteron.views.events.instructions import Instructions, PartitionCalls
-from deuteron.views.events.record import CpuOp, Kernel, Op, Partition, Profile, Source
+from deuteron.views.events.record import CpuOp, Kernel, Op, Profile, ProfiledPartition, Source
 
 SHA256 = "ab" * 32
 HZ = 25_000_000
@@ -56,7 +56,7 @@ def profile(stream: Stream | None = None) -> Profile:
     found = stream or Stream(Clock("npu", 1_000_000, "cycle"), Measure.SIMULATED, 1, events())
     return Profile(
         "net", "imxrt700", "sim", SHA256, {"deuteron": "0"}, {"use_profiling": "True"}, {}, 16, 1_000_000, found,
-        (Partition(SHA256, ops, kernels, ()),), (quantize,), (),
+        (ProfiledPartition(SHA256, ops, kernels, ()),), (quantize,), (),
     )  # fmt: skip
 
 

@@ -12,12 +12,14 @@ from deuteron.views.events.events import Event, Kind, Measure, Track
 from deuteron.views.events.exports import inspector
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.sources import etdump, host
-from deuteron.views.events.sources.etdump import Block, Span
+from deuteron.views.events.sources.etdump import EventBlock, Span
 
 
-def block(kernels: tuple[str, str] = ("conv2d_s8", "max_pool_s8"), operator: str = "quantize_per_tensor.out") -> Block:
+def block(
+    kernels: tuple[str, str] = ("conv2d_s8", "max_pool_s8"), operator: str = "quantize_per_tensor.out"
+) -> EventBlock:
     """One run as ExecuTorch's runtime and our delegate write it."""
-    return Block(
+    return EventBlock(
         "Execute",
         (
             Span(f"native_call_{operator}", 0, 1010, 1090),
@@ -36,7 +38,7 @@ def block(kernels: tuple[str, str] = ("conv2d_s8", "max_pool_s8"), operator: str
 
 
 def test_what_was_written_is_read():
-    blocks = (Block("Default", (Span("Program::load_method", 0, 1, 1 << 40, chain=-1),)), block())
+    blocks = (EventBlock("Default", (Span("Program::load_method", 0, 1, 1 << 40, chain=-1),)), block())
     data = etdump.write(blocks)
     assert etdump.is_etdump(data)
     assert etdump.read(data, "f") == blocks
@@ -65,7 +67,7 @@ def test_events_of_the_runtime():
 
 def test_without_profiling_the_partition_is_not_attributed():
     spans = [span for span in block().spans if span.id < 0 and span.text not in ("fetch", "wait", "arguments", "log")]
-    found = host.stream([Block("Execute", tuple(spans))], made.INSTRUCTIONS, "f")
+    found = host.stream([EventBlock("Execute", tuple(spans))], made.INSTRUCTIONS, "f")
     assert attributed(found.events) == 0
 
 
@@ -77,7 +79,7 @@ def test_without_profiling_the_partition_is_not_attributed():
             "partition 0 ran 2 kernel calls, the build has 2: `softmax_s8 #1` in the place of `max_pool_s8 #1`",
         ),
         (
-            Block("Execute", tuple(replace(span, id=7) if span.id == 1 else span for span in block().spans)),
+            EventBlock("Execute", tuple(replace(span, id=7) if span.id == 1 else span for span in block().spans)),
             "partition 0 ran 2 kernel calls, the build has 2: `max_pool_s8 #7` in the place of `max_pool_s8 #1`",
         ),
         (
@@ -85,11 +87,11 @@ def test_without_profiling_the_partition_is_not_attributed():
             "instruction 0 runs `add.out`, in the build it runs `quantized_decomposed::quantize_per_tensor.out`",
         ),
         (
-            Block("Execute", (Span("Method::execute", 0, 0, 9), Span("DELEGATE_CALL", 4, 1, 2))),
+            EventBlock("Execute", (Span("Method::execute", 0, 0, 9), Span("DELEGATE_CALL", 4, 1, 2))),
             "instruction 4 calls a partition, in the build it does neither",
         ),
         (
-            Block(
+            EventBlock(
                 "Execute",
                 (Span("Method::execute", 0, 0, 9), Span("DELEGATE_CALL", 1, 1, 8), Span("", 1, 2, 3, text="x")),
             ),
@@ -97,7 +99,7 @@ def test_without_profiling_the_partition_is_not_attributed():
         ),
     ],
 )
-def test_a_dump_of_another_program_is_refused(wrong: Block, text: str):
+def test_a_dump_of_another_program_is_refused(wrong: EventBlock, text: str):
     with pytest.raises(FormatError) as caught:
         host.stream([wrong], made.INSTRUCTIONS, "f")
     assert str(caught.value) == (
@@ -109,7 +111,7 @@ def test_a_dump_of_another_program_is_refused(wrong: Block, text: str):
 def test_a_clock_that_wraps_is_refused():
     spans = (Span("DELEGATE_CALL", 1, 4294967000, 900), Span("Method::execute", 0, 4294966000, 1000, chain=-1))
     with pytest.raises(FormatError) as caught:
-        host.stream([Block("Execute", spans)], made.INSTRUCTIONS, "f")
+        host.stream([EventBlock("Execute", spans)], made.INSTRUCTIONS, "f")
     assert str(caught.value) == (
         "f: the ETDump's event `DELEGATE_CALL` stops at 900, before it starts at 4,294,967,000\n\n"
         "hint: let `et_pal_current_ticks` count in 64 bits: its clock has wrapped"
@@ -123,7 +125,7 @@ def test_ticks_of_a_device_have_its_rate():
 
 def test_a_dump_without_runs_is_refused():
     with pytest.raises(FormatError) as caught:
-        host.stream([Block("Default", ())], made.INSTRUCTIONS, "f")
+        host.stream([EventBlock("Default", ())], made.INSTRUCTIONS, "f")
     assert str(caught.value) == ("f: the ETDump holds no run\n\nhint: run the program before the file is written")
 
 

@@ -10,7 +10,7 @@ from tests.views.profile.made import CONV
 
 from deuteron.cli import main
 from deuteron.errors import FormatError, InputError, OptionError
-from deuteron.views.events import compare, record, tables, text
+from deuteron.views.events import changes, record, tables, text
 from deuteron.views.events.events import Event, Kind, Measure, Track
 from deuteron.views.events.exports.node_data import node_data
 from deuteron.views.events.exports.trace import trace
@@ -156,7 +156,7 @@ def test_lines_of_files_with_one_name_are_told_apart():
 def test_modules_are_compared_by_their_place():
     before = made.profile()
     after = replace(before, model="block")  # as its first module is called
-    found = compare.compare(before, after, "module")
+    found = changes.changes(before, after, "module")
     assert [row.change for row in found.changes] == [0] * len(found.changes)
     assert all(row.before is not None and row.after is not None for row in found.changes)
     assert [row.name for row in found.changes][:2] == ["net", "block"]
@@ -193,10 +193,10 @@ def test_operators_that_nobody_simulates_are_told():
     two = replace(npu, cpu_ops=npu.cpu_ops * 2)
     assert "2 operators on the CPU are not simulated, and not in these times" in text.summary(two)
     assert not any("not simulated" in line for line in text.summary(made.profile()))
-    found = compare.compare(npu, two, "kernel")
+    found = changes.changes(npu, two, "kernel")
     assert "of operators on the CPU, which nobody simulates, these times leave out 1 in A and 2 in B" in found.lines()
     assert found.to_json()["left_out"] == [1, 2]
-    assert not any("leave out" in line for line in compare.compare(two, two, "kernel").lines())
+    assert not any("leave out" in line for line in changes.changes(two, two, "kernel").lines())
 
 
 def test_what_one_run_is_held_up_by_is_in_no_number():
@@ -212,7 +212,7 @@ def test_what_one_run_is_held_up_by_is_in_no_number():
         "510.0", "46.36%", "500.0", "0.0", "10.0", "1", "4,000", "900",
     ]  # fmt: skip
     assert json.loads(node_data(three))["graph"]["results"]["aten_convolution_default"] == {"value": 500}
-    assert compare.compare(made.profile(), three, "kernel").totals == (1000, 1100)
+    assert changes.changes(made.profile(), three, "kernel").totals == (1000, 1100)
     said = text.to_json(three, [conv], "kernel")
     assert (said["ticks"], said["lengths"]) == (1100, [1100, 90000, 1000])
 
@@ -320,7 +320,7 @@ def longer(profile: record.Profile, ticks: int) -> record.Profile:
 
 def test_the_largest_change_comes_first():
     before = made.profile()
-    found = compare.compare(before, longer(before, 100), "kernel")
+    found = changes.changes(before, longer(before, 100), "kernel")
     assert (found.changes[0].name, found.changes[0].change) == ("npu 0 #1 max_pool_s8", 100.0)
     assert list(found.lines(1)) == [
         "A: net for imxrt700 on sim, simulated, 1,000.0 us",
@@ -332,7 +332,7 @@ def test_the_largest_change_comes_first():
         "5 rows are the same in both",
     ]
     counted = [replace(p, stream=replace(p.stream, measure=Measure.COUNTED)) for p in (before, longer(before, 100))]
-    assert list(compare.compare(*counted, "kernel").lines())[1:-1] == [
+    assert list(changes.changes(*counted, "kernel").lines())[1:-1] == [
         "B: net for imxrt700 on sim, counted, 1,100 instr.",
         "+100 instr. (+10.0%)",
         "",
@@ -343,16 +343,16 @@ def test_the_largest_change_comes_first():
 
 def test_different_places_are_told():
     before = made.profile()
-    found = compare.compare(before, replace(before, on="an505"), "kernel")
+    found = changes.changes(before, replace(before, on="an505"), "kernel")
     assert "A ran on sim, B on an505: the difference is of the places too" in found.lines()
     assert found.to_json()["places"] == ["sim", "an505"]
-    assert not any("ran on" in line for line in compare.compare(before, before, "kernel").lines())
+    assert not any("ran on" in line for line in changes.changes(before, before, "kernel").lines())
 
 
 def test_different_kinds_of_numbers_are_not_compared():
     before = made.profile()
     with pytest.raises(InputError) as caught:
-        compare.compare(before, made.profile(replace(before.stream, measure=Measure.MEASURED)), "kernel")
+        changes.changes(before, made.profile(replace(before.stream, measure=Measure.MEASURED)), "kernel")
     assert str(caught.value) == (
         "the first profile is simulated, the second measured: their times are not of one kind\n\n"
         "hint: compare two profiles from the same place: `deuteron profile DIR --on PLACE`"

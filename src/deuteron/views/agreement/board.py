@@ -23,7 +23,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class HostComparison:
     """What a comparison found."""
 
     board: str
@@ -70,7 +70,7 @@ class Agreement:
         }
 
 
-def agree(board: str, outputs: Sequence[Sequence[Array]], wanted: Sequence[Sequence[Array]]) -> Agreement:
+def compare(board: str, outputs: Sequence[Sequence[Array]], wanted: Sequence[Sequence[Array]]) -> HostComparison:
     """The comparison of a board's outputs for some samples with the host's, bit for bit."""
     differences = [
         difference
@@ -78,7 +78,7 @@ def agree(board: str, outputs: Sequence[Sequence[Array]], wanted: Sequence[Seque
         for j, (value, reference) in enumerate(zip(ours, theirs, strict=True))
         if (difference := _difference(i, j, value, reference))
     ]
-    return Agreement(board, len(outputs), tuple(differences))
+    return HostComparison(board, len(outputs), tuple(differences))
 
 
 def _difference(sample: int, output: int, value: Array, reference: Array) -> Difference | None:

@@ -164,7 +164,7 @@ class OutputResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LitertComparison:
     """The result; `passed` tells whether all bounds hold."""
 
     samples: int
@@ -232,7 +232,9 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(model: TfliteModel, samples: Sequence[Sequence[Array]], progress: Progress | None = None) -> Comparison:
+def compare(
+    model: TfliteModel, samples: Sequence[Sequence[Array]], progress: Progress | None = None
+) -> LitertComparison:
     """The model on the driver beside LiteRT on the file, on these inputs.
 
     Raises:
@@ -271,7 +273,7 @@ def compare(model: TfliteModel, samples: Sequence[Sequence[Array]], progress: Pr
             result.add(_difference(values[result.name], ours))
         if progress is not None:
             progress(done + 1, len(samples))
-    return Comparison(len(samples), tuple(operators.values()), tuple(outputs))
+    return LitertComparison(len(samples), tuple(operators.values()), tuple(outputs))
 
 
 def _inside(model: TfliteModel, graph: Graph) -> bytes:

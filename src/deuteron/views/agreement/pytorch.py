@@ -104,7 +104,7 @@ class OutputResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PytorchComparison:
     """The result; `passed` tells whether all bounds hold."""
 
     samples: int
@@ -204,7 +204,9 @@ def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
 Progress = Callable[[int, int], object]
 
 
-def compare(directory: str | Path, samples: Sequence[Sequence[Array]], progress: Progress | None = None) -> Comparison:
+def compare(
+    directory: str | Path, samples: Sequence[Sequence[Array]], progress: Progress | None = None
+) -> PytorchComparison:
     """The build in `directory` compared with the quantised PyTorch model on these inputs.
 
     Args:
@@ -243,7 +245,7 @@ def compare(directory: str | Path, samples: Sequence[Sequence[Array]], progress:
                 _check_output(result, ours, affine, wanted.numpy())
             if progress is not None:
                 progress(done + 1, len(samples))
-    return Comparison(
+    return PytorchComparison(
         len(samples),
         tuple(p.result for p in partitions),
         tuple(op for p in partitions for op in p.operators.values()),

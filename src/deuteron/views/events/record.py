@@ -55,7 +55,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class ProfiledPartition:
     """One part of the model that runs on the NPU."""
 
     payload_sha256: str
@@ -118,7 +118,7 @@ class Profile:
     npu_macs_per_cycle: int
     npu_hz: int
     stream: Stream
-    partitions: tuple[Partition, ...]
+    partitions: tuple[ProfiledPartition, ...]
     cpu_ops: tuple[CpuOp, ...]
     sections: tuple[Section, ...]
     basis: tuple[str, ...] = ()

@@ -162,7 +162,7 @@ def _flat(options: Mapping[str, object], prefix: str = "") -> Sequence[tuple[str
     return rows
 
 
-def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]) -> record.Partition:
+def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]) -> record.ProfiledPartition:
     entry = run.entry
     ops = tuple(record.Op(op.index, op.op, op.nodes, op.source) for op in entry.ops)
     costs = [event.cost for event in run.timeline.events if event.cost is not None]
@@ -181,7 +181,7 @@ def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]
         )
         for call, cost, origin, uses in zip(run.program.calls, costs, entry.kernels, entry.dataflow.uses(), strict=True)
     ]
-    return record.Partition(
+    return record.ProfiledPartition(
         payload_sha256=entry.payload_sha256,
         ops=ops,
         kernels=tuple(kernels),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from deuteron.views.events import tables
 from deuteron.views.events.events import Event, Kind
 from deuteron.views.events.gaps import attributed
-from deuteron.views.events.record import Memory, Partition, Profile, Source
+from deuteron.views.events.record import Memory, Profile, ProfiledPartition, Source
 from deuteron.views.events.tables import Key, Part, Row
 
 Plain = dict[str, object]
@@ -155,7 +155,7 @@ def _row(profile: Profile, row: Row, numbers: Mapping[Key, int]) -> Plain:
     } | _chosen(row.parts, numbers)
 
 
-def _memory(number: int, partition: Partition, memory: Memory, numbers: Mapping[Key, int]) -> Plain:
+def _memory(number: int, partition: ProfiledPartition, memory: Memory, numbers: Mapping[Key, int]) -> Plain:
     """A memory; the parts of a block are the kernel calls that write it."""
     writers: dict[str, list[Key]] = {}
     for kernel in partition.kernels:
@@ -176,7 +176,7 @@ def _memory(number: int, partition: Partition, memory: Memory, numbers: Mapping[
     }
 
 
-def _operators(partition: Partition) -> Plain:
+def _operators(partition: ProfiledPartition) -> Plain:
     """How many operators of each kind a partition has."""
     names = [op.name for op in partition.ops]
     return {"kernels": len(partition.kernels), "ops": {name: names.count(name) for name in sorted(set(names))}}

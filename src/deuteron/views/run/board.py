@@ -14,7 +14,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import OptionError
 from deuteron.runtime.inputs import Sample
-from deuteron.views.agreement.board import Agreement, agree
+from deuteron.views.agreement.board import HostComparison, compare
 from deuteron.views.run.host import BuildOnHost
 from deuteron.views.run.subjects import Progress, Subject
 
@@ -106,7 +106,9 @@ class OnBoard(Subject):
         self._report = qemu.run(directory, self._firmware, self._board, samples, time_out=self._time_out)
         return [run.outputs for run in self._report.runs]
 
-    def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Agreement:
+    def compare(
+        self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None
+    ) -> HostComparison:
         """The board's outputs beside the host's."""
         ours = [run.outputs for run in self._report.runs] if self._report else self.run(samples)
         theirs: list[Sample] = []
@@ -114,7 +116,7 @@ class OnBoard(Subject):
             if progress is not None:
                 progress(i, len(samples))
             theirs.append(tuple(outputs))
-        return agree(self._board.name, ours, theirs)
+        return compare(self._board.name, ours, theirs)
 
     def text(self) -> str:
         """The instructions of the first run, event by event, of preparing and of all runs, and the stack."""

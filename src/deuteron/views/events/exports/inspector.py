@@ -10,7 +10,7 @@ from deuteron.npu.neutron.kernels.names import event_name
 from deuteron.views.events.events import Clock, Event, Kind, Stream, Track
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import etdump
-from deuteron.views.events.sources.etdump import Block, Span
+from deuteron.views.events.sources.etdump import EventBlock, Span
 
 _WHOLE = -1
 _NO_INSTRUCTION = -1
@@ -20,10 +20,10 @@ _NO_INSTRUCTION = -1
 def dump(stream: Stream, program: Instructions) -> bytes:
     """The ETDump of these events: a block per run."""
     dumper = _Dumper(stream.clock, program)
-    return etdump.write([Block("Execute", tuple(dumper.spans(events))) for events in stream.by_run()])
+    return etdump.write([EventBlock("Execute", tuple(dumper.spans(events))) for events in stream.by_run()])
 
 
-def is_dumped(blocks: Iterable[Block]) -> bool:
+def is_dumped(blocks: Iterable[EventBlock]) -> bool:
     """True for the ETDump of a profile: its kernels and gaps have names, where a delegate numbers kernels."""
     ours = (Kind.DISPATCH.value, Kind.UNATTRIBUTED.value)
     spans = (span for block in blocks for span in block.spans if span.id < 0)

@@ -48,7 +48,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class EventBlock:
     """Events of one run, or of loading."""
 
     name: str
@@ -60,7 +60,7 @@ def is_etdump(data: bytes) -> bool:
     return data[_PREFIX + 4 : _PREFIX + 8] == IDENTIFIER
 
 
-def read(data: bytes, where: str) -> tuple[Block, ...]:
+def read(data: bytes, where: str) -> tuple[EventBlock, ...]:
     """The events of a file, block by block; FormatError, placed at `where`, when it is damaged."""
     if not is_etdump(data):
         raise FormatError("this is no ETDump", where=where, hint="give a file that ExecuTorch's runtime has written")
@@ -72,7 +72,7 @@ def read(data: bytes, where: str) -> tuple[Block, ...]:
             hint=_AGAIN,
         )
     root = Buffer(data[_PREFIX:], where, _AGAIN).root()
-    return tuple(Block(run.string(0), tuple(_spans(run))) for run in root.tables(1))
+    return tuple(EventBlock(run.string(0), tuple(_spans(run))) for run in root.tables(1))
 
 
 def _spans(run: Table) -> list[Span]:
@@ -93,7 +93,7 @@ def _span(event: Table) -> Span:
     )
 
 
-def write(blocks: Sequence[Block]) -> bytes:
+def write(blocks: Sequence[EventBlock]) -> bytes:
     """The bytes of a file with these events."""
     builder: Any = flatbuffers.Builder()  # its package has no types
     written = [_write_block(builder, block) for block in blocks]
@@ -111,7 +111,7 @@ def _vector(builder: Any, offsets: Sequence[int]) -> int:
     return int(builder.EndVector())
 
 
-def _write_block(builder: Any, block: Block) -> int:
+def _write_block(builder: Any, block: EventBlock) -> int:
     spans = [_write_span(builder, span) for span in block.spans]
     events: list[int] = []
     for span in spans:

@@ -25,7 +25,7 @@ _NAMED = {
 """Events of our delegate that are no kernels."""
 
 
-def stream(blocks: Iterable[etdump.Block], program: Instructions, where: str, hz: int = NANOSECONDS) -> Stream:
+def stream(blocks: Iterable[etdump.EventBlock], program: Instructions, where: str, hz: int = NANOSECONDS) -> Stream:
     """The events of all runs of a program.
 
     Args:

@@ -27,7 +27,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ProfileChanges:
     """The rows of two tables, those that changed most first.
 
     Attributes:
@@ -46,7 +46,7 @@ class Comparison:
     changes: tuple[Change, ...]
 
     def lines(self, top: int | None = None) -> Iterator[str]:
-        """The comparison as text."""
+        """The changes as text."""
         digits = ".1f" if self.unit == "us" else ".0f"
         for letter, titled, whole in zip("AB", self.titles, self.totals, strict=True):
             yield f"{letter}: {titled}, {whole:,{digits}} {self.unit}"
@@ -75,7 +75,7 @@ class Comparison:
         yield f"{len(self.changes) - len(changed)} rows are the same in both"
 
     def to_json(self) -> dict[str, object]:
-        """The comparison as plain values."""
+        """The changes as plain values."""
         return {
             "schema": SCHEMA,
             "by": self.by,
@@ -92,8 +92,8 @@ class Comparison:
         }
 
 
-def compare(before: Profile, after: Profile, by: str) -> Comparison:
-    """The comparison of two profiles, row by row of the table `by`.
+def changes(before: Profile, after: Profile, by: str) -> ProfileChanges:
+    """What changed between two profiles, row by row of the table `by`.
 
     Raises:
         InputError: their numbers are not of one kind.
@@ -106,8 +106,8 @@ def compare(before: Profile, after: Profile, by: str) -> Comparison:
         )
     mine, theirs = (_rows(profile, by) for profile in (before, after))
     names = {row.key: row.name for profile in (after, before) for row in TABLES[by](profile)}
-    changes = [Change(names[key], mine.get(key), theirs.get(key)) for key in dict.fromkeys((*mine, *theirs))]
-    return Comparison(
+    rows = [Change(names[key], mine.get(key), theirs.get(key)) for key in dict.fromkeys((*mine, *theirs))]
+    return ProfileChanges(
         by,
         unit(before),
         (title(before), title(after)),
@@ -115,7 +115,7 @@ def compare(before: Profile, after: Profile, by: str) -> Comparison:
         (before.model, after.model),
         (before.on, after.on),
         (left_out(before), left_out(after)),
-        tuple(sorted(changes, key=lambda row: -abs(row.change))),
+        tuple(sorted(rows, key=lambda row: -abs(row.change))),
     )
 
 

@@ -31,7 +31,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Change:
     """A kernel of partition `partition` in both builds; None where one has none such."""
 
     partition: int
@@ -56,12 +56,12 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SimulationChanges:
     """Two simulations, and what differs between them, the largest change first."""
 
     before: Simulation
     after: Simulation
-    differences: tuple[Difference, ...]
+    changes: tuple[Change, ...]
     same: int
     """Kernels that take the same in both."""
 
@@ -78,7 +78,7 @@ class Comparison:
             yield f"{title}: {_change(*totals)}"
         yield ""
         yield f"{'A us':>10} {'B us':>10} {'change':>10} {'A stall':>9} {'B stall':>9} {'A bytes':>10} {'B bytes':>10}"
-        yield from (row.line() for row in self.differences)
+        yield from (row.line() for row in self.changes)
         yield f"{self.same} kernels take the same in both"
         for side in (self.before, self.after):
             for number, run in enumerate(side.partitions):
@@ -97,22 +97,22 @@ class Comparison:
             "kind": KIND,
             "before": {"path": self.before.path, "microseconds": before, "sound": self.before.passed},
             "after": {"path": self.after.path, "microseconds": after, "sound": self.after.passed},
-            "differences": [{**asdict(row), "change": row.change} for row in self.differences],
+            "differences": [{**asdict(row), "change": row.change} for row in self.changes],
             "same": self.same,
         }
 
 
-def compare(before: Simulation, after: Simulation) -> Comparison:
-    """The comparison of two simulations, partition by partition."""
-    rows: list[Difference] = []
+def changes(before: Simulation, after: Simulation) -> SimulationChanges:
+    """What changed between two simulations, partition by partition."""
+    rows: list[Change] = []
     for number, (a, b) in enumerate(zip_longest(before.partitions, after.partitions)):
         mine, theirs = (_spent(run) if run else {} for run in (a, b))
         for key in dict.fromkeys((*mine, *theirs)):
             (before_origin, first), (after_origin, second) = (side.get(key, ("", None)) for side in (mine, theirs))
-            rows.append(Difference(number, key[0], before_origin or after_origin, first, second))
+            rows.append(Change(number, key[0], before_origin or after_origin, first, second))
     changed = [row for row in rows if row.before != row.after]
     changed.sort(key=lambda row: -abs(row.change))
-    return Comparison(before, after, tuple(changed), len(rows) - len(changed))
+    return SimulationChanges(before, after, tuple(changed), len(rows) - len(changed))
 
 
 def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
