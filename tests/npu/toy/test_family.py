@@ -181,3 +181,17 @@ def test_it_cannot_be_planned_anew(build: Path) -> None:
     assert str(error.value) == (
         f"partitions of `{ID}` cannot be planned anew\n\nhint: build the model again for the budget"
     )
+
+
+@pytest.mark.slow
+def test_firmware_runs_it_on_an_emulated_board(build: Path, deuteron: Callable[..., str]) -> None:
+    values = np.arange(-COUNT // 2, COUNT // 2, dtype=np.int8).reshape(1, COUNT)
+    given, taken = build.parent / "x.npy", build.parent / "y.npy"
+    np.save(given, values)
+    deuteron("firmware", build, "--board", "an505", "-o", build.parent / "firmware")
+    deuteron("run", build.parent / "firmware", "--on", "an505", "--input", given, "--output", taken)
+    np.testing.assert_array_equal(np.load(taken), -values)
+    deuteron("profile", build, "--on", "an505", "-o", build.parent / "profile")
+    events = json.loads((build.parent / "profile" / "profile.json").read_text())["stream"]["events"]
+    (delegate,) = (event for event in events if event["kind"] == "delegate")
+    assert (delegate["name"], delegate["stop"] > delegate["start"]) == ("npu 0", True)
