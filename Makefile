@@ -51,12 +51,13 @@ lint: $(STAMP) ## Check style, formatting, types and generated headers
 	@echo "== lint: generated headers"
 	@$(PY) tools/gen_headers.py --check
 
-# One thread per worker: on small operators, waiting threads cost more than they do.
+# One thread per worker: on small operators, waiting threads cost more than they do. Tests of a file stay together, as some
+# build at a place of their own; slow files come first (tests/conftest.py).
 test: board-packages ## Run every check: lint, types, C warnings, all tests, a part of ExecuTorch's own
 	@$(MAKE) -j2 --output-sync=target lint native
 	@mkdir -p $(REPORTS)
 	@echo "== test: slow tests first"
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal --durations 30 --junitxml $(REPORTS)/tests.xml
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 30 --junitxml $(REPORTS)/tests.xml
 	@echo "== test: a part of ExecuTorch's own NXP tests"
 	@$(PY) -m conformance --jobs $(JOBS) --slice
 
