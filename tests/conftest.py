@@ -11,6 +11,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave out of each collection what the imports have made, which stays: it is most of what there is."""
+    """Collect less often, and leave out what the imports have made, which stays: a tenth of a build's time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)

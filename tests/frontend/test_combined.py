@@ -125,8 +125,7 @@ class Layouts(nn.Module):
         return self.last(x).flatten(2)
 
 
-# On the NPU, where lowering takes longest, contiguous images go through the orders below.
-@pytest.mark.parametrize(("target", "last"), [(NPU, True), (CPU, False), (CPU, True)])
+@pytest.mark.parametrize(("target", "last"), [(NPU, True), (CPU, False), (CPU, True)])  # the fourth is below
 def test_images_in_either_order_go_through_pads_pools_and_copies(target: str, last: bool) -> None:
     found = combine(Layouts(), (1, 1, 7, 7), target=target, last=last)
     assert found.operators["cortex_m::quantize_per_tensor"] == found.operators["cortex_m::dequantize_per_tensor"] == 1
@@ -151,8 +150,7 @@ class Orders(nn.Module):
         return torch.cat([part.flatten(1) for part in parts], 1)
 
 
-@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
-@pytest.mark.parametrize("target", [NPU, CPU])
+@pytest.mark.parametrize(("target", "last"), [(NPU, False), (CPU, True)])  # the others are above
 def test_programs_see_images_as_they_lie_in_memory(target: str, last: bool, tmp_path: Path) -> None:
     torch.manual_seed(1)
     x = torch.randn(1, 1, 8, 8)
@@ -183,8 +181,8 @@ def _train(prepared: nn.Module) -> Iterator[float]:
     yield loss.item()
 
 
-@pytest.mark.parametrize("qat", [False, True], ids=["PTQ", "QAT"])
-@pytest.mark.parametrize("target", [NPU, CPU])
+# `tests/views/test_costs.py` has them by PTQ for both processors.
+@pytest.mark.parametrize(("target", "qat"), [(NPU, True), (CPU, False), (CPU, True)])
 def test_options_about_edges_and_places_go_together(target: str, qat: bool, tmp_path: Path) -> None:
     """Images in channels-last memory, int8 at the edges, and an operator that is kept from the NPU."""
     torch.manual_seed(1)

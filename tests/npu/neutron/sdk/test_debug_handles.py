@@ -42,10 +42,11 @@ def test_the_kernels_of_executorchs_profiling_tests(name: str, rows: list[tuple[
     assert [(kernel.name, *kernel.operators) for kernel in found] == rows
 
 
-CLASSES = {"digits": "DigitsCnn", "mobilenet_v2": "MobileNetV2"}
-"""The classes of the reference models that are unlike those above, which leave changes of the channel order to the NPU.
+CLASSES = {"digits": "DigitsCnn", "ds_cnn": "DsCnn", "resnet8": "ResNet8"}
+"""Classes of reference models, which leave changes of the channel order to the NPU, and those above do not.
 
-As they are made, with weights of any value, they have the structure already.
+With pools, convolutions by depth and sums they have what the others have. As they are made, with weights of any value,
+they have the structure already.
 """
 
 
