@@ -1,4 +1,4 @@
-"""The six reference models on 32 inputs each: NPU, interpreter, float32 PyTorch and LiteRT agree within bounds."""
+"""The six reference models on 32 inputs each, the largest on 8: NPU, interpreter, PyTorch and LiteRT within bounds."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from deuteron.npu.neutron.tflite import reader
 from deuteron.runtime.host import HostRunner
 from deuteron.views.agreement.pytorch import compare
 
-SAMPLES = 32
+SAMPLES, SAMPLES_OF_THE_LARGEST = 32, 8
 LITERT_SAMPLES = 2
 pytestmark = pytest.mark.slow
 
@@ -24,10 +24,11 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("example", api.REFERENCES, ids=lambda example: example.name)
 def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleModel):
     directory = store.model(example.name)
-    found = compare(directory, inputs(example, SAMPLES))
+    samples = SAMPLES_OF_THE_LARGEST if example.name == "mobilenet_v2" else SAMPLES
+    found = compare(directory, inputs(example, samples))
     assert found.failures() == ()
-    assert found.samples == SAMPLES
-    assert sum(p.elements for p in found.partitions) == SAMPLES * np.prod(example.output_shape)
+    assert found.samples == samples
+    assert sum(p.elements for p in found.partitions) == samples * np.prod(example.output_shape)
     assert all(op.elements for op in found.operators)
 
     tflite = (directory / "npu_0.tflite").read_bytes()
