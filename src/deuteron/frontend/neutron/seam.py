@@ -2,7 +2,8 @@
 
 The wheel quantises, partitions, and converts each partition to TFLite; it then calls a package `eiq_neutron_sdk` to
 make microcode of it. That package is `deuteron.npu.neutron.sdk` here, or the vendor's own. What passes through is
-recorded by wrapping three functions of the wheel, whose behaviour stays as it is.
+recorded by wrapping four functions of the wheel, whose behaviour stays as it is; what the wheel would convert wrong is
+written otherwise before (`results.py`).
 """
 
 import importlib
@@ -26,6 +27,7 @@ from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import MissingToolError
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron.handles import debug_handle_map
+from deuteron.frontend.neutron.results import slice_splits, take_first
 from deuteron.frontend.neutron.telling import Tell, telling
 from deuteron.frontend.nodes import computing, name_of, nodes_of
 from deuteron.frontend.operators import is_qdq, operator_name
@@ -179,7 +181,8 @@ def quantizer(target: str, converter: Converter) -> Any:
 
     class MendedQuantizer(NeutronQuantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            # The wheel makes slices of splits first, and then splits the inputs of grouped convolutions.
+            slice_splits(model)
+            # The wheel splits the inputs of grouped convolutions after it has made slices of splits.
             sliced: Any = DecomposeSplitToSlicesPass()(super().transform_for_annotation(model))
             return sliced.graph_module
 
@@ -320,6 +323,7 @@ def observed(recording: Recording) -> Generator[None]:
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
         recording.partitions.append(Lowered(names=tuple(map(name_of, computing(edge_program.graph)))))
+        take_first(edge_program)
         result = preprocess(edge_program, specs)
         if result.debug_handle_map:  # the wheel makes one for profiling only, by matching names in the converter's log
             last = recording.partitions[-1]
