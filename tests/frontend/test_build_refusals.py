@@ -11,7 +11,8 @@ from tests.frontend.building import APPLIES, FC, Applies, X, failure
 from torch import Tensor, nn
 
 from deuteron import api
-from deuteron.errors import InputError, MissingToolError, OptionError, UnsupportedError
+from deuteron.errors import InputError, InternalError, MissingToolError, OptionError, UnsupportedError
+from deuteron.frontend.neutron import seam
 from deuteron.npu.neutron.sdk import surface
 from deuteron.npu.neutron.tflite import decode as flat
 from deuteron.npu.neutron.tflite.encode import encode
@@ -54,6 +55,18 @@ def test_an_operator_that_nothing_can_run():
         f"{APPLIES}: nothing can run the operator `aten::erfinv`: neither the NPU nor the CPU kernels of ExecuTorch's "
         "runtime, at `return self.function(x)`\n\n"
         "hint: write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
+    )
+
+
+def test_what_the_backend_writes_wrong_is_not_the_users_file(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(seam, "take_first", lambda program: None)
+    x = torch.ones(1, 2, 4, 4)
+    model = nn.Sequential(nn.Conv2d(2, 2, 1), nn.MaxPool2d(2), Applies(lambda y: y * torch.relu(y)))
+    assert failure(InternalError, model, x, calibration=[x]) == (
+        "the graph: ExecuTorch's NXP backend wrote partition 0 wrong: the model contradicts itself: every tensor is "
+        "exactly one of: a graph input, a constant, the result of one operator; "
+        "`aten_max_pool2d_with_indices_default_<getitem_extracted_output_0>` is defined 0 times\n\n"
+        "hint: report the model with this text; it is sound, and what was made of it is not"
     )
 
 

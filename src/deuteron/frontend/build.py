@@ -30,7 +30,7 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.builds.places import with_lines
-from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError, all_refused
+from deuteron.errors import DeuteronError, FormatError, InternalError, OptionError, UnsupportedError, all_refused
 from deuteron.frontend import combined, saved
 from deuteron.frontend.cortex_m import lints
 from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructions
@@ -327,7 +327,10 @@ def _not_lowered(error: Exception, flow: Flow) -> DeuteronError:
 
 
 def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronError:
-    """The converter's error, with the lines of the model that its TFLite operators came from."""
+    """The converter's error, with the lines of the model that its TFLite operators came from.
+
+    A file that cannot be read is none of the user's: the backend wrote it.
+    """
     refused: list[Sequence[seam.EdgeNode]] = []
 
     def source_of(op: int) -> Source | None:
@@ -338,6 +341,12 @@ def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronE
         return source
 
     placed = with_lines(failure, source_of)
+    if isinstance(failure, FormatError):
+        return InternalError(
+            f"{BACKEND} wrote partition {len(recording.partitions) - 1} wrong: {placed.message}",
+            where=placed.where,
+            hint="report the model with this text; it is sound, and what was made of it is not",
+        )
     if refused and isinstance(failure, UnsupportedError):
         return UnsupportedError(placed.message, hint=_keep_on_cpu(refused), where=placed.where)
     return placed

@@ -28,15 +28,16 @@ def verify(graph: Graph) -> None:
     Raises:
         VerifyError: naming the broken rule, the op, what was found, and the ops around it.
     """
+    place = f"graph `{graph.name}`" if graph.name else "the graph"  # the backend's partitions have no name
     for rule in GRAPH_RULES:
         problem = rule(graph)
         if problem is not None:
-            raise VerifyError(f"{_sentence(rule)}; {problem}", where=f"graph `{graph.name}`", hint=_HINT)
+            raise VerifyError(f"{_sentence(rule)}; {problem}", where=place, hint=_HINT)
     for index, op in enumerate(graph.ops):
         for kinds, rule in OP_RULES:
             problem = rule(op, graph) if isinstance(op, kinds) else None
             if problem is not None:
-                where = f"graph `{graph.name}`, op {index} (`{op.outputs[0]}`)"
+                where = f"{place}, op {index} (`{op.outputs[0]}`)"
                 raise VerifyError(f"{_sentence(rule)}; {problem}\n\n{_around(graph, index)}", where=where, hint=_HINT)
 
 
