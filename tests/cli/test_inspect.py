@@ -5,12 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.npu.neutron.tflite.files import outside_bytes
 
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.payload import Payload, compose
 from deuteron.npu.neutron.tflite import neutron
+from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
 
 from .conftest import Result
@@ -197,6 +199,16 @@ def test_a_truncated_tflite_file(deuteron: Run, tmp_path: Path, source: bytes):
     result = deuteron("inspect", path)
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"error: {path}")
+
+
+def test_a_tflite_file_with_its_data_behind_the_flatbuffer(deuteron: Run, tmp_path: Path, source: bytes):
+    path, outside = tmp_path / "npu_0.tflite", outside_bytes(decode(source))
+    path.write_bytes(source)
+    inside = deuteron("inspect", path)
+    path.write_bytes(outside)
+    assert deuteron("inspect", path).out == inside.out.replace(f"{len(source):,} B", f"{len(outside):,} B")
+    path.write_bytes(outside[:-16])
+    assert deuteron("inspect", path).err.startswith(f"error: {path}: the TFLite file is damaged or cut off: buffer ")
 
 
 def test_a_truncated_program(deuteron: Run, tmp_path: Path):
