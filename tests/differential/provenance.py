@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from deuteron.npu.neutron.convert import Conversion, Fate
 from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.ir.ops import Op
 
 Values = Mapping[str, npt.NDArray[np.generic]]
 
@@ -30,7 +31,9 @@ def problems(source: Graph, conversion: Conversion, values: Values) -> Iterator[
             yield f"{name} names an operator that is not there: {kernel.ops}"
         elif kernel.ops and not _connected(source, kernel.ops):
             yield f"{name} names operators that do not depend on each other: {kernel.ops}"
-    folded, live = _constant(source), _live(source)
+    walk = _Walk(source, frozenset(fate.index for fate in fates if fate.fate is Fate.KERNELS))
+    folded = {index for op in source.ops if not walk.reads_an_input(op) for index in op.origin}
+    live = {index for op in source.ops if walk.is_read(op) for index in op.origin}
     for fate in fates:
         named = tuple(kernel.index for kernel in kernels if fate.index in kernel.ops)
         if named != fate.kernels:
@@ -39,8 +42,54 @@ def problems(source: Graph, conversion: Conversion, values: Values) -> Iterator[
             yield f"op {fate.index} ({fate.op}) is {fate.fate.value}, but its operands say otherwise"
         if not named and fate.index in live - folded:
             yield f"op {fate.index} ({fate.op}) is named by no kernel call"
-        if fate.fate is Fate.FREE and not _moves_only(source, fate.index, values):
+        if fate.fate is not Fate.FREE:
+            continue
+        if not _moves_only(source, fate.index, values):
             yield f"op {fate.index} ({fate.op}) computes something, but no kernel of its own does"
+        elif named != (beside := tuple(k.index for k in kernels if walk.beside(fate.index).intersection(k.ops))):
+            yield f"op {fate.index} ({fate.op}) is named by calls {named}, those that compute beside it are {beside}"
+
+
+class _Walk:
+    """Walks from operator to operator, afresh for each question.
+
+    Attributes:
+        computed: TFLite operators that kernel calls compute.
+    """
+
+    def __init__(self, graph: Graph, computed: frozenset[int]) -> None:
+        self.computed = computed
+        self._graph = graph
+
+    def reads_an_input(self, op: Op) -> bool:
+        """Whether some way back from an operator ends at an input of the graph."""
+        return any(
+            name in self._graph.inputs or any(map(self.reads_an_input, self._writers(name))) for name in op.inputs
+        )
+
+    def is_read(self, op: Op) -> bool:
+        """Whether some way on from an operator ends at an output of the graph."""
+        return any(name in self._graph.outputs or any(map(self.is_read, self._readers(name))) for name in op.outputs)
+
+    def beside(self, index: int) -> set[int]:
+        """The next computed operators on all ways back from an operator; where there are none, those on all ways on."""
+        ops = [op for op in self._graph.ops if index in op.origin]
+        before = {i for op in ops for i in self._next(op, back=True)}
+        return before or {i for op in ops for i in self._next(op, back=False)}
+
+    def _next(self, op: Op, *, back: bool) -> Iterator[int]:
+        names = op.inputs if back else op.outputs
+        for neighbour in (n for name in names for n in (self._writers(name) if back else self._readers(name))):
+            if own := self.computed.intersection(neighbour.origin):
+                yield from own
+            else:
+                yield from self._next(neighbour, back=back)
+
+    def _writers(self, name: str) -> list[Op]:
+        return [op for op in self._graph.ops if name in op.outputs]
+
+    def _readers(self, name: str) -> list[Op]:
+        return [op for op in self._graph.ops if name in op.inputs]
 
 
 def _connected(graph: Graph, indices: tuple[int, ...]) -> bool:
@@ -61,27 +110,6 @@ def _connected(graph: Graph, indices: tuple[int, ...]) -> bool:
     while (grown := reached.union(*(related[index] for index in reached))) != reached:
         reached = grown
     return reached == set(indices)
-
-
-def _constant(graph: Graph) -> set[int]:
-    """TFLite operators whose results depend on constants only."""
-    known = {tensor.name for tensor in graph.tensors if tensor.is_const}
-    found: set[int] = set()
-    for op in graph.ops:
-        if known.issuperset(op.inputs):
-            known.update(op.outputs)
-            found.update(op.origin)
-    return found
-
-
-def _live(graph: Graph) -> set[int]:
-    """TFLite operators on whose results an output depends."""
-    needed, found = set(graph.outputs), set[int]()
-    for op in reversed(graph.ops):
-        if needed.intersection(op.outputs):
-            needed.update(op.inputs)
-            found.update(op.origin)
-    return found
 
 
 def _moves_only(graph: Graph, index: int, values: Values) -> bool:

@@ -88,6 +88,13 @@ def test_a_computation_that_is_said_to_be_free(graph: Graph, conversion: Convers
     assert found(graph, broken) == ["op 4 (FULLY_CONNECTED) computes something, but no kernel of its own does"]
 
 
+def test_a_free_operator_that_another_call_stands_for(graph: Graph, conversion: Conversion) -> None:
+    moved = _with(conversion, 0, (0, 1), (OpFate(2, "RESHAPE", Fate.FREE, (1,)),))
+    assert found(graph, _with(moved, 1, (2, 4))) == [
+        "op 2 (RESHAPE) is named by calls (1,), those that compute beside it are (0,)"
+    ]
+
+
 def test_a_computation_that_is_said_to_be_folded(graph: Graph, conversion: Conversion) -> None:
     broken = _with(conversion, 1, (4,), (OpFate(4, "FULLY_CONNECTED", Fate.FOLDED, (1,)),))
     assert found(graph, broken) == ["op 4 (FULLY_CONNECTED) is folded, but its operands say otherwise"]
