@@ -1,10 +1,29 @@
 #include "../check/check.h"
 #include "../requant.h"
 
-/* One output: a division, the dear part. */
+/* One output, which has no more than 8 bits: the quotient is found bit by bit, which takes the cores that this is for
+ * less than a division of 64 bits, and shares nothing with the reference. The denominator is at most 2^62. */
 static int8_t share(const dtn_softmax_s8_params_t *p, uint32_t weight, uint64_t sum)
 {
-    uint64_t quotient = dtn_rne_divide((uint64_t)weight * (uint64_t)p->mult, sum << p->shift);
+    uint64_t numerator = (uint64_t)weight * (uint64_t)p->mult;
+    uint64_t denominator = sum << p->shift;
+    uint64_t rest = numerator >> 8;
+    if (rest >= denominator) {
+        return INT8_MAX; /* a quotient of 256 or more, and a zero point of -128 or more */
+    }
+    uint32_t quotient = 0;
+    for (uint32_t bit = 8; bit-- > 0;) {
+        rest = rest << 1 | (numerator >> bit & 1U);
+        quotient <<= 1;
+        if (rest >= denominator) {
+            rest -= denominator;
+            quotient |= 1U;
+        }
+    }
+    uint64_t twice = rest << 1;
+    if (twice > denominator || (twice == denominator && (quotient & 1U) != 0)) {
+        quotient++;
+    }
     return dtn_clamp_s8(p->out_zp + (int64_t)quotient, INT8_MIN, INT8_MAX);
 }
 
