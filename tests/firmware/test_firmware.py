@@ -28,6 +28,7 @@ PROGRAMS = (
     "test_faults",
     "test_resident",
     "test_threads",
+    "test_cache",
     "test_cortex_m_layers",
     "test_cortex_m_elements",
     "fuzz_driver",
