@@ -1,10 +1,12 @@
 """The template is a port that works: with a chip's own start-up and linker script, wherever the weights are placed."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from elftools.elf.elffile import ELFFile
 from tests.board import fetching
 from tests.board.port_images import EXECUTOR, FIRMWARE, build, generate, run
 
@@ -45,6 +47,21 @@ def test_bundle_runs_on_the_template(tmp_path: Path, weights: Placement, arenas:
     done = run(board, image, directory=tmp_path)
     assert (done.status, done.output) == (0, "")
     assert (tmp_path / "y").read_bytes() == fetching.expected(program, x) * 3
+
+
+@pytest.mark.parametrize("arenas", [Placement.SRAM, Placement.EXTERNAL])
+def test_memories_have_lines_of_the_cache_to_themselves(arenas: Placement) -> None:
+    """The executor drops the lines of what an NPU has written: nobody else's bytes may be in them."""
+    program = fetching.bundle(np.random.default_rng(11))
+    tensors, working = program.memories
+    odd = replace(program, memories=(replace(tensors, bytes=tensors.bytes + 16), working))
+    name = f"lines-{arenas.value}"
+    sources = (*SOURCES, *EXECUTOR, *generate(odd, name, EmitOptions(arenas=arenas)))
+    image = build(load("an505"), name, sources, (f"-L{TEMPLATE}", PLACE_ALL), script=CHIP / "chip.ld")
+    with image.open("rb") as file:
+        symbols = ELFFile(file).get_section_by_name(".symtab")
+        starts = [symbols.get_symbol_by_name(f"dtn_bundle_memory{i}")[0]["st_value"] for i in range(2)]
+    assert [start % 32 for start in starts] == [0, 0]
 
 
 @pytest.mark.parametrize("copies", ["io_copy", "fetch_hooks"])
