@@ -34,14 +34,14 @@ uint32_t dtn_port_ticks(void);
 /** Starts (true) or stops the NPU's clock. */
 void dtn_port_clock(bool on);
 
-/** Writes back to memory every line of the core's data cache that holds one of these bytes and is dirty, before a DMA or
- * the NPU reads them or writes there. Called by the executor round each step of an NPU (DTN_DATA_CACHE) and by a port's
- * own copies. */
+/** Writes back to memory every line of the core's data cache that holds one of these bytes and is dirty, before a DMA
+ * or the NPU reads them or writes there. Called by the executor round each step of an NPU (DTN_DATA_CACHE) and by a
+ * port's own copies. */
 void dtn_port_cache_clean(const void *data, size_t bytes);
 
-/** Drops every line of the core's data cache that holds one of these bytes, after a DMA or the NPU wrote them. Called as
- * above, when all these lines have been cleaned and nothing but the DMA or NPU has written to them since: what the core
- * has written to another byte of a line would be lost. */
+/** Drops every line of the core's data cache that holds one of these bytes, after a DMA or the NPU wrote them. Called
+ * as above, when all these lines have been cleaned and nothing but the DMA or NPU has written to them since: what the
+ * core has written to another byte of a line would be lost. */
 void dtn_port_cache_invalidate(void *data, size_t bytes);
 
 #ifdef __cplusplus
