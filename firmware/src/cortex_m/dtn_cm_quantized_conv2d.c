@@ -213,6 +213,13 @@ static void points(const group_t *group)
     }
 }
 
+/* Room for the pairs of a window, or NULL: the scratch is of bytes, which ExecuTorch's runtime may start anywhere. */
+static int32_t *room_in(const dtn_tensor_t *scratch, size_t patch)
+{
+    bool fits = scratch->bytes >= patch * sizeof(int32_t) && (uintptr_t)scratch->data % sizeof(int32_t) == 0;
+    return fits ? (int32_t *)scratch->data : NULL;
+}
+
 static void run(const dtn_cm_convolution_t *layer, const dtn_tensor_t *scratch)
 {
     const dtn_cm_windows_t *p = layer->p;
@@ -222,8 +229,7 @@ static void run(const dtn_cm_convolution_t *layer, const dtn_tensor_t *scratch)
         if (is_point) {
             points(&group);
         } else {
-            bool fits = scratch->bytes >= group.patch * sizeof(int32_t);
-            all_pixels(&group, fits ? (int32_t *)scratch->data : NULL);
+            all_pixels(&group, room_in(scratch, group.patch));
         }
     }
 }
