@@ -1,51 +1,66 @@
-/* Keeps what ExecuTorch's runtime logs, so that an error message can give the runtime's own reason. */
+/* Keeps what ExecuTorch's runtime logs, for those who ask, so that an error message can give the runtime's own reason.
+ */
 #include <executorch/runtime/platform/platform.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <mutex>
 
 #include "observer.h"
 
 namespace
 {
 
-/* Enough for the reasons of one failure; the first lines say most, so what does not fit is dropped. */
-char kept[4096];
-size_t used = 0;
-std::mutex lock;
+using executorch::runtime::PalImpl;
 
-void keep(et_timestamp_t /*timestamp*/, et_pal_log_level_t level, const char *filename, const char * /*function*/,
-          size_t line, const char *message, size_t length)
+/* What one thread keeps. Enough for the reasons of one failure; the first lines say most, so what does not fit is
+ * dropped. */
+struct Kept {
+    bool open;
+    size_t used;
+    char lines[4096];
+};
+
+thread_local Kept kept;
+
+/* Where all other lines go: where they went before. */
+pal_emit_log_message_method show = nullptr;
+
+void keep_or_show(et_timestamp_t timestamp, et_pal_log_level_t level, const char *filename, const char *function,
+                  size_t line, const char *message, size_t length)
 {
-    if (level == kFatal) {
-        std::fprintf(stderr, "%s:%zu: %.*s\n", filename, line, static_cast<int>(length), message);
-    }
-    if (level != kError && level != kFatal) {
-        return;
-    }
-    const std::lock_guard<std::mutex> guard(lock);
-    if (length + 1 <= sizeof kept - used) {
-        std::memcpy(kept + used, message, length);
-        kept[used + length] = '\n';
-        used += length + 1;
+    if (!kept.open || level != kError) {
+        show(timestamp, level, filename, function, line, message, length);
+    } else if (length + 1 <= sizeof kept.lines - kept.used) {
+        std::memcpy(kept.lines + kept.used, message, length);
+        kept.lines[kept.used + length] = '\n';
+        kept.used += length + 1;
     }
 }
 
-const bool registered =
-    executorch::runtime::register_pal(executorch::runtime::PalImpl::create(keep, "deuteron host_log.cpp"));
+bool install()
+{
+    show = executorch::runtime::get_pal_impl()->emit_log_message;
+    return executorch::runtime::register_pal(PalImpl::create(keep_or_show, "deuteron host_log.cpp"));
+}
 
 } // namespace
 
+extern "C" void deuteron_keep_log(void)
+{
+    /* Not before: the log of a process that only loads this library is none of ours. */
+    [[maybe_unused]] static const bool installed = install();
+    kept.open = true;
+    kept.used = 0;
+}
+
 extern "C" size_t deuteron_take_log(char *buffer, size_t size)
 {
-    const std::lock_guard<std::mutex> guard(lock);
-    const size_t count = size == 0 ? 0 : std::min(used, size - 1);
+    const size_t count = size == 0 ? 0 : std::min(kept.used, size - 1);
     if (size > 0) {
-        std::memcpy(buffer, kept, count);
+        std::memcpy(buffer, kept.lines, count);
         buffer[count] = '\0';
     }
-    used = 0;
+    kept.open = false;
+    kept.used = 0;
     return count;
 }

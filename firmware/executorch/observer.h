@@ -28,9 +28,13 @@ struct deuteron_delegate_call {
  * called while a program runs. */
 DEUTERON_EXPORT void deuteron_set_observer(void (*fn)(void *ctx, const struct deuteron_delegate_call *call), void *ctx);
 
-/* Copies the error lines that ExecuTorch's runtime has logged since the last call, each with a line feed, and forgets
- * them. Of more than `size` - 1 bytes the first are given; the result ends with a zero byte. Returns their length.
- * The runtime's log goes here instead of to standard error; fatal lines go to both, as the process ends then. */
+/* From now on keeps the error lines that ExecuTorch's runtime logs on this thread, instead of showing them, until they
+ * are taken; forgets those kept before. All other lines, and all of other threads, go where they went before: to
+ * standard error, or what the application has registered until the first call of this. */
+DEUTERON_EXPORT void deuteron_keep_log(void);
+
+/* Copies the lines that this thread has kept, each with a line feed, forgets them and keeps no more. Of more than
+ * `size` - 1 bytes the first are given; the result ends with a zero byte. Returns their length. */
 DEUTERON_EXPORT size_t deuteron_take_log(char *buffer, size_t size);
 
 #ifdef __cplusplus

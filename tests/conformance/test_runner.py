@@ -1,6 +1,7 @@
 """deuteron-runner: a program with a float input in channels-last order and an int32 one, run like NXP's tests do."""
 
 import shutil
+import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,18 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     inputs = (torch.zeros(SHAPE).to(memory_format=torch.channels_last), torch.zeros(3, dtype=torch.int32))
     path = tmp_path_factory.mktemp("program") / "both.pte"
     path.write_bytes(to_edge(torch.export.export(Both().eval(), inputs)).to_executorch().buffer)
+    return path
+
+
+@pytest.fixture(scope="session")
+def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program with a segment of constants."""
+    import torch
+    from executorch.exir import to_edge
+
+    path = tmp_path_factory.mktemp("program") / "weighted.pte"
+    exported = torch.export.export(torch.nn.Linear(8, 8).eval(), (torch.zeros(1, 8),))
+    path.write_bytes(to_edge(exported).to_executorch().buffer)
     return path
 
 
@@ -119,6 +132,66 @@ def test_something_that_is_no_program(sample: Path) -> None:
         f"error: cannot load program `{sample}/00.bin`: Error::InvalidProgram (35): Program identifier '"
     )
     assert result.stderr.endswith("' != expected 'ET12'\n\nhint: is it a .pte file of ExecuTorch?")
+
+
+def field(data: bytearray, table: int, slot: int) -> int:
+    """Where the field of a flatbuffer's table lies."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    return table + struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0]
+
+
+def with_segments(program: Path, path: Path, *segments: tuple[int, int]) -> Path:
+    """A copy with these segments, offset and size, in a vector behind its end."""
+    data = bytearray(program.read_bytes())
+    (root,) = struct.unpack_from("<I", data, 0)
+    data += bytes(-len(data) % 8)
+    offset = field(data, root, 4)
+    struct.pack_into("<I", data, offset, len(data) - offset)
+    first = 8 + 8 * (len(segments) // 2)
+    starts = [first + 32 * i for i in range(len(segments))]
+    data += struct.pack("<I", len(segments))
+    data += b"".join(struct.pack("<I", start + 12 - 4 * (i + 1)) for i, start in enumerate(starts))
+    data += bytes(-len(data) % 8)
+    for offset, size in segments:
+        data += struct.pack("<4H4xiQQ", 8, 20, 4, 12, 12, offset, size)
+    struct.pack_into("<Q", data, 16, len(data))
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("segments", "message"),
+    [
+        (((0, 1 << 20),), "a segment leaves the file"),
+        (((0, (1 << 64) - 1),), "a segment leaves the file"),
+        (((1 << 63, 1 << 63),), "a segment leaves the file"),
+        (((0, 1024),) * 99, "its segments overlap: they take more bytes than the file has"),
+    ],
+)
+def test_segments_that_are_not_in_the_file_each_by_itself(
+    weighted: Path, sample: Path, tmp_path: Path, segments: tuple[tuple[int, int], ...], message: str
+) -> None:
+    # The runtime loads the first itself, for its constants.
+    path = with_segments(weighted, tmp_path / "damaged.pte", (0, 320), *segments)
+    result = run("--model", path, "--inputs", sample)
+    assert (result.code, result.stderr) == (
+        1,
+        f"error: cannot load program `{path}`: {message}\n\nhint: the file is damaged or truncated: build it again",
+    )
+
+
+def test_a_flatbuffer_whose_offsets_lead_outside(program: Path, sample: Path, tmp_path: Path) -> None:
+    data = bytearray(program.read_bytes())
+    (root,) = struct.unpack_from("<I", data, 0)
+    plans = field(data, root, 1)
+    struct.pack_into("<I", data, plans, 1 << 28)
+    (tmp_path / "damaged.pte").write_bytes(data)
+    result = run("--model", tmp_path / "damaged.pte", "--inputs", sample)
+    assert result.code == 1
+    assert result.stderr == (
+        f"error: cannot load program `{tmp_path}/damaged.pte`: Error::InvalidProgram (35): "
+        "Verification failed; data may be truncated or corrupt\n\nhint: is it a .pte file of ExecuTorch?"
+    )
 
 
 def test_two_samples_of_one_name(program: Path, sample: Path, tmp_path: Path) -> None:

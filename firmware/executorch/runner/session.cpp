@@ -12,6 +12,7 @@
 
 #include "../observer.h"
 #include "error.h"
+#include "segments.h"
 
 namespace deuteron::runner
 {
@@ -26,11 +27,12 @@ using executorch::extension::TensorPtr;
 using executorch::runtime::Error;
 using executorch::runtime::EValue;
 using executorch::runtime::MethodMeta;
+using executorch::runtime::Program;
 using executorch::runtime::Result;
 using executorch::runtime::Tag;
 using executorch::runtime::TensorInfo;
 
-/* The error's name and number, and the first thing that the runtime logged about it: the delegate keeps its log. */
+/* The error's name and number, and the first thing that the runtime logged about it. */
 std::string describe(Error error)
 {
     std::string text =
@@ -132,10 +134,13 @@ std::string output_name(size_t index)
 Session::Session(const std::string &model, const std::string &method)
     : module_(model, Module::LoadMode::File, std::make_unique<ETDumpGen>())
 {
-    const Error loaded = module_.load();
+    deuteron_keep_log();
+    /* Verified: the runtime follows the offsets of a flatbuffer that is not. */
+    const Error loaded = module_.load(Program::Verification::InternalConsistency);
     if (loaded != Error::Ok) {
         throw Failure("cannot load program `" + model + "`: " + describe(loaded), "is it a .pte file of ExecuTorch?");
     }
+    check_segments(model);
     method_ = choose_method(module_, method);
     const Error ready = module_.load_method(method_);
     if (ready != Error::Ok) {

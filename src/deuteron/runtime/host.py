@@ -54,15 +54,16 @@ class HostRunner:
         self._etdump = etdump
         self._delegate, runtime = _runtime()
         _check_runtime(runtime, spec, self.path)
-        _take_log(self._delegate)  # what others failed at is not the reason of what fails here
+        log: list[str] = []
         try:
-            # A method does not keep its program alive, nor the program its bytes.
-            self._program = runtime.load_program(  # pyright: ignore[reportUnknownMemberType]
-                data, enable_etdump=etdump, debug_buffer_size=debug_bytes if etdump else 0
-            )
-            self._method = cast("Method", self._program.load_method(method))
+            with _kept_log(self._delegate, log):
+                # A method does not keep its program alive, nor the program its bytes.
+                self._program = runtime.load_program(  # pyright: ignore[reportUnknownMemberType]
+                    data, enable_etdump=etdump, debug_buffer_size=debug_bytes if etdump else 0
+                )
+                self._method = cast("Method", self._program.load_method(method))
         except RuntimeError as error:
-            message = f"ExecuTorch's runtime refuses the program: {self._reason(error)}"
+            message = f"ExecuTorch's runtime refuses the program: {_reason(log, error)}"
             hint = "the file is damaged, or another version of Deuteron or ExecuTorch wrote it: build it again"
             raise FormatError(message, where=str(self.path), hint=hint) from error
 
@@ -71,11 +72,12 @@ class HostRunner:
         if len(inputs) != len(self.inputs):
             self._refuse(f"the program takes {len(self.inputs)} inputs, {len(inputs)} were given")
         tensors = tuple(self._tensor(i, value) for i, value in enumerate(inputs))
-        _take_log(self._delegate)
+        log: list[str] = []
         try:
-            results = self._method.execute(tensors)
+            with _kept_log(self._delegate, log):
+                results = self._method.execute(tensors)
         except RuntimeError as error:
-            message = f"ExecuTorch's runtime failed to run the program: {self._reason(error)}"
+            message = f"ExecuTorch's runtime failed to run the program: {_reason(log, error)}"
             if any(_is_index(spec) for spec in self.inputs):
                 hint = "integer inputs often are indices: give ones that the model allows"
                 raise InputError(message, where=str(self.path), hint=hint) from error
@@ -113,11 +115,6 @@ class HostRunner:
     def _refuse(self, message: str) -> NoReturn:
         wanted = ", ".join(f"{spec.dtype} {spec.shape}" for spec in self.inputs)
         raise InputError(message, where=str(self.path), hint=f"give arrays of these dtypes and shapes: {wanted}")
-
-    def _reason(self, error: RuntimeError) -> str:
-        """The first line that the runtime logged, or its exception's text."""
-        lines = _take_log(self._delegate).splitlines()
-        return lines[0] if lines else str(error)
 
 
 def _read(path: Path) -> bytes:
@@ -181,12 +178,10 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
             message = f"ExecuTorch's runtime is not installed: {error}"
             raise MissingToolError(message, hint="run `make setup`, or `pip install 'deuteron[executorch]'`") from error
         try:
-            delegate = ctypes.CDLL(str(path))
+            delegate = _load(path)
         except OSError as error:
             message = f"the delegate does not load: {error}"
             raise MissingToolError(message, where=str(path), hint="run `make native` again") from error
-    delegate.deuteron_take_log.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
-    delegate.deuteron_take_log.restype = ctypes.c_size_t
     return delegate, Runtime.get()
 
 
@@ -202,6 +197,17 @@ def _load_backend(family: Family, runtime: "Runtime") -> None:
         raise MissingToolError(message, where=str(path), hint="build or install it again") from error
     if not runtime.backend_registry.is_available(family.delegate_id):
         raise InternalError(f"the delegate did not register as `{family.delegate_id}`", where=str(path))
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    """Our delegate's library; the runtime logs once that Python had a log before ours."""
+    delegate = ctypes.CDLL(str(path))
+    delegate.deuteron_keep_log.argtypes = ()
+    delegate.deuteron_keep_log.restype = None
+    delegate.deuteron_take_log.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
+    delegate.deuteron_take_log.restype = ctypes.c_size_t
+    with _kept_log(delegate, []):
+        return delegate
 
 
 @contextmanager
@@ -220,8 +226,18 @@ def _quiet() -> Generator[None]:
         os.close(sink)
 
 
-def _take_log(delegate: ctypes.CDLL) -> str:
-    """The error lines of ExecuTorch's runtime since the last call."""
-    buffer = ctypes.create_string_buffer(_LOG_BYTES)
-    delegate.deuteron_take_log(buffer, len(buffer))
-    return buffer.value.decode(errors="replace")
+@contextmanager
+def _kept_log(delegate: ctypes.CDLL, lines: list[str]) -> Generator[None]:
+    """Add the error lines that ExecuTorch's runtime logs on this thread inside the context to the list, at its end."""
+    delegate.deuteron_keep_log()
+    try:
+        yield
+    finally:
+        buffer = ctypes.create_string_buffer(_LOG_BYTES)
+        delegate.deuteron_take_log(buffer, len(buffer))
+        lines += buffer.value.decode(errors="replace").splitlines()
+
+
+def _reason(log: Sequence[str], error: RuntimeError) -> str:
+    """The first line that the runtime logged, or its exception's text."""
+    return log[0] if log else str(error)

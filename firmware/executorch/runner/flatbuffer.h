@@ -1,0 +1,90 @@
+/* The tables of a flatbuffer; a read outside of its bytes throws. */
+#ifndef DEUTERON_EXECUTORCH_RUNNER_FLATBUFFER_H
+#define DEUTERON_EXECUTORCH_RUNNER_FLATBUFFER_H
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace deuteron::runner
+{
+
+using FileBytes = std::vector<uint8_t>;
+
+template <typename T> T read(const FileBytes &bytes, size_t at)
+{
+    if (at > bytes.size() || sizeof(T) > bytes.size() - at) {
+        throw std::out_of_range("an offset of the program leads outside of it");
+    }
+    T value;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    return value;
+}
+
+/* One table: positions and fields by slot number, in the order of the schema; a union takes two slots. */
+class Table
+{
+  public:
+    Table(const FileBytes &bytes, size_t at) : bytes_(&bytes), at_(at)
+    {
+    }
+    static Table root(const FileBytes &bytes)
+    {
+        return Table(bytes, read<uint32_t>(bytes, 0));
+    }
+
+    /* Where a field lies, 0 where the table has none. */
+    size_t field(size_t slot) const
+    {
+        const size_t vtable = at_ - static_cast<size_t>(ptrdiff_t{read<int32_t>(*bytes_, at_)});
+        const size_t entry = 4 + 2 * slot;
+        if (entry >= read<uint16_t>(*bytes_, vtable)) {
+            return 0;
+        }
+        const uint16_t offset = read<uint16_t>(*bytes_, vtable + entry);
+        return offset == 0 ? 0 : at_ + offset;
+    }
+    template <typename T> T scalar(size_t slot) const
+    {
+        const size_t at = field(slot);
+        return at == 0 ? T{} : read<T>(*bytes_, at);
+    }
+    /* Where the items of a vector start and how many there are. */
+    std::pair<size_t, size_t> vector(size_t slot) const
+    {
+        const size_t at = field(slot);
+        if (at == 0) {
+            return {0, 0};
+        }
+        const size_t start = at + read<uint32_t>(*bytes_, at);
+        return {start + 4, read<uint32_t>(*bytes_, start)};
+    }
+    /* The table in a field that is there. */
+    Table table(size_t slot) const
+    {
+        const size_t at = field(slot);
+        return Table(*bytes_, at + read<uint32_t>(*bytes_, at));
+    }
+    /* The tables of a vector. */
+    std::vector<Table> tables(size_t slot) const
+    {
+        const auto [start, count] = vector(slot);
+        std::vector<Table> found;
+        for (size_t i = 0; i < count; i++) {
+            const size_t at = start + 4 * i;
+            found.emplace_back(*bytes_, at + read<uint32_t>(*bytes_, at));
+        }
+        return found;
+    }
+
+  private:
+    const FileBytes *bytes_;
+    size_t at_;
+};
+
+} // namespace deuteron::runner
+
+#endif
