@@ -3,8 +3,6 @@
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
-#include "payload.h"
-
 namespace deuteron
 {
 namespace
@@ -29,6 +27,13 @@ void transpose(uint8_t *dst, const uint8_t *src, size_t matrices, size_t rows, s
     }
 }
 
+bool overlap(Bytes a, Bytes b)
+{
+    const auto a_start = reinterpret_cast<uintptr_t>(a.data());
+    const auto b_start = reinterpret_cast<uintptr_t>(b.data());
+    return !a.empty() && !b.empty() && a_start < b_start + b.size() && b_start < a_start + a.size();
+}
+
 } // namespace
 
 Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const Tensor &tensor, Side side,
@@ -50,6 +55,7 @@ Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const
                              channels_last ? "contiguous, channels last" : "contiguous");
 
     tensor_data_ = side == Side::kInput ? const_cast<void *>(tensor.const_data_ptr()) : tensor.mutable_data_ptr();
+    bytes_ = bytes;
     buffer_ = tensor_data_;
     ET_CHECK_OR_RETURN_ERROR(tensor_data_ != nullptr || bytes == 0, InvalidArgument, "%s %zu has no memory", what,
                              index);
@@ -84,6 +90,24 @@ void Binding::store() const
         transpose(static_cast<uint8_t *>(tensor_data_), static_cast<const uint8_t *>(buffer_), batches_, positions_,
                   channels_);
     }
+}
+
+Error check_apart(Bytes payload, Bindings inputs, Bindings outputs)
+{
+    for (size_t i = 0; i < outputs.size(); i++) {
+        const Bytes output = outputs[i].memory();
+        ET_CHECK_OR_RETURN_ERROR(!overlap(output, payload), InvalidArgument,
+                                 "Output %zu shares memory with the payload", i);
+        for (size_t j = 0; j < inputs.size(); j++) {
+            ET_CHECK_OR_RETURN_ERROR(!overlap(output, inputs[j].memory()), InvalidArgument,
+                                     "Output %zu shares memory with input %zu", i, j);
+        }
+        for (size_t j = 0; j < i; j++) {
+            ET_CHECK_OR_RETURN_ERROR(!overlap(output, outputs[j].memory()), InvalidArgument,
+                                     "Output %zu shares memory with output %zu", i, j);
+        }
+    }
+    return Error::Ok;
 }
 
 } // namespace deuteron

@@ -5,9 +5,12 @@
 #include <executorch/runtime/backend/backend_execution_context.h>
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/exec_aten/exec_aten.h>
+#include <executorch/runtime/core/span.h>
 
 #include <cstddef>
 #include <cstdint>
+
+#include "payload.h"
 
 namespace deuteron
 {
@@ -29,6 +32,11 @@ class Binding
     {
         return buffer_;
     }
+    /* The tensor's own memory. */
+    Bytes memory() const
+    {
+        return Bytes(static_cast<const uint8_t *>(tensor_data_), bytes_);
+    }
     /* Whether `load` and `store` have something to do. */
     bool transposes() const
     {
@@ -41,12 +49,20 @@ class Binding
 
   private:
     void *tensor_data_;
+    size_t bytes_;
     void *buffer_;
     /* The tensor as [batches][channels][positions], where buffer_ is not tensor_data_. */
     size_t batches_;
     size_t channels_;
     size_t positions_;
 };
+
+using Bindings = executorch::runtime::Span<const Binding>;
+
+/* Checks that no output shares memory with the payload, an input or another output: the driver checks what it reads
+ * before it writes. ExecuTorch's memory planning keeps them apart; InvalidArgument, logged, where a program does not.
+ */
+executorch::runtime::Error check_apart(Bytes payload, Bindings inputs, Bindings outputs);
 
 } // namespace deuteron
 

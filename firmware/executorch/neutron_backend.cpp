@@ -102,8 +102,9 @@ Error bind_tensor(BackendExecutionContext &context, EValue *value, Side side, si
     return (new (binding) Binding())->bind(context, value->toTensor(), side, index, bytes, channels_last);
 }
 
-Error bind_run(BackendExecutionContext &context, const Payload &payload, Span<EValue *> args, Run *run)
+Error bind_run(BackendExecutionContext &context, const Handle &handle, Span<EValue *> args, Run *run)
 {
+    const Payload &payload = handle.payload;
     ET_CHECK_OR_RETURN_ERROR(args.size() == payload.input_args + payload.outputs(), InvalidProgram,
                              "Payload takes %zu arguments and %zu outputs, the program gives %zu", payload.input_args,
                              payload.outputs(), args.size());
@@ -119,6 +120,8 @@ Error bind_run(BackendExecutionContext &context, const Payload &payload, Span<EV
                                                 payload.output_formats[i] == 1, &run->outputs[i]));
         run->output_pointers[i] = run->outputs[i].buffer();
     }
+    ET_CHECK_OK_OR_RETURN_ERROR(
+        check_apart(handle.bytes, Bindings(run->inputs, payload.inputs()), Bindings(run->outputs, payload.outputs())));
     void **const extra = run->output_pointers + payload.outputs();
     extra[0] = run->scratch;
     extra[1] = run->profile;
@@ -213,7 +216,7 @@ class NeutronBackend final : public BackendInterface
         Phases phases(logged ? allocate<Phase>(context, phase_count) : nullptr);
         Run run = {};
         ET_CHECK_OK_OR_RETURN_ERROR(allocate_run(context, payload, &run));
-        ET_CHECK_OK_OR_RETURN_ERROR(bind_run(context, payload, args, &run));
+        ET_CHECK_OK_OR_RETURN_ERROR(bind_run(context, handle, args, &run));
         phases.end(kArguments);
         for (size_t i = 0; i < payload.inputs(); i++) {
             if (run.inputs[i].transposes()) {

@@ -1,6 +1,8 @@
-"""The C++ of `firmware/executorch`, compiled with all warnings and run: driver API and payload parser."""
+"""The C++ of `firmware/executorch`, compiled with all warnings and run: API, payloads, bindings, operators, log."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,4 +69,95 @@ def test_bindings_refuse_other_tensors_and_reorder_every_rank(tmp_path: Path) ->
         "Input 7 has an unsupported dim order; allowed: contiguous",
         "Input 7 has an unsupported dim order; allowed: contiguous, channels last",
         "No 24 bytes to reorder Input 7",
+        "Output 0 shares memory with the payload",
+        "Output 1 shares memory with the payload",
+        "Output 0 shares memory with input 1",
+        "Output 1 shares memory with output 0",
+    ]
+
+
+@pytest.fixture(scope="session")
+def sanitized() -> Path:
+    """Where CMake builds the programs of `firmware/executorch/tests`, with the sanitizers; configured."""
+    build = CHECKOUT / "build" / "executorch-tests"
+    options = ("-DDTN_TESTS=ON", "-DDTN_SANITIZE=ON", "-DDTN_EXECUTORCH=ON", f"-DEXECUTORCH_ROOT={executorch_root()}")
+    command = ("cmake", "-S", str(CHECKOUT / "firmware"), "-B", str(build), *options)
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return build
+
+
+def built(build: Path, name: str) -> Path:
+    """A program of `firmware/executorch/tests`, up to date."""
+    command = ("cmake", "--build", str(build), "--target", name, "--parallel", str(os.cpu_count() or 1))
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return build / "executorch" / "tests" / name
+
+
+@pytest.mark.slow
+def test_cortex_m_operators_refuse_what_no_sound_program_has(sanitized: Path) -> None:
+    program = built(sanitized, "cortex_m_test")
+    done = subprocess.run((program,), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[-2000:]
+    assert [line.partition("] ")[2] for line in done.stderr.splitlines()] == [
+        "cortex_m::softmax cannot run: it has more rows than 32 bits count",
+        "cortex_m::softmax cannot run: a tensor has no memory",
+        "cortex_m::softmax cannot run: a tensor has no memory",
+        "cortex_m::softmax cannot run: the order of a tensor names a dimension that it has not",
+        "cortex_m::transpose cannot run: an argument is no list of whole numbers",
+        "cortex_m::transpose cannot run: its tensors and numbers do not fit together, or are out of range",
+        "aten::cat cannot run: its tensors differ in size",
+        "aten::cat cannot run: its tensors differ in size",
+        "aten::cat cannot run: an argument is no list of tensors",
+        "cortex_m::quantized_avg_pool2d cannot run: an output shares memory with another tensor",
+    ]
+
+
+LOG = """
+import ctypes, sys, threading
+
+runtime, delegate = (ctypes.CDLL(path) for path in sys.argv[1:])
+show = runtime._ZN10executorch7runtime20pal_emit_log_messageEm18et_pal_log_level_tPKcS3_mS3_m
+
+
+def log(level, text):
+    show(ctypes.c_ulong(0), ord(level), b"any.cpp", b"any", ctypes.c_size_t(7), text, ctypes.c_size_t(len(text)))
+
+
+def taken():
+    buffer = ctypes.create_string_buffer(64)
+    delegate.deuteron_take_log(buffer, len(buffer))
+    return buffer.value.decode()
+
+
+log("I", b"loaded")
+log("E", b"wrong, loaded")
+delegate.deuteron_keep_log()
+log("I", b"kept")
+log("E", b"wrong")
+log("E", b"wrong, too")
+elsewhere = threading.Thread(target=log, args=("E", b"wrong, elsewhere"))
+elsewhere.start()
+elsewhere.join()
+print(taken(), end="")
+log("E", b"wrong, after")
+print(taken(), end="")
+delegate.deuteron_keep_log()
+log("E", b"forgotten")
+delegate.deuteron_keep_log()
+log("E", 60 * b"." + b"long")
+print(taken(), end="")
+"""
+
+
+def test_the_runtime_logs_as_before_but_for_errors_that_are_kept() -> None:
+    runtime = executorch_root() / "lib" / "libexecutorch.so"
+    command = (sys.executable, "-c", LOG, str(runtime), str(library("delegate")))
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "wrong\nwrong, too\n" + 60 * "." + "lon"
+    assert [line.partition("any.cpp:7] ")[2] for line in done.stderr.splitlines()] == [
+        "loaded",
+        "wrong, loaded",
+        "kept",
+        "wrong, elsewhere",
+        "wrong, after",
     ]

@@ -17,7 +17,8 @@ bool overlap(const dtn_tensor_t &a, const dtn_tensor_t &b)
 {
     const uint8_t *const a_start = static_cast<const uint8_t *>(a.data);
     const uint8_t *const b_start = static_cast<const uint8_t *>(b.data);
-    return a_start < b_start + b.bytes && b_start < a_start + a.bytes;
+    /* What has no bytes may lie anywhere. */
+    return a.bytes != 0 && b.bytes != 0 && a_start < b_start + b.bytes && b_start < a_start + a.bytes;
 }
 
 /* No output shares a byte with another value: what the executor promises to operators. */
@@ -86,12 +87,13 @@ double Call::real()
 
 void Call::list(int32_t *numbers, size_t count)
 {
-    const EValue *const value = next();
-    need(value->isIntList(), "an argument is no list of whole numbers");
-    if (!value->isIntList()) {
+    /* A list of values: the runtime takes any kind, and would end the process where one is no whole number. */
+    const auto given = next()->tryToIntList();
+    need(given.ok(), "an argument is no list of whole numbers");
+    if (!given.ok()) {
         return;
     }
-    const auto items = value->toIntList();
+    const auto items = *given;
     const bool both = items.size() == 1 && count == 2;
     need(items.size() == count || both, "a list of its arguments has another length");
     for (size_t i = 0; i < count && !failed_; i++) {
@@ -109,7 +111,9 @@ Value Call::value_of(const executorch::aten::Tensor &tensor)
     /* A device has all values at multiples of 16; here only what the processor and the language ask for counts. */
     const bool aligned = reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % value.item == 0;
     need(aligned, "a tensor does not start at a multiple of its elements' size");
-    if (!small || !aligned) {
+    const bool there = tensor.const_data_ptr() != nullptr || tensor.nbytes() == 0;
+    need(there, "a tensor has no memory");
+    if (!small || !aligned || !there) {
         return Value{};
     }
     value.tensor.data = const_cast<void *>(tensor.const_data_ptr());
@@ -118,6 +122,10 @@ Value Call::value_of(const executorch::aten::Tensor &tensor)
     for (size_t i = 0; i < value.rank; i++) {
         value.sizes[i] = static_cast<uint32_t>(tensor.sizes()[i]);
         value.order[i] = tensor.dim_order()[i];
+        if (value.order[i] >= value.rank) {
+            need(false, "the order of a tensor names a dimension that it has not");
+            return Value{};
+        }
         value.strides[i] = static_cast<uint32_t>(tensor.strides()[i]);
     }
     return value;
@@ -143,10 +151,10 @@ bool Call::optional_tensor(Value *value)
 
 size_t Call::tensors()
 {
-    const EValue *const given = next();
-    need(given->isTensorList(), "an argument is no list of tensors");
-    if (given->isTensorList()) {
-        list_ = given->toTensorList();
+    const auto given = next()->tryToTensorList();
+    need(given.ok(), "an argument is no list of tensors");
+    if (given.ok()) {
+        list_ = *given;
     }
     return list_.size();
 }

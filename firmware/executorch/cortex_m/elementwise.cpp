@@ -174,15 +174,17 @@ void softmax(Context &context, Stack stack)
     call.need(same_layout(input, output), "its tensors differ in layout");
     const size_t wanted = static_cast<size_t>(dim < 0 ? dim + rank : dim);
     dtn_cm_softmax_params_t params = {1, 1, 1, multiplier, shift};
-    bool before = true;
-    for (size_t i = 0; i < input.rank; i++) {
+    int32_t *part = &params.outer;
+    for (size_t i = 0; i < input.rank && !call.failed(); i++) {
         const auto size = static_cast<int32_t>(input.sizes[input.order[i]]);
         if (input.order[i] == wanted) {
             params.depth = size;
-            before = false;
-        } else {
-            (before ? params.outer : params.inner) *= size;
+            part = &params.inner;
+            continue;
         }
+        const int64_t product = int64_t{*part} * size;
+        call.need(product <= kAny, "it has more rows than 32 bits count");
+        *part = static_cast<int32_t>(product);
     }
     call.run(dtn_cm_softmax, params, {&input}, {&output});
 }

@@ -25,7 +25,7 @@ std::array<size_t, kMaxRank> lowered_order(const Value &value)
 }
 
 /* Appends the bytes of an element and runs the copy from `start` of the output on. */
-void copy(Call &call, Walk &walk, const Value &input, const Value &output, int64_t start)
+void copy(Call &call, Walk &walk, const Value &input, const Value &output, uint32_t start)
 {
     append(walk, static_cast<int32_t>(output.item), 1, 1, DTN_MAX_DIMENSION);
     dtn_cm_copy_params_t params{};
@@ -46,7 +46,7 @@ void cat_channels_last(Context &context, Stack stack)
     const auto rank = static_cast<int32_t>(output.rank);
     call.need(given >= -rank && given < rank, "it has no such dimension");
     const size_t dim = static_cast<size_t>(given < 0 ? given + rank : given);
-    int64_t start = 0;
+    uint32_t start = 0;
     for (size_t part = 0; part < parts && !call.failed(); part++) {
         const Value input = call.tensor_of_list(part);
         call.need(input.rank == output.rank, "its tensors differ in rank");
@@ -57,9 +57,11 @@ void cat_channels_last(Context &context, Stack stack)
             append(walk, static_cast<int32_t>(input.sizes[d]), static_cast<int32_t>(input.strides[d]),
                    static_cast<int32_t>(output.strides[d]), DTN_MAX_DIMENSION);
         }
+        call.need(input.sizes[dim] <= output.sizes[dim] - start, "its tensors differ in size");
         copy(call, walk, input, output, start * output.strides[dim]);
         start += input.sizes[dim];
     }
+    call.need(call.failed() || start == output.sizes[dim], "its tensors differ in size");
 }
 
 void transpose(Context &context, Stack stack)
@@ -71,16 +73,16 @@ void transpose(Context &context, Stack stack)
     const Value output = call.tensor();
     call.need(input.rank == output.rank, "its tensors differ in rank");
     Walk walk{};
-    const auto item = static_cast<int32_t>(input.item);
+    /* Unsigned: tensors without elements can have strides that do not fit in bytes, and no element to count. */
+    const auto bytes = [&input](uint32_t stride) { return static_cast<int32_t>(stride * input.item); };
     for (size_t i = 0; i < output.rank && !call.failed(); i++) {
         const size_t dim = output.order[i];
         const bool good = perm[dim] >= 0 && static_cast<size_t>(perm[dim]) < input.rank &&
                           input.sizes[static_cast<size_t>(perm[dim])] == output.sizes[dim];
         call.need(good, "its output is not its input with these dimensions exchanged");
         if (good) {
-            append(walk, static_cast<int32_t>(output.sizes[dim]),
-                   static_cast<int32_t>(input.strides[static_cast<size_t>(perm[dim])]) * item,
-                   static_cast<int32_t>(output.strides[dim]) * item, DTN_MAX_DIMENSION);
+            append(walk, static_cast<int32_t>(output.sizes[dim]), bytes(input.strides[static_cast<size_t>(perm[dim])]),
+                   bytes(output.strides[dim]), DTN_MAX_DIMENSION);
         }
     }
     copy(call, walk, input, output, 0);

@@ -134,6 +134,33 @@ void test_refused()
     expect(no_memory.bind(Side::kInput, true) == Error::MemoryAllocationFailed, "no memory is enough", 4);
 }
 
+/* A binding of 24 bytes from `start` of a block. */
+Binding bound(Subject &subject, uint8_t *start)
+{
+    subject.impl.set_data(start);
+    expect(subject.bind(Side::kOutput, false) == Error::Ok, "a tensor is refused", 4);
+    return subject.binding;
+}
+
+void test_apart()
+{
+    const Sizes sizes = {1, 2, 3, 4};
+    Subject subject(sizes, in_order(4));
+    std::vector<uint8_t> block(kAmple);
+    const deuteron::Bytes payload(block.data() + 100, 100);
+    const Binding inputs[] = {bound(subject, block.data() + 200), bound(subject, block.data() + 210)};
+    const auto check = [&](size_t first, size_t second) {
+        const Binding outputs[] = {bound(subject, block.data() + first), bound(subject, block.data() + second)};
+        return deuteron::check_apart(payload, deuteron::Bindings(inputs, 2), deuteron::Bindings(outputs, 2));
+    };
+    expect(check(76, 234) == Error::Ok, "neighbours are refused", 4);
+    expect(check(234, 258) == Error::Ok, "outputs side by side are refused", 4);
+    expect(check(77, 300) == Error::InvalidArgument, "an output in the payload is taken", 4);
+    expect(check(300, 120) == Error::InvalidArgument, "an output in the payload is taken", 4);
+    expect(check(233, 300) == Error::InvalidArgument, "an output in an input is taken", 4);
+    expect(check(300, 323) == Error::InvalidArgument, "an output in an output is taken", 4);
+}
+
 } // namespace
 
 int main()
@@ -149,5 +176,6 @@ int main()
     test_as_it_lies({2, 3, 2, 2, 2}, {0, 2, 3, 4, 1}, true);
     test_as_it_lies({2, 3, 4, 5}, in_order(4), false);
     test_refused();
+    test_apart();
     return failures == 0 ? 0 : 1;
 }
