@@ -43,7 +43,8 @@ class HostFirmware:
         names = (f"-DBUNDLE={symbol}", f"-DMEMORIES={symbol}_memories")
         command("cc", *WARNINGS, "-fPIC", "-c", *include, folder / f"{symbol}.c", "-o", folder / "tables.o")
         command("cc", *WARNINGS, "-fPIC", "-c", *include, *names, HERE / "host.c", "-o", folder / "host.o")
-        parts = (folder / "tables.o", folder / "host.o", folder / f"{symbol}_data.S", self._port, self._archive)
+        (data,) = folder.glob(f"{symbol}_data.[Sc]")
+        parts = (folder / "tables.o", folder / "host.o", data, self._port, self._archive)
         command("cc", "-shared", "-fPIC", "-Wl,-Bsymbolic", *include, *parts, "-o", library)
         return HostBundle(bundle, library)
 

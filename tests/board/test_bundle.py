@@ -14,7 +14,7 @@ from deuteron import api
 from deuteron.board import operators
 from deuteron.board.arrays import from_bytes, to_bytes
 from deuteron.board.bundle import Bundle
-from deuteron.board.emit import EmitOptions
+from deuteron.board.emit import Data, EmitOptions
 from deuteron.board.translate import translate
 from deuteron.builds import manifest
 from deuteron.errors import UnsupportedError
@@ -68,6 +68,14 @@ def test_the_firmware_computes_what_executorch_does(
     runner = HostRunner(directory / manifest.PROGRAM)
     for inputs in api.seeded_inputs(runner, 3):
         need_equal(bundle, host, runner, inputs)
+
+
+def test_bytes_in_arrays_are_the_same(built: Built, firmware: HostFirmware, tmp_path: Path) -> None:
+    """The executor compares their CRCs."""
+    bundle = bundle_of(built("two"))
+    host = firmware.load(bundle, tmp_path / "arrays", EmitOptions(data=Data.ARRAYS))
+    runner = HostRunner(built("two") / manifest.PROGRAM)
+    need_equal(bundle, host, runner, api.seeded_inputs(runner, 1)[0])
 
 
 @pytest.mark.parametrize(("name", "partitions"), [("two_fetched", 1), ("view_fetched", 2)])

@@ -8,7 +8,7 @@ from tests.board import programs
 from tests.board.host import FIRMWARE, WARNINGS, command
 
 from deuteron.board.bundle import Bundle, Memory
-from deuteron.board.emit import EmitOptions, Placement, comment, emit, string
+from deuteron.board.emit import Data, EmitOptions, Placement, comment, emit, string
 from deuteron.board.translate import translate
 from deuteron.errors import OptionError
 from deuteron.runtime.program import Method, Program
@@ -64,11 +64,16 @@ def test_strings_stay_strings() -> None:
     assert string('a"b\\c\nd??/é') == r'"a\042b\134c\012d\077\077/\303\251"'
 
 
+def data_source(options: EmitOptions) -> str:
+    """The file with the large bytes."""
+    return f"{options.symbol}_data.{'c' if options.data is Data.ARRAYS else 'S'}"
+
+
 def compile_to_objects(bundle: Bundle, folder: Path, options: EmitOptions) -> Path:
     """The folder of the objects of both sources."""
     for name, data in emit(bundle, options).items():
         (folder / name).write_bytes(data)
-    for source in (f"{options.symbol}.c", f"{options.symbol}_data.S"):
+    for source in (f"{options.symbol}.c", data_source(options)):
         words = ("-c", "-I", folder, "-I", FIRMWARE / "include", folder / source, "-o", folder / f"{source}.o")
         command("cc", *WARNINGS, *words)
     return folder
@@ -87,12 +92,13 @@ def compile_to_objects(bundle: Bundle, folder: Path, options: EmitOptions) -> Pa
     ],
     ids=["flash", "sram", "external"],
 )
+@pytest.mark.parametrize("data", Data)
 def test_bytes_lie_where_they_were_asked_for(
-    weights: Placement, arenas: Placement, sections: dict[str, str], tmp_path: Path
+    data: Data, weights: Placement, arenas: Placement, sections: dict[str, str], tmp_path: Path
 ) -> None:
-    options = EmitOptions("net_b", weights, arenas)
+    options = EmitOptions("net_b", weights, arenas, data)
     folder = compile_to_objects(edges(), tmp_path, options)
-    listed = command("readelf", "-WS", folder / "net_b_data.S.o")
+    listed = command("readelf", "-WS", folder / f"{data_source(options)}.o")
     found = dict(re.findall(r"\] \.(dtn_\S+)\s+(?:PROGBITS|NOBITS)\s+\S+ \S+ (\S+)", listed))
     sizes = {name: int(size, 16) for name, size in found.items()}
     blocks = programs.SMALL
@@ -103,6 +109,19 @@ def test_bytes_lie_where_they_were_asked_for(
         f"dtn_{sections['']}.net_b_memory0": edges().memories[0].bytes,
         f"dtn_{sections['']}.net_b_memory1": edges().memories[1].bytes,
     }
+
+
+def test_arrays_are_plain_c99(tmp_path: Path) -> None:
+    options = EmitOptions(data=Data.ARRAYS)
+    memories = (Memory(0, "an arena"), Memory(64, "working memory"))
+    files = emit(Bundle("plain", (), (), (), (), memories, (), (b"", b"abc"), ()), options)
+    assert [*files] == ["dtn_bundle.c", "dtn_bundle.h", "dtn_bundle_data.c"]
+    (tmp_path / "data.c").write_bytes(files["dtn_bundle_data.c"])
+    compiled = tmp_path / "data.o"
+    command("cc", *WARNINGS, "-U__GNUC__", "-c", tmp_path / "data.c", "-o", compiled)
+    assert ".dtn_" not in command("readelf", "-WS", compiled)
+    names = set(command("nm", "--format=just-symbols", compiled).split())
+    assert {"dtn_bundle_constant1", "dtn_bundle_memory1"} <= names
 
 
 def test_an_empty_constant_has_no_bytes_and_no_warning(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""A bundle as files: a C file of tables, its header, and an assembler file that puts large bytes into sections."""
+"""A bundle as files: a C file of tables, its header, and a file that puts large bytes into sections."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -24,6 +24,13 @@ class Placement(Enum):
     EXTERNAL = "external"
 
 
+class Data(Enum):
+    """How large bytes are written; the value is its spelling on the command line."""
+
+    ASSEMBLER = "assembler"
+    ARRAYS = "arrays"
+
+
 _KEYWORDS = frozenset(
     keyword
     for line in (
@@ -44,6 +51,8 @@ _RESERVED = ("dtn_", "neutron")
 _CALLED = frozenset(("memcpy", "memset"))
 """What the library calls of the C library."""
 
+_NUMBERS_OF_LINE = 20
+
 _CONTENT_SECTIONS = {
     Placement.FLASH: ('.dtn_flash.{}, "a", %progbits'),
     Placement.SRAM: ('.dtn_sram.{}, "aw", %progbits'),
@@ -63,11 +72,13 @@ class EmitOptions:
         symbol: the C name of the bundle; file names and every other global name start with it.
         weights: where weights and constants lie. All else of a partition always lies in flash.
         arenas: where the memories lie: in SRAM or external memory.
+        data: an assembler file that includes them from a file, or C arrays, for compilers without `.incbin`.
     """
 
     symbol: str = _DEFAULT_SYMBOL
     weights: Placement = Placement.FLASH
     arenas: Placement = Placement.SRAM
+    data: Data = Data.ASSEMBLER
 
     def __post_init__(self) -> None:
         if not (self.symbol.isidentifier() and self.symbol.isascii()) or self.symbol in _KEYWORDS:
@@ -94,11 +105,16 @@ class Block:
     crc: int
     offset: int | None
 
+    @property
+    def section_name(self) -> str:
+        """The section without its flags."""
+        return self.section.partition(",")[0]
+
 
 def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, bytes]:
-    """The files by name: `SYMBOL.c`, `SYMBOL.h`, `SYMBOL_data.S` and `SYMBOL_data.bin`.
+    """The files by name: `SYMBOL.c`, `SYMBOL.h`, and `SYMBOL_data.S` and `SYMBOL_data.bin` or `SYMBOL_data.c`.
 
-    The C and the assembler file are compiled and linked; the folder of all four must be on the include path of both.
+    The C and the assembler files are compiled and linked; the folder of all must be on the include path of both.
     The same bundle and options give the same bytes.
     """
     symbol = options.symbol
@@ -128,8 +144,11 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
     texts = {
         f"{symbol}.c": _render("bundle.c.j2", values),
         f"{symbol}.h": _render("bundle.h.j2", values),
-        f"{symbol}_data.S": _render("data.S.j2", values),
     }
+    if options.data is Data.ARRAYS:
+        texts[f"{symbol}_data.c"] = _render("data.c.j2", values | {"content": b"".join(data), "lines": _lines})
+        return {name: text.encode() for name, text in texts.items()}
+    texts[f"{symbol}_data.S"] = _render("data.S.j2", values)
     return {name: text.encode() for name, text in texts.items()} | {f"{symbol}_data.bin": b"".join(data)}
 
 
@@ -140,6 +159,14 @@ def _contents(bundle: Bundle, options: EmitOptions) -> list[tuple[FirmwareBlock,
     for i, delegate in enumerate(bundle.delegates):
         blocks += (replace(b, name=f"{symbol}_delegate{i}_{b.name}") for b in delegate.partition.blocks)
     return [(block, options.weights if block.is_weights else Placement.FLASH) for block in blocks]
+
+
+def _lines(block: Block, content: bytes) -> Iterator[str]:
+    """The numbers of a block's bytes in the content of all; C has no empty array, so that none is one zero."""
+    start = block.offset or 0
+    own = content[start : start + block.bytes] or bytes(1)
+    for at in range(0, len(own), _NUMBERS_OF_LINE):
+        yield ", ".join(str(byte) for byte in own[at : at + _NUMBERS_OF_LINE])
 
 
 def _render(template: str, values: Mapping[str, object]) -> str:

@@ -24,6 +24,13 @@ from deuteron.cli.printer import Printer
     "--weights", default="flash", show_default=True, metavar="flash|sram|external", help="Where weights shall lie."
 )
 @click.option("--arenas", default="sram", show_default=True, metavar="sram|external", help="Where arenas shall lie.")
+@click.option(
+    "--data",
+    default="assembler",
+    show_default=True,
+    metavar="assembler|arrays",
+    help="Write the large bytes as an assembler file with `.incbin`, or as C arrays.",
+)
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
     printer: Printer,
@@ -34,14 +41,16 @@ def command(
     kernels: str,
     weights: str,
     arenas: str,
+    data: str,
     force: bool,
 ) -> None:
     """Write the build in DIR as C tables, which any project can compile and link with the firmware library."""
     from deuteron import api
-    from deuteron.board.emit import EmitOptions, Placement
+    from deuteron.board.emit import Data, EmitOptions, Placement
     from deuteron.board.record import Kernels
 
-    options = EmitOptions(symbol, choice(Placement, "--weights", weights), choice(Placement, "--arenas", arenas))
+    places = choice(Placement, "--weights", weights), choice(Placement, "--arenas", arenas)
+    options = EmitOptions(symbol, *places, choice(Data, "--data", data))
     selected = choice(Kernels, "--kernels", kernels)
     paths = api.bundle(directory, output, options=options, kernels=selected, force=force)
     if printer.as_json:
