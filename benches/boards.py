@@ -23,7 +23,7 @@ from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.record import FirmwareOptions, IoCopy, Weights
 from deuteron.board.toolchain import Toolchain
-from deuteron.views.agreement.board import agree
+from deuteron.views.agreement.board import compare
 
 EXTERNAL = {"mobilenet_v2"}
 """Models whose weights are put into external memory; elsewhere they find their place themselves."""
@@ -103,7 +103,7 @@ def measure(build: Path, board: Board, samples: int, toolchain: Toolchain) -> Re
             directory = Path(scratch) / choice.value
             image.write(made, directory, force=False)
             first, again = (qemu.run(directory, made.record, board, data) for _ in range(2))
-            identical &= agree(board.name, [run.outputs for run in first.runs], host).passed
+            identical &= compare(board.name, [run.outputs for run in first.runs], host).passed
             repeatable &= [(r.instructions, r.events) for r in first.runs] == [
                 (r.instructions, r.events) for r in again.runs
             ]

@@ -38,7 +38,7 @@ from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.plan import plan
-from deuteron.views.agreement.board import agree
+from deuteron.views.agreement.board import compare
 
 BOARD = boards.load("an505")
 TARGET = "imxrt700"
@@ -157,7 +157,7 @@ class Bench:
             for event in runs[1].events
             if event.kind is qemu.EventKind.STEP and bundle.steps[event.index].kind is StepKind.DELEGATE
         )
-        return step.instructions, agree(BOARD.name, [run.outputs for run in runs], self._expected).passed
+        return step.instructions, compare(BOARD.name, [run.outputs for run in runs], self._expected).passed
 
 
 def slowed(conversion: Conversion, compute: int, rate: int) -> Flash:
