@@ -52,5 +52,5 @@ def test_every_view_of_a_build_runs_without_pytorch(tmp_path: Path) -> None:
     (build / "reference.pt2").unlink()
     lines = [line.replace("BUILD", str(build)).replace("OUT", str(tmp_path)) for line in COMMANDS]
     done = subprocess.run([sys.executable, "-c", START], input="\n".join(lines), capture_output=True, text=True)
-    told = [line for line in done.stdout.splitlines() if line.startswith("done: ")]
-    assert (told, done.returncode) == ([f"done: {line}" for line in lines], 0), done.stderr
+    finished = [line for line in done.stdout.splitlines() if line.startswith("done: ")]
+    assert (finished, done.returncode) == ([f"done: {line}" for line in lines], 0), done.stderr

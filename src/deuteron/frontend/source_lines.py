@@ -18,10 +18,10 @@ _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*
 def source_of(node: fx.Node) -> Source | None:
     """The innermost line outside PyTorch and ExecuTorch that made this node, if it has one."""
     trace = node.meta.get("stack_trace")
-    found = last_user_line(trace) if isinstance(trace, str) else None
-    if found is None:
+    user_line = last_user_line(trace) if isinstance(trace, str) else None
+    if user_line is None:
         return None
-    file, line, code = found
+    file, line, code = user_line
     return Source(file, line, code, _module_path(node))
 
 
@@ -50,8 +50,8 @@ def not_lowered(backend: str, error: Exception) -> UnsupportedError:
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    found = last_user_line(str(cause))
-    where, at = (f"{found[0]}:{found[1]}", f", at `{found[2]}`") if found else (None, "")
+    user_line = last_user_line(str(cause))
+    where, at = (f"{user_line[0]}:{user_line[1]}", f", at `{user_line[2]}`") if user_line else (None, "")
     return UnsupportedError(
         f"{backend} cannot lower this model: {type(cause).__name__}: {first_line(cause)}{at}",
         where=where,

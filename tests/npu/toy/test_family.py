@@ -133,10 +133,10 @@ def deuteron(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 
 def test_its_partitions_are_listed(build: Path, deuteron: Callable[..., str]) -> None:
-    told = "npu 0: negates 48 B  ; tflite op 0 NEG; negate.py:7 `return -x`"
-    assert deuteron("inspect", build).splitlines()[2] == told
+    line = "npu 0: negates 48 B  ; tflite op 0 NEG; negate.py:7 `return -x`"
+    assert deuteron("inspect", build).splitlines()[2] == line
     (listed,) = json.loads(deuteron("inspect", build, "--json"))["partitions"]
-    assert listed == {"name": "npu 0", "count": 48, "origins": [told.partition("; ")[2]]}
+    assert listed == {"name": "npu 0", "count": 48, "origins": [line.partition("; ")[2]]}
 
 
 def test_without_its_package_it_is_a_delegate_of_another_backend(
@@ -167,10 +167,10 @@ def test_it_is_simulated_explained_planned_and_profiled(build: Path, deuteron: C
     assert json.loads(deuteron("explain", build, "--json"))["islands"][0]["npu"] == COUNT
     assert json.loads(deuteron("plan", build, "--json"))["partitions"][0]["memories"] == []
     deuteron("profile", build, "--on", "sim", "-o", build.parent / "profile")
-    made = json.loads((build.parent / "profile" / "profile.json").read_text())
-    (kernel,) = made["partitions"][0]["kernels"]
+    profile = json.loads((build.parent / "profile" / "profile.json").read_text())
+    (kernel,) = profile["partitions"][0]["kernels"]
     assert (kernel["name"], kernel["cycles"], kernel["output"]) == ("negate", COUNT, ["y"])
-    assert [e["name"] for e in made["stream"]["events"] if e["kind"] == "kernel"] == ["negate"]
+    assert [e["name"] for e in profile["stream"]["events"] if e["kind"] == "kernel"] == ["negate"]
 
 
 def test_it_cannot_be_planned_anew(build: Path) -> None:
@@ -186,11 +186,11 @@ def test_it_cannot_be_planned_anew(build: Path) -> None:
 @pytest.mark.slow
 def test_firmware_runs_it_on_an_emulated_board(build: Path, deuteron: Callable[..., str]) -> None:
     values = np.arange(-COUNT // 2, COUNT // 2, dtype=np.int8).reshape(1, COUNT)
-    given, taken = build.parent / "x.npy", build.parent / "y.npy"
-    np.save(given, values)
+    inputs, outputs = build.parent / "x.npy", build.parent / "y.npy"
+    np.save(inputs, values)
     deuteron("firmware", build, "--board", "an505", "-o", build.parent / "firmware")
-    deuteron("run", build.parent / "firmware", "--on", "an505", "--input", given, "--output", taken)
-    np.testing.assert_array_equal(np.load(taken), -values)
+    deuteron("run", build.parent / "firmware", "--on", "an505", "--input", inputs, "--output", outputs)
+    np.testing.assert_array_equal(np.load(outputs), -values)
     deuteron("profile", build, "--on", "an505", "-o", build.parent / "profile")
     events = json.loads((build.parent / "profile" / "profile.json").read_text())["stream"]["events"]
     (delegate,) = (event for event in events if event["kind"] == "delegate")

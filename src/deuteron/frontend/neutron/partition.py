@@ -18,7 +18,7 @@ from deuteron.npu.neutron.tflite.neutron import unwrap
 def describe(partition: Lowered) -> Partition:
     """The manifest's entry for a partition."""
     container, _ = unwrap(partition.converted)
-    told = metadata_of(partition.converted)
+    metadata = metadata_of(partition.converted)
     model = decode(partition.tflite)
     header = read_header(container.microcode)
     nodes = with_neighbours(source_ops(partition.tflite), partition.nodes)
@@ -28,15 +28,15 @@ def describe(partition: Lowered) -> Partition:
         weights_bytes=len(container.weights),
         kernels_bytes=len(container.kernels),
         scratch_bytes=header.scratch_bytes,
-        scratch_proven_optimal=told.known.scratch_proven_optimal,
+        scratch_proven_optimal=metadata.known.scratch_proven_optimal,
         prefetch_bytes=header.prefetch_bytes,
-        prefetch_bound=told.known.prefetch_bound,
-        prefetch_proven_optimal=told.known.prefetch_proven_optimal,
+        prefetch_bound=metadata.known.prefetch_bound,
+        prefetch_proven_optimal=metadata.known.prefetch_proven_optimal,
         inputs=_tensors(model, model.inputs),
         outputs=_tensors(model, model.outputs),
         ops=tuple(_op(model, index, nodes[index]) for index in range(len(model.operators))),
-        kernels=told.provenance.kernels,
-        dataflow=told.dataflow,
+        kernels=metadata.provenance.kernels,
+        dataflow=metadata.dataflow,
     )
 
 

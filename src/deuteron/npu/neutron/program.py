@@ -90,8 +90,8 @@ class NeutronProgram(NpuProgram):
 
     def placements(self, values: Dataflow) -> tuple[Placement, ...]:
         """Scratch, and the area that weights are fetched to, where there are any."""
-        found = (_scratch(self.decoded, values), _area(self.decoded))
-        return tuple(placement for placement in found if placement.memory.nbytes)
+        placements = (_scratch(self.decoded, values), _area(self.decoded))
+        return tuple(placement for placement in placements if placement.memory.nbytes)
 
     def fetching(self, engine: Engine) -> Fetching | None:
         """The fetches of weights to the prefetch area."""
