@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 CASES = [(example.name, "imxrt700cm") for example in api.COMBINED]
 CASES += [(name, "cortex-m33") for name in ("encoder_decoder", "attention")]
-CASES += [(name, "cortex-m55") for name in ("digits", "ds_cnn", "resnet8", "deep_autoencoder")]
+CASES += [(name, "cortex-m55") for name in ("digits", "ds_cnn")]
 """On the NPU and the CPU, and models that the NPU would have in part or as a whole on the CPU alone."""
 
 
