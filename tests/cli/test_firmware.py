@@ -232,7 +232,7 @@ def test_a_comparison_with_the_host(build: Path, deuteron: Run, monkeypatch: pyt
         0, "an547 and the host give the same bits for 2 samples\n", ""
     )
     bad = HostComparison("an547", 1, (Difference(0, 1, 1, 4, (0, 2), 1.0, 2.0),))
-    monkeypatch.setattr(on_board, "agree", lambda *args: bad)
+    monkeypatch.setattr(on_board, "compare", lambda *args: bad)
     assert deuteron("run", "--on", "an547", "--compare", build) == Result(
         1,
         "sample 0  output 1  1 of 4 elements differ, first at [0, 2]: 1 on an547, 2 on the host\n"
