@@ -118,6 +118,26 @@ def test_arithmetic_reads_no_other_numbers_beside_quantised_ones(function: Calla
     lints.check_dtypes(program(added, index, index))
 
 
+def dilated(x: Tensor, weight: Tensor) -> Tensor:
+    return torch.ops.aten.convolution(x, weight, None, [1, 1], [0, 0], [1, 2], False, [0, 0], 1)
+
+
+def dilated_pool(x: Tensor) -> Tensor:
+    return torch.ops.aten.max_pool2d_with_indices(x, [2, 2], [2, 2], [0, 0], [2, 2])[0]
+
+
+def test_windows_with_gaps_are_refused() -> None:
+    image = torch.zeros(1, 2, 8, 8)
+    assert refusal(lints.check_dilations, program(dilated, image, torch.zeros(2, 2, 3, 3))) == (
+        "`aten::convolution` with dilation [1, 2] has no int8 form on the CPU" + AT + "hint: give it a larger kernel "
+        "with zeros between its weights instead, or build for a target whose CPU runs portable operators: `imxrt700`"
+    )
+    assert refusal(lints.check_dilations, program(dilated_pool, image)) == (
+        "`aten::max_pool2d_with_indices` with dilation [2, 2] has no int8 form on the CPU" + PORTABLE
+    )
+    lints.check_dilations(program(moved, image))
+
+
 def test_what_takes_int8_values_for_numbers_is_refused() -> None:
     assert refusal(lints.check_operators, program(absolute, int8(3))) == (
         "`aten::abs` would take int8 values for the numbers that they stand for" + PORTABLE

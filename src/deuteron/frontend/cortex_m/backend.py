@@ -88,6 +88,7 @@ def lower(edge: Any, cpu: str) -> None:
         _put_tables(program)
         lints.check_scales(program)
         lints.check_dtypes(program)
+        lints.check_dilations(program)
         target = CortexMTargetConfig.from_target_string(cpu)
         try:
             programs[name] = CortexMPassManager(program, passes, target).transform()

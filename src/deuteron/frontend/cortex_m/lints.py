@@ -37,9 +37,13 @@ _IN_ORDER = frozenset({"cat", "squeeze_copy", "stack", "unsqueeze_copy", "view_c
 _ANY_ORDER = frozenset({"maximum", "minimum", "transpose"})
 """Operators of the Cortex-M that take tensors in different orders of memory."""
 
+_DILATION = {"convolution": 5, "max_pool2d_with_indices": 4}
+"""Where operators over windows have their dilation among their arguments."""
+
 _BUILD = "build for a target whose CPU runs portable operators: `imxrt700`"
 _EARLIER = f"compute it before the model, which then takes float32, or {_BUILD}"
 _PORTABLE = f"write it with other operators, or {_BUILD}"
+_DENSE = f"give it a larger kernel with zeros between its weights instead, or {_BUILD}"
 
 
 def check_scales(program: ExportedProgram) -> None:
@@ -70,6 +74,22 @@ def check_dtypes(program: ExportedProgram) -> None:
             listed = _numbers(map(_converted, node.all_input_nodes))
             if listed and any(value.is_floating_point() for arg in node.all_input_nodes for value in _tensors(arg)):
                 refused.append(_refusal(node, f"reads {listed} beside float32: both sides must be float32", _EARLIER))
+    _raise(refused)
+
+
+def check_dilations(program: ExportedProgram) -> None:
+    """Checks, before operators are replaced by int8 ones, that the windows of convolutions and max-pools have no gaps.
+
+    Raises:
+        UnsupportedError: naming each operator and its dilation.
+    """
+    refused: list[UnsupportedError] = []
+    for node in program.graph.nodes:
+        place = _DILATION.get(_base(node)) if node.op == "call_function" else None
+        steps = cast("Sequence[int]", node.args[place]) if place is not None and len(node.args) > place else ()
+        if any(step != 1 for step in steps):
+            hint = _DENSE if _base(node) == "convolution" else _PORTABLE
+            refused.append(_refusal(node, f"with dilation {[*steps]} {_no_int8_form(node)}", hint))
     _raise(refused)
 
 
@@ -183,9 +203,13 @@ def _images(node: fx.Node) -> list[object]:
 
 def _in_float(node: fx.Node) -> UnsupportedError:
     """The error for an operator that neither side has in int8, with the NPU's reason where there is an NPU."""
-    what = "has no int8 form on the CPU" + (f"; {node.meta[WHY]}" if WHY in node.meta else "")
+    what = _no_int8_form(node)
     listed = _numbers(node.all_input_nodes)
     return _refusal(node, f"reads {listed} and {what}", _EARLIER) if listed else _refusal(node, what, _PORTABLE)
+
+
+def _no_int8_form(node: fx.Node) -> str:
+    return "has no int8 form on the CPU" + (f"; {node.meta[WHY]}" if WHY in node.meta else "")
 
 
 def _converted(node: fx.Node) -> fx.Node:
