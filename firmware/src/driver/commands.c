@@ -27,7 +27,7 @@ NeutronError dtn_kernels_check(const uint32_t *block, dtn_model_t *model)
     return ENONE;
 }
 
-/* Bytes of the prefetch area that a fetch still writes; none when `bytes` is 0. */
+/* Bytes of the prefetch area that a fetch writes. */
 typedef struct {
     uint32_t offset;
     uint32_t bytes;
@@ -35,16 +35,18 @@ typedef struct {
 
 /* What the fetches so far have left behind. */
 typedef struct {
-    flight_t flights[DTN_CHANNELS]; /* for each channel, the fetch that nothing has waited for */
+    flight_t flights[DTN_CHANNELS]; /* for each busy channel, its fetch */
+    uint32_t busy;                  /* a bit per channel: nothing has waited for its fetch */
     uint32_t resident_end;          /* of the last resident fetch */
 } fetches_t;
 
 /* True when a fetch of any channel still writes one of the bytes; they lie in the area, so that the sums fit. */
-static bool is_in_flight(const flight_t *flights, uint32_t offset, uint32_t bytes)
+static bool is_in_flight(const fetches_t *fetches, uint32_t offset, uint32_t bytes)
 {
     for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
-        const flight_t *flight = &flights[i];
-        if (flight->bytes != 0 && offset < flight->offset + flight->bytes && flight->offset < offset + bytes) {
+        const flight_t *flight = &fetches->flights[i];
+        if ((fetches->busy >> i & 1U) != 0 && offset < flight->offset + flight->bytes &&
+            flight->offset < offset + bytes) {
             return true;
         }
     }
@@ -73,35 +75,35 @@ static dtn_reason_t resident_check(const dtn_model_t *model, flight_t flight, fe
 static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *command, fetches_t *fetches)
 {
     uint32_t channel = command[1];
-    flight_t *flights = fetches->flights;
     flight_t flight = {command[3], command[4]};
     if (channel >= DTN_CHANNELS) {
         return DTN_REASON_CHANNEL;
     }
-    if (flights[channel].bytes != 0) {
+    if ((fetches->busy >> channel & 1U) != 0) {
         return DTN_REASON_CHANNEL_BUSY;
     }
     if (flight.bytes == 0 || !is_block(command[2], flight.bytes, model->weights_bytes) ||
         !is_block(flight.offset, flight.bytes, model->prefetch_bytes)) {
         return DTN_REASON_FETCH_RANGE;
     }
-    if (is_in_flight(flights, flight.offset, flight.bytes)) {
+    if (is_in_flight(fetches, flight.offset, flight.bytes)) {
         return DTN_REASON_IN_FLIGHT;
     }
-    flights[channel] = flight;
+    fetches->flights[channel] = flight;
+    fetches->busy |= UINT32_C(1) << channel;
     return resident_check(model, flight, fetches);
 }
 
-static dtn_reason_t wait_check(const uint32_t *command, flight_t *flights)
+static dtn_reason_t wait_check(const uint32_t *command, fetches_t *fetches)
 {
     if (command[1] >= DTN_CHANNELS) {
         return DTN_REASON_CHANNEL;
     }
-    flights[command[1]].bytes = 0;
+    fetches->busy &= ~(UINT32_C(1) << command[1]);
     return DTN_OK;
 }
 
-static dtn_reason_t call_check(const dtn_model_t *model, const uint32_t *command, const flight_t *flights)
+static dtn_reason_t call_check(const dtn_model_t *model, const uint32_t *command, const fetches_t *fetches)
 {
     dtn_reason_t reason = dtn_call_check(model, command);
     if (reason != DTN_OK) {
@@ -109,7 +111,7 @@ static dtn_reason_t call_check(const dtn_model_t *model, const uint32_t *command
     }
     const uint32_t *operand = command + 3;
     for (uint32_t i = 0; i < (command[1] >> 16 & 0xFFU); i++) {
-        if (operand[0] == DTN_REGION_PREFETCH && is_in_flight(flights, operand[1], operand[2])) {
+        if (operand[0] == DTN_REGION_PREFETCH && is_in_flight(fetches, operand[1], operand[2])) {
             return DTN_REASON_IN_FLIGHT;
         }
         operand += DTN_OPERAND_WORDS;
@@ -117,32 +119,24 @@ static dtn_reason_t call_check(const dtn_model_t *model, const uint32_t *command
     return DTN_OK;
 }
 
-static dtn_reason_t end_check(const flight_t *flights)
-{
-    for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
-        if (flights[i].bytes != 0) {
-            return DTN_REASON_CHANNEL_BUSY;
-        }
-    }
-    return DTN_OK;
-}
-
 static dtn_reason_t command_check(const dtn_model_t *model, const uint32_t *command, fetches_t *fetches)
 {
-    flight_t *flights = fetches->flights;
     uint32_t length = dtn_length(command[0]);
     if ((command[0] & 0xFF00U) != 0) {
         return DTN_REASON_OPCODE;
     }
     switch (dtn_opcode(command[0])) {
     case DTN_OPCODE_CALL:
-        return length < 3 ? DTN_REASON_LENGTH : call_check(model, command, flights);
+        return length < 3 ? DTN_REASON_LENGTH : call_check(model, command, fetches);
     case DTN_OPCODE_FETCH:
         return length != 5 ? DTN_REASON_LENGTH : fetch_check(model, command, fetches);
     case DTN_OPCODE_WAIT:
-        return length != 2 ? DTN_REASON_LENGTH : wait_check(command, flights);
+        return length != 2 ? DTN_REASON_LENGTH : wait_check(command, fetches);
     case DTN_OPCODE_END:
-        return length != 1 ? DTN_REASON_LENGTH : end_check(flights);
+        if (length != 1) {
+            return DTN_REASON_LENGTH;
+        }
+        return fetches->busy != 0 ? DTN_REASON_CHANNEL_BUSY : DTN_OK;
     default:
         return DTN_REASON_OPCODE;
     }
@@ -152,7 +146,9 @@ NeutronError dtn_commands_check(const dtn_model_t *model)
 {
     const uint32_t *words = model->words;
     uint32_t at = model->first_command;
-    fetches_t fetches = {{{0, 0}}, 0};
+    fetches_t fetches;
+    fetches.busy = 0;
+    fetches.resident_end = 0;
     bool ended = false;
     for (uint32_t i = 0; !ended; i++) {
         if (at >= model->word_count || dtn_length(words[at]) == 0 || dtn_length(words[at]) > model->word_count - at) {

@@ -109,7 +109,7 @@ NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig 
     if (!context->keeps) {
         return dtn_model_run(&context->model, dcfg, false); /* one of several at the same time, maybe */
     }
-    bool resident = context->kept != NULL && context->kept == dcfg->scratchWeights;
+    bool resident = context->kept == dcfg->scratchWeights; /* a run without an area is refused: both are NULL then */
     context->kept = NULL;
     NeutronError error = dtn_model_run(&context->model, dcfg, resident);
     if (error == ENONE) {
