@@ -1,12 +1,13 @@
 #include "call.h"
 
-/* The three words of an operand. */
+/* The three words of an operand, read in place. */
 typedef struct {
-    uint32_t region;
-    uint32_t index;
+    uint32_t place; /* the region in the low 8 bits, above them which of it */
     uint32_t offset;
     uint32_t bytes;
 } ref_t;
+
+typedef char ref_is_its_words[sizeof(ref_t) == DTN_OPERAND_WORDS * DTN_WORD_BYTES ? 1 : -1];
 
 /* What a kernel takes, by its number. */
 typedef struct {
@@ -31,11 +32,14 @@ static const signature_t signatures[DTN_KERNEL_KINDS] = {
 DTN_KERNELS(DTN_X)
 #undef DTN_X
 
-static ref_t read_ref(const uint32_t *command, uint32_t operand)
+static const ref_t *refs_of(const uint32_t *command)
 {
-    const uint32_t *words = command + 3 + operand * DTN_OPERAND_WORDS;
-    ref_t ref = {words[0] & 0xFFU, words[0] >> 8, words[1], words[2]};
-    return ref;
+    return (const ref_t *)(command + 3);
+}
+
+static uint32_t region_of(const ref_t *ref)
+{
+    return ref->place & 0xFFU;
 }
 
 static const int32_t *params_of(const uint32_t *command, uint32_t operands)
@@ -44,66 +48,68 @@ static const int32_t *params_of(const uint32_t *command, uint32_t operands)
 }
 
 /* Sets the size of the operand's region; false when there is no such region. */
-static bool region_size(const dtn_model_t *model, ref_t ref, uint32_t *size)
+static bool region_size(const dtn_model_t *model, const ref_t *ref, uint32_t *size)
 {
     const uint32_t *table = model->words + DTN_HEADER_WORDS;
-    switch (ref.region) {
+    uint32_t index = ref->place >> 8;
+    switch (region_of(ref)) {
     case DTN_REGION_INPUT:
-        *size = ref.index < model->inputs ? table[ref.index] : 0;
-        return ref.index < model->inputs;
+        *size = index < model->inputs ? table[index] : 0;
+        return index < model->inputs;
     case DTN_REGION_OUTPUT:
-        *size = ref.index < model->outputs ? table[model->inputs + ref.index] : 0;
-        return ref.index < model->outputs;
+        *size = index < model->outputs ? table[model->inputs + index] : 0;
+        return index < model->outputs;
     case DTN_REGION_SCRATCH:
         *size = model->scratch_bytes;
-        return ref.index == 0;
+        return index == 0;
     case DTN_REGION_WEIGHTS:
         *size = model->weights_bytes;
-        return ref.index == 0;
+        return index == 0;
     case DTN_REGION_PREFETCH:
         *size = model->prefetch_bytes;
-        return ref.index == 0;
+        return index == 0;
     default:
         return false;
     }
 }
 
-static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, ref_t ref, bool written, bool aligned)
+static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, const ref_t *ref, bool written, bool aligned)
 {
     uint32_t size;
     bool any_offset = kind == DTN_KERNEL_COPY_S8 || kind == DTN_KERNEL_FILL_S8;
-    bool external = ref.region == DTN_REGION_INPUT || ref.region == DTN_REGION_OUTPUT;
+    uint32_t region = region_of(ref);
+    bool external = region == DTN_REGION_INPUT || region == DTN_REGION_OUTPUT;
     if (!region_size(model, ref, &size)) {
         return DTN_REASON_OPERAND_REGION;
     }
-    if (ref.bytes > size || ref.offset > size - ref.bytes) {
+    if (ref->bytes > size || ref->offset > size - ref->bytes) {
         return DTN_REASON_OPERAND_RANGE;
     }
-    if (external ? aligned : !any_offset && ref.offset % DTN_ALIGNMENT != 0) {
+    if (external ? aligned : !any_offset && ref->offset % DTN_ALIGNMENT != 0) {
         return DTN_REASON_OPERAND_ALIGNMENT;
     }
-    if (written && ref.region != DTN_REGION_OUTPUT && ref.region != DTN_REGION_SCRATCH) {
+    if (written && region != DTN_REGION_OUTPUT && region != DTN_REGION_SCRATCH) {
         return DTN_REASON_OPERAND_READ_ONLY;
     }
     return DTN_OK;
 }
 
-static bool is_apart(ref_t a, ref_t b)
+static bool is_apart(const ref_t *a, const ref_t *b)
 {
-    bool same_region = a.region == b.region && a.index == b.index;
     /* Both ends are inside a region, so the sums do not overflow. */
-    return !same_region || a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
+    return a->place != b->place || a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
 }
 
-static uint8_t *address(const dtn_model_t *model, const dtn_buffers_t *buffers, ref_t ref)
+static uint8_t *address(const dtn_model_t *model, const dtn_buffers_t *buffers, const ref_t *ref)
 {
+    uint32_t index = ref->place >> 8;
     const uint8_t *base = NULL;
-    switch (ref.region) {
+    switch (region_of(ref)) {
     case DTN_REGION_INPUT:
-        base = buffers->inputs == NULL ? NULL : (const uint8_t *)buffers->inputs[ref.index];
+        base = (const uint8_t *)buffers->inputs[index];
         break;
     case DTN_REGION_OUTPUT:
-        base = buffers->outputs == NULL ? NULL : (const uint8_t *)buffers->outputs[ref.index];
+        base = (const uint8_t *)buffers->outputs[index];
         break;
     case DTN_REGION_SCRATCH:
         base = buffers->scratch;
@@ -116,23 +122,23 @@ static uint8_t *address(const dtn_model_t *model, const dtn_buffers_t *buffers, 
         break;
     }
     /* One pointer type serves all operands; ref_check made sure that what is written is writable. */
-    return base == NULL ? NULL : (uint8_t *)(base + ref.offset);
+    return base == NULL ? NULL : (uint8_t *)(base + ref->offset);
 }
 
 /* Everything but overlap, operand by operand; fills `call` with what is known before a run. */
 static dtn_reason_t operands_check(const dtn_model_t *model, const uint32_t *command, uint32_t kind, dtn_call_t *call)
 {
-    static const dtn_buffers_t unknown = {NULL, NULL, NULL, NULL, false};
     const signature_t *signature = &signatures[kind];
     uint32_t operands = (uint32_t)signature->read + signature->written;
     for (uint32_t i = 0; i < operands; i++) {
-        ref_t ref = read_ref(command, i);
+        const ref_t *ref = refs_of(command) + i;
         dtn_reason_t reason = ref_check(model, kind, ref, i >= signature->read, signature->aligned >> i & 1U);
         if (reason != DTN_OK) {
             return reason;
         }
-        call->operands[i].data = address(model, &unknown, ref);
-        call->operands[i].bytes = ref.bytes;
+        call->operands[i].data =
+            region_of(ref) == DTN_REGION_WEIGHTS ? (uint8_t *)(uintptr_t)(model->weights + ref->offset) : NULL;
+        call->operands[i].bytes = ref->bytes;
         call->operands[i].in_place = false;
     }
     call->params = params_of(command, operands);
@@ -143,13 +149,13 @@ static dtn_reason_t overlap_check(const uint32_t *command, const signature_t *si
 {
     uint32_t operands = (uint32_t)signature->read + signature->written;
     for (uint32_t w = signature->read; w < operands; w++) {
-        ref_t written = read_ref(command, w);
+        const ref_t *written = refs_of(command) + w;
         for (uint32_t i = 0; i < operands; i++) {
-            ref_t other = read_ref(command, i);
+            const ref_t *other = refs_of(command) + i;
             if (i == w || is_apart(written, other)) {
                 continue;
             }
-            bool exact = written.offset == other.offset && written.bytes == other.bytes;
+            bool exact = written->offset == other->offset && written->bytes == other->bytes;
             if (!exact || (signature->in_place & (1U << i)) == 0) {
                 return DTN_REASON_OPERAND_OVERLAP;
             }
@@ -194,12 +200,12 @@ dtn_reason_t dtn_call_run(const dtn_model_t *model, const dtn_buffers_t *buffers
     bool checked = true;
     dtn_call_t call;
     for (uint32_t i = 0; i < operands; i++) {
-        ref_t ref = read_ref(command, i);
+        const ref_t *ref = refs_of(command) + i;
         call.operands[i].data = address(model, buffers, ref);
-        call.operands[i].bytes = ref.bytes;
+        call.operands[i].bytes = ref->bytes;
         call.operands[i].in_place = false;
         /* A table outside the weights had no content to check at prepare. */
-        checked = checked && ((signature->checked & (1U << i)) == 0 || ref.region == DTN_REGION_WEIGHTS);
+        checked = checked && ((signature->checked & (1U << i)) == 0 || region_of(ref) == DTN_REGION_WEIGHTS);
     }
     call.params = params_of(command, operands);
     if (!checked) {

@@ -121,17 +121,11 @@ static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *b
 
 static void command_record(uint32_t *to, const uint32_t *command, uint32_t start)
 {
-    switch (dtn_opcode(command[0])) {
-    case DTN_OPCODE_CALL:
-        record(to, PROFILE_CALL, command[1] & 0xFFU, start);
-        break;
-    case DTN_OPCODE_FETCH:
-        record(to, PROFILE_FETCH, command[1], start);
-        break;
-    default:
-        record(to, PROFILE_WAIT, command[1], start);
-        break;
-    }
+    uint32_t opcode = dtn_opcode(command[0]);
+    uint32_t kind = opcode == DTN_OPCODE_CALL    ? PROFILE_CALL
+                    : opcode == DTN_OPCODE_FETCH ? PROFILE_FETCH
+                                                 : PROFILE_WAIT;
+    record(to, kind, command[1] & 0xFFU, start); /* the number of a kernel or of a channel */
 }
 
 /* After a failed command: what is still copied into the caller's memory must not outlive the run. */

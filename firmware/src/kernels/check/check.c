@@ -115,18 +115,22 @@ dtn_reason_t dtn_check_broadcast(const dtn_call_t *call, const int32_t *dims, co
                                  const int32_t *b_strides)
 {
     enum { RANK = sizeof((dtn_add_s8_params_t *)0)->dims / sizeof(int32_t) };
-    const dtn_operand_t *a = &call->operands[DTN_ADD_S8_A];
-    const dtn_operand_t *b = &call->operands[DTN_ADD_S8_B];
+    const int32_t *const strides[] = {[DTN_ADD_S8_A] = a_strides, [DTN_ADD_S8_B] = b_strides};
     if (!dtn_are_dimensions(dims, RANK) || !dtn_are_forward(a_strides, RANK) || !dtn_are_forward(b_strides, RANK)) {
         return DTN_REASON_PARAMETER;
     }
-    if (!dtn_has_size(&call->operands[DTN_ADD_S8_OUTPUT], dims, RANK) ||
-        !dtn_is_reach_inside(a, 0, dims, a_strides, RANK) || !dtn_is_reach_inside(b, 0, dims, b_strides, RANK)) {
+    if (!dtn_has_size(&call->operands[DTN_ADD_S8_OUTPUT], dims, RANK)) {
         return DTN_REASON_OPERAND_SIZE;
     }
-    if ((a->in_place && !is_contiguous(dims, a_strides, RANK)) ||
-        (b->in_place && !is_contiguous(dims, b_strides, RANK))) {
-        return DTN_REASON_OPERAND_OVERLAP;
+    for (size_t i = DTN_ADD_S8_A; i <= DTN_ADD_S8_B; i++) {
+        if (!dtn_is_reach_inside(&call->operands[i], 0, dims, strides[i], RANK)) {
+            return DTN_REASON_OPERAND_SIZE;
+        }
+    }
+    for (size_t i = DTN_ADD_S8_A; i <= DTN_ADD_S8_B; i++) {
+        if (call->operands[i].in_place && !is_contiguous(dims, strides[i], RANK)) {
+            return DTN_REASON_OPERAND_OVERLAP;
+        }
     }
     return DTN_OK;
 }
