@@ -54,7 +54,8 @@ def rewritten(model: fx.GraphModule, rewrite: Callable[[fx.Node], None], x: Tens
         def validate(self, model: fx.GraphModule) -> None:
             pass
 
-    return rewrites.checked(Rewrites(), lambda: (x,)).transform_for_annotation(model)
+    before = rewrites.original(model, (x,))
+    return rewrites.checked(Rewrites(), lambda: before).transform_for_annotation(model)
 
 
 def nothing(_: fx.Node) -> None:

@@ -26,7 +26,7 @@ from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.export import check_exported
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
-from deuteron.frontend.quantise import casts, rewrites, training
+from deuteron.frontend.quantise import casts, forms, norms, rewrites, training
 from deuteron.frontend.quiet import quiet
 from deuteron.npu.neutron import sdk
 from deuteron.npu.neutron.convert import Conversion
@@ -66,6 +66,7 @@ class Flow:
     is_exported: bool = False
     on_cpu: tuple[CpuOp, ...] | None = None
     _module: fx.GraphModule | None = None
+    _original: rewrites.Original = field(default_factory=rewrites.Original)
     _stack: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -92,7 +93,7 @@ class Flow:
             from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
             quantisation = QuantizationRecipe(
-                quantizers=[rewrites.checked(self._quantizer(), lambda: self.sample)],
+                quantizers=[rewrites.checked(self._quantizer(), lambda: self._original)],
                 is_qat=self.train is not None,
                 train_fn=self.train,
                 calibration_inputs_fn=None if self.calibration is None else tuple,  # `_calibrate` does it
@@ -151,13 +152,16 @@ class Flow:
             self.recording.clear()
         self.session = self._stack.enter_context(seam.converter(self.options))
         self._stack.enter_context(seam.observed(self.recording))
+        self.sample = self.sample or _made_up(model)
         if self.train is not None:
             training.evaluate(model)
-            seam.fold_batch_norms(model)
         casts.settle(model)
+        self._original = rewrites.original(model, self.sample)
+        norms.write(model)
+        seam.fold_batch_norms(model)
+        forms.write(model)
         annotations.part_biases(model)
         give_strides(model)
-        self.sample = self.sample or _made_up(model)
         return model
 
     def _calibrate(self, model: fx.GraphModule) -> fx.GraphModule:

@@ -61,7 +61,8 @@ def preserved() -> Collection[object]:
     from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
 
     load()
-    return tuple(cortex_m_edge_compile_config().preserve_ops)
+    tables = (torch.ops.aten.mish.default, torch.ops.aten.softplus.default)  # whole, they depend on one tensor only
+    return (*cortex_m_edge_compile_config().preserve_ops, *tables)
 
 
 def lower(edge: Any, cpu: str) -> None:

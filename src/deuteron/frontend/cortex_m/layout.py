@@ -47,8 +47,8 @@ def is_channels_last(value: object) -> bool:
 def give_strides(model: fx.GraphModule) -> None:
     """Nothing; writes the stride of pools that move by their window, which ExecuTorch's NXP backend expects to find."""
     for node in model.graph.nodes:
-        if node.target in (aten.avg_pool2d.default, aten.max_pool2d.default) and len(node.args) == 2:
-            node.args = (*node.args, node.args[1])
+        if node.target in (aten.avg_pool2d.default, aten.max_pool2d.default) and not any(node.args[2:3]):
+            node.args = (*node.args[:2], node.args[1], *node.args[3:])
     model.recompile()
 
 

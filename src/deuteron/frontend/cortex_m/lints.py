@@ -78,7 +78,7 @@ def check_dtypes(program: ExportedProgram) -> None:
 
 
 def check_dilations(program: ExportedProgram) -> None:
-    """Checks, before operators are replaced by int8 ones, that the windows of convolutions and max-pools have no gaps.
+    """Check, before operators are replaced by int8 ones, that the windows of convolutions and max-pools have no gaps.
 
     Raises:
         UnsupportedError: naming each operator and its dilation.

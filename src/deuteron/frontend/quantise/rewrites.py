@@ -1,6 +1,7 @@
 """Compares the float model before and after it is rewritten for quantisation: what comes later only sees the second."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,16 +18,27 @@ _LEAST = 1e-6
 """What may differ in any case: the largest magnitude is 0 where all cancels out."""
 
 
-def checked(quantizer: Any, sample: Callable[[], Inputs]) -> Any:
-    """A quantiser like another, which makes sure that its rewrites of a model give the same outputs for a sample."""
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A float model as it was exported: what it gives for a sample."""
+
+    inputs: Inputs = ()
+    outputs: Sequence[object] = ()
+
+
+def original(model: fx.GraphModule, sample: Inputs) -> Original:
+    """What a model gives before it is rewritten, which may be in place."""
+    return Original(sample, _outputs(model, sample))
+
+
+def checked(quantizer: Any, before: Callable[[], Original]) -> Any:
+    """A quantiser like another, which makes sure that the model that it annotates gives what the original did."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     class Checked(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            inputs = sample()
-            before = _outputs(model, inputs)  # first, as rewrites may be in place
             rewritten: fx.GraphModule = quantizer.transform_for_annotation(model)
-            _compare(before, _outputs(rewritten, inputs))
+            _compare(before().outputs, _outputs(rewritten, before().inputs))
             return rewritten
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -62,7 +74,7 @@ def _outputs(model: fx.GraphModule, inputs: Inputs) -> list[object]:
         return flat(_Doubles(model).run(*inputs))
 
 
-def _compare(before: list[object], after: list[object]) -> None:
+def _compare(before: Sequence[object], after: Sequence[object]) -> None:
     """Nothing; floats only, as which of two equal scores is the best may change.
 
     Raises:

@@ -1,0 +1,104 @@
+"""Batch norms that no layer absorbs, such as a model's first operator, as layers of their own."""
+
+from operator import attrgetter
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx, nn
+
+from deuteron.frontend.quantise.forms import call
+
+aten = torch.ops.aten
+
+_LAYERS = frozenset(
+    {
+        aten.conv1d.default,
+        aten.conv1d.padding,
+        aten.conv2d.default,
+        aten.conv2d.padding,
+        aten.conv_transpose1d.default,
+        aten.conv_transpose2d.input,
+        aten.linear.default,
+    }
+)
+"""What PT2E folds batch norms into."""
+
+_IMAGE = 4
+
+
+def write(model: fx.GraphModule) -> None:
+    """Write each batch norm that cannot be folded into the layer before it as a depthwise convolution of 1 x 1.
+
+    That is the best form on every target. The NPU has it, and so has the Cortex-M's int8 depthwise operator. It rounds
+    once, where a product and a sum would round twice, and each channel's factor is its only weight, so that int8 holds
+    it exactly, where a product would have one scale for the factors of all channels. Tensors that are no images are
+    viewed as such.
+    """
+    for node in list(model.graph.nodes):
+        if node.target is aten.batch_norm.default and _is_fixed(node) and not _is_absorbed(node):
+            node.replace_all_uses_with(_layer(model, node))
+            model.graph.erase_node(node)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+def _is_fixed(norm: fx.Node) -> bool:
+    """True for one that measures nothing, over tensors that can be viewed as images."""
+    statistics, training = norm.args[1:5], norm.args[5]
+    constant = all(arg is None or (isinstance(arg, fx.Node) and arg.op == "get_attr") for arg in statistics)
+    return constant and not training and statistics[2] is not None and norm.meta["val"].dim() <= _IMAGE
+
+
+def _is_absorbed(norm: fx.Node) -> bool:
+    """True for one whose factors can become part of the weights of the layer before it.
+
+    PT2E folds into whatever layer it finds. A layer that has other readers as well, or shares its weights with one
+    that has another norm or none, would then give them wrong values.
+    """
+    layer = cast(fx.Node, norm.args[0])
+    if layer.target not in _LAYERS or (layer.target is aten.linear.default and norm.meta["val"].dim() > 2):
+        return False
+    weight = cast(fx.Node, layer.args[1])
+    same = norm.graph.find_nodes(op="get_attr", target=weight.target)
+    readers = [[_factors(reader) for reader in user.users] for node in same for user in node.users]
+    return weight in same and all(each == [_factors(norm)] for each in readers)
+
+
+def _factors(node: fx.Node) -> list[object]:
+    """What a batch norm's results depend on beside its input; nothing of another operator's."""
+    if node.target is not aten.batch_norm.default:
+        return []
+    return [arg.target if isinstance(arg, fx.Node) else arg for arg in node.args[1:]]
+
+
+def _layer(model: fx.GraphModule, norm: fx.Node) -> fx.Node:
+    """The layer that computes what a batch norm does."""
+    x, *factors = norm.args[:5]
+    weight, bias, mean, variance = (
+        cast(Tensor, attrgetter(str(arg.target))(model)) if isinstance(arg, fx.Node) else None for arg in factors
+    )
+    with torch.no_grad():
+        deviation = (cast(Tensor, variance).double() + cast(float, norm.args[7])).sqrt()
+        scale = (1 if weight is None else weight) / deviation
+        shift = (0 if bias is None else bias) - cast(Tensor, mean) * scale
+    scales = _constant(model, norm, "weight", scale.reshape(-1, 1, 1, 1), like=weight)
+    shifts = _constant(model, norm, "bias", shift, like=bias)
+    shape = [*norm.meta["val"].shape]
+    n, channels, *sizes = shape
+    image = cast(fx.Node, x)
+    if len(shape) < _IMAGE:
+        image = call(norm, aten.reshape.default, image, [n, channels, 1, *(sizes or [1])])
+    layer = call(norm, aten.conv2d.default, image, scales, shifts, [1, 1], [0, 0], [1, 1], channels)
+    return call(norm, aten.reshape.default, layer, shape) if len(shape) < _IMAGE else layer
+
+
+def _constant(model: fx.GraphModule, norm: fx.Node, role: str, value: Tensor, *, like: Tensor | None) -> fx.Node:
+    """A float32 constant of the model, which is trained where the batch norm's own is."""
+    parameter = nn.Parameter(value.float(), requires_grad=like is not None and like.requires_grad)
+    name = f"deuteron_{norm.name}_{role}"
+    model.register_parameter(name, parameter)
+    with norm.graph.inserting_before(norm):
+        node = norm.graph.get_attr(name)
+    mode: Any = norm.meta["val"].fake_mode
+    node.meta["val"] = mode.from_tensor(parameter, static_shapes=True)
+    return node

@@ -1,0 +1,126 @@
+"""Operators of a float model in other words: they compute the same, and builds take them."""
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.frontend.building import failure
+from tests.frontend.combining import combine
+from tests.frontend.rewriting import Call, rewritten
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.quantise import forms
+
+aten = torch.ops.aten
+IMAGE = (2, 4, 7, 9)
+
+
+@pytest.mark.parametrize("options", [{"ceil_mode": True}, {"stride": 1, "ceil_mode": True}, {"padding": 1}])
+@pytest.mark.parametrize("window", [2, 3, (3, 2)])
+def test_pools_are_rounded_down(window: int | tuple[int, int], options: dict[str, int]) -> None:
+    def pooled(x: Tensor) -> Tensor:
+        return functional.max_pool2d(x, window, **options)
+
+    operators = rewritten(Call(pooled), IMAGE, forms.write)
+    assert operators[-1] is aten.max_pool2d.default
+    assert (aten.cat.default in operators) == (options == {"ceil_mode": True})
+
+
+@pytest.mark.parametrize("stride", [2, 3, 4])
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 2, 15, 15), (3, 8, 10), (1, 1, 4, 5)])
+def test_windows_over_the_edge_see_what_they_saw(shape: tuple[int, ...], padding: int, stride: int) -> None:
+    def pooled(x: Tensor) -> Tensor:
+        return functional.max_pool2d(x, 3, stride, padding, ceil_mode=True)
+
+    assert aten.max_pool2d.default in rewritten(Call(pooled), shape, forms.write)
+
+
+def test_a_dilated_pool_stays() -> None:
+    """Its last window may step over the last row."""
+    operators = rewritten(Call(lambda x: functional.max_pool2d(x, 2, 2, 0, 2, ceil_mode=True)), IMAGE, forms.write)
+    assert operators == [aten.max_pool2d.default]
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 4, 6), (2, 3, 8, 4, 6), (4, 4, 2)])
+@pytest.mark.parametrize("shuffle", [functional.pixel_shuffle, functional.pixel_unshuffle])
+def test_shuffles_are_permutations(shuffle: Callable[[Tensor, int], Tensor], shape: tuple[int, ...]) -> None:
+    operators = rewritten(Call(lambda x: shuffle(x, 2)), shape, forms.write, rtol=0)
+    assert operators == [aten.reshape.default, aten.permute.default, aten.reshape.default]
+
+
+def test_a_division_by_a_number_is_a_product() -> None:
+    assert rewritten(Call(lambda x: x / 3), IMAGE, forms.write) == [aten.mul.Tensor]
+
+
+@pytest.mark.parametrize("function", [lambda x: x / 0.0, lambda x: x / (x + 1), lambda x: x.argmax(1) / 3])
+def test_other_divisions_stay(function: Callable[[Tensor], Tensor]) -> None:
+    assert rewritten(Call(function), IMAGE, forms.write)[-1] is aten.div.Tensor
+
+
+class Ordinary(nn.Module):
+    """What models have and quantisers or int8 kernels lack."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.third = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(1, 4, 3), nn.Conv2d(16, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = functional.mish(self.first(x)) / 3.0
+        x = functional.max_pool2d(x, 2, ceil_mode=True)
+        x = functional.softplus(self.second(functional.pixel_shuffle(x, 2)))
+        x = functional.avg_pool2d(functional.pad(x, (0, 1, 0, 1)), 2, ceil_mode=True)
+        return self.third(functional.pixel_unshuffle(x, 2))
+
+
+MOVES = {"view_copy", "slice_copy", "cat", "_clone_dim_order"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["imxrt700cm", "cortex-m33"])
+def test_ordinary_models_are_int8_between_their_edges(target: str) -> None:
+    lowered = combine(Ordinary(), (1, 3, 15, 15), target=target)
+    others = {name for name in lowered.operators if not name.startswith("cortex_m::")}
+    assert {name.partition("::")[2].partition(".")[0] for name in others} <= MOVES
+    assert (
+        lowered.operators["cortex_m::quantize_per_tensor"] == lowered.operators["cortex_m::dequantize_per_tensor"] == 1
+    )
+    assert lowered.operators["cortex_m::quantized_activation"] == 3  # softplus, mish, and another scale or the factor
+    assert lowered.steps <= 2  # roundings of the average and of the convolutions
+
+
+class Dilated(nn.Module):
+    """A convolution whose window has gaps, and the same with zeros in them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(3, 4, 3, dilation=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x)
+
+
+def _dense(conv: nn.Conv2d) -> nn.Conv2d:
+    dense = nn.Conv2d(3, 4, 5)
+    nn.init.zeros_(dense.weight)
+    dense.weight.data[:, :, ::2, ::2], dense.bias = conv.weight.data, conv.bias
+    return dense
+
+
+@pytest.mark.slow
+def test_a_dilated_convolution_is_refused_with_a_form_that_works() -> None:
+    module, x = Dilated().eval(), torch.randn(1, 3, 9, 9)
+    line = inspect.getsourcelines(Dilated.forward)[1] + 1
+    assert failure(UnsupportedError, module, x, target="cortex-m33", calibration=[x]) == (
+        f"{__file__}:{line}: `aten::convolution` with dilation [2, 2] has no int8 form on the CPU, at "
+        "`return self.conv(x)`\n\nhint: give it a larger kernel with zeros between its weights instead, or build for a "
+        "target whose CPU runs portable operators: `imxrt700`"
+    )
+    dense = _dense(module.conv)
+    torch.testing.assert_close(dense(x), module(x))
+    assert combine(dense, (1, 3, 9, 9), target="cortex-m33").steps <= 1
