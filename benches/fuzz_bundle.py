@@ -5,7 +5,7 @@ make bench-fuzz-bundle
 
 import sys
 
-from fuzzing import main
+from fuzzing import Target, main
 
 if __name__ == "__main__":
-    sys.exit(main("fuzz_bundle", __doc__))
+    sys.exit(main(Target("fuzz_bundle"), __doc__))

@@ -5,7 +5,7 @@ make bench-fuzz-driver
 
 import sys
 
-from fuzzing import main
+from fuzzing import Target, main
 
 if __name__ == "__main__":
-    sys.exit(main("fuzz_driver", __doc__))
+    sys.exit(main(Target("fuzz_driver"), __doc__))

@@ -1,13 +1,14 @@
-"""What the benches of the C fuzz targets share: a million mutated inputs under the address and undefined sanitizers.
+"""What the benches of the fuzz targets share: mutated inputs under the address and undefined sanitizers.
 
 Counts what became of them, and findings: inputs on which a sanitizer stopped the process. Deterministic; a finding is
-reported with its seed, and `build/firmware-tests/tests/TARGET 1 SEED` repeats it.
+reported with its seed and the command that repeats it.
 """
 
 import argparse
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -16,10 +17,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
-BUILD = CHECKOUT / "build" / "firmware-tests"
 RUNS = 1_000_000
 CHUNK = 10_000
 MAX_FINDINGS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A fuzz target.
+
+    Attributes:
+        name: of the target, and of its program.
+        build: where it is built, below the checkout's `build`.
+        folder: the program's folder there.
+        options: what CMake needs beside what all targets do.
+        files: what the program takes after its numbers.
+    """
+
+    name: str
+    build: str = "firmware-tests"
+    folder: str = "tests"
+    options: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    @property
+    def build_directory(self) -> Path:
+        """Where it is built."""
+        return CHECKOUT / "build" / self.build
+
+    def command(self, count: int, first: int) -> list[str]:
+        """What runs `count` inputs from seed `first` on."""
+        return [str(self.build_directory / self.folder / self.name), str(count), str(first), *self.files]
 
 
 @dataclass(slots=True)
@@ -30,20 +58,20 @@ class Tally:
     findings: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
 
-def build(target: str) -> Path:
-    """The program of a target, built with the sanitizers."""
-    options = ("-DDTN_TESTS=ON", "-DDTN_SANITIZE=ON")
+def build(target: Target) -> None:
+    """Build the program of a target with the sanitizers."""
+    options = ("-DDTN_TESTS=ON", "-DDTN_SANITIZE=ON", *target.options)
+    directory = str(target.build_directory)
     for command in (
-        ("cmake", "-S", str(CHECKOUT / "firmware"), "-B", str(BUILD), *options),
-        ("cmake", "--build", str(BUILD), "--target", target, "--parallel", str(os.cpu_count() or 1)),
+        ("cmake", "-S", str(CHECKOUT / "firmware"), "-B", directory, *options),
+        ("cmake", "--build", directory, "--target", target.name, "--parallel", str(os.cpu_count() or 1)),
     ):
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-    return BUILD / "tests" / target
 
 
-def fuzz(program: Path, first: int, count: int, tally: Tally) -> None:
-    """Nothing; adds `count` runs from seed `first` on to the tally, narrowing a failure down to its seeds."""
-    done = subprocess.run([program, str(count), str(first)], capture_output=True, text=True, check=False)
+def fuzz(target: Target, first: int, count: int, tally: Tally) -> None:
+    """Add `count` runs from seed `first` on to the tally, narrowing a failure down to its seeds."""
+    done = subprocess.run(target.command(count, first), capture_output=True, text=True, check=False)
     words = done.stdout.split()
     if done.returncode == 0:
         # "runs N refused N too_large N failed N ran N"
@@ -56,33 +84,33 @@ def fuzz(program: Path, first: int, count: int, tally: Tally) -> None:
         half = count // 2
         for start, size in ((first, half), (first + half, count - half)):
             if len(tally.findings) < MAX_FINDINGS:
-                fuzz(program, start, size, tally)
+                fuzz(target, start, size, tally)
 
 
-def main(target: str, description: str | None) -> int:
+def main(target: Target, description: str | None, runs: int = RUNS) -> int:
     """Exit status: 1 when there was a finding."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"how many inputs (default {RUNS})")
+    parser.add_argument("--runs", type=int, default=runs, help=f"how many inputs (default {runs})")
     parser.add_argument("--first", type=int, default=1, help="seed of the first input")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
-    program = build(target)
+    build(target)
     tally = Tally()
     began = time.perf_counter()
     for start in range(0, arguments.runs, CHUNK):
-        fuzz(program, arguments.first + start, min(CHUNK, arguments.runs - start), tally)
+        fuzz(target, arguments.first + start, min(CHUNK, arguments.runs - start), tally)
         if sys.stderr.isatty():
             print(f"\r{start + CHUNK} runs", end="", file=sys.stderr)
         if len(tally.findings) >= MAX_FINDINGS:
             break
     seconds = time.perf_counter() - began
-    runs = tally.outcomes.total() + len(tally.findings)
+    total = tally.outcomes.total() + len(tally.findings)
     for seed, report in tally.findings:
-        print(f"\nfinding with seed {seed}:\n{report}")
+        print(f"\nfinding, repeated by `{shlex.join(target.command(1, seed))}`:\n{report}")
     outcomes = ", ".join(f"{name} {number}" for name, number in tally.outcomes.items())
-    print(f"runs {runs} ({outcomes}), findings {len(tally.findings)}, {seconds:.0f} s measured")
+    print(f"runs {total} ({outcomes}), findings {len(tally.findings)}, {seconds:.0f} s measured")
     if arguments.json:
         machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
-        results = {"runs": runs, "outcomes": dict(tally.outcomes), "findings": [seed for seed, _ in tally.findings]}
+        results = {"runs": total, "outcomes": dict(tally.outcomes), "findings": [seed for seed, _ in tally.findings]}
         arguments.json.write_text(json.dumps({"machine": machine, "seconds": seconds, **results}, indent=2))
     return int(bool(tally.findings))

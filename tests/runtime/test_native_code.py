@@ -112,6 +112,16 @@ def test_cortex_m_operators_refuse_what_no_sound_program_has(sanitized: Path) ->
     ]
 
 
+@pytest.mark.slow
+def test_mutated_programs_are_refused_or_run(sanitized: Path, tmp_path: Path) -> None:
+    """A slice of `make bench-fuzz-pte`."""
+    from benches import fuzz_pte
+
+    command = (built(sanitized, "fuzz_pte"), "3000", "1", *fuzz_pte.programs(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+
+
 LOG = """
 import ctypes, sys, threading
 
