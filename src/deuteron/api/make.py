@@ -40,6 +40,7 @@ class Build:
     losses: tuple[float, ...] = ()
 
 
+@seldom_collecting()
 def build(
     module: object,
     example_inputs: object,
@@ -106,6 +107,7 @@ def build(
     return Build(result.manifest, result.pte, directory, result.losses)
 
 
+@seldom_collecting()
 def build_model(
     model: str,
     *,

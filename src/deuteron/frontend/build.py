@@ -30,22 +30,22 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.builds.places import with_lines
-from deuteron.errors import DeuteronError, FormatError, InternalError, OptionError, UnsupportedError, all_refused
-from deuteron.frontend import combined, saved
+from deuteron.errors import DeuteronError, FormatError, OptionError, UnsupportedError, all_refused
+from deuteron.frontend import combined, saved, shortcuts
 from deuteron.frontend.cortex_m import lints
 from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import check_runs, not_exported
-from deuteron.frontend.flow import Flow
+from deuteron.frontend.flow import Flow, Stage
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
 from deuteron.frontend.neutron import seam
 from deuteron.frontend.neutron.partition import describe, intermediate_files, kernel_selection_files
+from deuteron.frontend.neutron.payloads import emit_again
 from deuteron.frontend.neutron.refusals import BACKEND
 from deuteron.frontend.neutron.sharing import needs_sharing, shared
 from deuteron.frontend.quantise.training import Train, Trainer, still_norms
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, not_lowered
-from deuteron.npu.neutron.convert import Conversion
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
@@ -206,54 +206,45 @@ def _compile(
         told=steps.begin,
         refused=combined.Refused(keep),
     )
-    manager = run(flow, model, inputs)
+    session = run(flow, model, inputs)
+    manager = session.get_executorch_program_manager()
     tensors = seam.planned_bytes(manager)
     if needs_sharing(flow.recording, tensors, arch, options):
-        manager = _run_again(flow, inputs, shared(flow.recording, tensors, arch, options))
+        conversions = shared(flow.recording, tensors, arch, options)
+        manager = emit_again(manager, flow.recording, conversions)
     plan = manager.executorch_program.execution_plan[0]
-    on_cpu = with_instructions(flow.on_cpu or (), manager.exported_program().graph, plan)
+    on_cpu = with_instructions(flow.on_cpu, manager.exported_program().graph, plan)
     need_runnable(plan.operators, on_cpu)
     lints.check_orders(plan, on_cpu)
     kept = (*(op.node for op in on_cpu), *flow.refused.edge)
-    reference = torch.export.export(flow.module, inputs, strict=True)
-    return _Compiled(reference, flow.recording, on_cpu, kept, manager)
+    return _Compiled(session.get_exported_program(), flow.recording, on_cpu, kept, manager)
 
 
 def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
-    """The ExecuTorch program manager that a session makes; what fails in it names the line of the model."""
+    """ExecuTorch's session once it has made the program; what fails in it names the line of the model.
+
+    Where the NPU leaves nodes with the final ranges that it took on a trial, they are among the refused, and the model
+    is quantised again, with these for the CPU.
+    """
     recipe = flow.recipe()
     from executorch.export import ExportSession
 
-    while True:
-        try:
-            with still_norms(model):
-                session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
-                return _exported(flow, session)
-        except combined.LeftOverError:
-            continue
-        finally:
-            model.eval()
+    with shortcuts.active():
+        while True:
+            session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
+            if _is_exported(session, flow, model):
+                return session
 
 
-def _run_again(flow: Flow, inputs: Inputs, conversions: Mapping[bytes, Conversion]) -> Any:
-    """The program manager of the model that `run` has quantised, with these conversions of its partitions."""
-    recipe = flow.recipe()
-    from executorch.export import ExportSession
-
-    program = torch.export.export(flow.module, inputs, strict=True)
-    flow.reuse(conversions)
-    manager = _exported(flow, ExportSession(program, [inputs], recipe, generate_etrecord=flow.options.use_profiling))
-    if not all(partition.tflite in conversions for partition in flow.recording.partitions):
-        raise InternalError("the model's partitions differ when it is lowered again")
-    return manager
-
-
-def _exported(flow: Flow, session: Any) -> Any:
-    """What a session makes."""
+def _is_exported(session: Any, flow: Flow, model: torch.nn.Module) -> bool:
+    """Whether a session has made the program; if not, nodes were left over."""
+    flow.stage = Stage.EXPORT
     try:
-        session.export()
-        return session.get_executorch_program_manager()
-    except (combined.LeftOverError, DeuteronError):
+        with still_norms(model):
+            session.export()
+    except combined.LeftOverError:
+        return False
+    except DeuteronError:
         raise
     except Exception as e:
         failure = _failure(e, flow)
@@ -262,6 +253,8 @@ def _exported(flow: Flow, session: Any) -> Any:
         raise failure from e
     finally:
         flow.close()
+        model.eval()
+    return True
 
 
 class _Steps:
@@ -292,15 +285,19 @@ def _failure(error: Exception, flow: Flow) -> Exception:
     told = _told(error)
     if told is not None:
         return told
-    if not flow.is_exported:
-        return not_exported(error)
-    if flow.on_cpu is not None:
-        missing = no_out_variant(error, flow.on_cpu) if isinstance(error, RuntimeError) else None
-        return missing or UnsupportedError(
-            f"ExecuTorch cannot make a program of this model: {type(error).__name__}: {first_line(error)}",
-            hint="run again with `-v` to see its log",
-        )
-    return _not_lowered(error, flow) if flow.is_quantised else error
+    match flow.stage:
+        case Stage.EXPORT:
+            return not_exported(error)
+        case Stage.QUANTISE:
+            return error
+        case Stage.LOWER:
+            return _not_lowered(error, flow)
+        case Stage.EMIT:
+            missing = no_out_variant(error, flow.on_cpu) if isinstance(error, RuntimeError) else None
+            return missing or UnsupportedError(
+                f"ExecuTorch cannot make a program of this model: {type(error).__name__}: {first_line(error)}",
+                hint="run again with `-v` to see its log",
+            )
 
 
 def _told(error: BaseException | None) -> DeuteronError | None:

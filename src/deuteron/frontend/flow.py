@@ -5,9 +5,10 @@ both.
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.builds.manifest import CpuOp
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError
-from deuteron.frontend import combined
+from deuteron.frontend import combined, shortcuts
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import values
 from deuteron.frontend.cortex_m.layout import give_strides
@@ -29,7 +30,19 @@ from deuteron.frontend.neutron import seam
 from deuteron.frontend.quantise import casts, forms, norms, rewrites, training
 from deuteron.frontend.quiet import quiet
 from deuteron.npu.neutron import sdk
-from deuteron.npu.neutron.convert import Conversion
+
+
+class Stage(Enum):
+    """What a run from a module to a program is doing, or was when it failed."""
+
+    EXPORT = auto()
+    """PyTorch exports the model."""
+    QUANTISE = auto()
+    """The exported model is prepared, measured or trained, and quantised."""
+    LOWER = auto()
+    """The quantised model becomes an edge program, whose partitions are converted."""
+    EMIT = auto()
+    """The edge program is complete, and what stays on the CPU is known; ExecuTorch plans memory and writes."""
 
 
 def _nobody(_: str) -> None:
@@ -50,7 +63,7 @@ class Flow:
         recording: what went through the converter.
         refused: what the NPU's quantiser would have and its partitioner left.
         session: takes the converter's errors.
-        is_exported: whether PyTorch has exported the model.
+        stage: what the run is doing.
         on_cpu: what stays on the CPU, once the program is complete.
     """
 
@@ -63,8 +76,8 @@ class Flow:
     recording: seam.Recording = field(default_factory=seam.Recording)
     refused: combined.Refused = field(default_factory=combined.Refused)
     session: sdk.Session | None = None
-    is_exported: bool = False
-    on_cpu: tuple[CpuOp, ...] | None = None
+    stage: Stage = Stage.EXPORT
+    on_cpu: tuple[CpuOp, ...] = ()
     _module: fx.GraphModule | None = None
     _original: rewrites.Original = field(default_factory=rewrites.Original)
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -77,19 +90,13 @@ class Flow:
         return self._module
 
     @property
-    def is_quantised(self) -> bool:
-        """True once the model is quantised."""
-        return self._module is not None
-
-    @property
     def _has_cortex_m(self) -> bool:
         return self.arch.cpu.operators is CpuOperators.CORTEX_M
 
     def recipe(self, name: str = "deuteron") -> Any:
         """The recipe for ExecuTorch's `ExportSession`."""
-        with seam.converter(self.options), quiet():
+        with seam.converter(self.options), quiet(), shortcuts.importing():
             importlib.import_module("executorch.kernels.quantized")  # out variants of quantise and dequantise
-            from executorch.exir import ExecutorchBackendConfig
             from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
             quantisation = QuantizationRecipe(
@@ -107,21 +114,11 @@ class Flow:
                 edge_manager_transform_passes=[self._io_passes, self._npu_passes, self._cpu_passes],
                 edge_compile_config=seam.edge_config(),
             )
-            # Delegate blobs stand in the flatbuffer itself, as microcontrollers want it.
-            config = ExecutorchBackendConfig(extract_delegate_segments=False)
+            config = seam.program_config()
             return ExportRecipe(name, quantisation, lowering_recipe=lowering, executorch_backend_config=config)
 
-    def reuse(self, conversions: Mapping[bytes, Conversion]) -> None:
-        """Nothing; lets another session lower the quantised model, with these conversions of its partitions."""
-        self.close()
-        self.on_cpu = None
-        self.recording.clear()
-        self.session = self._stack.enter_context(seam.converter(self.options))
-        self.session.conversions.update(conversions)
-        self._stack.enter_context(seam.observed(self.recording))
-
     def close(self) -> None:
-        """Nothing; takes the converter out of Python's import system, where a run has put it."""
+        """Take the converter out of Python's import system, where a run has put it."""
         self._stack.close()
 
     def _quantizer(self) -> Any:
@@ -144,10 +141,11 @@ class Flow:
         from deuteron.frontend.quantise import annotations  # here, because torchao is not quiet when it is loaded
 
         self.close()
-        self.is_exported = True
+        is_another = self.stage is Stage.EMIT  # run, of another model perhaps
+        self.stage = Stage.QUANTISE
         check_exported(model, takes_complex=not self._has_cortex_m)
-        if self.on_cpu is not None:  # this is another run, of another model perhaps
-            self.on_cpu, self.sample = None, ()
+        if is_another:
+            self.on_cpu, self.sample = (), ()
             self.refused.clear()
             self.recording.clear()
         self.session = self._stack.enter_context(seam.converter(self.options))
@@ -182,7 +180,7 @@ class Flow:
         if self._has_cortex_m:
             combined.quantise_once(model)
             values.mark(model)
-        self._module = model
+        self._module, self.stage = model, Stage.LOWER
         return model
 
     def _edge_passes(self, _: str, program: ExportedProgram) -> Any:
@@ -204,6 +202,7 @@ class Flow:
             cortex_m.lower(edge, self.arch.cpu.name)
             values.check(edge.exported_program(), self.module, self.sample)
         self.on_cpu = cpu_ops(edge.exported_program().graph, self.recording.placed())
+        self.stage = Stage.EMIT
         self.told("write program")
         self.close()
         return []

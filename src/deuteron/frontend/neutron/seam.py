@@ -58,6 +58,7 @@ class Lowered:
         handles: ExecuTorch's debug handle of an edge node -> TFLite operators (indices) that carry it.
         nodes: TFLite operator index -> the edge nodes it came from.
         names: of all edge nodes in it, whether an operator came of them or not.
+        formats: how the wheel wants inputs and outputs laid out, for its payload.
         kernel_selection: the converter's kernel selection file, where the build asked for it.
     """
 
@@ -67,6 +68,7 @@ class Lowered:
     handles: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     nodes: Mapping[int, tuple[EdgeNode, ...]] = field(default_factory=dict[int, tuple[EdgeNode, ...]])
     names: tuple[str, ...] = ()
+    formats: Any = None
     kernel_selection: bytes = b""
 
     @property
@@ -268,6 +270,13 @@ def edge_config() -> Any:
     return EdgeCompileConfig(_check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list)
 
 
+def program_config() -> Any:
+    """How programs are written: delegates' bytes stand in the flatbuffer itself, as microcontrollers want it."""
+    from executorch.exir import ExecutorchBackendConfig
+
+    return ExecutorchBackendConfig(extract_delegate_segments=False)
+
+
 def edge_passes() -> Any:
     """The passes that bring an edge program into the form that the partitioner wants."""
     from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
@@ -338,7 +347,8 @@ def observed(recording: Recording) -> Generator[None]:
         finally:
             by_handle = _nodes_by_handle(edge_program)
             recording.refused += [node for handle in refused for node in by_handle.get(handle, ())]
-        recording.extend_last(tflite=tflite, handles=handles, nodes=_nodes_by_op(edge_program, handles))
+        nodes = _nodes_by_op(edge_program, handles)
+        recording.extend_last(tflite=tflite, formats=formats, handles=handles, nodes=nodes)
         return tflite, formats, handles
 
     def convert_(self: Any, *args: Any, **kwargs: Any) -> bytes:

@@ -26,8 +26,8 @@ def needs_sharing(recording: Recording, tensors: int, arch: Arch, options: Build
     return not partitions.fits(usages, tensors, options.memory, arch)
 
 
-def shared(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> dict[bytes, Conversion]:
-    """Conversions of the partitions' TFLite files that fit together.
+def shared(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> tuple[Conversion, ...]:
+    """Conversions of the partitions, in their order, that fit together.
 
     Raises:
         CapacityError: there are none; lines of the model are named.
@@ -38,4 +38,4 @@ def shared(recording: Recording, tensors: int, arch: Arch, options: BuildOptions
         return with_lines(error, describe(recording.partitions[number]).source_of)
 
     tflites = [partition.tflite for partition in recording.partitions]
-    return dict(zip(tflites, partitions.convert_together(tflites, arch.name, asked, tensors, placed), strict=True))
+    return partitions.convert_together(tflites, arch.name, asked, tensors, placed)

@@ -2,12 +2,11 @@
 
 import pickle
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import DeuteronError, InternalError
-from deuteron.npu.neutron.convert import Conversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +21,6 @@ class Session:
     """Whether the compiler checks the graph after every pass; the vendor's options have no field for it."""
     memory: MemoryOptions | None = None
     """How the program may use memory; None for what the vendor's one option of it means."""
-    conversions: dict[bytes, Conversion] = field(default_factory=dict[bytes, Conversion])
-    """TFLite files that have been converted already, and what came of them."""
 
     @property
     def _failure(self) -> Path:

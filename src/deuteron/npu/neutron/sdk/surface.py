@@ -67,7 +67,7 @@ def _convert(tflite: bytes, cctx: CompilationContext, session: Session) -> bytes
     if cctx.targetOpts is None:
         raise OptionError("no target is set", hint="assign `getNeutronTarget(name)` to `CompilationContext.targetOpts`")
     options = _options(cctx.compilationOpts, session)
-    conversion = session.conversions.get(tflite) or convert(tflite, cctx.targetOpts.name, options)
+    conversion = convert(tflite, cctx.targetOpts.name, options)
     if cctx.compilationOpts.verbose or "console" in (
         cctx.compilationOpts.dumpAfterImport,
         cctx.compilationOpts.dumpAfterGenerate,

@@ -1,0 +1,78 @@
+"""Other conversions in a program that has been made: its delegates get their bytes, and it is emitted once more.
+
+What ExecuTorch plans for its tensors does not depend on what stands in a delegate, so nothing is lowered again. The one
+place that touches ExecuTorch's private names for it, which are those of its release 1.5.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import fx
+
+from deuteron.errors import InternalError
+from deuteron.frontend.neutron.handles import debug_handle_map
+from deuteron.frontend.neutron.seam import Lowered, Recording, program_config
+from deuteron.frontend.nodes import computing, name_of
+from deuteron.npu.neutron.convert import Conversion, to_tflite
+
+
+def emit_again(manager: Any, recording: Recording, conversions: Sequence[Conversion]) -> Any:
+    """The program manager of a program with these conversions of its partitions, which are then in the recording.
+
+    Args:
+        manager: the program manager that a session made; its delegates change.
+        recording: of the session.
+        conversions: of all partitions, in their order.
+    """
+    partitions = [_converted(p, c) for p, c in zip(recording.partitions, conversions, strict=True)]
+    by_names = {partition.names: partition for partition in partitions}
+    for module in _delegates(manager.exported_program().graph_module):
+        partition = by_names.pop(_names(module), None)
+        if partition is None:
+            raise InternalError("a delegate of the program is none of the partitions that were converted")
+        module._processed_bytes = partition.payload  # noqa: SLF001 - ExecuTorch has no other way
+        if module.meta["debug_handle_map"]:  # with profiling
+            module.meta["debug_handle_map"] = debug_handle_map(partition.tflite, partition.converted, partition.handles)
+    recording.partitions[:] = partitions
+    return _emitted(manager)
+
+
+def _converted(partition: Lowered, conversion: Conversion) -> Lowered:
+    """A partition with another conversion."""
+    from executorch.backends.nxp.nxp_backend import PayloadComposer
+
+    converted = to_tflite(partition.tflite, conversion)
+    return replace(
+        partition,
+        converted=converted,
+        payload=PayloadComposer().get_binary_payload(partition.formats, converted),
+        kernel_selection=conversion.selection.to_c().encode("ascii") if partition.kernel_selection else b"",
+    )
+
+
+def _delegates(module: fx.GraphModule) -> Iterable[Any]:
+    """The modules that a program calls as delegates."""
+    from executorch.exir.lowered_backend_module import LoweredBackendModule
+
+    return [part for part in module.children() if isinstance(part, LoweredBackendModule)]
+
+
+def _names(module: Any) -> tuple[str, ...]:
+    """As the recording has them, of all nodes of a delegate."""
+    return tuple(map(name_of, computing(module.original_module.graph)))
+
+
+def _emitted(manager: Any) -> Any:
+    """A manager of the same program; what it records for ExecuTorch's Inspector is the new one's."""
+    state: Mapping[str, Any] = vars(manager)
+    emitted = type(manager)(
+        state["_execution_programs"], state["_config_methods"], program_config(), state["_named_data"]
+    )
+    record = state["_etrecord"]
+    if record is not None:
+        for name in ("_debug_handle_map", "_delegate_map", "_instruction_id_to_num_outs_map"):
+            setattr(record, name, None)
+        record.add_executorch_program(emitted)
+        vars(emitted)["_etrecord"] = record
+    return emitted

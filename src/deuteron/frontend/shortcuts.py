@@ -1,0 +1,245 @@
+"""What PyTorch and ExecuTorch would work out many times over in one build, worked out once; results stay the same.
+
+The one place that touches their private names for speed. They are those of torch 2.13 and ExecuTorch 1.5: where a
+release has one no more, that shortcut is left out, builds take longer, and `missing` tells its name.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+from weakref import WeakSet
+
+from torch import fx
+from torch.export import ExportedProgram
+
+_OPERATORS = "torch._export.utils"
+_POST_GRAD = "torch._inductor.fx_passes.post_grad"
+_NEUTRON_PASS = "executorch.backends.nxp.edge_passes.neutron_edge_pass"  # noqa: S105 - no password
+
+_PRIVATE = (
+    (_OPERATORS, "_materialize_cpp_cia_ops"),
+    (_OPERATORS, "_collect_all_valid_cia_ops_for_namespace"),
+    ("torch.library", "Library.define"),
+    ("torch.library", "Library.impl"),
+    ("torch.fx.traceback", "NodeSource"),
+    (_NEUTRON_PASS, "NeutronEdgePass.recompile_module"),
+)
+
+
+def missing() -> tuple[str, ...]:
+    """The private names that the installed releases do not have."""
+    return tuple(f"{module}.{name}" for module, name in _PRIVATE if _owner(module, name) is None)
+
+
+@contextmanager
+def active() -> Generator[None]:
+    """Takes the shortcuts for a while: for the length of a build, in which nothing else changes these modules."""
+    with ExitStack() as stack:
+        stack.enter_context(_replaced("torch.export", "ExportedProgram.run_decompositions", _decomposed_once))
+        stack.enter_context(_replaced(_NEUTRON_PASS, "NeutronEdgePass.recompile_module", _traced_once))
+        stack.enter_context(_sources_shared())
+        stack.enter_context(_operators_listed_once())
+        yield
+
+
+@contextmanager
+def importing() -> Generator[None]:
+    """Spares the import of ExecuTorch what builds seldom need, or what takes long for no reason, for a while."""
+    with _light_post_grad(), _fast_yaml():
+        yield
+
+
+@contextmanager
+def _operators_listed_once() -> Generator[None]:
+    """Lists the composite operators of each namespace once, until someone defines or implements another operator.
+
+    PyTorch asks its dispatcher for all of them for each namespace, and for each program that it decomposes.
+    """
+    listed: dict[object, set[object]] = {}
+    fresh: list[bool] = []
+
+    def materialise(original: Callable[[], None]) -> Callable[[], None]:
+        def once() -> None:
+            if not fresh:
+                original()
+                fresh.append(True)
+
+        return once
+
+    def collect(original: Callable[[Any], set[object]]) -> Callable[[Any], set[object]]:
+        def once(namespace: Any) -> set[object]:
+            if namespace not in listed:
+                listed[namespace] = original(namespace)
+            return set(listed[namespace])
+
+        return once
+
+    def forgetting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*args: Any, **kwargs: Any) -> Any:
+            listed.clear()
+            fresh.clear()
+            return original(*args, **kwargs)
+
+        return changed
+
+    with (
+        _replaced("torch.library", "Library.define", forgetting),
+        _replaced("torch.library", "Library.impl", forgetting),
+        _replaced(_OPERATORS, "_materialize_cpp_cia_ops", materialise),
+        _replaced(_OPERATORS, "_collect_all_valid_cia_ops_for_namespace", collect),
+    ):
+        yield
+
+
+@contextmanager
+def _sources_shared() -> Generator[None]:
+    """Lets nodes share the record of the nodes that they come from, which nobody changes.
+
+    PyTorch copies the whole chain for each node of each graph.
+    """
+    owner = _owner("torch.fx.traceback", "NodeSource")
+    if owner is None:
+        yield
+        return
+
+    def itself(source: object, _: Mapping[int, object]) -> object:
+        return source
+
+    kind = owner[0].NodeSource
+    kind.__deepcopy__ = itself
+    try:
+        yield
+    finally:
+        del kind.__deepcopy__
+
+
+def _decomposed_once(original: Callable[..., ExportedProgram]) -> Callable[..., ExportedProgram]:
+    """Traces a program only if it has an operator to decompose, or has not been brought into this form before."""
+    functional: WeakSet[ExportedProgram] = WeakSet()
+
+    def run_decompositions(
+        program: ExportedProgram, decomp_table: Mapping[Any, Any] | None = None, *args: Any, **kwargs: Any
+    ) -> ExportedProgram:
+        if decomp_table is not None and program in functional and not _has_any(program, decomp_table):
+            return program
+        result = original(program, decomp_table, *args, **kwargs)
+        functional.add(result)
+        return result
+
+    return run_decompositions
+
+
+def _has_any(program: ExportedProgram, targets: Mapping[Any, Any]) -> bool:
+    return any(node.target in targets for graph in _graphs(program.graph_module) for node in graph.nodes)
+
+
+def _graphs(module: fx.GraphModule) -> Iterable[fx.Graph]:
+    """The graphs of a module and of all in it."""
+    return [part.graph for part in module.modules() if isinstance(part, fx.GraphModule)]
+
+
+def _traced_once(original: Callable[..., fx.GraphModule]) -> Callable[..., fx.GraphModule]:
+    """Traces a graph after a pass of ExecuTorch's NXP backend only if it differs from what the last trace gave."""
+    last: list[object] = []
+
+    def recompile_module(edge_pass: Any, module: fx.GraphModule) -> fx.GraphModule:
+        if last and last == _form(module):
+            return module
+        result = original(edge_pass, module)
+        last[:] = _form(result)
+        return result
+
+    return recompile_module
+
+
+def _form(module: fx.GraphModule) -> list[object]:
+    """All that a trace depends on; nodes and values by identity, and held, so that no others can have it."""
+    return [
+        (node.op, node.name, node.target, node.args, dict(node.kwargs), _Same(node.meta.get("val")))
+        for graph in _graphs(module)
+        for node in graph.nodes
+    ]
+
+
+class _Same:
+    """A value that equals no other than itself: tensors do not compare to a truth value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@contextmanager
+def _light_post_grad() -> Generator[None]:
+    """Stands in for a module of PyTorch's compiler, of which ExecuTorch wants one function for graphs with mutations.
+
+    The module loads the whole compiler; the function loads it when there is such a graph.
+    """
+    if _POST_GRAD in sys.modules or "executorch.exir" in sys.modules:
+        yield
+        return
+    from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
+
+    def decompose_auto_functionalized(graph: fx.Graph) -> None:
+        """Decomposes what was made functional; most graphs have nothing of it."""
+        if any(node.target in {auto_functionalized, auto_functionalized_v2} for node in graph.nodes):
+            importlib.import_module(_POST_GRAD).decompose_auto_functionalized(graph)
+
+    module = ModuleType(_POST_GRAD)
+    vars(module)["decompose_auto_functionalized"] = decompose_auto_functionalized
+    sys.modules[_POST_GRAD] = module
+    try:
+        yield
+    finally:
+        del sys.modules[_POST_GRAD]
+
+
+@contextmanager
+def _fast_yaml() -> Generator[None]:
+    """Lets ExecuTorch read its table of operators by libyaml, which takes a tenth of the time."""
+    if "executorch.exir" in sys.modules:
+        yield
+        return
+    import yaml
+
+    def load(_: object) -> Callable[..., Any]:
+        return lambda _, text: yaml.load(text, Loader=yaml.CSafeLoader)
+
+    with _replaced("ruamel.yaml", "YAML.load", load) if hasattr(yaml, "CSafeLoader") else ExitStack():
+        yield
+
+
+def _owner(module: str, name: str) -> tuple[Any, str] | None:
+    """What holds the attribute, `Class.attribute` for that of a class, and the attribute; None if there is none."""
+    path, _, attribute = name.rpartition(".")
+    try:
+        owner: Any = importlib.import_module(module)
+    except ImportError:
+        return None
+    owner = getattr(owner, path, None) if path else owner
+    return (owner, attribute) if attribute in vars(owner or object) else None
+
+
+@contextmanager
+def _replaced(module: str, name: str, wrapped: Callable[[Any], object]) -> Generator[None]:
+    """Another function in the place of one for a while, made of it; nothing where there is none."""
+    owner = _owner(module, name)
+    if owner is None:
+        yield
+        return
+    holder, attribute = owner
+    original = vars(holder)[attribute]
+    setattr(holder, attribute, wrapped(original))
+    try:
+        yield
+    finally:
+        setattr(holder, attribute, original)
