@@ -12,6 +12,7 @@ from deuteron.builds import output as outputs
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
 from deuteron.errors import OptionError, UnsupportedError
+from deuteron.frontend.collecting import seldom_collecting
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 from weakref import WeakSet
 
 from torch import fx
@@ -212,7 +212,10 @@ def _fast_yaml() -> Generator[None]:
     import yaml
 
     def load(_: object) -> Callable[..., Any]:
-        return lambda _, text: yaml.load(text, Loader=yaml.CSafeLoader)
+        def fast(_: object, text: str) -> Any:
+            return yaml.load(text, Loader=yaml.CSafeLoader)
+
+        return fast
 
     with _replaced("ruamel.yaml", "YAML.load", load) if hasattr(yaml, "CSafeLoader") else ExitStack():
         yield
@@ -237,7 +240,7 @@ def _replaced(module: str, name: str, wrapped: Callable[[Any], object]) -> Gener
         yield
         return
     holder, attribute = owner
-    original = vars(holder)[attribute]
+    original = cast("Any", vars(holder)[attribute])
     setattr(holder, attribute, wrapped(original))
     try:
         yield

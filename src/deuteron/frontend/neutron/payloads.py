@@ -3,8 +3,9 @@
 What ExecuTorch plans for its tensors does not depend on what stands in a delegate, so nothing is lowered again. The one
 place that touches ExecuTorch's private names for it, which are those of its release 1.5.
 """
+# ruff: noqa: SLF001
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +32,7 @@ def emit_again(manager: Any, recording: Recording, conversions: Sequence[Convers
         partition = by_names.pop(_names(module), None)
         if partition is None:
             raise InternalError("a delegate of the program is none of the partitions that were converted")
-        module._processed_bytes = partition.payload  # noqa: SLF001 - ExecuTorch has no other way
+        module._processed_bytes = partition.payload
         if module.meta["debug_handle_map"]:  # with profiling
             module.meta["debug_handle_map"] = debug_handle_map(partition.tflite, partition.converted, partition.handles)
     recording.partitions[:] = partitions
@@ -42,11 +43,12 @@ def _converted(partition: Lowered, conversion: Conversion) -> Lowered:
     """A partition with another conversion."""
     from executorch.backends.nxp.nxp_backend import PayloadComposer
 
+    composer: Any = PayloadComposer()
     converted = to_tflite(partition.tflite, conversion)
     return replace(
         partition,
         converted=converted,
-        payload=PayloadComposer().get_binary_payload(partition.formats, converted),
+        payload=composer.get_binary_payload(partition.formats, converted),
         kernel_selection=conversion.selection.to_c().encode("ascii") if partition.kernel_selection else b"",
     )
 
@@ -65,14 +67,10 @@ def _names(module: Any) -> tuple[str, ...]:
 
 def _emitted(manager: Any) -> Any:
     """A manager of the same program; what it records for ExecuTorch's Inspector is the new one's."""
-    state: Mapping[str, Any] = vars(manager)
-    emitted = type(manager)(
-        state["_execution_programs"], state["_config_methods"], program_config(), state["_named_data"]
-    )
-    record = state["_etrecord"]
+    emitted = type(manager)(manager._execution_programs, manager._config_methods, program_config(), manager._named_data)
+    record = manager._etrecord
     if record is not None:
-        for name in ("_debug_handle_map", "_delegate_map", "_instruction_id_to_num_outs_map"):
-            setattr(record, name, None)
+        record._debug_handle_map = record._delegate_map = record._instruction_id_to_num_outs_map = None
         record.add_executorch_program(emitted)
-        vars(emitted)["_etrecord"] = record
+        emitted._etrecord = record
     return emitted

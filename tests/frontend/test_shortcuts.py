@@ -1,0 +1,157 @@
+"""Shortcuts through PyTorch and ExecuTorch: each does what it says, nothing stays, and no byte of a program changes."""
+
+import copy
+import gc
+import importlib
+import sys
+from contextlib import nullcontext
+from importlib import resources
+
+import pytest
+import torch
+from ruamel.yaml import YAML
+from tests.frontend.building import Applies
+from torch import Tensor, nn
+from torch._export.utils import _collect_all_valid_cia_ops_for_namespace as composite
+from torch._higher_order_ops.auto_functionalize import auto_functionalized
+from torch.fx.traceback import NodeSource
+
+from deuteron.builds.options import BuildOptions
+from deuteron.frontend import shortcuts
+from deuteron.frontend.build import build
+from deuteron.frontend.collecting import THRESHOLD, seldom_collecting
+from deuteron.frontend.neutron import seam
+
+POST_GRAD = "torch._inductor.fx_passes.post_grad"
+X = torch.linspace(-1, 1, 8).reshape(1, 8)
+
+
+class Mixed(nn.Module):
+    """What the passes of ExecuTorch's NXP backend work on: a residual, a pool, a change of shape, a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.linear = nn.Linear(128, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.first(x))
+        x = nn.functional.max_pool2d(self.second(x) + x, 2)
+        return torch.softmax(self.linear(x.flatten(1)), 1)
+
+
+def test_the_installed_releases_have_all_private_names() -> None:
+    with seam.converter(BuildOptions()):
+        assert shortcuts.missing() == ()
+
+
+def test_a_release_without_a_name_is_served_without_the_shortcut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("torch._export.utils._materialize_cpp_cia_ops")
+    with seam.converter(BuildOptions()):
+        assert shortcuts.missing() == ("torch._export.utils._materialize_cpp_cia_ops",)
+        with shortcuts.active():
+            assert not hasattr(torch._export.utils, "_materialize_cpp_cia_ops")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm"])
+def test_no_byte_of_a_program_changes(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = (torch.linspace(-1, 1, 192).reshape(1, 3, 8, 8),)
+    short = build(Mixed(), inputs, target=target, calibration=[inputs])
+    monkeypatch.setattr(shortcuts, "active", nullcontext)
+    plain = build(Mixed(), inputs, target=target, calibration=[inputs])
+    assert short.pte == plain.pte
+    assert short.manifest.nodes == plain.manifest.nodes
+    assert short.manifest.partitions == plain.manifest.partitions
+
+
+def test_nothing_stays() -> None:
+    names = (
+        (torch.export.ExportedProgram, "run_decompositions"),
+        (torch._export.utils, "_materialize_cpp_cia_ops"),
+        (torch.library.Library, "define"),
+    )
+    before = [vars(owner)[name] for owner, name in names]
+    with seam.converter(BuildOptions()), shortcuts.active():
+        assert all(vars(owner)[name] is not old for (owner, name), old in zip(names, before, strict=True))
+    assert [vars(owner)[name] for owner, name in names] == before
+    assert not hasattr(NodeSource, "__deepcopy__")
+
+
+def test_programs_are_decomposed_again_only_for_what_they_have() -> None:
+    program = torch.export.export(Applies(torch.nn.functional.hardswish).eval(), (X,), strict=True)
+    with seam.converter(BuildOptions()), shortcuts.active():
+        functional = program.run_decompositions({})
+        assert functional is not program
+        assert functional.run_decompositions({torch.ops.aten.relu.default: torch.relu}) is functional
+        decomposed = functional.run_decompositions()
+    targets = {node.target for node in decomposed.graph.nodes if node.op == "call_function"}
+    assert torch.ops.aten.hardswish.default not in targets
+    assert len(targets) > 1
+
+
+def test_an_operator_that_is_defined_meanwhile_is_listed() -> None:
+    with seam.converter(BuildOptions()), shortcuts.active():
+        library = torch.library.Library("deuteron_test_shortcuts", "DEF")
+        library.define("first(Tensor x) -> Tensor")
+        library.impl("first", lambda x: x + 1, "CompositeImplicitAutograd")
+        namespace = torch.ops.deuteron_test_shortcuts
+        assert composite(namespace) == {namespace.first.default}
+        composite(namespace).clear()  # a set of one's own
+        library.define("second(Tensor x) -> Tensor")
+        library.impl("second", lambda x: x + 2, "CompositeImplicitAutograd")
+        assert composite(namespace) == {namespace.first.default, namespace.second.default}
+
+
+def test_records_of_sources_are_shared_not_copied() -> None:
+    graph = torch.fx.Graph()
+    first = NodeSource(graph.placeholder("x"))
+    with seam.converter(BuildOptions()), shortcuts.active():
+        copied = copy.deepcopy([first])
+    assert copied[0] is first
+
+
+@pytest.fixture
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if ExecuTorch and PyTorch's compiler had not been imported."""
+    for name in ("executorch.exir", POST_GRAD):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_the_table_of_operators_is_read_as_executorch_reads_it() -> None:
+    text = resources.files("executorch.exir.dialects.edge").joinpath("edge.yaml").read_text("utf-8")
+    sys.modules.pop("executorch.exir", None)
+    before = YAML.load
+    plain = YAML(typ="safe").load(text)
+    with shortcuts.importing():
+        assert YAML.load is not before
+        assert YAML(typ="safe").load(text) == plain
+    assert YAML.load is before
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_the_compiler_is_loaded_when_a_graph_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with shortcuts.importing():
+        decompose = importlib.import_module(POST_GRAD).decompose_auto_functionalized
+    assert POST_GRAD not in sys.modules
+    graph = torch.fx.Graph()
+    graph.output(graph.call_function(torch.relu, (graph.placeholder("x"),)))
+    decompose(graph)
+    assert POST_GRAD not in sys.modules
+    seen: list[torch.fx.Graph] = []
+    real = type(sys)(POST_GRAD)
+    real.decompose_auto_functionalized = seen.append
+    monkeypatch.setitem(sys.modules, POST_GRAD, real)
+    mutating = torch.fx.Graph()
+    mutating.output(mutating.call_function(auto_functionalized))
+    decompose(mutating)
+    assert seen == [mutating]
+
+
+def test_collections_are_seldom_for_a_while() -> None:
+    before = gc.get_threshold()
+    with seldom_collecting():
+        assert gc.get_threshold() == (THRESHOLD, *before[1:])
+    assert gc.get_threshold() == before
