@@ -30,7 +30,7 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.builds.places import with_lines
-from deuteron.errors import DeuteronError, FormatError, OptionError, UnsupportedError, all_refused
+from deuteron.errors import DeuteronError, FormatError, InternalError, OptionError, UnsupportedError, all_refused
 from deuteron.frontend import combined, saved, shortcuts
 from deuteron.frontend.cortex_m import lints
 from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructions
