@@ -1,8 +1,8 @@
 """Processor time of `deuteron build`, beside that of an older commit: user and system time of whole processes.
 
 Each commit builds the same model files, taken from this checkout, in turns. Trust the ratios, not the seconds. What
-both write is compared: all files must be equal, but for the addresses of Python objects that PyTorch writes into
-`reference.pt2`, and the hash of that file in `build.json`.
+both write is compared: all files of the older one must be equal, but for the addresses of Python objects that PyTorch writes
+into `reference.pt2`, partitions that once stood in it, and the list of files in `build.json`.
 
     python benches/build_time.py --against DIR [--repeats N] [--json FILE]
 
@@ -11,6 +11,7 @@ both write is compared: all files must be equal, but for the addresses of Python
 
 import argparse
 import io
+import json
 import os
 import re
 import statistics
@@ -27,8 +28,7 @@ ROOT = Path(__file__).parents[1]
 MODELS = {"digits": "digits.py:digits", "resnet8": "mlperf_tiny.py:resnet8"}
 MOST = 0.6
 """Of the older commit's processor time."""
-ADDRESS = re.compile(rb"(graph_id\W+|[;\"])\d{14,15}(?=\D)")
-HASHES = re.compile(rb'"reference\.pt2": \{[^}]*\}')
+ADDRESS = re.compile(rb"(graph_id\W+|[;\"]|0x)[\da-f]{12,15}(?=[^\da-f])")
 TARGET = ("--target", "imxrt700")
 
 
@@ -52,9 +52,9 @@ def built(checkout: Path, model: str, directory: Path) -> float:
 
 
 def differing(first: Path, second: Path) -> list[str]:
-    """Names of the files of two builds that differ in more than addresses."""
-    names = {path.name for directory in (first, second) for path in directory.iterdir()}
-    return sorted(name for name in names if _content(first / name) != _content(second / name))
+    """Names of the first build's files that are others in the second."""
+    names = sorted(path.name for path in first.iterdir())
+    return [name for name in names if _content(first / name) != _content(second / name)]
 
 
 def _content(path: Path) -> object:
@@ -64,9 +64,11 @@ def _content(path: Path) -> object:
     if path.suffix == ".pt2":
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = {name: archive.read(name) for name in archive.namelist()}
-        # The id is a hash of the other entries.
-        return {n: ADDRESS.sub(rb"\1", d) for n, d in entries.items() if not n.endswith("serialization_id")}
-    return HASHES.sub(b"", data) if path.name == "build.json" else data
+        kept = {name: data for name, data in entries.items() if not name.endswith((".tflite", "serialization_id"))}
+        return {name: ADDRESS.sub(rb"\1", data) for name, data in kept.items()}
+    if path.name == "build.json":
+        return {key: value for key, value in json.loads(data).items() if key != "files"}
+    return data
 
 
 def compare(model: str, against: Path, repeats: int, folder: Path) -> dict[str, Any]:

@@ -70,7 +70,6 @@ def _emitted(manager: Any) -> Any:
     emitted = type(manager)(manager._execution_programs, manager._config_methods, program_config(), manager._named_data)
     record = manager._etrecord
     if record is not None:
-        record._debug_handle_map = record._delegate_map = record._instruction_id_to_num_outs_map = None
-        record.add_executorch_program(emitted)
+        record._delegate_map = emitted.delegate_map  # all else stays: to emit changes the nodes' debug handles
         emitted._etrecord = record
     return emitted
