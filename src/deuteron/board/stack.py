@@ -1,5 +1,6 @@
 """How much stack an image takes at most: the deepest path of calls, with every interrupt on top of it."""
 
+import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +23,12 @@ UNHANDLED = "dtn_unhandled"
 POINTERS: Mapping[str, tuple[str, ...]] = {
     "driver.call": ("kernels.table_fast", "kernels.selection"),
     "driver.model": ("driver.hooks", "port.fetch"),
+    "executor.cache": ("executor.npu_*", "npu.*"),
+    "executor.delegate": ("executor.npu_*", "npu.*"),
     "executor.step": ("model.dtn_bundle",),
     "port.dma": ("port.fetch", "port.io_copy_dma"),
 }
-"""What the functions of an object call by pointer: those whose address is taken in these objects."""
+"""What the functions of an object call by pointer: those whose address is taken in objects of these names or patterns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,8 @@ class Graph:
         if tables is None:
             self._gaps[f"`{function.name}` calls a function by a pointer that may lead anywhere"] = None
             return direct
-        taken = (self.named(name, table) for table in tables for name in self._pointers.get(table, ()))
+        takers = [taker for table in tables for taker in fnmatch.filter(self._pointers, table)]
+        taken = (self.named(name, taker) for taker in takers for name in self._pointers[taker])
         return (*direct, *(callee for callees in taken for callee in callees))
 
 
