@@ -23,12 +23,13 @@ UNHANDLED = "dtn_unhandled"
 POINTERS: Mapping[str, tuple[str, ...]] = {
     "driver.call": ("kernels.table_fast", "kernels.selection"),
     "driver.model": ("driver.hooks", "port.fetch"),
+    "driver.progress": ("semihost.*",),
     "executor.cache": ("executor.npu_*", "npu.*"),
     "executor.delegate": ("executor.npu_*", "npu.*"),
     "executor.step": ("model.dtn_bundle",),
     "port.dma": ("port.fetch", "port.io_copy_dma"),
 }
-"""What the functions of an object call by pointer: those whose address is taken in objects of these names or patterns."""
+"""What an object's functions call by pointer: those whose address is taken in objects of these names or patterns."""
 
 
 @dataclass(frozen=True, slots=True)
