@@ -179,7 +179,6 @@ static NeutronError unprepare(const dtn_partition_t *partition)
 }
 
 static const dtn_npu_t adder = {
-    .context_bytes = CONTEXT,
     .prepare = prepare,
     .working_bytes = working_bytes,
     .check = check,

@@ -23,7 +23,7 @@ def test_constants_are_those_of_the_headers() -> None:
         "DTN_BUNDLE_VERSION": bundle.VERSION,
         "DTN_MEMORY_CONSTANT": bundle.MEMORY_CONSTANT,
         "DTN_POINTER_BYTES": firmware.POINTER_BYTES,
-        "DTN_CONTEXT_BYTES": firmware.CONTEXT_BYTES,
+        "DTN_CONTEXT_BYTES": bundle.CONTEXT_BYTES,
     }
     types = {name: int(number) for name, number in re.findall(r"DTN_TYPE_(\w+) = (\d+)", header("bundle.h"))}
     assert types == {kind.name: kind.value for kind in ElementType}

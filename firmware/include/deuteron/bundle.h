@@ -9,12 +9,11 @@
  *
  * The last memory is the working memory of the delegates; no value lies in it. It needs
  *
- *   the sum of `context_bytes` of each delegate's NPU + the largest `working_bytes` of a delegate
+ *   DTN_CONTEXT_BYTES * delegates + the largest `working_bytes` of a delegate's NPU
  *
  * bytes, 0 without delegates. Of a Neutron these are, with R(n) as n rounded up to a multiple of 16 and the numbers in
  * the header of the microcode,
  *
- *   DTN_CONTEXT_BYTES and
  *   R(DTN_POINTER_BYTES * (inputs + outputs + 2)) + scratch bytes + profile bytes + prefetch bytes
  */
 #ifndef DEUTERON_BUNDLE_H

@@ -38,7 +38,8 @@
 extern "C" {
 #endif
 
-/** Bytes that are enough for a model context, in this and later versions: `neutronGetModelContextSize()` or more. */
+/** Bytes that are enough for a model context, in this and later versions: `neutronGetModelContextSize()` or more. A
+ * bundle keeps as many for a partition of any NPU. */
 #define DTN_CONTEXT_BYTES UINT32_C(128)
 
 /** Sizes of a prepared model. */

@@ -25,7 +25,7 @@ typedef struct {
     uint32_t block_count;
     uint32_t index; /**< of the delegate, for errors */
     bool is_alone;  /**< nothing but its own runs writes to `working` */
-    void *context;  /**< `context_bytes`, aligned to 16: kept between runs */
+    void *context;  /**< DTN_CONTEXT_BYTES, aligned to 16: kept between runs */
     void *working;  /**< in a run its working bytes, aligned to 16; before, a part of them may not be there */
 } dtn_partition_t;
 
@@ -42,8 +42,6 @@ dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index);
 
 /** How partitions of a family run. */
 struct dtn_npu {
-    uint32_t context_bytes; /**< of each partition, a multiple of 16 */
-
     /**
      * Checks the blocks, whose content is not trusted, and fills the context. The executor has compared with their CRC
      * those that bear one in the bundle.

@@ -13,42 +13,41 @@ static const dtn_npu_t *npu_of(const dtn_executor_t *executor, uint32_t index)
     return executor->bundle->delegates[index].npu;
 }
 
-static uint8_t *working_memory(const dtn_executor_t *executor)
+/* Bytes of the working memory that hold contexts. */
+static size_t context_bytes(const dtn_bundle_t *bundle)
 {
-    return (uint8_t *)executor->memories[executor->bundle->memory_count - 1].data;
+    return (size_t)bundle->delegate_count * DTN_CONTEXT_BYTES;
 }
 
 static dtn_partition_t partition_of(const dtn_executor_t *executor, uint32_t index)
 {
     const dtn_bundle_t *bundle = executor->bundle;
     const dtn_delegate_t *delegate = &bundle->delegates[index];
-    uint8_t *at = working_memory(executor);
+    uint8_t *memory = (uint8_t *)executor->memories[bundle->memory_count - 1].data;
     dtn_partition_t partition = {
         .blocks = bundle->constants + delegate->first,
         .block_count = delegate->blocks,
         .index = index,
         .is_alone = bundle->delegate_count == 1, /* the working memory is this bundle's alone */
+        .context = memory + (size_t)index * DTN_CONTEXT_BYTES,
+        .working = memory + context_bytes(bundle),
     };
-    for (uint32_t i = 0; i < bundle->delegate_count; i++) {
-        if (i == index) {
-            partition.context = at;
-        }
-        at += npu_of(executor, i)->context_bytes;
-    }
-    partition.working = at;
     return partition;
 }
 
 NeutronError dtn_delegates_prepare(const dtn_executor_t *executor)
 {
-    uint32_t last = executor->bundle->memory_count - 1;
-    size_t bytes = executor->bundle->memory_bytes[last];
-    for (uint32_t i = 0; i < executor->bundle->delegate_count; i++) {
+    const dtn_bundle_t *bundle = executor->bundle;
+    uint32_t last = bundle->memory_count - 1;
+    size_t bytes = bundle->memory_bytes[last];
+    if (bundle->delegate_count > bytes / DTN_CONTEXT_BYTES) {
+        return dtn_error(DTN_REASON_MEMORY_SIZE, last);
+    }
+    for (uint32_t i = 0; i < bundle->delegate_count; i++) {
         const dtn_npu_t *npu = npu_of(executor, i);
         dtn_partition_t partition = partition_of(executor, i);
-        size_t contexts = (size_t)((uint8_t *)partition.working - working_memory(executor));
-        NeutronError error = contexts > bytes ? dtn_error(DTN_REASON_MEMORY_SIZE, last) : npu->prepare(&partition);
-        if (error == ENONE && npu->working_bytes(&partition) > bytes - contexts) {
+        NeutronError error = npu->prepare(&partition);
+        if (error == ENONE && npu->working_bytes(&partition) > bytes - context_bytes(bundle)) {
             error = dtn_error(DTN_REASON_MEMORY_SIZE, last);
         }
         if (error != ENONE) {

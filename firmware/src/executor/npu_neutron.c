@@ -115,7 +115,6 @@ static const uint32_t *records(const dtn_partition_t *partition, uint32_t *count
 #endif
 
 const dtn_npu_t dtn_npu_neutron = {
-    .context_bytes = DTN_CONTEXT_BYTES,
     .prepare = prepare,
     .working_bytes = working_bytes,
     .check = check,

@@ -13,6 +13,9 @@ ALIGNMENT = 16
 MEMORY_CONSTANT = 0x10000
 """`Value.memory` of constants starts here: MEMORY_CONSTANT + k is `constants[k]`."""
 
+CONTEXT_BYTES = 128
+"""DTN_CONTEXT_BYTES of deuteron/driver.h: what a partition keeps in the working memory between runs."""
+
 
 class ElementType(IntEnum):
     """Element types, numbered as ExecuTorch's ScalarType."""

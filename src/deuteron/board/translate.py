@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from deuteron.board import operators
-from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Memory, Quantisation, Step, StepKind, Value
+from deuteron.board.bundle import CONTEXT_BYTES, MEMORY_CONSTANT, Bundle, Memory, Quantisation, Step, StepKind, Value
 from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, delegate_of, matrices_of
 from deuteron.board.sources import Origin, Origins
@@ -214,7 +214,7 @@ class _Translator:
 
     def _memories(self) -> tuple[Memory, ...]:
         """Those of the values, and the working memory, for which `bundle.h` has the formula."""
-        contexts = sum(delegate.firmware.context_bytes for delegate in self._delegates)
+        contexts = CONTEXT_BYTES * len(self._delegates)
         most = max((delegate.partition.working_bytes for delegate in self._delegates), default=0)
         working = Memory(contexts + most, "working memory of the partitions")
         for memory in (*self._places.memories, working):

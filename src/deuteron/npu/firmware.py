@@ -58,7 +58,7 @@ class FirmwarePartition:
         inputs: in the order in which the family's `run` takes them.
         outputs: the same.
         blocks: in the order in which the family's `prepare` takes them.
-        working_bytes: what a run needs of the working memory, beside the family's context: `working_bytes` in C.
+        working_bytes: what a run needs of the working memory, beside its context: `working_bytes` in C.
         budget_bytes: the part of it that the SRAM budget of a build bounds.
         fetches_weights: whether a run copies weights by the port's hooks; a smaller budget makes it need less.
         kernels: names of the family's kernels that it calls, for families whose kernels are linked one by one.
@@ -82,12 +82,10 @@ class Firmware:
 
     Attributes:
         symbol: the C name of its `dtn_npu_t`.
-        context_bytes: what the executor keeps for each partition between runs: `context_bytes` in C.
         partition: the partition with these bytes in a program and this name; raises FormatError when it is damaged.
         sources: C files that an image compiles beside the library of `firmware/`.
     """
 
     symbol: str
-    context_bytes: int
     partition: Callable[[bytes, str], FirmwarePartition]
     sources: tuple[Path, ...] = ()

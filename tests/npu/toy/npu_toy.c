@@ -50,7 +50,6 @@ static NeutronError unprepare(const dtn_partition_t *partition)
 }
 
 const dtn_npu_t npu_toy = {
-    .context_bytes = 0,
     .prepare = prepare,
     .working_bytes = working_bytes,
     .check = check,

@@ -59,6 +59,6 @@ def firmware_of(payload: bytes, name: str) -> FirmwarePartition:
 FAMILY = Family(
     delegate_id=ID,
     program=program_of,
-    firmware=Firmware("npu_toy", context_bytes=0, partition=firmware_of, sources=(HERE / "npu_toy.c",)),
+    firmware=Firmware("npu_toy", partition=firmware_of, sources=(HERE / "npu_toy.c",)),
     host=lambda: HERE / "libtoy_backend.so",
 )

@@ -9,9 +9,6 @@ from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.format import ALIGNMENT
 
-CONTEXT_BYTES = 128
-"""DTN_CONTEXT_BYTES of deuteron/driver.h."""
-
 POINTER_BYTES = 8
 """DTN_POINTER_BYTES of deuteron/bundle.h."""
 
@@ -61,5 +58,5 @@ def _ports(
     )
 
 
-FIRMWARE = Firmware("dtn_npu_neutron", CONTEXT_BYTES, partition_of)
+FIRMWARE = Firmware("dtn_npu_neutron", partition_of)
 """The family's description."""
