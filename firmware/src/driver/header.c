@@ -19,7 +19,7 @@ static bool all_zero(const uint32_t *words, uint32_t from, uint32_t to)
 
 static uint32_t microcode_crc(const uint32_t *words, uint32_t bytes)
 {
-    static const uint32_t zero = 0;
+    uint32_t zero = 0;
     uint32_t before = DTN_HEADER_CRC * DTN_WORD_BYTES;
     uint32_t after = before + DTN_WORD_BYTES;
     uint32_t crc = dtn_crc32(0, words, before);

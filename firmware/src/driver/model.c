@@ -37,7 +37,6 @@ static bool any_null(const void *const *pointers, uint32_t count)
     return false;
 }
 
-/* A block that the model does not need is not looked at: callers leave its pointer uninitialised. */
 static dtn_reason_t block_check(const void *block)
 {
     if (block == NULL) {
@@ -46,31 +45,39 @@ static dtn_reason_t block_check(const void *block)
     return dtn_is_aligned(block) ? DTN_OK : DTN_REASON_MISALIGNED;
 }
 
-static dtn_reason_t buffers_check(const dtn_model_t *model, const NeutronDataConfig *data)
+/* Checks the pointers of `data` and fills the buffers, which are NULL. A block that the model does not need is not
+ * looked at: callers leave its pointer uninitialised. */
+static dtn_reason_t buffers_read(const dtn_model_t *model, const NeutronDataConfig *data, dtn_buffers_t *buffers)
 {
     bool extra = model->scratch_bytes != 0 || model->profile_bytes != 0;
     if ((model->inputs != 0 && data->inputs == NULL) || ((model->outputs != 0 || extra) && data->outputs == NULL)) {
         return DTN_REASON_NULL_POINTER;
     }
-    if (any_null((const void *const *)data->inputs, model->inputs) ||
-        any_null((const void *const *)data->outputs, model->outputs)) {
+    buffers->inputs = (const void *const *)data->inputs;
+    buffers->outputs = (void *const *)data->outputs;
+    if (any_null(buffers->inputs, model->inputs) || any_null((const void *const *)buffers->outputs, model->outputs)) {
         return DTN_REASON_NULL_POINTER;
     }
     dtn_reason_t reason = DTN_OK;
     if (model->scratch_bytes != 0) {
-        reason = block_check(data->outputs[model->outputs]);
+        buffers->scratch = (uint8_t *)data->outputs[model->outputs];
+        reason = block_check(buffers->scratch);
     }
     if (reason == DTN_OK && model->profile_bytes != 0) {
-        reason = block_check(data->outputs[model->outputs + 1]);
+        buffers->profile = (uint32_t *)data->outputs[model->outputs + 1];
+        reason = block_check(buffers->profile);
     }
     if (reason == DTN_OK && model->prefetch_bytes != 0) {
-        reason = block_check(data->scratchWeights);
+        buffers->prefetch = (uint8_t *)data->scratchWeights;
+        reason = block_check(buffers->prefetch);
     }
     return reason;
 }
 
-/* Opcodes of profile records, which are the vendor's and not those of commands. */
-enum { PROFILE_RUN = 0, PROFILE_CALL = 6, PROFILE_FETCH = 7, PROFILE_WAIT = 8 };
+/* Opcodes of profile records, which are the vendor's: those of commands come in the order of ours. */
+enum { PROFILE_RUN = 0, PROFILE_CALL = 6 };
+typedef char calls_fetches_and_waits_follow
+    [DTN_OPCODE_FETCH == DTN_OPCODE_CALL + 1 && DTN_OPCODE_WAIT == DTN_OPCODE_CALL + 2 ? 1 : -1];
 
 /* Writes one record: a start and a stop of {u8 event, u8 opcode, u8 function, u8 timestamp, u32 time}. */
 static void record(uint32_t *to, uint32_t opcode, uint32_t function, uint32_t start)
@@ -121,35 +128,26 @@ static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *b
 
 static void command_record(uint32_t *to, const uint32_t *command, uint32_t start)
 {
-    uint32_t opcode = dtn_opcode(command[0]);
-    uint32_t kind = opcode == DTN_OPCODE_CALL    ? PROFILE_CALL
-                    : opcode == DTN_OPCODE_FETCH ? PROFILE_FETCH
-                                                 : PROFILE_WAIT;
+    uint32_t kind = dtn_opcode(command[0]) - DTN_OPCODE_CALL + PROFILE_CALL;
     record(to, kind, command[1] & 0xFFU, start); /* the number of a kernel or of a channel */
 }
 
 /* After a failed command: what is still copied into the caller's memory must not outlive the run. */
-static void settle_copies(uint32_t flights)
+static void settle_copies(uint32_t *flights)
 {
     for (uint32_t channel = 0; channel < DTN_CHANNELS; channel++) {
-        (void)wait(channel, &flights);
+        (void)wait(channel, flights);
     }
 }
 
 NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data, bool resident)
 {
-    dtn_reason_t reason = buffers_check(model, data);
+    dtn_buffers_t buffers = {.resident = resident};
+    dtn_reason_t reason = buffers_read(model, data, &buffers);
     if (reason != DTN_OK) {
         return dtn_error(reason, 0);
     }
-    dtn_buffers_t buffers = {
-        .inputs = (const void *const *)data->inputs,
-        .outputs = (void *const *)data->outputs,
-        .scratch = model->scratch_bytes == 0 ? NULL : (uint8_t *)data->outputs[model->outputs],
-        .prefetch = model->prefetch_bytes == 0 ? NULL : (uint8_t *)data->scratchWeights,
-        .resident = resident,
-    };
-    uint32_t *profile = model->profile_bytes == 0 ? NULL : (uint32_t *)data->outputs[model->outputs + 1];
+    uint32_t *profile = buffers.profile;
     uint32_t run_start = profile == NULL ? 0 : dtn_port_ticks();
     const uint32_t *command = model->words + model->first_command;
     uint32_t flights = 0;
@@ -157,7 +155,7 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
         uint32_t start = profile == NULL ? 0 : dtn_port_ticks();
         reason = command_run(model, &buffers, command, &flights);
         if (reason != DTN_OK) {
-            settle_copies(flights);
+            settle_copies(&flights);
             return dtn_error(reason, i);
         }
         if (profile != NULL) {

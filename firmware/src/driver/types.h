@@ -35,12 +35,13 @@ typedef struct {
     uint32_t listed;        /**< bit k: the kernels block lists kernel k */
 } dtn_model_t;
 
-/** The buffers of a run; all members NULL while a model is only checked. */
+/** The buffers of a run. */
 typedef struct {
     const void *const *inputs;
     void *const *outputs;
-    uint8_t *scratch;
+    uint8_t *scratch; /**< NULL, as the two below, when the model needs none */
     uint8_t *prefetch;
+    uint32_t *profile;
     bool resident; /**< the resident bytes of the prefetch area are in place */
 } dtn_buffers_t;
 

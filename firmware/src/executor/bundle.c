@@ -11,20 +11,20 @@ typedef char counts_are_adjacent[offsetof(dtn_bundle_t, delegate_count) - offset
                                      ? 1
                                      : -1];
 
-/* Continues the CRC over what a table states of an entry; where things lie is the linker's. */
-static uint32_t pair_crc(uint32_t crc, uint32_t first, uint32_t second)
-{
-    const uint32_t words[] = {first, second};
-    return dtn_crc32(crc, words, sizeof words);
-}
+/* So are the two numbers of a constant or delegate, which stand behind a pointer: that is the linker's. */
+enum { NUMBERS = 2 };
+typedef char constants_end_in_numbers
+    [sizeof(dtn_constant_t) - offsetof(dtn_constant_t, bytes) == NUMBERS * sizeof(uint32_t) ? 1 : -1];
+typedef char delegates_end_in_numbers
+    [sizeof(dtn_delegate_t) - offsetof(dtn_delegate_t, first) == NUMBERS * sizeof(uint32_t) ? 1 : -1];
 
 static uint32_t entries_crc(uint32_t crc, const dtn_bundle_t *bundle)
 {
     for (uint32_t i = 0; i < bundle->constant_count; i++) {
-        crc = pair_crc(crc, bundle->constants[i].bytes, bundle->constants[i].crc);
+        crc = dtn_crc32(crc, &bundle->constants[i].bytes, NUMBERS * sizeof(uint32_t));
     }
     for (uint32_t i = 0; i < bundle->delegate_count; i++) {
-        crc = pair_crc(crc, bundle->delegates[i].first, bundle->delegates[i].blocks);
+        crc = dtn_crc32(crc, &bundle->delegates[i].first, NUMBERS * sizeof(uint32_t));
     }
     return crc;
 }
@@ -48,12 +48,12 @@ static dtn_reason_t tables_check(const dtn_bundle_t *bundle)
     return crc == bundle->crc ? DTN_OK : DTN_REASON_BUNDLE_CRC;
 }
 
-/* Whether the bytes that the bundle needs of two memories have one in common. */
+/* Whether the bytes that the bundle needs of two memories, the first not empty, have one in common. */
 static bool overlap(const dtn_bundle_t *bundle, const dtn_memory_t *memories, uint32_t i, uint32_t j)
 {
     /* The distance from the one that starts later is huge. */
     uintptr_t distance = (uintptr_t)memories[i].data - (uintptr_t)memories[j].data;
-    return bundle->memory_bytes[i] != 0 && bundle->memory_bytes[j] != 0 &&
+    return bundle->memory_bytes[j] != 0 &&
            (distance < bundle->memory_bytes[j] || 0 - distance < bundle->memory_bytes[i]);
 }
 
@@ -66,11 +66,14 @@ static NeutronError memories_check(const dtn_bundle_t *bundle, const dtn_memory_
         if (memories[i].bytes < bundle->memory_bytes[i]) {
             return dtn_error(DTN_REASON_MEMORY_SIZE, i);
         }
-        if (memories[i].data == NULL && bundle->memory_bytes[i] != 0) {
-            return dtn_error(DTN_REASON_NULL_POINTER, 0);
-        }
         if (!dtn_is_aligned(memories[i].data)) {
             return dtn_error(DTN_REASON_MISALIGNED, 0);
+        }
+        if (bundle->memory_bytes[i] == 0) {
+            continue;
+        }
+        if (memories[i].data == NULL) {
+            return dtn_error(DTN_REASON_NULL_POINTER, 0);
         }
         for (uint32_t j = 0; j < i; j++) {
             if (overlap(bundle, memories, i, j)) {

@@ -28,11 +28,12 @@ NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bun
     if (executor == NULL) {
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
-    *executor = (dtn_executor_t){.bundle = bundle, .memories = memories};
-    NeutronError error = dtn_error(DTN_REASON_NULL_POINTER, 0);
-    if (bundle != NULL && memories != NULL) {
-        error = prepare(executor);
+    *executor = (dtn_executor_t){.memories = memories};
+    if (bundle == NULL || memories == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
+    executor->bundle = bundle;
+    NeutronError error = prepare(executor);
     if (error != ENONE) {
         /* Contexts of delegates that were prepared lie in the caller's memory: there is nothing to give back. */
         executor->bundle = NULL;
@@ -126,7 +127,7 @@ static NeutronError run_steps(dtn_executor_t *executor)
 {
     for (executor->step = 0; executor->step < executor->bundle->step_count; executor->step++) {
         uint32_t start = ticks(executor);
-        NeutronError error = dtn_step_run(executor, executor->step);
+        NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
         if (error != ENONE) {
             return error;
         }

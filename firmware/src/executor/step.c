@@ -12,11 +12,23 @@ static bool overlap(const dtn_value_t *a, const dtn_value_t *b)
     return a->memory == b->memory && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
+/* Whether all numbers together are no more than `most`; the sum may not fit its type. */
+static bool is_sum_within(const uint32_t *numbers, uint32_t count, uint32_t most)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (numbers[i] > most) {
+            return false;
+        }
+        most -= numbers[i];
+    }
+    return true;
+}
+
 /* True when the words exist, name values, and outputs can be written. */
 static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
 {
     uint32_t values = step->inputs + step->outputs;
-    if ((uint64_t)step->first + step->inputs + step->outputs + step->params > bundle->word_count) {
+    if (!is_sum_within(&step->first, 4, bundle->word_count)) {
         return false;
     }
     for (uint32_t i = 0; i < values; i++) {
@@ -52,7 +64,7 @@ static dtn_reason_t operator_call(const dtn_executor_t *executor, const dtn_step
     return (dtn_reason_t)executor->bundle->operators[step->index](&call, phase);
 }
 
-static NeutronError step_call(const dtn_executor_t *executor, uint32_t index, dtn_phase_t phase)
+NeutronError dtn_step_call(const dtn_executor_t *executor, uint32_t index, dtn_phase_t phase)
 {
     const dtn_step_t *step = &executor->bundle->steps[index];
     if (step->kind == DTN_STEP_DELEGATE) {
@@ -80,10 +92,5 @@ static dtn_reason_t form_check(const dtn_bundle_t *bundle, const dtn_step_t *ste
 NeutronError dtn_step_check(const dtn_executor_t *executor, uint32_t index)
 {
     dtn_reason_t reason = form_check(executor->bundle, &executor->bundle->steps[index]);
-    return reason != DTN_OK ? dtn_error(reason, index) : step_call(executor, index, DTN_PHASE_CHECK);
-}
-
-NeutronError dtn_step_run(const dtn_executor_t *executor, uint32_t index)
-{
-    return step_call(executor, index, DTN_PHASE_RUN);
+    return reason != DTN_OK ? dtn_error(reason, index) : dtn_step_call(executor, index, DTN_PHASE_CHECK);
 }

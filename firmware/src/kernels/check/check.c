@@ -91,7 +91,7 @@ dtn_reason_t dtn_check_requant(const dtn_operand_t *operand, int32_t count)
         return DTN_REASON_OPERAND_SIZE;
     }
     for (int32_t i = 0; rows != NULL && i < count; i++) {
-        if (rows[i].multiplier < 0 || rows[i].shift < 1 || rows[i].shift > 62) {
+        if (!dtn_is_factor(rows[i].multiplier, rows[i].shift)) {
             return DTN_REASON_REQUANT_ROW;
         }
     }
