@@ -52,7 +52,7 @@ class Totals:
     failures: dict[int, Failure] = field(default_factory=dict[int, Failure])
 
     def add(self, seed: int, checked: Checked) -> None:
-        """Nothing; takes a graph's results in."""
+        """Take a graph's results in."""
         self.graphs += 1
         self.kernels.update(checked.kernels)
         for name, tally in checked.operators.items():

@@ -82,7 +82,7 @@ def _change(data: bytes, draw: random.Random) -> bytes:
 
 
 def fuzz(seed: int, tally: Tally) -> None:
-    """Nothing; adds one run to the tally."""
+    """Add one run to the tally."""
     data = damaged(random.Random(seed))  # noqa: S311 - not for secrets
     try:
         found = parse(data, NAME)

@@ -54,7 +54,7 @@ class Uneven(nn.Module):
         return self.classes(functional.relu(self.hidden(x.flatten(1))))
 
     def spread(self) -> None:
-        """Nothing; multiplies channels by factors up to `SPREAD` apart and divides them again behind the ReLU."""
+        """Multiply channels by factors up to `SPREAD` apart and divide them again behind the ReLU."""
         factors = torch.logspace(0, 1, CHANNELS, SPREAD)[torch.randperm(CHANNELS)] / SPREAD
         with torch.no_grad():
             self.hidden.weight.mul_(factors[:, None])

@@ -65,7 +65,7 @@ class OpTally:
     largest: int = 0
 
     def add(self, other: "OpTally") -> None:
-        """Nothing; takes the other's counts in."""
+        """Take the other's counts in."""
         self.count += other.count
         self.elements += other.elements
         self.compared += other.compared
@@ -88,7 +88,7 @@ class Checked:
     kernels: list[str] = field(default_factory=list[str])
 
     def fail(self, kind: Kind, text: str) -> None:
-        """Nothing; notes a failure."""
+        """Note a failure."""
         self.failures.append(Failure(kind, text))
 
 

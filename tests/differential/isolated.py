@@ -30,7 +30,7 @@ class Worker(Generic[T]):
         self._start()
 
     def begin(self, item: T) -> None:
-        """Nothing; the result is to be asked for with `poll`."""
+        """Start; the result is to be asked for with `poll`."""
         self.item = item
         self._began = time.monotonic()
         self._connection.send(item)
@@ -64,7 +64,7 @@ class Worker(Generic[T]):
             wait_any([self])
 
     def close(self) -> None:
-        """Nothing; ends the process."""
+        """End the process."""
         self._process.kill()
         self._process.join()
         self._connection.close()
@@ -93,7 +93,7 @@ class Worker(Generic[T]):
 
 
 def wait_any(workers: list[Worker[T]], seconds: float = 1.0) -> None:
-    """Nothing; returns when one of the workers has something to say, or after `seconds`."""
+    """Return when one of the workers has something to say, or after `seconds`."""
     wait([ready for worker in workers for ready in worker.waits_for], seconds)
 
 

@@ -19,7 +19,7 @@ _INPUT = re.compile(r'^# input (?P<name>.+) = base64"(?P<data>[A-Za-z0-9+/=]*)"$
 
 
 def save(path: Path, graph: Graph, inputs: Sequence[Array], remark: str) -> None:
-    """Nothing; writes a case."""
+    """Write a case."""
     lines = [f"# {line}".rstrip() for line in remark.splitlines()]
     for name, value in zip(graph.inputs, inputs, strict=True):
         lines.append(f'# input {name} = base64"{base64.b64encode(value.tobytes()).decode()}"')

@@ -196,11 +196,11 @@ def _compile(
     steps.begin("export")
     check_runs(model, inputs)
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
-    given = tuple(calibration) if asks and calibration is not None else calibration  # to be read again
+    batches = tuple(calibration) if asks and calibration is not None else calibration  # to be read again
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
-        lambda: steps.counted(check_calibration([inputs] if given is None else given, inputs), given),
+        lambda: steps.counted(check_calibration([inputs] if batches is None else batches, inputs), batches),
         inputs,
         trainer,
         told=steps.begin,
@@ -282,9 +282,9 @@ class _Steps:
 
 def _failure(error: Exception, flow: Flow) -> Exception:
     """What to tell a user of an error in a session; the error itself where that can only be a defect."""
-    told = _told(error)
-    if told is not None:
-        return told
+    known = _told(error)
+    if known is not None:
+        return known
     match flow.stage:
         case Stage.EXPORT:
             return not_exported(error)

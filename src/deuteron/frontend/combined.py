@@ -51,7 +51,7 @@ class Refused:
         self.on_cpu |= self.kept
 
     def clear(self) -> None:
-        """Nothing; forgets what has been found."""
+        """Forget what has been found."""
         self.on_cpu.clear()
         self.on_cpu |= self.kept
         self.edge.clear()
@@ -129,7 +129,7 @@ def _annotate_npu(model: fx.GraphModule, neutron: Callable[[], Any], on_cpu: Col
 
 
 def quantise_once(module: fx.GraphModule) -> None:
-    """Nothing; what the CPU computes is quantised with one scale, and for readers that want another once more.
+    """Quantise what the CPU computes with one scale, and for readers that want another once more.
 
     A delegate may have an output for each. The Cortex-M's operators have one, and would leave out the others.
     """

@@ -49,15 +49,15 @@ def cpu_ops(graph: fx.Graph, nodes: Iterable[Node] = ()) -> tuple[CpuOp, ...]:
     `nodes` are those of the model, from before it was lowered.
     """
     reasons = {node.name: node.why for node in nodes}
-    found: list[CpuOp] = []
+    listed: list[CpuOp] = []
     for node in _called(graph):
-        node.meta[_KEY] = len(found)
+        node.meta[_KEY] = len(listed)
         name, source, computes = operator_name(node.target), source_of(node), name_of(node)
         added = is_qdq(node) or computes not in reasons
         work, why = _ADDED.get(base_name(node.target), _OTHER) if added else (Work.NOTHING, reasons[computes])
         sources = (source,) if source else ()
-        found.append(CpuOp(name, node.name, sources, "" if added else computes, why, work, _results(node)))
-    return tuple(found)
+        listed.append(CpuOp(name, node.name, sources, "" if added else computes, why, work, _results(node)))
+    return tuple(listed)
 
 
 def with_instructions(ops: Sequence[CpuOp], graph: fx.Graph, plan: Any) -> tuple[CpuOp, ...]:

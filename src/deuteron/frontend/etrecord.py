@@ -39,8 +39,8 @@ def etrecord(manager: Any, partitions: Sequence[Sequence[KernelOrigin]]) -> byte
 
 def _without_dates(data: bytes) -> bytes:
     """The same archive, whose entries do not tell when they were made, and compressed."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as found, zipfile.ZipFile(made, "w") as fresh:
-        for name in found.namelist():
-            fresh.writestr(zipfile.ZipInfo(name, _DATE), found.read(name), zipfile.ZIP_DEFLATED)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as dated, zipfile.ZipFile(buffer, "w") as fresh:
+        for name in dated.namelist():
+            fresh.writestr(zipfile.ZipInfo(name, _DATE), dated.read(name), zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()

@@ -21,10 +21,10 @@ def check_runs(module: nn.Module, inputs: Inputs) -> None:
         with torch.no_grad(), quiet():
             outputs = module(*inputs)
     except Exception as e:
-        found = user_line_of(e)
+        line = user_line_of(e)
         raise InputError(
             f"the model fails on its example inputs: {type(e).__name__}: {first_line(e)}",
-            where=f"{found[0]}:{found[1]}" if found else None,
+            where=f"{line[0]}:{line[1]}" if line else None,
             hint=f"it was called with {', '.join(f'{x.dtype} {list(x.shape)}' for x in inputs)}",
         ) from e
     values = cast("tuple[object, ...]", outputs) if isinstance(outputs, tuple) else (outputs,)
@@ -37,10 +37,10 @@ def check_runs(module: nn.Module, inputs: Inputs) -> None:
 
 def not_exported(error: Exception) -> InputError:
     """The error for a model that `torch.export` has refused."""
-    found = last_user_line(str(error)) or user_line_of(error)
+    line = last_user_line(str(error)) or user_line_of(error)
     return InputError(
-        f"PyTorch cannot export this model: {first_line(error)}{f', at `{found[2]}`' if found else ''}",
-        where=f"{found[0]}:{found[1]}" if found else None,
+        f"PyTorch cannot export this model: {first_line(error)}{f', at `{line[2]}`' if line else ''}",
+        where=f"{line[0]}:{line[1]}" if line else None,
         hint="`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details",
     )
 

@@ -123,10 +123,10 @@ class Flow:
 
     def _quantizer(self) -> Any:
         if self._has_cortex_m:
-            made = combined.quantizer(self.arch, self.options, self.refused, self.recording, lambda: self.sample)
+            quantizer = combined.quantizer(self.arch, self.options, self.refused, self.recording, lambda: self.sample)
         else:
-            made = seam.quantizer(self.arch.need_npu().target, self.options.converter)
-        return made if self.train is None else trainable(made)
+            quantizer = seam.quantizer(self.arch.need_npu().target, self.options.converter)
+        return quantizer if self.train is None else trainable(quantizer)
 
     def _partitioner(self) -> Any:
         if self._has_cortex_m:

@@ -124,12 +124,12 @@ def _execute(path: Path) -> ModuleType:
 
 def _function(module: ModuleType, function: str, path: Path, hint: str, *, typed: bool = True) -> Callable[..., object]:
     """The function of that name; `hint` says what it has to do, and a name that was `typed` may be misspelt."""
-    found: object = getattr(module, function, None)
-    if callable(found):
-        return found
+    value: object = getattr(module, function, None)
+    if callable(value):
+        return value
     own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__]
     near = difflib.get_close_matches(function, own, n=1) if typed else []
-    what = "no function" if found is None else "something that is not a function"
+    what = "no function" if value is None else "something that is not a function"
     raise InputError(
         f"`{path.name}` has {what} named `{function}`",
         hint=f"did you mean `{path.name}:{near[0]}`?" if near else hint,

@@ -45,7 +45,7 @@ def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
 
     `why` the NPU does not take nodes that have no reason of their own.
     """
-    found: list[Node] = []
+    listed: list[Node] = []
     constants = _constants(program)
     for node in computing(program.graph):
         custom = node.meta.get("custom", {})
@@ -54,7 +54,7 @@ def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
         node.meta[KEY] = node.name
         source = source_of(node)
         work, elements, terms = (Work.NOTHING, 0, 0) if node.name in constants else _work_of(node, constants)
-        found.append(
+        listed.append(
             Node(
                 name=node.name,
                 op=operator_name(node.target),
@@ -68,19 +68,19 @@ def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
                 nbytes=sum(_nbytes(value) for value in (*map(_read, node.all_input_nodes), _written(node))),
             )
         )
-    return tuple(found)
+    return tuple(listed)
 
 
 def _constants(program: ExportedProgram) -> set[str]:
     """The names of nodes whose values are known before the program runs."""
-    given = set(program.graph_signature.user_inputs)
-    found: set[str] = set()
+    variable = set(program.graph_signature.user_inputs)
+    constants: set[str] = set()
     for node in program.graph.nodes:
         inputs = node.all_input_nodes
-        known = all(arg.name in found for arg in inputs) if inputs else node.name not in given
+        known = all(arg.name in constants for arg in inputs) if inputs else node.name not in variable
         if known and node.op in ("placeholder", "call_function"):
-            found.add(node.name)
-    return found
+            constants.add(node.name)
+    return constants
 
 
 def computing(graph: fx.Graph) -> Iterator[fx.Node]:

@@ -83,7 +83,7 @@ def load(path: Path) -> Reference:
 
 def input_affine(node: fx.Node) -> Affine | None:
     """The quantisation of an input of a quantised program, if it is quantised at once."""
-    return next((found for user in node.users if (found := _affine(user, ".quantize_per_tensor"))), None)
+    return next((affine for user in node.users if (affine := _affine(user, ".quantize_per_tensor"))), None)
 
 
 def output_affine(node: fx.Node) -> Affine | None:

@@ -93,8 +93,8 @@ class _Clock:
     @staticmethod
     def sum(counts: Iterable[int | None]) -> int | None:
         """The sum, None where one is not known."""
-        found = list(counts)
-        return None if None in found else sum(count or 0 for count in found)
+        known = list(counts)
+        return None if None in known else sum(count or 0 for count in known)
 
 
 def costs(manifest: Manifest, program: bytes) -> Costs:
@@ -114,7 +114,7 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
         return ()
     rates = engine(arch, flash_bandwidth=manifest.options.memory.flash_bandwidth)
     method = pte.read(program).methods[0]
-    found: list[Island] = []
+    islands: list[Island] = []
     ours = partitions_of(method)
     for part in ours:
         ported = delegate_of(method.delegates[part.delegate], part.number).partition
@@ -122,7 +122,7 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
         calls = [c for c in method.chains[0] if isinstance(c, DelegateCall) and c.delegate == part.delegate]
         turned = [nbytes for call in calls for nbytes in _turned(method, call, ported)]
         copied = [nbytes for call in calls for nbytes in _copied(method, call)]
-        found.append(
+        islands.append(
             Island(
                 operators=len(nodes),
                 npu=part.program().timeline(rates, keep_resident=len(ours) == 1).cycles,
@@ -132,7 +132,7 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
                 cpu=clock.sum(clock.cycles(node.work, node.elements, node.terms) for node in nodes),
             )
         )
-    return tuple(found)
+    return tuple(islands)
 
 
 def _turned(method: Method, call: DelegateCall, partition: FirmwarePartition) -> Iterator[int]:
@@ -158,10 +158,10 @@ def _copied(method: Method, call: DelegateCall) -> Iterator[int]:
             yield value.bytes
 
 
-def kept_by_cost(manifest: Manifest, found: Costs) -> dict[str, str]:
+def kept_by_cost(manifest: Manifest, estimate: Costs) -> dict[str, str]:
     """The operators of islands that cost more than they save, by the names that `build` takes, and why to keep them."""
     kept: dict[str, str] = {}
-    for index, island in enumerate(found.islands):
+    for index, island in enumerate(estimate.islands):
         if island.gain is not None and island.gain < 0:
             why = (
                 f"kept on the CPU by `--partition cost`: its part of the NPU's work would take {island.npu:,} cycles "
@@ -216,12 +216,12 @@ def cheapest(target: str, build: Callable[[Mapping[str, str]], _B]) -> tuple[_B,
     check_target(target)
     keep: Mapping[str, str] = {}
     best = build(keep)
-    found = costs(best.manifest, best.pte)
-    while kept := kept_by_cost(best.manifest, found):
+    estimate = costs(best.manifest, best.pte)
+    while kept := kept_by_cost(best.manifest, estimate):
         more = {**keep, **kept}
         tried = build(more)
         after = costs(tried.manifest, tried.pte)
-        if after.total >= found.total:
+        if after.total >= estimate.total:
             break
-        best, found, keep = tried, after, more
+        best, estimate, keep = tried, after, more
     return best, keep

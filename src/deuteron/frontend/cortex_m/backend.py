@@ -23,13 +23,13 @@ def prepare(model: fx.GraphModule) -> fx.GraphModule:
 
     for step in CortexMPassManager.pass_list_transform_for_annotation:
         if step is not ClampHardswishPass:  # it serves a decomposition that tables replace
-            made: Any = step()
-            model = cast(fx.GraphModule, made.call(model).graph_module)
+            result: Any = step()
+            model = cast(fx.GraphModule, result.call(model).graph_module)
     return model
 
 
 def annotate(model: fx.GraphModule) -> None:
-    """Nothing; marks what the Cortex-M quantises, of the nodes that nobody has marked yet."""
+    """Mark what the Cortex-M quantises, of the nodes that nobody has marked yet."""
     load()
     from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
     from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
@@ -66,7 +66,7 @@ def preserved() -> Collection[object]:
 
 
 def lower(edge: Any, cpu: str) -> None:
-    """Nothing; puts the backend's operators into an edge program manager, for this core's instruction set.
+    """Put the backend's operators into an edge program manager, for this core's instruction set.
 
     Raises:
         UnsupportedError: for operators that have no int8 form, see `lints`, and for what the backend fails at.
@@ -125,7 +125,7 @@ def _fold() -> tuple[Any, Any]:
 
 
 def _put_tables(program: ExportedProgram) -> None:
-    """Nothing; computes elementwise functions of one quantised tensor, and requantisation, by tables.
+    """Compute elementwise functions of one quantised tensor, and requantisation, by tables.
 
     Activations that an operator before them cannot compute by the range of its result are such functions too.
     """
@@ -162,7 +162,7 @@ def constants(program: ExportedProgram) -> dict[str, Tensor]:
     """The constants of a program that hold one number, by the names of their nodes."""
     signature = program.graph_signature
     names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-    found = {node: program.state_dict[name] for node, name in names.items() if name in program.state_dict}
+    values = {node: program.state_dict[name] for node, name in names.items() if name in program.state_dict}
     lifted = {**signature.inputs_to_lifted_tensor_constants, **signature.inputs_to_buffers}
-    found |= {node: program.constants[name] for node, name in lifted.items() if name in program.constants}
-    return {node: value for node, value in found.items() if isinstance(value, Tensor) and value.numel() == 1}
+    values |= {node: program.constants[name] for node, name in lifted.items() if name in program.constants}
+    return {node: value for node, value in values.items() if isinstance(value, Tensor) and value.numel() == 1}

@@ -27,15 +27,15 @@ _BINARY = "add.Tensor sub.Tensor mul.Tensor div.Tensor minimum.default maximum.d
 
 def _operators(names: str) -> frozenset[object]:
     """The operators of these names, with the form that changes its input in place where there is one."""
-    found: set[object] = set()
+    operators: set[object] = set()
     for name in names.split():
         packet, overload = name.split(".")
-        found |= {
+        operators |= {
             getattr(getattr(aten, spelt), overload)
             for spelt in (packet, f"{packet}_")
             if hasattr(aten, spelt) and overload in getattr(aten, spelt).overloads()
         }
-    return frozenset(found)
+    return frozenset(operators)
 
 
 UNARY = _operators(_UNARY)

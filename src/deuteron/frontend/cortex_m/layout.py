@@ -45,7 +45,7 @@ def is_channels_last(value: object) -> bool:
 
 
 def give_strides(model: fx.GraphModule) -> None:
-    """Nothing; writes the stride of pools that move by their window, which ExecuTorch's NXP backend expects to find."""
+    """Write the stride of pools that move by their window, which ExecuTorch's NXP backend expects to find."""
     for node in model.graph.nodes:
         if node.target in (aten.avg_pool2d.default, aten.max_pool2d.default) and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])
@@ -53,7 +53,7 @@ def give_strides(model: fx.GraphModule) -> None:
 
 
 def make_explicit(model: fx.GraphModule) -> None:
-    """Nothing; writes windows that depend on the size of their input as such with numbers.
+    """Write windows that depend on the size of their input as such with numbers.
 
     `padding="same"` becomes pads, an adaptive pool whose windows are all alike a pool, and every pool has its stride.
     """
@@ -91,7 +91,7 @@ def _make_padding_explicit(conv: fx.Node) -> None:
 
 
 def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
-    """Nothing; changes the graph of a float model so that the named nodes work in channels-last memory.
+    """Change the graph of a float model so that the named nodes work in channels-last memory.
 
     Nodes that are not named keep the order in which they were exported.
     """
@@ -131,7 +131,7 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
 
 
 def drop_marks(program: ExportedProgram) -> None:
-    """Nothing; takes from an edge program the copies into channels-last memory of what lies so already.
+    """Take from an edge program the copies into channels-last memory of what lies so already.
 
     They were there for the shapes that PyTorch computes. ExecuTorch would give one channel an order of its own, which
     its copy then refuses.
@@ -147,7 +147,7 @@ def drop_marks(program: ExportedProgram) -> None:
 
 
 def _repeat(upsample: fx.Node) -> None:
-    """Nothing; repeats elements by joining copies of a tensor whose rows are what is to be repeated."""
+    """Repeat elements by joining copies of a tensor whose rows are what is to be repeated."""
     x = cast(fx.Node, upsample.args[0])
     (n, c, h, w), (*_, high, wide) = x.meta["val"].shape, upsample.meta["val"].shape
     factors = cast("list[float] | None", upsample.args[2])

@@ -220,8 +220,8 @@ def _converted(node: fx.Node) -> fx.Node:
 
 def _numbers(args: Iterable[fx.Node]) -> str:
     """The tensors among these of numbers that stand for themselves, and their dtypes."""
-    found = [(arg.name, value.dtype) for arg in args for value in _tensors(arg) if _counts(value)]
-    return " and ".join(f"`{name}` of {str(dtype).removeprefix('torch.')}" for name, dtype in found)
+    numbers = [(arg.name, value.dtype) for arg in args for value in _tensors(arg) if _counts(value)]
+    return " and ".join(f"`{name}` of {str(dtype).removeprefix('torch.')}" for name, dtype in numbers)
 
 
 def _counts(value: Tensor) -> bool:

@@ -24,7 +24,7 @@ _TOSA = "tosa_serializer"
 
 @cache
 def load() -> None:
-    """Nothing; imports the backend, after which `torch.ops.cortex_m` has its operators with their definitions.
+    """Import the backend, after which `torch.ops.cortex_m` has its operators with their definitions.
 
     Raises:
         MissingToolError: when ExecuTorch is not installed, or in a release that this adapter does not know.

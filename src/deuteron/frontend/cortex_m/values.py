@@ -46,7 +46,7 @@ _HINT = "report the model; until then keep what runs on the CPU on the NPU, or t
 
 
 def mark(module: fx.GraphModule) -> None:
-    """Nothing; notes at the nodes of a quantised model which quantised value they compute, for `check`."""
+    """Note at the nodes of a quantised model which quantised value they compute, for `check`."""
     for node in module.graph.nodes:
         if _is_quantise(node):
             _note(node, node.name)
@@ -58,7 +58,7 @@ def mark(module: fx.GraphModule) -> None:
 
 
 def copy_mark(source: fx.Node, target: fx.Node) -> None:
-    """Nothing; the target computes what the source is noted to."""
+    """Note at the target that it computes what the source is noted to."""
     if name := _noted(source):
         _note(target, name)
 
@@ -72,7 +72,7 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
     values = _Values(module)
     wanted = flat(values.run(*inputs))
     steps = _Steps(program.module(check_guards=False), values.found)
-    found = flat(steps.run(*_given(program, module, inputs)))
+    outputs = flat(steps.run(*_given(program, module, inputs)))
     for node, off, most in steps.off:
         if off > most:
             source = source_of(node)
@@ -82,7 +82,7 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
                 where=str(source) if source else node.name,
                 hint=_HINT,
             )
-    for index, off in enumerate(_output_steps(module, found, wanted)):
+    for index, off in enumerate(_output_steps(module, outputs, wanted)):
         if off:
             raise InternalError(
                 f"output {index} of the program is {_counted(off)} of its scale off the quantised model, though each "
@@ -94,8 +94,8 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
 def differences(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[int]:
     """By how many steps of its scale each output of a program is off the quantised model; 0 for those without one."""
     with torch.no_grad():
-        found = flat(program.module(check_guards=False)(*_given(program, module, inputs)))
-        return _output_steps(module, found, flat(module(*inputs)))
+        outputs = flat(program.module(check_guards=False)(*_given(program, module, inputs)))
+        return _output_steps(module, outputs, flat(module(*inputs)))
 
 
 class _Values(fx.Interpreter):
@@ -176,16 +176,16 @@ def _given(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Te
     """The inputs as the program takes them: quantised where it does."""
     nodes = {node.name: node for node in program.graph.nodes}
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    given: list[Tensor] = []
+    quantised: list[Tensor] = []
     for node, name, x in zip(placeholders, program.graph_signature.user_inputs, inputs, strict=True):
         affine = saved.input_affine(node) if nodes[str(name)].meta["val"].dtype == torch.int8 else None
-        given.append(affine.stored(x).to(torch.int8) if affine else x)
-    return given
+        quantised.append(affine.stored(x).to(torch.int8) if affine else x)
+    return quantised
 
 
-def _output_steps(module: fx.GraphModule, found: Iterable[object], wanted: Iterable[object]) -> list[int]:
+def _output_steps(module: fx.GraphModule, outputs: Iterable[object], wanted: Iterable[object]) -> list[int]:
     steps: list[int] = []
-    for node, ours, theirs in zip(flat(module.graph.output_node().args[0]), found, wanted, strict=True):
+    for node, ours, theirs in zip(flat(module.graph.output_node().args[0]), outputs, wanted, strict=True):
         affine = saved.output_affine(node) if isinstance(node, fx.Node) else None
         if affine is None or not isinstance(ours, Tensor) or not isinstance(theirs, Tensor):
             steps.append(0)

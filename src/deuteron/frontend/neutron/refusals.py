@@ -87,13 +87,13 @@ class _Guard:
 
 def _innermost(call: _Return) -> _Guard | None:
     """The last condition on the way to an answer: of the checks for one operator, or the first that names another."""
-    found: _Guard | None = None
+    innermost: _Guard | None = None
     while (guard := _guard(call)) is not None and not isinstance(guard.condition, ast.Constant):
-        found = guard
+        innermost = guard
         if guard.asked is None or not (_is_of_operator(guard.asked.code) or guard.asked.code.co_name == "is_supported"):
             break
         call = guard.asked
-    return found
+    return innermost
 
 
 def _is_of_operator(code: CodeType) -> bool:
@@ -113,7 +113,7 @@ def _guard(call: _Return) -> _Guard | None:
             fixed = isinstance(node.value, ast.Constant) and test is not None
             whole = cast(ast.expr, test if fixed else node.value)
             parts = whole.values if isinstance(whole, ast.BoolOp) else [whole]
-            refused = [made for made in call.called if made.value is False and made.code.co_name in _names(whole)]
+            refused = [inner for inner in call.called if inner.value is False and inner.code.co_name in _names(whole)]
             asked = refused[-1] if refused else None
             part = next((part for part in parts if asked and asked.code.co_name in _names(part)), whole)
             return _Guard(call, part, _comment(lines, whole.lineno - 1, node.lineno - 1), asked)
@@ -156,8 +156,8 @@ def _sentence(guard: _Guard | None) -> str:
     file, asked = Path(guard.call.code.co_filename).name, guard.asked
     note = (guard.note or (_docstring(asked.code) if asked else "")).rstrip(".")
     values = ", ".join(f"{name} is {value}" for name, value in _values(guard))
-    found = f"`{ast.unparse(guard.condition)}`{f' with {values}' if values else ''} ({file}:{guard.call.line})"
-    return f"{BACKEND} does not take it: {f'{note}: ' if note else ''}{found}"
+    condition = f"`{ast.unparse(guard.condition)}`{f' with {values}' if values else ''} ({file}:{guard.call.line})"
+    return f"{BACKEND} does not take it: {f'{note}: ' if note else ''}{condition}"
 
 
 def _docstring(code: CodeType) -> str:

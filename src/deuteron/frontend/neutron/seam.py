@@ -101,7 +101,7 @@ class Recording:
         return tuple(replace(node, partition=at[node.name], why="") if node.name in at else node for node in self.nodes)
 
     def clear(self) -> None:
-        """Nothing; forgets all."""
+        """Forget all."""
         self.partitions.clear()
         self.refused.clear()
 
@@ -208,7 +208,7 @@ def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -
 
 
 def fold_batch_norms(model: fx.GraphModule) -> None:
-    """Nothing; folds batch norms into the layers before them, as PT2E itself does for a model that is not trained."""
+    """Fold batch norms into the layers before them, as PT2E itself does for a model that is not trained."""
     from torchao.quantization.pt2e import utils
 
     frozen = {name for name, value in model.named_parameters() if not value.requires_grad}
@@ -219,7 +219,7 @@ def fold_batch_norms(model: fx.GraphModule) -> None:
 
 
 def observe_integers(model: fx.GraphModule) -> None:
-    """Nothing; lets the places in a prepared model that get integers measure them, which PT2E's histograms cannot."""
+    """Let the places in a prepared model that get integers measure them, which PT2E's histograms cannot."""
     from executorch.backends.nxp.quantizer import utils
 
     getattr(utils, "_replace_histogram_observers_for_integer_inputs")(model)  # noqa: B009 - as the wheel does
@@ -307,7 +307,7 @@ def planned_bytes(manager: Any) -> int:
 
 
 def ask(program: ExportedProgram, partitioner: Any) -> None:
-    """Nothing; lets a partitioner see the edge program of an exported one."""
+    """Let a partitioner see the edge program of an exported one."""
     from executorch.exir import to_edge_transform_and_lower
 
     to_edge_transform_and_lower(
@@ -406,11 +406,11 @@ def _replaced(owner: object, name: str, function: object) -> Generator[None]:
 def _nodes_by_op(program: ExportedProgram, handles: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[EdgeNode, ...]]:
     """TFLite operator index -> edge nodes; the wheel tells which operators carry which debug handle."""
     by_handle = _nodes_by_handle(program)
-    found: dict[int, tuple[EdgeNode, ...]] = {}
+    by_op: dict[int, tuple[EdgeNode, ...]] = {}
     for handle, indices in handles.items():
         for index in indices:
-            found[index] = (*found.get(index, ()), *by_handle.get(handle, ()))
-    return found
+            by_op[index] = (*by_op.get(index, ()), *by_handle.get(handle, ()))
+    return by_op
 
 
 def _nodes_by_handle(program: ExportedProgram) -> dict[int, list[EdgeNode]]:

@@ -19,7 +19,7 @@ _KEPT = "NXP_DO_NOT_DELEGATE"
 
 
 def keep(node: fx.Node, why: str) -> None:
-    """Nothing; the partitioner will leave the node, for this reason."""
+    """Tell that the partitioner leaves the node, for this reason."""
     node.meta |= {_KEPT: True, WHY: why}
 
 
@@ -32,11 +32,11 @@ def telling(base: Any, tell: Tell) -> Any:
 
     class Telling(base):
         def partition(self, exported_program: ExportedProgram) -> Any:
-            made: list[Any] = []
+            results: list[Any] = []
 
             def supporting(*args: Any) -> Any:
-                made.append(supports(*args))
-                return made[-1]
+                results.append(supports(*args))
+                return results[-1]
 
             module.NeutronSupportedOperators = supporting
             try:
@@ -46,7 +46,7 @@ def telling(base: Any, tell: Tell) -> Any:
             program: ExportedProgram = result.tagged_exported_program
             for node in computing(program.graph):
                 if "delegation_tag" not in node.meta and WHY not in node.meta:
-                    node.meta[WHY] = _why(node, made[-1], module.supported_ops)
+                    node.meta[WHY] = _why(node, results[-1], module.supported_ops)
             tell(program)
             return result
 

@@ -52,7 +52,7 @@ def mend(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.Gra
 
 
 def part_biases(model: fx.GraphModule) -> None:
-    """Nothing; gives each layer a node of its own for its bias: calls of one module share one.
+    """Give each layer a node of its own for its bias: calls of one module share one.
 
     A bias takes its scale from the layer's input, and the inputs of two calls have scales of their own.
     """
@@ -104,27 +104,27 @@ def _mend_shared(node: fx.Node, annotation: Any, measured: object) -> None:
 
 def groups(model: fx.GraphModule) -> list[list[fx.Node]]:
     """The annotated operators, those together between which nothing is quantised: a convolution and its activation."""
-    found: dict[fx.Node, list[fx.Node]] = {}
+    grouped: dict[fx.Node, list[fx.Node]] = {}
     for node in model.graph.nodes:
         if node.op != "call_function" or (annotation := node.meta.get(_KEY)) is None:
             continue
         group = [node]
         for arg in node.all_input_nodes:
-            if arg in found and arg.meta[_KEY].output_qspec is None and arg not in annotation.input_qspec_map:
-                group = [*found[arg], *group] if found[arg] is not group else group
+            if arg in grouped and arg.meta[_KEY].output_qspec is None and arg not in annotation.input_qspec_map:
+                group = [*grouped[arg], *group] if grouped[arg] is not group else group
         for member in group:
-            found[member] = group
-    return list({id(group): group for group in found.values()}.values())
+            grouped[member] = group
+    return list({id(group): group for group in grouped.values()}.values())
 
 
 def clear(model: fx.GraphModule, nodes: Iterable[fx.Node] | None = None) -> None:
-    """Nothing; takes the annotations away from these nodes, or from all."""
+    """Take the annotations away from these nodes, or from all."""
     for node in model.graph.nodes if nodes is None else nodes:
         node.meta.pop(_KEY, None)
 
 
 def fake_quantise(model: fx.GraphModule) -> None:
-    """Nothing; lets the places that measure a range also round to it, so that training sees what quantisation does.
+    """Let the places that measure a range also round to it, so that training sees what quantisation does.
 
     The range of an activation moves with those that it has in training; that of a weight is always its present one.
     """
@@ -138,8 +138,8 @@ def fake_quantise(model: fx.GraphModule) -> None:
 def _faked(spec: object, node: fx.Node) -> object:
     if not isinstance(spec, QuantizationSpec):
         return spec
-    given: dict[str, Any] = getattr(getattr(spec.observer_or_fake_quant_ctr, "p", None), "keywords", {})
-    eps = {"eps": given["eps"]} if "eps" in given else {}
+    settings: dict[str, Any] = getattr(getattr(spec.observer_or_fake_quant_ctr, "p", None), "keywords", {})
+    eps = {"eps": settings["eps"]} if "eps" in settings else {}
     moving: Any = MovingAverageMinMaxObserver
     fake: Any = FakeQuantize
     if node.op != "get_attr":
@@ -149,18 +149,18 @@ def _faked(spec: object, node: fx.Node) -> object:
         spec = replace(
             spec, quant_min=limits.min if low is None else low, quant_max=limits.max if high is None else high
         )
-        made = fused.with_args(observer=moving, **eps)
+        fake_quantiser = fused.with_args(observer=moving, **eps)
     elif spec.qscheme in (torch.per_channel_symmetric, torch.per_channel_affine):
         moving = MovingAveragePerChannelMinMaxObserver
-        axis = given.get("ch_axis", spec.ch_axis)
-        made = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps), ch_axis=axis)
+        axis = settings.get("ch_axis", spec.ch_axis)
+        fake_quantiser = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps), ch_axis=axis)
     else:
-        made = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps))
-    return replace(spec, observer_or_fake_quant_ctr=made)
+        fake_quantiser = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps))
+    return replace(spec, observer_or_fake_quant_ctr=fake_quantiser)
 
 
 def mend_dangling(model: fx.GraphModule) -> None:
-    """Nothing; lets a node whose specification shares that of a place without one measure its own."""
+    """Let a node whose specification shares that of a place without one measure its own."""
     for node in model.graph.nodes:
         if (annotation := node.meta.get(_KEY)) is None:
             continue

@@ -14,7 +14,7 @@ from deuteron.frontend.source_lines import source_of
 
 
 def calibrate(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
-    """Nothing; the model's observers see the batches.
+    """Show the batches to the model's observers.
 
     Raises:
         InputError: naming the operator and its line where a batch makes values that are NaN or infinite.
@@ -40,7 +40,7 @@ def _is_finite(observer: ObserverBase) -> bool:
 
 
 def _blame(model: fx.GraphModule, batch: Inputs, index: int) -> None:
-    """Nothing where all values are finite."""
+    """Check that all values are finite."""
     _Finite(model, index).run(*batch)
 
 

@@ -87,8 +87,8 @@ def _rounded_down(pool: fx.Node) -> fx.Node | None:
 
 def _pair(numbers: object) -> list[int]:
     """Numbers for height and width, for which one may stand."""
-    given = [numbers] if isinstance(numbers, int) else list(cast("Sequence[int]", numbers))
-    return given * 2 if len(given) == 1 else given
+    pair = [numbers] if isinstance(numbers, int) else list(cast("Sequence[int]", numbers))
+    return pair * 2 if len(pair) == 1 else pair
 
 
 def _value(node: fx.Node) -> Tensor:

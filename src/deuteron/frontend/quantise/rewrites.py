@@ -75,20 +75,20 @@ def _outputs(model: fx.GraphModule, inputs: Inputs) -> list[object]:
 
 
 def _compare(before: Sequence[object], after: Sequence[object]) -> None:
-    """Nothing; floats only, as which of two equal scores is the best may change.
+    """Compare floats only, as which of two equal scores is the best may change.
 
     Raises:
         InternalError: naming the first output that is another.
     """
-    for index, (wanted, found) in enumerate(zip(before, after, strict=True)):
+    for index, (wanted, actual) in enumerate(zip(before, after, strict=True)):
         if not isinstance(wanted, Tensor) or not wanted.is_floating_point():
             continue
-        if not isinstance(found, Tensor) or found.shape != wanted.shape:
-            shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        if not isinstance(actual, Tensor) or actual.shape != wanted.shape:
+            shape = list(actual.shape) if isinstance(actual, Tensor) else type(actual).__name__
             raise _changed(index, f"from {list(wanted.shape)} to {shape}")
         largest = float(wanted[wanted.isfinite()].abs().max()) if wanted.isfinite().any() else 0.0
-        if not torch.isclose(found.double(), wanted, rtol=0, atol=TOLERANCE * largest + _LEAST, equal_nan=True).all():
-            off = float((found - wanted).abs().max())
+        if not torch.isclose(actual.double(), wanted, rtol=0, atol=TOLERANCE * largest + _LEAST, equal_nan=True).all():
+            off = float((actual - wanted).abs().max())
             raise _changed(index, f"by {off:.3g}, where its largest magnitude is {largest:.3g}")
 
 

@@ -40,7 +40,7 @@ class Trainer:
     losses: list[float] = field(default_factory=list[float])
 
     def __call__(self, model: fx.GraphModule) -> None:
-        """Nothing; trains the model.
+        """Train the model.
 
         Raises:
             InputError: when the function raises, yields no losses, or spoils the model.
@@ -111,10 +111,10 @@ def _guarded(code: Callable[[], object], name: str) -> object:
     except DeuteronError:
         raise
     except Exception as e:
-        found = user_line_of(e)
+        line = user_line_of(e)
         raise InputError(
-            f"`{name}` raised {type(e).__name__}: {first_line(e)}{f', at `{found[2]}`' if found else ''}",
-            where=f"{found[0]}:{found[1]}" if found else None,
+            f"`{name}` raised {type(e).__name__}: {first_line(e)}{f', at `{line[2]}`' if line else ''}",
+            where=f"{line[0]}:{line[1]}" if line else None,
             hint="it gets the model as a graph module with the same arguments, which has to be trained as it is",
         ) from e
 
@@ -141,7 +141,7 @@ def _stays(norm: nn.Module) -> Callable[..., nn.Module]:
 
 
 def evaluate(model: fx.GraphModule) -> None:
-    """Nothing; an exported model in training mode computes as in evaluation mode: what is trained is what will run.
+    """Let an exported model compute in training mode as in evaluation mode: what is trained is what will run.
 
     Its batch norms measure nothing, so that they can be folded into the layers before them. Dropouts are gone.
     """
@@ -163,7 +163,7 @@ def evaluate(model: fx.GraphModule) -> None:
 
 
 def free_batch(model: fx.GraphModule) -> None:
-    """Nothing; lets an exported model take any number of samples at once: the first dimension of reshapes is open.
+    """Let an exported model take any number of samples at once: the first dimension of reshapes is open.
 
     A program's shapes are fixed, one sample in most cases, and training on single samples is slow.
     """

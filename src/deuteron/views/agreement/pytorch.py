@@ -119,12 +119,12 @@ class PytorchComparison:
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each bound that is broken."""
-        found = [
+        broken = [
             f"partition {p.index}: {p.mismatches} of {p.elements} results of the NPU differ from the interpreter"
             for p in self.partitions
             if p.mismatches
         ]
-        found += [
+        broken += [
             f"partition {p.index}: ran {p.calls} times on {self.samples} samples"
             for p in self.partitions
             if p.calls != self.samples
@@ -132,25 +132,25 @@ class PytorchComparison:
         for op in self.operators:
             name = f"partition {op.partition}, op {op.index} {op.op}"
             if op.beyond:
-                found.append(f"{name}: {op.beyond} of {op.elements} results differ from PyTorch's beyond ties")
+                broken.append(f"{name}: {op.beyond} of {op.elements} results differ from PyTorch's beyond ties")
             if op.misrounded:
-                found.append(f"{name}: {op.misrounded} of {op.elements} results are not correctly rounded")
+                broken.append(f"{name}: {op.misrounded} of {op.elements} results are not correctly rounded")
         for out in self.outputs:
             if out.unlike:
-                found.append(
+                broken.append(
                     f"output {out.index}: {out.unlike} of {out.elements} values are NaN or infinite unlike PyTorch's"
                 )
             if out.integer and out.mismatches:
-                found.append(f"output {out.index}: {out.mismatches} of {out.elements} integers differ from PyTorch's")
+                broken.append(f"output {out.index}: {out.mismatches} of {out.elements} integers differ from PyTorch's")
             elif not out.integer and out.largest > MAX_STEPS:
-                found.append(
+                broken.append(
                     f"output {out.index}: {out.largest:g} steps from PyTorch's, at most {MAX_STEPS} are allowed"
                 )
             if out.top1 < out.rows:
-                found.append(
+                broken.append(
                     f"output {out.index}: another best score than PyTorch's in {out.rows - out.top1} of {out.rows}"
                 )
-        return tuple(found)
+        return tuple(broken)
 
     def to_json(self) -> dict[str, object]:
         """The result as JSON values."""
@@ -237,11 +237,11 @@ def compare(
     with _one_thread():
         for done, sample in enumerate(samples):
             with runner.observe() as calls:
-                found = runner.run(sample)
+                actual = runner.run(sample)
             for call in calls:
                 _partition_of(call, partitions).check(call)
             expected = _expected(reference, sample)
-            for result, ours, affine, wanted in zip(outputs, found, reference.outputs, expected, strict=True):
+            for result, ours, affine, wanted in zip(outputs, actual, reference.outputs, expected, strict=True):
                 _check_output(result, ours, affine, wanted.numpy())
             if progress is not None:
                 progress(done + 1, len(samples))
@@ -298,8 +298,8 @@ class _Partition:
             self.graph, [_shaped(self.graph, n, a) for n, a in zip(self.graph.inputs, call.inputs, strict=True)]
         )
         self.result.calls += 1
-        for name, found in zip(self.graph.outputs, call.outputs, strict=True):
-            difference = np.abs(_shaped(self.graph, name, found).astype(np.int64) - values[name].astype(np.int64))
+        for name, ours in zip(self.graph.outputs, call.outputs, strict=True):
+            difference = np.abs(_shaped(self.graph, name, ours).astype(np.int64) - values[name].astype(np.int64))
             self.result.elements += difference.size
             self.result.mismatches += int(np.count_nonzero(difference))
             self.result.largest = max(self.result.largest, int(difference.max()))
@@ -336,16 +336,16 @@ def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: 
     result.largest = max(result.largest, int(difference.max()))
 
 
-def _check_output(result: OutputResult, found: Array, affine: saved.Affine | None, wanted: Array) -> None:
+def _check_output(result: OutputResult, actual: Array, affine: saved.Affine | None, wanted: Array) -> None:
     """Adds one output of one sample to its result."""
-    ours = found.astype(np.float64)
-    if affine is not None and found.dtype == np.int8:
+    ours = actual.astype(np.float64)
+    if affine is not None and actual.dtype == np.int8:
         ours = (ours - affine.zero_point) * affine.scale
     reference = wanted.astype(np.float64)
     finite = np.isfinite(ours) & np.isfinite(reference)
     same = (ours == reference) | (np.isnan(ours) & np.isnan(reference))
     span = float(np.ptp(reference[finite])) if finite.any() else 0.0
-    result.integer = affine is None and found.dtype.kind in "iub"
+    result.integer = affine is None and actual.dtype.kind in "iub"
     inexact = max(result.step, span / 255, float(np.finfo(np.float32).tiny))
     result.step = affine.scale if affine else 1.0 if result.integer else inexact
     steps = np.abs(ours[finite] - reference[finite]) / result.step

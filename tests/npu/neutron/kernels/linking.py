@@ -101,7 +101,7 @@ M33 = Toolchain(
 
 
 def run(*command: str | Path) -> None:
-    """Nothing; runs a command, which must succeed without a word on its error stream."""
+    """Run a command, which must succeed without a word on its error stream."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
