@@ -3,8 +3,8 @@
 `spec/rounding.md`, section 4, says how far it may be from the NPU, which rounds once where LiteRT rounds twice.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,7 @@ from deuteron.npu.neutron.ir.verify import SAME_QUANTISATION
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.npu.neutron.tflite.reader import op_names
 from deuteron.runtime.tflite_model import TfliteModel
-
-Array = npt.NDArray[np.generic]
-Progress = Callable[[int, int], object]
+from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, Steps, count, steps_apart
 
 EXACT = (*(kind for kind in SAME_QUANTISATION if kind is not ops.ResizeBilinear), ops.Maximum, ops.Minimum)
 """Operators that round nothing."""
@@ -136,12 +134,6 @@ class OperatorResult:
     mismatches: int = 0
     largest: int = 0
 
-    def add(self, difference: npt.NDArray[np.int64]) -> None:
-        """Counts one sample's differences."""
-        self.elements += difference.size
-        self.mismatches += int(np.count_nonzero(difference))
-        self.largest = max(self.largest, int(difference.max(initial=0)))
-
 
 @dataclass(slots=True)
 class OutputResult:
@@ -157,24 +149,19 @@ class OutputResult:
     mismatches: int | None = None
     largest: int | None = None
 
-    def add(self, difference: npt.NDArray[np.int64]) -> None:
+    def add(self, difference: Steps) -> None:
         """Counts one sample's differences from LiteRT."""
         self.mismatches = (self.mismatches or 0) + int(np.count_nonzero(difference))
         self.largest = max(self.largest or 0, int(difference.max(initial=0)))
 
 
 @dataclass(frozen=True, slots=True)
-class LitertComparison:
+class LitertComparison(BoundedComparison):
     """The result; `passed` tells whether all bounds hold."""
 
     samples: int
     operators: tuple[OperatorResult, ...]
     outputs: tuple[OutputResult, ...]
-
-    @property
-    def passed(self) -> bool:
-        """True when every bound holds."""
-        return not self.failures()
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each bound that is broken."""
@@ -189,10 +176,6 @@ class LitertComparison:
             if op.bound is not None and op.largest > op.bound
         ]
         return tuple(broken)
-
-    def to_json(self) -> dict[str, object]:
-        """The result as JSON values."""
-        return {"schema": 1, "passed": self.passed, "failures": list(self.failures()), **asdict(self)}
 
     def text(self) -> str:
         """The result as lines for a terminal."""
@@ -226,7 +209,7 @@ class LitertComparison:
             )
             for out in self.outputs
         ]
-        lines += ["", "all bounds hold" if self.passed else "bounds broken:", *(f"  {f}" for f in self.failures())]
+        lines += self.verdict()
         if skipped := sum(op.bound is None for op in self.operators):
             lines.append(f"not compared with LiteRT: {skipped} of {len(self.operators)} operators")
         return "\n".join(lines)
@@ -268,9 +251,9 @@ def compare(
                 result.npu_mismatches += int(np.count_nonzero(ours != values[result.name].reshape(ours.shape)))
         for op, result in operators.items():
             if result.bound is not None:
-                result.add(_operator_difference(graph, op, values))
+                count(result, _operator_difference(graph, op, values))
         for result, ours in zip(outputs, run(inside, stored) if inside else (), strict=inside is not None):
-            result.add(_difference(values[result.name], ours))
+            result.add(steps_apart(values[result.name], ours))
         if progress is not None:
             progress(done + 1, len(samples))
     return LitertComparison(len(samples), tuple(operators.values()), tuple(outputs))
@@ -286,18 +269,14 @@ def _is_root(op: Op) -> bool:
     return isinstance(op, ops.Unary) and op.function is ops.Function.RSQRT
 
 
-def _operator_difference(graph: Graph, op: Op, values: Mapping[str, Array]) -> npt.NDArray[np.int64]:
+def _operator_difference(graph: Graph, op: Op, values: Mapping[str, Array]) -> Steps:
     """How far LiteRT is from each result that means something there; a root's other operands are raised above 0."""
     fed = dict(values)
     if _is_root(op):
         name = op.inputs[0]
         fed[name] = np.maximum(values[name], np.int8(graph.type(name).q.zero_point + 1))
-    apart = _difference(values[op.outputs[0]], run_op(graph, op, fed))
+    apart = steps_apart(values[op.outputs[0]], run_op(graph, op, fed))
     return apart[compared(op, graph, values)]
-
-
-def _difference(ours: Array, theirs: Array) -> npt.NDArray[np.int64]:
-    return np.abs(ours.astype(np.int64) - theirs.reshape(ours.shape).astype(np.int64))
 
 
 def _tail(name: str) -> str:

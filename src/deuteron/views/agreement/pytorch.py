@@ -9,9 +9,9 @@ Three comparisons, each on the same inputs:
    classes, the best of each row is the same.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +26,8 @@ from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.tflite import reader
 from deuteron.runtime.host import HostRunner
 from deuteron.runtime.observer import DelegateCall
+from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, count, steps_apart
 from deuteron.views.agreement.opinion import opinion
-
-Array = npt.NDArray[np.generic]
 
 MAX_STEPS = 2
 """How many quantisation steps an output may be from PyTorch's."""
@@ -104,18 +103,13 @@ class OutputResult:
 
 
 @dataclass(frozen=True, slots=True)
-class PytorchComparison:
+class PytorchComparison(BoundedComparison):
     """The result; `passed` tells whether all bounds hold."""
 
     samples: int
     partitions: tuple[PartitionResult, ...]
     operators: tuple[OperatorResult, ...]
     outputs: tuple[OutputResult, ...]
-
-    @property
-    def passed(self) -> bool:
-        """True when every bound holds."""
-        return not self.failures()
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each bound that is broken."""
@@ -152,10 +146,6 @@ class PytorchComparison:
                 )
         return tuple(broken)
 
-    def to_json(self) -> dict[str, object]:
-        """The result as JSON values."""
-        return {"schema": 1, "passed": self.passed, "failures": list(self.failures()), **asdict(self)}
-
     def text(self) -> str:
         """The result as lines for a terminal."""
         lines = [f"compared on {self.samples} samples", ""]
@@ -166,8 +156,7 @@ class PytorchComparison:
         ] or ["  nothing was delegated"]
         lines += ["", *_operator_table(self.operators), "", "end to end against quantised PyTorch"]
         lines += [_output_line(out) for out in self.outputs]
-        lines += ["", "all bounds hold" if self.passed else "bounds broken:", *(f"  {f}" for f in self.failures())]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.verdict()])
 
 
 def _output_line(out: OutputResult) -> str:
@@ -199,9 +188,6 @@ def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
             f"{sum(o.beyond for o in same):>9,}{sum(o.misrounded for o in same):>12,}{max(o.largest for o in same):>9}"
         )
     return lines
-
-
-Progress = Callable[[int, int], object]
 
 
 def compare(
@@ -299,10 +285,7 @@ class _Partition:
         )
         self.result.calls += 1
         for name, ours in zip(self.graph.outputs, call.outputs, strict=True):
-            difference = np.abs(_shaped(self.graph, name, ours).astype(np.int64) - values[name].astype(np.int64))
-            self.result.elements += difference.size
-            self.result.mismatches += int(np.count_nonzero(difference))
-            self.result.largest = max(self.result.largest, int(difference.max()))
+            count(self.result, steps_apart(values[name], ours))
         for op, result in self.operators.items():
             _check_operator(op, self.graph, values, result)
 
@@ -327,13 +310,11 @@ def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: 
     stored = values[op.outputs[0]]
     view = opinion(op, graph, values)
     lowest, highest = ties.allowed_range(op, graph, values)
-    difference = np.abs(stored.astype(np.int64) - view.quantised.astype(np.int64))
-    result.elements += difference.size
+    difference = steps_apart(stored, view.quantised)
+    count(result, difference)
     result.ties += int(np.count_nonzero(lowest != highest))
-    result.mismatches += int(np.count_nonzero(difference))
     result.beyond += int(np.count_nonzero((view.quantised < lowest) | (view.quantised > highest) | (difference > 1)))
     result.misrounded += int(np.count_nonzero(view.misrounded(stored)))
-    result.largest = max(result.largest, int(difference.max()))
 
 
 def _check_output(result: OutputResult, actual: Array, affine: saved.Affine | None, wanted: Array) -> None:

@@ -1,0 +1,59 @@
+"""What comparisons with quantised PyTorch and with LiteRT have in common: how results are counted, and the verdict."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
+Steps = npt.NDArray[np.int64]
+
+Progress = Callable[[int, int], object]
+"""Told the number of samples done, and of all."""
+
+
+class Counted(Protocol):
+    """Results that were compared: how many, how many of them differ, and by how many steps at most."""
+
+    elements: int
+    mismatches: int
+    largest: int
+
+
+def steps_apart(ours: Array, theirs: Array) -> Steps:
+    """By how many steps stored results differ; `theirs` may have another shape."""
+    return np.abs(ours.astype(np.int64) - theirs.reshape(ours.shape).astype(np.int64))
+
+
+def count(result: Counted, steps: Steps) -> None:
+    """Add the differences of one sample to a result."""
+    result.elements += steps.size
+    result.mismatches += int(np.count_nonzero(steps))
+    result.largest = max(result.largest, int(steps.max(initial=0)))
+
+
+class BoundedComparison(ABC):
+    """A comparison with bounds; a frozen dataclass of plain values."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def failures(self) -> tuple[str, ...]:
+        """One sentence for each bound that is broken."""
+
+    @property
+    def passed(self) -> bool:
+        """True when every bound holds."""
+        return not self.failures()
+
+    def to_json(self) -> dict[str, object]:
+        """The result as JSON values."""
+        fields: Any = self
+        return {"schema": 1, "passed": self.passed, "failures": list(self.failures()), **asdict(fields)}
+
+    def verdict(self) -> list[str]:
+        """The last lines of the report."""
+        return ["", "all bounds hold" if self.passed else "bounds broken:", *(f"  {f}" for f in self.failures())]
