@@ -180,16 +180,16 @@ def flat_outputs(parts: Sequence[Contender]) -> Values:
     return np.concatenate([values for part in parts for values in part.outputs()])
 
 
-WIDEST = ("avx512_vnni", "avx_vnni", "avx512f", "avx2", "sse4_1")
-"""Vector instructions that XNNPACK chooses between when it starts, the widest first, as Linux names them."""
+VECTORS = ("avx512_vnni", "avx_vnni", "avx512f", "avx2", "sse4_1")
+"""Vector instructions that make a difference here, the widest first, as Linux names them."""
 
 
 def instructions() -> str:
-    """Which vector instructions each side may use on this machine."""
+    """Which vector instructions both sides may use: ours is compiled for this processor, XNNPACK looks at start."""
     path = Path("/proc/cpuinfo")
     flags = set(path.read_text("utf-8").split()) if path.is_file() else set[str]()
-    widest = next((name for name in WIDEST if name in flags), platform.machine())
-    return f"ours is compiled for any {platform.machine()}; XNNPACK may use {widest} here"
+    vectors = ", ".join(name for name in VECTORS if name in flags) or platform.machine()
+    return f"both sides may use {vectors}: ours as the compiler finds use for them, XNNPACK by code of its own for each"
 
 
 def main() -> int:

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import deuteron
 from deuteron import api
 from deuteron.cli.app import COMMANDS
+from deuteron.errors import InputError
+from deuteron.views.run.samples import repeated
 
 FUNCTIONS = [name for name in sorted(api._HOMES) if inspect.isfunction(getattr(api, name))]
 
@@ -68,3 +71,18 @@ def test_what_needs_no_numpy_loads_none(name: str):
     code = f"import sys\nfrom deuteron import api\napi.{name}()\nprint('numpy' in sys.modules, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_no_samples_are_refused():
+    with pytest.raises(InputError, match="there are no samples to run"):
+        repeated([], 2)
+
+
+def test_what_is_no_list_of_arrays_is_refused():
+    model = api.Manifest  # stands for any: its inputs are not looked at
+    with pytest.raises(InputError) as caught:
+        api.check_inputs(model, np.zeros((1, 3), np.float32))
+    assert str(caught.value) == "the inputs are one array\n\nhint: give a list with one array per input"
+    with pytest.raises(InputError) as caught:
+        api.check_inputs(model, [[1.0]])
+    assert str(caught.value) == "input 0 is a list\n\nhint: give a NumPy array; of a tensor that is `x.numpy()`"

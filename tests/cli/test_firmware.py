@@ -295,3 +295,11 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
     assert refused(build, "--on", "an505", "--target", "imxrt700") == (
         f"error: `{build}` has been compiled for its target already\n\nhint: leave out `--target`\n"
     )
+
+
+def test_what_ran_once_runs_again_and_is_compared_on_other_samples(build: Path):
+    on_board = api.subject(build, on="an505")
+    first, second = api.seeded_inputs(on_board.model, 1), api.seeded_inputs(on_board.model, 1, seed=1)
+    outputs = on_board.run(first)
+    assert all(np.array_equal(a, b) for a, b in zip(outputs[0], on_board.run(first)[0], strict=True))
+    assert on_board.compare(second).passed

@@ -64,7 +64,6 @@ def operators(model: fx.GraphModule) -> list[object]:
     [
         lambda x: x.float(),
         lambda x: x.to(torch.float32),
-        lambda x: x.to(torch.float32, copy=True),
         lambda x: x.to("cpu"),
         lambda x: x.type_as(x),
         lambda x: x.to(memory_format=FIRST),
@@ -85,6 +84,18 @@ def test_casts_that_change_nothing_go(cast) -> None:
 )
 def test_another_order_of_memory_is_a_copy(cast) -> None:
     assert operators(settled(lambda x: torch.relu(cast(x)))) == [aten.clone.default, aten.relu.default]
+
+
+def test_a_copy_that_is_asked_for_stays_one() -> None:
+    """What writes in place writes into the copy."""
+    model = settled(lambda x: torch.relu_(x.abs().neg().to(torch.float32, copy=True)) + x.abs().neg())
+    assert aten.clone.default in operators(model)
+
+    def writes(x: Tensor) -> Tensor:
+        y = x.neg()
+        return torch.relu_(y.to(torch.float32, copy=True)) + y
+
+    settled(writes)
 
 
 def test_casts_to_another_dtype_stay_without_their_checks() -> None:

@@ -53,6 +53,18 @@ def test_a_recipe_gives_the_program_of_a_build(kind: Recipe) -> None:
     assert bytes(session.get_pte_buffer()) == built.pte
 
 
+@pytest.mark.slow
+def test_a_recipe_serves_another_model_after_one_that_failed() -> None:
+    module = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU()).eval()
+    export = importlib.import_module("executorch.export")
+    shared = recipe(Recipe.NEUTRON_PTQ, calibration_inputs_fn=lambda: [(torch.randn(1, 2, 6, 6),)])
+    with pytest.raises(RuntimeError):  # its calibration batches have two channels
+        export.ExportSession(nn.Conv2d(3, 4, 3).eval(), [(torch.randn(1, 3, 8, 8),)], shared).export()
+    session = export.ExportSession(module, [(torch.randn(1, 2, 6, 6),)], shared)
+    session.export()
+    assert b"NeutronBackend" in bytes(session.get_pte_buffer())
+
+
 def refusal(kind: Recipe, **arguments: object) -> str:
     with pytest.raises(OptionError) as caught:
         recipe(kind, **arguments)

@@ -44,7 +44,9 @@ dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index);
 struct dtn_npu {
     /**
      * Checks the blocks, whose content is not trusted, and fills the context. The executor has compared with their CRC
-     * those that bear one in the bundle.
+     * those that bear one in the bundle. Hardware must not be given the blocks yet, as their cache lines are cleaned
+     * after this. Nothing may be taken that `unprepare` would have to give back: where a later partition or step is
+     * refused, it is not called.
      */
     NeutronError (*prepare)(const dtn_partition_t *partition);
 

@@ -41,11 +41,13 @@ class Refused:
         kept: nodes to keep on the CPU whatever the partitioner says, by their names when they are quantised, and why.
         on_cpu: all, by their names when they are quantised, and why the NPU leaves them.
         edge: the edge operators that they became, by name.
+        is_left_over: whether a lowering has ended with LeftOverError, and the same model is to be quantised again.
     """
 
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
     on_cpu: dict[str, str] = field(default_factory=dict[str, str])
     edge: dict[str, seam.EdgeNode] = field(default_factory=dict[str, seam.EdgeNode])
+    is_left_over: bool = False
 
     def __post_init__(self) -> None:
         self.on_cpu |= self.kept
@@ -198,6 +200,7 @@ def partitioner(
                     node.meta[WHY] = refused.on_cpu[name]
             result = npu.partition(exported_program)
             if refused.add(result.tagged_exported_program) and delegates:
+                refused.is_left_over = True
                 raise LeftOverError(", ".join(sorted(refused.on_cpu)))
             if delegates:
                 return result

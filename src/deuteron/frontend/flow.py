@@ -78,6 +78,7 @@ class Flow:
     session: sdk.Session | None = None
     stage: Stage = Stage.EXPORT
     on_cpu: tuple[CpuOp, ...] = ()
+    _has_begun: bool = False
     _module: fx.GraphModule | None = None
     _original: rewrites.Original = field(default_factory=rewrites.Original)
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -141,7 +142,9 @@ class Flow:
         from deuteron.frontend.quantise import annotations  # here, because torchao is not quiet when it is loaded
 
         self.close()
-        is_another = self.stage is Stage.EMIT  # run, of another model perhaps
+        # A recipe may be used again, for another model perhaps, and whatever became of its last run.
+        is_another = self._has_begun and not self.refused.is_left_over
+        self._has_begun, self.refused.is_left_over = True, False
         self.stage = Stage.QUANTISE
         check_exported(model, takes_complex=not self._has_cortex_m)
         if is_another:

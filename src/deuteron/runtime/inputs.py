@@ -1,7 +1,7 @@
 """Inputs of a model: arrays that are drawn for it, or checked against what it takes."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -45,12 +45,24 @@ def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
     Raises:
         InputError: naming the input that differs.
     """
+    _check_arrays(inputs)
     if len(inputs) != len(model.inputs):
         raise InputError(f"the model takes {len(model.inputs)} inputs, found {len(inputs)}")
     for i, (value, wanted) in enumerate(zip(inputs, model.inputs, strict=True)):
         if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
             raise InputError(
                 f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}"
+            )
+
+
+def _check_arrays(inputs: object) -> None:
+    """Refuse what types would tell a caller whose types are checked: an array for the list of them, tensors."""
+    if isinstance(inputs, np.ndarray):
+        raise InputError("the inputs are one array", hint="give a list with one array per input")
+    for i, value in enumerate(cast("Iterable[object]", inputs)):
+        if not isinstance(value, np.ndarray):
+            raise InputError(
+                f"input {i} is a {type(value).__name__}", hint="give a NumPy array; of a tensor that is `x.numpy()`"
             )
 
 

@@ -35,6 +35,8 @@ def emit_again(manager: Any, recording: Recording, conversions: Sequence[Convers
         module._processed_bytes = partition.payload
         if module.meta["debug_handle_map"]:  # with profiling
             module.meta["debug_handle_map"] = debug_handle_map(partition.tflite, partition.converted, partition.handles)
+    if by_names:
+        raise InternalError(f"{len(by_names)} of the partitions that were converted are no delegates of the program")
     recording.partitions[:] = partitions
     return _emitted(manager)
 

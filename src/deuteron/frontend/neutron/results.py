@@ -38,9 +38,14 @@ def take_first(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.target is operator.getitem and node.args[1] == 0:
+        if node.target is operator.getitem and node.args[1] == 0 and _has_first_only(node.args[0]):
             source = node.args[0]
             source.meta["val"] = node.meta["val"]
             node.replace_all_uses_with(source)
             graph.erase_node(node)
     program.graph_module.recompile()
+
+
+def _has_first_only(source: fx.Node) -> bool:
+    """Whether all that is read of an operator's results is the first."""
+    return all(user.target is operator.getitem and user.args[1] == 0 for user in source.users)

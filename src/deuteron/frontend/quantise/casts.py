@@ -21,7 +21,8 @@ def settle(model: fx.GraphModule) -> None:
         elif node.target in _CASTS:
             source = cast(fx.Node, node.args[0])
             before, after = cast(Tensor, source.meta["val"]), cast(Tensor, node.meta["val"])
-            if before.dtype == after.dtype and before.stride() == after.stride():
+            # A copy stays one: what writes into it in place, as an exported model may, must not write into the source.
+            if before.dtype == after.dtype and before.stride() == after.stride() and not _copies(node):
                 node.replace_all_uses_with(source)
                 model.graph.erase_node(node)
             elif before.dtype == after.dtype:
@@ -30,3 +31,10 @@ def settle(model: fx.GraphModule) -> None:
                 node.target, node.args, node.kwargs = aten.clone.default, (source,), {"memory_format": order}
     model.graph.lint()
     model.recompile()
+
+
+def _copies(node: fx.Node) -> bool:
+    """Whether a cast was asked for a tensor of its own."""
+    target: Any = node.target
+    names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001 - the one way to the schema
+    return bool((dict(zip(names, node.args, strict=False)) | node.kwargs).get("copy"))

@@ -33,6 +33,20 @@ class Model:
     outputs: tuple[TensorInfo, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What ran last: the samples, the firmware, and what the emulator says of it."""
+
+    samples: Sequence[Sample]
+    firmware: record.Firmware
+    report: qemu.Report
+
+    @property
+    def outputs(self) -> list[Sample]:
+        """Of each sample."""
+        return [run.outputs for run in self.report.runs]
+
+
 class OnBoard(Subject):
     """A build, for which firmware is made, or firmware, on a board."""
 
@@ -45,7 +59,7 @@ class OnBoard(Subject):
         self._time_out = time_out or qemu.TIME_OUT
         self._flash = flash
         self._firmware: record.Firmware | None = None
-        self._report: qemu.Report | None = None
+        self._ran: _Run | None = None
         if path.is_file():
             raise OptionError(
                 f"`{path}` is a file: what runs on a board is a directory",
@@ -102,15 +116,16 @@ class OnBoard(Subject):
         self, directory: Path, firmware: record.Firmware, samples: Sequence[Sample], progress: Progress
     ) -> list[Sample]:
         progress(f"on {self._board.machine}", 1, 2)
-        self._firmware = replace(firmware, flash=self._flash.of(firmware.flash))
-        self._report = qemu.run(directory, self._firmware, self._board, samples, time_out=self._time_out)
-        return [run.outputs for run in self._report.runs]
+        firmware = replace(firmware, flash=self._flash.of(firmware.flash))
+        report = qemu.run(directory, firmware, self._board, samples, time_out=self._time_out)
+        self._ran = _Run(samples, firmware, report)
+        return self._ran.outputs
 
     def compare(
         self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None
     ) -> HostComparison:
         """The board's outputs beside the host's."""
-        ours = [run.outputs for run in self._report.runs] if self._report else self.run(samples)
+        ours = self._ran.outputs if self._ran and self._ran.samples is samples else self.run(samples)
         theirs: list[Sample] = []
         for i, outputs in enumerate(BuildOnHost(self._origin or self._path).run_each(samples)):
             if progress is not None:
@@ -123,27 +138,29 @@ class OnBoard(Subject):
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        if self._report is None or self._firmware is None:
+        if self._ran is None:
             return
-        run = self._report.runs[0]
-        rows = [(self._title(event), event.instructions) for event in run.events]
+        firmware, report = self._ran.firmware, self._ran.report
+        run = report.runs[0]
+        rows = [(_title(firmware, event), event.instructions) for event in run.events]
         rows += [("executor", run.instructions - sum(n for _, n in rows)), ("run", run.instructions)]
         width = max(len(f"{count:,}") for _, count in rows)
         yield f"\ninstructions of sample 0 on {self._board.name} (counted)"
         yield from (f"  {count:>{width},}  {title}" for title, count in rows)
-        yield f"once before the first run: {self._report.init_instructions:,} to check and prepare the program"
-        totals = [run.instructions for run in self._report.runs]
+        yield f"once before the first run: {report.init_instructions:,} to check and prepare the program"
+        totals = [run.instructions for run in report.runs]
         if len(totals) > 1:
             yield f"samples 0 to {len(totals) - 1}: {min(totals):,} to {max(totals):,} a run"
-        yield f"stack: {run.stack:,} B used of {self._report.stack_bytes:,} B"
-        flash = self._firmware.flash
+        yield f"stack: {run.stack:,} B used of {report.stack_bytes:,} B"
+        flash = firmware.flash
         rate = f"{flash.bandwidth:,} B/s" if flash.bandwidth else "all at once"
         yield f"flash: {flash.latency_ns:,} ns, then {rate}"
 
     def to_json(self) -> Mapping[str, object]:
         """The instructions of every run by event, and the stack."""
-        if self._report is None or self._firmware is None:
+        if self._ran is None:
             return {}
+        firmware, report = self._ran.firmware, self._ran.report
         runs = [
             {
                 "instructions": run.instructions,
@@ -152,29 +169,28 @@ class OnBoard(Subject):
                     {
                         "kind": event.kind.name.lower(),
                         "index": event.index,
-                        "title": self._title(event),
+                        "title": _title(firmware, event),
                         "instructions": event.instructions,
                     }
                     for event in run.events
                 ],
             }
-            for run in self._report.runs
+            for run in report.runs
         ]
         counts = {
             "kind": "counted",
             "unit": "instructions",
-            "init": self._report.init_instructions,
-            "stack_bytes_available": self._report.stack_bytes,
-            "flash": asdict(self._firmware.flash),
+            "init": report.init_instructions,
+            "stack_bytes_available": report.stack_bytes,
+            "flash": asdict(firmware.flash),
             "runs": runs,
         }
         return {"board": self._board.name, "counts": counts}
 
-    def _title(self, event: qemu.Event) -> str:
-        name = f"{NAMES[event.kind]} {event.index}"
-        if event.kind is qemu.EventKind.STEP and self._firmware:
-            return f"{name}: {self._firmware.steps[event.index].title}"
-        return name
+
+def _title(firmware: record.Firmware, event: qemu.Event) -> str:
+    name = f"{NAMES[event.kind]} {event.index}"
+    return f"{name}: {firmware.steps[event.index].title}" if event.kind is qemu.EventKind.STEP else name
 
 
 def _report_to_nobody(step: str, index: int, count: int) -> None:

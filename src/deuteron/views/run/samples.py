@@ -37,8 +37,11 @@ def repeated(samples: Sequence[Sample], runs: int | None) -> list[Sample]:
     """The samples over and over, one per run; each once by default.
 
     Raises:
+        InputError: there are no samples.
         OptionError: there are fewer runs than samples.
     """
+    if not samples:
+        raise InputError("there are no samples to run")
     count = len(samples) if runs is None else runs
     if count < len(samples):
         raise OptionError(
