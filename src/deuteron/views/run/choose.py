@@ -19,20 +19,7 @@ def subject(
     flash: FlashOptions = FlashOptions(),
     origin: Path | None = None,
 ) -> Subject:
-    """What is to be run.
-
-    Args:
-        path: a build directory, a TFLite file, or with `on` the directory of a build or of firmware.
-        on: a board, in an emulator; the host by default.
-        target: what a TFLite file is converted for, unless it has been.
-        time_out: seconds after which an emulator counts as hung.
-        flash: of an emulated board.
-        origin: the build that firmware was made from, to be compared with.
-
-    Raises:
-        OptionError: an option does not fit.
-        DeuteronError: what is at `path` cannot be run.
-    """
+    """What is to be run; arguments and errors are those of `deuteron.api.subject`, which calls this."""
     has_flash = flash != FlashOptions()
     for what, value in (
         ("`--build` is", origin),
