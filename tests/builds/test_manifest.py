@@ -8,7 +8,7 @@ from deuteron.arch.cores import Work
 from deuteron.builds import manifest as m
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import FormatError, InputError
-from deuteron.npu.neutron.kernels.dataflow import Constant, Dataflow
+from deuteron.npu.dataflow import Constant, Dataflow
 from deuteron.npu.provenance import KernelOrigin
 
 PTE = b"a program"

@@ -7,7 +7,7 @@ from typing import Self
 
 from deuteron.arch.cores import Work
 from deuteron.builds.options import BuildOptions
-from deuteron.npu.neutron.kernels.dataflow import Dataflow
+from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.provenance import KernelOrigin
 from deuteron.records import FileEntry, RecordFile
 from deuteron.records import Source as Source

@@ -8,7 +8,7 @@ from itertools import accumulate
 from deuteron.arch.engine import Engine
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import CapacityError, DeuteronError
-from deuteron.npu.neutron.kernels.dataflow import Dataflow
+from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.provenance import KernelOrigin
 from deuteron.npu.timeline import Hazard, Timeline
 

@@ -23,7 +23,7 @@ from deuteron.builds.options import BuildOptions
 from deuteron.cli import main
 from deuteron.errors import UnsupportedError
 from deuteron.npu import families
-from deuteron.npu.neutron.kernels.dataflow import Dataflow
+from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.provenance import KernelOrigin
 from deuteron.runtime.build_native import executorch_root
 

@@ -8,10 +8,11 @@ from typing import get_type_hints
 from deuteron.arch import targets
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import InternalError, OptionError, UnsupportedError
+from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Add, Concat, Mul, ReduceMax, ReduceMin, Reshape, Sub, Sum, Transpose
 from deuteron.npu.neutron.ir.verify import verify
-from deuteron.npu.neutron.kernels.dataflow import Dataflow, dataflow
+from deuteron.npu.neutron.kernels.dataflow import dataflow
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.selection import Selection
 from deuteron.npu.neutron.microcode.container import Container

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from deuteron.arch.engine import Engine
+from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron import payload as payloads
-from deuteron.npu.neutron.kernels.dataflow import Dataflow
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound, readers, serial_cycles

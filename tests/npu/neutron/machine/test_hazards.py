@@ -10,9 +10,10 @@ from tests.npu.neutron.machine.plans import ENGINE, fetching, random_program
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import FormatError
+from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron.kernels import catalogue
 from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.dataflow import Dataflow, dataflow
+from deuteron.npu.neutron.kernels.dataflow import dataflow
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.machine import hazards, simulate

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.dataflow import Dataflow
 from deuteron.npu.neutron.kernels.regions import WRITABLE, Place, Region
 from deuteron.npu.neutron.kernels.rules import may_write_onto
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Wait
