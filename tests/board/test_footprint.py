@@ -52,5 +52,5 @@ def test_the_bench_tells_what_is_wrong():
 def test_no_compiler_for_a_board_warns_of_anything(board: Board):
     toolchain = Toolchain.find(image.OBJECTS)
     flags = (*board.flags, *library.port_flags(board), *WARNINGS)
-    sources = (*library.core(), *library.port(board, dma=True, fetches=True), *library.runner())
+    sources = (*library.core(board), *library.port(board, dma=True, fetches=True), *library.runner())
     assert len(toolchain.compile(sources, flags, library.FIRMWARE)) == len(sources)

@@ -157,7 +157,7 @@ def test_an_override_in_an_archive_needs_to_be_asked_for(tmp_path: Path):
     toolchain = Toolchain.find(image.OBJECTS)
     bundle = Bundle("empty", (), (), (), (), (Memory(0, "an arena"), Memory(0, "working memory")), (), (), ())
     linked = link(bundle, board, FirmwareOptions(io_copy=IoCopy.DMA), (), toolchain, tmp_path)
-    in_library = {source.name for source in library.core()}
+    in_library = {source.name for source in library.core(board)}
     late = [item for item in linked.objects if item.name == "port.io_copy_dma"]
     others = [item for item in linked.objects if item.name not in {"port.io_copy_dma", *in_library}]
     toolchain.archive(late, tmp_path / "libdma.a")

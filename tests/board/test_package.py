@@ -181,7 +181,7 @@ def test_a_project_for_a_board(board: str, built: Built, tmp_path: Path):
     done = cmake("--build", build)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     listed = subprocess.run(["ar", "t", build / "libdeuteron_firmware.a"], capture_output=True, text=True, check=True)
-    assert sorted(listed.stdout.split()) == sorted(f"{source.path.name}.obj" for source in core())
+    assert sorted(listed.stdout.split()) == sorted(f"{source.path.name}.obj" for source in core(chosen))
     assert overridden(build / "app") == ("dtn_io_copy_start", "dtn_io_copy_wait")
 
     (sample,) = api.seeded_inputs(api.read_manifest(model), 1)

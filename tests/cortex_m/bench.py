@@ -18,7 +18,7 @@ REFUSED = 72
 """`DTN_REASON_OPERATOR` of deuteron/errors.h."""
 
 _FIRMWARE = Path(__file__).parents[2] / "firmware"
-_SOURCES = ("src/cortex_m/*.c", "src/operators/*.c", "src/kernels/check/*.c", "src/kernels/fast/*.c")
+_PATTERNS = ("cortex_m/*.c", "cortex_m/portable/*.c", "operators/*.c", "kernels/check/*.c", "kernels/fast/*.c")
 _FLAGS = ("-std=c99", "-O1", "-g", "-fPIC", "-shared", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 _TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "float32": 6}
 _MOST_VALUES = 8
@@ -72,7 +72,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         path = folder / "liboperators.so"
-        sources = [source for pattern in _SOURCES for source in sorted(_FIRMWARE.glob(pattern))]
+        sources = [source for pattern in _PATTERNS for source in sorted((_FIRMWARE / "src").glob(pattern))]
         compiler = os.environ.get("CC", "cc")
         subprocess.run([compiler, *_FLAGS, f"-I{_FIRMWARE / 'include'}", *sources, "-o", path], check=True)
         self._library = ctypes.CDLL(str(path))

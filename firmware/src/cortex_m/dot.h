@@ -1,7 +1,7 @@
 /**
  * @file
  * Sums of products: one row of inputs with four rows of weights at once, so that each input that is loaded serves four
- * products. Where two rows of inputs meet the same weights, pairs.h needs fewer steps.
+ * products. Where two rows of inputs meet the same weights, portable/pairs.h needs fewer steps.
  */
 #ifndef DTN_DOT_H
 #define DTN_DOT_H

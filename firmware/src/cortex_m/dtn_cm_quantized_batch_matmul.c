@@ -1,5 +1,5 @@
 #include "dot.h"
-#include "product.h"
+#include "inner.h"
 
 typedef dtn_cm_quantized_batch_matmul_params_t params_t;
 
@@ -20,7 +20,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     bool types = dtn_cm_are(values, 2, DTN_TYPE_S8) && dtn_cm_are(&values[SCRATCH], 1, DTN_TYPE_U8) &&
                  dtn_cm_are(&values[OUTPUT], 1, DTN_TYPE_S8);
     bool numbers = p->depth <= DTN_CM_MAX_PRODUCTS && dtn_cm_is_offset(p->a_offset) && dtn_cm_is_offset(p->b_offset) &&
-                   dtn_cm_is_s8(p->out_offset) && dtn_cm_are_factors(&p->multiplier, &p->shift, 1);
+                   dtn_cm_is_s8(p->out_offset) && dtn_cm_is_factor(p->multiplier, p->shift);
     return types && numbers && dtn_cm_has_size(&values[A], DTN_CM_LIST(p->batches, p->rows, p->depth)) &&
            dtn_cm_has_size(&values[B], DTN_CM_LIST(p->batches, p->columns, p->depth)) &&
            dtn_cm_has_size(&values[OUTPUT], DTN_CM_LIST(p->batches, p->rows, p->columns));
@@ -40,7 +40,7 @@ static void run(const dtn_operator_call_t *call)
         .output_pitch = (size_t)p->columns,
         .input_offset = p->a_offset,
         .weight_offset = p->b_offset,
-        .scale = {&p->multiplier, &p->shift, 0, p->out_offset, INT8_MIN, INT8_MAX},
+        .scale = {&p->multiplier, &p->shift, 0, p->shift, p->out_offset, INT8_MIN, INT8_MAX},
     };
     for (int32_t b = 0; b < p->batches; b++) {
         dtn_cm_multiply(&product);

@@ -1,5 +1,5 @@
 #include "dot.h"
-#include "product.h"
+#include "inner.h"
 
 typedef dtn_cm_quantized_linear_params_t params_t;
 
@@ -12,7 +12,7 @@ static bool are_numbers(const params_t *p)
 {
     return p->in_features <= DTN_CM_MAX_PRODUCTS && dtn_cm_is_offset(p->in_offset) &&
            dtn_cm_is_offset(p->weight_offset) && dtn_cm_is_s8(p->out_offset) &&
-           dtn_cm_are_factors(&p->multiplier, &p->shift, 1) && dtn_cm_is_range(p->act_min, p->act_max) &&
+           dtn_cm_is_factor(p->multiplier, p->shift) && dtn_cm_is_range(p->act_min, p->act_max) &&
            is_flag(p->has_bias) && is_flag(p->has_kernel_sum) && p->has_bias + p->has_kernel_sum <= 1;
 }
 
@@ -56,7 +56,7 @@ int32_t dtn_cm_quantized_linear(const dtn_operator_call_t *call, dtn_phase_t pha
         /* The kernel sum has what the offset adds. */
         .input_offset = p->has_kernel_sum == 1 ? 0 : p->in_offset,
         .weight_offset = p->weight_offset,
-        .scale = {&p->multiplier, &p->shift, 0, p->out_offset, p->act_min, p->act_max},
+        .scale = {&p->multiplier, &p->shift, 0, p->shift, p->out_offset, p->act_min, p->act_max},
     };
     dtn_cm_multiply(&product);
     return DTN_OK;

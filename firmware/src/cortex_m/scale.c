@@ -1,12 +1,16 @@
 #include "scale.h"
 
-bool dtn_cm_are_factors(const int32_t *multipliers, const int32_t *shifts, size_t count)
+bool dtn_cm_are_factors(dtn_cm_scale_t *scale, size_t channels)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (multipliers[i] < 0 || !dtn_cm_is_shift(shifts[i])) {
+    int32_t largest = DTN_CM_MIN_SHIFT;
+    for (size_t i = 0; i < channels; i++) {
+        int32_t shift = scale->shifts[i];
+        if (!dtn_cm_is_factor(scale->multipliers[i], shift)) {
             return false;
         }
+        largest = shift > largest ? shift : largest;
     }
+    scale->largest_shift = largest;
     return true;
 }
 

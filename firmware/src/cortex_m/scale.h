@@ -13,7 +13,8 @@
 typedef struct {
     const int32_t *multipliers; /**< 0 or more */
     const int32_t *shifts;
-    size_t step; /**< from one channel's factor to the next: 0 where all share one */
+    size_t step;           /**< from one channel's factor to the next: 0 where all share one */
+    int32_t largest_shift; /**< of all channels */
     int32_t offset;
     int32_t lo;
     int32_t hi;
@@ -28,8 +29,14 @@ typedef struct {
 /** Largest `drop` of the usual shifts, -31 to -2. */
 #define DTN_CM_MOST_DROP 29U
 
-/** True for factors that can be computed with. Those of channels are constants, which no check has read. */
-bool dtn_cm_are_factors(const int32_t *multipliers, const int32_t *shifts, size_t count);
+/** True for a factor that can be computed with. */
+static inline bool dtn_cm_is_factor(int32_t multiplier, int32_t shift)
+{
+    return multiplier >= 0 && dtn_cm_is_shift(shift);
+}
+
+/** True for factors that can be computed with: those of channels are constants, which no check has read. */
+bool dtn_cm_are_factors(dtn_cm_scale_t *scale, size_t channels);
 
 /** `dtn_cm_scaled` for the factors that few layers have. */
 int8_t dtn_cm_scaled_rarely(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum);

@@ -46,6 +46,17 @@ class Work(Enum):
         return self in (Work.CONVOLUTION, Work.DEPTHWISE, Work.LINEAR)
 
 
+class InnerWork(Enum):
+    """Which instructions the inner work of the int8 operators is written for; the value is its spelling in the files.
+
+    It is also the directory in `firmware/src/cortex_m/` that the work stands in.
+    """
+
+    PORTABLE = "portable"
+    DSP = "dsp"  # of Armv7E-M, and of Armv8-M with DSP
+    MVE = "mve"  # vectors of Armv8.1-M
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """Thousandths of an instruction per element, and per term where there are any."""
@@ -59,11 +70,13 @@ class Core:
     """A CPU core.
 
     Attributes:
+        inner: which inner work of the int8 operators it has the instructions for.
         call: instructions of each call of an operator beside its elements.
         rates: by the kind of work.
     """
 
     name: str
+    inner: InnerWork
     call: Figure
     rates: Mapping[Work, Rate]
 
@@ -84,7 +97,7 @@ def load(name: str) -> Core:
     where = f"core `{name}`"
     table = Table.parse((resources.files("deuteron.arch") / "cores" / f"{name}.toml").read_text("utf-8"), where)
     rates = {work: _rate(table.table(work.value)) for work in Work if table.has(work.value)}
-    core = Core(name, table.figure("call"), MappingProxyType(rates))
+    core = Core(name, table.choice("inner", InnerWork), table.figure("call"), MappingProxyType(rates))
     table.finish()
     return core
 

@@ -65,7 +65,7 @@ def link(
     core_flags = (*board.flags, "-DDTN_PROFILING=1") if profiling else board.flags
     flags = (*core_flags, *library.port_flags(board))
     families = library.families(delegate.firmware for delegate in bundle.delegates)
-    core = toolchain.compile((*library.core(profiling=profiling), *families), core_flags, library.FIRMWARE)
+    core = toolchain.compile((*library.core(board, profiling=profiling), *families), core_flags, library.FIRMWARE)
     toolchain.archive(core, work / ARCHIVE)
     fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
     port_files = library.port(board, dma=options.io_copy is IoCopy.DMA, fetches=fetches)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.views.profile.conftest import Build
 
-from deuteron.board import library
+from deuteron.board import boards, library
 from deuteron.errors import InternalError
 from deuteron.runtime.host import Array
 from deuteron.views.events.events import Kind, Measure
@@ -49,8 +49,9 @@ def test_without_profiling_the_objects_are_those_of_sources_without_it(tmp_path:
 
 
 def test_only_images_with_profiling_have_its_files():
-    plain = {source.name for source in (*library.core(), *library.runner())}
-    profiled = {source.name for source in (*library.core(profiling=True), *library.runner(profiling=True))}
+    an505 = boards.load("an505")
+    plain = {source.name for source in (*library.core(an505), *library.runner())}
+    profiled = {source.name for source in (*library.core(an505, profiling=True), *library.runner(profiling=True))}
     assert profiled - plain == {"profile.profile", "semihost.events"}
 
 

@@ -1,5 +1,5 @@
-#include "product.h"
-#include "dot.h"
+#include "../dot.h"
+#include "../inner.h"
 #include "pairs.h"
 
 /* Channels whose sums wait for the next part of the rows: then each part is made into pairs once for all of them. */

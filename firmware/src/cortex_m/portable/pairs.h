@@ -9,7 +9,7 @@
 #ifndef DTN_PAIRS_H
 #define DTN_PAIRS_H
 
-#include "scale.h"
+#include "../scale.h"
 
 /** The factor of y in a pair, as a power of two. */
 enum { DTN_CM_PAIR_BITS = 23 };

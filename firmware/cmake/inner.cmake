@@ -1,0 +1,41 @@
+# The inner work of the Cortex-M operators (firmware/src/cortex_m/inner.h): portable C, or written for the instructions of
+# a kind of cores. Unless DTN_INNER says which, the compiler is asked what its processor has; a host's is portable.
+include(CheckCSourceCompiles)
+
+foreach(feature DSP MVE)
+  check_c_source_compiles("
+#if !(__ARM_ARCH_PROFILE == 'M' && __ARM_FEATURE_${feature})
+#error
+#endif
+int dtn_feature;
+int main(void) { return dtn_feature; }" DTN_HAS_${feature})
+endforeach()
+if(DTN_HAS_MVE)
+  set(_dtn_inner mve)
+elseif(DTN_HAS_DSP)
+  set(_dtn_inner dsp)
+else()
+  set(_dtn_inner portable)
+endif()
+set(DTN_INNER ${_dtn_inner} CACHE STRING "Inner work of the Cortex-M operators: portable, dsp or mve")
+set_property(CACHE DTN_INNER PROPERTY STRINGS portable dsp mve)
+if(NOT DTN_INNER MATCHES "^(portable|dsp|mve)$")
+  message(FATAL_ERROR "DTN_INNER is `${DTN_INNER}`; it can be portable, dsp or mve")
+endif()
+
+# dtn_inner_sources(<variable>): the files of that directory, and from `portable` those that it lacks, with their flags.
+# Call it where the target is made that they are for. board/library.py says the same, and why.
+function(dtn_inner_sources result)
+  set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/cortex_m")
+  file(GLOB sources CONFIGURE_DEPENDS "${root}/${DTN_INNER}/*.c")
+  if(DTN_INNER STREQUAL "dsp" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -fno-schedule-insns)
+  endif()
+  file(GLOB names CONFIGURE_DEPENDS RELATIVE "${root}/portable" "${root}/portable/*.c")
+  foreach(name ${names})
+    if(NOT EXISTS "${root}/${DTN_INNER}/${name}")
+      list(APPEND sources "${root}/portable/${name}")
+    endif()
+  endforeach()
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,68 @@
+/**
+ * @file
+ * The inner work of the operators, which each kind of core does in its own way.
+ *
+ * The operators of this directory check their calls, and do what is rare. What they declare here stands in one of the
+ * directories `portable`, `dsp` (Armv7E-M, and Armv8-M with DSP) and `mve` (vectors of Armv8.1-M), in files of the same
+ * names: the core decides which are compiled, and a file that `dsp` or `mve` lacks is taken from `portable`. All give
+ * the same bytes.
+ *
+ * What holds for all:
+ *   - The caller has checked the numbers; factors are in range, rows have 1 to DTN_CM_MAX_PRODUCTS elements, and no
+ * size is 0.
+ *   - int8 values start anywhere, int32 ones at multiples of 4. Nothing is read or written beyond a value's bytes.
+ *   - Scratch memory is the caller's, starts anywhere, and has any size; what is in it before and after means nothing.
+ *     It is what ExecuTorch plans for CMSIS-NN's function of the layer: with less than it needs, and for whatever else
+ *     it does not take, a function returns false and has written no output. The operator's own loops then do the work.
+ *   - Beyond that there are at most 1 KiB of stack.
+ *   - Sums keep their low 32 bits. They are made of bytes as they are stored, or with the offsets added, as is better.
+ */
+#ifndef DTN_INNER_H
+#define DTN_INNER_H
+
+#include "scale.h"
+#include "windows.h"
+
+/** Rows of an input by the rows of weights, one for each channel of the output. */
+typedef struct {
+    const int8_t *input;
+    const int8_t *weights; /**< `channels` rows, one behind the other */
+    const int32_t *bias;   /**< one per channel, or NULL */
+    int8_t *output;
+    size_t rows;
+    size_t depth; /**< elements of a row */
+    size_t channels;
+    size_t input_pitch; /**< from a row of the input to the next */
+    size_t output_pitch;
+    int32_t input_offset;
+    int32_t weight_offset;
+    dtn_cm_scale_t scale;
+} dtn_cm_product_t;
+
+/** product.c: fills the output with sums of (input + offset) * (weight + offset) and the bias, scaled. */
+void dtn_cm_multiply(const dtn_cm_product_t *product);
+
+/** One of the groups of channels of a convolution: its outputs see its inputs only. */
+typedef struct {
+    const dtn_cm_windows_t *p; /**< the whole convolution */
+    const int8_t *input;       /**< the group's first channel of the first pixel */
+    const int8_t *weights;     /**< a row of `patch` elements for each output channel of the group */
+    const int32_t *bias;       /**< one per output channel of the group, or NULL */
+    int8_t *output;            /**< the group's first channel of the first pixel */
+    dtn_cm_scale_t scale;      /**< from the group's first output channel on */
+    size_t outputs;            /**< channels of the group */
+    size_t inputs;             /**< channels of the group */
+    size_t patch;              /**< elements of a window */
+    bool joined;               /**< neighbours in a row of the kernel are neighbours in memory, too */
+    int32_t offset;            /**< what is added to each input */
+    int32_t beside;            /**< what positions beside the map count as, instead of an input and its offset */
+} dtn_cm_group_t;
+
+/** convolution.c: fills the group's channels of the output with the scaled sums of its windows. */
+bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
+
+/** depthwise.c: the same for a depthwise convolution, all of its channels; `in_offset` is added, beside the map is 0.
+ */
+bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes);
+
+#endif /* DTN_INNER_H */

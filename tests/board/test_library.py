@@ -1,0 +1,80 @@
+"""Which files an image is made of: the inner work of the Cortex-M operators is chosen by the core."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deuteron.arch.cores import InnerWork
+from deuteron.board import boards, library
+from deuteron.board.library import FIRMWARE
+
+CORTEX_M = FIRMWARE / "src" / "cortex_m"
+DECLARED = re.compile(r"/\*\* (\w+\.c):.*?\*/\n\w+ (dtn_\w+)\(", re.DOTALL)
+PROCESSORS = {
+    "-mcpu=cortex-m0plus": "portable",
+    "-mcpu=cortex-m3": "portable",
+    "-mcpu=cortex-m4": "dsp",
+    "-mcpu=cortex-m7": "dsp",
+    "-mcpu=cortex-m33": "dsp",
+    "-mcpu=cortex-m33+nodsp": "portable",
+    "-mcpu=cortex-m55 -mfloat-abi=hard": "mve",
+    "-mcpu=cortex-m55+nomve -mfloat-abi=hard": "dsp",
+    "-mcpu=cortex-m55": "dsp",  # whose registers for vectors GCC leaves alone then
+}
+
+
+def stems(inner: InnerWork) -> set[str]:
+    return {path.stem for path in (CORTEX_M / inner.value).glob("*.c")}
+
+
+@pytest.mark.parametrize("inner", InnerWork, ids=lambda inner: inner.value)
+def test_each_directory_has_files_of_the_portable_names(inner: InnerWork) -> None:
+    assert stems(inner) <= stems(InnerWork.PORTABLE)
+    chosen = {source.path.stem: source for source in library.inner_work(inner)}
+    assert set(chosen) == stems(InnerWork.PORTABLE)
+    for stem, source in chosen.items():
+        assert source.path.parent.name == (inner.value if stem in stems(inner) else "portable")
+        scheduled = "-fno-schedule-insns" not in source.flags
+        assert scheduled == (source.path.parent.name != "dsp")
+
+
+def test_the_core_of_a_board_decides() -> None:
+    chosen = {name: {source.path for source in library.core(boards.load(name))} for name in ("an505", "an547")}
+    assert {source.path for source in library.inner_work(InnerWork.DSP)} <= chosen["an505"]
+    assert {source.path for source in library.inner_work(InnerWork.MVE)} <= chosen["an547"]
+
+
+def test_what_the_header_declares_stands_where_it_says() -> None:
+    declared = DECLARED.findall((CORTEX_M / "inner.h").read_text("utf-8"))
+    assert len(declared) >= 3
+    for inner in InnerWork:
+        files = {source.path.name: source.path for source in library.inner_work(inner)}
+        for file, function in declared:
+            assert re.search(rf"^\w+ {function}\(", files[file].read_text("utf-8"), re.MULTILINE), (inner, file)
+
+
+@pytest.mark.parametrize(("flags", "inner"), PROCESSORS.items())
+def test_cmake_asks_the_compiler(flags: str, inner: str, tmp_path: Path) -> None:
+    assert _chosen(tmp_path, flags) == inner
+
+
+def test_an_option_chooses_another(tmp_path: Path) -> None:
+    assert _chosen(tmp_path / "a", "-mcpu=cortex-m55", "-DDTN_INNER=portable") == "portable"
+    done = _configured(tmp_path / "b", "-mcpu=cortex-m55", "-DDTN_INNER=neon")
+    assert done.returncode == 1
+    assert "DTN_INNER is `neon`; it can be portable, dsp or mve" in " ".join(done.stderr.split())
+
+
+def _configured(build: Path, flags: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    toolchain = f"-DCMAKE_TOOLCHAIN_FILE={FIRMWARE / 'cmake' / 'arm-none-eabi.cmake'}"
+    command = ("cmake", "-S", FIRMWARE, "-B", build, toolchain, f"-DDTN_CPU_FLAGS={flags} -mthumb", *options)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _chosen(build: Path, flags: str, *options: str) -> str:
+    done = _configured(build, flags, *options)
+    assert done.returncode == 0, done.stderr
+    cache = (build / "CMakeCache.txt").read_text("utf-8")
+    return re.findall(r"^DTN_INNER:STRING=(\w+)$", cache, re.MULTILINE)[0]
