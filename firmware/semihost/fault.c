@@ -14,7 +14,7 @@ static const cause_t causes[] = {
     {0, "the instruction lies where nothing may be executed"},
     {1, "the data's address may not be accessed"},
     {3, "returning from an exception could not read the stack"},
-    {4, "an exception could not save registers on the stack"},
+    {4, "the stack overflowed"},
     {8, "the instruction could not be read"},
     {9, "the data could not be read or written"},
     {10, "data written before could not be written"},

@@ -3,8 +3,8 @@
 import pytest
 
 from deuteron.arch import cores, targets
-from deuteron.arch.cores import Work
-from deuteron.arch.targets import CpuOperators
+from deuteron.arch.cores import InnerWork, Work
+from deuteron.arch.targets import Certainty, CpuOperators
 
 UNCOUNTED = {Work.NOTHING, Work.UNKNOWN}
 
@@ -15,6 +15,30 @@ def test_every_core_with_int8_operators_has_figures_for_all_work(name: str):
     assert set(core.rates) == set(Work) - UNCOUNTED
     assert all(rate.term is not None for work, rate in core.rates.items() if work.multiplies)
     assert all("benches/cpu_costs.py" in rate.element.source for rate in core.rates.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest", "inner"),
+    [
+        ("cortex-m0plus", "cortex-m3", InnerWork.PORTABLE),
+        ("cortex-m4", "cortex-m33", InnerWork.DSP),
+        ("cortex-m7", "cortex-m33", InnerWork.DSP),
+        ("cortex-m85", "cortex-m55", InnerWork.MVE),
+    ],
+)
+def test_a_core_that_nobody_has_counted_on_says_whose_figures_it_has(name: str, nearest: str, inner: InnerWork):
+    core, counted = cores.load(name), cores.load(nearest)
+    assert (core.name, core.inner) == (name, inner)
+    assert core.instructions(Work.CONVOLUTION, 10, 100) == counted.instructions(Work.CONVOLUTION, 10, 100)
+    figure = core.rates[Work.LINEAR].element
+    assert figure.certainty is Certainty.UNVERIFIED
+    assert figure.source.startswith(f"taken from the {nearest}, the nearest core with figures: ")
+
+
+def test_a_core_runs_what_is_made_for_less():
+    can = {a: {b for b in InnerWork if a.has(b)} for a in InnerWork}
+    portable, dsp, mve = InnerWork
+    assert can == {portable: {portable}, dsp: {portable, dsp}, mve: {portable, dsp, mve}}
 
 
 def test_the_closed_form():

@@ -8,7 +8,8 @@ from deuteron.arch import targets
 from deuteron.arch.targets import Certainty, CpuOperators, MemoryKind
 from deuteron.errors import FormatError, OptionError
 
-ALL = "`cortex-m33`, `cortex-m55`, `imxrt700`, `imxrt700cm`"
+CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m33", "cortex-m4", "cortex-m55", "cortex-m7", "cortex-m85")
+ALL = ", ".join(f"`{name}`" for name in (*CPUS, "imxrt700", "imxrt700cm"))
 
 
 def preset(name: str = "imxrt700") -> str:
@@ -16,7 +17,7 @@ def preset(name: str = "imxrt700") -> str:
 
 
 def test_names_lists_every_preset():
-    assert targets.names() == ("cortex-m33", "cortex-m55", "imxrt700", "imxrt700cm")
+    assert targets.names() == (*CPUS, "imxrt700", "imxrt700cm")
     assert targets.npu_names() == ("imxrt700", "imxrt700cm")
 
 
@@ -39,7 +40,7 @@ def test_the_combined_target_is_the_same_chip_with_int8_operators_on_the_cpu():
     assert (combined.npu, combined.memories, combined.cpu.name) == (npu.npu, npu.memories, npu.cpu.name)
 
 
-@pytest.mark.parametrize("name", ["cortex-m33", "cortex-m55"])
+@pytest.mark.parametrize("name", CPUS)
 def test_a_cpu_alone_has_no_npu(name: str):
     arch = targets.load(name)
     assert (arch.cpu.name, arch.cpu.operators, arch.npu) == (name, CpuOperators.CORTEX_M, None)

@@ -95,6 +95,16 @@ def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(buil
     )
 
 
+def test_a_board_whose_core_lacks_the_targets_instructions_is_refused():
+    build = store.model("digits", target="cortex-m55")
+    with pytest.raises(OptionError) as caught:
+        image.build(build, boards.load("an505"), FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    assert str(caught.value) == (
+        "the build is for `cortex-m55` and its MVE instructions, which the cortex-m33 of the board `an505` lacks\n\n"
+        "hint: use a board whose core has them: `an547`; or build the model with `--target cortex-m33`"
+    )
+
+
 def test_a_board_without_a_dma_is_not_asked_for_one(built: Built):
     with pytest.raises(OptionError) as caught:
         image.build(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.board.port_images import COPYING, FIRMWARE, START, build, run
 
+from deuteron.board import boards
 from deuteron.board.boards import load
 from deuteron.board.qemu import instructions
 
@@ -70,7 +71,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("board_name", ["an505", "an547"])
+@pytest.mark.parametrize("board_name", boards.names())
 def test_nothing_goes_on_copying_after_a_failure(board_name: str, fault: str) -> None:
     board = load(board_name)
     sources = (*START, *COPYING, "semihost/faults.c", "tests/board/copy_faults.c")
@@ -78,7 +79,7 @@ def test_nothing_goes_on_copying_after_a_failure(board_name: str, fault: str) ->
     assert (done.status, done.output) == (0, FAULTS[fault])
 
 
-@pytest.mark.parametrize("board_name", ["an505", "an547"])
+@pytest.mark.parametrize("board_name", boards.names())
 def test_moments_that_the_emulator_cannot_show(board_name: str, tmp_path: Path) -> None:
     """A stop at the end of a part, an error at the last address, a sleep: with registers in memory, on this machine."""
     files = ("tests/board/registers/registers.c", f"port/{board_name}/dma.c", "port/cortex_m/sleep.c")

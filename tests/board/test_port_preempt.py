@@ -8,6 +8,7 @@ import pytest
 from tests.board import fetching
 from tests.board.port_images import COPYING, EXECUTOR, START, build, generate, run
 
+from deuteron.board import boards
 from deuteron.board.boards import load
 from deuteron.board.emit import EmitOptions
 
@@ -41,7 +42,7 @@ def generated() -> tuple[Path, ...]:
 
 
 @pytest.mark.parametrize("when", SAID)
-@pytest.mark.parametrize("board_name", ["an505", "an547"])
+@pytest.mark.parametrize("board_name", boards.names())
 def test_an_interrupt_runs_another_model(board_name: str, when: str) -> None:
     board = load(board_name)
     sources = (*START, *COPYING, *SOURCES, *EXECUTOR, *generated())

@@ -172,7 +172,8 @@ def test_profiling_is_an_option_of_the_microcode(deuteron: Run, net: Path, tmp_p
         ),
         (
             "--target=other",
-            "unknown target `other`\n\nhint: the targets are `cortex-m33`, `cortex-m55`, `imxrt700`, `imxrt700cm`",
+            "unknown target `other`\n\nhint: the targets are `cortex-m0plus`, `cortex-m3`, `cortex-m33`, `cortex-m4`, "
+            "`cortex-m55`, `cortex-m7`, `cortex-m85`, `imxrt700`, `imxrt700cm`",
         ),
     ],
 )

@@ -82,5 +82,6 @@ def test_a_target_that_there_is_not(deuteron: Run):
     assert deuteron("ops", "--target", "x") == Result(
         2,
         "",
-        "error: unknown target `x`\n\nhint: the targets are `cortex-m33`, `cortex-m55`, `imxrt700`, `imxrt700cm`\n",
+        "error: unknown target `x`\n\nhint: the targets are `cortex-m0plus`, `cortex-m3`, `cortex-m33`, `cortex-m4`, "
+        "`cortex-m55`, `cortex-m7`, `cortex-m85`, `imxrt700`, `imxrt700cm`\n",
     )

@@ -153,7 +153,10 @@ def test_comparisons_that_there_are_not(deuteron: Run, net: Path, converted: Pat
 
 def test_the_target_is_for_files_that_are_not_converted_yet(deuteron: Run, net: Path, converted: Path):
     assert deuteron("run", net, "--target", "imxrt700").code == 0
-    known = "`cortex-m33`, `cortex-m55`, `imxrt700`, `imxrt700cm`"
+    known = (
+        "`cortex-m0plus`, `cortex-m3`, `cortex-m33`, `cortex-m4`, `cortex-m55`, `cortex-m7`, `cortex-m85`, `imxrt700`, "
+        "`imxrt700cm`"
+    )
     err = f"error: unknown target `x`\n\nhint: the targets are {known}\n"
     assert deuteron("run", net, "--target", "x").err == err
     assert deuteron("run", converted, "--target", "imxrt700") == Result(

@@ -8,10 +8,20 @@ from .conftest import Result
 Run = Callable[..., Result]
 
 TEXT = """\
+cortex-m0plus  Arm Cortex-M0+
+  cpu cortex-m0plus: all of a model, as int8 operators
+cortex-m3  Arm Cortex-M3
+  cpu cortex-m3: all of a model, as int8 operators
 cortex-m33  Arm Cortex-M33
   cpu cortex-m33: all of a model, as int8 operators
+cortex-m4  Arm Cortex-M4
+  cpu cortex-m4: all of a model, as int8 operators
 cortex-m55  Arm Cortex-M55
   cpu cortex-m55: all of a model, as int8 operators
+cortex-m7  Arm Cortex-M7
+  cpu cortex-m7: all of a model, as int8 operators
+cortex-m85  Arm Cortex-M85
+  cpu cortex-m85: all of a model, as int8 operators
 imxrt700  NXP i.MX RT700
   npu neutron-c-n3-64: int8 partitions of a model
   cpu cortex-m33: what the NPU does not take, as ExecuTorch's portable operators
@@ -31,7 +41,8 @@ def test_json(deuteron: Run):
     result = deuteron("targets", "--json")
     report = json.loads(result.out)
     assert (result.code, report["schema"]) == (0, 1)
-    m33, _, target, combined = report["targets"]
+    *cpus, target, combined = report["targets"]
+    m33 = cpus[2]
     assert (m33["name"], m33["npu"], m33["cpu"], m33["figures"]) == ("cortex-m33", None, "cortex-m33", [])
     assert (target["name"], target["npu"], target["cpu"]) == ("imxrt700", "neutron-c-n3-64", "cortex-m33")
     assert (target["cpu_operators"], combined["cpu_operators"]) == ("portable", "cortex-m")

@@ -73,7 +73,8 @@ def refusal(kind: Recipe, **arguments: object) -> str:
 
 def test_a_target_without_the_recipes_processors_is_refused() -> None:
     assert refusal(Recipe.CORTEX_M_PTQ, target="imxrt700") == (
-        "the recipe `cortex_m_int8_ptq` is not for the target `imxrt700`\n\nhint: choose `cortex-m33` or `cortex-m55`"
+        "the recipe `cortex_m_int8_ptq` is not for the target `imxrt700`\n\nhint: choose `cortex-m0plus`, "
+        "`cortex-m3`, `cortex-m33`, `cortex-m4`, `cortex-m55`, `cortex-m7` or `cortex-m85`"
     )
 
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "core.h"
+#include "stack_limit_v8.h"
 
 /** Rate of `dtn_port_ticks`. */
 #define DTN_TICKS_HZ UINT32_C(20000000)
@@ -18,6 +19,10 @@
 
 /** The free-running counter of the FPGA's system control block. */
 #define DTN_BOARD_COUNTER (*(const volatile uint32_t *)0x50302018U)
+
+/** The two CMSDK timers. */
+#define DTN_BOARD_CMSDK_TIMERS {0x50000000U, 0x50001000U}
+#define DTN_BOARD_CMSDK_INTERRUPTS {3, 4}
 
 /** The interrupts in use: X(number, name of the handler). */
 #define DTN_BOARD_INTERRUPTS(X)                                                                                        \

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "core.h"
+#include "stack_limit_v8.h"
 
 /** Rate of `dtn_port_ticks`. */
 #define DTN_TICKS_HZ UINT32_C(20000000)

@@ -1,6 +1,6 @@
 /**
  * @file
- * Registers and instructions of an Armv8-M core that the boards under `port/` use; names are the architecture's.
+ * Registers and instructions of Armv7-M and Armv8-M cores that the boards under `port/` use; names are the manuals'.
  */
 #ifndef DTN_CORE_H
 #define DTN_CORE_H
@@ -54,6 +54,7 @@ DTN_CHECK_OFFSET(dtn_nvic_t, unpend, 0x180);
 
 #define DTN_CCR_LOB (UINT32_C(1) << 19)             /**< low-overhead loops of Armv8.1-M */
 #define DTN_SHCSR_FAULTS (UINT32_C(0xF) << 16)      /**< MemManage, Bus, Usage and Secure have handlers of their own */
+#define DTN_CFSR_STACKING (UINT32_C(0x1010))        /**< an exception could not save registers */
 #define DTN_CPACR_FPU_AND_MVE (UINT32_C(0xF) << 20) /**< full access to coprocessors 10 and 11 */
 
 /** Number of the first interrupt in the vector table. */

@@ -56,7 +56,7 @@ const vector_t dtn_vectors[]
 /* From the limit up to here: what lies above is in use, first of all by this function. */
 static void paint_stack(void)
 {
-    volatile uint32_t *word = __dtn_stack_guard;
+    volatile uint32_t *word = __dtn_stack_limit;
     const uint32_t *sp;
     __asm__ volatile("mov %0, sp" : "=r"(sp));
     while (word < sp) {
@@ -81,7 +81,7 @@ __attribute__((noinline)) static void start(void)
 
 void dtn_reset(void)
 {
-    __asm__ volatile("msr msplim, %0" ::"r"(__dtn_stack_limit));
+    dtn_stack_limit_set(__dtn_stack_guard, __dtn_stack_limit);
     DTN_SCB->vtor = (uint32_t)(uintptr_t)dtn_vectors;
     DTN_SCB->shcsr |= DTN_SHCSR_FAULTS;
     DTN_SCB->cpacr |= DTN_CPACR_FPU_AND_MVE;
@@ -92,16 +92,13 @@ void dtn_reset(void)
     start();
 }
 
-/* Gives the handler the guard to work on, finds the stack that the exception's frame is on, and goes on in C. */
+/* Finds the stack that the exception's frame is on, gives the handler the guard to work on, and goes on in C. */
 __attribute__((naked)) void dtn_unhandled(void)
 {
-    __asm__ volatile("mov r1, #0\n"
-                     "msr msplim, r1\n"
-                     "tst lr, #4\n"
+    __asm__ volatile("tst lr, #4\n"
                      "ite eq\n"
                      "mrseq r0, msp\n"
-                     "mrsne r0, psp\n"
-                     "b dtn_fault_gather\n");
+                     "mrsne r0, psp\n" DTN_STACK_LIMIT_LIFT "b dtn_fault_gather\n");
 }
 
 __attribute__((used)) void dtn_fault_gather(uint32_t *frame)
@@ -116,8 +113,8 @@ __attribute__((used)) void dtn_fault_gather(uint32_t *frame)
         .bfar = DTN_SCB->bfar,
         .sp = (uint32_t)(uintptr_t)frame,
     };
-    /* On a full stack the core stops at the limit without saving anything. */
-    if (frame != __dtn_stack_limit) {
+    /* On a full stack the core stops without saving anything: at the limit, or where the guard kept it from writing. */
+    if (frame != __dtn_stack_limit && (fault.cfsr & DTN_CFSR_STACKING) == 0) {
         fault.lr = frame[5];
         fault.pc = frame[6];
     }

@@ -98,7 +98,7 @@ int main(void)
     } else if (strstr(words, "nearly") != NULL) {
         PUSH_WITH_ROOM_FOR(8);
     } else if (strstr(words, "address") != NULL) {
-        (void)*(const volatile uint32_t *)0x1F000000U;
+        (void)*(const volatile uint32_t *)0x2F000000U;
     } else if (strstr(words, "undefined") != NULL) {
         __asm__ volatile("udf #0");
     } else if (strstr(words, "call") != NULL) {

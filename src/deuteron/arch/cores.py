@@ -5,13 +5,13 @@ emulated cores (benches/cpu_costs.py) and stand for cycles, one each: waits for 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
 
-from deuteron.arch.preset import Figure, Table
+from deuteron.arch.preset import Certainty, Figure, Table
 
 PARTS = 1000
 """Figures per element and per term count thousandths of an instruction."""
@@ -49,12 +49,18 @@ class Work(Enum):
 class InnerWork(Enum):
     """Which instructions the inner work of the int8 operators is written for; the value is its spelling in the files.
 
-    It is also the directory in `firmware/src/cortex_m/` that the work stands in.
+    It is also the directory in `firmware/src/cortex_m/` that the work stands in. A core that has one kind has all that
+    stand before it here.
     """
 
     PORTABLE = "portable"
     DSP = "dsp"  # of Armv7E-M, and of Armv8-M with DSP
     MVE = "mve"  # vectors of Armv8.1-M
+
+    def has(self, other: "InnerWork") -> bool:
+        """Whether cores of this kind run what is made for the other."""
+        kinds = tuple(InnerWork)
+        return kinds.index(self) >= kinds.index(other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +102,27 @@ def load(name: str) -> Core:
     """The core of that name, which a target names as its CPU."""
     where = f"core `{name}`"
     table = Table.parse((resources.files("deuteron.arch") / "cores" / f"{name}.toml").read_text("utf-8"), where)
-    rates = {work: _rate(table.table(work.value)) for work in Work if table.has(work.value)}
-    core = Core(name, table.choice("inner", InnerWork), table.figure("call"), MappingProxyType(rates))
+    inner = table.choice("inner", InnerWork)
+    if table.has("nearest"):
+        core = _like(load(table.text("nearest")), name, inner)
+    else:
+        rates = {work: _rate(table.table(work.value)) for work in Work if table.has(work.value)}
+        core = Core(name, inner, table.figure("call"), MappingProxyType(rates))
     table.finish()
     return core
+
+
+def _like(nearest: Core, name: str, inner: InnerWork) -> Core:
+    """A core that nobody has counted on, with the figures of another."""
+
+    def taken(figure: Figure) -> Figure:
+        source = f"taken from the {nearest.name}, the nearest core with figures: {figure.source}"
+        return replace(figure, certainty=Certainty.UNVERIFIED, source=source)
+
+    rates = {
+        work: Rate(taken(rate.element), taken(rate.term) if rate.term else None) for work, rate in nearest.rates.items()
+    }
+    return Core(name, inner, taken(nearest.call), MappingProxyType(rates))
 
 
 def _rate(table: Table) -> Rate:

@@ -50,7 +50,7 @@ def load(name: str) -> Board:
         OptionError: when there is none; the hint lists all.
     """
     if name not in names():
-        listed = " and ".join(f"`{n}`" for n in names())
+        listed = ", ".join(f"`{n}`" for n in names())
         raise OptionError(
             f"unknown board `{name}`",
             hint=f"the boards are {listed}; docs/guides/firmware.md says how to use the firmware on one of your own",

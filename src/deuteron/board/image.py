@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from deuteron.arch import cores, targets
 from deuteron.board import boards, flash, record, size, stack
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
@@ -40,7 +41,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     """The image of the build in `directory`.
 
     Raises:
-        OptionError: when the board lacks what the options ask for.
+        OptionError: when the board lacks what the options ask for, or its core what the target's has.
         InputError, FormatError: when there is no undamaged build.
         UnsupportedError: for an operator or tensor that firmware does not have.
         CapacityError: when the model does not fit the board's memories, or the stack what is kept for it.
@@ -48,6 +49,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     """
     _check_copier(board, options.io_copy)
     manifest = manifests.read(directory)
+    _check_core(board, manifest.target)
     bundle = bundle_of(directory)
     kernels = KERNELS if options.kernels is Kernels.ALL else called(bundle)
     program_sha256 = manifest.files[manifests.PROGRAM].sha256
@@ -136,6 +138,19 @@ def called(bundle: Bundle) -> tuple[Kernel, ...]:
     """The kernels that a bundle's partitions call, by number."""
     names = {name for delegate in bundle.delegates for name in delegate.partition.kernels}
     return tuple(kernel for kernel in KERNELS if kernel.name in names)
+
+
+def _check_core(board: Board, target: str) -> None:
+    """Refuses a program whose operators are lowered for instructions that the board's core lacks."""
+    cpu = targets.load(target).cpu.name
+    wanted = cores.load(cpu).inner
+    if not cores.load(board.cpu).inner.has(wanted):
+        able = ", ".join(f"`{name}`" for name in boards.names() if cores.load(boards.load(name).cpu).inner.has(wanted))
+        raise OptionError(
+            f"the build is for `{target}` and its {wanted.value.upper()} instructions, which the {board.cpu} of the "
+            f"board `{board.name}` lacks",
+            hint=f"use a board whose core has them: {able}; or build the model with `--target {board.cpu}`",
+        )
 
 
 def _check_copier(board: Board, io_copy: IoCopy) -> None:

@@ -15,7 +15,7 @@ from deuteron.cli.printer import Printer
 
 @new_command
 @click.argument("directory", metavar="DIR", type=Path)
-@click.option("--board", required=True, metavar="an505|an547", help="The board to build for.")
+@click.option("--board", required=True, metavar="an500|an505|an547", help="The board to build for.")
 @click.option("-o", "--output", metavar="OUT", required=True, type=Path, help="Directory to write.")
 @click.option(
     "--kernels",

@@ -14,7 +14,7 @@ from deuteron.views.events.text import SORTS
 if TYPE_CHECKING:
     from deuteron.views.events.record import Profile
 
-ON = "host|sim|an505|an547"
+ON = "host|sim|an500|an505|an547"
 BY = ("module", "line", "operator", "kernel")
 
 

@@ -67,7 +67,9 @@ class _Command(click.Command):
     help="Compare every operator with quantised PyTorch (a build) or LiteRT (a file), or a board with the host; "
     "exit 1 beyond the bounds.",
 )
-@click.option("--on", metavar="BOARD", help="Run on a board (`an505` or `an547`) in an emulator, not on the host.")
+@click.option(
+    "--on", metavar="BOARD", help="Run on a board (`an500`, `an505`, `an547`) in an emulator, not on the host."
+)
 @click.option(
     "--build", "origin", metavar="DIR", type=Path, help="What firmware was made from, for `--compare host` with it."
 )

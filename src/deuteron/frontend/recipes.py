@@ -96,10 +96,11 @@ class Provider(BackendRecipeProvider):
 
 def _check(recipe: Recipe, arch: Arch, *, trained: bool) -> None:
     if not recipe.fits(arch):
-        fitting = [name for name in targets.names() if recipe.fits(targets.load(name))]
+        *others, last = (f"`{name}`" for name in targets.names() if recipe.fits(targets.load(name)))
+        fitting = f"{', '.join(others)} or {last}" if others else last
         raise OptionError(
             f"the recipe `{recipe.value}` is not for the target `{arch.name}`",
-            hint=f"choose {' or '.join(f'`{name}`' for name in fitting)}",
+            hint=f"choose {fitting}",
         )
     other = recipe.name[:-3] + ("PTQ" if recipe.trains else "QAT")
     if recipe.trains and not trained:

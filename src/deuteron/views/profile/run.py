@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deuteron.board import boards
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.errors import OptionError, UnsupportedError
@@ -20,7 +21,7 @@ from deuteron.views.profile import subject as builds
 from deuteron.views.profile.subject import Build
 from deuteron.views.run.samples import repeated
 
-PLACES = ("host", "sim", "an505", "an547")
+PLACES = ("host", "sim", *boards.names())
 TRACE = "trace.perfetto-trace"
 ETDUMP = "etdump.etdp"
 NODE_DATA = "model_explorer.json"

@@ -1,0 +1,2 @@
+/* This board has no DMA. */
+#include "dma_by_core.h"

@@ -1,0 +1,2 @@
+/* The timers: two CMSDK APB timers. */
+#include "cmsdk_timer.h"
