@@ -9,6 +9,9 @@ from deuteron.errors import MissingToolError
 
 LIBRARY_DIRECTORY = Path(__file__).parent / "runtime" / "lib"
 
+CORTEX_M = ("cortex_m::", "deuteron::")
+"""What the names of the operators begin with that `load_cortex_m` gives: ExecuTorch's Cortex-M backend's, and ours."""
+
 LibraryName = Literal["driver", "driver_ref", "delegate", "cortex_m", "packing"]
 """The driver with fast kernels, the same with the reference kernels; for ExecuTorch's runtime the delegate, and the
 operators of its Cortex-M backend; the search for memory plans."""

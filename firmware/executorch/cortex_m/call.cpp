@@ -164,8 +164,30 @@ Value Call::tensor_of_list(size_t index)
     return value_of(list_[index]);
 }
 
-void Call::run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_t count,
-                     std::initializer_list<const Value *> inputs, std::initializer_list<const Value *> outputs)
+void Call::run_added(dtn_operator_t run_operator, size_t inputs)
+{
+    std::array<Value, DTN_MAX_OPERATOR_VALUES> values{};
+    std::array<const Value *, DTN_MAX_OPERATOR_VALUES> listed{};
+    for (size_t i = 0; i < inputs; i++) {
+        values[i] = tensor();
+        listed[i] = &values[i];
+    }
+    skip(); /* the output has the shape */
+    std::array<uint32_t, kMaxWords> words{};
+    const auto given = next()->tryToIntList();
+    const bool good = given.ok() && given->size() <= words.size();
+    need(good, "its words are no list of whole numbers, or more than operators have");
+    const size_t count = good ? given->size() : 0;
+    for (size_t i = 0; i < count; i++) {
+        words[i] = static_cast<uint32_t>(word((*given)[i]));
+    }
+    const Value output = tensor();
+    const Value *const written = &output;
+    run_words(run_operator, words.data(), static_cast<uint32_t>(count), Values(listed.data(), inputs),
+              Values(&written, 1));
+}
+
+void Call::run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_t count, Values inputs, Values outputs)
 {
     dtn_operator_call_t call{};
     call.params = words;

@@ -22,6 +22,9 @@ using Context = executorch::runtime::KernelRuntimeContext;
 
 constexpr size_t kMaxRank = 16;
 
+/* Most words of a record. */
+constexpr size_t kMaxWords = 64;
+
 /* A tensor; of rank 0 and without memory when the argument is none. */
 struct Value {
     dtn_tensor_t tensor;
@@ -77,16 +80,21 @@ class Call
              std::initializer_list<const Value *> outputs)
     {
         static_assert(sizeof(Params) % sizeof(uint32_t) == 0, "a record of words");
-        run_words(run_operator, reinterpret_cast<const uint32_t *>(&params), sizeof(Params) / sizeof(uint32_t), inputs,
-                  outputs);
+        run_words(run_operator, reinterpret_cast<const uint32_t *>(&params), sizeof(Params) / sizeof(uint32_t),
+                  Values(inputs.begin(), inputs.size()), Values(outputs.begin(), outputs.size()));
     }
 
+    /* Reads the arguments of an operator that Deuteron adds, and checks and runs it: tensors, the shape of the output,
+     * the words of its record, the output. */
+    void run_added(dtn_operator_t run_operator, size_t inputs);
+
   private:
+    using Values = executorch::runtime::Span<const Value *const>;
+
     executorch::runtime::EValue *next();
     int32_t word(int64_t number);
     Value value_of(const executorch::aten::Tensor &tensor);
-    void run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_t count,
-                   std::initializer_list<const Value *> inputs, std::initializer_list<const Value *> outputs);
+    void run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_t count, Values inputs, Values outputs);
 
     Context &context_;
     const char *name_;

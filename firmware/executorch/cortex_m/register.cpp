@@ -1,4 +1,4 @@
-/* Registers the operators of ExecuTorch's Cortex-M backend when this library is loaded.
+/* Registers the operators of ExecuTorch's Cortex-M backend, and those that Deuteron adds, when this library is loaded.
  *
  * The runtime ends the process when a name is registered twice. So names that it has already are left to whoever came
  * first: another copy of this library, or an application that brings its own. */
@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "deuteron/cortex_m.h"
 #include "operators.h"
 
 namespace deuteron
@@ -16,8 +17,15 @@ namespace
 
 using executorch::runtime::Error;
 using executorch::runtime::Kernel;
+using Kernels = executorch::runtime::Span<const Kernel>;
 
 #define DTN_NAME(name) "cortex_m::" #name ".out"
+
+/* A row of DTN_CM_ADDED as a kernel. */
+#define DTN_ADDED(name, inputs)                                                                                        \
+    Kernel("deuteron::" #name ".out", [](Context &context, Stack stack) {                                              \
+        Call(context, "deuteron::" #name, stack, (inputs) + 3).run_added(dtn_cm_##name, inputs);                       \
+    }),
 
 const Kernel kKernels[] = {
     Kernel(DTN_NAME(quantize_per_tensor), quantize_per_tensor),
@@ -47,6 +55,8 @@ const Kernel kKernels[] = {
     Kernel("aten::cat.out", "v1/1;0,2,3,1|1;0,2,3,1", cat_channels_last),
 };
 
+const Kernel kAdded[] = {DTN_CM_ADDED(DTN_ADDED)};
+
 /* Whether the runtime has a kernel of this name for the same types and orders. */
 bool is_registered(const Kernel &kernel)
 {
@@ -58,10 +68,10 @@ bool is_registered(const Kernel &kernel)
     return false;
 }
 
-bool register_missing()
+bool register_missing(Kernels kernels)
 {
     bool good = true;
-    for (const Kernel &kernel : kKernels) {
+    for (const Kernel &kernel : kernels) {
         if (is_registered(kernel)) {
             continue;
         }
@@ -73,7 +83,7 @@ bool register_missing()
     return good;
 }
 
-const bool registered = register_missing();
+const bool registered = register_missing(kKernels) && register_missing(kAdded);
 
 } // namespace
 } // namespace deuteron

@@ -11,6 +11,7 @@ from deuteron.board.sources import Origin, Origins
 from deuteron.board.tensor_places import TensorPlaces
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
+from deuteron.native import CORTEX_M
 from deuteron.npu.firmware import FirmwarePort
 from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program, TensorList, TensorValue
 
@@ -238,7 +239,7 @@ def _check_outputs(step: Step, values: Sequence[Value]) -> None:
 
 def _refused(operator: str, why: str, origin: Origin, where: str) -> UnsupportedError:
     code = f", at `{origin.lines[0].code}`" if origin.lines else ""
-    known = ", ".join(f"`{name}`" for name in operators.supported() if not name.startswith("cortex_m::"))
+    known = ", ".join(f"`{name}`" for name in operators.supported() if not name.startswith(CORTEX_M))
     return UnsupportedError(
         f"the operator `{operator}` {why}{code}",
         where=origin.where or where,

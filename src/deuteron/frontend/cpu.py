@@ -13,7 +13,7 @@ from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
 from deuteron.frontend.source_lines import source_of
-from deuteron.native import load_cortex_m
+from deuteron.native import CORTEX_M, load_cortex_m
 from deuteron.npu.neutron.kernels import names
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
@@ -111,7 +111,7 @@ def need_runnable(operators: Sequence[Any], ops: tuple[CpuOp, ...]) -> None:
     from executorch.runtime import Runtime
 
     runtime = Runtime.get()
-    if any(operator.name.startswith("cortex_m::") for operator in operators):
+    if any(operator.name.startswith(CORTEX_M) for operator in operators):
         load_cortex_m()
     known = runtime.operator_registry.operator_names
     for operator in operators:

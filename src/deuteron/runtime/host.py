@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError
-from deuteron.native import library, load_cortex_m
+from deuteron.native import CORTEX_M, library, load_cortex_m
 from deuteron.npu.families import Family, family_of
 from deuteron.runtime import pte
 from deuteron.runtime.observer import DelegateCall, observing
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from executorch.runtime import Method, Runtime
 
 Array = npt.NDArray[np.generic]
-
-_CORTEX_M = "cortex_m::"
-"""Operators of ExecuTorch's Cortex-M backend, which its runtime for hosts lacks."""
 
 _LOG_BYTES = 4096
 _DEBUG_BUFFER_BYTES = 16 << 20
@@ -149,7 +146,7 @@ def _is_index(spec: TensorSpec) -> bool:
 
 def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> None:
     """Raises UnsupportedError naming all that the program needs and this process does not have."""
-    if any(operator.startswith(_CORTEX_M) for operator in method.operators):
+    if any(operator.startswith(CORTEX_M) for operator in method.operators):
         load_cortex_m()
     for family in filter(None, map(family_of, sorted({delegate.id for delegate in method.delegates}))):
         _load_backend(family, runtime)

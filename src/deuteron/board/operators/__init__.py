@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from deuteron.board.operators import convolution, cortex_m, movement, quantise
+from deuteron.board.operators import added, convolution, cortex_m, movement, quantise
 from deuteron.board.operators.call import Argument, OperatorCall, RefusedError, Tensor
 
 __all__ = ["TRANSPOSE", "Argument", "OperatorCall", "RefusedError", "Tensor", "lower", "supported"]
@@ -54,6 +55,7 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "aten::upsample_nearest2d.vec_out": movement.upsample_nearest,
     "dim_order_ops::_clone_dim_order.out": movement.clone,
     "dim_order_ops::_to_dim_order_copy.out": movement.clone,
+    **{name: partial(added.lower, operator) for name, operator in added.BY_NAME.items()},
 }
 
 

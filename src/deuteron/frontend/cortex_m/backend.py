@@ -8,6 +8,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from deuteron.frontend.cortex_m import lints
+from deuteron.frontend.cortex_m.added import lowering as added
 from deuteron.frontend.cortex_m.elementwise import Tables, operand
 from deuteron.frontend.cortex_m.layout import drop_marks
 from deuteron.frontend.cortex_m.marks import load, measured
@@ -44,6 +45,8 @@ def annotate(model: fx.GraphModule) -> None:
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({x: spec}, spec)
             mark_node_as_annotated(node)
             taken = True
+        if not taken and (ours := added.annotation(node, spec)) is not None:
+            node.meta[Q_ANNOTATION_KEY], taken = ours, True
         if taken:
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
     CortexMQuantizer().annotate(model)
@@ -62,7 +65,7 @@ def preserved() -> Collection[object]:
 
     load()
     tables = (torch.ops.aten.mish.default, torch.ops.aten.softplus.default)  # whole, they depend on one tensor only
-    return (*cortex_m_edge_compile_config().preserve_ops, *tables)
+    return (*cortex_m_edge_compile_config().preserve_ops, *tables, *added.preserved())
 
 
 def lower(edge: Any, cpu: str) -> None:
@@ -86,6 +89,7 @@ def lower(edge: Any, cpu: str) -> None:
     passes = [*early, *(fold if step is base else step for step in steps), *late]
     programs: dict[str, ExportedProgram] = getattr(edge, "_edge_programs")  # noqa: B009
     for name, program in programs.items():
+        added.put(program)
         _put_tables(program)
         lints.check_scales(program)
         lints.check_dtypes(program)

@@ -20,6 +20,7 @@ from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
 from deuteron.frontend.source_lines import source_of
+from deuteron.native import CORTEX_M
 
 _IMAGE = 4
 
@@ -109,7 +110,7 @@ def check_operators(program: ExportedProgram) -> None:
         name = operator_name(node.target)
         if any(value.is_floating_point() for value in values):
             (copies if COPY in node.meta.get("custom", {}) else refused).append(_in_float(node))
-        elif name.startswith("cortex_m::"):
+        elif name.startswith(CORTEX_M):
             if _base(node) in _WINDOWED and not all(map(is_channels_last, _images(node))):
                 refused.append(_refusal(node, "gets or gives an image that is not in channels-last memory", _PORTABLE))
         elif _base(node) in _IN_ORDER and not all(value.is_contiguous() for value in values):
@@ -134,10 +135,10 @@ def check_orders(plan: Any, ops: Sequence[CpuOp]) -> None:
     for number, op in by_number.items():
         call = plan.chains[0].instructions[number].instr_args
         name = cast(str, plan.operators[call.op_index].name)
-        if not name.startswith("cortex_m::"):
+        if not name.startswith(CORTEX_M):
             continue
         tensors = [value for i in call.args if hasattr(value := plan.values[i].val, "dim_order")]
-        wrong = _wrong_order(name.removeprefix("cortex_m::"), [t for t in tensors if len(t.sizes) == _IMAGE])
+        wrong = _wrong_order(name.partition("::")[2], [t for t in tensors if len(t.sizes) == _IMAGE])
         if wrong is not None:
             source = op.source[0] if op.source else None
             raise InternalError(

@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 
 from deuteron.errors import InternalError
 from deuteron.frontend import saved
+from deuteron.frontend.cortex_m.added import families
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
 from deuteron.frontend.source_lines import source_of
 
@@ -31,6 +32,7 @@ ROUNDED = frozenset(
         "quantized_transpose_conv2d",
         "quantized_avg_pool2d",
         "softmax",
+        *families.ROUNDED,
     }
 )
 """The operators whose results may be one step off: they round twice, or in fixed point (`spec/rounding.md`)."""

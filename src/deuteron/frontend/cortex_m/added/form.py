@@ -1,0 +1,113 @@
+"""What an operator of PyTorch that becomes one of ours says of itself."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import cast
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.npu.neutron.kernels.params import KernelParams
+
+
+class Result(Enum):
+    """Where the quantisation of a result comes from."""
+
+    MEASURED = auto()
+    """It has a range of its own."""
+    SHARED = auto()
+    """It is that of the operands, which all have one."""
+    INTEGER = auto()
+    """There is none: the result is integers or bools; operands share theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """A stored number q stands for scale * (q - zero_point)."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An operator of the edge program that is to become one of ours.
+
+    Attributes:
+        node: it.
+        operands: the quantisation of each operand, in order.
+        result: that of the result; of integers, that of the first operand.
+        constant: gives the value of a constant that the operator reads beside its operands.
+    """
+
+    node: fx.Node
+    operands: tuple[Affine, ...]
+    result: Affine
+    constant: Callable[[fx.Node], Tensor]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the first operand."""
+        return tuple(value_of(self.node.all_input_nodes[0]).shape)
+
+    def argument(self, index: int, name: str, default: object) -> object:
+        """An argument of the operator, by place or name."""
+        return self.node.args[index] if index < len(self.node.args) else self.node.kwargs.get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of one of our operators: its name, its record, and constants that it reads after its operands."""
+
+    operator: str
+    params: KernelParams
+    constants: tuple[Tensor, ...] = ()
+
+
+def _activations(node: fx.Node) -> list[fx.Node]:
+    """The float tensors that a node reads and that are no constants of the model."""
+    return [arg for arg in node.all_input_nodes if arg.op != "get_attr" and value_of(arg).is_floating_point()]
+
+
+def _always(_: fx.Node) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an operator of PyTorch becomes one of ours.
+
+    Attributes:
+        call: the call, for an operator between quantisations.
+        result: where the quantisation of its result comes from.
+        takes: whether it takes a node of the float model.
+        operands: what is quantised of that which a node of the float model reads.
+        whole: whether PyTorch would decompose it on the way to an edge program.
+    """
+
+    call: Callable[[Site], Call]
+    result: Result = Result.MEASURED
+    takes: Callable[[fx.Node], bool] = _always
+    operands: Callable[[fx.Node], list[fx.Node]] = _activations
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What one of our operators computes, in Python: the arithmetic of its C function.
+
+    Attributes:
+        compute: its result, in any shape, from its record and its tensors.
+        rounds: whether the result may be one step off what PyTorch computes in float32.
+        dtype: of the result.
+    """
+
+    compute: Callable[..., Tensor]
+    rounds: bool
+    dtype: torch.dtype = torch.int8
+
+
+def value_of(node: fx.Node) -> Tensor:
+    """The tensor that a node stands for."""
+    return cast(Tensor, node.meta["val"])

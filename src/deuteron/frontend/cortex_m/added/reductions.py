@@ -1,0 +1,95 @@
+"""Sums, means and extrema over dimensions."""
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, fx
+
+from deuteron.frontend.cortex_m.added.form import Call, Definition, Form, Result, Site, value_of
+from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
+from deuteron.numerics import mean_requant, rne_divide
+
+aten = torch.ops.aten
+
+Runs = tuple[int, int, int]
+"""How many elements lie before, among and behind the dimensions that are reduced."""
+
+
+def runs(shape: Sequence[int], dims: Sequence[int]) -> Runs | None:
+    """The dimensions as three; None where others, larger than 1, lie between those that are reduced."""
+    reduced = {dim % len(shape) for dim in dims} if shape else set[int]()
+    marked = [(size, i in reduced) for i, size in enumerate(shape) if size != 1]
+    inside = [i for i, (_, is_reduced) in enumerate(marked) if is_reduced]
+    first, last = (inside[0], inside[-1] + 1) if inside else (len(marked), len(marked))
+    if len(inside) != last - first:
+        return None
+    sizes = [size for size, _ in marked]
+    return math.prod(sizes[:first]), math.prod(sizes[first:last]), math.prod(sizes[last:])
+
+
+def reduced_dims(node: fx.Node) -> tuple[int, ...]:
+    """The dimensions over which a node reduces: all where it names none."""
+    rank = value_of(node.all_input_nodes[0]).dim()
+    dims: object = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    if isinstance(dims, int):
+        dims = (dims,)
+    listed = tuple(cast("Sequence[int]", dims or ()))
+    return tuple(dim % rank for dim in listed) if listed else tuple(range(rank))
+
+
+def _takes(node: fx.Node) -> bool:
+    shape = value_of(node.all_input_nodes[0]).shape
+    return runs(shape, reduced_dims(node)) is not None and node.kwargs.get("dtype") in (None, torch.float32)
+
+
+def _runs_of(site: Site) -> Runs:
+    return cast(Runs, runs(site.shape, reduced_dims(site.node)))
+
+
+def _sum(site: Site, *, is_mean: bool) -> Call:
+    outer, reduced, inner = _runs_of(site)
+    (x,), y, divisor = site.operands, site.result, reduced if is_mean else 1
+    factor = mean_requant(Fraction(x.scale) / Fraction(y.scale), divisor)
+    params = ReduceSumParams(
+        outer, reduced, inner, divisor, x.zero_point, factor.multiplier, factor.shift, y.zero_point
+    )
+    return Call("reduce_sum", params)
+
+
+def _extremum(site: Site, *, maximum: int) -> Call:
+    return Call("reduce_extremum", ReduceExtremumParams(*_runs_of(site), maximum))
+
+
+def _compute_sum(p: ReduceSumParams, x: Tensor) -> Tensor:
+    values = x.contiguous().numpy().reshape(p.outer, p.reduced, p.inner).astype(np.int64) - p.in_zp
+    divisor = np.array(p.divisor << p.shift, np.int64)
+    steps = rne_divide(values.sum(axis=1) * p.mult, divisor) + p.out_zp
+    return torch.from_numpy(steps.clip(-128, 127).astype(np.int8))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _compute_extremum(p: ReduceExtremumParams, x: Tensor) -> Tensor:
+    values = x.contiguous().reshape(p.outer, p.reduced, p.inner)
+    return values.amax(1) if p.maximum else values.amin(1)
+
+
+_MEAN = Form(partial(_sum, is_mean=True), takes=_takes)
+_SUM = Form(partial(_sum, is_mean=False), takes=_takes)
+
+FORMS: Mapping[object, Form] = {
+    aten.mean.default: _MEAN,
+    aten.mean.dim: _MEAN,
+    aten.sum.default: _SUM,
+    aten.sum.dim_IntList: _SUM,
+    aten.amax.default: Form(partial(_extremum, maximum=1), Result.SHARED, _takes),
+    aten.amin.default: Form(partial(_extremum, maximum=0), Result.SHARED, _takes),
+}
+
+DEFINITIONS: Mapping[str, Definition] = {
+    "reduce_sum": Definition(_compute_sum, rounds=True),
+    "reduce_extremum": Definition(_compute_extremum, rounds=False),
+}

@@ -1,0 +1,23 @@
+"""Networks of operators that Deuteron adds to the Cortex-M backend: boards give the bits of ExecuTorch's runtime."""
+
+from pathlib import Path
+
+import pytest
+from tests import store
+from tests.frontend.added import NETWORKS
+
+from deuteron import api
+from deuteron.board import boards, qemu, record
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_board_computes_what_executorchs_runtime_does(name: str) -> None:
+    build = store.network(NETWORKS[name], name, target="cortex-m33")
+    board = boards.load("an505")
+    data = api.seeded_inputs(api.read_manifest(build), 2)
+    firmware: Path = store.firmware(build, board)
+    report = qemu.run(firmware, record.read(firmware), board, data, time_out=300)
+    wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
+    assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted
