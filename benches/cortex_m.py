@@ -115,7 +115,7 @@ def requantized(sums: Whole, multipliers: Array, shifts: Array, offset: int) -> 
 
 
 def convolution(layer: Layer, generator: np.random.Generator) -> Call:
-    """The call of a convolution, with the scratch memory that ExecuTorch plans at least."""
+    """The call of a convolution, with the scratch memory that ExecuTorch plans at least, and with a kernel sum."""
     (in_h, in_w), (in_c, out_c), (kernel_h, kernel_w) = layer.size, layer.channels, layer.kernel
     out_h, out_w = (
         (n + 2 * p - k) // layer.stride + 1 for n, p, k in zip(layer.size, layer.pad, layer.kernel, strict=True)
@@ -133,14 +133,15 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
     windows = np.lib.stride_tricks.sliding_window_view(padded, layer.kernel, (0, 1))[:: layer.stride, :: layer.stride]
     equation = "hwcyx,cyxi->hwc" if layer.depthwise else "hwiyx,cyxi->hwc"
     sums = np.einsum(equation, windows, weights.astype(np.int64)) + bias
+    folded = (bias + in_offset * weights.sum(axis=(1, 2, 3), dtype=np.int64)).astype(np.int32)
     params = QuantizedConvolutionParams(
         1, in_h, in_w, in_c, out_h, out_w, out_c, groups, kernel_h, kernel_w, layer.stride, layer.stride, *layer.pad,
-        1, 1, in_offset, out_offset, -128, 127, 1,
+        1, 1, in_offset, out_offset, -128, 127, int(layer.depthwise), int(not layer.depthwise),
     )  # fmt: skip
     stored = np.ascontiguousarray(weights.transpose(1, 2, 3, 0)) if layer.depthwise else weights
     return Call(
         "dtn_cm_quantized_depthwise_conv2d" if layer.depthwise else "dtn_cm_quantized_conv2d",
-        (x, stored, multipliers, shifts, bias),
+        (x, stored, multipliers, shifts, bias if layer.depthwise else folded),
         params,
         0 if layer.depthwise or layer.kernel == (1, 1) else 4 * products,
         requantized(sums, multipliers, shifts, out_offset),
@@ -148,8 +149,8 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
     )
 
 
-def linear(layer: Layer, generator: np.random.Generator, *, kernel_sum: bool) -> Call:
-    """The call of a fully connected layer, as ExecuTorch lowers it: with kernel sums for cores that have vectors."""
+def linear(layer: Layer, generator: np.random.Generator) -> Call:
+    """The call of a fully connected layer, with a kernel sum as bundles have it."""
     features, outputs = layer.channels
     in_offset, out_offset = 5, -3
     x = generator.integers(-128, 128, (1, features)).astype(np.int8)
@@ -169,11 +170,11 @@ def linear(layer: Layer, generator: np.random.Generator, *, kernel_sum: bool) ->
         shift,
         -128,
         127,
-        int(not kernel_sum),
-        int(kernel_sum),
+        0,
+        1,
     )
     expected = requantized(sums, np.array([multiplier]), np.array([shift]), out_offset)
-    inputs = (x, weights, folded if kernel_sum else bias)
+    inputs = (x, weights, folded)
     return Call("dtn_cm_quantized_linear", inputs, params, None, expected, features * outputs)
 
 
@@ -257,11 +258,7 @@ def recorded(bundle: Bundle, board: Board) -> record.Firmware:
 def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     """A row per layer."""
     generator = np.random.default_rng(1)
-    vectors = board.cpu == "cortex-m55"
-    calls = [
-        convolution(layer, generator) if layer.size[0] else linear(layer, generator, kernel_sum=vectors)
-        for layer in LAYERS
-    ]
+    calls = [convolution(layer, generator) if layer.size[0] else linear(layer, generator) for layer in LAYERS]
     maker = Maker()
     for layer, call in zip(LAYERS, calls, strict=True):
         maker.add(call, layer.name)

@@ -102,12 +102,14 @@ static void random_convolution(layer_t *layer)
     p->out_offset = zero_point();
     p->act_min = between(0, 3) == 0 ? between(-128, 0) : -128;
     p->act_max = between(0, 3) == 0 ? between(0, 127) : 127;
-    p->has_bias = between(0, 1);
+    int32_t addend = between(0, layer->kind == CONV ? 2 : 1);
+    p->has_bias = addend == 1;
+    p->has_kernel_sum = addend == 2;
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
     int32_t patch = p->kernel_h * p->kernel_w * inputs;
     add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
     add_value(layer, false, DTN_TYPE_S8, p->out_c * patch);
-    for (int32_t i = 0; i < 2 + p->has_bias; i++) {
+    for (int32_t i = 0; i < (addend == 0 ? 2 : 3); i++) {
         add_value(layer, false, DTN_TYPE_S32, 4 * p->out_c);
     }
     for (int32_t i = 0; i < (layer->kind == TRANSPOSED ? 2 : 1); i++) {
@@ -211,7 +213,8 @@ static int64_t window_sum(const layer_t *layer, int32_t b, int32_t oy, int32_t o
     const int8_t *weights = (const int8_t *)layer->call.values[1].data;
     int32_t seen = p->in_c / p->groups;
     int32_t first = channel / (p->out_c / p->groups) * seen;
-    int64_t sum = p->has_bias == 1 ? ((const int32_t *)layer->call.values[4].data)[channel] : 0;
+    bool has_addend = p->has_bias + p->has_kernel_sum == 1;
+    int64_t sum = has_addend ? ((const int32_t *)layer->call.values[4].data)[channel] : 0;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         for (int32_t kx = 0; kx < p->kernel_w; kx++) {
             int64_t y = (int64_t)oy * p->stride_h - p->pad_h + (int64_t)ky * p->dilation_h;
@@ -225,14 +228,14 @@ static int64_t window_sum(const layer_t *layer, int32_t b, int32_t oy, int32_t o
                 y /= p->stride_h;
                 x /= p->stride_w;
             }
-            if (y < 0 || y >= p->in_h || x < 0 || x >= p->in_w) {
-                continue;
-            }
+            bool is_inside = y >= 0 && y < p->in_h && x >= 0 && x < p->in_w;
             for (int32_t c = 0; c < seen; c++) {
                 int64_t at = ((b * p->in_h + y) * p->in_w + x) * p->in_c + first + c;
                 int64_t tap = layer->kind == DEPTHWISE ? (ky * p->kernel_w + kx) * p->out_c + channel
                                                        : ((channel * p->kernel_h + ky) * p->kernel_w + kx) * seen + c;
-                sum += (input[at] + p->in_offset) * weights[tap];
+                /* A kernel sum has what the offset adds everywhere. */
+                int32_t offset = p->has_kernel_sum == 1 ? 0 : p->in_offset;
+                sum += (is_inside ? input[at] + offset : offset - p->in_offset) * weights[tap];
             }
         }
     }

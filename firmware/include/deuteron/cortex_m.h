@@ -286,17 +286,20 @@ typedef struct {
     int32_t act_min;
     int32_t act_max;
     int32_t has_bias;
+    int32_t has_kernel_sum;
 } dtn_cm_quantized_conv2d_params_t;
 
 /**
  * Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
  *
+ * With a kernel sum instead of a bias, which has what the offset of all weights adds, sums of input * weight, where
+ * -in_offset stands beside the map, and the kernel sum: `quantized_conv2d` only.
  * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
  * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
  * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
  * are at most 32767. A run refuses factors that are out of range.
  *
- * Values: input, weights, multipliers, shifts, bias if has_bias, scratch, output.
+ * Values: input, weights, multipliers, shifts, bias if has_bias, kernel_sum if has_kernel_sum, scratch, output.
  */
 int32_t dtn_cm_quantized_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase);
 
@@ -314,6 +317,8 @@ typedef dtn_cm_quantized_conv2d_params_t dtn_cm_quantized_depthwise_conv2d_param
 /**
  * Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
  *
+ * With a kernel sum instead of a bias, which has what the offset of all weights adds, sums of input * weight, where
+ * -in_offset stands beside the map, and the kernel sum: `quantized_conv2d` only.
  * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
  * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
  * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
@@ -337,6 +342,8 @@ typedef dtn_cm_quantized_conv2d_params_t dtn_cm_quantized_transpose_conv2d_param
 /**
  * Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
  *
+ * With a kernel sum instead of a bias, which has what the offset of all weights adds, sums of input * weight, where
+ * -in_offset stands beside the map, and the kernel sum: `quantized_conv2d` only.
  * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
  * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
  * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads

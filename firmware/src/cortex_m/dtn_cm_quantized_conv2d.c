@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "dot.h"
 #include "inner.h"
 #include "runs.h"
@@ -5,7 +7,12 @@
 static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
 {
     const dtn_cm_windows_t *p = layer->p;
-    dtn_cm_group_t group = {.p = p, .joined = p->groups == 1 && p->dilation_w == 1, .offset = p->in_offset};
+    dtn_cm_group_t group = {
+        .p = p,
+        .joined = p->groups == 1 && p->dilation_w == 1,
+        .offset = p->has_kernel_sum == 1 ? 0 : p->in_offset,
+        .beside = p->has_kernel_sum == 1 ? -p->in_offset : 0,
+    };
     group.inputs = (size_t)(p->in_c / p->groups);
     group.outputs = (size_t)(p->out_c / p->groups);
     group.patch = (size_t)p->kernel_h * (size_t)p->kernel_w * group.inputs;
@@ -22,27 +29,56 @@ static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
 
 /* ---- What the inner work does not take: every run is read where it is ---- */
 
-static void one_pixel(const dtn_cm_group_t *group, const dtn_cm_place_t *place)
+/* Channels side by side: their rows of weights, and what their sums start at. */
+typedef struct {
+    const int8_t *rows[DTN_CM_ROWS];
+    uint32_t starts[DTN_CM_ROWS];
+    size_t first;
+    size_t count;
+} channels_t;
+
+/* What the offset adds to a kernel sum, which is left out here: beside the map nothing is added so. */
+static uint32_t share_of_offset(const dtn_cm_group_t *group, const int8_t *weights)
 {
-    for (size_t first = 0; first < group->outputs; first += DTN_CM_ROWS) {
-        const int8_t *rows[DTN_CM_ROWS];
-        uint32_t sums[DTN_CM_ROWS] = {0};
-        dtn_cm_rows_of(group->weights, group->patch, first, group->outputs, rows);
-        for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
-            for (int32_t kx = place->columns.first; kx < place->columns.end; kx = dtn_cm_next_run(group, place, kx)) {
-                dtn_cm_run_t run = dtn_cm_run(group, place, ky, kx);
-                dtn_cm_add_dots(run.input, group->offset, rows, run.at, run.count, sums);
-            }
+    int32_t sum = 0;
+    for (size_t k = 0; k < group->patch; k++) {
+        sum += weights[k];
+    }
+    return (uint32_t)(sum * group->p->in_offset);
+}
+
+static channels_t channels_from(const dtn_cm_group_t *group, size_t first)
+{
+    size_t left = group->outputs - first;
+    channels_t channels = {.first = first, .count = left < DTN_CM_ROWS ? left : DTN_CM_ROWS};
+    dtn_cm_rows_of(group->weights, group->patch, first, group->outputs, channels.rows);
+    for (size_t j = 0; j < channels.count; j++) {
+        channels.starts[j] = group->bias == NULL ? 0U : (uint32_t)group->bias[first + j];
+        if (group->p->has_kernel_sum == 1) {
+            channels.starts[j] -= share_of_offset(group, channels.rows[j]);
         }
-        for (size_t j = 0; j < DTN_CM_ROWS && first + j < group->outputs; j++) {
-            uint32_t sum = sums[j] + (group->bias == NULL ? 0U : (uint32_t)group->bias[first + j]);
-            dtn_cm_factor_t factor = dtn_cm_factor(&group->scale, first + j);
-            place->output[first + j] = dtn_cm_scaled(&group->scale, &factor, sum);
+    }
+    return channels;
+}
+
+static void one_pixel(const dtn_cm_group_t *group, const dtn_cm_place_t *place, const channels_t *channels)
+{
+    uint32_t sums[DTN_CM_ROWS];
+    memcpy(sums, channels->starts, sizeof sums);
+    for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
+        for (int32_t kx = place->columns.first; kx < place->columns.end; kx = dtn_cm_next_run(group, place, kx)) {
+            dtn_cm_run_t run = dtn_cm_run(group, place, ky, kx);
+            dtn_cm_add_dots(run.input, group->p->in_offset, channels->rows, run.at, run.count, sums);
         }
+    }
+    for (size_t j = 0; j < channels->count; j++) {
+        size_t channel = channels->first + j;
+        dtn_cm_factor_t factor = dtn_cm_factor(&group->scale, channel);
+        place->output[channel] = dtn_cm_scaled(&group->scale, &factor, sums[j]);
     }
 }
 
-static void all_pixels(const dtn_cm_group_t *group)
+static void all_pixels(const dtn_cm_group_t *group, const channels_t *channels)
 {
     const dtn_cm_windows_t *p = group->p;
     dtn_cm_place_t place = {.image = group->input, .output = group->output};
@@ -51,11 +87,19 @@ static void all_pixels(const dtn_cm_group_t *group)
             place.rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
             for (int32_t ox = 0; ox < p->out_w; ox++) {
                 place.columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
-                one_pixel(group, &place);
+                one_pixel(group, &place, channels);
                 place.output += p->out_c;
             }
         }
         place.image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
+    }
+}
+
+static void in_place(const dtn_cm_group_t *group)
+{
+    for (size_t first = 0; first < group->outputs; first += DTN_CM_ROWS) {
+        channels_t channels = channels_from(group, first);
+        all_pixels(group, &channels);
     }
 }
 
@@ -99,7 +143,7 @@ static void run(const dtn_cm_convolution_t *layer, const dtn_tensor_t *scratch)
         if (is_point) {
             points(&group);
         } else if (!dtn_cm_convolve(&group, scratch->data, scratch->bytes)) {
-            all_pixels(&group);
+            in_place(&group);
         }
     }
 }

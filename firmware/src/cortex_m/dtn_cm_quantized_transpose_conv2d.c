@@ -81,7 +81,7 @@ static bool is_valid(const dtn_operator_call_t *call)
         return false;
     }
     const dtn_cm_windows_t *p = DTN_CM_PARAMS(call, dtn_cm_windows_t);
-    return p->groups == 1 && p->dilation_h == 1 && p->dilation_w == 1 &&
+    return p->groups == 1 && p->has_kernel_sum == 0 && p->dilation_h == 1 && p->dilation_w == 1 &&
            is_axis(p->in_h, p->out_h, p->kernel_h, p->stride_h, p->pad_h) &&
            is_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w);
 }

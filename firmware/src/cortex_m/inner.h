@@ -15,7 +15,8 @@
  *     It is what ExecuTorch plans for CMSIS-NN's function of the layer: with less than it needs, and for whatever else
  *     it does not take, a function returns false and has written no output. The operator's own loops then do the work.
  *   - Beyond that there are at most 1 KiB of stack.
- *   - Sums keep their low 32 bits. They are made of bytes as they are stored, or with the offsets added, as is better.
+ *   - Sums keep their low 32 bits.
+ *   - Bundles have kernel sums wherever the weights are constants: it is what `dsp` and `mve` are made for.
  */
 #ifndef DTN_INNER_H
 #define DTN_INNER_H
@@ -47,14 +48,14 @@ typedef struct {
     const dtn_cm_windows_t *p; /**< the whole convolution */
     const int8_t *input;       /**< the group's first channel of the first pixel */
     const int8_t *weights;     /**< a row of `patch` elements for each output channel of the group */
-    const int32_t *bias;       /**< one per output channel of the group, or NULL */
+    const int32_t *bias;       /**< or kernel sums: one per output channel of the group, or NULL */
     int8_t *output;            /**< the group's first channel of the first pixel */
     dtn_cm_scale_t scale;      /**< from the group's first output channel on */
     size_t outputs;            /**< channels of the group */
     size_t inputs;             /**< channels of the group */
     size_t patch;              /**< elements of a window */
     bool joined;               /**< neighbours in a row of the kernel are neighbours in memory, too */
-    int32_t offset;            /**< what is added to each input */
+    int32_t offset;            /**< what is added to each input: 0 where kernel sums have it */
     int32_t beside;            /**< what positions beside the map count as, instead of an input and its offset */
 } dtn_cm_group_t;
 

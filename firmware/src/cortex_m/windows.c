@@ -1,11 +1,16 @@
 #include "windows.h"
 
-/* Values in front of the bias, and the words that say which others there are. */
-enum { INPUT, WEIGHTS, MULTIPLIERS, SHIFTS, BIAS };
+/* The last is the bias or the kernel sum, if there is one. */
+enum { INPUT, WEIGHTS, MULTIPLIERS, SHIFTS, ADDEND };
 
 static bool is_length(int32_t number)
 {
     return number >= 1 && number <= DTN_CM_MAX_DIMENSION;
+}
+
+static bool is_flag(int32_t word)
+{
+    return word == 0 || word == 1;
 }
 
 static bool are_numbers(const dtn_cm_windows_t *p)
@@ -21,7 +26,7 @@ static bool are_numbers(const dtn_cm_windows_t *p)
     bool pads = p->pad_h >= 0 && p->pad_h <= DTN_CM_MAX_DIMENSION && p->pad_w >= 0 && p->pad_w <= DTN_CM_MAX_DIMENSION;
     return pads && dtn_cm_is_offset(p->in_offset) && dtn_cm_is_s8(p->out_offset) &&
            dtn_cm_is_range(p->act_min, p->act_max) && p->in_c % p->groups == 0 && p->out_c % p->groups == 0 &&
-           (p->has_bias == 0 || p->has_bias == 1);
+           is_flag(p->has_bias) && is_flag(p->has_kernel_sum) && p->has_bias + p->has_kernel_sum <= 1;
 }
 
 bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation)
@@ -36,8 +41,12 @@ bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch)
         return false;
     }
     const dtn_cm_windows_t *p = DTN_CM_PARAMS(call, dtn_cm_windows_t);
-    uint32_t inputs = BIAS + (uint32_t)p->has_bias;
-    if (!are_numbers(p) || call->input_count != inputs || call->output_count != scratch + 1) {
+    if (!are_numbers(p)) {
+        return false;
+    }
+    uint32_t addends = (uint32_t)(p->has_bias + p->has_kernel_sum);
+    uint32_t inputs = ADDEND + addends;
+    if (call->input_count != inputs || call->output_count != scratch + 1) {
         return false;
     }
     const dtn_tensor_t *values = call->values;
@@ -49,7 +58,7 @@ bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch)
            dtn_cm_has_size(&values[WEIGHTS], DTN_CM_LIST(p->out_c, p->kernel_h, p->kernel_w, seen)) &&
            dtn_cm_has_size(&values[MULTIPLIERS], DTN_CM_LIST(4, p->out_c)) &&
            dtn_cm_has_size(&values[SHIFTS], DTN_CM_LIST(4, p->out_c)) &&
-           (p->has_bias == 0 || dtn_cm_has_size(&values[BIAS], DTN_CM_LIST(4, p->out_c))) &&
+           (addends == 0 || dtn_cm_has_size(&values[ADDEND], DTN_CM_LIST(4, p->out_c))) &&
            dtn_cm_has_size(output, DTN_CM_LIST(p->batches, p->out_h, p->out_w, p->out_c)) &&
            (int64_t)p->kernel_h * p->kernel_w <= DTN_CM_MAX_PRODUCTS / seen;
 }
@@ -64,7 +73,7 @@ bool dtn_cm_convolution(const dtn_operator_call_t *call, dtn_cm_convolution_t *c
         .p = p,
         .input = (const int8_t *)values[INPUT].data,
         .weights = (const int8_t *)values[WEIGHTS].data,
-        .bias = p->has_bias == 1 ? (const int32_t *)values[BIAS].data : NULL,
+        .bias = call->input_count > ADDEND ? (const int32_t *)values[ADDEND].data : NULL,
         .output = (int8_t *)values[call->input_count + call->output_count - 1].data,
         .scale = {multipliers, shifts, 1, 0, p->out_offset, p->act_min, p->act_max},
     };

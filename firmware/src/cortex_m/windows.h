@@ -19,7 +19,7 @@ typedef struct {
     const dtn_cm_windows_t *p;
     const int8_t *input;
     const int8_t *weights;
-    const int32_t *bias; /**< one per channel, or NULL */
+    const int32_t *bias; /**< or kernel sums: one per channel, or NULL */
     int8_t *output;
     dtn_cm_scale_t scale;
 } dtn_cm_convolution_t;

@@ -71,6 +71,11 @@ class TensorPlaces:
             self._indices[index] = self._add(memory, offset, tensor.bytes, tensor.spec, what)
         return self._indices[index]
 
+    def prepared(self, tensor: TensorValue, what: str) -> int:
+        """The index in the bundle of a constant of our own."""
+        memory, offset = self._place(tensor, what, may_be_unplanned=False)
+        return self._add(memory, offset, tensor.bytes, tensor.spec, what)
+
     def temporary(self, spec: TensorSpec, size: int, what: str) -> int:
         """The index in the bundle of a tensor of our own, which lives until `end_of_step`.
 

@@ -135,9 +135,15 @@ class _Translator:
             raise _refused(operator, str(refusal), origin, where) from refusal
         title = f"{operator}, node {origin.node}" if origin.node else operator
         for call in calls:
-            inputs = [self._places.value(x.index, f"the tensor read by {operator}") for x in call.inputs]
-            outputs = [self._places.value(y.index, f"the tensor written by {operator}") for y in call.outputs]
+            inputs = [self._place(x, f"the tensor read by {operator}") for x in call.inputs]
+            outputs = [self._place(y, f"the tensor written by {operator}") for y in call.outputs]
             self._operator(call.function, inputs, outputs, call.params, title, origin)
+
+    def _place(self, tensor: Tensor, what: str) -> int:
+        """The index in the bundle."""
+        if tensor.index is None:
+            return self._places.prepared(tensor.value, what)
+        return self._places.value(tensor.index, what)
 
     def _argument(self, index: int) -> Argument:
         """A value of the method as lowerings take it."""

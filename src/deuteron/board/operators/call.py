@@ -13,9 +13,12 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor among the arguments: its index among the program's values, and the value."""
+    """A tensor among the arguments: its index among the program's values, and the value.
 
-    index: int
+    Constants that a lowering makes are no values of the program: their index is None.
+    """
+
+    index: int | None
     value: TensorValue
 
     @property

@@ -14,6 +14,7 @@ from deuteron.board.operators.call import (
     refuse_arguments,
 )
 from deuteron.board.operators.layout import is_contiguous, nhwc
+from deuteron.board.operators.prepare import kernel_sum
 from deuteron.board.operators.table import (
     QuantizedBatchMatmulParams,
     QuantizedConvolutionParams,
@@ -33,7 +34,8 @@ def conv2d(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCall:
                 raise RefusedError(f"has {channels} channels, which its weights do not divide into groups of {depth}")
             shape = _Shape(explicit, channels // depth, (kernel_h, kernel_w), pair(stride), pair(padding))
             numbers = in_offset, out_offset, low, high
-            inputs = _Inputs(x, w, multipliers, shifts, bias)
+            sums = kernel_sum(w, bias, in_offset)
+            inputs = _Inputs(x, w, multipliers, shifts, bias if sums is None else None, sums)
             params = _params(inputs, y, out_c, shape, pair(dilation), numbers)
             return cortex_m_call("quantized_conv2d", inputs.all, (scratch, y), params)
         case _:
@@ -100,19 +102,21 @@ def transpose_conv2d_nhwc(args: Sequence[Argument]) -> OperatorCall:
 def linear(args: Sequence[Argument]) -> OperatorCall:
     """Input, weights, bias and kernel sum or none, offsets, factor as two lists of one, limits, output twice."""
     match args:
-        case [Tensor() as x, Tensor() as w, None | Tensor() as bias, None | Tensor() as kernel_sum,
+        case [Tensor() as x, Tensor() as w, None | Tensor() as bias, None | Tensor() as sums,
               int(in_offset), int(weight_offset), int(out_offset), [int(multiplier)], [int(shift)],
               int(high), int(low), Tensor() as y, _]:  # fmt: skip
             need_type("int8", x, w, y)
             _need_contiguous(x, w, y)
+            if sums is None and (sums := kernel_sum(w, bias, in_offset, weight_offset)):
+                bias = None
             rows = y.bytes // max(1, y.spec.shape[-1])
             params = QuantizedLinearParams(
                 rows=rows, in_features=w.spec.shape[1], out_features=w.spec.shape[0],
                 in_offset=in_offset, weight_offset=weight_offset, out_offset=out_offset,
                 multiplier=multiplier, shift=shift, act_min=low, act_max=high,
-                has_bias=int(bias is not None), has_kernel_sum=int(kernel_sum is not None),
+                has_bias=int(bias is not None), has_kernel_sum=int(sums is not None),
             )  # fmt: skip
-            inputs = (x, w, *(t for t in (bias, kernel_sum) if t is not None))
+            inputs = (x, w, *(t for t in (bias, sums) if t is not None))
             return cortex_m_call("quantized_linear", inputs, (y,), params)
         case _:
             raise refuse_arguments()
@@ -146,11 +150,12 @@ class _Inputs:
     multipliers: Tensor
     shifts: Tensor
     bias: Tensor | None
+    kernel_sum: Tensor | None = None
 
     @property
     def all(self) -> tuple[Tensor, ...]:
         """Those that are there, in order."""
-        parts = (self.input, self.weights, self.multipliers, self.shifts, self.bias)
+        parts = (self.input, self.weights, self.multipliers, self.shifts, self.bias, self.kernel_sum)
         return tuple(tensor for tensor in parts if tensor is not None)
 
 
@@ -186,6 +191,7 @@ def _params(
         kernel_h=shape.kernel[0], kernel_w=shape.kernel[1], stride_h=shape.stride[0], stride_w=shape.stride[1],
         pad_h=shape.padding[0], pad_w=shape.padding[1], dilation_h=dilation[0], dilation_w=dilation[1],
         in_offset=in_offset, out_offset=out_offset, act_min=low, act_max=high, has_bias=int(inputs.bias is not None),
+        has_kernel_sum=int(inputs.kernel_sum is not None),
     )  # fmt: skip
 
 

@@ -69,6 +69,8 @@ class QuantizedAddParams(KernelParams):
 class QuantizedConvolutionParams(KernelParams):
     """Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
 
+    With a kernel sum instead of a bias, which has what the offset of all weights adds, sums of input * weight, where
+    -in_offset stands beside the map, and the kernel sum: `quantized_conv2d` only.
     Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
     its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
     Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
@@ -96,6 +98,7 @@ class QuantizedConvolutionParams(KernelParams):
     act_min: int
     act_max: int
     has_bias: int
+    has_kernel_sum: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +225,7 @@ CPU_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("pad", ("input",), PadParams),
     CpuOperator("quantized_avg_pool2d", ("input",), AveragePoolParams, scratch=("scratch",)),
     CpuOperator("quantized_max_pool2d", ("input",), MaxPoolParams),
-    CpuOperator("quantized_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
+    CpuOperator("quantized_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias", "kernel_sum"), ("scratch",)),
     CpuOperator("quantized_depthwise_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
     CpuOperator(
         "quantized_transpose_conv2d",
