@@ -29,6 +29,7 @@ PROGRAMS = (
     "test_resident",
     "test_threads",
     "test_cache",
+    "test_port",
     "test_cortex_m_layers",
     "test_cortex_m_elements",
     "fuzz_driver",

@@ -114,7 +114,9 @@ void dtn_dma_stop(uint32_t unit)
     units[unit]->channel.config = 0;
     dtn_barrier();
     while ((units[unit]->channel.config & CHANNEL_ENABLE) != 0) {
-        /* The controller finishes the transfer that it is in. */
+        /* The controller finishes the burst that it is in. One that never ends is at a memory that does not answer,
+         * where the core would stand still, too: only a watchdog helps. To return meanwhile would give back memory
+         * that the controller may still write. */
     }
     acknowledge(units[unit]);
     dtn_interrupt_unpend(interrupts[unit]);

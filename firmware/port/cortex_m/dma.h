@@ -16,7 +16,8 @@ typedef void (*dtn_dma_done_t)(uint32_t moved);
 /** Starts to copy at least one byte between memories that do not overlap, of any alignment; the unit must be idle. */
 void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dtn_dma_done_t done);
 
-/** Ends a copy: nothing is written and `done` is not called after this. The unit is idle then. */
+/** Ends a copy: nothing is written and `done` is not called after this. The unit is idle then. Returns after what is
+ * under way on the bus, which memories answer. */
 void dtn_dma_stop(uint32_t unit);
 
 #endif /* DTN_DMA_H */

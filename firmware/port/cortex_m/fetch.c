@@ -118,19 +118,22 @@ static bool wait(uint32_t channel)
 
 static bool copy(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
-    /* Another run's channel, or a place where nobody could wait for the end: only this run fails then. */
-    if (fetches[channel].taken || dtn_interrupts_are_off()) {
+    /* A place where nobody could wait for the end, or another run's channel: only this run fails then. */
+    if (dtn_interrupts_are_off()) {
         return false;
     }
     uint32_t state = dtn_interrupts_off();
-    fetches[channel] = (fetch_t){dst, src, size, flash_ticks(size), true, true, false};
-    queue[(first + queued) % DTN_CHANNELS] = channel;
-    queued++;
-    if (queued == 1) {
-        begin();
+    bool is_free = !fetches[channel].taken; /* no other thread can take it now */
+    if (is_free) {
+        fetches[channel] = (fetch_t){dst, src, size, flash_ticks(size), true, true, false};
+        queue[(first + queued) % DTN_CHANNELS] = channel;
+        queued++;
+        if (queued == 1) {
+            begin();
+        }
     }
     dtn_interrupts_restore(state);
-    return true;
+    return is_free;
 }
 
 NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second)

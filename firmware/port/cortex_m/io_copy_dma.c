@@ -4,6 +4,7 @@
  * has already found.
  */
 #include "board.h"
+#include "core.h"
 #include "deuteron/io.h"
 #include "dma.h"
 #include "sleep.h"
@@ -33,17 +34,26 @@ static void done(uint32_t moved)
     busy = false;
 }
 
+/* Whether the copies were free; they are the caller's then. */
+static bool take(void)
+{
+    uint32_t state = dtn_interrupts_off();
+    bool is_free = !taken; /* no other thread can take them now */
+    taken = true;
+    dtn_interrupts_restore(state);
+    return is_free;
+}
+
 int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
-    if (taken) {
+    if (!take()) {
         return -1;
     }
+    failed = false;
     if (size < DTN_IO_DMA_BYTES) {
         memcpy(dst, src, size);
         return 0;
     }
-    taken = true;
-    failed = false;
     wanted = size;
     busy = true;
     dtn_dma_start(DTN_DMA_IO, dst, src, (uint32_t)size, done);

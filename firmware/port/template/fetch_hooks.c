@@ -35,6 +35,7 @@ static bool dma_wait(uint32_t channel)
 
 static bool copy(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
+    /* Where several threads fetch, let no other in from here until `under_way` is set: mask interrupts, for example. */
     if (under_way[channel].bytes != 0) {
         return false; /* another run's */
     }

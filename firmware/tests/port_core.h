@@ -1,0 +1,26 @@
+/**
+ * @file
+ * The core of a board, for its port on a host: in the place of port/cortex_m/core.h and the board's board.h, whose
+ * guards it sets. The compiler includes it before a port's file.
+ */
+#ifndef DTN_TEST_PORT_CORE_H
+#define DTN_TEST_PORT_CORE_H
+
+#define DTN_CORE_H
+#define DTN_BOARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DTN_TIMER_HZ UINT32_C(20000000)
+
+/** Whether interrupts are kept pending. */
+bool dtn_interrupts_are_off(void);
+
+/** Keeps them pending. The last moment before is when another thread may run. */
+uint32_t dtn_interrupts_off(void);
+
+/** Lets them come again. */
+void dtn_interrupts_restore(uint32_t state);
+
+#endif /* DTN_TEST_PORT_CORE_H */
