@@ -2,8 +2,8 @@
 
 Each commit builds the same model files, taken from this checkout, in turns. Trust the ratios, not the seconds. What
 both write is compared: all files of the older one must be equal, but for the addresses and numbers of Python objects
-that PyTorch writes into `reference.pt2`, partitions that once stood in it, and the list of files in `build.json` and
-its schema.
+that PyTorch writes into `reference.pt2`, whether it would train the biases that folding batch norms has made,
+partitions that once stood in it, and the list of files in `build.json` and its schema.
 
     python benches/build_time.py --against DIR [--repeats N] [--json FILE]
 
@@ -30,6 +30,8 @@ MODELS = {"digits": "digits.py:digits", "resnet8": "mlperf_tiny.py:resnet8"}
 MOST = 0.6
 """Of the older commit's processor time."""
 ADDRESS = re.compile(rb"(graph_id\W+|[;\"]|0x)[\da-f]{12,15}(?=[^\da-f])|(<eval_with_key>\.)\d+")
+TRAINED = re.compile(rb'("requires_grad": )(true|false)')
+"""Says nothing of what a quantised program computes; once PyTorch folded, now Deuteron does, and before training."""
 TARGET = ("--target", "imxrt700")
 
 
@@ -66,7 +68,7 @@ def _content(path: Path) -> object:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = {name: archive.read(name) for name in archive.namelist()}
         kept = {name: data for name, data in entries.items() if not name.endswith((".tflite", "serialization_id"))}
-        return {name: ADDRESS.sub(rb"\1\2", data) for name, data in kept.items()}
+        return {name: TRAINED.sub(rb"\1", ADDRESS.sub(rb"\1\2", data)) for name, data in kept.items()}
     if path.name == "build.json":
         return {key: value for key, value in json.loads(data).items() if key not in {"files", "schema"}}
     return data

@@ -1,5 +1,7 @@
 """The frame of the program: help, version, wrong usage, errors, and streams that close early."""
 
+import atexit
+import gc
 import os
 import signal
 import subprocess
@@ -155,6 +157,13 @@ def test_an_internal_error_shows_a_traceback(deuteron: Run, monkeypatch: pytest.
 def test_ctrl_c_ends_quietly(deuteron: Run, monkeypatch: pytest.MonkeyPatch):
     fail_with(monkeypatch, KeyboardInterrupt())
     assert deuteron("targets") == Result(130, "", "\ninterrupted\n")
+
+
+def test_memory_is_not_searched_when_the_program_ends(deuteron: Run, monkeypatch: pytest.MonkeyPatch):
+    registered: list[object] = []
+    monkeypatch.setattr(atexit, "register", registered.append)
+    deuteron("--version")
+    assert registered == [gc.freeze]
 
 
 def test_a_reader_that_leaves_early_causes_no_noise():

@@ -1,5 +1,6 @@
 """Builds through the vendor's converter, and kernel selections."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ def test_the_vendors_converter_when_it_is_not_installed():
 
 
 FAKE_VENDOR = """
+import os
 from types import SimpleNamespace
 
 class neutron_converter:
@@ -45,7 +47,8 @@ class neutron_converter:
         from deuteron.npu.neutron.convert import convert
         from deuteron.npu.neutron.tflite.neutron import wrap
 
-        return wrap(bytes(model), convert(bytes(model), "imxrt700").container, {"made by": b"the vendor"})
+        metadata = {"made by": b"the vendor", "process": str(os.getpid()).encode()}
+        return wrap(bytes(model), convert(bytes(model), "imxrt700").container, metadata)
 
 class neutron_library_utils:
     @staticmethod
@@ -74,8 +77,16 @@ def test_the_vendors_converter_is_used_when_asked_for_and_ours_otherwise(
     _, theirs = unwrap((tmp_path / "vendor" / "npu_0.converted.tflite").read_bytes())
     _, ours = unwrap((tmp_path / "open" / "npu_0.converted.tflite").read_bytes())
     assert "made by" in theirs
+    assert int(theirs["process"]) != os.getpid()  # it may end the process that it is in
     assert "deuteron.version" in ours
     assert api.read_manifest(tmp_path / "vendor").partitions[0].kernels == ()
+
+
+def test_ours_starts_no_process(monkeypatch: pytest.MonkeyPatch):
+    forks: list[object] = []
+    monkeypatch.setattr(os, "fork", lambda: forks.append(None) or 0)
+    api.build(FC, X, calibration=[X])
+    assert forks == []
 
 
 DUMP = api.BuildOptions(dump_kernel_selection_code=True)

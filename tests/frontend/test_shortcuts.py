@@ -150,6 +150,37 @@ def test_the_compiler_is_loaded_when_a_graph_needs_it(monkeypatch: pytest.Monkey
     assert seen == [mutating]
 
 
+def test_sharded_training_is_recognised_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    sharding = "torch.distributed.fsdp"
+    real = importlib.import_module(f"{sharding}._fully_shard._fsdp_param_group")
+    for name in [name for name in sys.modules if name == "torch._dynamo" or name.startswith(sharding)]:
+        monkeypatch.delitem(sys.modules, name)
+    with shortcuts.importing():
+        group = vars(importlib.import_module(f"{sharding}._fully_shard"))["_fsdp_param_group"]
+    assert [name for name in sys.modules if name.startswith(sharding)] == []
+    assert group.FSDPParamGroup is not real.FSDPParamGroup
+    assert group.FSDPParamGroup.use_training_state is not real.FSDPParamGroup.use_training_state
+    monkeypatch.setitem(sys.modules, real.__name__, real)
+    assert group.FSDPParamGroup is real.FSDPParamGroup
+
+
+def test_a_compiler_that_is_loaded_keeps_what_it_knows() -> None:
+    shortcuts.load_compiler()
+    before = dict(sys.modules)
+    with shortcuts.importing():
+        assert {name: module for name, module in sys.modules.items() if before.get(name) is not module} == {}
+
+
+def test_operators_are_registered_at_the_same_place() -> None:
+    places = [torch._library.utils.get_source(level) for level in (1, 2)]
+    with shortcuts.importing():
+        light = [torch._library.utils.get_source(level) for level in (1, 2)]
+    here, caller = zip(places, light, strict=True)
+    assert [place.rpartition(":")[0] for place in here] == [__file__, __file__]
+    assert int(here[1].rpartition(":")[2]) - int(here[0].rpartition(":")[2]) == 2  # two lines below
+    assert caller[0] == caller[1]
+
+
 def test_collections_are_seldom_for_a_while() -> None:
     before = gc.get_threshold()
     with seldom_collecting():

@@ -71,7 +71,10 @@ def build(
         DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
     """
     _check_options(target, options)
-    from deuteron.frontend.build import build as build_in_memory
+    from deuteron.frontend import shortcuts
+
+    with shortcuts.importing():
+        from deuteron.frontend.build import build as build_in_memory
 
     directory = None if output is None else Path(output)
     if directory is not None:

@@ -1,7 +1,9 @@
 """The program `deuteron`: the table of commands, and what happens to errors."""
 
+import atexit
 import difflib
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -112,6 +114,8 @@ def app() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the program and exit: 0 done, 1 the input or a check failed, 2 wrong usage or our fault."""
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)  # the system takes back all memory: nothing is gained by looking for cycles in it
     printer = Printer()
     try:
         code = _run(args, printer)

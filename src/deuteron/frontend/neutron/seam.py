@@ -8,6 +8,7 @@ written otherwise before (`results.py`).
 
 import importlib
 import importlib.util
+import multiprocessing
 import operator
 import re
 import tempfile
@@ -15,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -26,6 +28,7 @@ from deuteron.builds.manifest import Node, Source
 from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import MissingToolError
 from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.neutron import here
 from deuteron.frontend.neutron.handles import debug_handle_map
 from deuteron.frontend.neutron.results import slice_splits, take_first
 from deuteron.frontend.neutron.telling import Tell, telling
@@ -112,7 +115,7 @@ class Recording:
 
 @contextmanager
 def converter(options: BuildOptions) -> Generator[sdk.Session]:
-    """Puts the chosen converter where the wheel looks for it; the session carries errors out of its process."""
+    """Puts the chosen converter where the wheel looks for it; the session carries its errors past the wheel."""
     check_executorch()
     with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
         session = sdk.Session(Path(folder), options.verify_each, options.memory)
@@ -122,7 +125,7 @@ def converter(options: BuildOptions) -> Generator[sdk.Session]:
             sdk.uninstall()
             _need_vendor_package()
         try:
-            _bind()
+            _bind(here if options.converter is Converter.OPEN else multiprocessing)
             yield session
         finally:
             sdk.uninstall()
@@ -136,10 +139,14 @@ def _need_vendor_package() -> None:
         )
 
 
-def _bind() -> None:
-    """Makes the wheel use the package that is installed now, even if it was imported with the other one before."""
+def _bind(processes: ModuleType) -> None:
+    """Makes the wheel use the package that is installed now, even if it was imported with the other one before.
+
+    `processes` is what it starts processes with.
+    """
     package = importlib.import_module(VENDOR_PACKAGE)
     manager = importlib.import_module("executorch.backends.nxp.backend.neutron_converter_manager")
+    vars(manager)["multiprocessing"] = processes
     for name in ("neutron_converter", "neutron_library_utils"):
         part: object = getattr(package, name, None)
         setattr(manager, name, part if part is not None else importlib.import_module(f"{VENDOR_PACKAGE}.{name}"))

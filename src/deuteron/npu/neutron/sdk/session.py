@@ -13,7 +13,7 @@ from deuteron.errors import DeuteronError, InternalError
 class Session:
     """A directory, private to the caller, in which the converter leaves the error that ended it.
 
-    The backend runs the converter in a forked process and learns only its exit code; the parent asks the session.
+    The backend may run the converter in a forked process and learns only its exit code; the parent asks the session.
     """
 
     directory: Path
@@ -37,7 +37,7 @@ class Session:
         """Raises the error that the converter left, once; nothing when it left none."""
         if not self._failure.exists():
             return
-        error: object = pickle.loads(self._failure.read_bytes())  # noqa: S301 - written by our own child process
+        error: object = pickle.loads(self._failure.read_bytes())  # noqa: S301 - written by `record`
         self._failure.unlink()
         if isinstance(error, DeuteronError):
             raise error
