@@ -48,6 +48,14 @@ def conv() -> nn.Module:
     return nn.Conv2d(4, 4, 1)
 
 
+def tied(layer: nn.Module) -> nn.Module:
+    """Another layer with the bias of one."""
+    other = nn.Conv2d(4, 4, 1)
+    other.bias = layer.bias
+    return other
+
+
+BIASED = conv()
 FOLDED = [
     Call(lambda x, a, n: n(a(x)), conv(), norm(4)),
     Call(lambda x, a, n: n(a(x)) + n(a(x + 1)), conv(), norm(4)),  # weights that are shared, and the norm with them
@@ -58,6 +66,10 @@ KEPT = [
     Call(lambda x, a, n: n(y := a(x)) + y, conv(), norm(4)),  # as in residual networks whose norms stand before layers
     Call(lambda x, a, n, m: n(y := a(x)) + m(y), conv(), norm(4), norm(4, affine=False)),
     Call(lambda x, a, n, m: n(a(x)) + m(a(x)), conv(), norm(4), norm(4, affine=False)),
+    Call(lambda x, a, b, n, m: n(a(x)) + m(b(x)), BIASED, tied(BIASED), norm(4), norm(4, affine=False)),
+    Call(lambda x, a, b, n: n(a(x)) + n(b(x)), BIASED, tied(BIASED), norm(4)),
+    Call(lambda x, a, b, n: n(a(x)) + b(x), BIASED, tied(BIASED), norm(4)),
+    Call(lambda x, a, n: n(a(x)) + a.bias.reshape(1, 4, 1, 1), BIASED, norm(4)),
 ]
 
 

@@ -52,16 +52,31 @@ def _is_fixed(norm: fx.Node) -> bool:
 def _is_absorbed(norm: fx.Node) -> bool:
     """True for one whose factors can become part of the weights of the layer before it.
 
-    PT2E folds into whatever layer it finds. A layer that has other readers as well, or shares its weights with one
-    that has another norm or none, would then give them wrong values.
+    PT2E folds into whatever layer it finds. A layer that has other readers as well, or shares its weights or its bias
+    with one that has another norm or none, would then give them wrong values.
     """
     layer = cast(fx.Node, norm.args[0])
     if layer.target not in _LAYERS or (layer.target is aten.linear.default and norm.meta["val"].dim() > 2):
         return False
-    weight = cast(fx.Node, layer.args[1])
-    same = norm.graph.find_nodes(op="get_attr", target=weight.target)
-    readers = [[_factors(reader) for reader in user.users] for node in same for user in node.users]
-    return weight in same and all(each == [_factors(norm)] for each in readers)
+    parameters = _parameters(layer)
+    if any(node.op != "get_attr" for node in parameters):
+        return False
+    same = [node for own in parameters for node in norm.graph.find_nodes(op="get_attr", target=own.target)]
+    return all(_is_like(reader, layer, norm) for node in same for reader in node.users)
+
+
+def _is_like(other: fx.Node, layer: fx.Node, norm: fx.Node) -> bool:
+    """True for a layer with the same parameters as one, and with the same norm and nothing else behind it."""
+    return (
+        other.target is layer.target
+        and [node.target for node in _parameters(other)] == [node.target for node in _parameters(layer)]
+        and [_factors(reader) for reader in other.users] == [_factors(norm)]
+    )
+
+
+def _parameters(layer: fx.Node) -> list[fx.Node]:
+    """The weights of a layer, and its bias if it has one."""
+    return [arg for arg in layer.args[1:3] if isinstance(arg, fx.Node)]
 
 
 def _factors(node: fx.Node) -> list[object]:
