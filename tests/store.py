@@ -49,14 +49,15 @@ def model(name: str, *, target: str = api.DEFAULT_TARGET, options: api.BuildOpti
 
 
 def network(make: Network, name: str, *, target: str = api.DEFAULT_TARGET) -> Path:
-    """The build directory of a network; `name`, which the manifest has, tells apart the networks of one file."""
+    """The build directory of a network; `name`, which the manifest has, tells apart what a function makes by turns."""
 
     def build(output: Path) -> None:
         module, inputs, options = make()
         inputs = tuple(inputs)
         api.build(module, inputs, target=target, output=output, options=options, calibration=[inputs], name=name)
 
-    return kept(("network", target), build, name=name, source=Path(inspect.getfile(make)))
+    key = ("network", make.__qualname__, target)
+    return kept(key, build, name=name, source=Path(inspect.getfile(make)))
 
 
 def firmware(build: Path, board: Board, options: FirmwareOptions = FirmwareOptions()) -> Path:

@@ -88,6 +88,22 @@ def test_a_change_of_what_a_build_comes_from_makes_it_again(file: str, again: bo
     assert len(log) == 1 + again
 
 
+def first() -> tuple[str, tuple[()], None]:
+    return "first", (), None
+
+
+def second() -> tuple[str, tuple[()], None]:
+    return "second", (), None
+
+
+def test_functions_of_one_file_make_networks_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    monkeypatch.setattr(store.api, "build", lambda module, _, *, output, **__: writes(module, log)(output))
+    for make in (first, second, first):
+        assert (store.network(make, "net") / "file").read_text() == make.__name__
+    assert log == ["first", "second"]
+
+
 def test_another_version_of_a_package_makes_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
     store.kept("key", writes("a", log), name="net")

@@ -59,17 +59,24 @@ def family_of(delegate_id: str) -> Family | None:
     """The family whose partitions have this id, None for another backend's.
 
     Raises:
-        UnsupportedError: a package offers one that cannot be loaded.
+        UnsupportedError: a package offers one that cannot be loaded, or something else.
     """
     for family in FAMILIES:
         if family.delegate_id == delegate_id:
             return family
     for point in entry_points(group=GROUP, name=delegate_id):
+        what = f"the NPU family `{delegate_id}`, `{point.value}`,"
         try:
-            return point.load()
-        except (ImportError, AttributeError) as e:
+            value: object = point.load()
+        except Exception as e:  # whatever a package does when it is loaded
+            said = str(e) if isinstance(e, ImportError | AttributeError) else f"{type(e).__name__}: {e}"
             raise UnsupportedError(
-                f"the NPU family `{delegate_id}`, `{point.value}`, cannot be loaded: {e}",
-                hint="install its package again, or remove it",
+                f"{what} cannot be loaded: {said}", hint="install its package again, or remove it"
             ) from e
+        if not isinstance(value, Family):
+            raise UnsupportedError(
+                f"{what} is of type `{type(value).__name__}`, allowed is `{Family.__module__}.{Family.__name__}`",
+                hint="install a release of its package that fits this one of Deuteron, or remove it",
+            )
+        return value
     return None

@@ -55,8 +55,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-npu\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(
-        f"[{families.GROUP}]\n{ID} = toy_family:FAMILY\nBroken = toy_family:no\n"
+        f"[{families.GROUP}]\n{ID} = toy_family:FAMILY\n"
+        "Broken = toy_family:no\nRaising = raising:FAMILY\nOther = toy_family:ID\n"
     )
+    (folder / "raising.py").write_text("1 / 0\n")
     root = executorch_root()
     command = (
         "c++", "-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror",
@@ -146,13 +148,31 @@ def test_without_its_package_it_is_a_delegate_of_another_backend(
     assert deuteron("inspect", build).splitlines()[1:3] == ["", f"delegate of `{ID}`: 16 B, not shown"]
 
 
-def test_a_package_that_does_not_load_is_named(build: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "Broken",
+            "`Broken`, `toy_family:no`, cannot be loaded: module 'toy_family' has no attribute 'no'\n\n"
+            "hint: install its package again, or remove it",
+        ),
+        (
+            "Raising",
+            "`Raising`, `raising:FAMILY`, cannot be loaded: ZeroDivisionError: division by zero\n\n"
+            "hint: install its package again, or remove it",
+        ),
+        (
+            "Other",
+            "`Other`, `toy_family:ID`, is of type `str`, allowed is `deuteron.npu.families.Family`\n\n"
+            "hint: install a release of its package that fits this one of Deuteron, or remove it",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("build")
+def test_a_package_without_a_family_is_named(name: str, said: str) -> None:
     with pytest.raises(UnsupportedError) as error:
-        families.family_of("Broken")
-    assert str(error.value) == (
-        "the NPU family `Broken`, `toy_family:no`, cannot be loaded: module 'toy_family' has no attribute 'no'\n\n"
-        "hint: install its package again, or remove it"
-    )
+        families.family_of(name)
+    assert str(error.value) == f"the NPU family {said}"
 
 
 def test_it_runs_on_the_host(build: Path) -> None:
@@ -171,6 +191,14 @@ def test_it_is_simulated_explained_planned_and_profiled(build: Path, deuteron: C
     (kernel,) = profile["partitions"][0]["kernels"]
     assert (kernel["name"], kernel["cycles"], kernel["output"]) == ("negate", COUNT, ["y"])
     assert [e["name"] for e in profile["stream"]["events"] if e["kind"] == "kernel"] == ["negate"]
+
+
+def test_it_is_profiled_on_the_host(build: Path, deuteron: Callable[..., str]) -> None:
+    deuteron("profile", build, "--on", "host", "-o", build.parent / "profile")
+    events = json.loads((build.parent / "profile" / "profile.json").read_text())["stream"]["events"]
+    delegates = [event for event in events if event["kind"] == "delegate"]
+    assert delegates
+    assert all((event["name"], event["stop"] > event["start"]) == ("npu 0", True) for event in delegates)
 
 
 def test_it_cannot_be_planned_anew(build: Path) -> None:
