@@ -1,0 +1,137 @@
+/**
+ * @file
+ * Arm Ethos-U55 and Ethos-U65 command streams, executed on the CPU: what the NPU computes, bit for bit, operation by
+ * operation. It models results, not time.
+ *
+ * Memory is the caller's: a machine, its SHRAM, a workspace and the regions that the stream addresses. Nothing is
+ * allocated, and every field of a command is checked before it is used.
+ */
+#ifndef DEUTERON_ETHOSU_H
+#define DEUTERON_ETHOSU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Regions that a stream can address. */
+enum { DTN_ETHOSU_REGIONS = 8 };
+
+/** One row per fault: X(number, NAME, sentence). Numbers are never reused. */
+#define DTN_ETHOSU_FAULTS(X)                                                                                           \
+    X(1, NULL_POINTER, "a required pointer is NULL")                                                                   \
+    X(2, MISALIGNED, "the commands, the SHRAM, the workspace or a region is not aligned to 16 bytes")                  \
+    X(3, SHRAM_SIZE, "the SHRAM is smaller than the configuration's")                                                  \
+    X(4, HEADER, "the command data does not start with COP1, a configuration and a command stream of its size")        \
+    X(5, CONFIGURATION, "the commands were compiled for another accelerator configuration")                            \
+    X(6, TRUNCATED, "the stream ends within a command or without NPU_OP_STOP")                                         \
+    X(7, OPCODE, "a command is not one of this NPU's")                                                                 \
+    X(8, UNSET, "an operation uses a register that no command has set")                                                \
+    X(9, FIELD, "a register has a value that is reserved or out of range")                                             \
+    X(10, REGION, "an operation addresses a region that is not there")                                                 \
+    X(11, BOUNDS, "an operation leaves its region")                                                                    \
+    X(12, READ_ONLY, "an operation writes to a region that is read only")                                              \
+    X(13, ALIGNMENT, "an address or stride is not a multiple of what it must be")                                      \
+    X(14, SHRAM, "a copy or table leaves the SHRAM")                                                                   \
+    X(15, GEOMETRY, "sizes of the input, the output and the kernel do not fit each other")                             \
+    X(16, WEIGHTS, "a weight stream is damaged or too short")                                                          \
+    X(17, SCALES, "a scale stream is too short")                                                                       \
+    X(18, WORKSPACE, "the workspace is too small for an operation")                                                    \
+    X(19, UNSUPPORTED, "an operation is not modelled")                                                                 \
+    X(20, FINISHED, "the stream has ended or stopped at a fault")
+
+/** What `dtn_ethosu_step` and its like return. */
+typedef enum {
+    DTN_ETHOSU_OK = 0,
+#define X(number, name, sentence) DTN_ETHOSU_##name = number,
+    DTN_ETHOSU_FAULTS(X)
+#undef X
+} dtn_ethosu_fault_t;
+
+/** An accelerator configuration. */
+typedef struct {
+    const char *name;     /**< as Vela names it: `ethos-u55-128` */
+    uint32_t word;        /**< of the command data's header: product, SHRAM and MACs */
+    uint16_t macs;        /**< 8-bit multiply-accumulates per cycle */
+    uint8_t cores;        /**< each of which has weights of its own */
+    uint8_t channels;     /**< of an output that are made at a time: of a core */
+    uint32_t shram_bytes; /**< of a core, which is what copies and tables address */
+} dtn_ethosu_config_t;
+
+/** A part of memory that a stream addresses by its number. */
+typedef struct {
+    uint8_t *data; /**< aligned to 16, or NULL where there is none */
+    size_t bytes;
+    bool is_read_only;
+} dtn_ethosu_region_t;
+
+/** What was executed, or where a fault is. */
+typedef struct {
+    uint32_t offset; /**< of the command, in bytes from the first command */
+    uint16_t opcode; /**< of the command: those of operations are DTN_ETHOSU_OP_... */
+    uint16_t param;  /**< its 16-bit parameter */
+    uint64_t detail; /**< of a fault: the opcode of the register, the address or the bytes that it is about */
+} dtn_ethosu_event_t;
+
+/** Opcodes of what `dtn_ethosu_step` returns after. */
+enum {
+    DTN_ETHOSU_OP_STOP = 0x000,
+    DTN_ETHOSU_OP_CONV = 0x002,
+    DTN_ETHOSU_OP_DEPTHWISE = 0x003,
+    DTN_ETHOSU_OP_POOL = 0x005,
+    DTN_ETHOSU_OP_ELEMENTWISE = 0x006,
+    DTN_ETHOSU_OP_DMA_START = 0x010,
+};
+
+/** The state of a stream in execution; its fields are for the functions of this file. */
+typedef struct {
+    const dtn_ethosu_config_t *config;
+    const uint8_t *commands; /**< the first command */
+    size_t command_bytes;
+    size_t at; /**< offset of the next command */
+    dtn_ethosu_region_t regions[DTN_ETHOSU_REGIONS];
+    uint8_t *shram;
+    uint8_t *workspace;
+    size_t workspace_bytes;
+    bool is_finished;
+    dtn_ethosu_event_t event;
+    uint32_t is_set[16];      /**< bits of the registers that were set: 256 of 16 bits, then 256 of 48 */
+    uint16_t parameters[256]; /**< of NPU_SET_... with 16 bits, from 0x100 on */
+    uint64_t addresses[256];  /**< of NPU_SET_... with a payload: its 32 bits, the parameter above */
+} dtn_ethosu_t;
+
+/** The configuration with Vela's name for it, or NULL. */
+const dtn_ethosu_config_t *dtn_ethosu_config(const char *name);
+
+/** Configuration `index`, or NULL behind the last. */
+const dtn_ethosu_config_t *dtn_ethosu_config_at(size_t index);
+
+/**
+ * Starts a stream. `command_data` is what a driver gets: COP1 and its actions; it stays in use, as do all regions.
+ * `shram` has the configuration's `shram_bytes`. A workspace that is too small for an operation is a fault at that
+ * operation, whose detail is how many bytes it needs.
+ */
+dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *machine, const dtn_ethosu_config_t *config, const void *command_data,
+                                    size_t command_data_bytes, const dtn_ethosu_region_t regions[DTN_ETHOSU_REGIONS],
+                                    void *shram, size_t shram_bytes, void *workspace, size_t workspace_bytes);
+
+/**
+ * Executes up to and with the next operation or copy; `event` says which. After DTN_ETHOSU_OP_STOP the stream is at its
+ * end. After a fault the event says where, outputs are not to be used, and the machine can only be started again.
+ */
+dtn_ethosu_fault_t dtn_ethosu_step(dtn_ethosu_t *machine, dtn_ethosu_event_t *event);
+
+/** Executes the rest of a stream; `event` is the last. */
+dtn_ethosu_fault_t dtn_ethosu_run(dtn_ethosu_t *machine, dtn_ethosu_event_t *event);
+
+/** The sentence of a fault. */
+const char *dtn_ethosu_message(dtn_ethosu_fault_t fault);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DEUTERON_ETHOSU_H */

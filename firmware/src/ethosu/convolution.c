@@ -1,0 +1,81 @@
+#include "layer.h"
+#include "operations.h"
+
+#include <string.h>
+
+/* Products under one sum of 32 bits: of inputs of 8 bits and of 16, by weights of 9. */
+enum { PRODUCTS_8 = 16384, PRODUCTS_16 = 256 };
+
+/* Output channels that are stored at a time. */
+enum { STORED = 16 };
+
+static int32_t dot(const int16_t *restrict x, const int16_t *restrict w, size_t count)
+{
+    int32_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += x[i] * w[i];
+    }
+    return sum;
+}
+
+/* The window of an output pixel: input less its zero point, position by position. */
+static void gather(const dtn_eu_layer_t *layer, int32_t oy, int32_t ox)
+{
+    const dtn_eu_geometry_t *g = &layer->geometry;
+    int16_t *column = layer->column;
+    for (int32_t ky = 0; ky < g->kernel_h; ky++) {
+        for (int32_t kx = 0; kx < g->kernel_w; kx++) {
+            const uint8_t *pixel = dtn_eu_meets(g, &layer->input, oy, ox, ky, kx);
+            if (pixel == NULL) {
+                memset(column, 0, (size_t)g->in_c * sizeof *column);
+            } else {
+                dtn_eu_read_short(&layer->input, pixel, 0, g->in_c, column);
+            }
+            column += g->in_c;
+        }
+    }
+}
+
+static int64_t sum_of(const dtn_eu_layer_t *layer, const int16_t *row)
+{
+    size_t most = layer->input.bytes == 1 ? PRODUCTS_8 : PRODUCTS_16;
+    int64_t sum = 0;
+    for (size_t at = 0; at < layer->pitch; at += most) {
+        size_t count = layer->pitch - at < most ? layer->pitch - at : most;
+        sum += dot(layer->column + at, row + at, count);
+    }
+    return sum;
+}
+
+/* A block of output channels of one pixel, whose window has been gathered. */
+static void finish_pixel(const dtn_eu_layer_t *layer, int32_t first, int32_t depth, uint8_t *pixel)
+{
+    int32_t values[STORED];
+    for (int32_t at = 0; at < depth; at += STORED) {
+        int32_t count = depth - at < STORED ? depth - at : STORED;
+        for (int32_t i = 0; i < count; i++) {
+            const dtn_eu_channel_t *channel = &layer->channels[at + i];
+            int64_t sum = sum_of(layer, layer->rows + (size_t)(at + i) * layer->pitch) + channel->bias;
+            values[i] = dtn_eu_finished(&layer->output, dtn_eu_scaled(sum, channel->factor, layer->output.rounding));
+        }
+        dtn_eu_write(&layer->out, pixel, first + at, count, values);
+    }
+}
+
+dtn_ethosu_fault_t dtn_eu_convolution(dtn_ethosu_t *m)
+{
+    dtn_eu_layer_t layer;
+    dtn_ethosu_fault_t fault = dtn_eu_layer(m, false, &layer);
+    const dtn_eu_geometry_t *g = &layer.geometry;
+    for (int32_t first = 0; fault == DTN_ETHOSU_OK && first < g->out_c; first += layer.block) {
+        int32_t depth = g->out_c - first < layer.block ? g->out_c - first : layer.block;
+        fault = dtn_eu_read_block(m, &layer, first, depth);
+        for (int32_t oy = 0; fault == DTN_ETHOSU_OK && oy < g->out_h; oy++) {
+            for (int32_t ox = 0; ox < g->out_w; ox++) {
+                gather(&layer, oy, ox);
+                finish_pixel(&layer, first, depth, dtn_eu_pixel(&layer.out, oy, ox));
+            }
+        }
+    }
+    return fault;
+}

@@ -1,0 +1,74 @@
+#include "layer.h"
+#include "operations.h"
+
+/* Channels at a time. */
+enum { CHANNELS = 16 };
+
+/* Adds the products of `count` channels; rows of weights lie `pitch` apart. */
+static void add(const dtn_eu_layer_t *layer, const uint8_t *pixel, int32_t first, int32_t at, int32_t count,
+                size_t place, int64_t *sums)
+{
+    int16_t values[CHANNELS];
+    dtn_eu_read_short(&layer->input, pixel, first + at, count, values);
+    const int16_t *weights = layer->column + place * (size_t)layer->block + at;
+    for (int32_t i = 0; i < count; i++) {
+        sums[i] += values[i] * weights[i];
+    }
+}
+
+static void finish_pixel(const dtn_eu_layer_t *layer, int32_t first, int32_t depth, int32_t oy, int32_t ox)
+{
+    const dtn_eu_geometry_t *g = &layer->geometry;
+    uint8_t *out = dtn_eu_pixel(&layer->out, oy, ox);
+    for (int32_t at = 0; at < depth; at += CHANNELS) {
+        int32_t count = depth - at < CHANNELS ? depth - at : CHANNELS;
+        int64_t sums[CHANNELS] = {0};
+        int32_t values[CHANNELS];
+        size_t place = 0;
+        for (int32_t ky = 0; ky < g->kernel_h; ky++) {
+            for (int32_t kx = 0; kx < g->kernel_w; kx++, place++) {
+                const uint8_t *pixel = dtn_eu_meets(g, &layer->input, oy, ox, ky, kx);
+                if (pixel != NULL) {
+                    add(layer, pixel, first, at, count, place, sums);
+                }
+            }
+        }
+        for (int32_t i = 0; i < count; i++) {
+            const dtn_eu_channel_t *channel = &layer->channels[at + i];
+            int64_t scaled = dtn_eu_scaled(sums[i] + channel->bias, channel->factor, layer->output.rounding);
+            values[i] = dtn_eu_finished(&layer->output, scaled);
+        }
+        dtn_eu_write(&layer->out, out, first + at, count, values);
+    }
+}
+
+/* Weights position by position, so that those of neighbouring channels lie side by side. */
+static void turn(const dtn_eu_layer_t *layer, int32_t depth)
+{
+    for (size_t place = 0; place < layer->pitch; place++) {
+        for (int32_t i = 0; i < depth; i++) {
+            layer->column[place * (size_t)layer->block + (size_t)i] = layer->rows[(size_t)i * layer->pitch + place];
+        }
+    }
+}
+
+dtn_ethosu_fault_t dtn_eu_depthwise(dtn_ethosu_t *m)
+{
+    dtn_eu_layer_t layer;
+    dtn_ethosu_fault_t fault = dtn_eu_layer(m, true, &layer);
+    const dtn_eu_geometry_t *g = &layer.geometry;
+    for (int32_t first = 0; fault == DTN_ETHOSU_OK && first < g->out_c; first += layer.block) {
+        int32_t depth = g->out_c - first < layer.block ? g->out_c - first : layer.block;
+        fault = dtn_eu_read_block(m, &layer, first, depth);
+        if (fault != DTN_ETHOSU_OK) {
+            break;
+        }
+        turn(&layer, depth);
+        for (int32_t oy = 0; oy < g->out_h; oy++) {
+            for (int32_t ox = 0; ox < g->out_w; ox++) {
+                finish_pixel(&layer, first, depth, oy, ox);
+            }
+        }
+    }
+    return fault;
+}

@@ -1,0 +1,179 @@
+#include "layer.h"
+
+#include <string.h>
+
+/* Bytes of a channel's bias and scale: 40 bits, 32 and 6. */
+enum { SCALE_BYTES = 10 };
+
+/* Output channels of a core: every core has the next in turn. */
+static int32_t share(int32_t channels, int32_t cores, int32_t core)
+{
+    return (channels + cores - 1 - core) / cores;
+}
+
+/* The bytes that two registers say, in a region. */
+static dtn_ethosu_fault_t read_bytes(dtn_ethosu_t *m, uint16_t region, uint16_t base, uint16_t length,
+                                     const uint8_t **bytes, size_t *count)
+{
+    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(region));
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_need_longs(m, DTN_EU_LIST(base, length));
+    }
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    const dtn_ethosu_region_t *in = dtn_eu_region(m, dtn_eu_short(m, region));
+    if (in == NULL) {
+        return DTN_ETHOSU_REGION;
+    }
+    uint64_t at = dtn_eu_address(m, base);
+    *count = dtn_eu_payload(m, length);
+    if (at > in->bytes || in->bytes - at < *count) {
+        return dtn_eu_fault(m, DTN_ETHOSU_BOUNDS, at);
+    }
+    *bytes = in->data + at;
+    return DTN_ETHOSU_OK;
+}
+
+static dtn_ethosu_fault_t read_streams(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
+{
+    static const uint16_t weights[DTN_EU_CORES][2] = {{REG_WEIGHT_BASE, REG_WEIGHT_LENGTH},
+                                                      {REG_WEIGHT1_BASE, REG_WEIGHT1_LENGTH}};
+    static const uint16_t scales[DTN_EU_CORES][2] = {{REG_SCALE_BASE, REG_SCALE_LENGTH},
+                                                     {REG_SCALE1_BASE, REG_SCALE1_LENGTH}};
+    for (int32_t core = 0; core < m->config->cores; core++) {
+        int32_t channels = share(layer->geometry.out_c, m->config->cores, core);
+        if (channels == 0) {
+            continue;
+        }
+        const uint8_t *bytes = NULL;
+        size_t count = 0;
+        dtn_ethosu_fault_t fault = read_bytes(m, REG_WEIGHT_REGION, weights[core][0], weights[core][1], &bytes, &count);
+        if (fault != DTN_ETHOSU_OK) {
+            return fault;
+        }
+        dtn_eu_weights_start(&layer->streams[core], bytes, count);
+        fault = read_bytes(m, REG_SCALE_REGION, scales[core][0], scales[core][1], &layer->scales[core], &count);
+        if (fault != DTN_ETHOSU_OK) {
+            return fault;
+        }
+        if (count < (size_t)channels * SCALE_BYTES) {
+            return dtn_eu_fault(m, DTN_ETHOSU_SCALES, scales[core][1]);
+        }
+    }
+    return DTN_ETHOSU_OK;
+}
+
+static void read_order(const dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
+{
+    const dtn_eu_geometry_t *g = &layer->geometry;
+    layer->order = (dtn_eu_order_t){
+        .traversal = is_depthwise        ? DTN_EU_DEPTHWISE
+                     : g->is_part_kernel ? DTN_EU_PART_KERNEL
+                                         : DTN_EU_DEPTH_FIRST,
+        .kernel_h = g->kernel_h,
+        .kernel_w = g->kernel_w,
+        .part_h = g->part / g->dilation_h,
+        .part_w = g->part / g->dilation_w,
+        .inputs = is_depthwise ? 1 : g->in_c,
+        .small = m->config->channels,
+        .is_short = layer->input.bytes == 2,
+    };
+    layer->pitch = (size_t)g->kernel_h * (size_t)g->kernel_w * (size_t)layer->order.inputs;
+}
+
+/* Divides the workspace. */
+static dtn_ethosu_fault_t take_workspace(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
+{
+    size_t block = (size_t)layer->block;
+    uint64_t channels = block * sizeof(dtn_eu_channel_t);
+    uint64_t rows = (uint64_t)block * layer->pitch * sizeof(int16_t);
+    uint64_t column = (uint64_t)layer->pitch * (is_depthwise ? block : 1U) * sizeof(int16_t);
+    if (channels + rows + column > m->workspace_bytes) {
+        return dtn_eu_fault(m, DTN_ETHOSU_WORKSPACE, channels + rows + column);
+    }
+    layer->channels = (dtn_eu_channel_t *)(void *)m->workspace;
+    layer->rows = (int16_t *)(void *)(m->workspace + channels);
+    layer->column = (int16_t *)(void *)(m->workspace + channels + rows);
+    return DTN_ETHOSU_OK;
+}
+
+static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
+{
+    const dtn_eu_geometry_t *g = &layer->geometry;
+    if (is_depthwise && g->in_c != g->out_c) {
+        return dtn_eu_fault(m, DTN_ETHOSU_GEOMETRY, REG_IFM_DEPTH_M1);
+    }
+    dtn_ethosu_fault_t fault = dtn_eu_input(m, g, g->in_c, &layer->input);
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_map(m, &dtn_eu_ofm_registers, g->out_h, g->out_w, g->out_c, true, &layer->out);
+    }
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    /* Inputs of 16 bits are signed and have no zero point; there are none of 32. */
+    if (layer->input.bytes > 2 ||
+        (layer->input.bytes == 2 && (!layer->input.is_signed || layer->input.zero_point != 0))) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
+    }
+    return DTN_ETHOSU_OK;
+}
+
+dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
+{
+    dtn_ethosu_fault_t fault = dtn_eu_geometry(m, &layer->geometry);
+    if (fault == DTN_ETHOSU_OK) {
+        fault = read_maps(m, is_depthwise, layer);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_output(m, &layer->out, &layer->output);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_OFM_BLK_DEPTH_M1));
+    }
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    layer->block = dtn_eu_count(m, REG_OFM_BLK_DEPTH_M1);
+    if (layer->block > DTN_EU_MOST_BLOCK) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_BLK_DEPTH_M1);
+    }
+    read_order(m, is_depthwise, layer);
+    fault = read_streams(m, layer);
+    return fault == DTN_ETHOSU_OK ? take_workspace(m, is_depthwise, layer) : fault;
+}
+
+static dtn_eu_channel_t channel_of(const uint8_t *bytes)
+{
+    uint64_t bias = 0;
+    uint32_t scale = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        bias |= (uint64_t)bytes[i] << (8 * i);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        scale |= (uint32_t)bytes[5 + i] << (8 * i);
+    }
+    return (dtn_eu_channel_t){(int64_t)(bias ^ UINT64_C(0x8000000000)) - INT64_C(0x8000000000),
+                              {(int64_t)(int32_t)scale, bytes[9] & 0x3FU}};
+}
+
+dtn_ethosu_fault_t dtn_eu_read_block(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int32_t first, int32_t depth)
+{
+    int32_t cores = m->config->cores;
+    for (int32_t core = 0; core < cores; core++) {
+        /* Of every block each core has the channels in turn from its own number on. */
+        int32_t channels = share(depth, cores, core);
+        if (channels == 0) {
+            continue;
+        }
+        int16_t *rows = layer->rows + (size_t)core * layer->pitch;
+        if (!dtn_eu_read_rows(&layer->order, &layer->streams[core], channels, rows, layer->pitch * (size_t)cores)) {
+            return dtn_eu_fault(m, DTN_ETHOSU_WEIGHTS, (uint64_t)first);
+        }
+        for (int32_t i = 0; i < channels; i++) {
+            size_t place = (size_t)(first / cores + i) * SCALE_BYTES;
+            layer->channels[core + i * cores] = channel_of(layer->scales[core] + place);
+        }
+    }
+    return DTN_ETHOSU_OK;
+}

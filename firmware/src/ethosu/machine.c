@@ -1,0 +1,257 @@
+#include "operations.h"
+#include "registers.h"
+
+#include <string.h>
+
+/* Products of the configuration word. */
+enum { U55 = 0, U65 = 1 };
+#define WORD(product, log2_macs, shram_kib) ((uint32_t)(product) << 28 | (uint32_t)(shram_kib) << 8 | (log2_macs))
+
+static const dtn_ethosu_config_t configs[] = {
+    {"ethos-u55-32", WORD(U55, 5, 16), 32, 1, 4, 16 * 1024},
+    {"ethos-u55-64", WORD(U55, 6, 16), 64, 1, 8, 16 * 1024},
+    {"ethos-u55-128", WORD(U55, 7, 24), 128, 1, 8, 24 * 1024},
+    {"ethos-u55-256", WORD(U55, 8, 48), 256, 1, 8, 48 * 1024},
+    {"ethos-u65-256", WORD(U65, 8, 48), 256, 1, 8, 48 * 1024},
+    {"ethos-u65-512", WORD(U65, 9, 96), 512, 2, 8, 48 * 1024},
+};
+
+/* Actions of the command data. */
+enum { ACTION_CONFIG = 1, ACTION_COMMANDS = 2, ACTION_NOP = 5 };
+#define MAGIC UINT32_C(0x31504F43)
+
+/* Commands that are neither registers nor operations. */
+enum { OP_IRQ = 0x001, OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, OP_PMU_MASK = 0x013 };
+
+/* Fields of a command. */
+enum { OPCODE_MASK = 0x3FF, WORDS_AT = 14, WORDS_MASK = 3, PARAM_AT = 16, ALIGNMENT = 16 };
+
+const dtn_ethosu_config_t *dtn_ethosu_config_at(size_t index)
+{
+    return index < sizeof configs / sizeof configs[0] ? &configs[index] : NULL;
+}
+
+const dtn_ethosu_config_t *dtn_ethosu_config(const char *name)
+{
+    for (size_t i = 0; name != NULL && i < sizeof configs / sizeof configs[0]; i++) {
+        if (strcmp(configs[i].name, name) == 0) {
+            return &configs[i];
+        }
+    }
+    return NULL;
+}
+
+const char *dtn_ethosu_message(dtn_ethosu_fault_t fault)
+{
+    switch (fault) {
+#define X(number, name, sentence)                                                                                      \
+    case DTN_ETHOSU_##name:                                                                                            \
+        return sentence;
+        DTN_ETHOSU_FAULTS(X)
+#undef X
+    default:
+        return "no fault";
+    }
+}
+
+static uint32_t word_at(const uint8_t *bytes, size_t at)
+{
+    uint32_t word;
+    memcpy(&word, bytes + at, sizeof word);
+    return word;
+}
+
+/* ---- The header ---- */
+
+/* Finds the commands behind the actions of a driver. */
+static dtn_ethosu_fault_t read_actions(dtn_ethosu_t *m, const uint8_t *data, size_t bytes)
+{
+    bool is_configured = false;
+    if (bytes % 4 != 0 || bytes < 4 || word_at(data, 0) != MAGIC) {
+        return DTN_ETHOSU_HEADER;
+    }
+    for (size_t at = 4; at + 4 <= bytes; at += 4) {
+        uint32_t word = word_at(data, at);
+        uint32_t action = word & 0xFFU;
+        if (action == ACTION_CONFIG && bytes - at >= 12) {
+            if (word_at(data, at + 4) != m->config->word) {
+                return dtn_eu_fault(m, DTN_ETHOSU_CONFIGURATION, word_at(data, at + 4));
+            }
+            is_configured = true;
+            at += 8;
+        } else if (action == ACTION_COMMANDS && is_configured) {
+            size_t words = (word & 0xFF00U) << 8 | word >> 16;
+            m->commands = data + at + 4;
+            m->command_bytes = 4 * words;
+            return 4 * words == bytes - at - 4 ? DTN_ETHOSU_OK : DTN_ETHOSU_HEADER;
+        } else if (action != ACTION_NOP) {
+            return dtn_eu_fault(m, DTN_ETHOSU_HEADER, at);
+        }
+    }
+    return DTN_ETHOSU_HEADER;
+}
+
+static bool is_aligned(const void *at)
+{
+    return (uintptr_t)at % ALIGNMENT == 0;
+}
+
+dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *command_data,
+                                    size_t command_data_bytes, const dtn_ethosu_region_t regions[DTN_ETHOSU_REGIONS],
+                                    void *shram, size_t shram_bytes, void *workspace, size_t workspace_bytes)
+{
+    if (m == NULL || config == NULL || command_data == NULL || regions == NULL || shram == NULL || workspace == NULL) {
+        return DTN_ETHOSU_NULL_POINTER;
+    }
+    memset(m, 0, sizeof *m);
+    m->config = config;
+    m->shram = (uint8_t *)shram;
+    m->workspace = (uint8_t *)workspace;
+    m->workspace_bytes = workspace_bytes;
+    m->is_finished = true;
+    if (!is_aligned(command_data) || !is_aligned(shram) || !is_aligned(workspace)) {
+        return DTN_ETHOSU_MISALIGNED;
+    }
+    if (shram_bytes < config->shram_bytes) {
+        return DTN_ETHOSU_SHRAM_SIZE;
+    }
+    for (size_t i = 0; i < DTN_ETHOSU_REGIONS; i++) {
+        if (!is_aligned(regions[i].data)) {
+            return DTN_ETHOSU_MISALIGNED;
+        }
+        m->regions[i] = regions[i];
+    }
+    dtn_ethosu_fault_t fault = read_actions(m, (const uint8_t *)command_data, command_data_bytes);
+    m->is_finished = fault != DTN_ETHOSU_OK;
+    return fault;
+}
+
+/* ---- Commands ---- */
+
+/* A bit for each register, by the low 8 bits of its opcode; `more` are those of an Ethos-U65 alone. */
+typedef struct {
+    uint32_t all[8];
+    uint32_t more[8];
+} registers_t;
+
+static const registers_t shorts = {
+    {0x9DFEBEBF, 0x0003A3F7, 0, 0, 0x0000BE23, 0, 0, 0},
+    {0, 0x000C0008, 0, 0, 0, 0, 0, 0},
+};
+static const registers_t longs = {
+    {0x007F007F, 0x0007007F, 0, 0, 0x0000007F, 0, 0, 0},
+    {0, 0x00180000, 0, 0, 0x000F0000, 0, 0, 0},
+};
+
+static bool has_register(const dtn_ethosu_t *m, const registers_t *registers, uint32_t index)
+{
+    bool is_u65 = m->config->word >> 28 == U65;
+    uint32_t bits = registers->all[index / 32] | (is_u65 ? registers->more[index / 32] : 0);
+    return (bits >> (index % 32) & 1U) != 0;
+}
+
+/* Sets a register; false when the command is none of this NPU's. */
+static bool set_register(dtn_ethosu_t *m, uint32_t opcode, uint32_t param, bool has_payload, uint32_t payload)
+{
+    uint32_t index = opcode & 0xFFU;
+    bool is_short = opcode >> 8 == 1 && !has_payload;
+    bool is_long = opcode >> 8 == 0 && has_payload;
+    if (is_short && has_register(m, &shorts, index)) {
+        m->parameters[index] = (uint16_t)param;
+    } else if (is_long && has_register(m, &longs, index)) {
+        m->addresses[index] = (uint64_t)param << 32 | payload;
+        index += 256;
+    } else {
+        return false;
+    }
+    m->is_set[index / 32] |= UINT32_C(1) << (index % 32);
+    return true;
+}
+
+/* Runs an operation; false when the opcode is none of them. */
+static bool operate(dtn_ethosu_t *m, uint32_t opcode, dtn_ethosu_fault_t *fault)
+{
+    switch (opcode) {
+    case DTN_ETHOSU_OP_STOP:
+        m->is_finished = true;
+        *fault = DTN_ETHOSU_OK;
+        return true;
+    case DTN_ETHOSU_OP_CONV:
+        *fault = dtn_eu_convolution(m);
+        return true;
+    case DTN_ETHOSU_OP_DEPTHWISE:
+        *fault = dtn_eu_depthwise(m);
+        return true;
+    case DTN_ETHOSU_OP_POOL:
+        *fault = dtn_eu_pool(m);
+        return true;
+    case DTN_ETHOSU_OP_ELEMENTWISE:
+        *fault = dtn_eu_elementwise(m);
+        return true;
+    case DTN_ETHOSU_OP_DMA_START:
+        *fault = dtn_eu_copy(m);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* True for commands that order operations, which are executed one after the other here, or count them. */
+static bool is_order(uint32_t opcode)
+{
+    return opcode == OP_IRQ || opcode == OP_DMA_WAIT || opcode == OP_KERNEL_WAIT || opcode == OP_PMU_MASK;
+}
+
+/* Executes the next command; `is_operation` says whether it was one. */
+static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
+{
+    *is_operation = false;
+    m->event = (dtn_ethosu_event_t){.offset = (uint32_t)m->at};
+    if (m->command_bytes - m->at < 4) {
+        return DTN_ETHOSU_TRUNCATED;
+    }
+    uint32_t word = word_at(m->commands, m->at);
+    uint32_t opcode = word & OPCODE_MASK;
+    uint32_t words = word >> WORDS_AT & WORDS_MASK;
+    m->event.opcode = (uint16_t)opcode;
+    m->event.param = (uint16_t)(word >> PARAM_AT);
+    m->at += 4;
+    if (words > 1 || (words == 1 && m->command_bytes - m->at < 4)) {
+        return words > 1 ? dtn_eu_fault(m, DTN_ETHOSU_OPCODE, word) : DTN_ETHOSU_TRUNCATED;
+    }
+    dtn_ethosu_fault_t fault = DTN_ETHOSU_OK;
+    uint32_t payload = words == 1 ? word_at(m->commands, m->at) : 0;
+    m->at += 4 * (size_t)words;
+    if (words == 0 && operate(m, opcode, &fault)) {
+        *is_operation = true;
+        return fault;
+    }
+    if ((words == 0 && is_order(opcode)) || set_register(m, opcode, word >> PARAM_AT, words == 1, payload)) {
+        return DTN_ETHOSU_OK;
+    }
+    return dtn_eu_fault(m, DTN_ETHOSU_OPCODE, word);
+}
+
+dtn_ethosu_fault_t dtn_ethosu_step(dtn_ethosu_t *m, dtn_ethosu_event_t *event)
+{
+    if (m == NULL || event == NULL) {
+        return DTN_ETHOSU_NULL_POINTER;
+    }
+    dtn_ethosu_fault_t fault = m->is_finished ? DTN_ETHOSU_FINISHED : DTN_ETHOSU_OK;
+    bool is_operation = false;
+    while (fault == DTN_ETHOSU_OK && !is_operation) {
+        fault = command(m, &is_operation);
+    }
+    m->is_finished = m->is_finished || fault != DTN_ETHOSU_OK;
+    *event = m->event;
+    return fault;
+}
+
+dtn_ethosu_fault_t dtn_ethosu_run(dtn_ethosu_t *m, dtn_ethosu_event_t *event)
+{
+    dtn_ethosu_fault_t fault = dtn_ethosu_step(m, event);
+    while (fault == DTN_ETHOSU_OK && event->opcode != DTN_ETHOSU_OP_STOP) {
+        fault = dtn_ethosu_step(m, event);
+    }
+    return fault;
+}

@@ -1,0 +1,250 @@
+#include "map.h"
+
+#include <string.h>
+
+const dtn_eu_map_registers_t dtn_eu_ifm_registers = {
+    REG_IFM_BASE0,      REG_IFM_STRIDE_X,   REG_IFM_REGION,     REG_IFM_WIDTH0_M1,
+    REG_IFM_HEIGHT0_M1, REG_IFM_HEIGHT1_M1, REG_IFM_ZERO_POINT, REG_IFM_PRECISION,
+};
+const dtn_eu_map_registers_t dtn_eu_ifm2_registers = {
+    REG_IFM2_BASE0,      REG_IFM2_STRIDE_X,   REG_IFM2_REGION,     REG_IFM2_WIDTH0_M1,
+    REG_IFM2_HEIGHT0_M1, REG_IFM2_HEIGHT1_M1, REG_IFM2_ZERO_POINT, REG_IFM2_PRECISION,
+};
+const dtn_eu_map_registers_t dtn_eu_ofm_registers = {
+    REG_OFM_BASE0,      REG_OFM_STRIDE_X,   REG_OFM_REGION,     REG_OFM_WIDTH0_M1,
+    REG_OFM_HEIGHT0_M1, REG_OFM_HEIGHT1_M1, REG_OFM_ZERO_POINT, REG_OFM_PRECISION,
+};
+
+/* The strides of a map: in x, in y, and from channel to channel or from brick to brick. */
+enum { STRIDE_X, STRIDE_Y, STRIDE_C };
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool is_multiple(int64_t value, uint32_t of)
+{
+    return (uint64_t)value % of == 0;
+}
+
+/* True when the tile of `rows` by `columns` from `base` on lies inside the region. */
+static bool is_inside(const dtn_eu_map_t *map, uint64_t base, int32_t rows, int32_t columns, uint64_t bytes)
+{
+    int64_t down = (rows - 1) * map->stride_y;
+    int64_t across = (columns - 1) * map->stride_x;
+    int32_t last = (map->depth - 1) / DTN_EU_BRICK;
+    int64_t back = last * map->brick;
+    /* Of the bricks but the last all channels are used, of the last those that are left. */
+    int64_t in_last = (map->depth - last * DTN_EU_BRICK) * map->bytes;
+    int64_t in_first = (last > 0 ? DTN_EU_BRICK : map->depth) * map->bytes;
+    int64_t low = (int64_t)base + (down < 0 ? down : 0) + (across < 0 ? across : 0) + (back < 0 ? back : 0);
+    int64_t high =
+        (int64_t)base + (down > 0 ? down : 0) + (across > 0 ? across : 0) + (back > 0 ? back + in_last : in_first);
+    return low >= 0 && (uint64_t)high <= bytes;
+}
+
+static dtn_ethosu_fault_t check_tiles(dtn_ethosu_t *m, const dtn_eu_map_t *map, uint64_t bytes)
+{
+    int32_t columns[2] = {least(map->width, map->width0), map->width - map->width0};
+    int32_t heights[2] = {map->height0, map->height1};
+    for (int32_t side = 0; side < 2; side++) {
+        if (columns[side] <= 0) {
+            continue;
+        }
+        int32_t rows[2] = {least(map->height, heights[side]), map->height - heights[side]};
+        for (int32_t part = 0; part < 2; part++) {
+            uint64_t base = map->base[side + 2 * part];
+            if (rows[part] <= 0) {
+                continue;
+            }
+            if (!is_multiple((int64_t)base, map->bytes)) {
+                return dtn_eu_fault(m, DTN_ETHOSU_ALIGNMENT, base);
+            }
+            if (!is_inside(map, base, rows[part], columns[side], bytes)) {
+                return dtn_eu_fault(m, DTN_ETHOSU_BOUNDS, base);
+            }
+        }
+    }
+    return DTN_ETHOSU_OK;
+}
+
+/* Bits of a precision register: where the signedness, the size and the format of an element stand. */
+static dtn_ethosu_fault_t read_precision(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, dtn_eu_map_t *map,
+                                         bool *is_bricks)
+{
+    uint32_t size_at = registers->precision == REG_OFM_PRECISION ? 1 : 2;
+    uint32_t size = dtn_eu_field(m, registers->precision, size_at, 2);
+    uint32_t format = dtn_eu_field(m, registers->precision, 6, 2);
+    map->is_signed = dtn_eu_field(m, registers->precision, 0, 1) != 0;
+    map->bytes = (uint8_t)(1U << size);
+    *is_bricks = format == 1;
+    if (size > 2 || format > 1) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->precision);
+    }
+    return DTN_ETHOSU_OK;
+}
+
+/* Zero points have 16 bits, and the sign of their type; values of 32 bits have none. */
+static dtn_ethosu_fault_t read_zero_point(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, dtn_eu_map_t *map)
+{
+    uint32_t word = dtn_eu_short(m, registers->zero_point);
+    map->zero_point = map->is_signed ? (int32_t)(int16_t)word : (int32_t)word;
+    int32_t most = map->is_signed ? 127 : 255;
+    int32_t least_point = map->is_signed ? -128 : 0;
+    bool fits = map->bytes == 1 ? map->zero_point >= least_point && map->zero_point <= most : map->zero_point == 0;
+    return fits || map->bytes == 2 ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->zero_point);
+}
+
+static dtn_ethosu_fault_t check_set(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers)
+{
+    dtn_ethosu_fault_t fault =
+        dtn_eu_need_shorts(m, DTN_EU_LIST(registers->region, registers->width0, registers->height0, registers->height1,
+                                          registers->zero_point, registers->precision));
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    uint16_t base = registers->base;
+    uint16_t stride = registers->stride;
+    return dtn_eu_need_longs(m, DTN_EU_LIST(base, (uint16_t)(base + 1), (uint16_t)(base + 2), (uint16_t)(base + 3),
+                                            stride, (uint16_t)(stride + 1), (uint16_t)(stride + 2)));
+}
+
+dtn_ethosu_fault_t dtn_eu_map(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, int32_t height, int32_t width,
+                              int32_t depth, bool is_written, dtn_eu_map_t *map)
+{
+    bool is_bricks = false;
+    dtn_ethosu_fault_t fault = check_set(m, registers);
+    if (fault == DTN_ETHOSU_OK) {
+        fault = read_precision(m, registers, map, &is_bricks);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = read_zero_point(m, registers, map);
+    }
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    const dtn_ethosu_region_t *region = dtn_eu_region(m, dtn_eu_short(m, registers->region));
+    if (region == NULL) {
+        return DTN_ETHOSU_REGION;
+    }
+    if (is_written && region->is_read_only) {
+        return dtn_eu_fault(m, DTN_ETHOSU_READ_ONLY, dtn_eu_short(m, registers->region));
+    }
+    map->data = region->data;
+    map->height = height;
+    map->width = width;
+    map->depth = depth;
+    map->width0 = dtn_eu_count(m, registers->width0);
+    map->height0 = dtn_eu_count(m, registers->height0);
+    map->height1 = dtn_eu_count(m, registers->height1);
+    map->stride_y = dtn_eu_stride(m, (uint32_t)registers->stride + STRIDE_Y);
+    map->stride_x = dtn_eu_stride(m, (uint32_t)registers->stride + STRIDE_X);
+    map->brick = dtn_eu_stride(m, (uint32_t)registers->stride + STRIDE_C);
+    /* Neighbours of a brick's row lie side by side, and so do all channels of NHWC. */
+    if (is_bricks) {
+        map->stride_x = DTN_EU_BRICK * map->bytes;
+    } else {
+        map->brick = DTN_EU_BRICK * map->bytes;
+    }
+    if (!is_multiple(map->stride_y, map->bytes) || !is_multiple(map->stride_x, map->bytes) ||
+        !is_multiple(map->brick, map->bytes)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_ALIGNMENT, registers->stride);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        map->base[i] = dtn_eu_address(m, (uint32_t)registers->base + i);
+    }
+    return check_tiles(m, map, region->bytes);
+}
+
+/* Elements of a pixel from channel `first` on that lie side by side, at most `count`. */
+static int32_t run(const dtn_eu_map_t *map, int32_t first, int32_t count)
+{
+    /* Where bricks follow each other without a gap, as they do in NHWC, all do. */
+    if (map->brick == DTN_EU_BRICK * map->bytes) {
+        return count;
+    }
+    return least(count, DTN_EU_BRICK - first % DTN_EU_BRICK);
+}
+
+static const uint8_t *channel(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t index)
+{
+    return pixel + index / DTN_EU_BRICK * map->brick + index % DTN_EU_BRICK * map->bytes;
+}
+
+static int32_t element(const dtn_eu_map_t *map, const uint8_t *at)
+{
+    if (map->bytes == 1) {
+        return map->is_signed ? (int8_t)at[0] : at[0];
+    }
+    if (map->bytes == 2) {
+        uint16_t value;
+        memcpy(&value, at, sizeof value);
+        return map->is_signed ? (int16_t)value : value;
+    }
+    int32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+void dtn_eu_read(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, int32_t count, int32_t *values)
+{
+    for (int32_t done = 0; done < count;) {
+        int32_t length = run(map, first + done, count - done);
+        const uint8_t *at = channel(map, pixel, first + done);
+        for (int32_t i = 0; i < length; i++) {
+            values[done + i] = (int32_t)((uint32_t)element(map, at + i * map->bytes) - (uint32_t)map->zero_point);
+        }
+        done += length;
+    }
+}
+
+static void widen_signed(const int8_t *restrict at, int32_t count, int32_t zero_point, int16_t *restrict values)
+{
+    for (int32_t i = 0; i < count; i++) {
+        values[i] = (int16_t)(at[i] - zero_point);
+    }
+}
+
+static void widen_unsigned(const uint8_t *restrict at, int32_t count, int32_t zero_point, int16_t *restrict values)
+{
+    for (int32_t i = 0; i < count; i++) {
+        values[i] = (int16_t)(at[i] - zero_point);
+    }
+}
+
+void dtn_eu_read_short(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, int32_t count, int16_t *values)
+{
+    for (int32_t done = 0; done < count;) {
+        int32_t length = run(map, first + done, count - done);
+        const uint8_t *at = channel(map, pixel, first + done);
+        if (map->bytes == 2) {
+            memcpy(values + done, at, (size_t)length * sizeof *values);
+        } else if (map->is_signed) {
+            widen_signed((const int8_t *)at, length, map->zero_point, values + done);
+        } else {
+            widen_unsigned(at, length, map->zero_point, values + done);
+        }
+        done += length;
+    }
+}
+
+void dtn_eu_write(const dtn_eu_map_t *map, uint8_t *pixel, int32_t first, int32_t count, const int32_t *values)
+{
+    for (int32_t done = 0; done < count;) {
+        int32_t length = run(map, first + done, count - done);
+        uint8_t *at = (uint8_t *)(uintptr_t)channel(map, pixel, first + done);
+        for (int32_t i = 0; i < length; i++) {
+            uint32_t value = (uint32_t)values[done + i];
+            if (map->bytes == 1) {
+                at[i] = (uint8_t)value;
+            } else if (map->bytes == 2) {
+                uint16_t narrow = (uint16_t)value;
+                memcpy(at + 2 * i, &narrow, sizeof narrow);
+            } else {
+                memcpy(at + 4 * i, &value, sizeof value);
+            }
+        }
+        done += length;
+    }
+}

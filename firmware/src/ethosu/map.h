@@ -1,0 +1,80 @@
+/**
+ * @file
+ * Feature maps: where each element of an input or output lies.
+ *
+ * A map is made of up to four tiles, each with an address of its own: left above (height0 rows of width0), right above
+ * (height1 rows), left below and right below. Elements lie as NHWC, or in bricks of 16 channels (NHCWB16).
+ */
+#ifndef DTN_ETHOSU_MAP_H
+#define DTN_ETHOSU_MAP_H
+
+#include "registers.h"
+
+/** Channels of a brick. */
+enum { DTN_EU_BRICK = 16 };
+
+/** A checked map; all that lies inside `height`, `width` and `depth` may be read, or written. */
+typedef struct {
+    uint8_t *data;    /**< of the region */
+    uint64_t base[4]; /**< of the tiles, in the region */
+    int64_t stride_x;
+    int64_t stride_y;
+    int64_t brick; /**< from the first channel of 16 to that of the next 16 */
+    int32_t height;
+    int32_t width;
+    int32_t depth;
+    int32_t width0;
+    int32_t height0;
+    int32_t height1;
+    int32_t zero_point;
+    uint8_t bytes; /**< of an element: 1, 2 or 4 */
+    bool is_signed;
+} dtn_eu_map_t;
+
+/** The registers of a map, by what they hold. */
+typedef struct {
+    uint16_t base; /**< the first of four */
+    uint16_t stride;
+    uint16_t region;
+    uint16_t width0;
+    uint16_t height0;
+    uint16_t height1;
+    uint16_t zero_point;
+    uint16_t precision;
+} dtn_eu_map_registers_t;
+
+/** Those of the input, of the second input and of the output. */
+extern const dtn_eu_map_registers_t dtn_eu_ifm_registers;
+extern const dtn_eu_map_registers_t dtn_eu_ifm2_registers;
+extern const dtn_eu_map_registers_t dtn_eu_ofm_registers;
+
+/** Reads and checks a map of these sizes, each 1 or more; `is_written` where it must not be read only. */
+dtn_ethosu_fault_t dtn_eu_map(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, int32_t height, int32_t width,
+                              int32_t depth, bool is_written, dtn_eu_map_t *map);
+
+/** The first channel of the pixel at (y, x). */
+static inline uint8_t *dtn_eu_pixel(const dtn_eu_map_t *map, int32_t y, int32_t x)
+{
+    uint32_t tile = 0;
+    if (x >= map->width0) {
+        tile = 1;
+        x -= map->width0;
+    }
+    int32_t rows = tile == 0 ? map->height0 : map->height1;
+    if (y >= rows) {
+        tile += 2;
+        y -= rows;
+    }
+    return map->data + (int64_t)map->base[tile] + y * map->stride_y + x * map->stride_x;
+}
+
+/** Reads `count` channels of a pixel from `first` on, less the zero point. */
+void dtn_eu_read(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, int32_t count, int32_t *values);
+
+/** The same for elements of 8 or 16 bits; values of 16 bits have no zero point. */
+void dtn_eu_read_short(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, int32_t count, int16_t *values);
+
+/** Writes `count` channels of a pixel from `first` on: the low bits of the values. */
+void dtn_eu_write(const dtn_eu_map_t *map, uint8_t *pixel, int32_t first, int32_t count, const int32_t *values);
+
+#endif /* DTN_ETHOSU_MAP_H */

@@ -1,0 +1,25 @@
+/**
+ * @file
+ * The operations, one function per kind; each reads the registers, checks them all, and then computes.
+ */
+#ifndef DTN_ETHOSU_OPERATIONS_H
+#define DTN_ETHOSU_OPERATIONS_H
+
+#include "deuteron/ethosu.h"
+
+/** NPU_OP_CONV. */
+dtn_ethosu_fault_t dtn_eu_convolution(dtn_ethosu_t *m);
+
+/** NPU_OP_DEPTHWISE. */
+dtn_ethosu_fault_t dtn_eu_depthwise(dtn_ethosu_t *m);
+
+/** NPU_OP_POOL; the event's parameter says of which kind. */
+dtn_ethosu_fault_t dtn_eu_pool(dtn_ethosu_t *m);
+
+/** NPU_OP_ELEMENTWISE; the event's parameter says of which kind. */
+dtn_ethosu_fault_t dtn_eu_elementwise(dtn_ethosu_t *m);
+
+/** NPU_OP_DMA_START: copies at once. */
+dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m);
+
+#endif /* DTN_ETHOSU_OPERATIONS_H */

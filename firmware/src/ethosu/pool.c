@@ -1,0 +1,145 @@
+#include "operations.h"
+#include "scale.h"
+#include "window.h"
+
+/* The parameter of the command. */
+enum { MAXIMUM = 0, AVERAGE = 1, SUM_OF_CHANNELS = 2 };
+
+/* Channels at a time. */
+enum { CHANNELS = 16 };
+
+/* A checked pool. */
+typedef struct {
+    dtn_eu_geometry_t geometry;
+    dtn_eu_map_t input;
+    dtn_eu_map_t out;
+    dtn_eu_output_t output;
+    dtn_eu_factor_t factor;
+    uint32_t kind;
+    bool is_mean; /* the NPU divides by the number of positions on the map */
+} pool_t;
+
+static dtn_ethosu_fault_t read_factor(dtn_ethosu_t *m, pool_t *pool)
+{
+    bool is_global = dtn_eu_field(m, REG_OFM_PRECISION, 8, 1) != 0;
+    pool->factor = (dtn_eu_factor_t){1, 0};
+    pool->is_mean = pool->kind == AVERAGE && !is_global;
+    if (!is_global) {
+        return DTN_ETHOSU_OK;
+    }
+    dtn_ethosu_fault_t fault = dtn_eu_ofm_factor(m, false, &pool->factor);
+    /* With pads the number of positions is not the same for all windows, and the factor is 1. */
+    pool->is_mean =
+        pool->kind == AVERAGE && pool->geometry.has_pads && pool->factor.scale == 1 && pool->factor.shift == 0;
+    return fault;
+}
+
+static dtn_ethosu_fault_t read_pool(dtn_ethosu_t *m, pool_t *pool)
+{
+    pool->kind = m->event.param & 7U;
+    if (pool->kind > SUM_OF_CHANNELS) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, DTN_ETHOSU_OP_POOL);
+    }
+    dtn_ethosu_fault_t fault = dtn_eu_geometry(m, &pool->geometry);
+    const dtn_eu_geometry_t *g = &pool->geometry;
+    if (fault == DTN_ETHOSU_OK && g->out_c != (pool->kind == SUM_OF_CHANNELS ? 1 : g->in_c)) {
+        fault = dtn_eu_fault(m, DTN_ETHOSU_GEOMETRY, REG_OFM_DEPTH_M1);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_input(m, g, g->in_c, &pool->input);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_map(m, &dtn_eu_ofm_registers, g->out_h, g->out_w, g->out_c, true, &pool->out);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_output(m, &pool->out, &pool->output);
+    }
+    return fault == DTN_ETHOSU_OK ? read_factor(m, pool) : fault;
+}
+
+/* 1 / count, as TOSA's average pools divide: at most 2^31 in the scale. */
+static dtn_eu_factor_t reciprocal(uint32_t count)
+{
+    uint32_t bits = 0;
+    while (bits < 31 && (UINT32_C(1) << bits) < count) {
+        bits++;
+    }
+    uint64_t numerator = ((UINT64_C(1) << 30) + 1U) << bits;
+    return (dtn_eu_factor_t){(int64_t)(numerator / count), 30 + bits};
+}
+
+/* Sums, or maxima, of a window's channels from `first` on; how many positions lie on the map. */
+static uint32_t gather(const pool_t *pool, int32_t oy, int32_t ox, int32_t first, int32_t count, int64_t *sums)
+{
+    const dtn_eu_geometry_t *g = &pool->geometry;
+    uint32_t positions = 0;
+    for (int32_t ky = 0; ky < g->kernel_h; ky++) {
+        for (int32_t kx = 0; kx < g->kernel_w; kx++) {
+            const uint8_t *pixel = dtn_eu_meets(g, &pool->input, oy, ox, ky, kx);
+            int32_t values[CHANNELS];
+            if (pixel == NULL) {
+                continue;
+            }
+            dtn_eu_read(&pool->input, pixel, first, count, values);
+            for (int32_t i = 0; i < count; i++) {
+                if (pool->kind != MAXIMUM) {
+                    sums[i] += values[i];
+                } else if (positions == 0 || values[i] > sums[i]) {
+                    sums[i] = values[i];
+                }
+            }
+            positions++;
+        }
+    }
+    return positions;
+}
+
+/* All channels of a pixel in one. */
+static void sum_channels(const pool_t *pool, int32_t oy, int32_t ox)
+{
+    int64_t sum = 0;
+    for (int32_t first = 0; first < pool->geometry.in_c; first += CHANNELS) {
+        int32_t left = pool->geometry.in_c - first;
+        int32_t count = left < CHANNELS ? left : CHANNELS;
+        int64_t sums[CHANNELS] = {0};
+        (void)gather(pool, oy, ox, first, count, sums);
+        for (int32_t i = 0; i < count; i++) {
+            sum += sums[i];
+        }
+    }
+    int32_t value = dtn_eu_finished(&pool->output, dtn_eu_scaled(sum, pool->factor, pool->output.rounding));
+    dtn_eu_write(&pool->out, dtn_eu_pixel(&pool->out, oy, ox), 0, 1, &value);
+}
+
+static void pool_pixel(const pool_t *pool, int32_t oy, int32_t ox)
+{
+    uint8_t *out = dtn_eu_pixel(&pool->out, oy, ox);
+    for (int32_t first = 0; first < pool->geometry.out_c; first += CHANNELS) {
+        int32_t left = pool->geometry.out_c - first;
+        int32_t count = left < CHANNELS ? left : CHANNELS;
+        int64_t sums[CHANNELS] = {0};
+        int32_t values[CHANNELS];
+        uint32_t positions = gather(pool, oy, ox, first, count, sums);
+        dtn_eu_factor_t factor = pool->is_mean ? reciprocal(positions > 0 ? positions : 1) : pool->factor;
+        for (int32_t i = 0; i < count; i++) {
+            values[i] = dtn_eu_finished(&pool->output, dtn_eu_scaled(sums[i], factor, pool->output.rounding));
+        }
+        dtn_eu_write(&pool->out, out, first, count, values);
+    }
+}
+
+dtn_ethosu_fault_t dtn_eu_pool(dtn_ethosu_t *m)
+{
+    pool_t pool;
+    dtn_ethosu_fault_t fault = read_pool(m, &pool);
+    for (int32_t oy = 0; fault == DTN_ETHOSU_OK && oy < pool.geometry.out_h; oy++) {
+        for (int32_t ox = 0; ox < pool.geometry.out_w; ox++) {
+            if (pool.kind == SUM_OF_CHANNELS) {
+                sum_channels(&pool, oy, ox);
+            } else {
+                pool_pixel(&pool, oy, ox);
+            }
+        }
+    }
+    return fault;
+}

@@ -1,0 +1,176 @@
+/**
+ * @file
+ * The registers that commands set, as operations read them.
+ *
+ * A command is a word: an opcode in its low 10 bits, at bits 14 and 15 how many words follow, a parameter in the upper
+ * 16. Opcodes with a parameter alone set the registers of 16 bits, those with a word behind set the others.
+ */
+#ifndef DTN_ETHOSU_REGISTERS_H
+#define DTN_ETHOSU_REGISTERS_H
+
+#include "deuteron/ethosu.h"
+
+/** Registers of 16 bits, by opcode. */
+typedef enum {
+    REG_IFM_PAD_TOP = 0x100,
+    REG_IFM_PAD_LEFT = 0x101,
+    REG_IFM_PAD_RIGHT = 0x102,
+    REG_IFM_PAD_BOTTOM = 0x103,
+    REG_IFM_DEPTH_M1 = 0x104,
+    REG_IFM_PRECISION = 0x105,
+    REG_IFM_UPSCALE = 0x107,
+    REG_IFM_ZERO_POINT = 0x109,
+    REG_IFM_WIDTH0_M1 = 0x10A,
+    REG_IFM_HEIGHT0_M1 = 0x10B,
+    REG_IFM_HEIGHT1_M1 = 0x10C,
+    REG_IFM_REGION = 0x10F,
+    REG_OFM_WIDTH_M1 = 0x111,
+    REG_OFM_HEIGHT_M1 = 0x112,
+    REG_OFM_DEPTH_M1 = 0x113,
+    REG_OFM_PRECISION = 0x114,
+    REG_OFM_BLK_DEPTH_M1 = 0x117,
+    REG_OFM_ZERO_POINT = 0x118,
+    REG_OFM_WIDTH0_M1 = 0x11A,
+    REG_OFM_HEIGHT0_M1 = 0x11B,
+    REG_OFM_HEIGHT1_M1 = 0x11C,
+    REG_OFM_REGION = 0x11F,
+    REG_KERNEL_WIDTH_M1 = 0x120,
+    REG_KERNEL_HEIGHT_M1 = 0x121,
+    REG_KERNEL_STRIDE = 0x122,
+    REG_ACTIVATION = 0x125,
+    REG_ACTIVATION_MIN = 0x126,
+    REG_ACTIVATION_MAX = 0x127,
+    REG_WEIGHT_REGION = 0x128,
+    REG_SCALE_REGION = 0x129,
+    REG_DMA0_SRC_REGION = 0x130,
+    REG_DMA0_DST_REGION = 0x131,
+    REG_DMA0_SIZE0 = 0x132,
+    REG_DMA0_SIZE1 = 0x133,
+    REG_IFM2_BROADCAST = 0x180,
+    REG_IFM2_SCALAR = 0x181,
+    REG_IFM2_PRECISION = 0x185,
+    REG_IFM2_ZERO_POINT = 0x189,
+    REG_IFM2_WIDTH0_M1 = 0x18A,
+    REG_IFM2_HEIGHT0_M1 = 0x18B,
+    REG_IFM2_HEIGHT1_M1 = 0x18C,
+    REG_IFM2_REGION = 0x18F,
+} dtn_eu_short_t;
+
+/** Registers with a payload, by opcode. */
+typedef enum {
+    REG_IFM_BASE0 = 0x000,
+    REG_IFM_STRIDE_X = 0x004,
+    REG_OFM_BASE0 = 0x010,
+    REG_OFM_STRIDE_X = 0x014,
+    REG_WEIGHT_BASE = 0x020,
+    REG_WEIGHT_LENGTH = 0x021,
+    REG_SCALE_BASE = 0x022,
+    REG_SCALE_LENGTH = 0x023,
+    REG_OFM_SCALE = 0x024,
+    REG_OPA_SCALE = 0x025,
+    REG_OPB_SCALE = 0x026,
+    REG_DMA0_SRC = 0x030,
+    REG_DMA0_DST = 0x031,
+    REG_DMA0_LEN = 0x032,
+    REG_DMA0_SKIP0 = 0x033,
+    REG_DMA0_SKIP1 = 0x034,
+    REG_IFM2_BASE0 = 0x080,
+    REG_IFM2_STRIDE_X = 0x084,
+    REG_WEIGHT1_BASE = 0x090,
+    REG_WEIGHT1_LENGTH = 0x091,
+    REG_SCALE1_BASE = 0x092,
+    REG_SCALE1_LENGTH = 0x093,
+} dtn_eu_long_t;
+
+/** Notes what a fault is about, and gives it back. */
+static inline dtn_ethosu_fault_t dtn_eu_fault(dtn_ethosu_t *m, dtn_ethosu_fault_t fault, uint64_t detail)
+{
+    m->event.detail = detail;
+    return fault;
+}
+
+/** True when a command has set the register; `index` is its opcode, and 256 more for those with a payload. */
+static inline bool dtn_eu_is_set(const dtn_ethosu_t *m, uint32_t index)
+{
+    return (m->is_set[index / 32] >> (index % 32) & 1U) != 0;
+}
+
+/** DTN_ETHOSU_OK when commands have set all registers of 16 bits from `first` to `last`. */
+static inline dtn_ethosu_fault_t dtn_eu_need_shorts(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!dtn_eu_is_set(m, opcodes[i] & 0xFFU)) {
+            return dtn_eu_fault(m, DTN_ETHOSU_UNSET, opcodes[i]);
+        }
+    }
+    return DTN_ETHOSU_OK;
+}
+
+/** The same for registers with a payload. */
+static inline dtn_ethosu_fault_t dtn_eu_need_longs(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!dtn_eu_is_set(m, opcodes[i] + 256U)) {
+            return dtn_eu_fault(m, DTN_ETHOSU_UNSET, opcodes[i]);
+        }
+    }
+    return DTN_ETHOSU_OK;
+}
+
+/** The arguments as an array of opcodes and its length. */
+#define DTN_EU_LIST(...) (const uint16_t[]){__VA_ARGS__}, sizeof((const uint16_t[]){__VA_ARGS__}) / sizeof(uint16_t)
+
+/** A register of 16 bits. */
+static inline uint32_t dtn_eu_short(const dtn_ethosu_t *m, uint32_t opcode)
+{
+    return m->parameters[opcode & 0xFFU];
+}
+
+/** A field of a register of 16 bits. */
+static inline uint32_t dtn_eu_field(const dtn_ethosu_t *m, uint32_t opcode, uint32_t low, uint32_t bits)
+{
+    return dtn_eu_short(m, opcode) >> low & ((1U << bits) - 1U);
+}
+
+/** A register of 16 bits that holds one less than its number. */
+static inline int32_t dtn_eu_count(const dtn_ethosu_t *m, uint32_t opcode)
+{
+    return (int32_t)dtn_eu_short(m, opcode) + 1;
+}
+
+/** The address in a register: 40 bits, of which an Ethos-U55 has 32. */
+static inline uint64_t dtn_eu_address(const dtn_ethosu_t *m, uint32_t opcode)
+{
+    return m->addresses[opcode] & UINT64_C(0xFFFFFFFFFF);
+}
+
+/** The stride in a register: 40 bits with a sign. */
+static inline int64_t dtn_eu_stride(const dtn_ethosu_t *m, uint32_t opcode)
+{
+    uint64_t stride = dtn_eu_address(m, opcode);
+    return (int64_t)(stride ^ UINT64_C(0x8000000000)) - INT64_C(0x8000000000);
+}
+
+/** The payload of a register. */
+static inline uint32_t dtn_eu_payload(const dtn_ethosu_t *m, uint32_t opcode)
+{
+    return (uint32_t)m->addresses[opcode];
+}
+
+/** The parameter beside a payload. */
+static inline uint32_t dtn_eu_beside(const dtn_ethosu_t *m, uint32_t opcode)
+{
+    return (uint32_t)(m->addresses[opcode] >> 32);
+}
+
+/** A region by its number; NULL, with the fault noted, where there is none. */
+static inline const dtn_ethosu_region_t *dtn_eu_region(dtn_ethosu_t *m, uint32_t number)
+{
+    if (number >= DTN_ETHOSU_REGIONS || m->regions[number].data == NULL) {
+        m->event.detail = number;
+        return NULL;
+    }
+    return &m->regions[number];
+}
+
+#endif /* DTN_ETHOSU_REGISTERS_H */

@@ -1,0 +1,163 @@
+#include "scale.h"
+
+#include <string.h>
+
+/* Activation functions, and to what range an activation holds values. */
+enum { NO_FUNCTION = 0, FIRST_TABLE = 16, LAST_TABLE = 23 };
+enum { OF_OUTPUT = 0, OF_UINT8 = 2, OF_INT8 = 3, OF_INT16 = 5 };
+
+/* Tables are the last bytes of the SHRAM, each of 256; larger ones take several places. */
+enum { TABLES = 2048, TABLE = 256 };
+
+static dtn_ethosu_fault_t read_table(dtn_ethosu_t *m, const dtn_eu_map_t *map, uint32_t index, dtn_eu_output_t *output)
+{
+    uint32_t bytes = map->bytes == 1 ? 256 : map->bytes == 2 ? 2048 : 1024;
+    uint32_t shram = m->config->shram_bytes;
+    uint32_t start = shram - TABLES + index * TABLE;
+    if (start + bytes > shram) {
+        return dtn_eu_fault(m, DTN_ETHOSU_SHRAM, start);
+    }
+    output->table = map->bytes == 1 ? DTN_EU_TABLE_8 : map->bytes == 2 ? DTN_EU_TABLE_16 : DTN_EU_TABLE_32;
+    output->table_data = m->shram + start;
+    return DTN_ETHOSU_OK;
+}
+
+static int32_t most(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void hold(dtn_eu_output_t *output, int32_t lo, int32_t hi)
+{
+    output->lo = most(output->lo, lo);
+    output->hi = least(output->hi, hi);
+}
+
+static dtn_ethosu_fault_t read_range(dtn_ethosu_t *m, const dtn_eu_map_t *map, dtn_eu_output_t *output)
+{
+    uint32_t lo = dtn_eu_short(m, REG_ACTIVATION_MIN);
+    uint32_t hi = dtn_eu_short(m, REG_ACTIVATION_MAX);
+    uint32_t range = dtn_eu_field(m, REG_ACTIVATION, 12, 3);
+    output->lo = INT32_MIN;
+    output->hi = INT32_MAX;
+    /* The limits have 16 bits, so that those of outputs with 32 are only kept where a range is asked for. */
+    if (map->bytes < 4 || range != OF_OUTPUT) {
+        output->lo = map->is_signed ? (int16_t)lo : (int32_t)lo;
+        output->hi = map->is_signed ? (int16_t)hi : (int32_t)hi;
+    }
+    if (range == OF_UINT8) {
+        hold(output, 0, UINT8_MAX);
+    } else if (range == OF_INT8) {
+        hold(output, INT8_MIN, INT8_MAX);
+    } else if (range == OF_INT16) {
+        hold(output, INT16_MIN, INT16_MAX);
+    } else if (range != OF_OUTPUT) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACTIVATION);
+    } else if (map->bytes == 1) {
+        hold(output, map->is_signed ? INT8_MIN : 0, map->is_signed ? INT8_MAX : UINT8_MAX);
+    }
+    output->index_is_signed = range == OF_INT8 || (range == OF_OUTPUT && map->is_signed);
+    return output->lo <= output->hi ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACTIVATION_MIN);
+}
+
+dtn_ethosu_fault_t dtn_eu_output(dtn_ethosu_t *m, const dtn_eu_map_t *map, dtn_eu_output_t *output)
+{
+    dtn_ethosu_fault_t fault =
+        dtn_eu_need_shorts(m, DTN_EU_LIST(REG_ACTIVATION, REG_ACTIVATION_MIN, REG_ACTIVATION_MAX));
+    if (fault == DTN_ETHOSU_OK) {
+        fault = read_range(m, map, output);
+    }
+    uint32_t rounding = dtn_eu_field(m, REG_OFM_PRECISION, 14, 2);
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    if (rounding > DTN_EU_NATURAL) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_PRECISION);
+    }
+    output->rounding = (dtn_eu_rounding_t)rounding;
+    output->zero_point = map->zero_point;
+    output->table = DTN_EU_NO_TABLE;
+    output->table_data = NULL;
+    uint32_t function = dtn_eu_field(m, REG_ACTIVATION, 0, 5);
+    if (function >= FIRST_TABLE && function <= LAST_TABLE) {
+        return read_table(m, map, function - FIRST_TABLE, output);
+    }
+    return function == NO_FUNCTION ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACTIVATION);
+}
+
+dtn_ethosu_fault_t dtn_eu_ofm_factor(dtn_ethosu_t *m, bool is_signed, dtn_eu_factor_t *factor)
+{
+    dtn_ethosu_fault_t fault = dtn_eu_need_longs(m, DTN_EU_LIST(REG_OFM_SCALE));
+    uint32_t scale = dtn_eu_payload(m, REG_OFM_SCALE);
+    factor->scale = is_signed ? (int64_t)(int32_t)scale : (int64_t)scale;
+    factor->shift = dtn_eu_beside(m, REG_OFM_SCALE) & 0x3FU;
+    return fault;
+}
+
+/* (high * 2^32 + low) / 2^shift, rounded down; low below 2^32, shift 0..63. */
+static int64_t shifted(int64_t high, uint64_t low, uint32_t shift)
+{
+    if (shift >= 32) {
+        return high >> (shift - 32);
+    }
+    return (int64_t)(((uint64_t)high << (32 - shift)) | low >> shift);
+}
+
+int64_t dtn_eu_scaled(int64_t value, dtn_eu_factor_t factor, dtn_eu_rounding_t rounding)
+{
+    if (factor.shift == 0) {
+        return (int64_t)((uint64_t)value * (uint64_t)factor.scale);
+    }
+    int64_t bias = rounding == DTN_EU_TRUNCATE ? 0 : (int64_t)(UINT64_C(1) << (factor.shift - 1));
+    if (rounding == DTN_EU_DOUBLE && factor.shift > 31) {
+        bias += value < 0 ? -(INT64_C(1) << 30) : INT64_C(1) << 30;
+    }
+    if (value == (int32_t)value && factor.scale == (int32_t)factor.scale && factor.shift < 62) {
+        return (value * factor.scale + bias) >> factor.shift;
+    }
+    /* In parts of 32 bits: value = top * 2^32 + bottom. */
+    int64_t top = value >> 32;
+    int64_t bottom = (int64_t)(value & INT64_C(0xFFFFFFFF));
+    uint64_t low = (uint64_t)bottom * (uint64_t)factor.scale;
+    /* The product of 32 by 33 bits, which is below zero where the scale is. */
+    uint64_t carried = factor.scale < 0 ? (uint64_t)((int64_t)low >> 32) : low >> 32;
+    uint64_t sum = (low & UINT64_C(0xFFFFFFFF)) + ((uint64_t)bias & UINT64_C(0xFFFFFFFF));
+    int64_t high = (int64_t)((uint64_t)top * (uint64_t)factor.scale + carried + (uint64_t)(bias >> 32) + (sum >> 32));
+    return shifted(high, sum & UINT64_C(0xFFFFFFFF), factor.shift);
+}
+
+static int32_t word_at(const uint8_t *table, uint32_t index)
+{
+    int32_t word;
+    memcpy(&word, table + 4 * (size_t)index, sizeof word);
+    return word;
+}
+
+/* Entry n has a base in its low half and a slope in its high: a line through 128 values. */
+static int32_t between(const uint8_t *table, int32_t value)
+{
+    uint32_t place = (uint32_t)(value + 32768);
+    uint32_t word = (uint32_t)word_at(table, place >> 7);
+    int32_t base = (int16_t)(word & 0xFFFFU);
+    int32_t slope = (int16_t)(word >> 16);
+    return base + ((slope * (int32_t)(place & 127U) + 64) >> 7);
+}
+
+int32_t dtn_eu_finished(const dtn_eu_output_t *output, int64_t value)
+{
+    int64_t sum = value + output->zero_point;
+    int32_t held = sum < output->lo ? output->lo : sum > output->hi ? output->hi : (int32_t)sum;
+    if (output->table == DTN_EU_NO_TABLE) {
+        return held;
+    }
+    uint32_t index = (uint32_t)(output->index_is_signed ? held + 128 : held) & 0xFFU;
+    if (output->table == DTN_EU_TABLE_8) {
+        return (int8_t)output->table_data[index];
+    }
+    return output->table == DTN_EU_TABLE_16 ? between(output->table_data, held) : word_at(output->table_data, index);
+}
