@@ -4,7 +4,8 @@
  * operation. It models results, not time.
  *
  * Memory is the caller's: a machine, its SHRAM, a workspace and the regions that the stream addresses. Nothing is
- * allocated, and every field of a command is checked before it is used.
+ * allocated, and every field of a command is checked before it is used. The bytes of a machine's memory are read and
+ * written as on a little-endian core.
  */
 #ifndef DEUTERON_ETHOSU_H
 #define DEUTERON_ETHOSU_H
@@ -61,12 +62,21 @@ typedef struct {
     uint32_t shram_bytes; /**< of a core, which is what copies and tables address */
 } dtn_ethosu_config_t;
 
-/** A part of memory that a stream addresses by its number. */
+/** A part of memory that a stream addresses by its number; one without bytes is not there. */
 typedef struct {
-    uint8_t *data; /**< aligned to 16, or NULL where there is none */
+    uint8_t *data; /**< aligned to 16 */
     size_t bytes;
     bool is_read_only;
 } dtn_ethosu_region_t;
+
+/** The memory of a stream. */
+typedef struct {
+    dtn_ethosu_region_t regions[DTN_ETHOSU_REGIONS];
+    uint8_t *shram; /**< aligned to 16, of the configuration's `shram_bytes` */
+    size_t shram_bytes;
+    uint8_t *workspace; /**< aligned to 16: what `dtn_ethosu_check` says */
+    size_t workspace_bytes;
+} dtn_ethosu_memory_t;
 
 /** What was executed, or where a fault is. */
 typedef struct {
@@ -92,10 +102,9 @@ typedef struct {
     const uint8_t *commands; /**< the first command */
     size_t command_bytes;
     size_t at; /**< offset of the next command */
-    dtn_ethosu_region_t regions[DTN_ETHOSU_REGIONS];
-    uint8_t *shram;
-    uint8_t *workspace;
-    size_t workspace_bytes;
+    dtn_ethosu_memory_t memory;
+    size_t needed; /**< of the workspace, by the operations so far */
+    bool is_check; /**< operations are checked, and not executed */
     bool is_finished;
     dtn_ethosu_event_t event;
     uint32_t is_set[16];      /**< bits of the registers that were set: 256 of 16 bits, then 256 of 48 */
@@ -109,14 +118,24 @@ const dtn_ethosu_config_t *dtn_ethosu_config(const char *name);
 /** Configuration `index`, or NULL behind the last. */
 const dtn_ethosu_config_t *dtn_ethosu_config_at(size_t index);
 
+/** The configuration that command data was compiled for, or NULL: for another NPU, or no command data at all. */
+const dtn_ethosu_config_t *dtn_ethosu_config_of(const void *command_data, size_t command_data_bytes);
+
 /**
- * Starts a stream. `command_data` is what a driver gets: COP1 and its actions; it stays in use, as do all regions.
- * `shram` has the configuration's `shram_bytes`. A workspace that is too small for an operation is a fault at that
- * operation, whose detail is how many bytes it needs.
+ * Checks a whole stream without executing it: finds what `dtn_ethosu_step` would, but for damaged weights.
+ *
+ * Of `memory` only the regions' sizes and `is_read_only` are used; `memory->workspace_bytes` becomes what the stream
+ * needs. `command_data` is what a driver gets: COP1 and its actions, aligned to 16. `event` says where a fault is.
+ */
+dtn_ethosu_fault_t dtn_ethosu_check(dtn_ethosu_t *machine, const dtn_ethosu_config_t *config, const void *command_data,
+                                    size_t command_data_bytes, dtn_ethosu_memory_t *memory, dtn_ethosu_event_t *event);
+
+/**
+ * Starts a stream; the command data and all memory stay in use until its end. A workspace that is too small is a fault
+ * at the operation, whose detail is how many bytes it needs.
  */
 dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *machine, const dtn_ethosu_config_t *config, const void *command_data,
-                                    size_t command_data_bytes, const dtn_ethosu_region_t regions[DTN_ETHOSU_REGIONS],
-                                    void *shram, size_t shram_bytes, void *workspace, size_t workspace_bytes);
+                                    size_t command_data_bytes, const dtn_ethosu_memory_t *memory);
 
 /**
  * Executes up to and with the next operation or copy; `event` says which. After DTN_ETHOSU_OP_STOP the stream is at its

@@ -66,6 +66,9 @@ dtn_ethosu_fault_t dtn_eu_convolution(dtn_ethosu_t *m)
 {
     dtn_eu_layer_t layer;
     dtn_ethosu_fault_t fault = dtn_eu_layer(m, false, &layer);
+    if (fault != DTN_ETHOSU_OK || m->is_check) {
+        return fault;
+    }
     const dtn_eu_geometry_t *g = &layer.geometry;
     for (int32_t first = 0; fault == DTN_ETHOSU_OK && first < g->out_c; first += layer.block) {
         int32_t depth = g->out_c - first < layer.block ? g->out_c - first : layer.block;

@@ -204,6 +204,9 @@ dtn_ethosu_fault_t dtn_eu_elementwise(dtn_ethosu_t *m)
 {
     elementwise_t e = {.has_b = false};
     dtn_ethosu_fault_t fault = read_registers(m, &e);
+    if (fault != DTN_ETHOSU_OK || m->is_check) {
+        return fault;
+    }
     for (int32_t y = 0; fault == DTN_ETHOSU_OK && y < e.out.height; y++) {
         for (int32_t x = 0; x < e.out.width; x++) {
             pixel(&e, y, x);

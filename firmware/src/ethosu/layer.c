@@ -52,7 +52,9 @@ static dtn_ethosu_fault_t read_streams(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
         if (fault != DTN_ETHOSU_OK) {
             return fault;
         }
-        dtn_eu_weights_start(&layer->streams[core], bytes, count);
+        if (!m->is_check) {
+            dtn_eu_weights_start(&layer->streams[core], bytes, count);
+        }
         fault = read_bytes(m, REG_SCALE_REGION, scales[core][0], scales[core][1], &layer->scales[core], &count);
         if (fault != DTN_ETHOSU_OK) {
             return fault;
@@ -82,19 +84,32 @@ static void read_order(const dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t 
     layer->pitch = (size_t)g->kernel_h * (size_t)g->kernel_w * (size_t)layer->order.inputs;
 }
 
-/* Divides the workspace. */
+static size_t rounded(uint64_t bytes)
+{
+    return (size_t)((bytes + 15U) / 16U * 16U);
+}
+
+/* Divides the workspace. The window of a depthwise operation is not gathered; its weights are turned instead. */
 static dtn_ethosu_fault_t take_workspace(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
 {
     size_t block = (size_t)layer->block;
-    uint64_t channels = block * sizeof(dtn_eu_channel_t);
-    uint64_t rows = (uint64_t)block * layer->pitch * sizeof(int16_t);
-    uint64_t column = (uint64_t)layer->pitch * (is_depthwise ? block : 1U) * sizeof(int16_t);
-    if (channels + rows + column > m->workspace_bytes) {
-        return dtn_eu_fault(m, DTN_ETHOSU_WORKSPACE, channels + rows + column);
+    size_t streams = rounded(DTN_EU_CORES * sizeof(dtn_eu_weights_t));
+    size_t channels = rounded(block * sizeof(dtn_eu_channel_t));
+    size_t rows = rounded((uint64_t)block * layer->pitch * sizeof(int16_t));
+    size_t column = rounded((uint64_t)layer->pitch * (is_depthwise ? block : 1U) * sizeof(int16_t));
+    size_t needed = streams + channels + rows + column;
+    m->needed = needed > m->needed ? needed : m->needed;
+    if (m->is_check) {
+        return DTN_ETHOSU_OK;
     }
-    layer->channels = (dtn_eu_channel_t *)(void *)m->workspace;
-    layer->rows = (int16_t *)(void *)(m->workspace + channels);
-    layer->column = (int16_t *)(void *)(m->workspace + channels + rows);
+    if (needed > m->memory.workspace_bytes) {
+        return dtn_eu_fault(m, DTN_ETHOSU_WORKSPACE, needed);
+    }
+    uint8_t *at = m->memory.workspace;
+    layer->streams = (dtn_eu_weights_t *)(void *)at;
+    layer->channels = (dtn_eu_channel_t *)(void *)(at + streams);
+    layer->rows = (int16_t *)(void *)(at + streams + channels);
+    layer->column = (int16_t *)(void *)(at + streams + channels + rows);
     return DTN_ETHOSU_OK;
 }
 
@@ -139,8 +154,8 @@ dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_BLK_DEPTH_M1);
     }
     read_order(m, is_depthwise, layer);
-    fault = read_streams(m, layer);
-    return fault == DTN_ETHOSU_OK ? take_workspace(m, is_depthwise, layer) : fault;
+    fault = take_workspace(m, is_depthwise, layer);
+    return fault == DTN_ETHOSU_OK ? read_streams(m, layer) : fault;
 }
 
 static dtn_eu_channel_t channel_of(const uint8_t *bytes)

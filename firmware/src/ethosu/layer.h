@@ -29,8 +29,8 @@ typedef struct {
     size_t pitch;  /**< weights of an output channel */
     int32_t block; /**< output channels of a block */
     const uint8_t *scales[DTN_EU_CORES];
-    dtn_eu_weights_t streams[DTN_EU_CORES];
-    dtn_eu_channel_t *channels; /**< in the workspace: of a block */
+    dtn_eu_weights_t *streams;  /**< in the workspace, as all that follows: of each core */
+    dtn_eu_channel_t *channels; /**< of a block */
     int16_t *rows;              /**< weights of a block */
     int16_t *column;            /**< a window of the input; of a depthwise operation the weights by position */
 } dtn_eu_layer_t;

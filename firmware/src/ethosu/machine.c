@@ -96,33 +96,64 @@ static bool is_aligned(const void *at)
     return (uintptr_t)at % ALIGNMENT == 0;
 }
 
-dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *command_data,
-                                    size_t command_data_bytes, const dtn_ethosu_region_t regions[DTN_ETHOSU_REGIONS],
-                                    void *shram, size_t shram_bytes, void *workspace, size_t workspace_bytes)
+/* A machine before its first command. */
+static dtn_ethosu_fault_t begin(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *data, size_t bytes,
+                                const dtn_ethosu_memory_t *memory)
 {
-    if (m == NULL || config == NULL || command_data == NULL || regions == NULL || shram == NULL || workspace == NULL) {
+    if (m == NULL || config == NULL || data == NULL || memory == NULL) {
         return DTN_ETHOSU_NULL_POINTER;
     }
     memset(m, 0, sizeof *m);
     m->config = config;
-    m->shram = (uint8_t *)shram;
-    m->workspace = (uint8_t *)workspace;
-    m->workspace_bytes = workspace_bytes;
+    m->memory = *memory;
     m->is_finished = true;
-    if (!is_aligned(command_data) || !is_aligned(shram) || !is_aligned(workspace)) {
+    if (!is_aligned(data)) {
         return DTN_ETHOSU_MISALIGNED;
     }
-    if (shram_bytes < config->shram_bytes) {
-        return DTN_ETHOSU_SHRAM_SIZE;
+    dtn_ethosu_fault_t fault = read_actions(m, (const uint8_t *)data, bytes);
+    m->is_finished = fault != DTN_ETHOSU_OK;
+    return fault;
+}
+
+const dtn_ethosu_config_t *dtn_ethosu_config_of(const void *command_data, size_t command_data_bytes)
+{
+    dtn_ethosu_t machine;
+    const dtn_ethosu_memory_t nothing = {.shram = NULL};
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        if (begin(&machine, &configs[i], command_data, command_data_bytes, &nothing) == DTN_ETHOSU_OK) {
+            return &configs[i];
+        }
+    }
+    return NULL;
+}
+
+static dtn_ethosu_fault_t check_memory(const dtn_ethosu_config_t *config, const dtn_ethosu_memory_t *memory)
+{
+    bool aligned = is_aligned(memory->shram) && is_aligned(memory->workspace);
+    if (memory->shram == NULL || (memory->workspace == NULL && memory->workspace_bytes > 0)) {
+        return DTN_ETHOSU_NULL_POINTER;
     }
     for (size_t i = 0; i < DTN_ETHOSU_REGIONS; i++) {
-        if (!is_aligned(regions[i].data)) {
-            return DTN_ETHOSU_MISALIGNED;
+        const dtn_ethosu_region_t *region = &memory->regions[i];
+        aligned = aligned && is_aligned(region->data);
+        if (region->bytes > 0 && region->data == NULL) {
+            return DTN_ETHOSU_NULL_POINTER;
         }
-        m->regions[i] = regions[i];
     }
-    dtn_ethosu_fault_t fault = read_actions(m, (const uint8_t *)command_data, command_data_bytes);
-    m->is_finished = fault != DTN_ETHOSU_OK;
+    if (!aligned) {
+        return DTN_ETHOSU_MISALIGNED;
+    }
+    return memory->shram_bytes < config->shram_bytes ? DTN_ETHOSU_SHRAM_SIZE : DTN_ETHOSU_OK;
+}
+
+dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *command_data,
+                                    size_t command_data_bytes, const dtn_ethosu_memory_t *memory)
+{
+    dtn_ethosu_fault_t fault = begin(m, config, command_data, command_data_bytes, memory);
+    if (fault == DTN_ETHOSU_OK) {
+        fault = check_memory(config, memory);
+        m->is_finished = fault != DTN_ETHOSU_OK;
+    }
     return fault;
 }
 
@@ -253,5 +284,22 @@ dtn_ethosu_fault_t dtn_ethosu_run(dtn_ethosu_t *m, dtn_ethosu_event_t *event)
     while (fault == DTN_ETHOSU_OK && event->opcode != DTN_ETHOSU_OP_STOP) {
         fault = dtn_ethosu_step(m, event);
     }
+    return fault;
+}
+
+dtn_ethosu_fault_t dtn_ethosu_check(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *command_data,
+                                    size_t command_data_bytes, dtn_ethosu_memory_t *memory, dtn_ethosu_event_t *event)
+{
+    if (event == NULL) {
+        return DTN_ETHOSU_NULL_POINTER;
+    }
+    *event = (dtn_ethosu_event_t){0};
+    dtn_ethosu_fault_t fault = begin(m, config, command_data, command_data_bytes, memory);
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    m->is_check = true;
+    fault = dtn_ethosu_run(m, event);
+    memory->workspace_bytes = m->needed;
     return fault;
 }

@@ -132,6 +132,9 @@ dtn_ethosu_fault_t dtn_eu_pool(dtn_ethosu_t *m)
 {
     pool_t pool;
     dtn_ethosu_fault_t fault = read_pool(m, &pool);
+    if (fault != DTN_ETHOSU_OK || m->is_check) {
+        return fault;
+    }
     for (int32_t oy = 0; fault == DTN_ETHOSU_OK && oy < pool.geometry.out_h; oy++) {
         for (int32_t ox = 0; ox < pool.geometry.out_w; ox++) {
             if (pool.kind == SUM_OF_CHANNELS) {

@@ -166,11 +166,11 @@ static inline uint32_t dtn_eu_beside(const dtn_ethosu_t *m, uint32_t opcode)
 /** A region by its number; NULL, with the fault noted, where there is none. */
 static inline const dtn_ethosu_region_t *dtn_eu_region(dtn_ethosu_t *m, uint32_t number)
 {
-    if (number >= DTN_ETHOSU_REGIONS || m->regions[number].data == NULL) {
+    if (number >= DTN_ETHOSU_REGIONS || m->memory.regions[number].bytes == 0) {
         m->event.detail = number;
         return NULL;
     }
-    return &m->regions[number];
+    return &m->memory.regions[number];
 }
 
 #endif /* DTN_ETHOSU_REGISTERS_H */

@@ -18,7 +18,7 @@ static dtn_ethosu_fault_t read_table(dtn_ethosu_t *m, const dtn_eu_map_t *map, u
         return dtn_eu_fault(m, DTN_ETHOSU_SHRAM, start);
     }
     output->table = map->bytes == 1 ? DTN_EU_TABLE_8 : map->bytes == 2 ? DTN_EU_TABLE_16 : DTN_EU_TABLE_32;
-    output->table_data = m->shram + start;
+    output->table_data = m->memory.shram + start;
     return DTN_ETHOSU_OK;
 }
 

@@ -1,0 +1,192 @@
+/* `EthosUBackend` for ExecuTorch's runtime on hosts: runs the partitions of a .pte by the command streams that the NPU
+ * would run, on the CPU. Its partitions are those of ExecuTorch's own Ethos-U backend (blob.h).
+ */
+#include <executorch/runtime/backend/interface.h>
+#include <executorch/runtime/platform/platform.h>
+
+#include <cinttypes>
+#include <cstring>
+#include <new>
+
+#include "blob.h"
+#include "deuteron/ethosu.h"
+#include "deuteron/io.h"
+
+namespace deuteron
+{
+namespace ethosu
+{
+namespace
+{
+
+using executorch::runtime::ArrayRef;
+using executorch::runtime::BackendExecutionContext;
+using executorch::runtime::BackendInitContext;
+using executorch::runtime::BackendInterface;
+using executorch::runtime::CompileSpec;
+using executorch::runtime::DelegateHandle;
+using executorch::runtime::Error;
+using executorch::runtime::EValue;
+using executorch::runtime::FreeableBuffer;
+using executorch::runtime::Result;
+using executorch::runtime::Span;
+
+/* Regions of the commands. */
+enum { kWeights = 0, kScratch = 1 };
+
+/* How faults are logged. */
+#define FAULT_FORMAT "%s (command at byte 0x%" PRIx32 ", opcode 0x%03x, detail 0x%" PRIx64 ")"
+#define FAULT_ARGS(fault, event) dtn_ethosu_message(fault), (event).offset, (event).opcode, (event).detail
+
+/* What outlives a call: one per delegate of a loaded method. */
+struct Handle {
+    Blob blob;
+    const dtn_ethosu_config_t *config;
+    size_t workspace_bytes;
+    dtn_ethosu_t machine;
+};
+
+/* The memory of a run but for its bytes: the constants, and where they lie, are read only. */
+dtn_ethosu_memory_t memory_of(const Blob &blob)
+{
+    dtn_ethosu_memory_t memory = {};
+    memory.regions[kWeights] = {const_cast<uint8_t *>(blob.weights.data()), blob.weights.size(), true};
+    memory.regions[kScratch] = {nullptr, blob.scratch_bytes, false};
+    return memory;
+}
+
+/* Checks what a tensor of the program is against what the partition has for it, and gives its bytes. */
+Error bytes_of(EValue *value, const char *side, size_t index, const Tensor &tensor, void **bytes)
+{
+    ET_CHECK_OR_RETURN_ERROR(value->isTensor(), InvalidArgument, "%s %zu of the partition is no tensor", side, index);
+    executorch::aten::Tensor at = value->toTensor();
+    ET_CHECK_OR_RETURN_ERROR(
+        static_cast<size_t>(at.element_size()) == tensor.element_bytes && at.nbytes() == tensor.bytes, InvalidArgument,
+        "%s %zu has %zu bytes in elements of %zu, the partition has %zu in elements of %zu", side, index, at.nbytes(),
+        static_cast<size_t>(at.element_size()), tensor.bytes, tensor.element_bytes);
+    *bytes = at.mutable_data_ptr();
+    return Error::Ok;
+}
+
+Error allocate(BackendExecutionContext &context, const char *what, size_t bytes, uint8_t **memory)
+{
+    *memory = static_cast<uint8_t *>(context.allocate(bytes, kAlignment));
+    ET_CHECK_OR_RETURN_ERROR(*memory != nullptr, MemoryAllocationFailed, "No %zu bytes for the NPU's %s", bytes, what);
+    return Error::Ok;
+}
+
+Error allocate_all(BackendExecutionContext &context, const Handle &handle, dtn_ethosu_memory_t *memory)
+{
+    ET_CHECK_OR_RETURN_ERROR(context.get_temp_allocator() != nullptr, MemoryAllocationFailed,
+                             "The runtime has no temporary allocator, which the NPU's scratch memory comes from");
+    memory->shram_bytes = handle.config->shram_bytes;
+    memory->workspace_bytes = handle.workspace_bytes;
+    uint8_t **const scratch = &memory->regions[kScratch].data;
+    ET_CHECK_OK_OR_RETURN_ERROR(allocate(context, "scratch memory", handle.blob.scratch_bytes, scratch));
+    ET_CHECK_OK_OR_RETURN_ERROR(allocate(context, "SHRAM", memory->shram_bytes, &memory->shram));
+    return memory->workspace_bytes == 0 ? Error::Ok
+                                        : allocate(context, "workspace", memory->workspace_bytes, &memory->workspace);
+}
+
+class EthosUBackend final : public BackendInterface
+{
+  public:
+    bool is_available() const override
+    {
+        return true;
+    }
+
+    Result<DelegateHandle *> init(BackendInitContext &context, FreeableBuffer *processed,
+                                  ArrayRef<CompileSpec> /*compile_specs*/) const override
+    {
+        void *const place = context.get_runtime_allocator()->allocateInstance<Handle>();
+        ET_CHECK_OR_RETURN_ERROR(place != nullptr, MemoryAllocationFailed, "No %zu bytes for the NPU's state",
+                                 sizeof(Handle));
+        Handle *const handle = new (place) Handle();
+        const Error error = load(context, *processed, handle);
+        if (error != Error::Ok) {
+            destroy(handle);
+            return error;
+        }
+        return handle;
+    }
+
+    Error execute(BackendExecutionContext &context, DelegateHandle *opaque, Span<EValue *> args) const override
+    {
+        Handle &handle = *static_cast<Handle *>(opaque);
+        const Tensors &inputs = handle.blob.inputs;
+        const Tensors &outputs = handle.blob.outputs;
+        ET_CHECK_OR_RETURN_ERROR(args.size() == inputs.count() + outputs.count(), InvalidProgram,
+                                 "The partition has %zu inputs and %zu outputs, the program gives %zu", inputs.count(),
+                                 outputs.count(), args.size());
+        dtn_ethosu_memory_t memory = memory_of(handle.blob);
+        ET_CHECK_OK_OR_RETURN_ERROR(allocate_all(context, handle, &memory));
+        uint8_t *const scratch = memory.regions[kScratch].data;
+        for (size_t i = 0; i < inputs.count(); i++) {
+            void *bytes = nullptr;
+            ET_CHECK_OK_OR_RETURN_ERROR(bytes_of(args[i], "Input", i, inputs[i], &bytes));
+            ET_CHECK_OK_OR_RETURN_ERROR(copy(scratch + inputs[i].offset, bytes, inputs[i].bytes, "input", i));
+        }
+        ET_CHECK_OK_OR_RETURN_ERROR(run(handle, memory));
+        for (size_t i = 0; i < outputs.count(); i++) {
+            void *bytes = nullptr;
+            ET_CHECK_OK_OR_RETURN_ERROR(bytes_of(args[inputs.count() + i], "Output", i, outputs[i], &bytes));
+            ET_CHECK_OK_OR_RETURN_ERROR(copy(bytes, scratch + outputs[i].offset, outputs[i].bytes, "output", i));
+        }
+        return Error::Ok;
+    }
+
+    void destroy(DelegateHandle *opaque) const override
+    {
+        if (opaque != nullptr) {
+            static_cast<Handle *>(opaque)->~Handle();
+        }
+    }
+
+  private:
+    static Error load(BackendInitContext &context, const FreeableBuffer &processed, Handle *handle)
+    {
+        const Bytes bytes(static_cast<const uint8_t *>(processed.data()), processed.size());
+        ET_CHECK_OK_OR_RETURN_ERROR(parse_blob(bytes, context.get_named_data_map(), &handle->blob));
+        const Bytes commands = handle->blob.commands;
+        handle->config = dtn_ethosu_config_of(commands.data(), commands.size());
+        ET_CHECK_OR_RETURN_ERROR(handle->config != nullptr, DelegateInvalidCompatibility,
+                                 "The partition's commands are damaged, or for another NPU than Ethos-U55 and -U65");
+        dtn_ethosu_memory_t memory = memory_of(handle->blob);
+        dtn_ethosu_event_t event = {};
+        const dtn_ethosu_fault_t fault =
+            dtn_ethosu_check(&handle->machine, handle->config, commands.data(), commands.size(), &memory, &event);
+        ET_CHECK_OR_RETURN_ERROR(fault == DTN_ETHOSU_OK, InvalidProgram, "The partition's commands: " FAULT_FORMAT,
+                                 FAULT_ARGS(fault, event));
+        handle->workspace_bytes = memory.workspace_bytes;
+        return Error::Ok;
+    }
+
+    static Error copy(void *to, const void *from, size_t bytes, const char *side, size_t index)
+    {
+        ET_CHECK_OR_RETURN_ERROR(dtn_io_copy(to, from, bytes) == 0, Internal, "The copy of %s %zu failed", side, index);
+        return Error::Ok;
+    }
+
+    static Error run(Handle &handle, const dtn_ethosu_memory_t &memory)
+    {
+        const Bytes commands = handle.blob.commands;
+        dtn_ethosu_event_t event = {};
+        dtn_ethosu_fault_t fault =
+            dtn_ethosu_start(&handle.machine, handle.config, commands.data(), commands.size(), &memory);
+        if (fault == DTN_ETHOSU_OK) {
+            fault = dtn_ethosu_run(&handle.machine, &event);
+        }
+        ET_CHECK_OR_RETURN_ERROR(fault == DTN_ETHOSU_OK, Internal, "The NPU run failed: " FAULT_FORMAT,
+                                 FAULT_ARGS(fault, event));
+        return Error::Ok;
+    }
+};
+
+EthosUBackend backend;
+/* A second copy of this library in one process finds the name taken, which is no fault: the first one serves. */
+const Error registered = executorch::runtime::register_backend({"EthosUBackend", &backend});
+
+} // namespace
+} // namespace ethosu
+} // namespace deuteron
