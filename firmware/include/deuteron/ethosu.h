@@ -42,7 +42,8 @@ enum { DTN_ETHOSU_REGIONS = 8 };
     X(17, SCALES, "a scale stream is too short")                                                                       \
     X(18, WORKSPACE, "the workspace is too small for an operation")                                                    \
     X(19, UNSUPPORTED, "an operation is not modelled")                                                                 \
-    X(20, FINISHED, "the stream has ended or stopped at a fault")
+    X(20, FINISHED, "the stream has ended or stopped at a fault")                                                      \
+    X(21, WORK, "an operation has more terms than any network's: 2^36")
 
 /** What `dtn_ethosu_step` and its like return. */
 typedef enum {
@@ -104,6 +105,7 @@ typedef struct {
     size_t at; /**< offset of the next command */
     dtn_ethosu_memory_t memory;
     size_t needed; /**< of the workspace, by the operations so far */
+    uint64_t work; /**< terms of the sums of the operations so far: multiply-accumulates, or elements */
     bool is_check; /**< operations are checked, and not executed */
     bool is_finished;
     dtn_ethosu_event_t event;

@@ -105,7 +105,10 @@ static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, elementwise_t *e)
     int32_t height = dtn_eu_count(m, REG_OFM_HEIGHT_M1);
     int32_t width = dtn_eu_count(m, REG_OFM_WIDTH_M1);
     int32_t depth = dtn_eu_count(m, REG_OFM_DEPTH_M1);
-    fault = dtn_eu_map(m, &dtn_eu_ofm_registers, height, width, depth, true, &e->out);
+    fault = dtn_eu_work(m, (uint64_t)height * (uint64_t)width, (uint64_t)depth);
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_map(m, &dtn_eu_ofm_registers, height, width, depth, true, &e->out);
+    }
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_map(m, &dtn_eu_ifm_registers, height, width, depth, false, &e->a);
     }

@@ -136,7 +136,7 @@ static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_l
 
 dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
 {
-    dtn_ethosu_fault_t fault = dtn_eu_geometry(m, &layer->geometry);
+    dtn_ethosu_fault_t fault = dtn_eu_geometry(m, !is_depthwise, &layer->geometry);
     if (fault == DTN_ETHOSU_OK) {
         fault = read_maps(m, is_depthwise, layer);
     }

@@ -151,6 +151,10 @@ dtn_ethosu_fault_t dtn_eu_map(dtn_ethosu_t *m, const dtn_eu_map_registers_t *reg
         !is_multiple(map->brick, map->bytes)) {
         return dtn_eu_fault(m, DTN_ETHOSU_ALIGNMENT, registers->stride);
     }
+    /* Pixels that are written have places of their own. */
+    if (is_written && ((map->stride_x == 0 && width > 1) || (map->stride_y == 0 && height > 1))) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->stride);
+    }
     for (uint32_t i = 0; i < 4; i++) {
         map->base[i] = dtn_eu_address(m, (uint32_t)registers->base + i);
     }

@@ -40,7 +40,7 @@ static dtn_ethosu_fault_t read_pool(dtn_ethosu_t *m, pool_t *pool)
     if (pool->kind > SUM_OF_CHANNELS) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, DTN_ETHOSU_OP_POOL);
     }
-    dtn_ethosu_fault_t fault = dtn_eu_geometry(m, &pool->geometry);
+    dtn_ethosu_fault_t fault = dtn_eu_geometry(m, pool->kind == SUM_OF_CHANNELS, &pool->geometry);
     const dtn_eu_geometry_t *g = &pool->geometry;
     if (fault == DTN_ETHOSU_OK && g->out_c != (pool->kind == SUM_OF_CHANNELS ? 1 : g->in_c)) {
         fault = dtn_eu_fault(m, DTN_ETHOSU_GEOMETRY, REG_OFM_DEPTH_M1);

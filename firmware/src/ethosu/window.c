@@ -17,8 +17,9 @@ static void read_kernel(const dtn_ethosu_t *m, dtn_eu_geometry_t *g)
     g->kernel_w = (dtn_eu_count(m, REG_KERNEL_WIDTH_M1) - 1) / g->dilation_w + 1;
 }
 
-dtn_ethosu_fault_t dtn_eu_geometry(dtn_ethosu_t *m, dtn_eu_geometry_t *g)
+dtn_ethosu_fault_t dtn_eu_geometry(dtn_ethosu_t *m, bool is_summed, dtn_eu_geometry_t *g)
 {
+    g->is_summed = is_summed;
     dtn_ethosu_fault_t fault = dtn_eu_need_shorts(
         m, DTN_EU_LIST(REG_IFM_PAD_TOP, REG_IFM_PAD_LEFT, REG_IFM_PAD_RIGHT, REG_IFM_PAD_BOTTOM, REG_IFM_DEPTH_M1,
                        REG_IFM_UPSCALE, REG_OFM_WIDTH_M1, REG_OFM_HEIGHT_M1, REG_OFM_DEPTH_M1, REG_KERNEL_WIDTH_M1,
@@ -47,7 +48,9 @@ dtn_ethosu_fault_t dtn_eu_geometry(dtn_ethosu_t *m, dtn_eu_geometry_t *g)
     if (g->in_h < 1 || g->in_w < 1) {
         return dtn_eu_fault(m, DTN_ETHOSU_GEOMETRY, g->in_h < 1 ? REG_OFM_HEIGHT_M1 : REG_OFM_WIDTH_M1);
     }
-    return DTN_ETHOSU_OK;
+    uint64_t pixels = (uint64_t)g->out_h * (uint64_t)g->out_w;
+    uint64_t positions = (uint64_t)g->kernel_h * (uint64_t)g->kernel_w;
+    return dtn_eu_work(m, pixels * (uint64_t)g->out_c, positions * (g->is_summed ? (uint64_t)g->in_c : 1U));
 }
 
 dtn_ethosu_fault_t dtn_eu_input(dtn_ethosu_t *m, const dtn_eu_geometry_t *g, int32_t depth, dtn_eu_map_t *map)

@@ -27,13 +27,15 @@ typedef struct {
     int32_t pad_top;
     int32_t pad_left;
     bool has_pads;
+    bool is_summed;      /**< every output has terms of all input channels */
     bool is_part_kernel; /**< the order of weights */
     int32_t part;        /**< positions of a part of the kernel, dilated */
     dtn_eu_upscale_t upscale;
 } dtn_eu_geometry_t;
 
-/** Reads the registers of sizes, kernel, pads and upscaling. */
-dtn_ethosu_fault_t dtn_eu_geometry(dtn_ethosu_t *m, dtn_eu_geometry_t *geometry);
+/** Reads the registers of sizes, kernel, pads and upscaling; `is_summed` where an output has terms of all input
+ * channels. */
+dtn_ethosu_fault_t dtn_eu_geometry(dtn_ethosu_t *m, bool is_summed, dtn_eu_geometry_t *geometry);
 
 /** Reads and checks the input map of the geometry, with `depth` channels. */
 dtn_ethosu_fault_t dtn_eu_input(dtn_ethosu_t *m, const dtn_eu_geometry_t *geometry, int32_t depth, dtn_eu_map_t *map);
