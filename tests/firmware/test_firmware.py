@@ -32,6 +32,8 @@ PROGRAMS = (
     "test_port",
     "test_cortex_m_layers",
     "test_cortex_m_elements",
+    "test_ethosu",
+    "test_ethosu_faults",
     "fuzz_driver",
     "fuzz_bundle",
 )
