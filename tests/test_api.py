@@ -73,6 +73,21 @@ def test_what_needs_no_numpy_loads_none(name: str):
     assert done.stdout == "False False\n"
 
 
+SCRIPT = """
+import deuteron
+import torch
+
+x = torch.ones(1, 8)
+print(len(deuteron.build(torch.nn.Linear(8, 8), x, calibration=[x]).manifest.partitions))
+"""
+
+
+def test_a_script_builds_and_nothing_else_is_said():
+    """In a process where nothing has been loaded before, which PyTorch's packages notice aloud."""
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
 def test_no_samples_are_refused():
     with pytest.raises(InputError, match="there are no samples to run"):
         repeated([], 2)

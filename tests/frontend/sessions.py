@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from deuteron.frontend import shortcuts
 from deuteron.frontend.flow import Flow
 
 STAGES = ("quantize", "torch_export", "to_edge_transform_and_lower", "edge_program_manager_transform")
@@ -17,7 +18,8 @@ def edge_of(flow: Flow, module: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     recipe.pipeline_stages = [export.StageType(name) for name in STAGES]
     session = export.ExportSession(module, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
     try:
-        session.export()
+        with shortcuts.active():
+            session.export()
     finally:
         flow.close()
     return session.get_stage_artifacts()[recipe.pipeline_stages[-1]].data

@@ -150,27 +150,6 @@ def test_the_compiler_is_loaded_when_a_graph_needs_it(monkeypatch: pytest.Monkey
     assert seen == [mutating]
 
 
-def test_sharded_training_is_recognised_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    sharding = "torch.distributed.fsdp"
-    real = importlib.import_module(f"{sharding}._fully_shard._fsdp_param_group")
-    for name in [name for name in sys.modules if name == "torch._dynamo" or name.startswith(sharding)]:
-        monkeypatch.delitem(sys.modules, name)
-    with shortcuts.importing():
-        group = vars(importlib.import_module(f"{sharding}._fully_shard"))["_fsdp_param_group"]
-    assert [name for name in sys.modules if name.startswith(sharding)] == []
-    assert group.FSDPParamGroup is not real.FSDPParamGroup
-    assert group.FSDPParamGroup.use_training_state is not real.FSDPParamGroup.use_training_state
-    monkeypatch.setitem(sys.modules, real.__name__, real)
-    assert group.FSDPParamGroup is real.FSDPParamGroup
-
-
-def test_a_compiler_that_is_loaded_keeps_what_it_knows() -> None:
-    shortcuts.load_compiler()
-    before = dict(sys.modules)
-    with shortcuts.importing():
-        assert {name: module for name, module in sys.modules.items() if before.get(name) is not module} == {}
-
-
 def test_operators_are_registered_at_the_same_place() -> None:
     def registered() -> str:
         return torch._library.utils.get_source(2)

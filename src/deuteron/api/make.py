@@ -72,8 +72,9 @@ def build(
     """
     _check_options(target, options)
     from deuteron.frontend import shortcuts
+    from deuteron.frontend.quiet import quiet
 
-    with shortcuts.importing():
+    with quiet(), shortcuts.importing():
         from deuteron.frontend.build import build as build_in_memory
 
     directory = None if output is None else Path(output)

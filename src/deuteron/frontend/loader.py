@@ -14,7 +14,7 @@ from typing import cast
 from torch import nn
 
 from deuteron.errors import DeuteronError, InputError
-from deuteron.frontend import examples, shortcuts
+from deuteron.frontend import examples
 from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
 from deuteron.frontend.quantise.training import YIELDS, Train
 
@@ -111,7 +111,6 @@ def _import_path(folder: Path) -> Generator[None]:
 
 def _execute(path: Path) -> ModuleType:
     """The file as a module."""
-    shortcuts.load_compiler()
     name = f"_deuteron_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -18,8 +18,6 @@ from torch.export import ExportedProgram
 
 _OPERATORS = "torch._export.utils"
 _POST_GRAD = "torch._inductor.fx_passes.post_grad"
-_COMPILER = "torch._dynamo"
-_SHARDING = "torch.distributed.fsdp"
 _NEUTRON_PASS = "executorch.backends.nxp.edge_passes.neutron_edge_pass"  # noqa: S105 - no password
 
 _PRIVATE = (
@@ -52,14 +50,8 @@ def active() -> Generator[None]:
 @contextmanager
 def importing() -> Generator[None]:
     """Spares the import of ExecuTorch what builds seldom need, or what takes long for no reason, for a while."""
-    with _light_post_grad(), _light_sharding(), _fast_yaml(), _replaced("torch._library.utils", "get_source", _place):
+    with _light_post_grad(), _fast_yaml(), _replaced("torch._library.utils", "get_source", _place):
         yield
-
-
-def load_compiler() -> None:
-    """Import the part of PyTorch that exports models, before a user's code does, which takes no shortcuts."""
-    with importing():
-        importlib.import_module(_COMPILER)
 
 
 @contextmanager
@@ -211,45 +203,6 @@ def _light_post_grad() -> Generator[None]:
         yield
     finally:
         del sys.modules[_POST_GRAD]
-
-
-@contextmanager
-def _light_sharding() -> Generator[None]:
-    """Stands in for training that is spread over computers, of which PyTorch's compiler must recognise one function.
-
-    None can be met while that is not loaded.
-    """
-    if _COMPILER in sys.modules or _SHARDING in sys.modules:
-        yield
-        return
-    names = (_SHARDING, f"{_SHARDING}._fully_shard")
-    package, part = standing = tuple(ModuleType(name) for name in names)
-    package.__path__ = []
-    vars(part)["_fsdp_param_group"] = _Sharding()
-    sys.modules.update(zip(names, standing, strict=True))
-    try:
-        yield
-    finally:
-        for name in names:
-            del sys.modules[name]
-
-
-class _Sharding:
-    """What the compiler asks of the module `_fsdp_param_group`."""
-
-    @property
-    def FSDPParamGroup(self) -> Any:  # noqa: N802 - PyTorch's name
-        """The class that has the function, and before that is loaded, one that has another."""
-        module = sys.modules.get(f"{_SHARDING}._fully_shard._fsdp_param_group")
-        return _Unloaded if module is None else vars(module)["FSDPParamGroup"]
-
-
-class _Unloaded:
-    """Has the function that the compiler looks for, and nobody calls."""
-
-    @staticmethod
-    def use_training_state() -> None:
-        """Do nothing."""
 
 
 def _place(_: object) -> Callable[[int], str]:
