@@ -1,4 +1,4 @@
-"""Constants that are made with a bundle: kernel sums in the place of biases."""
+"""What is made with a bundle: kernel sums in the place of biases, convolutions of what is depthwise by name only."""
 
 import numpy as np
 import numpy.typing as npt
@@ -90,3 +90,36 @@ def test_a_linear_layer_keeps_its_own(given: str) -> None:
         assert call.inputs[-1] is own
     else:
         assert numbers(call.inputs[-1]) == ([22, 68] if bias else [15, 60])
+
+
+def depthwise(channels: int, planned: int, *, constant: bool = True) -> OperatorCall:
+    """A depthwise layer that makes 6 channels of some, with as much scratch memory as was planned."""
+    x, y = (tensor(i, np.zeros((1, 4, 4, c), np.int8), constant=False) for i, c in ((0, channels), (5, 6)))
+    rows = tensor(1, weights(1, 2, 3, 6), constant=constant)
+    bias, multipliers, shifts = (tensor(i, np.ones(6, np.int32), constant=True) for i in (2, 3, 4))
+    scratch = tensor(6, np.zeros(planned, np.uint8), constant=False)
+    plane = ((1, 1), (1, 1), (1, 1), 6 // channels)
+    (call,) = lower(
+        "cortex_m::quantized_depthwise_conv2d_nhwc.out",
+        (x, rows, bias, *plane, 5, 0, multipliers, shifts, -128, 127, scratch, y, y),
+    )
+    return call
+
+
+@pytest.mark.parametrize(("planned", "index"), [(0, None), (63, None), (64, 6)])
+def test_a_depthwise_layer_of_one_channel_is_a_convolution(planned: int, index: int | None) -> None:
+    call = depthwise(1, planned)
+    assert call.function == BY_OPERATOR["quantized_conv2d"].symbol
+    params = QuantizedConvolutionParams.from_words(call.params)
+    assert (params.in_c, params.out_c, params.groups, params.kernel_h, params.kernel_w) == (1, 6, 1, 2, 3)
+    rows = call.inputs[1]
+    assert rows.value.constant is not None
+    assert (rows.spec.shape, rows.bytes) == ((6, 2, 3, 1), 36)
+    stored = np.frombuffer(rows.value.constant.data, np.int8).reshape(rows.spec.shape)
+    np.testing.assert_array_equal(stored, weights(1, 2, 3, 6).transpose(3, 1, 2, 0))
+    assert (call.outputs[0].index, call.outputs[0].bytes) == (index, 64)
+
+
+@pytest.mark.parametrize(("channels", "constant"), [(2, True), (1, False)])
+def test_others_stay_depthwise(channels: int, constant: bool) -> None:
+    assert depthwise(channels, 0, constant=constant).function == BY_OPERATOR["quantized_depthwise_conv2d"].symbol

@@ -71,7 +71,7 @@ def scratch_bytes(container: Container) -> int:
 
 def test_channels_first_is_transposed_round_a_partition() -> None:
     bundle = translate(programs.channels_first(), name="crossed")
-    note = "inputs and outputs that the plan leaves out, and tensors in the NPU's order"
+    note = "inputs and outputs that the plan leaves out, and what single steps need"
     assert bundle.memories[:2] == (Memory(0, "memory 1 of the program's plan"), Memory(8 * 64, note))
     values = {i: (v.memory, v.offset, v.bytes, v.dim_order, v.note) for i, v in enumerate(bundle.values)}
     assert values == {

@@ -105,7 +105,7 @@ class TensorPlaces:
         """The memories that values lie in."""
         memories = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
         if own := self._unplanned + self._most:
-            memories.append(Memory(own, "inputs and outputs that the plan leaves out, and tensors in the NPU's order"))
+            memories.append(Memory(own, "inputs and outputs that the plan leaves out, and what single steps need"))
         return tuple(memories)
 
     def _add(self, memory: int, offset: int, size: int, spec: TensorSpec, note: str) -> int:

@@ -138,9 +138,12 @@ class _Translator:
             inputs = [self._place(x, f"the tensor read by {operator}") for x in call.inputs]
             outputs = [self._place(y, f"the tensor written by {operator}") for y in call.outputs]
             self._operator(call.function, inputs, outputs, call.params, title, origin)
+            self._places.end_of_step()
 
     def _place(self, tensor: Tensor, what: str) -> int:
         """The index in the bundle."""
+        if tensor.index is None and tensor.value.constant is None:
+            return self._places.temporary(tensor.spec, tensor.bytes, what)
         if tensor.index is None:
             return self._places.prepared(tensor.value, what)
         return self._places.value(tensor.index, what)

@@ -15,7 +15,7 @@ class RefusedError(Exception):
 class Tensor:
     """A tensor among the arguments: its index among the program's values, and the value.
 
-    Constants that a lowering makes are no values of the program: their index is None.
+    Constants and scratch memory that a lowering adds are no values of the program: their index is None.
     """
 
     index: int | None

@@ -14,12 +14,15 @@ from deuteron.board.operators.call import (
     refuse_arguments,
 )
 from deuteron.board.operators.layout import is_contiguous, nhwc
-from deuteron.board.operators.prepare import kernel_sum
+from deuteron.board.operators.prepare import channels_first, kernel_sum, scratch_of
 from deuteron.board.operators.table import (
     QuantizedBatchMatmulParams,
     QuantizedConvolutionParams,
     QuantizedLinearParams,
 )
+
+_PATCH, _SCRATCH = 16, 4
+"""What a convolution's scratch memory has room for: elements of a window by this multiple, so many bytes for each."""
 
 
 def conv2d(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCall:
@@ -54,6 +57,12 @@ def depthwise_conv2d(args: Sequence[Argument], *, explicit: bool = False) -> Ope
                 raise RefusedError(
                     f"has weights of shape {w.spec.shape} for {channels} channels, each {multiplier} times"
                 )
+            if channels == 1 and (rows := channels_first(w)):
+                # All channels see the one input: a convolution of one group.
+                patch = -(-kernel_h * kernel_w // _PATCH) * _PATCH * _SCRATCH
+                plane = (stride, padding, dilation, in_offset, out_offset, multipliers, shifts, low, high)
+                room = scratch if scratch.bytes >= patch else scratch_of(patch)
+                return conv2d((x, rows, bias, *plane, room, y, y), explicit=explicit)
             shape = _Shape(explicit, channels, (kernel_h, kernel_w), pair(stride), pair(padding))
             numbers = in_offset, out_offset, low, high
             inputs = _Inputs(x, w, multipliers, shifts, bias)

@@ -1,4 +1,4 @@
-"""Constants that are worked out when a bundle is made, so that no inference has to."""
+"""Constants that are worked out when a bundle is made, so that no inference has to, and scratch memory for them."""
 
 import numpy as np
 
@@ -16,6 +16,21 @@ def kernel_sum(weights: Tensor, bias: Tensor | None, in_offset: int, weight_offs
     if constants[1]:
         sums += np.frombuffer(constants[1].data, np.int32)
     # Sums keep their low 32 bits, as those of the operators do.
-    data = sums.astype(np.uint32).tobytes()
-    spec = TensorSpec((len(sums),), "int32", (0,))
+    return _constant(sums.astype(np.uint32).tobytes(), TensorSpec((len(sums),), "int32", (0,)))
+
+
+def channels_first(weights: Tensor) -> Tensor | None:
+    """Weights [1, height, width, channels] as [channels, height, width, 1]; None when they are not constant."""
+    if weights.value.constant is None:
+        return None
+    rows = np.frombuffer(weights.value.constant.data, np.int8).reshape(weights.spec.shape).transpose(3, 1, 2, 0)
+    return _constant(np.ascontiguousarray(rows).tobytes(), TensorSpec(rows.shape, "int8", (0, 1, 2, 3)))
+
+
+def scratch_of(size: int) -> Tensor:
+    """Memory for one step that the program's plan has none for."""
+    return Tensor(None, TensorValue(TensorSpec((size,), "uint8", (0,)), size, None, None, False, False))
+
+
+def _constant(data: bytes, spec: TensorSpec) -> Tensor:
     return Tensor(None, TensorValue(spec, len(data), None, Constant(data, 0, len(data)), False, False))
