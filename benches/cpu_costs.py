@@ -1,6 +1,6 @@
 """What the Cortex-M operators cost: instructions per element and term, beside the figures in use.
 
-Each kind of work runs at several sizes on the emulated boards, portable C with -O3; the layers of `cortex_m.py` are
+Each kind of work runs at several sizes on the emulated boards, with -O3; the layers of `cortex_m.py` are
 among them. A straight line through the counts (least squares of relative errors, beside a fixed cost per call) gives
 the figures that stand in `src/deuteron/arch/cores/`; the last column is how far the closed form with those is from each
 count. Instructions are not cycles.
@@ -81,14 +81,14 @@ class Result:
         return self.estimate / self.instructions - 1
 
 
-def layers(*, vectors: bool) -> Iterator[Case]:
+def layers() -> Iterator[Case]:
     """Convolutions and matrix products."""
     generator = np.random.default_rng(1)
     for layer in (*cortex_m.LAYERS, *MORE_LAYERS):
         if layer.size[0]:
             work, call = Work.DEPTHWISE if layer.depthwise else Work.CONVOLUTION, cortex_m.convolution(layer, generator)
         else:
-            work, call = Work.LINEAR, cortex_m.linear(layer, generator, kernel_sum=vectors)
+            work, call = Work.LINEAR, cortex_m.linear(layer, generator)
         yield Case(layer.name, work, call.expected.size, call.macs, call)
 
 
@@ -98,9 +98,9 @@ def elementwise(size: int) -> Iterator[Case]:
     add = QuantizedAddParams(1, 1 << 30, 0, 2, 1 << 30, 0, 3, 1 << 30, -19, -128, 127)
     scale = int(np.float32(0.05).view(np.uint32))
     table, real = np.arange(256, dtype=np.uint8).view(np.int8), np.zeros(size, np.float32)
-    rows, depth, columns = 4, size // 4, size // 8
+    rows, depth = 4, size // 4
     run = RegionCopyParams(0, 0, (1, 1, 1, 1, rows, depth), (0, 0, 0, 0, depth, 1), (0, 0, 0, 0, depth, 1))
-    turned = RegionCopyParams(0, 0, (1, 1, 1, 1, columns, 8), (0, 0, 0, 0, 1, columns), (0, 0, 0, 0, 8, 1))
+    turned = RegionCopyParams(0, 0, (1, 1, 1, 1, rows, depth), (0, 0, 0, 0, depth, 1), (0, 0, 0, 0, 1, rows))
     softmax = QuantizedSoftmaxParams(rows, depth, 1, 1 << 30, 25)
     for name, work, function, inputs, params, like in (
         ("sum", Work.SUM, "dtn_cm_quantized_add", (x, x), add, y),
@@ -109,7 +109,7 @@ def elementwise(size: int) -> Iterator[Case]:
         ("softmax", Work.SOFTMAX, "dtn_cm_softmax", (x,), softmax, y),
         ("rows", Work.MOVE, "dtn_cm_copy", (x,), run, y),
         ("turned copy", Work.TRANSPOSE, "dtn_cm_copy", (x,), turned, y),
-        ("transpose", Work.TRANSPOSE, "dtn_op_transpose", (x,), Words((1, 8, columns)), y),
+        ("transpose", Work.TRANSPOSE, "dtn_op_transpose", (x,), Words((1, rows, depth)), y),
         ("quantise", Work.QUANTISE, "dtn_op_quantize_per_tensor", (real,), Words((scale, 0, -128, 127)), y),
         ("dequantise", Work.DEQUANTISE, "dtn_op_dequantize_per_tensor", (x,), Words((scale, 0)), real),
     ):
@@ -122,7 +122,7 @@ def pools() -> Iterator[Case]:
         out = side // window
         shape = (1, side, side, channels, out, out, window, window, window, window, 0, 0)
         x, y = np.zeros((1, side, side, channels), np.int8), np.zeros((1, out, out, channels), np.int8)
-        average = AveragePoolParams(*shape, 0, 1 << 30, 31, 0, -128, 127)
+        average = AveragePoolParams(*shape, 0, 2, 1, 0, -128, 127)
         largest = MaxPoolParams(*shape, -128, 127)
         for work, function, params, scratch in (
             (Work.AVERAGE, "dtn_cm_quantized_avg_pool2d", average, 0),
@@ -134,7 +134,7 @@ def pools() -> Iterator[Case]:
 
 def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     """A row per call."""
-    cases = [*layers(vectors=board.cpu == "cortex-m55"), *pools()]
+    cases = [*layers(), *pools()]
     cases += [case for size in SIZES for case in elementwise(size)]
     maker = Maker()
     for case in cases:

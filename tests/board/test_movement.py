@@ -84,3 +84,21 @@ def test_split(order: tuple[int, ...]) -> None:
     follow("aten::split_with_sizes_copy.out", [x, (1, 3, 1), 3, tuple(outputs), None], memories, outputs)
     for i, part in enumerate(parts, 1):
         assert memories[i] == stored(part, order)
+
+
+@pytest.mark.parametrize(
+    ("shape", "orders", "innermost"),
+    [
+        ((1, 3, 32, 32), ((0, 1, 2, 3), (0, 2, 3, 1)), (1024, 2, 6)),  # three channels of a map
+        ((1, 64, 5, 5), ((0, 2, 3, 1), (0, 1, 2, 3)), (64, 2, 50)),
+        ((1, 8, 3, 100), ((0, 1, 2, 3), (0, 2, 1, 3)), (200, 1, 1)),  # rows of 100 elements change places
+    ],
+    ids=str,
+)
+def test_a_copy_walks_innermost_along_words_or_the_longest_side(
+    shape: tuple[int, ...], orders: tuple[tuple[int, ...], tuple[int, ...]], innermost: tuple[int, int, int]
+) -> None:
+    x, y = (tensor(i, shape, order) for i, order in enumerate(orders))
+    (call,) = lower("dim_order_ops::_clone_dim_order.out", [x, False, (0, 1, 2, 3), y, y])
+    p = RegionCopyParams.from_words(call.params)
+    assert (p.dims[-1], p.in_strides[-1], p.out_strides[-1]) == innermost

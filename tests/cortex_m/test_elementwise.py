@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Array, Bench, RefusedError
+from tests.cortex_m.bench import Bench, RefusedError
+from tests.cortex_m.elements import extremes, factor, usual_add
 from tests.cortex_m.wheel import wheel
 
 from deuteron.board.operators.table import QuantizedAddParams, QuantizedDivParams, QuantizedMulParams
@@ -15,21 +16,10 @@ SHAPES = (
     ((2, 3, 4), (2, 3, 4)),
     ((1, 5, 6, 7), (1, 7)),  # last dimension repeated: a broadcast of channels in the order of channels last
     ((7,), (3, 2, 7)),
+    ((130, 3), (3,)),
+    ((1,), (199,)),
     ((257,), (257,)),
 )
-
-
-def extremes(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """int8 values, each limit among them where there is room."""
-    values = generator.integers(-128, 128, shape).astype(np.int8)
-    values.flat[0] = -128
-    values.flat[-1] = 127
-    return values
-
-
-def factor(generator: np.random.Generator, low: int, high: int) -> tuple[int, int]:
-    """A multiplier of 31 bits, and a shift."""
-    return int(generator.integers(1 << 30, 1 << 31)), int(generator.integers(low, high))
 
 
 def zero_point(generator: np.random.Generator) -> int:
@@ -59,6 +49,19 @@ def test_add(bench: Bench, shapes: tuple[tuple[int, ...], tuple[int, ...]], seed
     expected = wheel("quantized_add", full[0], *words[:3], full[1], *words[3:])
     found = bench.run("quantized_add", (a, b), p, np.empty(full[0].shape, np.int8))
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_usual_add(bench: Bench, shapes: tuple[tuple[int, ...], tuple[int, ...]], seed: int) -> None:
+    generator = np.random.default_rng([7, seed])
+    for _ in range(20):
+        a, b = (extremes(generator, shape) for shape in shapes)
+        p = usual_add(generator)
+        full = np.broadcast_arrays(a, b)
+        words = p.words()
+        expected = wheel("quantized_add", full[0], *words[:3], full[1], *words[3:])
+        found = bench.run("quantized_add", (a, b), p, np.empty(full[0].shape, np.int8))
+        np.testing.assert_array_equal(found, expected, str(p))
 
 
 @pytest.mark.parametrize("field", ["a_shift", "b_shift", "out_shift"])

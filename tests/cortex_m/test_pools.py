@@ -68,6 +68,26 @@ def test_average_pool(bench: Bench, ceil: bool, seed: int) -> None:
         assert np.abs(found.astype(int) - reference).max() <= 1
 
 
+@pytest.mark.parametrize("size", [(5, 7), (16, 16), (3, 300), (17, 16)], ids=str)
+@pytest.mark.parametrize("channels", [1, 7, 8, 32, 45])
+def test_pools_of_a_whole_map(bench: Bench, size: tuple[int, int], channels: int) -> None:
+    generator = np.random.default_rng([11, channels])
+    x = generator.integers(-128, 128, (2, *size, channels)).astype(np.int8)
+    x[0, :, :, 0], x[1, :, :, 0] = -128, 127
+    shape = (2, *size, channels, 1, 1, *size, 1, 1, 0, 0)
+    out = np.empty((2, 1, 1, channels), np.int8)
+    average = AveragePoolParams(*shape, -3, 4, 2, -3, -100, 100)
+    value = (x.astype(np.int64) + 3).mean(axis=(1, 2), keepdims=True)
+    wanted = np.clip(np.rint(value) - 3, -100, 100)
+    np.testing.assert_array_equal(bench.run("quantized_avg_pool2d", (x,), average, out, [0]), wanted)
+    scaled = replace(average, mult=3 << 20, shift=22)
+    wanted = np.clip(np.rint(value * 0.75) - 3, -100, 100)
+    np.testing.assert_array_equal(bench.run("quantized_avg_pool2d", (x,), scaled, out, [0]), wanted)
+    largest = MaxPoolParams(*shape, -100, 120)
+    wanted = np.clip(x.max(axis=(1, 2), keepdims=True), -100, 120)
+    np.testing.assert_array_equal(bench.run("quantized_max_pool2d", (x,), largest, out), wanted)
+
+
 def test_the_definition_misses_halves_by_its_scale_alone() -> None:
     """As `spec/rounding.md` says: windows of six elements, halves and others, with the scale of its example."""
     sums = np.arange(-300, 300)

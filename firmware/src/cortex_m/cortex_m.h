@@ -84,13 +84,11 @@ static inline bool dtn_cm_is_shift(int32_t shift)
     return shift >= DTN_CM_MIN_SHIFT && shift <= DTN_CM_MAX_SHIFT;
 }
 
-/** Operands of which the smaller repeats: rows of the smaller's length. */
-typedef struct {
-    uint32_t count;
-    uint32_t length;
-    uint32_t a_step; /**< from row to row, 0 for the smaller operand */
-    uint32_t b_step;
-} dtn_cm_rows_t;
+/** True for a shift to the right by 1 to 30, as of nearly all factors. */
+static inline bool dtn_cm_is_right(int32_t shift)
+{
+    return shift >= -30 && shift <= -1;
+}
 
 /** True when the output is as large as the larger of two operands, and a multiple of the smaller: values a, b, out. */
 static inline bool dtn_cm_is_repeated(const dtn_tensor_t *values)
@@ -98,15 +96,6 @@ static inline bool dtn_cm_is_repeated(const dtn_tensor_t *values)
     uint32_t large = values[0].bytes > values[1].bytes ? values[0].bytes : values[1].bytes;
     uint32_t small = values[0].bytes > values[1].bytes ? values[1].bytes : values[0].bytes;
     return values[2].bytes == large && (small == 0 ? large == 0 : large % small == 0);
-}
-
-/** The rows of two checked operands. */
-static inline dtn_cm_rows_t dtn_cm_rows(const dtn_tensor_t *values)
-{
-    uint32_t a = values[0].bytes;
-    uint32_t b = values[1].bytes;
-    uint32_t length = a < b ? a : b;
-    return (dtn_cm_rows_t){length == 0 ? 0 : values[2].bytes / length, length, a > b ? length : 0, b > a ? length : 0};
 }
 
 static inline int32_t dtn_cm_clamp(int32_t value, int32_t lo, int32_t hi)

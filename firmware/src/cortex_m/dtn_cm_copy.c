@@ -1,7 +1,11 @@
 #include <stddef.h>
+#include <string.h>
 
+#include "../kernels/check/check.h"
+#include "../kernels/fast/strided.h"
 #include "by_kernel.h"
 #include "cortex_m.h"
+#include "elements.h"
 
 typedef dtn_cm_copy_params_t params_t;
 
@@ -9,24 +13,43 @@ typedef dtn_cm_copy_params_t params_t;
 typedef char record_continues_with_the_kernels
     [sizeof(params_t) - offsetof(params_t, in_start) == sizeof(dtn_copy_s8_params_t) ? 1 : -1];
 
-static bool is_valid(const dtn_operator_call_t *call)
+enum { RANK = sizeof((params_t *)0)->dims / sizeof(int32_t) };
+
+static int32_t check(const dtn_operator_call_t *call)
 {
     if (!DTN_CM_IS_CALL(call, 1, 1, params_t) || !dtn_cm_are(call->values, 2, call->values[0].type)) {
-        return false;
+        return DTN_REASON_OPERATOR;
     }
-    int32_t start = DTN_CM_PARAMS(call, params_t)->out_start;
-    return start >= 0 && (uint32_t)start < call->values[1].bytes;
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    if (p->out_start < 0 || (uint32_t)p->out_start >= call->values[1].bytes) {
+        return DTN_REASON_OPERATOR;
+    }
+    dtn_operator_call_t region = *call;
+    region.values[1].bytes -= (uint32_t)p->out_start;
+    dtn_call_t inner = dtn_cm_kernel_call(&region, DTN_PHASE_CHECK, &p->in_start);
+    return dtn_cm_reason((int32_t)dtn_check_copy_s8(&inner));
+}
+
+static void run(const dtn_operator_call_t *call)
+{
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    const uint8_t *in = (const uint8_t *)call->values[0].data + p->in_start;
+    uint8_t *out = (uint8_t *)call->values[1].data + p->out_start;
+    dtn_walk_t walk = dtn_walk(p->dims, p->in_strides, p->out_strides, RANK);
+    do {
+        if (walk.step[0] == 1 && walk.step[1] == 1) {
+            memcpy(out + walk.at[1], in + walk.at[0], walk.count);
+        } else {
+            dtn_cm_move(in + walk.at[0], walk.step[0], out + walk.at[1], walk.step[1], walk.count);
+        }
+    } while (dtn_walk_next(&walk));
 }
 
 int32_t dtn_cm_copy(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
-    if (phase == DTN_PHASE_CHECK && !is_valid(call)) {
-        return DTN_REASON_OPERATOR;
+    if (phase == DTN_PHASE_CHECK) {
+        return check(call);
     }
-    const params_t *p = DTN_CM_PARAMS(call, params_t);
-    dtn_operator_call_t region = *call;
-    region.values[1].data = (uint8_t *)call->values[1].data + p->out_start;
-    region.values[1].bytes -= (uint32_t)p->out_start;
-    dtn_call_t inner = dtn_cm_kernel_call(&region, phase, &p->in_start);
-    return dtn_cm_reason(dtn_k_copy_s8(&inner, phase));
+    run(call);
+    return DTN_OK;
 }

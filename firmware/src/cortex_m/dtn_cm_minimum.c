@@ -1,19 +1,7 @@
-#include "by_kernel.h"
-#include "cortex_m.h"
-
-typedef dtn_cm_minimum_params_t params_t;
-
-static bool is_valid(const dtn_operator_call_t *call)
-{
-    return DTN_CM_IS_CALL(call, 2, 1, params_t) && dtn_cm_are(call->values, 3, DTN_TYPE_S8) &&
-           DTN_CM_PARAMS(call, params_t)->maximum == 0;
-}
+#include "deuteron/cortex_m.h"
+#include "extremum.h"
 
 int32_t dtn_cm_minimum(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
-    if (phase == DTN_PHASE_CHECK && !is_valid(call)) {
-        return DTN_REASON_OPERATOR;
-    }
-    dtn_call_t inner = dtn_cm_kernel_call(call, phase, call->params);
-    return dtn_cm_reason(dtn_k_extremum_s8(&inner, phase));
+    return dtn_cm_extremum(call, phase, 0);
 }

@@ -1,4 +1,5 @@
-#include "cortex_m.h"
+#include "elements.h"
+#include "rows.h"
 
 /* Bits that the operands are shifted to the left by, so that the factors do not lose what counts. */
 enum { LEFT_SHIFT = 20 };
@@ -30,19 +31,55 @@ static int8_t sum(const params_t *p, int32_t a, int32_t b)
     return (int8_t)dtn_cm_clamp(dtn_cm_plus(result, p->out_zp), p->act_min, p->act_max);
 }
 
+/* An operand: zero point and factor. */
+typedef struct {
+    int32_t zp;
+    int32_t multiplier;
+    int32_t shift;
+} operand_t;
+
+static const int32_t half = 1 << 30;
+
+/* The sum in the form of `dtn_cm_add`; false when it has none. */
+static bool is_usual(const params_t *p, operand_t halved, operand_t other, dtn_cm_sum_t *sum)
+{
+    /* Where both are halved the shift, which must be at least 1, takes back one more to the left: that is exact. */
+    bool both = (other.multiplier == half || other.multiplier == -half) && other.shift == 0;
+    if (halved.multiplier != half || halved.shift != 0 || !dtn_cm_is_s8(halved.zp) || !dtn_cm_is_s8(other.zp) ||
+        !(both || dtn_cm_is_right(other.shift)) || !dtn_cm_is_right(p->out_shift)) {
+        return false;
+    }
+    *sum = (dtn_cm_sum_t){
+        .halved_zp = halved.zp,
+        .other_zp = other.zp,
+        .other_left = both ? LEFT_SHIFT + 1 : LEFT_SHIFT,
+        .other = {other.multiplier, both ? 1 : -other.shift},
+        .factor = {p->out_multiplier, -p->out_shift},
+        .limits = {p->out_zp, p->act_min, p->act_max},
+    };
+    return true;
+}
+
 static void run(const dtn_operator_call_t *call)
 {
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    const int8_t *a = (const int8_t *)call->values[DTN_CM_QUANTIZED_ADD_A].data;
-    const int8_t *b = (const int8_t *)call->values[DTN_CM_QUANTIZED_ADD_B].data;
-    int8_t *out = (int8_t *)call->values[DTN_CM_QUANTIZED_ADD_OUTPUT].data;
-    dtn_cm_rows_t rows = dtn_cm_rows(call->values);
-    for (uint32_t row = 0; row < rows.count; row++) {
-        for (uint32_t i = 0; i < rows.length; i++) {
-            *out++ = sum(p, a[i], b[i]);
+    const operand_t a = {p->a_zp, p->a_multiplier, p->a_shift};
+    const operand_t b = {p->b_zp, p->b_multiplier, p->b_shift};
+    dtn_cm_sum_t usual;
+    bool a_halved = is_usual(p, a, b, &usual);
+    bool b_halved = !a_halved && is_usual(p, b, a, &usual);
+    dtn_cm_rows_t rows;
+    dtn_cm_rows_start(&rows, call->values);
+    for (uint32_t count; (count = dtn_cm_row(&rows)) != 0; dtn_cm_rows_next(&rows)) {
+        if (a_halved) {
+            dtn_cm_add(&usual, rows.a, rows.b, rows.out, count);
+        } else if (b_halved) {
+            dtn_cm_add(&usual, rows.b, rows.a, rows.out, count);
+        } else {
+            for (uint32_t i = 0; i < count; i++) {
+                rows.out[i] = sum(p, rows.a[i], rows.b[i]);
+            }
         }
-        a += rows.a_step;
-        b += rows.b_step;
     }
 }
 

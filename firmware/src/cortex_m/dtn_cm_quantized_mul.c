@@ -1,4 +1,5 @@
-#include "cortex_m.h"
+#include "elements.h"
+#include "rows.h"
 
 typedef dtn_cm_quantized_mul_params_t params_t;
 
@@ -12,21 +13,28 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_cm_is_zero_point(p->out_zp) && dtn_cm_is_shift(p->out_shift);
 }
 
+static int8_t product(const params_t *p, int32_t a, int32_t b)
+{
+    int32_t scaled = dtn_cm_requantize((a - p->a_zp) * (b - p->b_zp), p->out_multiplier, p->out_shift);
+    return (int8_t)dtn_cm_clamp(dtn_cm_plus(scaled, p->out_zp), INT8_MIN, INT8_MAX);
+}
+
 static void run(const dtn_operator_call_t *call)
 {
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    const int8_t *a = (const int8_t *)call->values[DTN_CM_QUANTIZED_MUL_A].data;
-    const int8_t *b = (const int8_t *)call->values[DTN_CM_QUANTIZED_MUL_B].data;
-    int8_t *out = (int8_t *)call->values[DTN_CM_QUANTIZED_MUL_OUTPUT].data;
-    dtn_cm_rows_t rows = dtn_cm_rows(call->values);
-    for (uint32_t row = 0; row < rows.count; row++) {
-        for (uint32_t i = 0; i < rows.length; i++) {
-            int32_t product = (a[i] - p->a_zp) * (b[i] - p->b_zp);
-            int32_t scaled = dtn_cm_requantize(product, p->out_multiplier, p->out_shift);
-            *out++ = (int8_t)dtn_cm_clamp(dtn_cm_plus(scaled, p->out_zp), INT8_MIN, INT8_MAX);
+    const dtn_cm_elements_product_t usual = {
+        p->a_zp, p->b_zp, {p->out_multiplier, -p->out_shift}, {p->out_zp, INT8_MIN, INT8_MAX}};
+    bool is_usual = dtn_cm_is_s8(p->a_zp) && dtn_cm_is_s8(p->b_zp) && dtn_cm_is_right(p->out_shift);
+    dtn_cm_rows_t rows;
+    dtn_cm_rows_start(&rows, call->values);
+    for (uint32_t count; (count = dtn_cm_row(&rows)) != 0; dtn_cm_rows_next(&rows)) {
+        if (is_usual) {
+            dtn_cm_mul(&usual, rows.a, rows.b, rows.out, count);
+            continue;
         }
-        a += rows.a_step;
-        b += rows.b_step;
+        for (uint32_t i = 0; i < count; i++) {
+            rows.out[i] = product(p, rows.a[i], rows.b[i]);
+        }
     }
 }
 

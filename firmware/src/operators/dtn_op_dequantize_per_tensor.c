@@ -1,5 +1,7 @@
+#include <float.h>
 #include <string.h>
 
+#include "../cortex_m/elements.h"
 #include "operator.h"
 
 static bool is_valid(const dtn_operator_call_t *call)
@@ -35,6 +37,10 @@ static void run(const dtn_operator_call_t *call)
     uint32_t count = call->values[1].bytes / (uint32_t)sizeof(float);
     float scale;
     memcpy(&scale, &call->params[DTN_DEQUANTIZE_SCALE], sizeof scale);
+    if (call->values[0].type == DTN_TYPE_S8 && scale >= FLT_MIN && scale <= FLT_MAX) {
+        dtn_cm_dequantise(scale, zero_point, (const int8_t *)call->values[0].data, output, count);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         output[i] = (float)(element(&call->values[0], i) - zero_point) * scale;
     }

@@ -1,5 +1,7 @@
+#include <float.h>
 #include <string.h>
 
+#include "../cortex_m/elements.h"
 #include "operator.h"
 
 static bool is_valid(const dtn_operator_call_t *call)
@@ -35,6 +37,8 @@ static int32_t quantize(float quotient, int32_t zero_point, int32_t min, int32_t
 
 static void run(const dtn_operator_call_t *call)
 {
+    /* Vectors take 0 for what is below the normal numbers. Up to this inverse such an input is far less than a half. */
+    const float most = 1.2676506e30F; /* 2^100 */
     const float *input = (const float *)call->values[0].data;
     const dtn_tensor_t *output = &call->values[1];
     int32_t zero_point = (int32_t)call->params[DTN_QUANTIZE_ZERO_POINT];
@@ -44,6 +48,11 @@ static void run(const dtn_operator_call_t *call)
     float scale;
     memcpy(&scale, &call->params[DTN_QUANTIZE_SCALE], sizeof scale);
     float inverse = 1.0F / scale;
+    if (output->type != DTN_TYPE_S16 && inverse >= FLT_MIN && inverse <= most) {
+        const dtn_cm_quantisation_t usual = {inverse, zero_point, min, max};
+        dtn_cm_quantise(&usual, input, (uint8_t *)output->data, count);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         int32_t value = quantize(input[i] * inverse, zero_point, min, max);
         if (output->type == DTN_TYPE_S16) {

@@ -1,3 +1,4 @@
+#include "../cortex_m/elements.h"
 #include "operator.h"
 
 static bool is_valid(const dtn_operator_call_t *call)
@@ -26,12 +27,15 @@ static void run(const dtn_operator_call_t *call)
     uint32_t rows = call->params[DTN_TRANSPOSE_ROWS];
     uint32_t columns = call->params[DTN_TRANSPOSE_COLUMNS];
     for (uint32_t batch = 0; batch < call->params[DTN_TRANSPOSE_BATCHES]; batch++) {
-        for (uint32_t column = 0; column < columns; column++) {
-            for (uint32_t row = 0; row < rows; row++) {
-                *to++ = from[row * columns + column];
-            }
+        /* Along the longer side, since each run has its set-up. */
+        for (uint32_t row = 0; columns > rows && row < rows; row++) {
+            dtn_cm_move(from + row * columns, 1, to + row, rows, columns);
+        }
+        for (uint32_t column = 0; columns <= rows && column < columns; column++) {
+            dtn_cm_move(from + column, columns, to + column * rows, 1, rows);
         }
         from += rows * columns;
+        to += rows * columns;
     }
 }
 

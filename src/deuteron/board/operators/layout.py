@@ -11,6 +11,8 @@ from deuteron.npu.neutron.kernels.params import BINARY_RANK, RANK
 from deuteron.runtime.program import TensorSpec
 
 _NHWC = (0, 2, 3, 1)
+_WORTH_WORDS = 8
+"""Neighbours that are copied at once rather than one by one along a longer dimension."""
 
 
 def strides(spec: TensorSpec) -> tuple[int, ...]:
@@ -139,7 +141,7 @@ def copy(
     walked = merged([part for run in bytewise for part in _split(run)], MAX_DIMENSION)
     if len(walked) > RANK:
         raise RefusedError(f"moves along {len(walked)} dimensions, firmware along {RANK}")
-    full = (Run(1, (0, 0)),) * (RANK - len(walked)) + walked
+    full = (Run(1, (0, 0)),) * (RANK - len(walked)) + tuple(sorted(walked, key=_worth))
     a, b, c, d, e, f = full
     params = RegionCopyParams(
         out_start=target_start * item,
@@ -149,6 +151,11 @@ def copy(
         out_strides=(a.steps[1], b.steps[1], c.steps[1], d.steps[1], e.steps[1], f.steps[1]),
     )
     return cortex_m_call("copy", (source,), (target,), params)
+
+
+def _worth(run: Run) -> tuple[bool, int]:
+    """The larger, the better as the innermost loop, which sets up once per run; neighbours go in words."""
+    return run.steps == (1, 1) and run.size >= _WORTH_WORDS, run.size
 
 
 def _split(run: Run) -> tuple[Run, ...]:

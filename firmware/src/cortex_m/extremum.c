@@ -1,0 +1,51 @@
+#include "extremum.h"
+
+#include "../kernels/check/check.h"
+#include "../kernels/fast/strided.h"
+#include "by_kernel.h"
+#include "cortex_m.h"
+#include "elements.h"
+
+typedef dtn_extremum_s8_params_t params_t;
+
+enum { RANK = sizeof((params_t *)0)->dims / sizeof(int32_t) };
+
+static int32_t check(const dtn_operator_call_t *call, int32_t maximum)
+{
+    if (!DTN_CM_IS_CALL(call, 2, 1, params_t) || !dtn_cm_are(call->values, 3, DTN_TYPE_S8) ||
+        DTN_CM_PARAMS(call, params_t)->maximum != maximum) {
+        return DTN_REASON_OPERATOR;
+    }
+    dtn_call_t inner = dtn_cm_kernel_call(call, DTN_PHASE_CHECK, call->params);
+    return dtn_cm_reason((int32_t)dtn_check_extremum_s8(&inner));
+}
+
+static void run(const dtn_operator_call_t *call)
+{
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    /* Flipping all bits turns the order round. */
+    int8_t flip = p->maximum == 1 ? 0 : -1;
+    int8_t *out = (int8_t *)call->values[2].data;
+    dtn_walk_t walk = dtn_walk(p->dims, p->a_strides, p->b_strides, RANK);
+    do {
+        const int8_t *a = (const int8_t *)call->values[0].data + walk.at[0];
+        const int8_t *b = (const int8_t *)call->values[1].data + walk.at[1];
+        if (walk.step[0] == 1 && walk.step[1] == 1) {
+            dtn_cm_larger(flip, a, b, out, walk.count);
+        } else {
+            for (size_t i = 0; i < walk.count; i++, a += walk.step[0], b += walk.step[1]) {
+                out[i] = (*a ^ flip) > (*b ^ flip) ? *a : *b;
+            }
+        }
+        out += walk.count;
+    } while (dtn_walk_next(&walk));
+}
+
+int32_t dtn_cm_extremum(const dtn_operator_call_t *call, dtn_phase_t phase, int32_t maximum)
+{
+    if (phase == DTN_PHASE_CHECK) {
+        return check(call, maximum);
+    }
+    run(call);
+    return DTN_OK;
+}

@@ -1,0 +1,52 @@
+"""The inner work that each kind of core has of its own gives the host's bytes on every board."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from benches import cortex_m
+from tests.cortex_m import elements
+from tests.cortex_m.bench import Bench
+
+from deuteron.board import boards, image, qemu
+from deuteron.board.bundle import ElementType, Value
+from deuteron.board.link import link
+from deuteron.board.operators.table import BY_OPERATOR
+from deuteron.board.record import FirmwareOptions
+from deuteron.board.toolchain import Toolchain
+from deuteron.frontend.cortex_m import marks
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """The operators, compiled for this machine."""
+    marks.load()
+    return Bench(tmp_path_factory.mktemp("cortex_m"))
+
+
+@pytest.mark.parametrize("board", boards.names())
+def test_a_board_gives_the_hosts_bytes(board: str, bench: Bench) -> None:
+    machine = boards.load(board)
+    maker = cortex_m.Maker()
+    calls = list(elements.calls(1))
+    for call in calls:
+        symbol = BY_OPERATOR[call.operator].symbol if call.operator in BY_OPERATOR else call.operator
+        scratch = call.scratch[0] if call.scratch else None
+        maker.add(cortex_m.Call(symbol, call.inputs, call.params, scratch, call.output, 0), call.operator)
+    bundle = maker.bundle()
+    places = [bundle.values[i] for i in bundle.outputs]
+    # One output, the whole memory, since the firmware's command line names every one.
+    memory = Value(0, 0, maker.memory, ElementType.U8, (maker.memory,), (0,), "all outputs")
+    bundle = replace(bundle, values=(*bundle.values, memory), outputs=(len(bundle.values),))
+    with tempfile.TemporaryDirectory() as folder:
+        link(bundle, machine, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), Path(folder))
+        (written,) = qemu.run(Path(folder), cortex_m.recorded(bundle, machine), machine, [[]]).runs[0].outputs
+    wrong: list[str] = []
+    for call, place in zip(calls, places, strict=True):
+        expected = bench.run(call.operator, call.inputs, call.params, call.output, call.scratch)
+        if written[place.offset : place.offset + place.bytes].tobytes() != expected.tobytes():
+            wrong.append(f"{call.operator} of {call.output.shape}: {call.params}")
+    assert wrong == []
