@@ -25,8 +25,10 @@ OPERATORS_HINT = (
     "`quantized_decomposed::quantize_per_tensor`, `quantized_decomposed::dequantize_per_tensor`, `aten::view_copy`, "
     "`aten::permute_copy`, `aten::squeeze_copy`, `aten::unsqueeze_copy`, `aten::expand_copy`, `aten::slice_copy`, "
     "`aten::select_copy`, `aten::cat`, `aten::split_with_sizes_copy`, `aten::split_copy`, `aten::upsample_nearest2d`, "
-    "`dim_order_ops::_clone_dim_order`, `dim_order_ops::_to_dim_order_copy`: write the model so that the NPU takes the "
-    "others, or run the program with ExecuTorch's runtime on the device"
+    "`aten::add`, `aten::sub`, `aten::mul`, `aten::div`, `aten::eq`, `aten::ne`, `aten::gt`, `aten::ge`, `aten::lt`, "
+    "`aten::le`, `aten::clamp`, `aten::amax`, `aten::full`, `aten::convolution`, `dim_order_ops::_clone_dim_order`, "
+    "`dim_order_ops::_to_dim_order_copy`: write the model so that the NPU takes the others, or run "
+    "the program with ExecuTorch's runtime on the device"
 )
 STATIC_HINT = "export the model with fixed shapes, without state, and with its weights in the file"
 DAMAGED_HINT = "the program is damaged: build the model again"
@@ -275,14 +277,27 @@ def test_other_types_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "found"), [(None, "nothing"), (3, "a number"), (True, "a number"), ((1, 2), "a list"), ("x", "a text")]
-)
+@pytest.mark.parametrize("number", [3, 0.5, True])
+def test_an_input_that_is_a_number_is_part_of_the_program(number: pte.Value) -> None:
+    make = Maker()
+    x, n = make.tensor((4,)), make.value(number)
+    bundle = translate(make.program((n, x), (x,)), name="p")
+    assert [bundle.values[i].note for i in bundle.inputs] == ["input 1"]
+
+
+@pytest.mark.parametrize(("value", "found"), [(None, "nothing"), ((1, 2), "a list"), ("x", "a text")])
 def test_inputs_must_be_tensors(value: pte.Value, found: str) -> None:
     make = Maker()
     x = make.value(value)
     assert refusal(make.program((x,), ())) == (
         f"input 0 is {found}, not a tensor\n\nhint: export the model with tensors only"
+    )
+
+
+def test_outputs_must_be_tensors() -> None:
+    make = Maker()
+    assert refusal(make.program((), (make.value(3),))) == (
+        "output 0 is a number, not a tensor\n\nhint: export the model with tensors only"
     )
 
 

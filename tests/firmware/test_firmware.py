@@ -27,6 +27,7 @@ PROGRAMS = (
     "test_executor",
     "test_faults",
     "test_resident",
+    "test_aten",
     "test_threads",
     "test_cache",
     "test_port",

@@ -11,7 +11,7 @@ from deuteron.npu.neutron.kernels.catalogue import KERNELS
 CHECKOUT = Path(__file__).parents[2]
 GENERATOR = CHECKOUT / "tools" / "gen_headers.py"
 INCLUDE = CHECKOUT / "firmware" / "include" / "deuteron"
-NAMES = ("microcode.h", "cortex_m.h")
+NAMES = ("microcode.h", "cortex_m.h", "aten.h")
 
 
 def run(generator: Path) -> subprocess.CompletedProcess[str]:
@@ -33,7 +33,7 @@ def test_stale_header_is_found(stale: str, tmp_path: Path) -> None:
     generator.write_bytes(GENERATOR.read_bytes())
     for name in NAMES:
         text = (INCLUDE / name).read_text()
-        (include / name).write_text(text.replace("int32_t act_min;", "int32_t act_low;") if name == stale else text)
+        (include / name).write_text(text.replace("typedef struct {", "typedef union {") if name == stale else text)
     done = run(generator)
     assert done.returncode == 1
     assert done.stderr == f"error: {stale} is stale\n\nhint: run tools/gen_headers.py\n"

@@ -1,6 +1,7 @@
 /**
  * @file
- * The CPU operators of bundles: what ExecuTorch runs on the core, and the changes of layout round a delegate.
+ * The CPU operators of bundles: what ExecuTorch runs on the core (more in aten.h), and the changes of layout round a
+ * delegate.
  *
  * Each is an object of its own; a bundle links those that it names. Bytes come out as ExecuTorch's own kernels for
  * hosts compute them.
@@ -8,6 +9,7 @@
 #ifndef DEUTERON_OPERATORS_H
 #define DEUTERON_OPERATORS_H
 
+#include "deuteron/aten.h"
 #include "deuteron/bundle.h"
 
 #ifdef __cplusplus

@@ -79,7 +79,10 @@ class _Translator:
     def bundle(self, name: str) -> Bundle:
         """The whole."""
         inputs = tuple(
-            self._places.value(v, f"input {i}", may_be_unplanned=True) for i, v in enumerate(self._method.inputs)
+            self._places.value(v, f"input {i}", may_be_unplanned=True)
+            for i, v in enumerate(self._method.inputs)
+            # What an exported program is given as a number is a part of it.
+            if not isinstance(self._method.values[v], int | float)
         )
         outputs = tuple(
             self._places.value(v, f"output {i}", may_be_unplanned=True) for i, v in enumerate(self._method.outputs)

@@ -1,12 +1,12 @@
 """The CPU operators that firmware has: which arguments each takes, and the words that its C function gets.
 
-`firmware/include/deuteron/operators.h` and `cortex_m.h` there say what each computes.
+`firmware/include/deuteron/operators.h`, `cortex_m.h` and `aten.h` there say what each computes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from deuteron.board.operators import added, convolution, cortex_m, movement, quantise
+from deuteron.board.operators import added, aten, convolution, cortex_m, movement, quantise
 from deuteron.board.operators.call import Argument, OperatorCall, RefusedError, Tensor
 
 __all__ = ["TRANSPOSE", "Argument", "OperatorCall", "RefusedError", "Tensor", "lower", "supported"]
@@ -53,6 +53,20 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "aten::split_with_sizes_copy.out": movement.split,
     "aten::split_copy.Tensor_out": movement.split,
     "aten::upsample_nearest2d.vec_out": movement.upsample_nearest,
+    "aten::add.out": aten.add,
+    "aten::sub.out": aten.sub,
+    "aten::mul.out": aten.mul,
+    "aten::div.out": aten.div,
+    "aten::eq.Tensor_out": aten.eq,
+    "aten::ne.Tensor_out": aten.ne,
+    "aten::gt.Tensor_out": aten.gt,
+    "aten::ge.Tensor_out": aten.ge,
+    "aten::lt.Tensor_out": aten.lt,
+    "aten::le.Tensor_out": aten.le,
+    "aten::clamp.out": aten.clamp,
+    "aten::amax.out": aten.amax,
+    "aten::full.out": aten.full,
+    "aten::convolution.out": aten.convolution,
     "dim_order_ops::_clone_dim_order.out": movement.clone,
     "dim_order_ops::_to_dim_order_copy.out": movement.clone,
     **{name: partial(added.lower, operator) for name, operator in added.BY_NAME.items()},

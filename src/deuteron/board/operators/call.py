@@ -50,8 +50,12 @@ def cortex_m_call(
     operator: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], params: KernelParams
 ) -> OperatorCall:
     """The call of an operator of `deuteron.board.operators.table`."""
-    words = tuple(word & 0xFFFFFFFF for word in params.words())
-    return OperatorCall(BY_OPERATOR[operator].symbol, inputs, outputs, words)
+    return OperatorCall(BY_OPERATOR[operator].symbol, inputs, outputs, words_of(params))
+
+
+def words_of(params: KernelParams) -> tuple[int, ...]:
+    """The words of a record, unsigned."""
+    return tuple(word & 0xFFFFFFFF for word in params.words())
 
 
 def refuse_arguments() -> RefusedError:

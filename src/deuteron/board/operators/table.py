@@ -22,14 +22,15 @@ from deuteron.npu.neutron.kernels.params import (
 
 @dataclass(frozen=True, slots=True)
 class CpuOperator:
-    """One C function, `dtn_cm_<name>`.
+    """One C function, `<prefix>_<name>`.
 
     Attributes:
-        name: that of the operator in the namespace `cortex_m`, without the suffix of a layout.
+        name: that of the operator in its namespace, without the suffix of a layout.
         inputs: names of the values that it reads, in order.
         params: the record of its words; its docstring says what the function computes.
         optional: inputs that a call may leave out; they stand last, each has a parameter `has_<input>`.
         scratch: names of the values that it writes before the output.
+        prefix: of the C function, its types and constants.
     """
 
     name: str
@@ -37,11 +38,12 @@ class CpuOperator:
     params: type[KernelParams]
     optional: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
+    prefix: str = "dtn_cm"
 
     @property
     def symbol(self) -> str:
         """The C function that runs it."""
-        return f"dtn_cm_{self.name}"
+        return f"{self.prefix}_{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

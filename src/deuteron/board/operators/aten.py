@@ -1,0 +1,231 @@
+"""Operators of ExecuTorch's portable kernels that compute: what stays in float between int8 operators, some of int8.
+
+Between them and its own operators ExecuTorch's Cortex-M backend leaves tensors in any order of memory.
+"""
+
+import math
+import struct
+from collections.abc import Sequence
+
+from deuteron.board.operators.aten_table import (
+    BY_ATEN_OPERATOR,
+    AddParams,
+    AmaxParams,
+    BinaryParams,
+    ClampParams,
+    CompareParams,
+    ConvolutionParams,
+    FullParams,
+)
+from deuteron.board.operators.call import (
+    Argument,
+    OperatorCall,
+    RefusedError,
+    Tensor,
+    need_type,
+    pair,
+    refuse_arguments,
+    words_of,
+)
+from deuteron.board.operators.layout import Run, binary_dims, broadcast_runs, merged, need_same_layout, strides
+from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims4, Dims5, KernelParams
+from deuteron.runtime.program import Numbers
+
+_EQUAL, _DIFFERENT, _GREATER, _GREATER_OR_EQUAL = range(4)
+_STORED = {
+    "bool": "<?", "uint8": "<B", "int8": "<b", "int16": "<h", "int32": "<i", "int64": "<q", "float32": "<f",
+    "float64": "<d",
+}  # fmt: skip
+_MOST = 32767
+"""Of a convolution's dimensions and steps."""
+
+
+def add(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: a, b, factor of b, output twice."""
+    return _sum(args, 1)
+
+
+def sub(args: Sequence[Argument]) -> OperatorCall:
+    """As `add`, the factor negated."""
+    return _sum(args, -1)
+
+
+def mul(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: a, b, output twice."""
+    return _product(args, "mul")
+
+
+def div(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: a, b, output twice."""
+    return _product(args, "div")
+
+
+def eq(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: a, b, output twice; and the same of the other relations."""
+    return _compare(args, _EQUAL)
+
+
+def ne(args: Sequence[Argument]) -> OperatorCall:
+    """Whether a != b."""
+    return _compare(args, _DIFFERENT)
+
+
+def gt(args: Sequence[Argument]) -> OperatorCall:
+    """Whether a > b."""
+    return _compare(args, _GREATER)
+
+
+def ge(args: Sequence[Argument]) -> OperatorCall:
+    """Whether a >= b."""
+    return _compare(args, _GREATER_OR_EQUAL)
+
+
+def lt(args: Sequence[Argument]) -> OperatorCall:
+    """Whether a < b."""
+    return _compare(args, _GREATER, exchanged=True)
+
+
+def le(args: Sequence[Argument]) -> OperatorCall:
+    """Whether a <= b."""
+    return _compare(args, _GREATER_OR_EQUAL, exchanged=True)
+
+
+def clamp(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: input, lowest and highest or none, output twice."""
+    match args:
+        case [Tensor() as x, None | int() | float() as low, None | int() | float() as high, Tensor() as y, _]:
+            need_type("float32" if y.spec.dtype == "float32" else "int8", x, y)
+            need_same_layout(x, y)
+            if y.spec.dtype == "float32":
+                limits = (-math.inf if low is None else low, math.inf if high is None else high)
+                return _call("clamp", (x,), y, ClampParams(*map(_bits, limits)))
+            limits = (-128 if low is None else low, 127 if high is None else high)
+            if any(isinstance(limit, float) or not -128 <= limit <= 127 for limit in limits):
+                raise RefusedError(f"clamps int8 values to {limits[0]}..{limits[1]}, firmware to a part of -128..127")
+            return _call("clamp", (x,), y, ClampParams(*map(int, limits)))
+        case _:
+            raise refuse_arguments()
+
+
+def amax(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: input, dimensions (none for all), whether they stay, output twice."""
+    match args:
+        case [Tensor() as x, tuple(dims), bool(keep), Tensor() as y, _]:
+            need_type("float32" if y.spec.dtype == "float32" else "int8", x, y)
+            rank = len(x.spec.shape)
+            reduced = {int(dim) % rank for dim in dims if not isinstance(dim, Tensor)} or set(range(rank))
+            steps = strides(x.spec)
+            # Dimension i of the output is that of the input with the same place among those that stay.
+            places = [i for i in range(rank) if keep or i not in reduced]
+            kept = [Run(y.spec.shape[i], (0 if places[i] in reduced else steps[places[i]],)) for i in y.spec.dim_order]
+            gone = [Run(x.spec.shape[i], (steps[i],)) for i in sorted(reduced)]
+            return _call("amax", (x,), y, AmaxParams(*_walk(kept), *_walk(gone)))
+        case _:
+            raise refuse_arguments()
+
+
+def full(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: shape, value, output twice."""
+    match args:
+        case [tuple(), bool() | int() | float() as value, Tensor() as y, _] if y.spec.dtype in _STORED:
+            kind = float if y.spec.dtype.startswith("float") else int
+            data = struct.pack(_STORED[y.spec.dtype], kind(value)).ljust(8, b"\0")
+            return _call("full", (), y, FullParams(*struct.unpack("<2i", data)))
+        case _:
+            raise refuse_arguments()
+
+
+def convolution(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: input, weights, bias or none, strides, pads, dilations, transposed, output padding, groups, output."""
+    match args:
+        case [Tensor() as x, Tensor() as w, Tensor() | None as bias, tuple(stride), tuple(padding), tuple(dilation),
+              bool(transposed), tuple(), int(groups), Tensor() as y, _]:  # fmt: skip
+            tensors = (x, w) if bias is None else (x, w, bias)
+            need_type("float32", *tensors, y)
+            if len(x.spec.shape) not in (3, 4):
+                raise RefusedError(f"takes a tensor of shape {x.spec.shape}, firmware images and sequences")
+            (in_shape, in_steps), (shape, steps), (out_shape, out_steps) = (_maps(tensor) for tensor in (x, w, y))
+            channels = (steps[0], steps[1])
+            if transposed:  # its weights are [input channels, output channels of a group, ..]
+                if groups != 1:
+                    raise RefusedError(f"is transposed and has {groups} groups, firmware takes 1")
+                channels = (steps[1], steps[0])
+            rank = len(x.spec.shape)
+            numbers = (_pair(stride, 1, rank), _pair(padding, 0, rank), _pair(dilation, 1, rank))
+            sizes = (*in_shape, *out_shape, *shape, *(number for both in numbers for number in both))
+            if max(sizes) > _MOST:
+                raise RefusedError(f"has the dimension or step {max(sizes)}, firmware takes at most {_MOST}")
+            params = ConvolutionParams(
+                in_shape, out_shape, in_steps, (*channels, steps[2], steps[3]), out_steps,
+                groups, shape[2], shape[3], *numbers[0], *numbers[1], *numbers[2],
+                transposed=int(transposed), has_bias=int(bias is not None),
+            )  # fmt: skip
+            return _call("convolution", tensors, y, params)
+        case _:
+            raise refuse_arguments()
+
+
+def _sum(args: Sequence[Argument], sign: int) -> OperatorCall:
+    match args:
+        case [Tensor() as a, Tensor() as b, int() | float() as alpha, Tensor() as y, _]:
+            need_type("float32", a, b, y)
+            return _call("add", (a, b), y, AddParams(*binary_dims(broadcast_runs(y, a, b)), _bits(sign * alpha)))
+        case _:
+            raise refuse_arguments()
+
+
+def _product(args: Sequence[Argument], name: str) -> OperatorCall:
+    match args:
+        case [Tensor() as a, Tensor() as b, Tensor() as y, _]:
+            need_type("float32", a, b, y)
+            return _call(name, (a, b), y, BinaryParams(*binary_dims(broadcast_runs(y, a, b))))
+        case _:
+            raise refuse_arguments()
+
+
+def _compare(args: Sequence[Argument], relation: int, *, exchanged: bool = False) -> OperatorCall:
+    match args:
+        case [Tensor() as a, Tensor() as b, Tensor() as y, _]:
+            need_type("float32" if a.spec.dtype == "float32" else "int8", a, b)
+            need_type("bool", y)
+            a, b = (b, a) if exchanged else (a, b)
+            return _call("compare", (a, b), y, CompareParams(*binary_dims(broadcast_runs(y, a, b)), relation))
+        case _:
+            raise refuse_arguments()
+
+
+def _call(name: str, inputs: tuple[Tensor, ...], output: Tensor, params: KernelParams) -> OperatorCall:
+    return OperatorCall(BY_ATEN_OPERATOR[name].symbol, inputs, (output,), words_of(params))
+
+
+def _bits(number: float) -> int:
+    """The bits of the float32 nearest to a number."""
+    try:
+        return int(struct.unpack("<i", struct.pack("<f", number))[0])
+    except OverflowError:
+        raise RefusedError(f"has the number {number}, which no float32 is near") from None
+
+
+def _walk(runs: Sequence[Run]) -> tuple[Dims5, Dims5]:
+    """Sizes and strides of one tensor, those of the outermost first."""
+    runs = merged(runs)
+    if len(runs) > BINARY_RANK:
+        raise RefusedError(f"walks along {len(runs)} dimensions, firmware along {BINARY_RANK}")
+    a, b, c, d, e = (Run(1, (0,)),) * (BINARY_RANK - len(runs)) + tuple(runs)
+    return (a.size, b.size, c.size, d.size, e.size), (a.steps[0], b.steps[0], c.steps[0], d.steps[0], e.steps[0])
+
+
+def _maps(tensor: Tensor) -> tuple[Dims4, Dims4]:
+    """Shape and strides of a map, with one row for a sequence."""
+    shape, steps = tensor.spec.shape, strides(tensor.spec)
+    if len(shape) == 3:
+        shape, steps = (*shape[:2], 1, shape[2]), (*steps[:2], 0, steps[2])
+    (n, c, h, w), (i, j, k, m) = shape, steps
+    return (n, c, h, w), (i, j, k, m)
+
+
+def _pair(numbers: tuple[Tensor, ...] | Numbers, alone: int, rank: int) -> tuple[int, int]:
+    """The numbers for rows and columns; those of a sequence are for columns, and `alone` is for its one row."""
+    if rank == 3 and len(numbers) == 1:
+        return alone, pair(numbers)[0]
+    return pair(numbers)

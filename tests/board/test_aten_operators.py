@@ -1,0 +1,130 @@
+"""What firmware takes of ExecuTorch's portable operators, and why it refuses the rest."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from deuteron.board.operators import Argument, RefusedError, Tensor, lower
+from deuteron.board.operators.aten_table import AddParams, AmaxParams, ClampParams, ConvolutionParams, FullParams
+from deuteron.runtime.program import TensorSpec, TensorValue
+
+BYTES = {"bool": 1, "int8": 1, "int64": 8, "float32": 4}
+HALF = 0x3F000000
+INFINITY = 0x7F800000
+
+
+def tensor(*shape: int, dtype: str = "float32", order: Sequence[int] | None = None) -> Tensor:
+    """A tensor, in the order of its shape if none is named."""
+    spec = TensorSpec(shape, dtype, tuple(order or range(len(shape))))
+    return Tensor(0, TensorValue(spec, BYTES[dtype] * math.prod(shape), None, None, dynamic=False, external=False))
+
+
+def words(operator: str, *args: Argument) -> tuple[int, ...]:
+    """The parameter words of its one call, signed."""
+    (call,) = lower(operator, args)
+    return tuple(word - (word >> 31 << 32) for word in call.params)
+
+
+def test_a_sum_repeats_its_smaller_operand_and_walks_along_as_few_dimensions_as_there_can_be() -> None:
+    y = tensor(2, 3, 4, 5)
+    assert AddParams.from_words(words("aten::add.out", y, tensor(3, 1, 1), 0.5, y, y)) == AddParams(
+        dims=(1, 1, 2, 3, 20), a_strides=(0, 0, 60, 20, 1), b_strides=(0, 0, 0, 1, 0), alpha=HALF
+    )
+
+
+def test_a_difference_is_a_sum_with_the_negated_factor() -> None:
+    y = tensor(4)
+    assert AddParams.from_words(words("aten::sub.out", y, y, 1, y, y)).alpha == HALF + (1 << 23) - (1 << 31)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "expected"),
+    [
+        ("int8", 0, None, ClampParams(0, 127)),
+        ("int8", None, -3, ClampParams(-128, -3)),
+        ("float32", 0.5, None, ClampParams(HALF, INFINITY)),
+        ("float32", None, 0, ClampParams(INFINITY - (1 << 31), 0)),
+    ],
+)
+def test_limits(dtype: str, low: float | None, high: float | None, expected: ClampParams) -> None:
+    x = tensor(7, dtype=dtype)
+    assert ClampParams.from_words(words("aten::clamp.out", x, low, high, x, x)) == expected
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_is_reduced_may_lie_anywhere_in_memory(keep: bool) -> None:
+    x = tensor(2, 3, 4, 5, order=(0, 2, 3, 1))
+    y = tensor(*((2, 1, 4, 1) if keep else (2, 4)))
+    assert AmaxParams.from_words(words("aten::amax.out", x, (1, -1), keep, y, y)) == AmaxParams(
+        kept=(1, 1, 1, 1, 8), kept_strides=(0, 0, 0, 0, 15), reduced=(1, 1, 1, 3, 5), reduced_strides=(0, 0, 0, 1, 3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [("float32", 0.5, (HALF, 0)), ("bool", True, (1, 0)), ("int8", -1, (0xFF, 0)), ("int64", -2, (-2, -1))],
+)
+def test_values_of_any_type(dtype: str, value: float, expected: tuple[int, int]) -> None:
+    y = tensor(3, dtype=dtype)
+    assert FullParams.from_words(words("aten::full.out", (3,), value, y, y)) == FullParams(*expected)
+
+
+def test_a_convolution_of_a_sequence_has_one_row() -> None:
+    x, w, y = tensor(2, 4, 9), tensor(6, 2, 3), tensor(2, 6, 5)
+    found = words("aten::convolution.out", x, w, None, (2,), (1,), (1,), False, (0,), 2, y, y)
+    assert ConvolutionParams.from_words(found) == ConvolutionParams(
+        input=(2, 4, 1, 9),
+        output=(2, 6, 1, 5),
+        input_strides=(36, 9, 0, 1),
+        weight_strides=(6, 3, 0, 1),
+        output_strides=(30, 5, 0, 1),
+        groups=2,
+        kernel_h=1,
+        kernel_w=3,
+        stride_h=1,
+        stride_w=2,
+        pad_h=0,
+        pad_w=1,
+        dilation_h=1,
+        dilation_w=1,
+        transposed=0,
+        has_bias=0,
+    )
+
+
+F, Q, B = tensor(4), tensor(4, dtype="int8"), tensor(4, dtype="bool")
+IMAGE, WEIGHTS = tensor(1, 4, 8, 8), tensor(4, 2, 3, 3)
+CONVOLUTION = (IMAGE, WEIGHTS, None, (1, 1), (0, 0), (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("operator", "args", "why"),
+    [
+        ("aten::add.out", (F, Q, 1, F, F), "has a int8 tensor where firmware takes float32 only"),
+        ("aten::add.out", (F, F, 1e40, F, F), "has the number 1e+40, which no float32 is near"),
+        ("aten::mul.out", (F, tensor(3), F, F), "does not broadcast (3,) to (4,)"),
+        ("aten::ge.Tensor_out", (F, Q, B, B), "has a int8 tensor where firmware takes float32 only"),
+        ("aten::clamp.out", (Q, 0.5, None, Q, Q), "clamps int8 values to 0.5..127, firmware to a part of -128..127"),
+        ("aten::clamp.out", (F, "x", None, F, F), "has arguments that this version of Deuteron does not know"),
+        (
+            "aten::convolution.out",
+            (*CONVOLUTION, True, (0, 0), 2, IMAGE, IMAGE),
+            "is transposed and has 2 groups, firmware takes 1",
+        ),
+        (
+            "aten::convolution.out",
+            (*CONVOLUTION[:3], (40000, 1), *CONVOLUTION[4:], False, (0, 0), 2, IMAGE, IMAGE),
+            "has the dimension or step 40000, firmware takes at most 32767",
+        ),
+        (
+            "aten::convolution.out",
+            (F, *CONVOLUTION[1:], False, (0, 0), 2, IMAGE, IMAGE),
+            "takes a tensor of shape (4,), firmware images and sequences",
+        ),
+    ],
+)
+def test_refusals(operator: str, args: Sequence[Argument], why: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        lower(operator, args)
+    assert str(caught.value) == why
