@@ -62,6 +62,22 @@ def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`x + 3 * 0.5`, exported with the two numbers as inputs."""
+    import torch
+    from executorch.exir import to_edge
+
+    class Numbers(torch.nn.Module):
+        def forward(self, x: torch.Tensor, n: int, r: float) -> torch.Tensor:
+            return x + n * r
+
+    path = tmp_path_factory.mktemp("program") / "numbers.pte"
+    exported = torch.export.export(Numbers().eval(), (torch.zeros(2), 3, 0.5))
+    path.write_bytes(to_edge(exported).to_executorch().buffer)
+    return path
+
+
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
     directory = tmp_path / "0000"
@@ -84,6 +100,17 @@ def test_bytes_become_floats(program: Path, sample: Path, tmp_path: Path) -> Non
     np.full(24, 200, np.uint8).tofile(sample / "00.bin")
     assert run("--model", program, "--inputs", sample, "--output", tmp_path / "out").code == 0
     np.testing.assert_array_equal(np.fromfile(tmp_path / "out/0000/0000.bin", np.float32), np.full(24, -200))
+
+
+def test_numbers_among_the_inputs(numbers: Path, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("x", "n", "r")]
+    for path, array in zip(files, (np.ones(2, np.float32), np.array(3), np.array(0.5)), strict=True):
+        array.tofile(path)
+    words = ("--model", numbers, "--inputs", ",".join(map(str, files)), "--output", tmp_path / "out")
+    assert run(*words).code == 0
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out/0000.bin", np.float32), [2.5, 2.5])
+    files[1].write_bytes(bytes(4))
+    assert run(*words).stderr == f"error: `{files[1]}` has 4 bytes; the input is a number of 8"
 
 
 def test_files_of_one_sample(program: Path, sample: Path, tmp_path: Path) -> None:

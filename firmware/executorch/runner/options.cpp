@@ -94,7 +94,8 @@ std::string help_text()
         "tensors.\n"
         "An input file holds the bytes of its tensor in the tensor's own dim order, or, for a float tensor, one "
         "unsigned\n"
-        "byte per element. Exit codes: 0 every sample was run and written, 1 something failed, 2 wrong usage.\n"
+        "byte per element; for a number 8 bytes. Exit codes: 0 every sample was run and written, 1 something failed, 2 "
+        "wrong usage.\n"
         "\n";
     for (const Row &row : kRows) {
         std::string head = std::string("  --") + row.name + " " + row.value;

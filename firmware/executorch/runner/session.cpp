@@ -100,26 +100,49 @@ TensorPtr make_input(const TensorInfo &info, std::vector<uint8_t> bytes)
                                                   info.scalar_type());
 }
 
-std::vector<TensorPtr> load_inputs(const MethodMeta &meta, const Sample &sample)
+/* A number of the file. The runtime compares it with that of the program, which was exported for it. */
+template <typename Number> EValue load_number(const std::filesystem::path &path)
+{
+    const std::vector<uint8_t> bytes = read_file(path);
+    if (bytes.size() != sizeof(Number)) {
+        throw Failure("`" + path.string() + "` has " + std::to_string(bytes.size()) +
+                      " bytes; the input is a number of " + std::to_string(sizeof(Number)));
+    }
+    Number number;
+    std::memcpy(&number, bytes.data(), sizeof number);
+    return EValue(number);
+}
+
+/* The inputs of a sample; `tensors` owns what those that are tensors refer to. */
+std::vector<EValue> load_inputs(const MethodMeta &meta, const Sample &sample, std::vector<TensorPtr> &tensors)
 {
     if (meta.num_inputs() != sample.inputs.size()) {
         throw Failure("sample `" + sample.name + "` has " + std::to_string(sample.inputs.size()) +
                           " input file(s), the program takes " + std::to_string(meta.num_inputs()),
                       "`--inputs DIR,DIR..` takes one directory per sample with one file per input");
     }
-    std::vector<TensorPtr> tensors;
+    std::vector<EValue> inputs;
     for (size_t i = 0; i < meta.num_inputs(); i++) {
         const Result<Tag> tag = meta.input_tag(i);
+        if (tag.ok() && *tag == Tag::Int) {
+            inputs.push_back(load_number<int64_t>(sample.inputs[i]));
+            continue;
+        }
+        if (tag.ok() && *tag == Tag::Double) {
+            inputs.push_back(load_number<double>(sample.inputs[i]));
+            continue;
+        }
         if (!tag.ok() || *tag != Tag::Tensor) {
-            throw Failure("input " + std::to_string(i) + " of the program is not a tensor");
+            throw Failure("input " + std::to_string(i) + " of the program is neither a tensor nor a number");
         }
         const Result<TensorInfo> info = meta.input_tensor_meta(i);
         if (!info.ok()) {
             throw Failure("cannot describe input " + std::to_string(i) + ": " + describe(info.error()));
         }
         tensors.push_back(make_input(*info, load_input(*info, sample.inputs[i])));
+        inputs.emplace_back(tensors.back());
     }
-    return tensors;
+    return inputs;
 }
 
 /* `0007.bin`: names sort in the order of the outputs. */
@@ -155,8 +178,8 @@ size_t Session::run(const Sample &sample, const std::filesystem::path &directory
     if (!meta.ok()) {
         throw Failure("cannot describe method `" + method_ + "`: " + describe(meta.error()));
     }
-    const std::vector<TensorPtr> tensors = load_inputs(*meta, sample);
-    const std::vector<EValue> inputs(tensors.begin(), tensors.end());
+    std::vector<TensorPtr> tensors;
+    const std::vector<EValue> inputs = load_inputs(*meta, sample, tensors);
     const Result<std::vector<EValue>> outputs = module_.execute(method_, inputs);
     if (!outputs.ok()) {
         throw Failure("method `" + method_ + "` failed on sample `" + sample.name + "`: " + describe(outputs.error()));
