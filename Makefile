@@ -58,8 +58,9 @@ test: board-packages ## Run every check: lint, types, C warnings, all tests, a p
 	@mkdir -p $(REPORTS)
 	@echo "== test: slow tests first"
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 30 --junitxml $(REPORTS)/tests.xml
-	@echo "== test: a part of ExecuTorch's own NXP tests"
+	@echo "== test: a part of ExecuTorch's own NXP and Cortex-M tests"
 	@$(PY) -m conformance --jobs $(JOBS) --slice
+	@$(PY) -m conformance --backend cortex_m --jobs $(JOBS) --slice
 
 bench-boards bench-cortex-m bench-dispatch bench-footprint bench-overlap bench-profile-cost bench-profile-map bench-report-load: board-packages
 

@@ -16,9 +16,9 @@ from rich.console import Console
 from deuteron.errors import DeuteronError, OptionError
 
 from . import deviations, report
-from .suite import HERE, Job, Result, Suite
+from .backends import BACKENDS, HERE, NXP, Backend
+from .suite import Job, Result, Suite
 
-SLICE = HERE / "slice.txt"
 # Small enough that little is lost when a process dies, large enough that starting Python and torch does not count.
 TESTS_PER_PROCESS = 50
 
@@ -39,12 +39,15 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m conformance", description="Runs ExecuTorch's own NXP tests against Deuteron."
+        prog="python -m conformance", description="Runs ExecuTorch's own tests of a backend against Deuteron."
+    )
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default=NXP.name, help=f"whose tests are run (default: {NXP.name})"
     )
     parser.add_argument("--shard", metavar="I/N", default="1/1", help="run the I-th of N parts (from 1)")
     parser.add_argument("--resume", action="store_true", help="keep earlier results, run only what has none")
     parser.add_argument("--failed", action="store_true", help="keep earlier results, run again what failed")
-    parser.add_argument("--slice", action="store_true", help="run only the tests of slice.txt")
+    parser.add_argument("--slice", action="store_true", help="run only the tests of the backend's slice.txt")
     parser.add_argument(
         "-k", metavar="TEXT", action="append", default=[], help="run only tests whose id contains TEXT (may repeat)"
     )
@@ -52,6 +55,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print the ids of the selected tests and stop")
     parser.add_argument("--report", action="store_true", help="run nothing, print the tables of the earlier results")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables to this file")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write where each test stands to this file")
     parser.add_argument("--work", type=Path, default=Path("build/conformance"), help="directory for all that is made")
     parser.add_argument(
         "--runner",
@@ -67,13 +71,15 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not options.runner.is_file():
         raise OptionError(f"no runner `{options.runner}`", hint="run `make native`")
-    suite = Suite(options.work.resolve(), options.runner.resolve())
+    backend = BACKENDS[options.backend]
+    suite = Suite(backend, options.work.resolve(), options.runner.resolve(), backend.directory)
     suite.work.mkdir(parents=True, exist_ok=True)
     suite.install_packages()
-    known = deviations.load()
+    reviewed = backend.folder / "deviations.toml"
+    known = deviations.load(reviewed)
     # To collect all tests takes longer than to run the slice, in which none deviates.
-    everything = _slice() if options.slice else suite.collect()
-    deviating = {} if options.slice else deviations.assign(everything, known)
+    everything = _slice(backend) if options.slice else suite.collect()
+    deviating = {} if options.slice else deviations.assign(everything, known, reviewed)
     tests = _select(everything, options)
     if options.list:
         sys.stdout.writelines(f"{test}\n" for test in tests)
@@ -92,9 +98,12 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             console,
         )
     found = report.account(tests, results, deviating)
-    report.show(Console(width=200), tests, results, found)
+    report.show(Console(width=200), backend, tests, results, found)
     if options.markdown:
-        options.markdown.write_text(report.markdown(tests, results, found, known), encoding="utf-8")
+        options.markdown.write_text(report.markdown(backend, tests, results, found, known), encoding="utf-8")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(report.to_json(backend, results, found), encoding="utf-8")
     return 1 if found.failed or found.missing else 0
 
 
@@ -103,9 +112,9 @@ def _results(suite: Suite, options: argparse.Namespace) -> Path:
     return suite.work / ("slice.jsonl" if options.slice else "results.jsonl")
 
 
-def _slice() -> tuple[str, ...]:
+def _slice(backend: Backend) -> tuple[str, ...]:
     """The tests of the slice; running one that is not there is an error."""
-    lines = SLICE.read_text(encoding="utf-8").splitlines()
+    lines = (backend.folder / "slice.txt").read_text(encoding="utf-8").splitlines()
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 

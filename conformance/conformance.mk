@@ -1,5 +1,9 @@
 conformance: native ## Run ExecuTorch's own NXP tests against Deuteron (hours); ARGS are those of `python -m conformance`
-	@echo "== conformance"
+	@echo "== conformance: NXP"
 	@$(PY) -m conformance --jobs $(JOBS) $(ARGS)
 
-.PHONY: conformance
+conformance-cortex-m: native board-packages ## Run ExecuTorch's own Cortex-M tests, on the host and on an emulated board (minutes); ARGS as above
+	@echo "== conformance: Cortex-M"
+	@$(PY) -m conformance --backend cortex_m --jobs $(JOBS) --json build/conformance/cortex_m/report.json $(ARGS)
+
+.PHONY: conformance conformance-cortex-m

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from deuteron.errors import InputError
 
-FILE = Path(__file__).resolve().parent / "deviations.toml"
-
 
 class Reason(StrEnum):
     """Why a test deviates."""
@@ -19,10 +17,14 @@ class Reason(StrEnum):
     """Needs files from the network or a git checkout of ExecuTorch; not run."""
     VENDOR_DEFECT = "vendor-defect"
     """Expects to fail for a defect of the vendor's SDK; run without that mark, so it has to pass."""
+    RUNNER = "runner"
+    """Expects to fail for an operator that upstream's runner lacks; run without that mark, so it has to pass."""
     VENDOR_LOWERING = "vendor-lowering"
     """Asserts exactly which kernels the vendor's converter chooses; not run."""
     EXPECTED = "expected"
-    """Expects to fail and does, in torch, before a converter is asked; run with that mark, and has to fail there."""
+    """Fails as the suite itself expects; run with that mark, and has to fail."""
+    FAILS = "fails"
+    """Fails for a reason that a reviewer accepted; run, and has to fail."""
     OTHER = "other"
     """Another reason that a reviewer accepted; not run."""
 
@@ -39,24 +41,35 @@ class Deviation:
     @property
     def runs(self) -> bool:
         """Whether its tests run all the same."""
-        return self.reason in (Reason.VENDOR_DEFECT, Reason.EXPECTED)
+        return self.lifts or self.fails or self.reason is Reason.EXPECTED
 
     @property
     def lifts(self) -> bool:
         """Whether its tests run without their expected-failure mark."""
-        return self.reason is Reason.VENDOR_DEFECT
+        return self.reason in (Reason.VENDOR_DEFECT, Reason.RUNNER)
+
+    @property
+    def fails(self) -> bool:
+        """Whether its tests have to fail."""
+        return self.reason is Reason.FAILS
 
     @property
     def good(self) -> tuple[str, ...]:
         """The outcomes that its tests have to have."""
-        return ("xfailed",) if self.reason is Reason.EXPECTED else ("passed", "skipped")
+        match self.reason:
+            case Reason.EXPECTED:
+                return ("xfailed",)
+            case Reason.FAILS:
+                return ("failed",)
+            case _:
+                return ("passed", "skipped")
 
     def matches(self, test: str) -> bool:
         """Whether the pattern names this test; brackets are plain characters, since ids are full of them."""
         return fnmatchcase(test, self.tests.replace("[", "[[]"))
 
 
-def load(path: Path = FILE) -> tuple[Deviation, ...]:
+def load(path: Path) -> tuple[Deviation, ...]:
     """The entries of the file."""
     with path.open("rb") as file:
         rows = tomllib.load(file)["deviation"]
@@ -70,8 +83,8 @@ def load(path: Path = FILE) -> tuple[Deviation, ...]:
     return tuple(Deviation(row["tests"], row["count"], Reason(row["reason"]), row["why"]) for row in rows)
 
 
-def assign(tests: Iterable[str], deviations: Sequence[Deviation]) -> dict[str, Deviation]:
-    """The deviation of each test that has one; InputError when an entry matches more or fewer tests than it says."""
+def assign(tests: Iterable[str], deviations: Sequence[Deviation], path: Path) -> dict[str, Deviation]:
+    """The deviation of each test that has one; InputError when an entry of `path` matches not as many as it says."""
     found: dict[str, Deviation] = {}
     counts = dict.fromkeys(deviations, 0)
     for test in tests:
@@ -79,7 +92,7 @@ def assign(tests: Iterable[str], deviations: Sequence[Deviation]) -> dict[str, D
             if not deviation.matches(test):
                 continue
             if test in found:
-                raise InputError(f"test `{test}` is named by two deviations", where=str(FILE))
+                raise InputError(f"test `{test}` is named by two deviations", where=str(path))
             found[test] = deviation
             counts[deviation] += 1
     for deviation, count in counts.items():
@@ -87,6 +100,6 @@ def assign(tests: Iterable[str], deviations: Sequence[Deviation]) -> dict[str, D
             raise InputError(
                 f"`{deviation.tests}` matches {count} tests, and the file says {deviation.count}",
                 hint="look at what changed in the suite, then correct the entry",
-                where=str(FILE),
+                where=str(path),
             )
     return found

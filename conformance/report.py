@@ -1,14 +1,16 @@
 """Tables over results: by file, and failures by cause."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .backends import Backend
 from .deviations import Deviation
 from .suite import Result
 
@@ -18,21 +20,31 @@ GOOD = ("passed", "skipped")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Every selected test, each in exactly one of the five columns."""
+    """Every selected test, each in exactly one of the columns."""
 
     passed: tuple[str, ...]
     lifted: tuple[str, ...]
     """Passed without the expected-failure mark that the suite gives them."""
     failed: tuple[str, ...]
     deviating: tuple[str, ...]
-    """Not run, with a reason in the deviations file."""
+    """Not run, or failing as it has to, with a reason in the deviations file."""
     missing: tuple[str, ...]
     """Not run yet."""
 
 
+_COLUMNS = {
+    "passed": "passed",
+    "lifted": "mark lifted",
+    "failed": "failed",
+    "deviating": "deviation",
+    "missing": "not run yet",
+}
+"""What the tables call the columns."""
+
+
 def account(tests: Iterable[str], results: Mapping[str, Result], deviations: Mapping[str, Deviation]) -> Account:
     """Where each test stands."""
-    columns: dict[str, list[str]] = {name: [] for name in ("passed", "lifted", "failed", "deviating", "missing")}
+    columns: dict[str, list[str]] = {name: [] for name in _COLUMNS}
     for test in tests:
         deviation = deviations.get(test)
         result = results.get(test)
@@ -42,6 +54,8 @@ def account(tests: Iterable[str], results: Mapping[str, Result], deviations: Map
             columns["missing"].append(test)
         elif result.outcome not in (GOOD if deviation is None else deviation.good):
             columns["failed"].append(test)
+        elif deviation is not None and deviation.fails:
+            columns["deviating"].append(test)
         else:
             columns["lifted" if deviation is not None and deviation.lifts else "passed"].append(test)
     return Account(**{name: tuple(members) for name, members in columns.items()})
@@ -56,26 +70,56 @@ def cause(result: Result) -> str:
     return re.sub(r"(?<![A-Za-z_\d])-?\d+(\.\d+)?(e-?\d+)?", "N", text)[:160]
 
 
-def show(console: Console, tests: Sequence[str], results: Mapping[str, Result], found: Account) -> None:
+def show(
+    console: Console, backend: Backend, tests: Sequence[str], results: Mapping[str, Result], found: Account
+) -> None:
     """Prints the tables."""
-    console.print(_by_file(tests, results, found))
+    console.print(_by_file(backend, tests, results, found))
+    console.print(summary(tests, results, found), highlight=False)
     if found.failed:
         console.print(_by_cause([results[test] for test in found.failed]))
 
 
-def markdown(tests: Sequence[str], results: Mapping[str, Result], found: Account, known: Iterable[Deviation]) -> str:
+def summary(tests: Sequence[str], results: Mapping[str, Result], found: Account) -> str:
+    """The share that passes, and how many ran programs instead of a simulator."""
+    good = len(found.passed) + len(found.lifted)
+    text = f"{good} of {len(tests)} tests pass ({100 * good / max(1, len(tests)):.1f} %)"
+    programs = [result.programs for test in tests if (result := results.get(test)) is not None and result.programs]
+    if not programs:
+        return f"{text}."
+    return f"{text}; {len(programs)} of them ran {sum(programs)} programs, each on the host and on an emulated board."
+
+
+def to_json(backend: Backend, results: Mapping[str, Result], found: Account) -> str:
+    """Where each test stands, with what it took and what went wrong."""
+    columns = {name: getattr(found, name) for name in _COLUMNS}
+    rows = [
+        {"column": name, **(asdict(results[test]) if test in results else {"test": test})}
+        for name, members in columns.items()
+        for test in members
+    ]
+    counts = {name: len(members) for name, members in columns.items()}
+    return json.dumps({"backend": backend.name, "counts": counts, "tests": rows}, indent=1) + "\n"
+
+
+def markdown(
+    backend: Backend, tests: Sequence[str], results: Mapping[str, Result], found: Account, known: Iterable[Deviation]
+) -> str:
     """The tables as a page, without times, which differ from machine to machine."""
     lines = [
-        "# ExecuTorch's own NXP tests",
+        f"# ExecuTorch's own {backend.title} tests",
         "",
-        "The tests of the NXP backend in the wheel of ExecuTorch 1.5.1, unmodified, against Deuteron: the last result",
-        "of `make conformance`, written by `python -m conformance --report --markdown FILE`. *Mark lifted*: the suite",
-        "expects the test to fail, because of a defect of the vendor's SDK; it passes here.",
+        f"The tests of the {backend.title} backend in the wheel of ExecuTorch 1.5.1, unmodified, against Deuteron: the",
+        f"last result of `make {backend.command}`, written by `python -m conformance --backend {backend.name} --report",
+        f"--markdown FILE`. *Mark lifted*: the suite expects the test to fail, because of {backend.lifted}; it",
+        "passes here.",
         "",
-        "| file | passed | mark lifted | failed | not run: deviation | not run yet | tests |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        summary(tests, results, found),
+        "",
+        f"| file | {' | '.join(_COLUMNS.values())} | tests |",
+        "|---|" + "--:|" * (len(_COLUMNS) + 1),
     ]
-    members = (found.passed, found.lifted, found.failed, found.deviating, found.missing)
+    members = [getattr(found, name) for name in _COLUMNS]
     for file in sorted({_file(test) for test in tests}):
         counts = [sum(_file(test) == file for test in group) for group in (*members, tests)]
         lines.append(f"| {file} | " + " | ".join(str(count or "") for count in counts) + " |")
@@ -88,19 +132,18 @@ def markdown(tests: Sequence[str], results: Mapping[str, Result], found: Account
     return "\n".join(lines) + "\n"
 
 
-def _by_file(tests: Sequence[str], results: Mapping[str, Result], found: Account) -> Table:
-    table = Table(title="ExecuTorch's NXP tests", show_footer=True)
-    members = (found.passed, found.lifted, found.failed, found.deviating, found.missing)
-    names = ("passed", "mark lifted", "failed", "not run: deviation", "not run yet")
+def _by_file(backend: Backend, tests: Sequence[str], results: Mapping[str, Result], found: Account) -> Table:
+    table = Table(title=f"ExecuTorch's {backend.title} tests", show_footer=True)
+    groups = {title: getattr(found, name) for name, title in _COLUMNS.items()}
     seconds = Counter({test: result.seconds for test, result in results.items()})
     table.add_column("file", footer="all")
-    for name, group in zip(names, members, strict=True):
-        table.add_column(name, footer=str(len(group)), justify="right")
+    for title, group in groups.items():
+        table.add_column(title, footer=str(len(group)), justify="right")
     table.add_column("tests", footer=str(len(tests)), justify="right")
     table.add_column("seconds", footer=f"{sum(seconds[test] for test in tests):.0f}", justify="right")
     for file in sorted({_file(test) for test in tests}):
         inside = [test for test in tests if _file(test) == file]
-        counts = [len([test for test in group if _file(test) == file]) for group in members]
+        counts = [len([test for test in group if _file(test) == file]) for group in groups.values()]
         spent = sum(seconds[test] for test in inside)
         table.add_row(file, *(str(count or "") for count in counts), str(len(inside)), f"{spent:.0f}")
     return table

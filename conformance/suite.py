@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import distribution, version
+from importlib.metadata import version
 from pathlib import Path
 
 from deuteron.errors import DeuteronError, InternalError
 
-HERE = Path(__file__).resolve().parent
+from .backends import HERE, Backend
+
 SITE = HERE / "site"
 REQUIREMENTS = HERE / "requirements.txt"
 
@@ -38,6 +39,7 @@ class Result:
         error: first line of what went wrong.
         converter: what made Deuteron's converter give up during the test, if it did.
         unittest: whether the suite keeps the test for `python -m unittest`.
+        programs: how many programs a simulator's stand-in ran for it, each on the host and on an emulated board.
     """
 
     test: str
@@ -46,34 +48,36 @@ class Result:
     error: str = ""
     converter: str = ""
     unittest: bool = False
-
-
-def _installed_tests() -> Path:
-    return Path(str(distribution("executorch").locate_file("executorch/backends/nxp/tests")))
+    programs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """ExecuTorch's NXP tests and what their processes need.
+    """ExecuTorch's tests of a backend and what their processes need.
 
     Attributes:
-        work: directory for everything that is made: packages, working directories, results.
+        backend: whose tests.
+        root: directory for everything that is made: packages, which all backends share, and `work`.
         runner: executable that takes nxp_executor_runner's command line.
         directory: the tests' directory; ids are relative to it.
-        test_seconds: a test that takes longer hangs; the slowest of the suite train a small network.
         stop: set it to end all runs.
     """
 
-    work: Path
+    backend: Backend
+    root: Path
     runner: Path
-    directory: Path = field(default_factory=_installed_tests)
-    test_seconds: float = 1200
+    directory: Path
     stop: threading.Event = field(default_factory=threading.Event)
 
     @property
     def packages(self) -> Path:
         """Where the pinned packages of `requirements.txt` go."""
-        return self.work / "packages"
+        return self.root / "packages"
+
+    @property
+    def work(self) -> Path:
+        """Where working directories and results go."""
+        return self.root / self.backend.name
 
     def install_packages(self) -> None:
         """Installs what the tests import, unless the same list is there already."""
@@ -96,12 +100,13 @@ class Suite:
             environment = self._environment() | {"DEUTERON_CONFORMANCE_COLLECT": str(found)}
             with log.open("wb") as output:
                 command = self._command("--collect-only", "-qq", str(self.directory))
-                process = subprocess.run(
+                subprocess.run(
                     command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT, check=False
                 )
-            if process.returncode != 0:
+            if not found.is_file():
                 tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
-                raise DeuteronError(f"ExecuTorch's NXP tests cannot be collected:\n{tail}", where=str(log))
+                message = f"ExecuTorch's {self.backend.title} tests cannot be collected:\n{tail}"
+                raise DeuteronError(message, where=str(log))
             found.replace(cache)
         return tuple(json.loads(line) for line in cache.read_text(encoding="utf-8").splitlines())
 
@@ -155,7 +160,7 @@ class Suite:
                 yield result
             if self.stop.is_set():
                 raise KeyboardInterrupt
-            if time.monotonic() - last > self.test_seconds:
+            if time.monotonic() - last > self.backend.test_seconds:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 return "timeout"
@@ -163,16 +168,17 @@ class Suite:
 
     def _command(self, *arguments: str) -> list[str]:
         options = ["-p", "deuteron_conformance", "-p", "no:cacheprovider", "-c", os.devnull]
+        options.append("--continue-on-collection-errors")
         return [sys.executable, "-m", "pytest", *options, "--rootdir", str(self.directory), *arguments]
 
     def _environment(self) -> dict[str, str]:
         """The environment of a process that runs tests; one thread each, so that sums come out the same every time."""
         return os.environ | {
             "PYTHONPATH": os.pathsep.join((str(SITE), str(self.packages))),
-            "NXP_RUNNER_PATH": str(self.runner),
             "OMP_NUM_THREADS": "1",
             "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
+            **self.backend.environment_with(self.runner),
         }
 
     def _fresh_directory(self, name: str) -> Path:

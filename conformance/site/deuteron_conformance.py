@@ -4,7 +4,10 @@ Two environment variables tell it what to do, one or the other:
 
 - `DEUTERON_CONFORMANCE_COLLECT`: file to write the id of every test to, one JSON string per line;
 - `DEUTERON_CONFORMANCE_RUN`: directory with `select.jsonl`, one `{"id": .., "lift_xfail": ..}` per test. Results are
-  appended to `results.jsonl` there; `current` holds the id of the test that is running.
+  appended to `results.jsonl` there; `current` holds the id of the test that is running. A simulator's stand-in adds a
+  line to `programs` for each program that it ran.
+
+A file that cannot be imported stands for its tests, whose ids nobody knows: it is listed, and fails when it is run.
 """
 
 import json
@@ -23,6 +26,7 @@ RUN = os.environ.get("DEUTERON_CONFORMANCE_RUN")
 # The suite marks these classes so that pytest leaves them to unittest; here pytest runs them like everything else.
 HIDDEN_FROM_PYTEST = "__test__"
 REPORTS = pytest.StashKey[list[pytest.TestReport]]()
+BROKEN: list[pytest.CollectReport] = []
 
 
 def pytest_pycollect_makeitem(obj: object) -> None:
@@ -31,11 +35,18 @@ def pytest_pycollect_makeitem(obj: object) -> None:
         setattr(obj, HIDDEN_FROM_PYTEST, True)
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Notes a file that cannot be imported."""
+    if report.failed:
+        BROKEN.append(report)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Writes the ids, or keeps the selected tests."""
+    ids = [*(item.nodeid for item in items), *(report.nodeid for report in BROKEN)]
     if COLLECT:
-        Path(COLLECT).write_text("".join(f"{json.dumps(item.nodeid)}\n" for item in items), encoding="utf-8")
+        Path(COLLECT).write_text("".join(f"{json.dumps(test)}\n" for test in ids), encoding="utf-8")
     if RUN:
         rows = [json.loads(line) for line in (Path(RUN) / "select.jsonl").read_text(encoding="utf-8").splitlines()]
         lift = {row["id"]: row["lift_xfail"] for row in rows}
@@ -44,6 +55,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if lift[item.nodeid]:
                 item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "xfail"]
+        for report in BROKEN:
+            if report.nodeid in lift:
+                _append({"test": report.nodeid, "outcome": "failed", "error": _last_line(report)})
 
 
 @pytest.hookimpl(wrapper=True)
@@ -54,10 +68,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     current = Path(RUN) / "current"
     current.write_text(item.nodeid, encoding="utf-8")
     _take_converter_error()
+    (Path(RUN) / "programs").unlink(missing_ok=True)
     item.stash[REPORTS] = []
     result = yield
-    with (Path(RUN) / "results.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(_record(item)) + "\n")
+    _append(_record(item))
     current.write_text("", encoding="utf-8")
     return result
 
@@ -69,6 +83,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if REPORTS in item.stash:
         item.stash[REPORTS].append(report)
     return report
+
+
+def _append(row: dict[str, object]) -> None:
+    """Add a result to the file of them."""
+    with (Path(RUN or ".") / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def _last_line(report: pytest.CollectReport) -> str:
+    """What an import ended with."""
+    lines = [line.removeprefix("E ").strip() for line in str(report.longrepr).splitlines() if line.strip()]
+    return lines[-1] if lines else ""
 
 
 def _record(item: pytest.Item) -> dict[str, object]:
@@ -84,7 +110,14 @@ def _record(item: pytest.Item) -> dict[str, object]:
         # Only of a test that went wrong: a test may well expect a conversion to fail.
         "converter": _take_converter_error() if outcome != "passed" else "",
         "unittest": isinstance(item, pytest.Function) and issubclass(item.cls or object, unittest.TestCase),
+        "programs": _programs(),
     }
+
+
+def _programs() -> int:
+    """How many programs a simulator's stand-in ran for the current test."""
+    path = Path(RUN or ".") / "programs"
+    return len(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else 0
 
 
 def _first_line(report: pytest.TestReport) -> str:

@@ -1,14 +1,17 @@
 """Every test is counted once; failures with the same cause are counted together."""
 
+import json
 from io import StringIO
 
 from conformance import report
+from conformance.backends import CORTEX_M, NXP
 from conformance.deviations import Deviation, Reason
 from conformance.suite import Result
 from rich.console import Console
 
 NETWORK = Deviation("*", 1, Reason.NETWORK, "Downloads.")
 DEFECT = Deviation("*", 1, Reason.VENDOR_DEFECT, "Wrong.")
+FAILS = Deviation("*", 1, Reason.FAILS, "One step.")
 
 
 def test_each_test_stands_in_one_column() -> None:
@@ -19,16 +22,26 @@ def test_each_test_stands_in_one_column() -> None:
         "f.py::dies": Result("f.py::dies", "crashed"),
         "f.py::lifted": Result("f.py::lifted", "passed"),
         "f.py::still_wrong": Result("f.py::still_wrong", "failed"),
+        "f.py::has_to_fail": Result("f.py::has_to_fail", "failed"),
+        "f.py::fails_no_more": Result("f.py::fails_no_more", "passed"),
     }
     tests = [*results, "f.py::network", "f.py::later"]
     found = report.account(
-        tests, results, {"f.py::network": NETWORK, "f.py::lifted": DEFECT, "f.py::still_wrong": DEFECT}
+        tests,
+        results,
+        {
+            "f.py::network": NETWORK,
+            "f.py::lifted": DEFECT,
+            "f.py::still_wrong": DEFECT,
+            "f.py::has_to_fail": FAILS,
+            "f.py::fails_no_more": FAILS,
+        },
     )
     assert found == report.Account(
         passed=("f.py::good", "f.py::skips"),
         lifted=("f.py::lifted",),
-        failed=("f.py::bad", "f.py::dies", "f.py::still_wrong"),
-        deviating=("f.py::network",),
+        failed=("f.py::bad", "f.py::dies", "f.py::still_wrong", "f.py::fails_no_more"),
+        deviating=("f.py::has_to_fail", "f.py::network"),
         missing=("f.py::later",),
     )
 
@@ -50,7 +63,7 @@ def test_ids_with_brackets_are_printed_as_they_are() -> None:
     test = "f.py::test[dim=0]"
     results = {test: Result(test, "failed", 2.0, "no [bold] idea")}
     stream = StringIO()
-    report.show(Console(file=stream, width=120), [test], results, report.account([test], results, {}))
+    report.show(Console(file=stream, width=120), NXP, [test], results, report.account([test], results, {}))
     assert test in stream.getvalue()
     assert "no [bold] idea" in stream.getvalue()
 
@@ -62,8 +75,10 @@ def test_the_page_has_each_file_each_deviation_and_each_failure() -> None:
     }
     tests = (*results, "g.py::network")
     found = report.account(tests, results, {"g.py::network": NETWORK})
-    lines = report.markdown(tests, results, found, [NETWORK]).splitlines()
+    lines = report.markdown(NXP, tests, results, found, [NETWORK]).splitlines()
     for line in (
+        "# ExecuTorch's own NXP tests",
+        "1 of 3 tests pass (33.3 %).",
         "| f.py | 1 |  |  |  |  | 1 |",
         "| g.py |  |  | 1 | 1 |  | 2 |",
         "| all | 1 | 0 | 1 | 1 | 0 | 3 |",
@@ -71,3 +86,24 @@ def test_the_page_has_each_file_each_deviation_and_each_failure() -> None:
         "| `g.py::bad` | failed: no / yes |",
     ):
         assert line in lines
+
+
+def test_programs_that_ran_instead_of_a_simulation_are_counted() -> None:
+    results = {"f.py::a": Result("f.py::a", "passed", programs=2), "f.py::b": Result("f.py::b", "passed")}
+    found = report.account(list(results), results, {})
+    assert report.summary(list(results), results, found) == (
+        "2 of 2 tests pass (100.0 %); 1 of them ran 2 programs, each on the host and on an emulated board."
+    )
+
+
+def test_json_says_where_each_test_stands() -> None:
+    results = {"f.py::good": Result("f.py::good", "passed", 1.5)}
+    tests = (*results, "f.py::later")
+    found = report.account(tests, results, {})
+    page = json.loads(report.to_json(CORTEX_M, results, found))
+    assert page["backend"] == "cortex_m"
+    assert page["counts"] == {"passed": 1, "lifted": 0, "failed": 0, "deviating": 0, "missing": 1}
+    assert [(row["test"], row["column"]) for row in page["tests"]] == [
+        ("f.py::good", "passed"),
+        ("f.py::later", "missing"),
+    ]

@@ -1,8 +1,10 @@
 """Processes that run a suite: here a small one, with everything that can happen to a test."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conformance.backends import NXP
 from conformance.suite import Job, Result, Suite
 
 from deuteron.errors import InternalError
@@ -25,6 +27,9 @@ def test_converts():
     from pathlib import Path
     Session(Path(os.environ["DEUTERON_CONFORMANCE_RUN"])).record(UnsupportedError("no EXP", hint="use LOG"))
     raise RuntimeError("exit code 1")
+def test_simulates():
+    from pathlib import Path
+    (Path(os.environ["DEUTERON_CONFORMANCE_RUN"]) / "programs").write_text("one\\ntwo\\n")
 def test_paths():
     import config
     assert config.NEUTRON_TEST_PATH == os.environ["NXP_RUNNER_PATH"]
@@ -46,7 +51,8 @@ def suite(tmp_path: Path) -> Suite:
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "test_file.py").write_text(FILE)
-    return Suite(tmp_path / "work", tmp_path / "runner", tests, test_seconds=20)
+    (tests / "test_broken.py").write_text("import not_there\n")
+    return Suite(replace(NXP, test_seconds=20), tmp_path / "work", tmp_path / "runner", tests)
 
 
 def run(suite: Suite, *names: str, lift: bool = False) -> dict[str, Result]:
@@ -56,10 +62,10 @@ def run(suite: Suite, *names: str, lift: bool = False) -> dict[str, Result]:
 
 
 def test_collection_finds_the_classes_kept_for_unittest(suite: Suite) -> None:
-    suite.work.mkdir()
+    suite.work.mkdir(parents=True)
     ids = suite.collect()
-    assert len(ids) == 11
-    assert ids[-1] == "test_file.py::TestHidden::test_it"
+    assert len(ids) == 13
+    assert ids[-2:] == ("test_file.py::TestHidden::test_it", "test_broken.py")
     (suite.directory / "test_file.py").unlink()
     assert suite.collect() == ids, "collected again although this version of ExecuTorch is known"
 
@@ -106,10 +112,23 @@ def test_tests_after_one_that_dies_still_run(suite: Suite) -> None:
 
 
 def test_a_test_that_hangs(suite: Suite) -> None:
-    quick = Suite(suite.work, suite.runner, suite.directory, test_seconds=6)
+    quick = replace(suite, backend=replace(NXP, test_seconds=6))
     results = run(quick, "test_hangs", "test_paths")
     assert results["test_hangs"].outcome == "timeout"
     assert results["test_paths"].outcome == "passed"
+
+
+def test_a_file_that_cannot_be_imported_fails_as_a_test(suite: Suite) -> None:
+    results = list(suite.run("0000", [Job("test_broken.py", lift_xfail=False), Job("test_file.py::test_good", False)]))
+    assert results == [
+        Result("test_broken.py", "failed", error="ModuleNotFoundError: No module named 'not_there'"),
+        Result("test_file.py::test_good", "passed", seconds=results[1].seconds),
+    ]
+
+
+def test_programs_of_a_stand_in_are_counted_for_each_test(suite: Suite) -> None:
+    results = run(suite, "test_simulates", "test_good")
+    assert {name: result.programs for name, result in results.items()} == {"test_simulates": 2, "test_good": 0}
 
 
 def test_tests_that_are_not_there(suite: Suite) -> None:
