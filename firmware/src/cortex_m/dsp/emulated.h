@@ -1,0 +1,84 @@
+/**
+ * @file
+ * What the instructions of instructions.h compute, in C.
+ */
+#ifndef DTN_DSP_EMULATED_H
+#define DTN_DSP_EMULATED_H
+
+#include <stdint.h>
+
+static inline uint32_t dtn_dsp_pack(int32_t lower, int32_t upper)
+{
+    return ((uint32_t)lower & 0xFFFFU) | (uint32_t)upper << 16;
+}
+
+static inline int32_t dtn_dsp_low(uint32_t halves)
+{
+    return (int16_t)(uint16_t)halves;
+}
+
+static inline int32_t dtn_dsp_high(uint32_t halves)
+{
+    return (int16_t)(uint16_t)(halves >> 16);
+}
+
+static inline uint32_t dtn_dsp_even(uint32_t bytes)
+{
+    return dtn_dsp_pack((int8_t)(uint8_t)bytes, (int8_t)(uint8_t)(bytes >> 16));
+}
+
+static inline uint32_t dtn_dsp_odd(uint32_t bytes)
+{
+    return dtn_dsp_even(bytes >> 8);
+}
+
+static inline uint32_t dtn_dsp_add_even(uint32_t addends, uint32_t bytes)
+{
+    uint32_t halves = dtn_dsp_even(bytes);
+    return dtn_dsp_pack(dtn_dsp_low(addends) + dtn_dsp_low(halves), dtn_dsp_high(addends) + dtn_dsp_high(halves));
+}
+
+static inline uint32_t dtn_dsp_add_odd(uint32_t addends, uint32_t bytes)
+{
+    return dtn_dsp_add_even(addends, bytes >> 8);
+}
+
+static inline uint32_t dtn_dsp_lower(uint32_t x, uint32_t y, uint32_t sum)
+{
+    return sum + (uint32_t)(dtn_dsp_low(x) * dtn_dsp_low(y));
+}
+
+static inline uint32_t dtn_dsp_upper(uint32_t x, uint32_t y, uint32_t sum)
+{
+    return sum + (uint32_t)(dtn_dsp_high(x) * dtn_dsp_high(y));
+}
+
+static inline uint32_t dtn_dsp_lower_upper(uint32_t x, uint32_t y, uint32_t sum)
+{
+    return sum + (uint32_t)(dtn_dsp_low(x) * dtn_dsp_high(y));
+}
+
+static inline uint32_t dtn_dsp_both(uint32_t x, uint32_t y, uint32_t sum)
+{
+    return dtn_dsp_upper(x, y, dtn_dsp_lower(x, y, sum));
+}
+
+static inline int32_t dtn_dsp_half_s8(int32_t number)
+{
+    int32_t half = number >> 1; /* all compilers that we know shift the sign in */
+    return half < INT8_MIN ? INT8_MIN : half > INT8_MAX ? INT8_MAX : half;
+}
+
+static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
+                                         uint32_t sums[4])
+{
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t four = 0; four < 4 * turns; four++) {
+            uint32_t bytes = dtn_dsp_load(weights + i * pitch + 4 * four);
+            sums[i] = dtn_dsp_both(inputs[2 * four], dtn_dsp_even(bytes), sums[i]);
+            sums[i] = dtn_dsp_both(inputs[2 * four + 1], dtn_dsp_odd(bytes), sums[i]);
+        }
+    }
+}
+
+#endif /* DTN_DSP_EMULATED_H */

@@ -1,0 +1,140 @@
+/**
+ * @file
+ * The DSP instructions of Armv7E-M and Armv8-M that the files of this directory use. Other processors compute the same
+ * in C (emulated.h), so that tests, sanitizers and fuzzers see these files.
+ *
+ * Assembler, since ACLE's functions have no rotation of what is extended, and GCC adds it as one more instruction.
+ */
+#ifndef DTN_DSP_INSTRUCTIONS_H
+#define DTN_DSP_INSTRUCTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/** Four bytes that start anywhere; the first is the lowest. */
+static inline uint32_t dtn_dsp_load(const void *bytes)
+{
+    uint32_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+#if defined(__ARM_FEATURE_DSP)
+
+/** Bytes 0 and 2, with their signs, as the lower and the upper half. */
+static inline uint32_t dtn_dsp_even(uint32_t bytes)
+{
+    uint32_t halves;
+    __asm__("sxtb16 %0, %1" : "=r"(halves) : "r"(bytes));
+    return halves;
+}
+
+/** Bytes 1 and 3. */
+static inline uint32_t dtn_dsp_odd(uint32_t bytes)
+{
+    uint32_t halves;
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(halves) : "r"(bytes));
+    return halves;
+}
+
+/** Bytes 0 and 2 with two halves added to them. */
+static inline uint32_t dtn_dsp_add_even(uint32_t addends, uint32_t bytes)
+{
+    uint32_t halves;
+    __asm__("sxtab16 %0, %1, %2" : "=r"(halves) : "r"(addends), "r"(bytes));
+    return halves;
+}
+
+/** Bytes 1 and 3. */
+static inline uint32_t dtn_dsp_add_odd(uint32_t addends, uint32_t bytes)
+{
+    uint32_t halves;
+    __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(halves) : "r"(addends), "r"(bytes));
+    return halves;
+}
+
+/** A sum and the products of both halves. */
+static inline uint32_t dtn_dsp_both(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
+/** A sum and the product of the lower halves. */
+static inline uint32_t dtn_dsp_lower(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("smlabb %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
+/** A sum and the product of the upper halves. */
+static inline uint32_t dtn_dsp_upper(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("smlatt %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
+/** A sum and the product of the lower half of x and the upper half of y. */
+static inline uint32_t dtn_dsp_lower_upper(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("smlabt %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
+/** Half of a number, rounded down, or the int8 that is closest to it. */
+static inline int32_t dtn_dsp_half_s8(int32_t number)
+{
+    int32_t half;
+    __asm__("ssat %0, #8, %1, asr #1" : "=r"(half) : "r"(number));
+    return half;
+}
+
+/**
+ * Adds the products of 16 * `turns` inputs, at least one turn, to the sums of four rows of weights, `pitch` apart. For
+ * each four inputs there are two words: elements 0 and 2, then 1 and 3. A loop as a whole: GCC leaves it too few
+ * registers.
+ */
+static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
+                                         uint32_t sums[4])
+{
+#define DTN_DSP_ROW(sum, place)                                                                                        \
+    "ldr %[u], " place "\n sxtb16 %[v], %[u], ror #8\n sxtb16 %[u], %[u]\n"                                            \
+    "smlad %[" sum "], %[x], %[u], %[" sum "]\n smlad %[" sum "], %[y], %[v], %[" sum "]\n"
+#define DTN_DSP_FOUR                                                                                                   \
+    "ldrd %[x], %[y], [%[in]], #8\n" DTN_DSP_ROW("b", "[%[w], %[pitch]]") DTN_DSP_ROW("c", "[%[w], %[pitch], lsl #1]") \
+        DTN_DSP_ROW("d", "[%[last]], #4") DTN_DSP_ROW("a", "[%[w]], #4")
+    const uint32_t *end = inputs + 8 * turns;
+    const int8_t *last = weights + 3 * pitch;
+    uint32_t a = sums[0];
+    uint32_t b = sums[1];
+    uint32_t c = sums[2];
+    uint32_t d = sums[3];
+    uint32_t x;
+    uint32_t y;
+    uint32_t u;
+    uint32_t v;
+    __asm__("1:\n" DTN_DSP_FOUR DTN_DSP_FOUR DTN_DSP_FOUR DTN_DSP_FOUR "cmp %[in], %[end]\n bne 1b\n"
+            : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [in] "+r"(inputs), [w] "+r"(weights),
+              [last] "+r"(last), [x] "=&r"(x), [y] "=&r"(y), [u] "=&r"(u), [v] "=&r"(v)
+            : [pitch] "r"(pitch), [end] "r"(end)
+            : "cc", "memory");
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+#undef DTN_DSP_ROW
+#undef DTN_DSP_FOUR
+}
+
+#else
+#include "emulated.h"
+#endif
+
+/** A number as both halves. */
+static inline uint32_t dtn_dsp_twice(int32_t number)
+{
+    return ((uint32_t)number & 0xFFFFU) | (uint32_t)number << 16;
+}
+
+#endif /* DTN_DSP_INSTRUCTIONS_H */
