@@ -4,7 +4,7 @@ Layers are those of MLPerf Tiny's networks; one image per board has them all as 
 operators with -O3, what calls them with -Os. Instructions are counted by the emulator, one per instruction whatever a
 core would need for it; they are not cycles. The CMSIS-NN column is commit 99f736a6 of 2026-07-15, `arm_*_wrapper_s8`
 and `arm_fully_connected_s8`, with the same compiler and emulator and -O3: its DSP instructions on the Cortex-M33, its
-vectors on the Cortex-M55. The operators here are portable C. The last column is the bar that they must keep below:
+vectors on the Cortex-M55. The last column is the bar that they must keep below:
 plain C, with -O3, that gathers windows and makes four channels at a time. Outputs must equal whole-number arithmetic
 in Python.
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from deuteron.arch.cores import InnerWork
+from deuteron.board import library
 from deuteron.board.operators.table import BY_OPERATOR
 from deuteron.npu.neutron.kernels.params import KernelParams
 
@@ -18,7 +20,7 @@ REFUSED = 72
 """`DTN_REASON_OPERATOR` of deuteron/errors.h."""
 
 _FIRMWARE = Path(__file__).parents[2] / "firmware"
-_PATTERNS = ("cortex_m/*.c", "cortex_m/portable/*.c", "operators/*.c", "kernels/check/*.c", "kernels/fast/*.c")
+_PATTERNS = ("cortex_m/*.c", "operators/*.c", "kernels/check/*.c", "kernels/fast/*.c")
 _FLAGS = ("-std=c99", "-O1", "-g", "-fPIC", "-shared", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 _TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "float32": 6}
 _MOST_VALUES = 8
@@ -68,11 +70,12 @@ class _Guarded:
 
 
 class Bench:
-    """The operators, compiled with the checks of undefined behaviour."""
+    """The operators, compiled with the checks of undefined behaviour; DSP instructions are emulated."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, inner: InnerWork) -> None:
         path = folder / "liboperators.so"
         sources = [source for pattern in _PATTERNS for source in sorted((_FIRMWARE / "src").glob(pattern))]
+        sources += [source.path for source in library.inner_work(inner)]
         compiler = os.environ.get("CC", "cc")
         subprocess.run([compiler, *_FLAGS, f"-I{_FIRMWARE / 'include'}", *sources, "-o", path], check=True)
         self._library = ctypes.CDLL(str(path))

@@ -5,14 +5,15 @@ from typing import cast
 import pytest
 from tests.cortex_m.bench import Bench
 
+from deuteron.arch.cores import InnerWork
 from deuteron.frontend.cortex_m import marks
 
 
-@pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """The operators, compiled for this machine."""
+@pytest.fixture(scope="session", params=[InnerWork.PORTABLE, InnerWork.DSP], ids=lambda inner: inner.value)
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """The operators, compiled for this machine, with either inner work that it can run."""
     marks.load()
-    return Bench(tmp_path_factory.mktemp("cortex_m"))
+    return Bench(tmp_path_factory.mktemp("cortex_m"), cast(InnerWork, request.param))
 
 
 @pytest.fixture(params=range(8))

@@ -32,6 +32,7 @@ PROGRAMS = (
     "test_cache",
     "test_port",
     "test_cortex_m_layers",
+    "test_cortex_m_layers_dsp",
     "test_cortex_m_elements",
     "test_ethosu",
     "test_ethosu_faults",

@@ -14,7 +14,7 @@
  *   - Scratch memory is the caller's, starts anywhere, and has any size; what is in it before and after means nothing.
  *     It is what ExecuTorch plans for CMSIS-NN's function of the layer: with less than it needs, and for whatever else
  *     it does not take, a function returns false and has written no output. The operator's own loops then do the work.
- *   - Beyond that there are at most 1 KiB of stack.
+ *   - Beyond that there are at most 2 KiB of stack.
  *   - Sums keep their low 32 bits.
  *   - Bundles have kernel sums wherever the weights are constants: it is what `dsp` and `mve` are made for.
  */
