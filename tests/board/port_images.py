@@ -54,9 +54,18 @@ class Finished:
 
 
 def build(
-    board: Board, name: str, sources: Sequence[str | Path], flags: Sequence[str] = (), *, script: Path | None = None
+    board: Board,
+    name: str,
+    sources: Sequence[str | Path],
+    flags: Sequence[str] = (),
+    *,
+    script: Path | None = None,
+    archived: Sequence[Source] = (),
 ) -> Path:
-    """The linked image of sources, given by their place in `firmware/` or as whole paths; the board's script links."""
+    """The linked image of sources, given by their place in `firmware/` or as whole paths; the board's script links.
+
+    Of the `archived` ones the linker takes what it needs.
+    """
     toolchain = Toolchain.find(BUILD / "objects")
     files = [FIRMWARE / source.format(board=board.name) if isinstance(source, str) else source for source in sources]
     folders = ("port/cortex_m", f"port/{board.name}", "port/template", "semihost")
@@ -67,6 +76,9 @@ def build(
     directory.mkdir(parents=True, exist_ok=True)
     image = directory / f"{name}.elf"
     inputs = [str(item.path) for item in objects]
+    if archived:
+        toolchain.archive(toolchain.compile(archived, options, FIRMWARE), directory / f"{name}.a")
+        inputs.append(f"{name}.a")
     if script is None:
         script, flags = FIRMWARE / "port" / board.name / f"{board.name}.ld", (PLACE_ALL, *flags)
     _, fits = toolchain.link(inputs, (*board.flags, *flags), script, image)

@@ -1,0 +1,129 @@
+#include "../runs.h"
+#include "rows.h"
+#include "vectors.h"
+
+/* Windows of up to DTN_CM_SHORT elements that are gathered before they are multiplied. */
+enum { BATCH = 12 };
+
+/* Windows that wait for their turn, and where the output of the first of them is. */
+typedef struct {
+    const int8_t *windows[DTN_CM_TRIPLE];
+    size_t count;
+    int8_t *output;
+} waiting_t;
+
+/* Copies a kernel row of a window, or what of it lies on the map; beside the map is what the group says. */
+static void gather_row(const dtn_cm_group_t *group, const dtn_cm_place_t *place, int32_t ky, int8_t *to)
+{
+    const dtn_cm_windows_t *p = group->p;
+    int8_t beside = (int8_t)group->beside;
+    if (ky < place->rows.first || ky >= place->rows.end) {
+        dtn_cm_fill_bytes(to, beside, (size_t)p->kernel_w * group->inputs);
+        return;
+    }
+    int32_t first = place->columns.first;
+    int32_t end = place->columns.end;
+    dtn_cm_fill_bytes(to, beside, (size_t)first * group->inputs);
+    size_t row = (size_t)ky * (size_t)p->kernel_w * group->inputs;
+    for (int32_t kx = first; kx < end; kx = dtn_cm_next_run(group, place, kx)) {
+        dtn_cm_run_t run = dtn_cm_run(group, place, ky, kx);
+        dtn_cm_copy_bytes(to + (run.at - row), run.input, run.count);
+    }
+    dtn_cm_fill_bytes(to + (size_t)end * group->inputs, beside, (size_t)(p->kernel_w - end) * group->inputs);
+}
+
+/* Copies a window to where there is room for it. */
+static void gather(const dtn_cm_group_t *group, const dtn_cm_place_t *place, bool is_whole, int8_t *to)
+{
+    const dtn_cm_windows_t *p = group->p;
+    size_t line = (size_t)p->kernel_w * group->inputs;
+    if (is_whole && group->joined) {
+        size_t from_line_to_line = (size_t)p->dilation_h * (size_t)p->in_w * (size_t)p->in_c;
+        const int8_t *from = dtn_cm_run(group, place, 0, 0).input;
+        for (int32_t left = p->kernel_h; left > 0; left--) {
+            dtn_cm_copy_bytes(to, from, line);
+            to += line;
+            from += from_line_to_line;
+        }
+        return;
+    }
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        gather_row(group, place, ky, to);
+        to += line;
+    }
+}
+
+/* Multiplies the windows that wait by all channels. */
+static void multiply(const dtn_cm_group_t *group, waiting_t *waiting, bool is_short)
+{
+    size_t pitch = (size_t)group->p->out_c;
+    dtn_cm_block_t block = {
+        .weights = group->weights, .starts = group->bias, .depth = group->patch, .scale = &group->scale};
+    for (; block.first < group->outputs; block.first += DTN_CM_BLOCK) {
+        size_t left = group->outputs - block.first;
+        int8_t *output = waiting->output + block.first;
+        block.count = left < DTN_CM_BLOCK ? left : DTN_CM_BLOCK;
+        if (is_short) {
+            dtn_cm_short_rows(&block, waiting->windows[0], group->patch, waiting->count, output, pitch);
+        } else if (waiting->count == DTN_CM_TRIPLE && dtn_cm_takes_three_rows(&block)) {
+            dtn_cm_three_rows(&block, waiting->windows, NULL, output, pitch);
+        } else {
+            for (size_t i = 0; i < waiting->count; i++) {
+                dtn_cm_one_row(&block, waiting->windows[i], 0, output + i * pitch);
+            }
+        }
+        block.weights += DTN_CM_BLOCK * group->patch;
+        block.starts += DTN_CM_BLOCK;
+    }
+    waiting->output += waiting->count * pitch;
+    waiting->count = 0;
+}
+
+static void all_pixels(const dtn_cm_group_t *group, int8_t *room, bool is_short)
+{
+    const dtn_cm_windows_t *p = group->p;
+    const size_t most = is_short ? BATCH : DTN_CM_TRIPLE;
+    dtn_cm_place_t place = {.image = group->input};
+    waiting_t waiting = {.count = 0, .output = group->output};
+    for (int32_t b = 0; b < p->batches; b++) {
+        for (int32_t oy = 0; oy < p->out_h; oy++) {
+            place.rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
+            bool are_rows_whole = place.rows.end - place.rows.first == p->kernel_h;
+            for (int32_t ox = 0; ox < p->out_w; ox++) {
+                place.columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
+                bool is_whole = are_rows_whole && place.columns.end - place.columns.first == p->kernel_w;
+                int8_t *to = room + waiting.count * group->patch;
+                gather(group, &place, is_whole, to);
+                if (waiting.count < DTN_CM_TRIPLE) {
+                    waiting.windows[waiting.count] = to;
+                }
+                waiting.count++;
+                if (waiting.count == most) {
+                    multiply(group, &waiting, is_short);
+                }
+            }
+        }
+        place.image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
+    }
+    if (waiting.count != 0) {
+        multiply(group, &waiting, is_short);
+    }
+}
+
+/* Windows are gathered as bytes: short ones, of which many are multiplied at once, on the stack. */
+bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)
+{
+    if (group->bias == NULL || group->offset != 0) {
+        return false;
+    }
+    if (group->patch <= DTN_CM_SHORT && group->scale.largest_shift < 0) {
+        int8_t room[BATCH * DTN_CM_SHORT];
+        all_pixels(group, room, true);
+        return true;
+    }
+    if (bytes < DTN_CM_TRIPLE * group->patch) {
+        return false;
+    }
+    all_pixels(group, (int8_t *)scratch, false);
+    return true;
+}

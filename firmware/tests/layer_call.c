@@ -1,0 +1,264 @@
+#include "layer_call.h"
+
+const dtn_operator_t layer_operators[LAYER_KINDS] = {
+    dtn_cm_quantized_conv2d, dtn_cm_quantized_depthwise_conv2d, dtn_cm_quantized_transpose_conv2d,
+    dtn_cm_quantized_linear, dtn_cm_quantized_batch_matmul,
+};
+
+static int32_t zero_point(uint64_t *state)
+{
+    static const int32_t limits[] = {-128, 127, 0};
+    int32_t index = test_between(state, 0, 3);
+    return index < 3 ? limits[index] : test_between(state, -128, 127);
+}
+
+static int32_t a_shift(uint64_t *state)
+{
+    return test_between(state, 0, 7) == 0 ? test_between(state, -62, 30) : test_between(state, -14, -7);
+}
+
+static int32_t a_multiplier(uint64_t *state)
+{
+    return test_between(state, 0, 7) == 0 ? test_between(state, 0, INT32_MAX) : test_between(state, 1 << 30, INT32_MAX);
+}
+
+static void add_value(layer_t *layer, bool is_output, uint32_t type, int64_t bytes)
+{
+    dtn_operator_call_t *call = &layer->call;
+    dtn_tensor_t *value = &call->values[call->input_count + call->output_count];
+    *value = (dtn_tensor_t){.bytes = (uint32_t)bytes, .type = type};
+    *(is_output ? &call->output_count : &call->input_count) += 1;
+}
+
+/* Lengths of an axis, so that each convolution has at least one output. */
+static int32_t out_of(uint64_t *state, layer_kind_t kind, int32_t in, int32_t kernel, int32_t stride, int32_t pad,
+                      int32_t dilation)
+{
+    return kind == TRANSPOSED ? (in - 1) * stride + kernel - 2 * pad + test_between(state, 0, stride - 1)
+                              : (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
+static void random_axis(uint64_t *state, layer_kind_t kind, int32_t *in, int32_t *out, int32_t *kernel, int32_t *stride,
+                        int32_t *pad, int32_t *dilation)
+{
+    *kernel = test_between(state, 0, 1) == 0 ? 1 : test_between(state, 1, 4);
+    *stride = test_between(state, 1, 3);
+    *dilation = kind == TRANSPOSED ? 1 : test_between(state, 1, 2);
+    *pad = test_between(state, 0, 1) == 0 ? 0 : test_between(state, 0, 3);
+    int32_t least = *dilation * (*kernel - 1) + 1 - 2 * *pad;
+    *in = (least < 1 ? 1 : least) + test_between(state, 0, 4);
+    if (kind == TRANSPOSED) {
+        int32_t room = ((*in - 1) * *stride + *kernel - 1) / 2;
+        *pad = *pad < room ? *pad : room;
+    }
+    *out = out_of(state, kind, *in, *kernel, *stride, *pad, *dilation);
+}
+
+static void random_convolution(layer_t *layer, uint64_t *state)
+{
+    dtn_cm_windows_t *p = &layer->params.conv;
+    random_axis(state, layer->kind, &p->in_h, &p->out_h, &p->kernel_h, &p->stride_h, &p->pad_h, &p->dilation_h);
+    random_axis(state, layer->kind, &p->in_w, &p->out_w, &p->kernel_w, &p->stride_w, &p->pad_w, &p->dilation_w);
+    p->batches = test_between(state, 1, 2);
+    int32_t inputs = layer->kind == DEPTHWISE ? 1 : test_between(state, 1, 6);
+    p->groups = layer->kind == DEPTHWISE ? test_between(state, 1, 40)
+                : layer->kind == CONV    ? test_between(state, 1, 2)
+                                         : 1;
+    p->in_c = p->groups * inputs;
+    int32_t most = test_between(state, 0, 2) == 0 ? 1 : test_between(state, 0, 1) == 0 ? 6 : 36 / p->groups + 1;
+    p->out_c = p->groups * test_between(state, 1, most);
+    p->in_offset = -zero_point(state);
+    p->out_offset = zero_point(state);
+    p->act_min = test_between(state, 0, 3) == 0 ? test_between(state, -128, 0) : -128;
+    p->act_max = test_between(state, 0, 3) == 0 ? test_between(state, 0, 127) : 127;
+    int32_t addend = test_between(state, 0, layer->kind == CONV ? 2 : 1);
+    p->has_bias = addend == 1;
+    p->has_kernel_sum = addend == 2;
+    layer->call.param_count = sizeof *p / sizeof(uint32_t);
+    int32_t patch = p->kernel_h * p->kernel_w * inputs;
+    add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
+    add_value(layer, false, DTN_TYPE_S8, p->out_c * patch);
+    for (int32_t i = 0; i < (addend == 0 ? 2 : 3); i++) {
+        add_value(layer, false, DTN_TYPE_S32, 4 * p->out_c);
+    }
+    for (int32_t i = 0; i < (layer->kind == TRANSPOSED ? 2 : 1); i++) {
+        add_value(layer, true, DTN_TYPE_U8, test_between(state, 0, 1) == 0 ? test_between(state, 0, 9) : 4 * patch);
+    }
+    add_value(layer, true, DTN_TYPE_S8, p->batches * p->out_h * p->out_w * p->out_c);
+}
+
+static void random_linear(layer_t *layer, uint64_t *state)
+{
+    int32_t addend = test_between(state, 0, 2);
+    dtn_cm_quantized_linear_params_t *p = &layer->params.linear;
+    *p = (dtn_cm_quantized_linear_params_t){test_between(state, 1, 5),
+                                            test_between(state, 1, 300),
+                                            test_between(state, 1, 20),
+                                            -zero_point(state),
+                                            test_between(state, 0, 1) * -zero_point(state),
+                                            zero_point(state),
+                                            a_multiplier(state),
+                                            a_shift(state),
+                                            -128,
+                                            127,
+                                            addend == 1,
+                                            addend == 2};
+    layer->call.param_count = sizeof *p / sizeof(uint32_t);
+    add_value(layer, false, DTN_TYPE_S8, p->rows * p->in_features);
+    add_value(layer, false, DTN_TYPE_S8, p->out_features * p->in_features);
+    if (addend != 0) {
+        add_value(layer, false, DTN_TYPE_S32, 4 * p->out_features);
+    }
+    add_value(layer, true, DTN_TYPE_S8, p->rows * p->out_features);
+}
+
+static void random_matmul(layer_t *layer, uint64_t *state)
+{
+    dtn_cm_quantized_batch_matmul_params_t *p = &layer->params.matmul;
+    *p = (dtn_cm_quantized_batch_matmul_params_t){
+        test_between(state, 1, 3),  test_between(state, 1, 5), test_between(state, 1, 300),
+        test_between(state, 1, 20), -zero_point(state),        -zero_point(state),
+        zero_point(state),          a_multiplier(state),       a_shift(state)};
+    layer->call.param_count = sizeof *p / sizeof(uint32_t);
+    add_value(layer, false, DTN_TYPE_S8, p->batches * p->rows * p->depth);
+    add_value(layer, false, DTN_TYPE_S8, p->batches * p->columns * p->depth);
+    add_value(layer, true, DTN_TYPE_U8, test_between(state, 0, 64));
+    add_value(layer, true, DTN_TYPE_S8, p->batches * p->rows * p->columns);
+}
+
+void layer_random(layer_t *layer, uint64_t *state)
+{
+    *layer = (layer_t){.kind = (layer_kind_t)test_between(state, 0, LAYER_KINDS - 1)};
+    layer->call.params = layer->params.words;
+    if (layer->kind == LINEAR) {
+        random_linear(layer, state);
+    } else if (layer->kind == MATMUL) {
+        random_matmul(layer, state);
+    } else {
+        random_convolution(layer, state);
+    }
+}
+
+void layer_fill(const layer_t *layer, uint32_t index, uint64_t *state)
+{
+    const dtn_tensor_t *value = &layer->call.values[index];
+    for (uint32_t j = 0; j < value->bytes; j++) {
+        ((uint8_t *)value->data)[j] = (uint8_t)test_random(state);
+    }
+    bool is_factor = layer->kind <= TRANSPOSED && (index == 2 || index == 3);
+    if (is_factor && test_between(state, 0, 31) != 0) {
+        for (uint32_t j = 0; j < value->bytes / 4; j++) {
+            ((int32_t *)value->data)[j] = index == 2 ? a_multiplier(state) : a_shift(state);
+        }
+    }
+}
+
+const dtn_tensor_t *layer_output(const layer_t *layer)
+{
+    return &layer->call.values[layer->call.input_count + layer->call.output_count - 1];
+}
+
+static int8_t finished(int64_t sum, int32_t multiplier, int32_t shift, int32_t offset, int32_t lo, int32_t hi)
+{
+    int32_t value = dtn_cm_requantize((int32_t)(uint32_t)(uint64_t)sum, multiplier, shift);
+    return (int8_t)dtn_cm_clamp(dtn_cm_plus(value, offset), lo, hi);
+}
+
+/* The sum of one output of a convolution, position by position. */
+static int64_t window_sum(const layer_t *layer, int32_t b, int32_t oy, int32_t ox, int32_t channel)
+{
+    const dtn_cm_windows_t *p = &layer->params.conv;
+    const int8_t *input = (const int8_t *)layer->call.values[0].data;
+    const int8_t *weights = (const int8_t *)layer->call.values[1].data;
+    int32_t seen = p->in_c / p->groups;
+    int32_t first = channel / (p->out_c / p->groups) * seen;
+    bool has_addend = p->has_bias + p->has_kernel_sum == 1;
+    int64_t sum = has_addend ? ((const int32_t *)layer->call.values[4].data)[channel] : 0;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+            int64_t y = (int64_t)oy * p->stride_h - p->pad_h + (int64_t)ky * p->dilation_h;
+            int64_t x = (int64_t)ox * p->stride_w - p->pad_w + (int64_t)kx * p->dilation_w;
+            if (layer->kind == TRANSPOSED) {
+                y = (int64_t)oy + p->pad_h - ky;
+                x = (int64_t)ox + p->pad_w - kx;
+                if (y % p->stride_h != 0 || x % p->stride_w != 0) {
+                    continue;
+                }
+                y /= p->stride_h;
+                x /= p->stride_w;
+            }
+            bool is_inside = y >= 0 && y < p->in_h && x >= 0 && x < p->in_w;
+            for (int32_t c = 0; c < seen; c++) {
+                int64_t at = ((b * p->in_h + y) * p->in_w + x) * p->in_c + first + c;
+                int64_t tap = layer->kind == DEPTHWISE ? (ky * p->kernel_w + kx) * p->out_c + channel
+                                                       : ((channel * p->kernel_h + ky) * p->kernel_w + kx) * seen + c;
+                /* A kernel sum has what the offset adds everywhere. */
+                int32_t offset = p->has_kernel_sum == 1 ? 0 : p->in_offset;
+                sum += (is_inside ? input[at] + offset : offset - p->in_offset) * weights[tap];
+            }
+        }
+    }
+    return sum;
+}
+
+static void expect_convolution(const layer_t *layer, int8_t *out)
+{
+    const dtn_cm_windows_t *p = &layer->params.conv;
+    const int32_t *multipliers = (const int32_t *)layer->call.values[2].data;
+    const int32_t *shifts = (const int32_t *)layer->call.values[3].data;
+    for (int32_t b = 0; b < p->batches; b++) {
+        for (int32_t oy = 0; oy < p->out_h; oy++) {
+            for (int32_t ox = 0; ox < p->out_w; ox++) {
+                for (int32_t c = 0; c < p->out_c; c++) {
+                    *out++ = finished(window_sum(layer, b, oy, ox, c), multipliers[c], shifts[c], p->out_offset,
+                                      p->act_min, p->act_max);
+                }
+            }
+        }
+    }
+}
+
+static void expect_linear(const layer_t *layer, int8_t *out)
+{
+    const dtn_cm_quantized_linear_params_t *p = &layer->params.linear;
+    const int8_t *input = (const int8_t *)layer->call.values[0].data;
+    const int8_t *weights = (const int8_t *)layer->call.values[1].data;
+    for (int32_t row = 0; row < p->rows; row++) {
+        for (int32_t c = 0; c < p->out_features; c++) {
+            int64_t sum = p->has_bias + p->has_kernel_sum == 1 ? ((const int32_t *)layer->call.values[2].data)[c] : 0;
+            for (int32_t k = 0; k < p->in_features; k++) {
+                int32_t x = input[row * p->in_features + k] + (p->has_kernel_sum == 1 ? 0 : p->in_offset);
+                sum += x * (weights[c * p->in_features + k] + p->weight_offset);
+            }
+            *out++ = finished(sum, p->multiplier, p->shift, p->out_offset, p->act_min, p->act_max);
+        }
+    }
+}
+
+static void expect_matmul(const layer_t *layer, int8_t *out)
+{
+    const dtn_cm_quantized_batch_matmul_params_t *p = &layer->params.matmul;
+    const int8_t *a = (const int8_t *)layer->call.values[0].data;
+    const int8_t *b = (const int8_t *)layer->call.values[1].data;
+    for (int32_t row = 0; row < p->batches * p->rows; row++) {
+        for (int32_t c = 0; c < p->columns; c++) {
+            int64_t sum = 0;
+            for (int32_t k = 0; k < p->depth; k++) {
+                int32_t right = b[(row / p->rows * p->columns + c) * p->depth + k] + p->b_offset;
+                sum += (a[row * p->depth + k] + p->a_offset) * right;
+            }
+            *out++ = finished(sum, p->multiplier, p->shift, p->out_offset, INT8_MIN, INT8_MAX);
+        }
+    }
+}
+
+void layer_expect(const layer_t *layer, int8_t *out)
+{
+    if (layer->kind == LINEAR) {
+        expect_linear(layer, out);
+    } else if (layer->kind == MATMUL) {
+        expect_matmul(layer, out);
+    } else {
+        expect_convolution(layer, out);
+    }
+}

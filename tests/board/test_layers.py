@@ -1,0 +1,40 @@
+"""Random calls of the Cortex-M layers on the emulated cores, each with its own inner work.
+
+What a plain loop gives is expected, bit for bit; behind each value stands memory that may not even be read.
+"""
+
+from pathlib import Path
+
+import pytest
+from tests.board.port_images import FIRMWARE, START, build, run
+
+from deuteron.board import library
+from deuteron.board.boards import Board, load, names
+
+CALLS = 3000
+
+
+@pytest.fixture(scope="module", params=names())
+def board(request: pytest.FixtureRequest) -> Board:
+    return load(request.param)
+
+
+@pytest.fixture(scope="module")
+def image(board: Board) -> Path:
+    sources = (*START, "tests/board/layers.c", "tests/layer_call.c")
+    return build(board, "layers", sources, (f"-I{FIRMWARE / 'include'}",), archived=library.core(board))
+
+
+def test_random_calls_give_what_plain_loops_give(board: Board, image: Path) -> None:
+    done = run(board, image, str(CALLS), "1")
+    assert done.status == 0, done.output
+    word, _, count = done.output.strip().partition(" ")
+    assert word == "right", done.output
+    assert int(count) > CALLS // 2
+
+
+@pytest.mark.parametrize("slot", [0, 6])
+def test_the_guards_are_there(board: Board, image: Path, slot: int) -> None:
+    done = run(board, image, "0", str(slot))
+    assert done.status == 3
+    assert "the data's address may not be accessed" in done.output
