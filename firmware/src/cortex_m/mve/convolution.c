@@ -54,7 +54,7 @@ static void gather(const dtn_cm_group_t *group, const dtn_cm_place_t *place, boo
 }
 
 /* Multiplies the windows that wait by all channels. */
-static void multiply(const dtn_cm_group_t *group, waiting_t *waiting, bool is_short)
+static void multiply(const dtn_cm_group_t *group, waiting_t *waiting)
 {
     size_t pitch = (size_t)group->p->out_c;
     dtn_cm_block_t block = {
@@ -63,13 +63,13 @@ static void multiply(const dtn_cm_group_t *group, waiting_t *waiting, bool is_sh
         size_t left = group->outputs - block.first;
         int8_t *output = waiting->output + block.first;
         block.count = left < DTN_CM_BLOCK ? left : DTN_CM_BLOCK;
-        if (is_short) {
+        if (dtn_cm_takes_short_rows(&block)) {
             dtn_cm_short_rows(&block, waiting->windows[0], group->patch, waiting->count, output, pitch);
         } else if (waiting->count == DTN_CM_TRIPLE && dtn_cm_takes_three_rows(&block)) {
             dtn_cm_three_rows(&block, waiting->windows, NULL, output, pitch);
         } else {
             for (size_t i = 0; i < waiting->count; i++) {
-                dtn_cm_one_row(&block, waiting->windows[i], 0, output + i * pitch);
+                dtn_cm_one_row(&block, waiting->windows[0] + i * group->patch, 0, output + i * pitch);
             }
         }
         block.weights += DTN_CM_BLOCK * group->patch;
@@ -99,14 +99,14 @@ static void all_pixels(const dtn_cm_group_t *group, int8_t *room, bool is_short)
                 }
                 waiting.count++;
                 if (waiting.count == most) {
-                    multiply(group, &waiting, is_short);
+                    multiply(group, &waiting);
                 }
             }
         }
         place.image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
     }
     if (waiting.count != 0) {
-        multiply(group, &waiting, is_short);
+        multiply(group, &waiting);
     }
 }
 

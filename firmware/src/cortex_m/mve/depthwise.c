@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "../inner.h"
 #include "vectors.h"
 
@@ -61,102 +63,6 @@ static void one_output(const chunk_t *chunk, taps_t taps, int8_t *output)
     vstrbq_p_s32(output, dtn_cm_scaled_lanes(sums, &chunk->lanes), chunk->there);
 }
 
-/* ---- Kernels of three columns that go on by one pixel: three outputs share what they read ---- */
-
-/* What the input's offset adds to the sums of some rows of the kernel, and the bias. */
-static int32x4_t starts_of(const chunk_t *chunk, const int8_t *weights, int32_t rows)
-{
-    int32x4_t sums = vdupq_n_s32(0);
-    for (int32_t left = rows * chunk->p->kernel_w; left > 0; left--) {
-        sums = vaddq_s32(sums, vldrbq_s32(weights));
-        weights += LANES;
-    }
-    return vmlaq_n_s32(chunk->bias, sums, chunk->p->in_offset);
-}
-
-static inline int32x4_t plus_product(int32x4_t sums, int32x4_t inputs, int32x4_t weights)
-{
-    return vaddq_s32(sums, vmulq_s32(inputs, weights));
-}
-
-/* `x` is the second column of the first window; the one before it, or the last of the third, may lie beside the map. */
-static inline __attribute__((always_inline)) void three_outputs(const chunk_t *chunk, taps_t taps, int32x4_t starts,
-                                                                const int8_t *beside, bool left, bool right,
-                                                                int8_t *output)
-{
-    const size_t column = (size_t)chunk->p->in_c;
-    const size_t row = row_of(chunk->p) - 2 * column;
-    const int8_t *x = taps.input;
-    const int8_t *w = taps.weights;
-    int32x4_t a = starts;
-    int32x4_t b = starts;
-    int32x4_t c = starts;
-    for (int32_t rows = taps.rows; rows > 0; rows--) {
-        const int32x4_t u = vldrbq_s32(w);
-        const int32x4_t v = vldrbq_s32(w + LANES);
-        const int32x4_t t = vldrbq_s32(w + 2 * LANES);
-        int32x4_t inputs = vldrbq_s32(left ? beside : x - column);
-        a = plus_product(a, inputs, u);
-        inputs = vldrbq_s32(x);
-        a = plus_product(a, inputs, v);
-        b = plus_product(b, inputs, u);
-        x += column;
-        inputs = vldrbq_s32(x);
-        a = plus_product(a, inputs, t);
-        b = plus_product(b, inputs, v);
-        c = plus_product(c, inputs, u);
-        x += column;
-        inputs = vldrbq_s32(x);
-        b = plus_product(b, inputs, t);
-        c = plus_product(c, inputs, v);
-        inputs = vldrbq_s32(right ? beside : x + column);
-        c = plus_product(c, inputs, t);
-        x += row;
-        w += 3 * LANES;
-    }
-    const dtn_cm_lanes_t lanes = chunk->lanes;
-    vstrbq_s32(output, dtn_cm_scaled_lanes(a, &lanes));
-    output += chunk->p->out_c;
-    vstrbq_s32(output, dtn_cm_scaled_lanes(b, &lanes));
-    output += chunk->p->out_c;
-    vstrbq_s32(output, dtn_cm_scaled_lanes(c, &lanes));
-}
-
-static bool has_triples(const dtn_cm_windows_t *p)
-{
-    return p->kernel_w == 3 && p->stride_w == 1 && p->dilation_w == 1 && p->pad_w <= 1 && p->out_w >= TRIPLE &&
-           p->in_c == p->out_c;
-}
-
-/* All outputs of a line; those of the last triple may be made twice. `taps` is for column 0 of the map. */
-static void line_of_triples(const chunk_t *chunk, taps_t taps, int8_t *output)
-{
-    const dtn_cm_windows_t *p = chunk->p;
-    const int8_t zero_point = (int8_t)-p->in_offset;
-    const int8_t beside[LANES] = {zero_point, zero_point, zero_point, zero_point};
-    const int32x4_t starts = starts_of(chunk, taps.weights, taps.rows);
-    const size_t column = (size_t)p->in_c;
-    bool is_padded = p->pad_w == 1;
-    const int8_t *line = taps.input;
-    for (int32_t ox = 0; ox < p->out_w; ox += TRIPLE) {
-        bool is_last = ox + TRIPLE >= p->out_w;
-        ox = is_last ? p->out_w - TRIPLE : ox;
-        int8_t *to = output + (size_t)ox * column;
-        taps.input = line + (size_t)(ox + 1 - p->pad_w) * column;
-        if (!is_padded || (ox > 0 && !is_last)) {
-            three_outputs(chunk, taps, starts, beside, false, false, to);
-        } else if (ox > 0) {
-            three_outputs(chunk, taps, starts, beside, false, true, to);
-        } else if (!is_last) {
-            three_outputs(chunk, taps, starts, beside, true, false, to);
-        } else {
-            three_outputs(chunk, taps, starts, beside, true, true, to);
-        }
-    }
-}
-
-/* ---- All pixels, all channels ---- */
-
 static void line_of_windows(const chunk_t *chunk, taps_t line, int8_t *output)
 {
     const dtn_cm_windows_t *p = chunk->p;
@@ -171,40 +77,239 @@ static void line_of_windows(const chunk_t *chunk, taps_t line, int8_t *output)
     }
 }
 
-static void all_pixels(const chunk_t *chunk, const int8_t *input, int8_t *output, bool is_full)
+/* ---- Kernels of three taps along an axis, on which outputs are neighbours: three share what they read ---- */
+
+/* One of the axes of the maps. */
+typedef struct {
+    int32_t in;
+    int32_t out;
+    int32_t kernel;
+    int32_t stride;
+    int32_t pad;
+    int32_t dilation;
+    size_t in_step; /* from an element of the map to its neighbour */
+    size_t out_step;
+} axis_t;
+
+static axis_t axis_x(const dtn_cm_windows_t *p)
 {
-    const dtn_cm_windows_t *p = chunk->p;
-    bool triples = is_full && has_triples(p);
-    for (int32_t b = 0; b < p->batches; b++) {
-        for (int32_t oy = 0; oy < p->out_h; oy++) {
-            dtn_cm_window_t rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
-            size_t y = (size_t)(rows.start + rows.first * p->dilation_h);
-            taps_t line = {
-                .input = input + y * (size_t)p->in_w * (size_t)p->in_c,
-                .weights = chunk->weights + (size_t)(rows.first * p->kernel_w) * LANES,
-                .rows = rows.end - rows.first,
-            };
-            if (triples) {
-                line_of_triples(chunk, line, output);
-            } else {
-                line_of_windows(chunk, line, output);
+    return (axis_t){p->in_w,  p->out_w,      p->kernel_w,     p->stride_w,
+                    p->pad_w, p->dilation_w, (size_t)p->in_c, (size_t)p->out_c};
+}
+
+static axis_t axis_y(const dtn_cm_windows_t *p)
+{
+    return (axis_t){p->in_h,
+                    p->out_h,
+                    p->kernel_h,
+                    p->stride_h,
+                    p->pad_h,
+                    p->dilation_h,
+                    (size_t)p->in_w * (size_t)p->in_c,
+                    (size_t)p->out_w * (size_t)p->out_c};
+}
+
+static bool has_triples(const axis_t *axis)
+{
+    return axis->kernel == 3 && axis->stride == 1 && axis->dilation == 1 && axis->pad <= 1 && axis->out >= TRIPLE;
+}
+
+/* How many triples make a map, of which the last of a line may have outputs of the one before. */
+static int32_t triples_along(const axis_t *axis, const axis_t *across)
+{
+    return (axis->out + TRIPLE - 1) / TRIPLE * across->out;
+}
+
+/* Five neighbours, which three outputs read: the first and the last may lie beside the map, and stay where they are. */
+typedef struct {
+    const int8_t *first;
+    const int8_t *middle; /* the second, with the third and fourth behind it */
+    const int8_t *last;
+    size_t first_step; /* from row to row */
+    size_t last_step;
+} columns_t;
+
+/* Sums of three outputs. */
+typedef struct {
+    int32x4_t a;
+    int32x4_t b;
+    int32x4_t c;
+} sums_t;
+
+/*
+ * Sums over the rows of a kernel of three columns: per row three weights and five inputs are read for nine products.
+ * MVE has no multiplication of vectors that adds, and widening loads need their address in r0 to r7. The sums, the
+ * weights of a row, an input and a product take all eight vector registers.
+ */
+static inline sums_t three_outputs(columns_t columns, const int8_t *weights, int32_t rows, size_t column, size_t row,
+                                   int32x4_t starts)
+{
+    register int32x4_t a __asm__("q0") = starts;
+    register int32x4_t b __asm__("q1") = starts;
+    register int32x4_t c __asm__("q2") = starts;
+    /* From the fourth column to the second of the next row. */
+    const size_t back = row - 2 * column;
+    register int32_t left __asm__("lr") = rows;
+    __asm__ volatile("wls lr, lr, 2f\n"
+                     "1:\n"
+                     "vldrb.s32 q3, [%[w]], #4\n"
+                     "vldrb.s32 q6, [%[first]]\n"
+                     "add %[first], %[first], %[first_step]\n"
+                     "vmul.i32 q7, q6, q3\n"
+                     "vldrb.s32 q6, [%[middle]]\n"
+                     "vadd.i32 q0, q0, q7\n"
+                     "vldrb.s32 q4, [%[w]], #4\n"
+                     "vmul.i32 q7, q6, q3\n"
+                     "add %[middle], %[middle], %[column]\n"
+                     "vadd.i32 q1, q1, q7\n"
+                     "vmul.i32 q7, q6, q4\n"
+                     "vldrb.s32 q6, [%[middle]]\n"
+                     "vadd.i32 q0, q0, q7\n"
+                     "vmul.i32 q7, q6, q3\n"
+                     "vldrb.s32 q5, [%[w]], #4\n"
+                     "vadd.i32 q2, q2, q7\n"
+                     "vmul.i32 q7, q6, q4\n"
+                     "add %[middle], %[middle], %[column]\n"
+                     "vadd.i32 q1, q1, q7\n"
+                     "vmul.i32 q7, q6, q5\n"
+                     "vldrb.s32 q6, [%[middle]]\n"
+                     "vadd.i32 q0, q0, q7\n"
+                     "vmul.i32 q7, q6, q4\n"
+                     "add %[middle], %[middle], %[back]\n"
+                     "vadd.i32 q2, q2, q7\n"
+                     "vmul.i32 q7, q6, q5\n"
+                     "vldrb.s32 q6, [%[last]]\n"
+                     "vadd.i32 q1, q1, q7\n"
+                     "vmul.i32 q7, q6, q5\n"
+                     "add %[last], %[last], %[last_step]\n"
+                     "vadd.i32 q2, q2, q7\n"
+                     "le lr, 1b\n"
+                     "2:\n"
+                     : "+w"(a), "+w"(b), "+w"(c), "+r"(left), [w] "+l"(weights), [first] "+l"(columns.first),
+                       [middle] "+l"(columns.middle), [last] "+l"(columns.last)
+                     : [column] "r"(column), [back] "r"(back), [first_step] "r"(columns.first_step),
+                       [last_step] "r"(columns.last_step)
+                     : "q3", "q4", "q5", "q6", "q7", "memory");
+    return (sums_t){a, b, c};
+}
+
+/* What the input's offset adds to the sums of some rows of the kernel, and the bias. */
+static int32x4_t starts_of(const chunk_t *chunk, const int8_t *weights, int32_t rows)
+{
+    int32x4_t sums = vdupq_n_s32(0);
+    for (int32_t left = rows * TRIPLE; left > 0; left--) {
+        sums = vaddq_s32(sums, vldrbq_s32(weights));
+        weights += LANES;
+    }
+    return vmlaq_n_s32(chunk->bias, sums, chunk->p->in_offset);
+}
+
+/* All outputs of an image, in lines along an axis. */
+static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, const axis_t *along, const axis_t *across,
+                                                       const int8_t *input, int8_t *output)
+{
+    const size_t step = along->in_step;
+    const size_t to_step = along->out_step;
+    const size_t row = across->in_step * (size_t)across->dilation;
+    const bool is_padded = along->pad == 1;
+    const int8_t zero_point = (int8_t)-chunk->p->in_offset;
+    const int8_t beside[LANES] = {zero_point, zero_point, zero_point, zero_point};
+    const int32x4_t whole = starts_of(chunk, chunk->weights, across->kernel);
+    for (int32_t line = 0; line < across->out; line++) {
+        dtn_cm_window_t rows =
+            dtn_cm_window(line, across->stride, across->pad, across->kernel, across->dilation, across->in);
+        const int32_t count = rows.end - rows.first;
+        const int8_t *weights = chunk->weights + rows.first * TRIPLE * LANES;
+        const int32x4_t starts = count == across->kernel ? whole : starts_of(chunk, weights, count);
+        const int8_t *x = input + (size_t)(rows.start + rows.first * across->dilation) * across->in_step;
+        int8_t *to = output + (size_t)line * across->out_step;
+        columns_t columns = {is_padded ? beside : x, x + (is_padded ? 0 : step), NULL, is_padded ? 0 : row, row};
+        for (int32_t left = along->out; left > 0; left -= TRIPLE) {
+            if (left < TRIPLE) {
+                /* Some are made once more. */
+                size_t again = (size_t)(TRIPLE - left);
+                columns.middle -= again * step;
+                columns.first -= again * step;
+                to -= again * to_step;
             }
-            output += (size_t)p->out_w * (size_t)p->out_c;
+            columns.last = columns.middle + TRIPLE * step;
+            if (is_padded && left <= TRIPLE) {
+                columns.last = beside;
+                columns.last_step = 0;
+            }
+            sums_t sums = three_outputs(columns, weights, count, step, row, starts);
+            /* A copy, which no store to the output can change. */
+            const dtn_cm_lanes_t lanes = chunk->lanes;
+            vstrbq_s32(to, dtn_cm_scaled_lanes(sums.a, &lanes));
+            to += to_step;
+            vstrbq_s32(to, dtn_cm_scaled_lanes(sums.b, &lanes));
+            to += to_step;
+            vstrbq_s32(to, dtn_cm_scaled_lanes(sums.c, &lanes));
+            to += to_step;
+            columns.first = columns.middle + 2 * step;
+            columns.first_step = row;
+            columns.middle += TRIPLE * step;
         }
-        input += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
     }
 }
 
-/* Up to four channels from `channel` on, with inputs from `input` on. */
-static void some_channels(const dtn_cm_convolution_t *layer, size_t channel, size_t input, size_t count)
+/* The axis whose triples have less left over, NULL when there are none, and the other one. */
+static const axis_t *axis_of_triples(const axis_t *x, const axis_t *y)
+{
+    if (has_triples(x) && (!has_triples(y) || triples_along(x, y) <= triples_along(y, x))) {
+        return x;
+    }
+    return has_triples(y) ? y : NULL;
+}
+
+/* ---- All pixels, all channels ---- */
+
+static void lines_of_windows(const chunk_t *chunk, const int8_t *input, int8_t *output)
+{
+    const dtn_cm_windows_t *p = chunk->p;
+    for (int32_t oy = 0; oy < p->out_h; oy++) {
+        dtn_cm_window_t rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
+        size_t y = (size_t)(rows.start + rows.first * p->dilation_h);
+        taps_t line = {
+            .input = input + y * (size_t)p->in_w * (size_t)p->in_c,
+            .weights = chunk->weights + rows.first * p->kernel_w * LANES,
+            .rows = rows.end - rows.first,
+        };
+        line_of_windows(chunk, line, output);
+        output += (size_t)p->out_w * (size_t)p->out_c;
+    }
+}
+
+/* Weights of the chunk's channels, tap by tap: of which the outer loop goes along y, or along x. */
+static inline void collect_weights(chunk_t *chunk, const int8_t *from, size_t count, bool is_y_outside)
+{
+    const dtn_cm_windows_t *p = chunk->p;
+    const size_t channels = (size_t)p->out_c;
+    int32_t outer = is_y_outside ? p->kernel_h : p->kernel_w;
+    int32_t inner = is_y_outside ? p->kernel_w : p->kernel_h;
+    size_t outer_step = is_y_outside ? (size_t)p->kernel_w * channels : channels;
+    size_t inner_step = is_y_outside ? channels : (size_t)p->kernel_w * channels;
+    int8_t *to = chunk->weights;
+    for (int32_t i = 0; i < outer; i++) {
+        const int8_t *tap = from + (size_t)i * outer_step;
+        for (int32_t left = inner; left > 0; left--) {
+            memcpy(to, tap, count);
+            tap += inner_step;
+            to += LANES;
+        }
+    }
+}
+
+/* Up to four channels from `channel` on, with inputs from `input` on; in triples along an axis, or window by window. */
+static void some_channels(const dtn_cm_convolution_t *layer, size_t channel, size_t input, size_t count,
+                          const axis_t *along, const axis_t axes[2])
 {
     const dtn_cm_windows_t *p = layer->p;
     const dtn_cm_scale_t *scale = &layer->scale;
-    chunk_t chunk = {.p = p, .there = vctp32q(count), .is_shared = p->out_c != p->in_c};
-    for (int32_t tap = 0; tap < p->kernel_h * p->kernel_w; tap++) {
-        const int8_t *from = layer->weights + (size_t)(tap * p->out_c) + channel;
-        vstrbq_s32(chunk.weights + tap * LANES, vldrbq_z_s32(from, chunk.there));
-    }
+    chunk_t chunk;
+    chunk.p = p;
+    chunk.there = vctp32q(count);
+    chunk.is_shared = p->out_c != p->in_c;
     chunk.bias = layer->bias == NULL ? vdupq_n_s32(0) : vldrwq_z_s32(layer->bias + channel, chunk.there);
     chunk.lanes = (dtn_cm_lanes_t){
         .multipliers = vldrwq_z_s32(scale->multipliers + channel, chunk.there),
@@ -213,7 +318,22 @@ static void some_channels(const dtn_cm_convolution_t *layer, size_t channel, siz
         .lo = vdupq_n_s32(scale->lo),
         .hi = vdupq_n_s32(scale->hi),
     };
-    all_pixels(&chunk, layer->input + input, layer->output + channel, count == LANES);
+    const axis_t *x = &axes[0];
+    const axis_t *y = &axes[1];
+    if (count < LANES) {
+        collect_weights(&chunk, layer->weights + channel, count, true);
+    } else {
+        collect_weights(&chunk, layer->weights + channel, LANES, along != y);
+    }
+    for (int32_t b = 0; b < p->batches; b++) {
+        const int8_t *image = layer->input + input + (size_t)b * (size_t)p->in_h * y->in_step;
+        int8_t *to = layer->output + channel + (size_t)b * (size_t)p->out_h * y->out_step;
+        if (along == NULL) {
+            lines_of_windows(&chunk, image, to);
+        } else {
+            lines_of_triples(&chunk, along, along == x ? y : x, image, to);
+        }
+    }
 }
 
 bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes)
@@ -224,15 +344,17 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     if (layer->scale.largest_shift >= 0 || p->kernel_h * p->kernel_w > MOST_TAPS) {
         return false;
     }
+    const axis_t axes[2] = {axis_x(p), axis_y(p)};
     size_t outputs = (size_t)p->out_c;
     size_t inputs = (size_t)p->in_c;
     bool is_shared = outputs != inputs;
+    const axis_t *along = is_shared ? NULL : axis_of_triples(&axes[0], &axes[1]);
     /* Channels that lie side by side and are of one kind: all, or those of one input. */
     size_t like = is_shared ? outputs / inputs : outputs;
     for (size_t first = 0; first < outputs; first += like) {
         for (size_t j = 0; j < like; j += LANES) {
             size_t count = like - j < LANES ? like - j : LANES;
-            some_channels(layer, first + j, is_shared ? first / like : j, count);
+            some_channels(layer, first + j, is_shared ? first / like : j, count, count < LANES ? NULL : along, axes);
         }
     }
     return true;

@@ -1,6 +1,8 @@
-#include "../dot.h"
 #include "rows.h"
 #include "vectors.h"
+
+/* Channels in the lanes. */
+enum { LANES = 4 };
 
 /* Sums of a block's channels for each of three rows. */
 typedef int32_t sums_t[DTN_CM_TRIPLE][DTN_CM_BLOCK];
@@ -72,16 +74,28 @@ static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *wei
                      : "r0", "r2", "r4", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
 }
 
-/* One row of inputs by four rows of weights. */
-static inline int32x4_t four_sums(const int8_t *x, const int8_t *const rows[4], size_t depth)
+/* Four numbers as a vector. */
+static inline int32x4_t vector_of(int32_t a, int32_t b, int32_t c, int32_t d)
 {
-    const int8_t *a = rows[0];
-    const int8_t *b = rows[1];
-    const int8_t *c = rows[2];
-    const int8_t *d = rows[3];
-    int32_t sums[4] = {0, 0, 0, 0};
-    __asm__ volatile(".p2align 2\n"
-                     "wlstp.8 lr, %[depth], 2f\n"
+    int32x4_t vector;
+    __asm__("vmov %q[vector][2], %q[vector][0], %[a], %[c]\n"
+            "vmov %q[vector][3], %q[vector][1], %[b], %[d]\n"
+            : [vector] "=&w"(vector)
+            : [a] "r"(a), [b] "r"(b), [c] "r"(c), [d] "r"(d));
+    return vector;
+}
+
+/* One row of inputs by four rows of weights, `pitch` apart. */
+static inline int32x4_t four_sums(const int8_t *x, const int8_t *weights, size_t pitch, size_t depth)
+{
+    const int8_t *b = weights + pitch;
+    const int8_t *c = b + pitch;
+    const int8_t *d = c + pitch;
+    int32_t sum_a = 0;
+    int32_t sum_b = 0;
+    int32_t sum_c = 0;
+    int32_t sum_d = 0;
+    __asm__ volatile("wlstp.8 lr, %[depth], 2f\n"
                      "1:\n"
                      "vldrb.8 q0, [%[x]], #16\n"
                      "vldrb.8 q1, [%[a]], #16\n"
@@ -94,11 +108,11 @@ static inline int32x4_t four_sums(const int8_t *x, const int8_t *const rows[4], 
                      "vmladava.s8 %[sum_d], q0, q2\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [x] "+r"(x), [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [sum_a] "+Te"(sums[0]),
-                       [sum_b] "+Te"(sums[1]), [sum_c] "+Te"(sums[2]), [sum_d] "+Te"(sums[3])
+                     : [x] "+r"(x), [a] "+r"(weights), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [sum_a] "+Te"(sum_a),
+                       [sum_b] "+Te"(sum_b), [sum_c] "+Te"(sum_c), [sum_d] "+Te"(sum_d)
                      : [depth] "r"(depth)
                      : "q0", "q1", "q2", "lr", "memory");
-    return vldrwq_s32(sums);
+    return vector_of(sum_a, sum_b, sum_c, sum_d);
 }
 
 static int32_t total(const int8_t *row, size_t count)
@@ -118,131 +132,246 @@ static int32_t total(const int8_t *row, size_t count)
 
 /* ---- Outputs ---- */
 
-/* Factors of four channels from `channel` on, or of those that are there. */
-static inline dtn_cm_lanes_t lanes_of(const dtn_cm_scale_t *scale, size_t channel, mve_pred16_t there)
-{
-    dtn_cm_lanes_t lanes = {.offset = scale->offset, .lo = vdupq_n_s32(scale->lo), .hi = vdupq_n_s32(scale->hi)};
-    if (scale->step == 0) {
-        lanes.multipliers = vdupq_n_s32(*scale->multipliers);
-        lanes.shifts = vdupq_n_s32(*scale->shifts);
-    } else {
-        lanes.multipliers = vldrwq_z_s32(scale->multipliers + channel, there);
-        lanes.shifts = vldrwq_z_s32(scale->shifts + channel, there);
-    }
-    return lanes;
-}
+/* Where four channels find their factors: side by side, or one for all four times. */
+typedef struct {
+    const int32_t *multipliers;
+    const int32_t *shifts;
+    size_t step; /* to the next four channels */
+    int32_t shared[8];
+} factors_t;
 
-/* Outputs of a row for any shifts. */
-static void store_rarely(const dtn_cm_block_t *block, const int32_t *sums, int8_t *output)
+static inline void find_factors(const dtn_cm_block_t *block, factors_t *factors)
 {
-    for (size_t j = 0; j < block->count; j++) {
-        dtn_cm_factor_t factor = dtn_cm_factor(block->scale, block->first + j);
-        output[j] = dtn_cm_scaled(block->scale, &factor, (uint32_t)sums[j] + (uint32_t)block->starts[j]);
-    }
-}
-
-/* Outputs of three rows for four channels from `j` on, or for those that are there. */
-static inline void store_lanes(const dtn_cm_block_t *block, sums_t sums, size_t j, mve_pred16_t there, int8_t *output,
-                               size_t pitch)
-{
-    const dtn_cm_lanes_t lanes = lanes_of(block->scale, block->first + j, there);
-    const int32x4_t starts = vldrwq_z_s32(block->starts + j, there);
-    for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
-        int32x4_t outputs = dtn_cm_scaled_lanes(vaddq_s32(vldrwq_s32(&sums[i][j]), starts), &lanes);
-        vstrbq_p_s32(output + i * pitch + j, outputs, there);
-    }
-}
-
-void dtn_cm_three_rows(const dtn_cm_block_t *given, const int8_t *const rows[DTN_CM_TRIPLE], const int32_t *more,
-                       int8_t *output, size_t pitch)
-{
-    /* A copy, which no store to the output can change. */
-    const dtn_cm_block_t block = *given;
-    sums_t sums;
-    add_pairs(rows, block.weights, block.depth, block.count / 2, sums[0]);
-    if (block.count % 2 != 0) {
-        /* An odd channel at the end is made with the one before once more. */
-        size_t first = block.count - 2;
-        add_pairs(rows, block.weights + first * block.depth, block.depth, 1, &sums[0][first]);
-    }
-    if (more != NULL) {
-        for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
-            for (size_t j = 0; j < block.count; j += 4) {
-                vstrwq_s32(&sums[i][j], vaddq_n_s32(vldrwq_s32(&sums[i][j]), more[i]));
-            }
-        }
-    }
-    if (block.scale->largest_shift >= 0) {
-        for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
-            store_rarely(&block, sums[i], output + i * pitch);
-        }
+    const dtn_cm_scale_t *scale = block->scale;
+    if (scale->step != 0) {
+        factors->multipliers = scale->multipliers + block->first;
+        factors->shifts = scale->shifts + block->first;
+        factors->step = LANES;
         return;
     }
-    for (size_t j = 0; j < block.count; j += 4) {
-        store_lanes(&block, sums, j, vctp32q(block.count - j), output, pitch);
+    vstrwq_s32(factors->shared, vdupq_n_s32(*scale->multipliers));
+    vstrwq_s32(factors->shared + LANES, vdupq_n_s32(*scale->shifts));
+    factors->multipliers = factors->shared;
+    factors->shifts = factors->shared + LANES;
+    factors->step = 0;
+}
+
+/* What all outputs have in common; the factors are filled in later. */
+static inline dtn_cm_lanes_t common_lanes(const dtn_cm_scale_t *scale)
+{
+    return (dtn_cm_lanes_t){.offset = scale->offset, .lo = vdupq_n_s32(scale->lo), .hi = vdupq_n_s32(scale->hi)};
+}
+
+/* Outputs of some channels for any shifts, from sums that have everything. */
+static void store_rarely(const dtn_cm_block_t *block, size_t first, size_t count, const int32_t *sums, int8_t *output)
+{
+    for (size_t j = 0; j < count; j++) {
+        dtn_cm_factor_t factor = dtn_cm_factor(block->scale, block->first + first + j);
+        output[first + j] = dtn_cm_scaled(block->scale, &factor, (uint32_t)sums[j]);
     }
 }
 
-void dtn_cm_one_row(const dtn_cm_block_t *given, const int8_t *row, int32_t more, int8_t *output)
+/* Three rows for any shifts. */
+static void store_rows_rarely(const dtn_cm_block_t *block, sums_t sums, int8_t *output, size_t pitch)
 {
-    const dtn_cm_block_t block = *given;
-    int32_t sums[DTN_CM_BLOCK];
-    for (size_t j = 0; j < block.count; j += 4) {
-        const int8_t *rows[DTN_CM_ROWS];
-        dtn_cm_rows_of(block.weights, block.depth, j, block.count, rows);
-        int32x4_t four = vaddq_n_s32(four_sums(row, rows, block.depth), more);
-        if (block.scale->largest_shift >= 0) {
-            vstrwq_s32(&sums[j], four);
-            continue;
+    for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
+        for (size_t j = 0; j < block->count; j++) {
+            sums[i][j] = dtn_cm_plus(sums[i][j], block->starts[j]);
         }
-        mve_pred16_t there = vctp32q(block.count - j);
-        const dtn_cm_lanes_t lanes = lanes_of(block.scale, block.first + j, there);
-        four = vaddq_s32(four, vldrwq_z_s32(block.starts + j, there));
-        vstrbq_p_s32(output + j, dtn_cm_scaled_lanes(four, &lanes), there);
+        store_rarely(block, 0, block->count, sums[i], output + i * pitch);
     }
-    if (block.scale->largest_shift >= 0) {
-        store_rarely(&block, sums, output);
+}
+
+/* Adds what each row has of its own. */
+static void add_more(sums_t sums, size_t count, const int32_t *more)
+{
+    for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
+        for (size_t j = 0; j < count; j += LANES) {
+            vstrwq_s32(&sums[i][j], vaddq_n_s32(vldrwq_s32(&sums[i][j]), more[i]));
+        }
+    }
+}
+
+static void store_rows(const dtn_cm_block_t *block, sums_t sums, int8_t *output, size_t pitch)
+{
+    /* Copies of everything, which no store to the output can change. */
+    factors_t factors;
+    find_factors(block, &factors);
+    const size_t step = factors.step;
+    const int32_t *multipliers = factors.multipliers;
+    const int32_t *shifts = factors.shifts;
+    const int32_t *starts = block->starts;
+    dtn_cm_lanes_t lanes = common_lanes(block->scale);
+    const int32_t *from = sums[0];
+    int8_t *x = output;
+    int8_t *y = x + pitch;
+    int8_t *z = y + pitch;
+    for (size_t left = block->count / LANES; left != 0; left--) {
+        lanes.multipliers = vldrwq_s32(multipliers);
+        lanes.shifts = vldrwq_s32(shifts);
+        const int32x4_t four = vldrwq_s32(starts);
+        vstrbq_s32(x, dtn_cm_scaled_lanes(vaddq_s32(vldrwq_s32(from), four), &lanes));
+        vstrbq_s32(y, dtn_cm_scaled_lanes(vaddq_s32(vldrwq_s32(from + DTN_CM_BLOCK), four), &lanes));
+        vstrbq_s32(z, dtn_cm_scaled_lanes(vaddq_s32(vldrwq_s32(from + 2 * DTN_CM_BLOCK), four), &lanes));
+        multipliers += step;
+        shifts += step;
+        starts += LANES;
+        from += LANES;
+        x += LANES;
+        y += LANES;
+        z += LANES;
+    }
+    if (block->count % LANES != 0) {
+        const mve_pred16_t there = vctp32q(block->count % LANES);
+        lanes.multipliers = vldrwq_z_s32(multipliers, there);
+        lanes.shifts = vldrwq_z_s32(shifts, there);
+        const int32x4_t four = vldrwq_z_s32(starts, there);
+        for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
+            int32x4_t sum = vaddq_s32(vldrwq_s32(from + i * DTN_CM_BLOCK), four);
+            vstrbq_p_s32(x + i * pitch, dtn_cm_scaled_lanes(sum, &lanes), there);
+        }
+    }
+}
+
+void dtn_cm_three_rows(const dtn_cm_block_t *block, const int8_t *const rows[DTN_CM_TRIPLE], const int32_t *more,
+                       int8_t *output, size_t pitch)
+{
+    sums_t sums;
+    add_pairs(rows, block->weights, block->depth, block->count / 2, sums[0]);
+    if (block->count % 2 != 0) {
+        /* An odd channel at the end is made with the one before once more. */
+        size_t first = block->count - 2;
+        add_pairs(rows, block->weights + first * block->depth, block->depth, 1, &sums[0][first]);
+    }
+    if (more != NULL) {
+        add_more(sums, block->count, more);
+    }
+    if (block->scale->largest_shift < 0) {
+        store_rows(block, sums, output, pitch);
+    } else {
+        store_rows_rarely(block, sums, output, pitch);
+    }
+}
+
+/* One row by fewer than four channels, or with shifts that are not all below 0. */
+static void one_row_rarely(const dtn_cm_block_t *block, const int8_t *row, int32_t more, int8_t *output)
+{
+    for (size_t j = 0; j < block->count; j++) {
+        int32_t sums[LANES];
+        vstrwq_s32(sums, four_sums(row, block->weights + j * block->depth, 0, block->depth));
+        sums[0] = dtn_cm_plus(dtn_cm_plus(sums[0], block->starts[j]), more);
+        store_rarely(block, j, 1, sums, output);
+    }
+}
+
+void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int32_t more, int8_t *output)
+{
+    const dtn_cm_scale_t *scale = block->scale;
+    if (block->count < LANES || scale->largest_shift >= 0) {
+        one_row_rarely(block, row, more, output);
+        return;
+    }
+    const int32_t *multipliers = scale->multipliers + block->first * scale->step;
+    const int32_t *shifts = scale->shifts + block->first * scale->step;
+    const bool is_shared = scale->step == 0;
+    const int32_t *starts = block->starts;
+    const int8_t *weights = block->weights;
+    const size_t depth = block->depth;
+    const size_t last = block->count - LANES;
+    dtn_cm_lanes_t lanes = common_lanes(scale);
+    lanes.multipliers = vdupq_n_s32(*multipliers);
+    lanes.shifts = vdupq_n_s32(*shifts);
+    for (size_t j = 0;; j += LANES) {
+        /* The last four channels may have some that are made once more. */
+        j = j < last ? j : last;
+        int32x4_t sums = four_sums(row, weights + j * depth, depth, depth);
+        if (!is_shared) {
+            lanes.multipliers = vldrwq_s32(multipliers + j);
+            lanes.shifts = vldrwq_s32(shifts + j);
+        }
+        sums = vaddq_n_s32(vaddq_s32(sums, vldrwq_s32(starts + j)), more);
+        vstrbq_s32(output + j, dtn_cm_scaled_lanes(sums, &lanes));
+        if (j == last) {
+            return;
+        }
     }
 }
 
 /* ---- Short rows: the weights of four channels stay in registers ---- */
 
-/* Four numbers as a vector. */
-static inline int32x4_t vector_of(int32_t a, int32_t b, int32_t c, int32_t d)
+/* What the loop over short rows reads from memory: numbers of four channels. */
+typedef struct {
+    int32_t multipliers[LANES];
+    int32_t lo[LANES];
+    int32_t hi[LANES];
+    uint32_t depth;
+} short_numbers_t;
+
+/*
+ * Four channels of short rows. Behind a row's end nothing is read, and the weights are 0 there. The eight vector
+ * registers hold the weights, what sums start at, the shifts, the values, and in turn what they are combined with.
+ */
+static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x4_t shifts,
+                          const short_numbers_t *numbers, int32_t offset, const int8_t *x, size_t x_pitch, size_t rows,
+                          int8_t *to, size_t to_pitch)
 {
-    int32x4_t vector;
-    __asm__("vmov %q[vector][2], %q[vector][0], %[a], %[c]\n"
-            "vmov %q[vector][3], %q[vector][1], %[b], %[d]\n"
-            : [vector] "=&w"(vector)
-            : [a] "r"(a), [b] "r"(b), [c] "r"(c), [d] "r"(d));
-    return vector;
+    const mve_pred16_t within = vctp8q(numbers->depth);
+    const int8x16_t a = vldrbq_z_s8(w[0], within);
+    const int8x16_t b = vldrbq_z_s8(w[1], within);
+    const int8x16_t c = vldrbq_z_s8(w[2], within);
+    const int8x16_t d = vldrbq_z_s8(w[3], within);
+    register size_t left __asm__("lr") = rows;
+    __asm__ volatile("ldr r0, [%[numbers], #48]\n"
+                     "vctp.8 r0\n"
+                     "dls lr, lr\n"
+                     "1:\n"
+                     "vpst\n"
+                     "vldrbt.8 q7, [%[x]]\n"
+                     "add %[x], %[x], %[x_pitch]\n"
+                     "vmladav.s8 r0, q7, %q[a]\n"
+                     "vmladav.s8 r8, q7, %q[b]\n"
+                     "vmladav.s8 r10, q7, %q[c]\n"
+                     "vmladav.s8 r12, q7, %q[d]\n"
+                     "vmov q7[2], q7[0], r0, r10\n"
+                     "vmov q7[3], q7[1], r8, r12\n"
+                     "vldrw.32 q6, [%[numbers]]\n"
+                     "vadd.i32 q7, q7, %q[starts]\n"
+                     "vqrdmulh.s32 q7, q7, q6\n"
+                     "vshr.s32 q6, q7, #31\n"
+                     "vadd.i32 q7, q7, q6\n"
+                     "vldrw.32 q6, [%[numbers], #16]\n"
+                     "vrshl.s32 q7, q7, %q[shifts]\n"
+                     "vadd.i32 q7, q7, %[offset]\n"
+                     "vmax.s32 q7, q7, q6\n"
+                     "vldrw.32 q6, [%[numbers], #32]\n"
+                     "vmin.s32 q7, q7, q6\n"
+                     "vstrb.32 q7, [%[to]]\n"
+                     "add %[to], %[to], %[to_pitch]\n"
+                     "le lr, 1b\n"
+                     : [x] "+r"(x), [to] "+l"(to), "+r"(left)
+                     : [a] "w"(a), [b] "w"(b), [c] "w"(c), [d] "w"(d), [starts] "w"(starts), [shifts] "w"(shifts),
+                       [numbers] "r"(numbers), [offset] "r"(offset), [x_pitch] "r"(x_pitch), [to_pitch] "r"(to_pitch)
+                     : "r0", "r8", "r10", "r12", "q6", "q7", "cc", "memory");
 }
 
-void dtn_cm_short_rows(const dtn_cm_block_t *given, const int8_t *input, size_t input_pitch, size_t rows,
+void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,
                        int8_t *output, size_t output_pitch)
 {
-    const dtn_cm_block_t block = *given;
-    const mve_pred16_t within = vctp8q(block.depth);
-    for (size_t j = 0; j < block.count; j += 4) {
-        const int8_t *w[DTN_CM_ROWS];
-        dtn_cm_rows_of(block.weights, block.depth, j, block.count, w);
-        const int8x16_t a = vldrbq_z_s8(w[0], within);
-        const int8x16_t b = vldrbq_z_s8(w[1], within);
-        const int8x16_t c = vldrbq_z_s8(w[2], within);
-        const int8x16_t d = vldrbq_z_s8(w[3], within);
-        const mve_pred16_t there = vctp32q(block.count - j);
-        const dtn_cm_lanes_t lanes = lanes_of(block.scale, block.first + j, there);
-        const int32x4_t starts = vldrwq_z_s32(block.starts + j, there);
-        const int8_t *x = input;
-        int8_t *to = output + j;
-        for (size_t left = rows; left != 0; left--) {
-            int8x16_t row = vldrbq_z_s8(x, within);
-            int32x4_t sums =
-                vector_of(vmladavq_s8(row, a), vmladavq_s8(row, b), vmladavq_s8(row, c), vmladavq_s8(row, d));
-            vstrbq_p_s32(to, dtn_cm_scaled_lanes(vaddq_s32(sums, starts), &lanes), there);
-            x += input_pitch;
-            to += output_pitch;
-        }
+    const size_t depth = block->depth;
+    factors_t factors;
+    find_factors(block, &factors);
+    short_numbers_t numbers = {.depth = (uint32_t)depth};
+    vstrwq_s32(numbers.lo, vdupq_n_s32(block->scale->lo));
+    vstrwq_s32(numbers.hi, vdupq_n_s32(block->scale->hi));
+    for (size_t j = 0; j < block->count; j += LANES) {
+        /* Behind the last four channels less than four are left: they are made with those before once more. */
+        size_t first = block->count - j < LANES ? block->count - LANES : j;
+        size_t at = factors.step == 0 ? 0 : first;
+        const int8_t *a = block->weights + first * depth;
+        const int8_t *const w[] = {a, a + depth, a + 2 * depth, a + 3 * depth};
+        vstrwq_s32(numbers.multipliers, vldrwq_s32(factors.multipliers + at));
+        four_channels(w, vldrwq_s32(block->starts + first), vldrwq_s32(factors.shifts + at), &numbers,
+                      block->scale->offset, input, input_pitch, rows, output + first, output_pitch);
     }
 }
 
@@ -265,7 +394,7 @@ static void add_block(const dtn_cm_product_t *p, const dtn_cm_block_t *block)
 {
     const int8_t *x = p->input;
     int8_t *output = p->output + block->first;
-    if (p->depth <= DTN_CM_SHORT && p->weight_offset == 0 && p->scale.largest_shift < 0) {
+    if (p->weight_offset == 0 && dtn_cm_takes_short_rows(block)) {
         dtn_cm_short_rows(block, x, p->input_pitch, p->rows, output, p->output_pitch);
         return;
     }
@@ -288,14 +417,16 @@ static void add_block(const dtn_cm_product_t *p, const dtn_cm_block_t *block)
 void dtn_cm_multiply(const dtn_cm_product_t *product)
 {
     const dtn_cm_product_t *p = product;
-    bool is_prepared = p->bias != NULL && p->input_offset == 0;
-    for (size_t first = 0; first < p->channels; first += DTN_CM_BLOCK) {
+    const bool is_prepared = p->bias != NULL && p->input_offset == 0;
+    /* A row alone needs room neither for sums nor, if all is prepared, for what they start at. */
+    const size_t most = is_prepared && p->rows == 1 ? p->channels : DTN_CM_BLOCK;
+    for (size_t first = 0; first < p->channels; first += most) {
         size_t left = p->channels - first;
         dtn_cm_block_t block = {
             .weights = p->weights + first * p->depth,
             .depth = p->depth,
             .first = first,
-            .count = left < DTN_CM_BLOCK ? left : DTN_CM_BLOCK,
+            .count = left < most ? left : most,
             .scale = &p->scale,
         };
         int32_t starts[DTN_CM_BLOCK];

@@ -16,7 +16,7 @@ enum { DTN_CM_BLOCK = 16, DTN_CM_TRIPLE = 3 };
 /** Longest row of a product that keeps the weights of four channels in registers. */
 enum { DTN_CM_SHORT = 16 };
 
-/** Channels side by side, up to DTN_CM_BLOCK. */
+/** Channels side by side: up to DTN_CM_BLOCK, but for one row, which may meet any number. */
 typedef struct {
     const int8_t *weights; /**< a row of `depth` elements for each */
     const int32_t *starts; /**< what their sums start at */
@@ -42,7 +42,13 @@ void dtn_cm_three_rows(const dtn_cm_block_t *block, const int8_t *const rows[DTN
 /** One row of any length by any block; `more` is added to all its sums. */
 void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int32_t more, int8_t *output);
 
-/** Rows of up to DTN_CM_SHORT inputs, `pitch` apart, of a block whose shifts are all below 0. */
+/** True for a block that `dtn_cm_short_rows` takes. */
+static inline bool dtn_cm_takes_short_rows(const dtn_cm_block_t *block)
+{
+    return block->depth <= DTN_CM_SHORT && block->count >= 4 && block->scale->largest_shift < 0;
+}
+
+/** Rows of up to DTN_CM_SHORT inputs. */
 void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,
                        int8_t *output, size_t output_pitch);
 
