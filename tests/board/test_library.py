@@ -60,6 +60,16 @@ def test_cmake_asks_the_compiler(flags: str, inner: str, tmp_path: Path) -> None
     assert _chosen(tmp_path, flags) == inner
 
 
+@pytest.mark.parametrize("inner", ["dsp", "mve"])
+def test_a_build_without_optimisation_compiles(inner: str, tmp_path: Path) -> None:
+    """Loops in assembler need registers that compilers keep for themselves then."""
+    flags = {"dsp": "-mcpu=cortex-m33", "mve": "-mcpu=cortex-m55 -mfloat-abi=hard"}[inner]
+    assert _chosen(tmp_path, flags, "-DCMAKE_BUILD_TYPE=Debug") == inner
+    command = ("cmake", "--build", tmp_path, "--target", "dtn_cortex_m")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_an_option_chooses_another(tmp_path: Path) -> None:
     assert _chosen(tmp_path / "a", "-mcpu=cortex-m55", "-DDTN_INNER=portable") == "portable"
     done = _configured(tmp_path / "b", "-mcpu=cortex-m55", "-DDTN_INNER=neon")

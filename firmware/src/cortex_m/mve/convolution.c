@@ -69,7 +69,7 @@ static void multiply(const dtn_cm_group_t *group, waiting_t *waiting)
             dtn_cm_three_rows(&block, waiting->windows, NULL, output, pitch);
         } else {
             for (size_t i = 0; i < waiting->count; i++) {
-                dtn_cm_one_row(&block, waiting->windows[0] + i * group->patch, 0, output + i * pitch);
+                dtn_cm_one_row(&block, waiting->windows[0] + i * group->patch, output + i * pitch);
             }
         }
         block.weights += DTN_CM_BLOCK * group->patch;

@@ -8,12 +8,12 @@ enum { LANES = 4, MOST_TAPS = 49, TRIPLE = 3 };
 
 /* Four channels or fewer, with what does not change from pixel to pixel. */
 typedef struct {
-    const dtn_cm_windows_t *p;
-    int8_t weights[MOST_TAPS * LANES]; /* of each tap, side by side */
-    int32x4_t bias;
     dtn_cm_lanes_t lanes;
-    mve_pred16_t there; /* which lanes have a channel */
-    bool is_shared;     /* all have the same input */
+    int32x4_t bias;
+    const dtn_cm_windows_t *p;
+    mve_pred16_t there;                /* which lanes have a channel */
+    bool is_shared;                    /* all have the same input */
+    int8_t weights[MOST_TAPS * LANES]; /* of each tap, side by side */
 } chunk_t;
 
 /* The part of a window that lies on the map: its first input, the weight that it meets, and its size. */
@@ -109,9 +109,11 @@ static axis_t axis_y(const dtn_cm_windows_t *p)
                     (size_t)p->out_w * (size_t)p->out_c};
 }
 
-static bool has_triples(const axis_t *axis)
+/* Across there is no hole in a window, and no window beside the map. */
+static bool has_triples(const axis_t *along, const axis_t *across)
 {
-    return axis->kernel == 3 && axis->stride == 1 && axis->dilation == 1 && axis->pad <= 1 && axis->out >= TRIPLE;
+    return along->kernel == 3 && along->stride == 1 && along->dilation == 1 && along->pad <= 1 &&
+           along->out >= TRIPLE && across->dilation == 1 && across->pad < across->kernel;
 }
 
 /* How many triples make a map, of which the last of a line may have outputs of the one before. */
@@ -204,62 +206,67 @@ static int32x4_t starts_of(const chunk_t *chunk, const int8_t *weights, int32_t 
     return vmlaq_n_s32(chunk->bias, sums, chunk->p->in_offset);
 }
 
+static inline void store_three(const chunk_t *chunk, sums_t sums, int8_t *to, size_t step)
+{
+    /* A copy, which no store to the output can change. */
+    const dtn_cm_lanes_t lanes = chunk->lanes;
+    vstrbq_s32(to, dtn_cm_scaled_lanes(sums.a, &lanes));
+    to += step;
+    vstrbq_s32(to, dtn_cm_scaled_lanes(sums.b, &lanes));
+    to += step;
+    vstrbq_s32(to, dtn_cm_scaled_lanes(sums.c, &lanes));
+}
+
 /* All outputs of an image, in lines along an axis. */
 static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, const axis_t *along, const axis_t *across,
                                                        const int8_t *input, int8_t *output)
 {
     const size_t step = along->in_step;
-    const size_t to_step = along->out_step;
-    const size_t row = across->in_step * (size_t)across->dilation;
+    const size_t row = across->in_step;
     const bool is_padded = along->pad == 1;
     const int8_t zero_point = (int8_t)-chunk->p->in_offset;
     const int8_t beside[LANES] = {zero_point, zero_point, zero_point, zero_point};
     const int32x4_t whole = starts_of(chunk, chunk->weights, across->kernel);
-    for (int32_t line = 0; line < across->out; line++) {
-        dtn_cm_window_t rows =
-            dtn_cm_window(line, across->stride, across->pad, across->kernel, across->dilation, across->in);
-        const int32_t count = rows.end - rows.first;
-        const int8_t *weights = chunk->weights + rows.first * TRIPLE * LANES;
+    for (int32_t line = 0, start = -across->pad; line < across->out; line++, start += across->stride) {
+        /* The rows of the kernel that lie on the map. */
+        const int32_t skipped = start < 0 ? -start : 0;
+        const int32_t after = across->in - start;
+        const int32_t count = (after < across->kernel ? after : across->kernel) - skipped;
+        const int8_t *weights = chunk->weights + skipped * TRIPLE * LANES;
         const int32x4_t starts = count == across->kernel ? whole : starts_of(chunk, weights, count);
-        const int8_t *x = input + (size_t)(rows.start + rows.first * across->dilation) * across->in_step;
-        int8_t *to = output + (size_t)line * across->out_step;
-        columns_t columns = {is_padded ? beside : x, x + (is_padded ? 0 : step), NULL, is_padded ? 0 : row, row};
-        for (int32_t left = along->out; left > 0; left -= TRIPLE) {
-            if (left < TRIPLE) {
-                /* Some are made once more. */
-                size_t again = (size_t)(TRIPLE - left);
-                columns.middle -= again * step;
-                columns.first -= again * step;
-                to -= again * to_step;
-            }
-            columns.last = columns.middle + TRIPLE * step;
-            if (is_padded && left <= TRIPLE) {
-                columns.last = beside;
-                columns.last_step = 0;
-            }
-            sums_t sums = three_outputs(columns, weights, count, step, row, starts);
-            /* A copy, which no store to the output can change. */
-            const dtn_cm_lanes_t lanes = chunk->lanes;
-            vstrbq_s32(to, dtn_cm_scaled_lanes(sums.a, &lanes));
-            to += to_step;
-            vstrbq_s32(to, dtn_cm_scaled_lanes(sums.b, &lanes));
-            to += to_step;
-            vstrbq_s32(to, dtn_cm_scaled_lanes(sums.c, &lanes));
-            to += to_step;
-            columns.first = columns.middle + 2 * step;
+        const int8_t *x = input + (size_t)(start + skipped) * row + (is_padded ? 0 : step);
+        int8_t *to = output;
+        columns_t columns = {is_padded ? beside : x - step, x, x + TRIPLE * step, is_padded ? 0 : row, row};
+        int32_t left = along->out;
+        for (; left > TRIPLE; left -= TRIPLE) {
+            store_three(chunk, three_outputs(columns, weights, count, step, row, starts), to, along->out_step);
+            to += TRIPLE * along->out_step;
+            columns.middle = columns.last;
+            columns.first = columns.middle - step;
             columns.first_step = row;
-            columns.middle += TRIPLE * step;
+            columns.last += TRIPLE * step;
         }
+        /* Some of the last are made once more when there are less than three. */
+        const size_t again = (size_t)(TRIPLE - left);
+        columns.middle -= again * step;
+        columns.first -= again * step;
+        columns.last = is_padded ? beside : columns.last - again * step;
+        columns.last_step = is_padded ? 0 : row;
+        to -= again * along->out_step;
+        store_three(chunk, three_outputs(columns, weights, count, step, row, starts), to, along->out_step);
+        output += across->out_step;
     }
 }
 
-/* The axis whose triples have less left over, NULL when there are none, and the other one. */
+/* The axis whose triples have less left over, or NULL when there are none. */
 static const axis_t *axis_of_triples(const axis_t *x, const axis_t *y)
 {
-    if (has_triples(x) && (!has_triples(y) || triples_along(x, y) <= triples_along(y, x))) {
+    bool is_x = has_triples(x, y);
+    bool is_y = has_triples(y, x);
+    if (is_x && (!is_y || triples_along(x, y) <= triples_along(y, x))) {
         return x;
     }
-    return has_triples(y) ? y : NULL;
+    return is_y ? y : NULL;
 }
 
 /* ---- All pixels, all channels ---- */

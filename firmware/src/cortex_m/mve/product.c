@@ -85,16 +85,17 @@ static inline int32x4_t vector_of(int32_t a, int32_t b, int32_t c, int32_t d)
     return vector;
 }
 
-/* One row of inputs by four rows of weights, `pitch` apart. */
-static inline int32x4_t four_sums(const int8_t *x, const int8_t *weights, size_t pitch, size_t depth)
+/* One row of inputs by four rows of weights, `pitch` apart: sums that begin at those of `starts`. */
+static inline int32x4_t four_sums(const int8_t *x, const int8_t *weights, size_t pitch, size_t depth,
+                                  const int32_t starts[LANES])
 {
     const int8_t *b = weights + pitch;
     const int8_t *c = b + pitch;
     const int8_t *d = c + pitch;
-    int32_t sum_a = 0;
-    int32_t sum_b = 0;
-    int32_t sum_c = 0;
-    int32_t sum_d = 0;
+    int32_t sum_a = starts[0];
+    int32_t sum_b = starts[1];
+    int32_t sum_c = starts[2];
+    int32_t sum_d = starts[3];
     __asm__ volatile("wlstp.8 lr, %[depth], 2f\n"
                      "1:\n"
                      "vldrb.8 q0, [%[x]], #16\n"
@@ -254,21 +255,20 @@ void dtn_cm_three_rows(const dtn_cm_block_t *block, const int8_t *const rows[DTN
 }
 
 /* One row by fewer than four channels, or with shifts that are not all below 0. */
-static void one_row_rarely(const dtn_cm_block_t *block, const int8_t *row, int32_t more, int8_t *output)
+static void one_row_rarely(const dtn_cm_block_t *block, const int8_t *row, int8_t *output)
 {
     for (size_t j = 0; j < block->count; j++) {
-        int32_t sums[LANES];
-        vstrwq_s32(sums, four_sums(row, block->weights + j * block->depth, 0, block->depth));
-        sums[0] = dtn_cm_plus(dtn_cm_plus(sums[0], block->starts[j]), more);
+        int32_t sums[LANES] = {block->starts[j]};
+        vstrwq_s32(sums, four_sums(row, block->weights + j * block->depth, 0, block->depth, sums));
         store_rarely(block, j, 1, sums, output);
     }
 }
 
-void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int32_t more, int8_t *output)
+void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int8_t *output)
 {
     const dtn_cm_scale_t *scale = block->scale;
     if (block->count < LANES || scale->largest_shift >= 0) {
-        one_row_rarely(block, row, more, output);
+        one_row_rarely(block, row, output);
         return;
     }
     const int32_t *multipliers = scale->multipliers + block->first * scale->step;
@@ -284,12 +284,11 @@ void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int32_t more
     for (size_t j = 0;; j += LANES) {
         /* The last four channels may have some that are made once more. */
         j = j < last ? j : last;
-        int32x4_t sums = four_sums(row, weights + j * depth, depth, depth);
+        int32x4_t sums = four_sums(row, weights + j * depth, depth, depth, starts + j);
         if (!is_shared) {
             lanes.multipliers = vldrwq_s32(multipliers + j);
             lanes.shifts = vldrwq_s32(shifts + j);
         }
-        sums = vaddq_n_s32(vaddq_s32(sums, vldrwq_s32(starts + j)), more);
         vstrbq_s32(output + j, dtn_cm_scaled_lanes(sums, &lanes));
         if (j == last) {
             return;
@@ -410,23 +409,27 @@ static void add_block(const dtn_cm_product_t *p, const dtn_cm_block_t *block)
         }
     }
     for (; row < p->rows; row++) {
-        dtn_cm_one_row(block, x + row * p->input_pitch, share_of_weights(p, row), output + row * p->output_pitch);
+        dtn_cm_block_t own = *block;
+        int32_t starts[DTN_CM_BLOCK];
+        int32_t more = share_of_weights(p, row);
+        for (size_t j = 0; j < own.count && more != 0; j++) {
+            starts[j] = dtn_cm_plus(block->starts[j], more);
+        }
+        own.starts = more == 0 ? block->starts : starts;
+        dtn_cm_one_row(&own, x + row * p->input_pitch, output + row * p->output_pitch);
     }
 }
 
-void dtn_cm_multiply(const dtn_cm_product_t *product)
+static __attribute__((noinline)) void multiply_blocks(const dtn_cm_product_t *p)
 {
-    const dtn_cm_product_t *p = product;
     const bool is_prepared = p->bias != NULL && p->input_offset == 0;
-    /* A row alone needs room neither for sums nor, if all is prepared, for what they start at. */
-    const size_t most = is_prepared && p->rows == 1 ? p->channels : DTN_CM_BLOCK;
-    for (size_t first = 0; first < p->channels; first += most) {
+    for (size_t first = 0; first < p->channels; first += DTN_CM_BLOCK) {
         size_t left = p->channels - first;
         dtn_cm_block_t block = {
             .weights = p->weights + first * p->depth,
             .depth = p->depth,
             .first = first,
-            .count = left < most ? left : most,
+            .count = left < DTN_CM_BLOCK ? left : DTN_CM_BLOCK,
             .scale = &p->scale,
         };
         int32_t starts[DTN_CM_BLOCK];
@@ -436,5 +439,16 @@ void dtn_cm_multiply(const dtn_cm_product_t *product)
         }
         block.starts = is_prepared ? p->bias + first : starts;
         add_block(p, &block);
+    }
+}
+
+void dtn_cm_multiply(const dtn_cm_product_t *p)
+{
+    if (p->rows == 1 && p->bias != NULL && p->input_offset == 0 && p->weight_offset == 0) {
+        /* A row alone needs no room for sums. */
+        const dtn_cm_block_t all = {p->weights, p->bias, p->depth, 0, p->channels, &p->scale};
+        dtn_cm_one_row(&all, p->input, p->output);
+    } else {
+        multiply_blocks(p);
     }
 }

@@ -39,8 +39,8 @@ static inline bool dtn_cm_takes_three_rows(const dtn_cm_block_t *block)
 void dtn_cm_three_rows(const dtn_cm_block_t *block, const int8_t *const rows[DTN_CM_TRIPLE], const int32_t *more,
                        int8_t *output, size_t pitch);
 
-/** One row of any length by any block; `more` is added to all its sums. */
-void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int32_t more, int8_t *output);
+/** One row of any length by any block. */
+void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int8_t *output);
 
 /** True for a block that `dtn_cm_short_rows` takes. */
 static inline bool dtn_cm_takes_short_rows(const dtn_cm_block_t *block)
