@@ -1,5 +1,5 @@
 #include "../runs.h"
-#include "rows.h"
+#include "blocks.h"
 #include "vectors.h"
 
 /* Windows of up to DTN_CM_SHORT elements that are gathered before they are multiplied. */

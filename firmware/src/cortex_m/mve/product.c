@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "blocks.h"
 #include "vectors.h"
 
 /* Channels in the lanes. */

@@ -2,8 +2,8 @@
  * @file
  * Rows of inputs by rows of weights, a block of channels at a time; product.c has the functions.
  */
-#ifndef DTN_MVE_ROWS_H
-#define DTN_MVE_ROWS_H
+#ifndef DTN_BLOCKS_H
+#define DTN_BLOCKS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,4 +52,4 @@ static inline bool dtn_cm_takes_short_rows(const dtn_cm_block_t *block)
 void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,
                        int8_t *output, size_t output_pitch);
 
-#endif /* DTN_MVE_ROWS_H */
+#endif /* DTN_BLOCKS_H */
