@@ -32,24 +32,23 @@ static void gather_row(const dtn_cm_group_t *group, const dtn_cm_place_t *place,
     dtn_cm_fill_bytes(to + (size_t)end * group->inputs, beside, (size_t)(p->kernel_w - end) * group->inputs);
 }
 
-/* Copies a window to where there is room for it. */
-static void gather(const dtn_cm_group_t *group, const dtn_cm_place_t *place, bool is_whole, int8_t *to)
+/* Copies a window that is partly beside the map, or whose pixels are apart. */
+static void gather_parts(const dtn_cm_group_t *group, const dtn_cm_place_t *place, int8_t *to)
 {
     const dtn_cm_windows_t *p = group->p;
-    size_t line = (size_t)p->kernel_w * group->inputs;
-    if (is_whole && group->joined) {
-        size_t from_line_to_line = (size_t)p->dilation_h * (size_t)p->in_w * (size_t)p->in_c;
-        const int8_t *from = dtn_cm_run(group, place, 0, 0).input;
-        for (int32_t left = p->kernel_h; left > 0; left--) {
-            dtn_cm_copy_bytes(to, from, line);
-            to += line;
-            from += from_line_to_line;
-        }
-        return;
-    }
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         gather_row(group, place, ky, to);
-        to += line;
+        to += (size_t)p->kernel_w * group->inputs;
+    }
+}
+
+/* Copies lines, `pitch` apart, to one behind the other. */
+static inline void gather_lines(const int8_t *from, size_t pitch, size_t bytes, int32_t lines, int8_t *to)
+{
+    for (; lines > 0; lines--) {
+        dtn_cm_copy_bytes(to, from, bytes);
+        to += bytes;
+        from += pitch;
     }
 }
 
@@ -69,7 +68,9 @@ static void multiply(const dtn_cm_group_t *group, waiting_t *waiting)
             dtn_cm_three_rows(&block, waiting->windows, NULL, output, pitch);
         } else {
             for (size_t i = 0; i < waiting->count; i++) {
-                dtn_cm_one_row(&block, waiting->windows[0] + i * group->patch, output + i * pitch);
+                /* Short windows lie one behind the other, whatever their number. */
+                const int8_t *window = i < DTN_CM_TRIPLE ? waiting->windows[i] : waiting->windows[0] + i * group->patch;
+                dtn_cm_one_row(&block, window, output + i * pitch);
             }
         }
         block.weights += DTN_CM_BLOCK * group->patch;
@@ -79,23 +80,52 @@ static void multiply(const dtn_cm_group_t *group, waiting_t *waiting)
     waiting->count = 0;
 }
 
-static void all_pixels(const dtn_cm_group_t *group, int8_t *room, bool is_short)
+/* Outputs first..end-1 of a line have windows of which no column lies beside the map. */
+typedef struct {
+    int32_t first;
+    int32_t end;
+} inside_t;
+
+static inside_t inside_of(const dtn_cm_windows_t *p)
+{
+    int32_t room = p->in_w + p->pad_w - (p->kernel_w - 1) * p->dilation_w;
+    return (inside_t){(p->pad_w + p->stride_w - 1) / p->stride_w, room > 0 ? (room - 1) / p->stride_w + 1 : 0};
+}
+
+static void all_pixels(const dtn_cm_group_t *group, int8_t *room, size_t most)
 {
     const dtn_cm_windows_t *p = group->p;
-    const size_t most = is_short ? BATCH : DTN_CM_TRIPLE;
+    const size_t patch = group->patch;
+    const size_t inputs = (size_t)p->in_c;
+    const size_t line = (size_t)p->kernel_w * inputs;
+    const size_t pitch = (size_t)p->dilation_h * (size_t)p->in_w * inputs;
+    const int32_t lines = p->kernel_h;
+    const inside_t inside = inside_of(p);
+    /* A window of one line need not be copied, unless many are to lie one behind the other. */
+    const bool are_in_place = lines == 1 && most == DTN_CM_TRIPLE;
     dtn_cm_place_t place = {.image = group->input};
     waiting_t waiting = {.count = 0, .output = group->output};
     for (int32_t b = 0; b < p->batches; b++) {
         for (int32_t oy = 0; oy < p->out_h; oy++) {
             place.rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
-            bool are_rows_whole = place.rows.end - place.rows.first == p->kernel_h;
+            const bool are_joined = group->joined && place.rows.end - place.rows.first == lines;
+            const int8_t *start = place.image + (size_t)place.rows.start * (size_t)p->in_w * inputs;
             for (int32_t ox = 0; ox < p->out_w; ox++) {
-                place.columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
-                bool is_whole = are_rows_whole && place.columns.end - place.columns.first == p->kernel_w;
-                int8_t *to = room + waiting.count * group->patch;
-                gather(group, &place, is_whole, to);
+                int8_t *to = room + waiting.count * patch;
+                const int8_t *window = to;
+                if (are_joined && ox >= inside.first && ox < inside.end) {
+                    const int8_t *from = start + (size_t)(ox * p->stride_w - p->pad_w) * inputs;
+                    if (are_in_place) {
+                        window = from;
+                    } else {
+                        gather_lines(from, pitch, line, lines, to);
+                    }
+                } else {
+                    place.columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
+                    gather_parts(group, &place, to);
+                }
                 if (waiting.count < DTN_CM_TRIPLE) {
-                    waiting.windows[waiting.count] = to;
+                    waiting.windows[waiting.count] = window;
                 }
                 waiting.count++;
                 if (waiting.count == most) {
@@ -103,7 +133,7 @@ static void all_pixels(const dtn_cm_group_t *group, int8_t *room, bool is_short)
                 }
             }
         }
-        place.image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
+        place.image += (size_t)p->in_h * (size_t)p->in_w * inputs;
     }
     if (waiting.count != 0) {
         multiply(group, &waiting);
@@ -118,12 +148,12 @@ bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)
     }
     if (group->patch <= DTN_CM_SHORT && group->scale.largest_shift < 0) {
         int8_t room[BATCH * DTN_CM_SHORT];
-        all_pixels(group, room, true);
+        all_pixels(group, room, BATCH);
         return true;
     }
     if (bytes < DTN_CM_TRIPLE * group->patch) {
         return false;
     }
-    all_pixels(group, (int8_t *)scratch, false);
+    all_pixels(group, (int8_t *)scratch, DTN_CM_TRIPLE);
     return true;
 }
