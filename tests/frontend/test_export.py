@@ -5,9 +5,10 @@ import inspect
 import pytest
 import torch
 from torch import Tensor, fx, nn
+from torch.nn import functional
 
 from deuteron.errors import InputError, UnsupportedError
-from deuteron.frontend.export import check_exported, check_runs, not_exported
+from deuteron.frontend.export import DRAWS, DROPS, check_exported, check_repeatable, check_runs, not_exported
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.source_lines import source_of
 
@@ -23,6 +24,7 @@ def export(module: nn.Module, inputs: Inputs) -> fx.GraphModule:
         raise not_exported(e) from e
     assert isinstance(model, fx.GraphModule)
     check_exported(model, takes_complex=False)
+    check_repeatable(model)
     return model
 
 
@@ -130,6 +132,59 @@ def test_complex_values_have_no_int8_form():
         f"{at(Spectrum(), 'rfft')}: the result of `fft_rfft` is complex64, at `return torch.fft.rfft(x).abs()`\n\n"
         "hint: quantisation starts from float32: compute in it alone"
     )
+
+
+class Draws(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.rand(1, 1, 4, 4)
+
+
+class Masked(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.bernoulli(torch.full_like(x, 0.5))
+
+
+class Drops(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, 0.5)
+
+
+class DropsImages(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout2d(x, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("module", "operator", "code", "hint"),
+    [
+        (Draws(), "aten::rand", "return x + torch.rand(1, 1, 4, 4)", DRAWS),
+        (Masked(), "aten::bernoulli", "return x * torch.bernoulli(torch.full_like(x, 0.5))", DRAWS),
+        (Drops(), "aten::dropout", "return functional.dropout(x, 0.5)", DROPS),
+        (DropsImages(), "aten::feature_dropout", "return functional.dropout2d(x, 0.5)", DROPS),
+    ],
+)
+def test_random_numbers(module: nn.Module, operator: str, code: str, hint: str):
+    with pytest.raises(UnsupportedError) as error:
+        export(module.eval(), X)
+    assert str(error.value) == (
+        f"{at(module, code)}: `{operator}` gives other values in each run, at `{code}`\n\nhint: {hint}"
+    )
+
+
+class DrawsNothing(nn.Module):
+    """Operators that could, in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.recurrent = nn.Dropout(0.5), nn.GRU(4, 4, num_layers=2, dropout=0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = functional.rrelu(self.drop(self.recurrent(x[0])[0]))
+        return functional.scaled_dot_product_attention(y, y, y)
+
+
+def test_what_draws_in_training_alone_is_taken():
+    export(DrawsNothing().eval(), X)
 
 
 def test_a_model_that_fails_on_its_example_inputs():

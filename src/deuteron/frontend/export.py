@@ -1,14 +1,19 @@
 """What a model must be for `torch.export` and for us, with errors that a user of Deuteron can act on."""
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import fx, nn
 
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.operators import operator_name
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, last_user_line, source_of, user_line_of
+
+DROPS = "pass `training=self.training`, or use `torch.nn.Dropout`: then nothing is dropped in evaluation mode"
+
+DRAWS = "draw the numbers when the model is made and keep them as a buffer, or take them as an input"
 
 
 def check_runs(module: nn.Module, inputs: Inputs) -> None:
@@ -82,6 +87,32 @@ def _no_float32(node: fx.Node, value: torch.Tensor) -> UnsupportedError:
         where=str(source) if source else None,
         hint="quantisation starts from float32: compute in it alone",
     )
+
+
+def check_repeatable(model: fx.GraphModule) -> None:
+    """Check that an exported model gives the same for the same inputs.
+
+    Raises:
+        UnsupportedError: when an operator draws random numbers.
+    """
+    for node in model.graph.nodes:
+        if _draws(node):
+            source, name = source_of(node), operator_name(node.target)
+            raise UnsupportedError(
+                f"`{name}` gives other values in each run{f', at `{source.code}`' if source else ''}",
+                where=str(source) if source else None,
+                hint=DROPS if "dropout" in name else DRAWS,
+            )
+
+
+def _draws(node: fx.Node) -> bool:
+    """True for an operator that draws random numbers; one that can in training may not do it as it is called here."""
+    target: Any = node.target
+    if torch.Tag.nondeterministic_seeded not in getattr(target, "tags", ()):
+        return False
+    values = {argument.name: argument.default_value for argument in target._schema.arguments}  # noqa: SLF001
+    values.update(zip(values, node.args, strict=False), **node.kwargs)
+    return all(values.get(name, True) for name in ("train", "training", "dropout", "dropout_p"))
 
 
 def _text(dim: int | torch.SymInt) -> str:

@@ -21,10 +21,10 @@ from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError
 from deuteron.frontend import combined, shortcuts
 from deuteron.frontend.cortex_m import backend as cortex_m
-from deuteron.frontend.cortex_m import values
+from deuteron.frontend.cortex_m import lints, values
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
-from deuteron.frontend.export import check_exported
+from deuteron.frontend.export import check_exported, check_repeatable
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
 from deuteron.frontend.quantise import casts, forms, norms, rewrites, training
@@ -156,11 +156,14 @@ class Flow:
         self.sample = self.sample or _made_up(model)
         if self.train is not None:
             training.evaluate(model)
+        check_repeatable(model)
         casts.settle(model)
         self._original = rewrites.original(model, self.sample)
         norms.write(model)
         seam.fold_batch_norms(model)
         forms.write(model)
+        if self._has_cortex_m:
+            lints.check_indices(model)
         annotations.part_biases(model)
         give_strides(model)
         return model

@@ -44,6 +44,7 @@ _DILATION = {"convolution": 5, "max_pool2d_with_indices": 4}
 _BUILD = "build for a target whose CPU runs portable operators: `imxrt700`"
 _EARLIER = f"compute it before the model, which then takes float32, or {_BUILD}"
 _PORTABLE = f"write it with other operators, or {_BUILD}"
+_INDICES = f"leave out `return_indices=True`, or {_BUILD}"
 _DENSE = f"give it a larger kernel with zeros between its weights instead, or {_BUILD}"
 
 
@@ -184,6 +185,16 @@ def _scales(node: fx.Node) -> Iterator[tuple[float, int]]:
 def _scale(node: fx.Node) -> tuple[float, int]:
     scale, zero_point = node.args[1:3]
     return float(cast(float, scale)), int(cast(int, zero_point))
+
+
+def check_indices(model: fx.GraphModule) -> None:
+    """Check that no max-pool of an exported model gives indices, which the backend would take for another's values.
+
+    Raises:
+        UnsupportedError: for the first that does.
+    """
+    for node in model.graph.find_nodes(op="call_function", target=torch.ops.aten.max_pool2d_with_indices.default):
+        raise _refusal(node, "gives indices, which no operator for int8 on the CPU does", _INDICES)
 
 
 def _base(node: fx.Node) -> str:

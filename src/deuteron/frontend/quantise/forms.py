@@ -1,5 +1,6 @@
 """Writes operators of a float model that quantisers or kernels do not have with others, for every target alike."""
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ def write(model: fx.GraphModule) -> None:
         if value is not None:
             node.replace_all_uses_with(value)
             model.graph.erase_node(node)
+    model.graph.eliminate_dead_code()
     model.recompile()
 
 
@@ -85,6 +87,15 @@ def _rounded_down(pool: fx.Node) -> fx.Node | None:
     return call(pool, aten.max_pool2d.default, image, window, stride, pads)
 
 
+def _values_alone(item: fx.Node) -> fx.Node | None:
+    """The values of a max-pool that can give indices, too, as a max-pool that cannot."""
+    pool, index = cast("tuple[fx.Node, object]", item.args)
+    if pool.target is not aten.max_pool2d_with_indices.default or index != 0:
+        return None
+    plain = call(item, aten.max_pool2d.default, *pool.args)
+    return _rounded_down(plain) or plain
+
+
 def _pair(numbers: object) -> list[int]:
     """Numbers for height and width, for which one may stand."""
     pair = [numbers] if isinstance(numbers, int) else list(cast("Sequence[int]", numbers))
@@ -100,4 +111,5 @@ _FORMS: Mapping[object, Callable[[fx.Node], fx.Node | None]] = {
     aten.pixel_shuffle.default: _shuffled,
     aten.pixel_unshuffle.default: _unshuffled,
     aten.max_pool2d.default: _rounded_down,
+    operator.getitem: _values_alone,
 }

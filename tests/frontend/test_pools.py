@@ -1,0 +1,64 @@
+"""Max-pools that give indices beside their values."""
+
+import inspect
+
+import pytest
+import torch
+from tests.frontend.building import failure
+from tests.frontend.combining import combine
+from tests.frontend.rewriting import rewritten
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.quantise import forms
+
+aten = torch.ops.aten
+IMAGE = (1, 3, 7, 8)
+
+
+class Values(nn.Module):
+    """The values alone are read."""
+
+    def __init__(self, *, up: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.up = nn.Conv2d(3, 8, 1), up
+
+    def forward(self, x: Tensor) -> Tensor:
+        values, _ = functional.max_pool2d(self.conv(x), 2, ceil_mode=self.up, return_indices=True)
+        return values
+
+
+class Both(Values):
+    """So are the indices."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        values, indices = functional.max_pool2d(self.conv(x), 2, return_indices=True)
+        return values + indices
+
+
+@pytest.mark.parametrize("up", [False, True])
+def test_a_pool_whose_values_alone_are_read_gives_these_alone(up: bool) -> None:
+    operators = rewritten(Values(up=up), IMAGE, forms.write)
+    assert operators.count(aten.max_pool2d.default) == 1
+    assert aten.max_pool2d_with_indices.default not in operators
+
+
+def test_it_is_int8_on_the_cpu() -> None:
+    lowered = combine(Values(), IMAGE, target="cortex-m55")
+    assert lowered.operators["cortex_m::quantized_max_pool2d"] == 1
+    assert lowered.steps == 0
+
+
+@pytest.mark.parametrize("target", ["imxrt700cm", "cortex-m55"])
+def test_indices_are_refused_where_nothing_gives_them(target: str) -> None:
+    code = "values, indices = functional.max_pool2d(self.conv(x), 2, return_indices=True)"
+    lines, first = inspect.getsourcelines(Both.forward)
+    number = first + [line.strip() for line in lines].index(code)
+    x = torch.ones(IMAGE)
+    assert failure(UnsupportedError, Both(), x, target=target, calibration=[x]) == (
+        f"{__file__}:{number}: `aten::max_pool2d_with_indices` gives indices, which no operator for int8 on the CPU "
+        f"does, at `{code}`\n\n"
+        "hint: leave out `return_indices=True`, or build for a target whose CPU runs portable operators: `imxrt700`"
+    )
