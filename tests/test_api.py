@@ -12,7 +12,7 @@ import pytest
 import deuteron
 from deuteron import api
 from deuteron.cli.app import COMMANDS
-from deuteron.errors import InputError
+from deuteron.errors import InputError, OptionError
 from deuteron.views.run.samples import repeated
 
 FUNCTIONS = [name for name in sorted(api._HOMES) if inspect.isfunction(getattr(api, name))]
@@ -86,6 +86,14 @@ def test_a_script_builds_and_nothing_else_is_said():
     """In a process where nothing has been loaded before, which PyTorch's packages notice aloud."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
+def test_sizes_are_numbers():
+    with pytest.raises(OptionError) as caught:
+        api.simulate("build", sram_budget="16Ki")
+    assert str(caught.value) == (
+        "`sram_budget` is '16Ki', allowed are whole numbers\n\nhint: `512Ki` is `512 << 10` here"
+    )
 
 
 def test_no_samples_are_refused():

@@ -87,3 +87,8 @@ class InternalError(DeuteronError):
     """A defect of Deuteron itself."""
 
     exit_code = 2
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things in words: `1 input`, `2 inputs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

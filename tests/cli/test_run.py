@@ -155,9 +155,9 @@ def test_an_input_that_does_not_fit(deuteron: Run, build: Path, tmp_path: Path, 
 
 def test_wrong_numbers_of_files(deuteron: Run, build: Path, tmp_path: Path):
     two = ["--input", "a.npy", "--input", "b.npy"]
-    assert deuteron("run", build, *two).err == "error: the model has 1 inputs, `--input` is given 2 times\n"
+    assert deuteron("run", build, *two).err == "error: the model has 1 input, `--input` is given 2 times\n"
     two = ["--output", "a.npy", "--output", "b.npy"]
-    assert deuteron("run", build, *two).err == "error: the model has 1 outputs, `--output` is given 2 times\n"
+    assert deuteron("run", build, *two).err == "error: the model has 1 output, `--output` is given 2 times\n"
     assert deuteron("run", build, "--output", tmp_path / "no" / "y.npy") == Result(
         1, "", f"error: `{tmp_path}/no/y.npy` cannot be written: there is no directory `{tmp_path}/no`\n"
     )

@@ -109,7 +109,7 @@ def test_compare_says_which_bound_holds_for_each_operator(deuteron: Run, net: Pa
 
 def test_compare_needs_no_value_wherever_it_stands(deuteron: Run, net: Path):
     wanted = deuteron("run", net, "--compare", "litert")
-    assert wanted.out.startswith("compared on 1 samples\n")
+    assert wanted.out.startswith("compared on 1 sample\n")
     for args in (["--compare", net], [net, "--compare"], [net, "--compare", "--seed", "0"], ["--compare=litert", net]):
         assert deuteron("run", *args) == wanted
 

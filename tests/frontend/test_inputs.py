@@ -32,7 +32,7 @@ NAN[0, 0, 0, :3] = torch.tensor([float("nan"), float("inf"), float("-inf")])
     [
         (
             GOOD[:1],
-            "calibration batch 1 has 1 inputs, the model takes 2\n\n"
+            "calibration batch 1 has 1 input, the model takes 2\n\n"
             "hint: each batch is a tensor or a tuple with one tensor per argument of `forward`",
         ),
         ((GOOD[0], 3), "calibration batch 1, input 1 is of type `int`, not a tensor"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.graphs import random_graph, random_inputs
 
-from deuteron.errors import DeuteronError, FormatError, InputError
+from deuteron.errors import DeuteronError, FormatError, InputError, counted
 from deuteron.npu.neutron.convert import ConvertOptions, convert_graph
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.ir.graph import Graph
@@ -161,7 +161,7 @@ def test_inputs_that_do_not_fit(graph: Graph, container: Container) -> None:
     with Driver().load(container) as model:
         count = len(inputs)
         assert str(error_of(lambda: model.run([*inputs, b""]))) == (
-            f"the microcode takes {count} inputs, {count + 1} were given\n\n"
+            f"the microcode takes {counted(count, 'input')}, found {count + 1}\n\n"
             "hint: give one buffer per input of the partition"
         )
         size = len(inputs[0])

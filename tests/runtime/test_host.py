@@ -123,7 +123,7 @@ def test_inputs_that_do_not_fit_the_program(build: Build) -> None:
     x, y = inputs_of(runner, 0)
     hint = "hint: give arrays of these dtypes and shapes: float32 (1, 2, 6, 5), float32 (1, 6)"
     for inputs, message in (
-        ([x], "the program takes 2 inputs, 1 were given"),
+        ([x], "the program takes 2 inputs, found 1"),
         ([y, x], "input 0 has the shape (1, 6), the program takes (1, 2, 6, 5)"),
         ([x, y.astype(np.float64)], "input 1 has the dtype float64, the program takes float32"),
     ):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import DEFAULT_TARGET
+from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
     from deuteron.arch.targets import Arch
@@ -181,6 +182,10 @@ def simulate(
     """
     from deuteron.views import simulate as view
 
+    numbers: dict[str, object] = {"flash_bandwidth": flash_bandwidth, "clock": clock, "sram_budget": sram_budget}
+    for name, number in numbers.items():
+        if number is not None and not isinstance(number, int):
+            raise OptionError(f"`{name}` is {number!r}, allowed are whole numbers", hint="`512Ki` is `512 << 10` here")
     simulation = view.simulate_build(
         Path(directory), flash_bandwidth=flash_bandwidth, clock=clock, sram_budget=sram_budget, first_run=first_run
     )

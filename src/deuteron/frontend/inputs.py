@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deuteron.errors import InputError
+from deuteron.errors import InputError, counted
 
 Inputs = tuple[Tensor, ...]
 """One value per argument of the module's `forward`."""
@@ -64,7 +64,7 @@ def check_calibration(batches: Iterable[object], example: Inputs) -> Iterator[In
 def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Inputs:
     if len(batch) != len(example):
         raise InputError(
-            f"{name} has {len(batch)} inputs, the model takes {len(example)}",
+            f"{name} has {counted(len(batch), 'input')}, the model takes {len(example)}",
             hint="each batch is a tensor or a tuple with one tensor per argument of `forward`",
         )
     tensors: list[Tensor] = []

@@ -8,7 +8,7 @@ from functools import cache
 from types import TracebackType
 from typing import Literal, Self
 
-from deuteron.errors import DeuteronError, FormatError, InputError, InternalError, UnsupportedError
+from deuteron.errors import DeuteronError, FormatError, InputError, InternalError, UnsupportedError, counted
 from deuteron.native import library
 from deuteron.npu.neutron.kernels.catalogue import BY_KIND
 from deuteron.npu.neutron.microcode.container import Container
@@ -181,7 +181,7 @@ class Model:
     def fill(self, inputs: Sequence[bytes]) -> None:
         """Set the inputs of the next `invoke`. InputError when one has the wrong size."""
         if len(inputs) != len(self._inputs):
-            message = f"the microcode takes {len(self._inputs)} inputs, {len(inputs)} were given"
+            message = f"the microcode takes {counted(len(self._inputs), 'input')}, found {len(inputs)}"
             raise InputError(message, hint="give one buffer per input of the partition")
         for i, (block, data) in enumerate(zip(self._inputs, inputs, strict=True)):
             if len(data) != block.size:

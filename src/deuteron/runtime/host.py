@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError
+from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError, counted
 from deuteron.native import CORTEX_M, library, load_cortex_m
 from deuteron.npu.families import Family, family_of
 from deuteron.runtime import pte
@@ -67,7 +67,7 @@ class HostRunner:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs, in their logical shapes whatever the dim order; InputError for inputs that do not fit."""
         if len(inputs) != len(self.inputs):
-            self._refuse(f"the program takes {len(self.inputs)} inputs, {len(inputs)} were given")
+            self._refuse(f"the program takes {counted(len(self.inputs), 'input')}, found {len(inputs)}")
         tensors = tuple(self._tensor(i, value) for i, value in enumerate(inputs))
         log: list[str] = []
         try:

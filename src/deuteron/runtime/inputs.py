@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import InputError
+from deuteron.errors import InputError, counted
 
 Array = npt.NDArray[np.generic]
 Sample = tuple[Array, ...]
@@ -47,7 +47,7 @@ def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
     """
     _check_arrays(inputs)
     if len(inputs) != len(model.inputs):
-        raise InputError(f"the model takes {len(model.inputs)} inputs, found {len(inputs)}")
+        raise InputError(f"the model takes {counted(len(model.inputs), 'input')}, found {len(inputs)}")
     for i, (value, wanted) in enumerate(zip(inputs, model.inputs, strict=True)):
         if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
             raise InputError(

@@ -66,7 +66,7 @@ REFUSALS: list[tuple[Callable[[], bytes], str]] = [
     (lambda: b"\x01\x01", "the payload has 2 bytes, its header needs more"),
     (
         lambda: payload.compose(sound())[:12],
-        "the payload ends inside its header of 2 inputs and 1 outputs: 12 bytes of 16",
+        "the payload ends inside its header of 2 inputs and 1 output: 12 bytes of 16",
     ),
     (lambda: with_byte(9, 1), "payload version 1 does not go with microcode without profiling"),
     (lambda: with_byte(3, 2), "the format of input 0 is 2, not 0 or 1"),
@@ -89,7 +89,7 @@ REFUSALS: list[tuple[Callable[[], bytes], str]] = [
     (lambda: with_word(7, 8), "the weights size 8 is no multiple of 16"),
     (lambda: with_word(7, 1024), "the weights end at byte 1152, the payload has 176"),
     (lambda: with_word(7, 48), "the payload ends inside its kernel list: 0 bytes of 4"),
-    (lambda: with_word(11, 3), "the payload has 2 inputs and 1 outputs, its microcode 3 and 1"),
+    (lambda: with_word(11, 3), "the payload has 2 inputs and 1 output, its microcode 3 and 1"),
     (lambda: with_word(0, 5, KERNELS_AT), "the kernel list ends at byte 184, the payload has 176"),
 ]
 

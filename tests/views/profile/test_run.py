@@ -206,8 +206,8 @@ def test_fewer_runs_than_inputs_are_refused(build: Build, tmp_path: Path, capsys
     np.save(tmp_path / "x.npy", np.zeros((3, 1, 4, 16, 16), np.float32))
     said = error([build("residual"), "--runs", "2", "--input", tmp_path / "x.npy"], capsys)
     assert said == (
-        "error: `--runs 2` is less than the 3 inputs of the files\n\n"
-        "hint: leave out `--runs`, or give files with fewer inputs\n"
+        "error: `--runs 2` is less than the 3 samples of the files\n\n"
+        "hint: leave out `--runs`, or give files with fewer samples\n"
     )
 
 

@@ -6,7 +6,7 @@
 import struct
 from dataclasses import dataclass
 
-from deuteron.errors import FormatError
+from deuteron.errors import FormatError, counted
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import (
     ALIGNMENT,
@@ -106,7 +106,8 @@ def _parse_header(payload: bytes, where: str) -> tuple[Payload, int]:
     start = size + -size % ALIGNMENT
     if len(payload) < start:
         extent = f"{len(payload)} bytes of {start}"
-        raise _error(f"the payload ends inside its header of {inputs} inputs and {outputs} outputs: {extent}", where)
+        counts = f"{counted(inputs, 'input')} and {counted(outputs, 'output')}"
+        raise _error(f"the payload ends inside its header of {counts}: {extent}", where)
     formats = payload[3 : 3 + inputs + outputs]
     maps = payload[3 + inputs + outputs : size - 1]
     version = payload[size - 1]
@@ -149,7 +150,7 @@ def _checked_header(words: tuple[int, ...], head: Payload, where: str) -> Header
         kind = "with" if header.profiling else "without"
         raise _error(f"payload version {head.version} does not go with microcode {kind} profiling", where)
     if (header.inputs, header.outputs) != (len(head.input_map), len(head.output_map)):
-        counts = f"{len(head.input_map)} inputs and {len(head.output_map)} outputs"
+        counts = f"{counted(len(head.input_map), 'input')} and {counted(len(head.output_map), 'output')}"
         raise _error(f"the payload has {counts}, its microcode {header.inputs} and {header.outputs}", where)
     least, size = WORD_BYTES * len(words), header.microcode_bytes
     if size < least or size % ALIGNMENT:

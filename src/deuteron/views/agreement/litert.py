@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.errors import FormatError, InputError, MissingToolError
+from deuteron.errors import FormatError, InputError, MissingToolError, counted
 from deuteron.npu.neutron.ir import interpret, ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Op
@@ -180,7 +180,7 @@ class LitertComparison(BoundedComparison):
     def text(self) -> str:
         """The result as lines for a terminal."""
         lines = [
-            f"compared on {self.samples} samples",
+            f"compared on {counted(self.samples, 'sample')}",
             "",
             "operator by operator against LiteRT, in steps of the output",
         ]

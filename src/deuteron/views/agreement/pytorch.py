@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from deuteron.builds import manifest as manifests
-from deuteron.errors import FormatError, InputError
+from deuteron.errors import FormatError, InputError, counted
 from deuteron.frontend import saved
 from deuteron.npu.neutron.ir import interpret, ops, ties
 from deuteron.npu.neutron.ir.graph import Graph
@@ -119,7 +119,7 @@ class PytorchComparison(BoundedComparison):
             if p.mismatches
         ]
         broken += [
-            f"partition {p.index}: ran {p.calls} times on {self.samples} samples"
+            f"partition {p.index}: ran {counted(p.calls, 'time')} on {counted(self.samples, 'sample')}"
             for p in self.partitions
             if p.calls != self.samples
         ]
@@ -148,7 +148,7 @@ class PytorchComparison(BoundedComparison):
 
     def text(self) -> str:
         """The result as lines for a terminal."""
-        lines = [f"compared on {self.samples} samples", ""]
+        lines = [f"compared on {counted(self.samples, 'sample')}", ""]
         lines += ["NPU against interpreter, bit for bit"]
         lines += [
             f"  partition {p.index}: {p.mismatches:,} of {p.elements:,} results differ in {p.calls} calls"

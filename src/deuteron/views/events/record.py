@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from deuteron.errors import DeuteronError, FormatError, InputError
+from deuteron.errors import DeuteronError, FormatError, InputError, counted
 from deuteron.npu.program import Block as Block
 from deuteron.npu.program import Memory as Memory
 from deuteron.records import RecordFile
@@ -194,7 +194,7 @@ def _wrong_events(profile: Profile) -> Iterator[str]:
             yield f"an event of operator {event.index} on the CPU, of {len(profile.cpu_ops)}"
     runs = [event.run for event in stream.events if event.kind is Kind.RUN]
     if not 0 < stream.runs == len(runs) == len(set(runs)):
-        yield f"{stream.runs} runs, of which {len(set(runs))} are recorded"
+        yield f"{counted(stream.runs, 'run')}, of which {len(set(runs))} are recorded"
 
 
 def _wrong_partitions(profile: Profile) -> Iterator[str]:

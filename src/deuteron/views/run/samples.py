@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from deuteron.builds.output import check_file, write_files
-from deuteron.errors import InputError, OptionError
+from deuteron.errors import InputError, OptionError, counted
 from deuteron.runtime.inputs import Array, Sample, Signature
 
 
@@ -20,7 +20,9 @@ def read_samples(model: Signature, paths: Sequence[Path]) -> list[Sample]:
         InputError: a file cannot be read, or they hold different numbers of samples.
     """
     if len(paths) != len(model.inputs):
-        raise OptionError(f"the model has {len(model.inputs)} inputs, `--input` is given {len(paths)} times")
+        raise OptionError(
+            f"the model has {counted(len(model.inputs), 'input')}, `--input` is given {counted(len(paths), 'time')}"
+        )
     columns: list[list[Array]] = []
     for path, wanted in zip(paths, model.inputs, strict=True):
         array = _read_array(path)
@@ -45,8 +47,8 @@ def repeated(samples: Sequence[Sample], runs: int | None) -> list[Sample]:
     count = len(samples) if runs is None else runs
     if count < len(samples):
         raise OptionError(
-            f"`--runs {count}` is less than the {len(samples)} inputs of the files",
-            hint="leave out `--runs`, or give files with fewer inputs",
+            f"`--runs {count}` is less than the {counted(len(samples), 'sample')} of the files",
+            hint="leave out `--runs`, or give files with fewer samples",
         )
     return [samples[i % len(samples)] for i in range(count)]
 
@@ -63,7 +65,9 @@ def check_outputs(count: int, paths: Sequence[Path], *, force: bool) -> None:
         OptionError: there are not as many as the model has outputs, one is named twice, or exists without `force`.
     """
     if paths and len(paths) != count:
-        raise OptionError(f"the model has {count} outputs, `--output` is given {len(paths)} times")
+        raise OptionError(
+            f"the model has {counted(count, 'output')}, `--output` is given {counted(len(paths), 'time')}"
+        )
     for path in paths:
         if paths.count(path) > 1:
             raise OptionError(f"`--output` names `{path}` {paths.count(path)} times", hint="one file takes one output")

@@ -56,7 +56,7 @@ def test_results_flow_from_op_to_op() -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], "graph `chain` takes 1 inputs, found 0"),
+        ([], "graph `chain` takes 1 input, found 0"),
         (
             [np.zeros((1, 5), np.int8)],
             "input `x` has shape [1, 5] and type int8; [1, 4] and int8 are required",

@@ -129,12 +129,12 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
     "inputs": (
         lambda: with_op(model("RELU"), inputs=(0, 0)),
         FormatError,
-        "op 0 RELU, output `y`: 2 inputs and 1 outputs are not a form of this operator",
+        "op 0 RELU, output `y`: 2 inputs and 1 output are not a form of this operator",
     ),
     "outputs": (
         lambda: with_op(model("RELU"), outputs=()),
         FormatError,
-        "op 0 RELU: 1 inputs and 0 outputs are not a form of this operator",
+        "op 0 RELU: 1 input and 0 outputs are not a form of this operator",
     ),
     "left out": (
         lambda: with_op(model("ADD"), inputs=(0, -1)),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron import numerics
-from deuteron.errors import InputError, InternalError
+from deuteron.errors import InputError, InternalError, counted
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.shapes import resize_positions
@@ -106,7 +106,7 @@ def _moved(op: ops.Op, operands: list[Array], target: TensorType) -> Array:
 
 def _check_inputs(graph: Graph, inputs: Sequence[npt.NDArray[np.generic]]) -> None:
     if len(inputs) != len(graph.inputs):
-        raise InputError(f"graph `{graph.name}` takes {len(graph.inputs)} inputs, found {len(inputs)}")
+        raise InputError(f"graph `{graph.name}` takes {counted(len(graph.inputs), 'input')}, found {len(inputs)}")
     for name, value in zip(graph.inputs, inputs, strict=True):
         kind = graph.type(name)
         if value.shape != kind.shape or value.dtype != kind.dtype.numpy:
