@@ -111,14 +111,26 @@ def configure_for_board(source: Path, build: Path, model: Path, board: boards.Bo
     assert done.returncode == 0, done.stderr
 
 
-def test_a_section_that_no_script_places_is_refused(built: Built, tmp_path: Path):
-    source, build = tmp_path / "source", tmp_path / "build"
-    shutil.copytree(BOARD_CONSUMER, source)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a project for one board that tests change in turns: its library is compiled once."""
+    return tmp_path_factory.mktemp("package")
+
+
+@pytest.fixture
+def project(folder: Path) -> tuple[Path, Path]:
+    """Source and build directory of that project, as it is before a change."""
+    source = shutil.copytree(BOARD_CONSUMER, folder / "source", dirs_exist_ok=True)
+    return source, folder / "build"
+
+
+def test_a_section_that_no_script_places_is_refused(built: Built, project: tuple[Path, Path]):
+    source, build = project
     (source / "odd.c").write_text('int odd __attribute__((section(".elsewhere"))) = 5;\n')
     with (source / "CMakeLists.txt").open("a") as listing:
         listing.write("target_sources(app PRIVATE odd.c)\ntarget_link_options(app PRIVATE -Wl,-u,odd)\n")
     board = boards.load("an505")
-    configure_for_board(source, build, built("two"), board)
+    configure_for_board(source, build, built("two"), board, "-UDEUTERON_PLACE_ALL")
     done = cmake("--build", build)
     assert done.returncode != 0
     assert "unplaced orphan section `.elsewhere'" in done.stdout + done.stderr
@@ -135,10 +147,11 @@ def test_a_section_that_no_script_places_is_refused(built: Built, tmp_path: Path
         ("model deuteron::firmware dma", True, "refused"),
     ],
 )
-def test_an_override_in_a_static_library(libraries: str, required: bool, status: str, built: Built, tmp_path: Path):
+def test_an_override_in_a_static_library(
+    libraries: str, required: bool, status: str, built: Built, project: tuple[Path, Path]
+):
     """Asked for, it is linked or the build fails; otherwise the linker takes the weak default in silence."""
-    source, build = tmp_path / "source", tmp_path / "build"
-    shutil.copytree(BOARD_CONSUMER, source)
+    source, build = project
     listing = source / "CMakeLists.txt"
     text = listing.read_text().replace("model deuteron::firmware)", f"{libraries})")
     text = text.replace("/faults", "/(faults|io_copy_dma)")
