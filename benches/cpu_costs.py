@@ -41,6 +41,7 @@ MORE_LAYERS = (
     Layer("linear 16->4", (0, 0), (16, 4), {}),
 )
 SIZES = (64, 1024, 8192)
+BOARDS = ("an500", *cortex_m.BOARDS)
 WORST = 0.5
 """How far the closed form may be off a count."""
 
@@ -170,7 +171,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the results there")
     options = parser.parse_args()
     toolchain = Toolchain.find(image.OBJECTS)
-    results = [result for name in cortex_m.BOARDS for result in measure(boards.load(name), toolchain)]
+    results = [result for name in BOARDS for result in measure(boards.load(name), toolchain)]
     print(
         f"{'call':<37}{'board':<7}{'work':<12}{'elements':>10}{'terms':>11}{'counted':>11}{'estimate':>11}{'error':>8}"
     )

@@ -22,7 +22,6 @@ def test_every_core_with_int8_operators_has_figures_for_all_work(name: str):
     [
         ("cortex-m0plus", "cortex-m3", InnerWork.PORTABLE),
         ("cortex-m4", "cortex-m33", InnerWork.DSP),
-        ("cortex-m7", "cortex-m33", InnerWork.DSP),
         ("cortex-m85", "cortex-m55", InnerWork.MVE),
     ],
 )

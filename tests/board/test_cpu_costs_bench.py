@@ -1,7 +1,7 @@
 """The figures that estimate operators on the CPU, beside what is counted on the emulated boards."""
 
 import pytest
-from benches import cortex_m, cpu_costs
+from benches import cpu_costs
 
 from deuteron.arch import cores
 from deuteron.board import boards, image
@@ -10,7 +10,7 @@ from deuteron.board.toolchain import Toolchain
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("board", cortex_m.BOARDS)
+@pytest.mark.parametrize("board", cpu_costs.BOARDS)
 def test_estimates_are_near_the_counts_and_the_figures_are_what_the_bench_fits(board: str) -> None:
     machine = boards.load(board)
     results = cpu_costs.measure(machine, Toolchain.find(image.OBJECTS))
