@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+from tests.builds.test_manifest import MANIFEST
 
 from deuteron import api
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
@@ -416,6 +417,16 @@ ONE_OR_TWO = (
 )  # fmt: skip
 def test_refused(deuteron: Run, args: tuple[str, ...], err: str) -> None:
     assert deuteron("sim", *args) == Result(2, "", err)
+
+
+@pytest.mark.parametrize("command", ["sim", "plan"])
+def test_a_build_without_an_npu(deuteron: Run, tmp_path: Path, command: str) -> None:
+    manifest = replace(MANIFEST, target="cortex-m33", files={}, partitions=())
+    (tmp_path / manifests.NAME).write_text(manifest.to_json())
+    assert deuteron(command, tmp_path).err == (
+        f"error: `{tmp_path}` is built for `cortex-m33`, which has no NPU\n\n"
+        "hint: `deuteron inspect` shows what is in it, `deuteron profile` where its time goes\n"
+    )
 
 
 def test_the_trace_is_the_run(deuteron: Run, builds: Builds, tmp_path: Path) -> None:

@@ -155,6 +155,11 @@ def simulate_build(
     """
     manifest = manifests.read(directory)
     arch = targets.load(manifest.target)
+    if arch.npu is None:
+        raise InputError(
+            f"`{directory}` is built for `{arch.name}`, which has no NPU",
+            hint="`deuteron inspect` shows what is in it, `deuteron profile` where its time goes",
+        )
     MemoryOptions(sram_budget=sram_budget, flash_bandwidth=flash_bandwidth).check(arch)
     planned = manifest.options.memory.flash_bandwidth
     rates = engine(arch, flash_bandwidth=planned if flash_bandwidth is None else flash_bandwidth, clock=clock)
