@@ -1,0 +1,289 @@
+"""Command streams, decoded: each operation with the registers that it meets, as readers and views want them."""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from deuteron.errors import FormatError, UnsupportedError
+from deuteron.npu.ethosu.isa import CONFIGS, ELEMENTWISE, POOLS, UNARY, Config, Long, Op, Short
+
+_MAGIC = 0x31504F43
+_CONFIG, _COMMANDS, _NOP = 1, 2, 5
+_OPCODE, _WORDS_AT, _PARAM_AT = 0x3FF, 14, 16
+_REGIONS = {0: "weights", 1: "scratch", 2: "fast scratch"}
+SHRAM = "shram"
+"""Name of the memory inside the NPU."""
+_BYTES = (1, 2, 4)
+_FIRST_TABLE = 16
+_ORDER_ONLY = frozenset((Op.STOP, Op.IRQ, Op.DMA_WAIT, Op.KERNEL_WAIT, Op.PMU_MASK))
+_HINT = "lower the model again"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a memory, which is called as in listings."""
+
+    memory: str
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
+    """A tensor of an operation.
+
+    Attributes:
+        memory: where it lies.
+        offset: of its first element.
+        shape: height, width and channels.
+        dtype: in numpy's spelling.
+        in_bricks: whether 16 channels of a row lie side by side (NHCWB16), instead of all of a pixel (NHWC).
+        zero_point: what is subtracted from its elements, or added.
+    """
+
+    memory: str
+    offset: int
+    shape: tuple[int, int, int]
+    dtype: str
+    in_bricks: bool
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A kernel over the input: positions, steps and dilation as (rows, columns); pads above, left, below and right."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the NPU does at a time.
+
+    Attributes:
+        offset: of its command, in bytes from the first.
+        kind: `conv`, `depthwise`, a pool, an elementwise operation, or `copy`.
+        inputs: the tensors that it reads.
+        output: the tensor that it writes; a copy has none.
+        window: of convolutions and pools.
+        scalar: the second operand of an elementwise operation, where it is a number.
+        constants: weights and scales that it reads.
+        table: number of the table that its results go through.
+        source: of a copy.
+        target: of a copy.
+    """
+
+    offset: int
+    kind: str
+    inputs: tuple[FeatureMap, ...] = ()
+    output: FeatureMap | None = None
+    window: Window | None = None
+    scalar: int | None = None
+    constants: tuple[Span, ...] = ()
+    table: int | None = None
+    source: Span | None = None
+    target: Span | None = None
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of a convolution; 0 for all else."""
+        if self.kind not in ("conv", "depthwise") or self.output is None or self.window is None:
+            return 0
+        height, width, channels = self.output.shape
+        terms = self.window.kernel[0] * self.window.kernel[1]
+        return height * width * channels * terms * (self.inputs[0].shape[2] if self.kind == "conv" else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The commands of a partition: for which accelerator, and the operations in order."""
+
+    config: Config
+    nbytes: int
+    operations: tuple[Operation, ...]
+
+
+def decode(command_data: bytes, where: str) -> Stream:
+    """The stream in what Arm's driver gets.
+
+    Raises:
+        FormatError: it is damaged; placed at `where`.
+        UnsupportedError: it is for an accelerator whose commands are others.
+    """
+    config, commands = _commands(command_data, where)
+    return Stream(config, len(commands), tuple(_operations(commands, where)))
+
+
+def _commands(data: bytes, where: str) -> tuple[Config, bytes]:
+    """The configuration and the commands behind a driver's actions."""
+    if len(data) % 4 or len(data) < 4 or int.from_bytes(data[:4], "little") != _MAGIC:
+        raise FormatError("the commands do not start with `COP1`", where=where, hint=_HINT)
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    config, at = None, 1
+    while at < len(words):
+        action = words[at] & 0xFF
+        if action == _CONFIG and at + 2 < len(words):
+            config = next((c for c in CONFIGS if c.word == words[at + 1]), None)
+            if config is None:
+                names = ", ".join(c.name for c in CONFIGS)
+                message = f"the commands are for an accelerator with the configuration 0x{words[at + 1]:08x}"
+                raise UnsupportedError(message, where=where, hint=f"lower the model for one of {names}")
+            at += 3
+        elif action == _COMMANDS and config is not None:
+            count = (words[at] & 0xFF00) << 8 | words[at] >> 16
+            if count != len(words) - at - 1:
+                break
+            return config, data[4 * (at + 1) :]
+        elif action == _NOP:
+            at += 1
+        else:
+            break
+    raise FormatError("the commands' header is damaged", where=where, hint=_HINT)
+
+
+def _operations(commands: bytes, where: str) -> Iterator[Operation]:
+    words = struct.unpack(f"<{len(commands) // 4}I", commands)
+    registers = _Registers({}, where)
+    at = 0
+    while at < len(words):
+        word, offset = words[at], 4 * at
+        opcode, param, has_payload = word & _OPCODE, word >> _PARAM_AT, word >> _WORDS_AT & 3
+        at += 1 + has_payload
+        if has_payload > 1 or at > len(words):
+            break
+        if has_payload and opcode in Long:
+            registers.values[Long(opcode)] = param << 32 | words[at - 1]
+        elif not has_payload and opcode in Short:
+            registers.values[Short(opcode)] = param
+        elif has_payload or opcode not in Op:
+            raise FormatError(f"0x{word:08x} at byte 0x{offset:x} is no command", where=where, hint=_HINT)
+        elif Op(opcode) is Op.STOP:
+            return
+        elif Op(opcode) not in _ORDER_ONLY:
+            yield registers.operation(offset, Op(opcode), param)
+    raise FormatError("the commands end without a stop", where=where, hint=_HINT)
+
+
+@dataclass(slots=True)
+class _Registers:
+    """What commands have set so far."""
+
+    values: dict[Short | Long, int]
+    where: str
+
+    def operation(self, offset: int, op: Op, param: int) -> Operation:
+        """The operation that meets these registers."""
+        match op:
+            case Op.DMA_START:
+                return self._copy(offset)
+            case Op.ELEMENTWISE:
+                return self._elementwise(offset, _name(ELEMENTWISE, param, self.where))
+            case Op.POOL:
+                return self._windowed(offset, _name(POOLS, param, self.where), ())
+            case _:
+                return self._windowed(offset, op.name.lower(), tuple(self._constants()))
+
+    def __getitem__(self, register: Short | Long) -> int:
+        if register not in self.values:
+            raise FormatError(f"an operation needs `{register.name}`, which is not set", where=self.where, hint=_HINT)
+        return self.values[register]
+
+    def _count(self, register: Short) -> int:
+        return self[register] + 1
+
+    def _address(self, register: Long) -> int:
+        return self[register] & 0xFF_FFFF_FFFF
+
+    def _map(self, side: str, shape: tuple[int, int, int]) -> FeatureMap:
+        precision = self[Short[f"{side}_PRECISION"]]
+        signed = precision & 1
+        size = precision >> (1 if side == "OFM" else 2) & 3
+        zero_point = self[Short[f"{side}_ZERO_POINT"]]
+        bits = 8 * _BYTES[min(size, 2)]
+        return FeatureMap(
+            _memory(self[Short[f"{side}_REGION"]]),
+            self._address(Long[f"{side}_BASE0"]),
+            shape,
+            f"{'int' if signed else 'uint'}{bits}",
+            precision >> 6 & 3 == 1,
+            zero_point - 0x10000 if signed and zero_point & 0x8000 else zero_point,
+        )
+
+    def _output(self) -> FeatureMap:
+        sizes = Short.OFM_HEIGHT_M1, Short.OFM_WIDTH_M1, Short.OFM_DEPTH_M1
+        height, width, depth = map(self._count, sizes)
+        return self._map("OFM", (height, width, depth))
+
+    def _table(self) -> int | None:
+        function = self[Short.ACTIVATION] & 0x1F
+        return function - _FIRST_TABLE if function >= _FIRST_TABLE else None
+
+    def _window(self) -> Window:
+        bits = self[Short.KERNEL_STRIDE]
+        stride = 1 + (bits >> 1 & 1 | bits >> 9 << 1 & 2), 1 + (bits & 1 | bits >> 6 << 1 & 2)
+        dilation = 1 + (bits >> 4 & 1), 1 + (bits >> 3 & 1)
+        sizes = self[Short.KERNEL_HEIGHT_M1], self[Short.KERNEL_WIDTH_M1]
+        pads = Short.IFM_PAD_TOP, Short.IFM_PAD_LEFT, Short.IFM_PAD_BOTTOM, Short.IFM_PAD_RIGHT
+        top, left, bottom, right = (self[pad] for pad in pads)
+        kernel = sizes[0] // dilation[0] + 1, sizes[1] // dilation[1] + 1
+        return Window(kernel, stride, dilation, (top, left, bottom, right))
+
+    def _windowed(self, offset: int, kind: str, constants: tuple[Span, ...]) -> Operation:
+        output, window = self._output(), self._window()
+        top, left, bottom, right = window.pads
+        factor = 2 if self[Short.IFM_UPSCALE] else 1
+        height = (output.shape[0] - 1) * window.stride[0] + self._count(Short.KERNEL_HEIGHT_M1) - top - bottom
+        width = (output.shape[1] - 1) * window.stride[1] + self._count(Short.KERNEL_WIDTH_M1) - left - right
+        shape = -(-height // factor), -(-width // factor), self._count(Short.IFM_DEPTH_M1)
+        return Operation(
+            offset, kind, (self._map("IFM", shape),), output, window, constants=constants, table=self._table()
+        )
+
+    def _constants(self) -> Iterator[Span]:
+        for what, region in (("WEIGHT", Short.WEIGHT_REGION), ("SCALE", Short.SCALE_REGION)):
+            for core in ("", "1"):
+                base, length = Long[f"{what}{core}_BASE"], Long[f"{what}{core}_LENGTH"]
+                if self.values.get(length, 0):
+                    yield Span(_memory(self[region]), self._address(base), self[length] & 0xFFFF_FFFF)
+
+    def _elementwise(self, offset: int, kind: str) -> Operation:
+        output = self._output()
+        inputs = [self._map("IFM", output.shape)]
+        scalar = None
+        if kind not in UNARY:
+            broadcast = self[Short.IFM2_BROADCAST]
+            if broadcast >> 7 & 1:
+                scalar = self[Short.IFM2_SCALAR]
+                scalar -= 0x10000 if self[Short.IFM2_PRECISION] & 1 and scalar & 0x8000 else 0
+            else:
+                height, width, depth = (1 if broadcast >> i & 1 else n for i, n in enumerate(output.shape))
+                inputs.insert(0 if broadcast >> 6 & 1 else 1, self._map("IFM2", (height, width, depth)))
+        return Operation(offset, kind, tuple(inputs), output, scalar=scalar, table=self._table())
+
+    def _copy(self, offset: int) -> Operation:
+        nbytes = self._address(Long.DMA0_LEN)
+        source = Span(_memory(self[Short.DMA0_SRC_REGION]), self._address(Long.DMA0_SRC), nbytes)
+        target = Span(_memory(self[Short.DMA0_DST_REGION]), self._address(Long.DMA0_DST), nbytes)
+        return Operation(offset, "copy", source=source, target=target)
+
+
+def _memory(region: int) -> str:
+    """The name of a region; bit 8 says that it is the NPU's own memory."""
+    return SHRAM if region >> 8 & 1 else _REGIONS.get(region & 7, f"region {region & 7}")
+
+
+def _name(names: tuple[str, ...], index: int, where: str) -> str:
+    if index >= len(names):
+        raise FormatError(f"an operation is of kind {index}, there are {len(names)}", where=where, hint=_HINT)
+    return names[index]
+
+
+def by_kind(stream: Stream) -> Mapping[str, int]:
+    """How many operations there are of each kind, in the order in which these come."""
+    counts: dict[str, int] = {}
+    for operation in stream.operations:
+        counts[operation.kind] = counts.get(operation.kind, 0) + 1
+    return counts
