@@ -32,7 +32,11 @@ using executorch::runtime::Result;
 using executorch::runtime::Span;
 
 /* Regions of the commands. */
-enum { kWeights = 0, kScratch = 1 };
+enum { kWeights = 0, kScratch = 1, kFastScratch = 2 };
+
+/* Partitions do not say how much of the fast scratch memory they use, which Vela gives those that keep feature maps in
+ * memory of their own. This is more than any memory mode of Vela has. */
+constexpr size_t kFastScratchBytes = size_t{4} << 20;
 
 /* How faults are logged. */
 #define FAULT_FORMAT "%s (command at byte 0x%" PRIx32 ", opcode 0x%03x, detail 0x%" PRIx64 ")"
@@ -43,15 +47,18 @@ struct Handle {
     Blob blob;
     const dtn_ethosu_config_t *config;
     size_t workspace_bytes;
+    size_t fast_scratch_bytes; /* 0 where no command uses it */
     dtn_ethosu_t machine;
 };
 
 /* The memory of a run but for its bytes: the constants, and where they lie, are read only. */
-dtn_ethosu_memory_t memory_of(const Blob &blob)
+dtn_ethosu_memory_t memory_of(const Handle &handle)
 {
+    const Blob &blob = handle.blob;
     dtn_ethosu_memory_t memory = {};
     memory.regions[kWeights] = {const_cast<uint8_t *>(blob.weights.data()), blob.weights.size(), true};
     memory.regions[kScratch] = {nullptr, blob.scratch_bytes, false};
+    memory.regions[kFastScratch] = {nullptr, handle.fast_scratch_bytes, false};
     return memory;
 }
 
@@ -70,8 +77,9 @@ Error bytes_of(EValue *value, const char *side, size_t index, const Tensor &tens
 
 Error allocate(BackendExecutionContext &context, const char *what, size_t bytes, uint8_t **memory)
 {
-    *memory = static_cast<uint8_t *>(context.allocate(bytes, kAlignment));
-    ET_CHECK_OR_RETURN_ERROR(*memory != nullptr, MemoryAllocationFailed, "No %zu bytes for the NPU's %s", bytes, what);
+    *memory = bytes == 0 ? nullptr : static_cast<uint8_t *>(context.allocate(bytes, kAlignment));
+    ET_CHECK_OR_RETURN_ERROR(*memory != nullptr || bytes == 0, MemoryAllocationFailed, "No %zu bytes for the NPU's %s",
+                             bytes, what);
     return Error::Ok;
 }
 
@@ -81,11 +89,12 @@ Error allocate_all(BackendExecutionContext &context, const Handle &handle, dtn_e
                              "The runtime has no temporary allocator, which the NPU's scratch memory comes from");
     memory->shram_bytes = handle.config->shram_bytes;
     memory->workspace_bytes = handle.workspace_bytes;
-    uint8_t **const scratch = &memory->regions[kScratch].data;
-    ET_CHECK_OK_OR_RETURN_ERROR(allocate(context, "scratch memory", handle.blob.scratch_bytes, scratch));
+    dtn_ethosu_region_t &scratch = memory->regions[kScratch];
+    dtn_ethosu_region_t &fast = memory->regions[kFastScratch];
+    ET_CHECK_OK_OR_RETURN_ERROR(allocate(context, "scratch memory", scratch.bytes, &scratch.data));
+    ET_CHECK_OK_OR_RETURN_ERROR(allocate(context, "fast scratch memory", fast.bytes, &fast.data));
     ET_CHECK_OK_OR_RETURN_ERROR(allocate(context, "SHRAM", memory->shram_bytes, &memory->shram));
-    return memory->workspace_bytes == 0 ? Error::Ok
-                                        : allocate(context, "workspace", memory->workspace_bytes, &memory->workspace);
+    return allocate(context, "workspace", memory->workspace_bytes, &memory->workspace);
 }
 
 class EthosUBackend final : public BackendInterface
@@ -119,7 +128,7 @@ class EthosUBackend final : public BackendInterface
         ET_CHECK_OR_RETURN_ERROR(args.size() == inputs.count() + outputs.count(), InvalidProgram,
                                  "The partition has %zu inputs and %zu outputs, the program gives %zu", inputs.count(),
                                  outputs.count(), args.size());
-        dtn_ethosu_memory_t memory = memory_of(handle.blob);
+        dtn_ethosu_memory_t memory = memory_of(handle);
         ET_CHECK_OK_OR_RETURN_ERROR(allocate_all(context, handle, &memory));
         uint8_t *const scratch = memory.regions[kScratch].data;
         for (size_t i = 0; i < inputs.count(); i++) {
@@ -152,14 +161,25 @@ class EthosUBackend final : public BackendInterface
         handle->config = dtn_ethosu_config_of(commands.data(), commands.size());
         ET_CHECK_OR_RETURN_ERROR(handle->config != nullptr, DelegateInvalidCompatibility,
                                  "The partition's commands are damaged, or for another NPU than Ethos-U55 and -U65");
-        dtn_ethosu_memory_t memory = memory_of(handle->blob);
         dtn_ethosu_event_t event = {};
-        const dtn_ethosu_fault_t fault =
-            dtn_ethosu_check(&handle->machine, handle->config, commands.data(), commands.size(), &memory, &event);
+        dtn_ethosu_fault_t fault = check(handle, &event);
+        if (fault == DTN_ETHOSU_REGION && event.detail == kFastScratch) {
+            handle->fast_scratch_bytes = kFastScratchBytes;
+            fault = check(handle, &event);
+        }
         ET_CHECK_OR_RETURN_ERROR(fault == DTN_ETHOSU_OK, InvalidProgram, "The partition's commands: " FAULT_FORMAT,
                                  FAULT_ARGS(fault, event));
-        handle->workspace_bytes = memory.workspace_bytes;
         return Error::Ok;
+    }
+
+    static dtn_ethosu_fault_t check(Handle *handle, dtn_ethosu_event_t *event)
+    {
+        const Bytes commands = handle->blob.commands;
+        dtn_ethosu_memory_t memory = memory_of(*handle);
+        const dtn_ethosu_fault_t fault =
+            dtn_ethosu_check(&handle->machine, handle->config, commands.data(), commands.size(), &memory, event);
+        handle->workspace_bytes = memory.workspace_bytes;
+        return fault;
     }
 
     static Error copy(void *to, const void *from, size_t bytes, const char *side, size_t index)

@@ -16,6 +16,7 @@ SHRAM = "shram"
 _BYTES = (1, 2, 4)
 _FIRST_TABLE = 16
 _ORDER_ONLY = frozenset((Op.STOP, Op.IRQ, Op.DMA_WAIT, Op.KERNEL_WAIT, Op.PMU_MASK))
+_OPS, _SHORTS, _LONGS = (frozenset(map(int, numbers)) for numbers in (Op, Short, Long))
 _HINT = "lower the model again"
 
 
@@ -154,11 +155,11 @@ def _operations(commands: bytes, where: str) -> Iterator[Operation]:
         at += 1 + has_payload
         if has_payload > 1 or at > len(words):
             break
-        if has_payload and opcode in Long:
+        if has_payload and opcode in _LONGS:
             registers.values[Long(opcode)] = param << 32 | words[at - 1]
-        elif not has_payload and opcode in Short:
+        elif not has_payload and opcode in _SHORTS:
             registers.values[Short(opcode)] = param
-        elif has_payload or opcode not in Op:
+        elif has_payload or opcode not in _OPS:
             raise FormatError(f"0x{word:08x} at byte 0x{offset:x} is no command", where=where, hint=_HINT)
         elif Op(opcode) is Op.STOP:
             return
