@@ -11,26 +11,58 @@ static const int32_t bits_of_whole = 0x4B400000;
 /* The bits of 2^63; those of NaN are larger, or negative. */
 static const int32_t bits_of_2_to_63 = 0x5F000000;
 
+/* What does not change from element to element: the bits of the least output, and how far the others are from it. */
+typedef struct {
+    float inverse;
+    uint32_t least;
+    uint32_t span;
+    uint32_t zero_point;
+} terms_t;
+
+static inline uint8_t quantised(terms_t t, float in)
+{
+    float quotient = in * t.inverse;
+    float sum = quotient + whole;
+    uint32_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    if (bits - t.least > t.span) {
+        bits = (int32_t)bits < (int32_t)t.least || (int32_t)bits >= bits_of_2_to_63 ? t.least : t.least + t.span;
+    }
+    return (uint8_t)(bits + t.zero_point);
+}
+
 void dtn_cm_quantise(const dtn_cm_quantisation_t *quantisation, const float *in, uint8_t *out, size_t count)
 {
-    dtn_cm_quantisation_t q = *quantisation;
-    uint32_t least = (uint32_t)(bits_of_whole - q.zero_point + q.lo);
-    uint32_t span = (uint32_t)(q.hi - q.lo);
+    const dtn_cm_quantisation_t *q = quantisation;
+    const terms_t t = {q->inverse, (uint32_t)(bits_of_whole - q->zero_point + q->lo), (uint32_t)(q->hi - q->lo),
+                       (uint32_t)q->zero_point};
+    for (; count >= 4; count -= 4, in += 4, out += 4) {
+        float a = in[0];
+        float b = in[1];
+        float c = in[2];
+        float d = in[3];
+        out[0] = quantised(t, a);
+        out[1] = quantised(t, b);
+        out[2] = quantised(t, c);
+        out[3] = quantised(t, d);
+    }
     for (size_t i = 0; i < count; i++) {
-        float quotient = in[i] * q.inverse;
-        float sum = quotient + whole;
-        int32_t bits;
-        memcpy(&bits, &sum, sizeof bits);
-        uint32_t above = (uint32_t)bits - least;
-        if (above > span) {
-            above = bits < (int32_t)least || bits >= bits_of_2_to_63 ? 0 : span;
-        }
-        out[i] = (uint8_t)(above + (uint32_t)q.lo);
+        out[i] = quantised(t, in[i]);
     }
 }
 
 void dtn_cm_dequantise(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count)
 {
+    for (; count >= 4; count -= 4, in += 4, out += 4) {
+        float a = (float)(in[0] - zero_point) * scale;
+        float b = (float)(in[1] - zero_point) * scale;
+        float c = (float)(in[2] - zero_point) * scale;
+        float d = (float)(in[3] - zero_point) * scale;
+        out[0] = a;
+        out[1] = b;
+        out[2] = c;
+        out[3] = d;
+    }
     for (size_t i = 0; i < count; i++) {
         out[i] = (float)(in[i] - zero_point) * scale;
     }
