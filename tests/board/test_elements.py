@@ -9,6 +9,7 @@ from benches import cortex_m
 from tests.cortex_m import elements
 from tests.cortex_m.bench import Bench
 
+from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, image, qemu
 from deuteron.board.bundle import ElementType, Value
 from deuteron.board.link import link
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.slow
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """The operators, compiled for this machine."""
     marks.load()
-    return Bench(tmp_path_factory.mktemp("cortex_m"))
+    return Bench(tmp_path_factory.mktemp("cortex_m"), InnerWork.PORTABLE)
 
 
 @pytest.mark.parametrize("board", boards.names())

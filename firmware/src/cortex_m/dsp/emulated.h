@@ -81,4 +81,14 @@ static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, c
     }
 }
 
+static inline int32_t dtn_dsp_s8(int32_t number)
+{
+    return number < INT8_MIN ? INT8_MIN : number > INT8_MAX ? INT8_MAX : number;
+}
+
+static inline int32_t dtn_dsp_top(int32_t x, int32_t y)
+{
+    return (int32_t)(((int64_t)x * y + (INT64_C(1) << 31)) >> 32);
+}
+
 #endif /* DTN_DSP_EMULATED_H */

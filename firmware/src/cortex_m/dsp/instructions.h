@@ -127,6 +127,22 @@ static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, c
 #undef DTN_DSP_FOUR
 }
 
+/** The int8 that is closest to a number. */
+static inline int32_t dtn_dsp_s8(int32_t number)
+{
+    int32_t closest;
+    __asm__("ssat %0, #8, %1" : "=r"(closest) : "r"(number));
+    return closest;
+}
+
+/** The upper 32 bits of a product, rounded. */
+static inline int32_t dtn_dsp_top(int32_t x, int32_t y)
+{
+    int32_t top;
+    __asm__("smmulr %0, %1, %2" : "=r"(top) : "r"(x), "r"(y));
+    return top;
+}
+
 #else
 #include "emulated.h"
 #endif
