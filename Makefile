@@ -15,7 +15,7 @@ STAMP := .venv/.deuteron-stamp
 REPORTS := build/reports
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Install Debian packages, make .venv and install everything into it
 

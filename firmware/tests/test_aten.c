@@ -15,7 +15,7 @@ typedef struct {
     uint32_t count;
     uint32_t inputs;
     uint32_t elements[4]; /* of the inputs, then of the output */
-    uint32_t type;        /* of all values but the output of a comparison */
+    uint32_t type;        /* of all values but the output of a comparison and the indices of a pool */
 } plan_t;
 
 static uint64_t state;
@@ -150,16 +150,35 @@ static void plan_convolution(plan_t *plan)
     set_params(plan, &p, sizeof p);
 }
 
+static void plan_max_pool(plan_t *plan)
+{
+    dtn_op_max_pool2d_params_t p;
+    p.input[0] = p.output[0] = between(1, 2);
+    p.input[1] = p.output[1] = between(1, 3);
+    random_axis(false, &p.input[2], &p.output[2], &p.kernel_h, &p.stride_h, &p.pad_h, &p.dilation_h);
+    random_axis(false, &p.input[3], &p.output[3], &p.kernel_w, &p.stride_w, &p.pad_w, &p.dilation_w);
+    plan->type = between(0, 1) == 0 ? DTN_TYPE_S8 : DTN_TYPE_F32;
+    plan->inputs = 1;
+    plan->elements[0] = random_strides(p.input, MAPS, 1, false, p.input_strides);
+    plan->elements[1] = plan->elements[2] = random_strides(p.output, MAPS, 1, false, p.output_strides);
+    set_params(plan, &p, sizeof p);
+}
+
 typedef struct {
     dtn_operator_t run;
     void (*plan)(plan_t *plan);
 } kind_t;
 
 static const kind_t KINDS[] = {
-    {dtn_op_add, plan_add},     {dtn_op_mul, plan_product},
-    {dtn_op_div, plan_product}, {dtn_op_compare, plan_compare},
-    {dtn_op_clamp, plan_clamp}, {dtn_op_amax, plan_amax},
-    {dtn_op_full, plan_full},   {dtn_op_convolution, plan_convolution},
+    {dtn_op_add, plan_add},
+    {dtn_op_mul, plan_product},
+    {dtn_op_div, plan_product},
+    {dtn_op_compare, plan_compare},
+    {dtn_op_clamp, plan_clamp},
+    {dtn_op_amax, plan_amax},
+    {dtn_op_full, plan_full},
+    {dtn_op_convolution, plan_convolution},
+    {dtn_op_max_pool2d, plan_max_pool},
 };
 
 /* Changes one number of the call, or none. */
@@ -210,9 +229,12 @@ static bool one_call(uint64_t seed)
     plan_t plan = {.type = DTN_TYPE_F32};
     kind->plan(&plan);
     damage(&plan);
-    dtn_operator_call_t call = {plan.words, plan.count, plan.inputs, 1, {{NULL, 0, 0}}};
-    for (uint32_t i = 0; i < plan.inputs + 1; i++) {
+    bool pools = kind->run == dtn_op_max_pool2d;
+    uint32_t values = plan.inputs + (pools ? 2 : 1);
+    dtn_operator_call_t call = {plan.words, plan.count, plan.inputs, values - plan.inputs, {{NULL, 0, 0}}};
+    for (uint32_t i = 0; i < values; i++) {
         uint32_t type = kind->run == dtn_op_compare && i == plan.inputs ? DTN_TYPE_BOOL : plan.type;
+        type = pools && i == plan.inputs ? DTN_TYPE_S64 : type;
         uint32_t bytes = plan.elements[i] * item_bytes(type);
         uint8_t *data = (uint8_t *)malloc(bytes == 0 ? 1 : bytes);
         if (data == NULL) {
@@ -228,7 +250,7 @@ static bool one_call(uint64_t seed)
     if (reason == DTN_OK) {
         CHECK(kind->run(&call, DTN_PHASE_RUN) == DTN_OK, "seed %" PRIu64 " does not run", seed);
     }
-    for (uint32_t i = 0; i < plan.inputs + 1; i++) {
+    for (uint32_t i = 0; i < values; i++) {
         free(call.values[i].data);
     }
     return reason == DTN_OK;

@@ -30,6 +30,7 @@ Array = npt.NDArray[np.generic]
 
 OPERATORS = {
     *(f"aten::{name}.out" for name in ("add", "sub", "mul", "div", "clamp", "amax", "full", "convolution")),
+    "aten::max_pool2d_with_indices.out",
     *(f"aten::{name}.Tensor_out" for name in ("eq", "ne", "gt", "ge", "lt", "le")),
 }
 
@@ -52,8 +53,7 @@ class Everything(torch.nn.Module):
         return (
             sums,
             z * row / (row * row + one),
-            torch.clamp(x, -0.3, None),
-            torch.clamp(x, max=0.4),
+            torch.cat([torch.clamp(z, -0.3, None), torch.clamp(z, max=0.4)]),
             torch.clamp(q, -7, 100),
             torch.amax(z, (1, 3)),
             torch.amax(z, 2, keepdim=True),
@@ -64,7 +64,8 @@ class Everything(torch.nn.Module):
             self.grouped(x),
             self.transposed(x),
             self.sequence(z[:, :, 0]),
-            functional.conv2d(one, one),
+            *functional.max_pool2d_with_indices(z[1:], 3, 2, 1, ceil_mode=True),
+            functional.max_pool2d(q[None], 2, stride=1, dilation=(2, 1)),
         )
 
 

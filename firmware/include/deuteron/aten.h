@@ -205,6 +205,38 @@ typedef struct {
  */
 int32_t dtn_op_convolution(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* max_pool2d */
+
+enum {
+    DTN_OP_MAX_POOL2D_INPUT = 0,
+    DTN_OP_MAX_POOL2D_INDICES = 1,
+    DTN_OP_MAX_POOL2D_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t input[4];
+    int32_t output[4];
+    int32_t input_strides[4];
+    int32_t output_strides[4];
+    int32_t kernel_h;
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+} dtn_op_max_pool2d_params_t;
+
+/**
+ * The largest element under each window, int8 or float32, the first of equal ones. NaN is larger than nothing.
+ *
+ * Dimensions and strides as in a convolution; indices, of the type int64, count the elements of a plane row by row.
+ *
+ * Values: input, indices, output.
+ */
+int32_t dtn_op_max_pool2d(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -67,6 +67,7 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "aten::amax.out": aten.amax,
     "aten::full.out": aten.full,
     "aten::convolution.out": aten.convolution,
+    "aten::max_pool2d_with_indices.out": aten.max_pool,
     "dim_order_ops::_clone_dim_order.out": movement.clone,
     "dim_order_ops::_to_dim_order_copy.out": movement.clone,
     **{name: partial(added.lower, operator) for name, operator in added.BY_NAME.items()},

@@ -16,6 +16,7 @@ from deuteron.board.operators.aten_table import (
     CompareParams,
     ConvolutionParams,
     FullParams,
+    MaxPoolParams,
 )
 from deuteron.board.operators.call import (
     Argument,
@@ -37,7 +38,7 @@ _STORED = {
     "float64": "<d",
 }  # fmt: skip
 _MOST = 32767
-"""Of a convolution's dimensions and steps."""
+"""Of the dimensions and steps of windows."""
 
 
 def add(args: Sequence[Argument]) -> OperatorCall:
@@ -152,15 +153,30 @@ def convolution(args: Sequence[Argument]) -> OperatorCall:
                 channels = (steps[1], steps[0])
             rank = len(x.spec.shape)
             numbers = (_pair(stride, 1, rank), _pair(padding, 0, rank), _pair(dilation, 1, rank))
-            sizes = (*in_shape, *out_shape, *shape, *(number for both in numbers for number in both))
-            if max(sizes) > _MOST:
-                raise RefusedError(f"has the dimension or step {max(sizes)}, firmware takes at most {_MOST}")
+            _need_small(*in_shape, *out_shape, *shape, *(number for both in numbers for number in both))
             params = ConvolutionParams(
                 in_shape, out_shape, in_steps, (*channels, steps[2], steps[3]), out_steps,
                 groups, shape[2], shape[3], *numbers[0], *numbers[1], *numbers[2],
                 transposed=int(transposed), has_bias=int(bias is not None),
             )  # fmt: skip
             return _call("convolution", tensors, y, params)
+        case _:
+            raise refuse_arguments()
+
+
+def max_pool(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: input, kernel, strides, pads, dilations, ceil mode, output, indices, a list of both."""
+    match args:
+        case [Tensor() as x, tuple(kernel), tuple(stride), tuple(padding), tuple(dilation), bool(), Tensor() as y,
+              Tensor() as indices, *_] if len(x.spec.shape) == 4:  # fmt: skip
+            need_type("float32" if y.spec.dtype == "float32" else "int8", x, y)
+            need_type("int64", indices)
+            need_same_layout(indices, y)
+            (in_shape, in_steps), (out_shape, out_steps) = _maps(x), _maps(y)
+            pairs = (pair(kernel), pair(stride or kernel), pair(padding), pair(dilation))
+            _need_small(*in_shape, *out_shape, *(number for both in pairs for number in both))
+            params = MaxPoolParams(in_shape, out_shape, in_steps, out_steps, *pairs[0], *pairs[1], *pairs[2], *pairs[3])
+            return OperatorCall(BY_ATEN_OPERATOR["max_pool2d"].symbol, (x,), (indices, y), words_of(params))
         case _:
             raise refuse_arguments()
 
@@ -213,6 +229,12 @@ def _walk(runs: Sequence[Run]) -> tuple[Dims5, Dims5]:
         raise RefusedError(f"walks along {len(runs)} dimensions, firmware along {BINARY_RANK}")
     a, b, c, d, e = (Run(1, (0,)),) * (BINARY_RANK - len(runs)) + tuple(runs)
     return (a.size, b.size, c.size, d.size, e.size), (a.steps[0], b.steps[0], c.steps[0], d.steps[0], e.steps[0])
+
+
+def _need_small(*sizes: int) -> None:
+    """Raise RefusedError for a dimension or step of a window that firmware does not take."""
+    if max(sizes) > _MOST:
+        raise RefusedError(f"has the dimension or step {max(sizes)}, firmware takes at most {_MOST}")
 
 
 def _maps(tensor: Tensor) -> tuple[Dims4, Dims4]:

@@ -110,6 +110,27 @@ class ConvolutionParams(KernelParams):
     has_bias: int
 
 
+@dataclass(frozen=True, slots=True)
+class MaxPoolParams(KernelParams):
+    """The largest element under each window, int8 or float32, the first of equal ones. NaN is larger than nothing.
+
+    Dimensions and strides as in a convolution; indices, of the type int64, count the elements of a plane row by row.
+    """
+
+    input: Dims4
+    output: Dims4
+    input_strides: Dims4
+    output_strides: Dims4
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    dilation_h: int
+    dilation_w: int
+
+
 ATEN_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("add", ("a", "b"), AddParams, prefix=PREFIX),
     CpuOperator("mul", ("a", "b"), BinaryParams, prefix=PREFIX),
@@ -119,6 +140,7 @@ ATEN_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("amax", ("input",), AmaxParams, prefix=PREFIX),
     CpuOperator("full", (), FullParams, prefix=PREFIX),
     CpuOperator("convolution", ("input", "weights"), ConvolutionParams, ("bias",), prefix=PREFIX),
+    CpuOperator("max_pool2d", ("input",), MaxPoolParams, scratch=("indices",), prefix=PREFIX),
 )
 BY_ATEN_OPERATOR = MappingProxyType({operator.name: operator for operator in ATEN_OPERATORS})
 """The operators by their name."""
