@@ -117,7 +117,7 @@ def _samples(model: Model) -> list[tuple[Tensor, ...]]:
 
 
 @contextmanager
-def _checked(samples: Sequence[tuple[Tensor, ...]]) -> Generator[list[Replay]]:
+def checked(samples: Sequence[tuple[Tensor, ...]]) -> Generator[list[Replay]]:
     """The program that is lowered meanwhile, to be run by PyTorch, with the build's check on all samples."""
     replays: list[Replay] = []
     check = values.check
@@ -131,14 +131,14 @@ def _checked(samples: Sequence[tuple[Tensor, ...]]) -> Generator[list[Replay]]:
         yield replays
 
 
-def _unlike(path: Path, samples: Sequence[tuple[Tensor, ...]], replay: Replay) -> int:
+def unlike(path: Path, samples: Sequence[tuple[Tensor, ...]], replay: Replay) -> int:
     """How many numbers of a program in ExecuTorch's runtime are not those of its replay."""
-    runner, unlike = HostRunner(path), 0
+    runner, numbers = HostRunner(path), 0
     for sample in samples:
         with runner.observe() as calls:
             outputs = runner.run([x.numpy() for x in sample])
-        unlike += replay.differences(sample, calls, outputs)
-    return unlike
+        numbers += replay.differences(sample, calls, outputs)
+    return numbers
 
 
 def row(name: str, mode: str, target: str) -> Row:
@@ -146,7 +146,7 @@ def row(name: str, mode: str, target: str) -> Row:
     model = load(name)
     samples, trains = _samples(model), mode == "QAT"
     arrays = [[x.numpy() for x in sample] for sample in samples]
-    with tempfile.TemporaryDirectory() as folder, _checked(samples) as replays:
+    with tempfile.TemporaryDirectory() as folder, checked(samples) as replays:
         manifest = api.build(
             model.module,
             model.example_inputs,
@@ -157,7 +157,7 @@ def row(name: str, mode: str, target: str) -> Row:
             options=api.BuildOptions(use_qat=trains),
         ).manifest
         found = compare(Path(folder) / "build", arrays)
-        unlike = _unlike(Path(folder) / "build" / PROGRAM, samples, *replays)
+        differs = unlike(Path(folder) / "build" / PROGRAM, samples, *replays)
     on_npu = [node for node in manifest.nodes if node.partition is not None]
     on_cpu = [node for node in manifest.nodes if node.partition is None]
     return Row(
@@ -170,7 +170,7 @@ def row(name: str, mode: str, target: str) -> Row:
         sum(node.macs for node in on_cpu),
         len(manifest.cpu_ops),
         sum(partition.mismatches for partition in found.partitions),
-        unlike,
+        differs,
         max(output.largest for output in found.outputs),
         sum(operator.mismatches for operator in found.operators),
         # Steps of the Cortex-M's operators grow on their way to the outputs, without a bound that holds for all models.

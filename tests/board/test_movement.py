@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deuteron.board.operators import Argument, Tensor, lower
-from deuteron.board.operators.table import RegionCopyParams
-from deuteron.runtime.program import TensorSpec, TensorValue
+from deuteron.board.operators import Argument, RefusedError, Tensor, lower
+from deuteron.board.operators.table import GatherParams, RegionCopyParams
+from deuteron.runtime.program import Constant, Place, TensorSpec, TensorValue
 
 Array = npt.NDArray[np.int16]
 
@@ -73,6 +73,43 @@ def test_concatenation(axis: int, order: tuple[int, ...]) -> None:
     memories = {0: stored(X, (0, 1, 2, 3)), 1: stored(X + 500, order)}
     follow("aten::cat.out", [(a, b), axis, y, y], memories, [y])
     assert memories[2] == stored(expected, order)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+@pytest.mark.parametrize("axis", [0, 2, -1])
+def test_stack(axis: int, order: tuple[int, ...]) -> None:
+    expected = np.stack([X, X + 500, X - 7], axis=axis)
+    parts = [tensor(i, X.shape, order) for i in range(3)]
+    y = tensor(3, expected.shape, tuple(range(5)))
+    memories = {0: stored(X, order), 1: stored(X + 500, order), 2: stored(X - 7, order)}
+    follow("aten::stack.out", [tuple(parts), axis, y, y], memories, [y])
+    assert memories[3] == stored(expected, tuple(range(5)))
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("indices", [[2, 1, 0, 1, 2, 3, 2, 1], [0, 0, 0, 1, 3, 3], [1], [3, 0, 2], []], ids=str)
+def test_constant_indices(indices: list[int], dtype: str, order: tuple[int, ...]) -> None:
+    """Reflected, repeated at the edge, one, in no order, none: each run of one step is a copy."""
+    expected = X[:, :, indices]
+    data = np.array(indices, dtype).tobytes()
+    spec = TensorSpec((len(indices),), dtype, (0,))
+    chosen = TensorValue(spec, len(data), None, Constant(data, 0, len(data)), dynamic=False, external=False)
+    x, y = tensor(0, X.shape, order), tensor(1, expected.shape, order)
+    memories = {0: stored(X, order)}
+    follow("aten::index_select.out", [x, -2, Tensor(2, chosen), y, y], memories, [y])
+    assert memories[1] == stored(expected, order)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_other_indices_are_gathered(dtype: str) -> None:
+    indices = Tensor(2, TensorValue(TensorSpec((2, 3), dtype, (0, 1)), 24, Place(1, 0), None, False, False))
+    x, y = tensor(0, X.shape, ORDERS[0]), tensor(1, (2, 6, 4, 5), ORDERS[0])
+    (call,) = lower("aten::index_select.out", [x, 1, indices, y, y])
+    assert (call.function, call.params) == ("dtn_cm_gather", GatherParams(2, 3, 40, 6).words())
+    last = tensor(0, X.shape, ORDERS[1])
+    with pytest.raises(RefusedError, match=r"^chooses from a tensor in channels-last memory, firmware takes the order"):
+        lower("aten::index_select.out", [last, 1, indices, y, y])
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)

@@ -7,11 +7,18 @@ import pytest
 import torch
 from tests.cortex_m.bench import Array, Bench, RefusedError
 
-from deuteron.board.operators.added import ADDED, BY_NAME, NAMESPACE
+from deuteron.board.operators.added import ADDED, BY_NAME, NAMESPACE, MaskedSoftmaxParams
 from deuteron.frontend.cortex_m.added import library
 from deuteron.frontend.cortex_m.added.families import DEFINITIONS
+from deuteron.frontend.cortex_m.added.resize import positions
 from deuteron.native import CORTEX_M, load_cortex_m
-from deuteron.npu.neutron.kernels.params import KernelParams, ReduceExtremumParams, ReduceSumParams
+from deuteron.npu.neutron.kernels.params import (
+    KernelParams,
+    ReduceExtremumParams,
+    ReduceSumParams,
+    ResizeBilinearParams,
+)
+from deuteron.numerics import softmax_multiplier, softmax_table
 
 Case = tuple[KernelParams, tuple[Array, ...], Array]
 """A record, inputs, and an array like the output."""
@@ -43,9 +50,32 @@ def reduce_extremum(rng: np.random.Generator) -> Case:
     return ReduceExtremumParams(*shape, int(rng.integers(2))), (bytes_of(rng, *shape),), np.empty(shape[::2], np.int8)
 
 
+def resize_bilinear(rng: np.random.Generator) -> Case:
+    """A resize as PyTorch has it."""
+    batches, in_h, in_w, channels, out_h, out_w = (int(n) for n in rng.integers(1, 8, 6))
+    factor = float(rng.choice([1.5, 2.0, 0.7])) if rng.integers(2) else None
+    aligns = bool(rng.integers(2))
+    rows, columns = (positions(size, out, factor, align_corners=aligns) for size, out in ((in_h, out_h), (in_w, out_w)))
+    zero_point = int(rng.integers(-128, 128))
+    params = ResizeBilinearParams(batches, in_h, in_w, channels, out_h, out_w, *rows, *columns, zero_point)
+    return params, (bytes_of(rng, batches, in_h, in_w, channels),), np.empty((batches, out_h, out_w, channels), np.int8)
+
+
+def masked_softmax(rng: np.random.Generator) -> Case:
+    """A softmax with a mask, which may leave out whole rows."""
+    repeats, mask_rows, depth = (int(n) for n in rng.integers(1, (4, 6, 40)))
+    x, rows = bytes_of(rng, repeats * mask_rows, depth), repeats * mask_rows
+    mask = rng.integers(0, int(rng.integers(1, 5)), (mask_rows, depth)).astype(np.int8)
+    table = softmax_table(float(rng.choice([0.001, 0.05, 2.0])), 1.0).astype(np.int32)
+    params = MaskedSoftmaxParams(rows, depth, mask_rows, *softmax_multiplier(1 / 256), int(rng.choice([-128, 3])))
+    return params, (x, table, mask), np.empty_like(x)
+
+
 CASES: Mapping[str, Callable[[np.random.Generator], Case]] = {
     "reduce_sum": reduce_sum,
     "reduce_extremum": reduce_extremum,
+    "resize_bilinear": resize_bilinear,
+    "masked_softmax": masked_softmax,
 }
 """Random calls of each operator."""
 

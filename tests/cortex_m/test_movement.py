@@ -9,7 +9,7 @@ from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wheel import wheel
 
 from deuteron.board import operators
-from deuteron.board.operators.table import PadParams, RegionCopyParams
+from deuteron.board.operators.table import GatherParams, PadParams, RegionCopyParams
 from deuteron.npu.neutron.kernels.params import CopyParams
 from deuteron.runtime.program import Place, TensorSpec, TensorValue
 
@@ -103,3 +103,38 @@ def test_copy_refuses(bench: Bench, change: dict[str, object]) -> None:
 def test_copy_keeps_to_one_type(bench: Bench) -> None:
     with pytest.raises(RefusedError, match="72"):
         bench.run("copy", (np.zeros(32, np.int8),), COPY, np.zeros(16, np.uint8))
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int8, np.float32])
+def test_gather(bench: Bench, dtype: type[np.generic], index: type[np.generic], seed: int) -> None:
+    generator = np.random.default_rng([10, seed])
+    outer, rows, width, count = (int(n) for n in generator.integers(1, 7, 4))
+    table = generator.integers(-128, 128, (outer, rows, width)).astype(dtype)
+    indices = generator.integers(0, rows, count).astype(index)
+    p = GatherParams(outer, rows, table[0, 0].nbytes, count)
+    out = np.empty((outer, count, width), dtype)
+    np.testing.assert_array_equal(bench.run("gather", (table, indices), p, out), table[:, indices])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"outer": 0}, {"outer": 2}, {"rows": 3}, {"row_bytes": 4}, {"count": 3}, {"count": -2}, {"rows": 65537}],
+    ids=str,
+)
+def test_gather_refuses(bench: Bench, change: dict[str, int]) -> None:
+    p = GatherParams(1, 2, 3, 2)
+    table, out = np.zeros((1, 2, 3), np.int8), np.zeros((1, 2, 3), np.int8)
+    bench.run("gather", (table, np.zeros(2, np.int64)), p, out)
+    for values in ((table, np.zeros(2, np.int64)), (table, np.zeros(2, np.int32))):
+        with pytest.raises(RefusedError, match="72"):
+            bench.run("gather", values, replace(p, **change), out)
+    with pytest.raises(RefusedError, match="72"):
+        bench.run("gather", (table, np.zeros(2, np.float32)), p, out)
+
+
+@pytest.mark.parametrize("index", [-1, 2, 1 << 32])
+def test_gather_stops_at_an_index_of_no_row(bench: Bench, index: int) -> None:
+    table, out = np.zeros((1, 2, 3), np.int8), np.zeros((1, 2, 3), np.int8)
+    with pytest.raises(RefusedError, match="72"):
+        bench.run("gather", (table, np.array([0, index])), GatherParams(1, 2, 3, 2), out)

@@ -1,17 +1,14 @@
 """Operators of a float model in other words: they compute the same, and builds take them."""
 
-import inspect
 from collections.abc import Callable
 
 import pytest
 import torch
-from tests.frontend.building import failure
 from tests.frontend.combining import combine
 from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deuteron.errors import UnsupportedError
 from deuteron.frontend.quantise import forms
 
 aten = torch.ops.aten
@@ -91,36 +88,3 @@ def test_ordinary_models_are_int8_between_their_edges(target: str) -> None:
     )
     assert lowered.operators["cortex_m::quantized_activation"] == 3  # softplus, mish, and another scale or the factor
     assert lowered.steps <= 2  # roundings of the average and of the convolutions
-
-
-class Dilated(nn.Module):
-    """A convolution whose window has gaps, and the same with zeros in them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.conv = nn.Conv2d(3, 4, 3, dilation=2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.conv(x)
-
-
-def _dense(conv: nn.Conv2d) -> nn.Conv2d:
-    dense = nn.Conv2d(3, 4, 5)
-    nn.init.zeros_(dense.weight)
-    dense.weight.data[:, :, ::2, ::2], dense.bias = conv.weight.data, conv.bias
-    return dense
-
-
-@pytest.mark.slow
-def test_a_dilated_convolution_is_refused_with_a_form_that_works() -> None:
-    module, x = Dilated().eval(), torch.randn(1, 3, 9, 9)
-    line = inspect.getsourcelines(Dilated.forward)[1] + 1
-    assert failure(UnsupportedError, module, x, target="cortex-m33", calibration=[x]) == (
-        f"{__file__}:{line}: `aten::convolution` with dilation [2, 2] has no int8 form on the CPU, at "
-        "`return self.conv(x)`\n\nhint: give it a larger kernel with zeros between its weights instead, or build for a "
-        "target whose CPU runs portable operators: `imxrt700`"
-    )
-    dense = _dense(module.conv)
-    torch.testing.assert_close(dense(x), module(x))
-    assert combine(dense, (1, 3, 9, 9), target="cortex-m33").steps <= 1

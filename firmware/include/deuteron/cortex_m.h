@@ -199,6 +199,30 @@ typedef struct {
  */
 int32_t dtn_cm_copy(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* gather */
+
+enum {
+    DTN_CM_GATHER_TABLE = 0,
+    DTN_CM_GATHER_INDICES = 1,
+    DTN_CM_GATHER_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t outer;
+    int32_t rows;
+    int32_t row_bytes;
+    int32_t count;
+} dtn_cm_gather_params_t;
+
+/**
+ * Rows of a table of any type, [outer, rows, row_bytes], by int32 or int64 indices: [outer, count, row_bytes].
+ *
+ * A run refuses indices that are no row's.
+ *
+ * Values: table, indices, output.
+ */
+int32_t dtn_cm_gather(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* pad */
 
 enum {
@@ -447,10 +471,58 @@ typedef dtn_reduce_extremum_s8_params_t dtn_cm_reduce_extremum_params_t;
  */
 int32_t dtn_cm_reduce_extremum(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* resize_bilinear */
+
+enum {
+    DTN_CM_RESIZE_BILINEAR_INPUT = 0,
+    DTN_CM_RESIZE_BILINEAR_OUTPUT = 1,
+};
+
+typedef dtn_resize_bilinear_s8_params_t dtn_cm_resize_bilinear_params_t;
+
+/**
+ * Bilinear interpolation, NHWC, input and output of one quantisation.
+ *
+ * Output row i lies at (start_h + i * step_h) / unit_h rows of the input, limited to 0..in_h - 1; columns alike. Each
+ * output is zero_point + rne(sum of four weighted x - zero_point / (unit_h * unit_w)).
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_resize_bilinear(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* masked_softmax */
+
+enum {
+    DTN_CM_MASKED_SOFTMAX_INPUT = 0,
+    DTN_CM_MASKED_SOFTMAX_TABLE = 1,
+    DTN_CM_MASKED_SOFTMAX_MASK = 2,
+    DTN_CM_MASKED_SOFTMAX_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t rows;
+    int32_t depth;
+    int32_t mask_rows;
+    int32_t mult;
+    int32_t shift;
+    int32_t out_zp;
+} dtn_cm_masked_softmax_params_t;
+
+/**
+ * As SoftmaxParams, over the elements whose mask is not 0; the others get the zero point.
+ *
+ * Row r has row r % mask_rows of the mask. The table is that of the NPU's softmax.
+ *
+ * Values: input, table, mask, output.
+ */
+int32_t dtn_cm_masked_softmax(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /** One row per operator of the namespace `deuteron`, which Deuteron adds: X(name, inputs). */
 #define DTN_CM_ADDED(X) \
     X(reduce_sum, 1) \
-    X(reduce_extremum, 1)
+    X(reduce_extremum, 1) \
+    X(resize_bilinear, 1) \
+    X(masked_softmax, 3)
 
 /* clang-format on */
 

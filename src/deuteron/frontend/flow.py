@@ -21,6 +21,7 @@ from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError
 from deuteron.frontend import combined, shortcuts
 from deuteron.frontend.cortex_m import backend as cortex_m
+from deuteron.frontend.cortex_m import forms as cortex_m_forms
 from deuteron.frontend.cortex_m import lints, values
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
@@ -161,6 +162,8 @@ class Flow:
         self._original = rewrites.original(model, self.sample)
         norms.write(model)
         seam.fold_batch_norms(model)
+        if self._has_cortex_m:
+            cortex_m_forms.write(model)
         forms.write(model)
         if self._has_cortex_m:
             lints.check_indices(model)

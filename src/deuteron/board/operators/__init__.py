@@ -50,6 +50,8 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "aten::slice_copy.Tensor_out": movement.slice_copy,
     "aten::select_copy.int_out": movement.select,
     "aten::cat.out": movement.cat,
+    "aten::stack.out": movement.stack,
+    "aten::index_select.out": movement.index_select,
     "aten::split_with_sizes_copy.out": movement.split,
     "aten::split_copy.Tensor_out": movement.split,
     "aten::upsample_nearest2d.vec_out": movement.upsample_nearest,

@@ -7,18 +7,42 @@ CONTRIBUTING.md says how to add one.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from deuteron.board.operators.call import Argument, OperatorCall, Tensor, refuse_arguments
 from deuteron.board.operators.table import CpuOperator
-from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
+from deuteron.npu.neutron.kernels.params import (
+    KernelParams,
+    ReduceExtremumParams,
+    ReduceSumParams,
+    ResizeBilinearParams,
+)
 
 NAMESPACE = "deuteron"
 """That of the operators, in PyTorch's registry and in programs."""
 
+
+@dataclass(frozen=True, slots=True)
+class MaskedSoftmaxParams(KernelParams):
+    """As SoftmaxParams, over the elements whose mask is not 0; the others get the zero point.
+
+    Row r has row r % mask_rows of the mask. The table is that of the NPU's softmax.
+    """
+
+    rows: int
+    depth: int
+    mask_rows: int
+    mult: int
+    shift: int
+    out_zp: int
+
+
 ADDED: tuple[CpuOperator, ...] = (
     CpuOperator("reduce_sum", ("input",), ReduceSumParams),
     CpuOperator("reduce_extremum", ("input",), ReduceExtremumParams),
+    CpuOperator("resize_bilinear", ("input",), ResizeBilinearParams),
+    CpuOperator("masked_softmax", ("input", "table", "mask"), MaskedSoftmaxParams),
 )
 
 BY_NAME = MappingProxyType({f"{NAMESPACE}::{operator.name}.out": operator for operator in ADDED})

@@ -75,11 +75,11 @@ def depthwise_conv2d(args: Sequence[Argument], *, explicit: bool = False) -> Ope
 def transpose_conv2d(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCall:
     """As `conv2d`, with the output's padding before the dilation and a second scratch."""
     match args:
-        case [Tensor() as x, Tensor() as w, None | Tensor() as bias, tuple(stride), tuple(padding), tuple(more),
+        case [Tensor() as x, Tensor() as w, None | Tensor() as bias, tuple(stride), tuple(padding), tuple(),
               tuple(dilation), int(in_offset), int(out_offset), Tensor() as multipliers, Tensor() as shifts,
               int(low), int(high), Tensor() as scratch, Tensor() as own, Tensor() as y, _]:  # fmt: skip
-            if pair(more) != (0, 0) or pair(dilation) != (1, 1):
-                raise RefusedError(f"has the output padding {more} and the dilation {dilation}, firmware takes 0 and 1")
+            if pair(dilation) != (1, 1):
+                raise RefusedError(f"has the dilation {dilation}, firmware takes 1")
             out_c, kernel_h, kernel_w, depth = _four(w)
             channels = nhwc(x, explicit=explicit)[3]
             if depth != channels:

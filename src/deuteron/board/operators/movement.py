@@ -1,10 +1,11 @@
 """Operators of ExecuTorch's runtime that only move elements: of any type, as copies between strides."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from deuteron.board.operators.call import Argument, OperatorCall, RefusedError, Tensor, refuse_arguments
+from deuteron.board.operators.call import Argument, OperatorCall, RefusedError, Tensor, cortex_m_call, refuse_arguments
 from deuteron.board.operators.layout import Run, copy, is_contiguous, same_memory, strides
+from deuteron.board.operators.table import GatherParams
 
 
 def view(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
@@ -107,6 +108,24 @@ def cat(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
             raise refuse_arguments()
 
 
+def stack(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: tensors, the dimension of the output that counts them, output twice; one copy for each tensor."""
+    match args:
+        case [tuple(parts), int(dim), Tensor() as y, _]:
+            calls: list[OperatorCall] = []
+            to = list(strides(y.spec))
+            apart = to.pop(dim % len(y.spec.shape))
+            for i, part in enumerate(parts):
+                if not isinstance(part, Tensor):
+                    raise refuse_arguments()
+                steps = strides(part.spec)
+                runs = [Run(n, (steps[j], to[j])) for j, n in enumerate(part.spec.shape)]
+                calls.append(copy(part, y, runs, target_start=i * apart))
+            return tuple(calls)
+        case _:
+            raise refuse_arguments()
+
+
 def split(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
     """Arguments: input, sizes, dimension, list of outputs (twice, or once and none)."""
     match args:
@@ -122,6 +141,57 @@ def split(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
             return tuple(calls)
         case _:
             raise refuse_arguments()
+
+
+def index_select(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: input, dimension, indices, output twice; copies where the indices are constant."""
+    match args:
+        case [Tensor() as x, int(dim), Tensor() as indices, Tensor() as y, _]:
+            dim %= len(x.spec.shape)
+            if indices.value.constant is None:
+                return (_gathered(x, dim, indices, y),)
+            steps, to = strides(x.spec), strides(y.spec)
+            calls: list[OperatorCall] = []
+            done = 0
+            for first, step, count in _progressions(_numbers(indices)):
+                sizes = [count if i == dim else n for i, n in enumerate(y.spec.shape)]
+                runs = [Run(n, (steps[i] * (step if i == dim else 1), to[i])) for i, n in enumerate(sizes)]
+                start = done * to[dim]
+                calls.append(copy(x, y, runs, source_start=first * steps[dim], target_start=start))
+                done += count
+            return tuple(calls)
+        case _:
+            raise refuse_arguments()
+
+
+def _gathered(x: Tensor, dim: int, indices: Tensor, y: Tensor) -> OperatorCall:
+    """The choice of rows by indices that are known when it runs."""
+    if not is_contiguous(x.spec) or not is_contiguous(y.spec):
+        raise RefusedError("chooses from a tensor in channels-last memory, firmware takes the order of the shape")
+    count, rows = math.prod(indices.spec.shape), x.spec.shape[dim]
+    outer = math.prod(x.spec.shape[:dim])
+    size = y.bytes // max(1, outer * count)
+    return cortex_m_call("gather", (x, indices), (y,), GatherParams(outer, rows, size, count))
+
+
+def _numbers(indices: Tensor) -> list[int]:
+    """The numbers of a constant tensor of integers."""
+    constant = indices.value.constant
+    data = constant.data if constant else b""
+    size = len(data) // max(1, math.prod(indices.spec.shape))
+    return [int.from_bytes(data[i : i + size], "little", signed=True) for i in range(0, len(data), max(1, size))]
+
+
+def _progressions(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """The numbers as few that follow each other by one step: the first, the step, and how many."""
+    start = 0
+    while start < len(numbers):
+        step = numbers[start + 1] - numbers[start] if start + 1 < len(numbers) else 1
+        end = start + 1
+        while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+            end += 1
+        yield numbers[start], step, end - start
+        start = end
 
 
 def upsample_nearest(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:

@@ -194,6 +194,19 @@ class RegionCopyParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
+class GatherParams(KernelParams):
+    """Rows of a table of any type, [outer, rows, row_bytes], by int32 or int64 indices: [outer, count, row_bytes].
+
+    A run refuses indices that are no row's.
+    """
+
+    outer: int
+    rows: int
+    row_bytes: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class PadParams(KernelParams):
     """`value` before and after each dimension of an int8 tensor; dimensions from the outermost in memory."""
 
@@ -224,6 +237,7 @@ CPU_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("maximum", ("a", "b"), ExtremumParams),
     CpuOperator("softmax", ("input",), QuantizedSoftmaxParams),
     CpuOperator("copy", ("input",), RegionCopyParams),
+    CpuOperator("gather", ("table", "indices"), GatherParams),
     CpuOperator("pad", ("input",), PadParams),
     CpuOperator("quantized_avg_pool2d", ("input",), AveragePoolParams, scratch=("scratch",)),
     CpuOperator("quantized_max_pool2d", ("input",), MaxPoolParams),

@@ -1,6 +1,7 @@
 """With `marks`, the one place that touches private names of ExecuTorch's Cortex-M backend."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -49,7 +50,25 @@ def annotate(model: fx.GraphModule) -> None:
             node.meta[Q_ANNOTATION_KEY], taken = ours, True
         if taken:
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
-    CortexMQuantizer().annotate(model)
+    with _without_output_paddings(model):
+        CortexMQuantizer().annotate(model)
+
+
+@contextmanager
+def _without_output_paddings(model: fx.GraphModule) -> Generator[None]:
+    """Hides output paddings for a while: the backend's quantiser refuses what its operator and our kernels take."""
+    padded = [
+        (node, node.args)
+        for node in model.graph.nodes
+        if node.target is torch.ops.aten.conv_transpose2d.input and len(node.args) > 5
+    ]
+    for node, args in padded:
+        node.args = (*args[:5], [0, 0], *args[6:])
+    try:
+        yield
+    finally:
+        for node, args in padded:
+            node.args = args
 
 
 def _fuses(node: fx.Node, before: fx.Node) -> bool:

@@ -4,7 +4,8 @@ The graph's tensors keep their logical shapes; copies into the wanted order are 
 between two operators that both work in channels-last memory.
 """
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import torch
@@ -14,6 +15,8 @@ from torch.export import ExportedProgram
 from torch.fx.node import map_arg
 
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
+from deuteron.frontend.quantise.forms import replace
+from deuteron.frontend.quantise.indexing import upsampled
 
 aten = torch.ops.aten
 
@@ -98,8 +101,11 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
     mode: Any = detect_fake_mode([node.meta.get("val") for node in model.graph.nodes])
     for node in list(model.graph.nodes):
         if node.name in on_cpu and node.target is aten.upsample_nearest2d.vec:
-            with mode:
-                _repeat(node)
+            if _is_repeated(node):
+                with mode:
+                    _repeat(node)
+            else:
+                replace(model, node, upsampled)
     model.recompile()
     nodes = [node for node in model.graph.nodes if node.op == "call_function"]
     if not any(node.name in on_cpu and _has_order(node) for node in nodes):
@@ -146,14 +152,19 @@ def drop_marks(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+def _is_repeated(upsample: fx.Node) -> bool:
+    """True where each element is repeated as often as any other.
+
+    PyTorch finds a row's source by the factor that it is given, not by the sizes: 2 rows times 3.3 are no 3 each.
+    """
+    (*_, h, w), (*_, high, wide) = upsample.all_input_nodes[0].meta["val"].shape, upsample.meta["val"].shape
+    return not high % h and not wide % w and upsample.args[2] in (None, [high // h, wide // w])
+
+
 def _repeat(upsample: fx.Node) -> None:
     """Repeat elements by joining copies of a tensor whose rows are what is to be repeated."""
     x = cast(fx.Node, upsample.args[0])
     (n, c, h, w), (*_, high, wide) = x.meta["val"].shape, upsample.meta["val"].shape
-    factors = cast("list[float] | None", upsample.args[2])
-    # PyTorch finds a row's source by the factor that it is given, not by the sizes: 2 rows times 3.3 are no 3 each.
-    if high % h or wide % w or factors not in (None, [high // h, wide // w]):
-        return
     steps: list[tuple[object, tuple[object, ...]]] = [(aten.reshape.default, ([n * c * h * w, 1],))]
     steps += [(aten.cat.default, (wide // w,)), (aten.reshape.default, ([n * c * h, wide],))]
     steps += [(aten.cat.default, (high // h,)), (aten.reshape.default, ([n, c, high, wide],))]
@@ -203,7 +214,15 @@ def is_broadcast(node: fx.Node) -> bool:
     if node.target not in (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor):
         return False
     shapes = [cast(Tensor, arg.meta["val"]).shape for arg in node.all_input_nodes if "val" in arg.meta]
-    return len(shapes) == 2 and all(len(s) == 4 for s in shapes) and shapes[0] != shapes[1]
+    return is_channels_broadcast(shapes)
+
+
+def is_channels_broadcast(shapes: Sequence[Sequence[int]]) -> bool:
+    """True for the shapes of two images of which one has a number for each channel of the other."""
+    if len(shapes) != 2 or not all(len(shape) == 4 for shape in shapes) or [*shapes[0]] == [*shapes[1]]:
+        return False
+    channels = [shape[1] for shape in shapes]
+    return channels[0] == channels[1] and any(math.prod(shape) == shape[1] for shape in shapes)
 
 
 class _Orders:

@@ -38,14 +38,14 @@ _IN_ORDER = frozenset({"cat", "squeeze_copy", "stack", "unsqueeze_copy", "view_c
 _ANY_ORDER = frozenset({"maximum", "minimum", "transpose"})
 """Operators of the Cortex-M that take tensors in different orders of memory."""
 
-_DILATION = {"convolution": 5, "max_pool2d_with_indices": 4}
-"""Where operators over windows have their dilation among their arguments."""
+_DILATION = {"max_pool2d_with_indices": 4}
+"""Where operators over windows have a dilation among their arguments that kernels lack."""
 
 _BUILD = "build for a target whose CPU runs portable operators: `imxrt700`"
 _EARLIER = f"compute it before the model, which then takes float32, or {_BUILD}"
 _PORTABLE = f"write it with other operators, or {_BUILD}"
 _INDICES = f"leave out `return_indices=True`, or {_BUILD}"
-_DENSE = f"give it a larger kernel with zeros between its weights instead, or {_BUILD}"
+_SLICES = f"write it as `torch.maximum` of slices, or {_BUILD}"
 
 
 def check_scales(program: ExportedProgram) -> None:
@@ -80,7 +80,7 @@ def check_dtypes(program: ExportedProgram) -> None:
 
 
 def check_dilations(program: ExportedProgram) -> None:
-    """Check, before operators are replaced by int8 ones, that the windows of convolutions and max-pools have no gaps.
+    """Check, before operators are replaced by int8 ones, that the windows of max-pools have no gaps.
 
     Raises:
         UnsupportedError: naming each operator and its dilation.
@@ -90,8 +90,7 @@ def check_dilations(program: ExportedProgram) -> None:
         place = _DILATION.get(_base(node)) if node.op == "call_function" else None
         steps = cast("Sequence[int]", node.args[place]) if place is not None and len(node.args) > place else ()
         if any(step != 1 for step in steps):
-            hint = _DENSE if _base(node) == "convolution" else _PORTABLE
-            refused.append(_refusal(node, f"with dilation {[*steps]} {_no_int8_form(node)}", hint))
+            refused.append(_refusal(node, f"with dilation {[*steps]} {_no_int8_form(node)}", _SLICES))
     _raise(refused)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import fx
 
+from deuteron.frontend.cortex_m.definitions import complete
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.wheel import check_executorch
 
@@ -34,6 +35,7 @@ def load() -> None:
         importlib.import_module("executorch.backends.cortex_m.passes")  # first: others import it in a circle
         importlib.import_module("executorch.backends.cortex_m.ops.operators")
         importlib.import_module("executorch.backends.cortex_m.quantizer.quantizer")
+        complete()
 
 
 def measured() -> Any:

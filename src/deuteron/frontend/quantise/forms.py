@@ -2,10 +2,12 @@
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, cast
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
+from torch._guards import detect_fake_mode
 from torch.fx.node import map_arg
 
 aten = torch.ops.aten
@@ -13,26 +15,107 @@ aten = torch.ops.aten
 
 def write(model: fx.GraphModule) -> None:
     """Write divisions by numbers, pixel shuffles and max-pools that round their size up with other operators."""
+    apply(model, _FORMS)
+
+
+Form = Callable[[fx.GraphModule, fx.Node], "fx.Node | Sequence[fx.Node | None] | None"]
+"""Gives what computes the same as a node: one value, or one for each of its results with None where none is read; None
+where the node stays as it is."""
+
+
+def apply(model: fx.GraphModule, forms: Mapping[object, Form]) -> None:
+    """Replace the nodes of these operators by what their forms give."""
     for node in list(model.graph.nodes):
-        form = _FORMS.get(node.target)
-        value = None if form is None else form(node)
-        if value is not None:
-            node.replace_all_uses_with(value)
-            model.graph.erase_node(node)
+        if (form := forms.get(node.target)) is not None:
+            replace(model, node, form)
     model.graph.eliminate_dead_code()
     model.recompile()
 
 
-def call(before: fx.Node, target: object, *args: object) -> fx.Node:
+def replace(model: fx.GraphModule, node: fx.Node, form: Form) -> None:
+    """Replace a node by what its form gives, if that is anything."""
+    value = form(model, node)
+    if isinstance(value, fx.Node):
+        node.replace_all_uses_with(value)
+    elif value is not None:
+        for item in list(node.users):
+            if (result := value[cast(int, item.args[1])]) is not None:
+                item.replace_all_uses_with(result)
+            model.graph.erase_node(item)
+    if value is not None:
+        model.graph.erase_node(node)
+
+
+def call(before: fx.Node, target: object, *args: object, **kwargs: object) -> fx.Node:
     """A call of an operator, put before a node whose line of the model it gets."""
     with before.graph.inserting_before(before):
-        node = before.graph.call_function(cast(Any, target), cast(Any, args))
+        node = before.graph.call_function(cast(Any, target), cast(Any, args), cast(Any, kwargs))
     node.meta = dict(before.meta)
-    node.meta["val"] = cast(Any, target)(*map_arg(cast(Any, args), lambda arg: arg.meta["val"]))
+    node.meta["val"] = cast(Any, target)(*map_arg(cast(Any, args), lambda arg: arg.meta["val"]), **kwargs)
     return node
 
 
-def _product(division: fx.Node) -> fx.Node | None:
+def value_of(model: fx.GraphModule, node: fx.Node) -> Tensor:
+    """The weight, buffer or constant that a node reads."""
+    return cast(Tensor, attrgetter(str(node.target))(model))
+
+
+def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
+    """What a node always gives; None when that depends on an input, or the node changes what others read."""
+    if node.op == "get_attr":
+        return value_of(model, node).detach().clone()
+    schema: Any = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None:
+        return None
+    if schema.is_mutable and len(cast(fx.Node, node.args[0]).users) > 1:
+        return None
+    values = {arg: constant_value(model, arg) for arg in node.all_input_nodes}
+    if any(value is None for value in values.values()):
+        return None
+    args, kwargs = map_arg(cast(Any, (node.args, node.kwargs)), values.get)
+    return cast(Any, node.target)(*args, **kwargs)
+
+
+def fold(model: fx.GraphModule) -> None:
+    """Compute floats that depend on no input and on no weight when the model is built."""
+    fixed: dict[fx.Node, None] = {}
+    for node in model.graph.nodes:
+        if node.op == "get_attr":
+            is_fixed = not isinstance(value_of(model, node), nn.Parameter)
+        else:
+            is_fixed = node.op == "call_function" and all(arg in fixed for arg in node.all_input_nodes)
+        if is_fixed:
+            fixed[node] = None
+    for node in fixed:
+        value = None
+        if node.op == "call_function" and any(user not in fixed for user in node.users):
+            value = constant_value(model, node)
+        if isinstance(value, Tensor) and value.is_floating_point():
+            node.replace_all_uses_with(constant(model, node, node.name, value))
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+def constant(
+    model: fx.GraphModule, before: fx.Node, name: str, value: Tensor, *, like: Tensor | None = None
+) -> fx.Node:
+    """A constant of the model: floats are float32, and trained where the weight is that they are made of, `like`.
+
+    Integers are parameters, too: of other tensors PyTorch takes the sizes for dynamic when it traces a model again.
+    """
+    name = f"deuteron_{name.replace('.', '_')}"
+    if not hasattr(model, name):
+        kept = value.detach().float() if value.is_floating_point() else value
+        trained = like is not None and like.requires_grad
+        model.register_parameter(name, nn.Parameter(kept, requires_grad=trained))
+    with before.graph.inserting_before(before):
+        node = before.graph.get_attr(name)
+    mode: Any = detect_fake_mode([one.meta.get("val") for one in before.graph.nodes])
+    node.meta["val"] = mode.from_tensor(value_of(model, node), static_shapes=True)
+    return node
+
+
+def _product(_: fx.GraphModule, division: fx.Node) -> fx.Node | None:
     """A division by a number as a product with one: the wheel would make a tensor of the image's size of the number."""
     x, divisor = cast("tuple[fx.Node, object]", division.args)
     if isinstance(divisor, bool) or not isinstance(divisor, int | float) or not divisor:
@@ -40,7 +123,7 @@ def _product(division: fx.Node) -> fx.Node | None:
     return call(division, aten.mul.Tensor, x, 1 / divisor) if _value(x).is_floating_point() else None
 
 
-def _shuffled(shuffle: fx.Node) -> fx.Node:
+def _shuffled(_: fx.GraphModule, shuffle: fx.Node) -> fx.Node:
     """A pixel shuffle as what it is decomposed into later: then the wheel takes a permutation that has no scale."""
     x, factor = cast("tuple[fx.Node, int]", shuffle.args)
     *batch, channels, high, wide = _value(x).shape
@@ -50,7 +133,7 @@ def _shuffled(shuffle: fx.Node) -> fx.Node:
     return _rearranged(shuffle, x, parts, order)
 
 
-def _unshuffled(unshuffle: fx.Node) -> fx.Node:
+def _unshuffled(_: fx.GraphModule, unshuffle: fx.Node) -> fx.Node:
     """Its reverse likewise."""
     x, factor = cast("tuple[fx.Node, int]", unshuffle.args)
     *batch, channels, high, wide = _value(x).shape
@@ -65,7 +148,7 @@ def _rearranged(node: fx.Node, x: fx.Node, parts: Sequence[int], order: Sequence
     return call(node, aten.reshape.default, call(node, aten.permute.default, apart, list(order)), [*_value(node).shape])
 
 
-def _rounded_down(pool: fx.Node) -> fx.Node | None:
+def _rounded_down(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
     """A max-pool whose size is rounded up as one of a larger image, whose last rows and columns are repeated.
 
     What a window reaches behind the image counts for nothing, and every window begins in or before it. So such a
@@ -74,9 +157,9 @@ def _rounded_down(pool: fx.Node) -> fx.Node | None:
     """
     defaults = ((), 0, 1, False)[len(pool.args) - 2 :]
     image, window, stride, pads, steps, up = cast("tuple[Any, ...]", (*pool.args, *defaults))
-    if not up or any(step != 1 for step in _pair(steps)):
+    if not up or any(step != 1 for step in numbers(steps, 2)):
         return None
-    window, stride, pads = _pair(window), _pair(stride or window), _pair(pads)
+    window, stride, pads = numbers(window, 2), numbers(stride or window, 2), numbers(pads, 2)
     first = _value(pool).dim() - 2
     for dim, size, move, pad in zip((first, first + 1), window, stride, pads, strict=True):
         here = _value(image).shape[dim]
@@ -87,26 +170,26 @@ def _rounded_down(pool: fx.Node) -> fx.Node | None:
     return call(pool, aten.max_pool2d.default, image, window, stride, pads)
 
 
-def _values_alone(item: fx.Node) -> fx.Node | None:
+def _values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
     """The values of a max-pool that can give indices, too, as a max-pool that cannot."""
     pool, index = cast("tuple[fx.Node, object]", item.args)
     if pool.target is not aten.max_pool2d_with_indices.default or index != 0:
         return None
     plain = call(item, aten.max_pool2d.default, *pool.args)
-    return _rounded_down(plain) or plain
+    return _rounded_down(model, plain) or plain
 
 
-def _pair(numbers: object) -> list[int]:
-    """Numbers for height and width, for which one may stand."""
-    pair = [numbers] if isinstance(numbers, int) else list(cast("Sequence[int]", numbers))
-    return pair * 2 if len(pair) == 1 else pair
+def numbers(values: object, count: int) -> list[int]:
+    """So many numbers, for which one may stand."""
+    listed = [values] if isinstance(values, int) else list(cast("Sequence[int]", values))
+    return listed * count if len(listed) == 1 else listed
 
 
 def _value(node: fx.Node) -> Tensor:
     return node.meta["val"]
 
 
-_FORMS: Mapping[object, Callable[[fx.Node], fx.Node | None]] = {
+_FORMS: Mapping[object, Form] = {
     aten.div.Tensor: _product,
     aten.pixel_shuffle.default: _shuffled,
     aten.pixel_unshuffle.default: _unshuffled,

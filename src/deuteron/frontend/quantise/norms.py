@@ -1,12 +1,11 @@
 """Batch norms that no layer absorbs, such as a model's first operator, as layers of their own."""
 
-from operator import attrgetter
-from typing import Any, cast
+from typing import cast
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 
-from deuteron.frontend.quantise.forms import call
+from deuteron.frontend.quantise.forms import call, constant, value_of
 
 aten = torch.ops.aten
 
@@ -89,15 +88,13 @@ def _factors(node: fx.Node) -> list[object]:
 def _layer(model: fx.GraphModule, norm: fx.Node) -> fx.Node:
     """The layer that computes what a batch norm does."""
     x, *factors = norm.args[:5]
-    weight, bias, mean, variance = (
-        cast(Tensor, attrgetter(str(arg.target))(model)) if isinstance(arg, fx.Node) else None for arg in factors
-    )
+    weight, bias, mean, variance = (value_of(model, arg) if isinstance(arg, fx.Node) else None for arg in factors)
     with torch.no_grad():
         deviation = (cast(Tensor, variance).double() + cast(float, norm.args[7])).sqrt()
         scale = (1 if weight is None else weight) / deviation
         shift = (0 if bias is None else bias) - cast(Tensor, mean) * scale
-    scales = _constant(model, norm, "weight", scale.reshape(-1, 1, 1, 1), like=weight)
-    shifts = _constant(model, norm, "bias", shift, like=bias)
+    scales = constant(model, norm, f"{norm.name}_weight", scale.reshape(-1, 1, 1, 1), like=weight)
+    shifts = constant(model, norm, f"{norm.name}_bias", shift, like=bias)
     shape = [*norm.meta["val"].shape]
     n, channels, *sizes = shape
     image = cast(fx.Node, x)
@@ -105,15 +102,3 @@ def _layer(model: fx.GraphModule, norm: fx.Node) -> fx.Node:
         image = call(norm, aten.reshape.default, image, [n, channels, 1, *(sizes or [1])])
     layer = call(norm, aten.conv2d.default, image, scales, shifts, [1, 1], [0, 0], [1, 1], channels)
     return call(norm, aten.reshape.default, layer, shape) if len(shape) < _IMAGE else layer
-
-
-def _constant(model: fx.GraphModule, norm: fx.Node, role: str, value: Tensor, *, like: Tensor | None) -> fx.Node:
-    """A float32 constant of the model, which is trained where the batch norm's own is."""
-    parameter = nn.Parameter(value.float(), requires_grad=like is not None and like.requires_grad)
-    name = f"deuteron_{norm.name}_{role}"
-    model.register_parameter(name, parameter)
-    with norm.graph.inserting_before(norm):
-        node = norm.graph.get_attr(name)
-    mode: Any = norm.meta["val"].fake_mode
-    node.meta["val"] = mode.from_tensor(parameter, static_shapes=True)
-    return node

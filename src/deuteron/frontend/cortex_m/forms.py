@@ -1,0 +1,48 @@
+"""Writes operators of a float model that the Cortex-M's quantiser and kernels lack with others that they have."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import fx
+
+from deuteron.frontend.quantise import arithmetic, attention, indexing, recurrent, signals
+from deuteron.frontend.quantise.forms import Form, apply, fold
+
+aten = torch.ops.aten
+
+
+def write(model: fx.GraphModule) -> None:
+    """Write layers of several operators as these, and operators in forms that kernels do not take otherwise."""
+    apply(model, _LAYERS)
+    fold(model)
+    apply(model, _OPERATORS)
+    signals.write(model)
+    apply(model, _SHAPES)
+
+
+_LAYERS: Mapping[object, Form] = {
+    aten.lstm.input: recurrent.lstm,
+    aten.gru.input: recurrent.gru,
+    aten.scaled_dot_product_attention.default: attention.attention,
+}
+
+_OPERATORS: Mapping[object, Form] = {
+    aten.div.Tensor: arithmetic.normalised,
+    aten.instance_norm.default: arithmetic.instances,
+    aten.glu.default: arithmetic.gated,
+    aten.softmax.int: attention.softmax,
+    aten.matmul.default: attention.product,
+    aten.mm.default: attention.product,
+}
+"""What layers may be written with, too."""
+
+_ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default)
+
+_SHAPES: Mapping[object, Form] = {
+    aten.conv_transpose2d.input: arithmetic.transposed,
+    aten.pad.default: indexing.padded,
+    aten.flip.default: indexing.flipped,
+    aten.embedding.default: indexing.embedded,
+    **dict.fromkeys((*_ARITHMETIC, aten.minimum.default), arithmetic.stretched),
+}
+"""What signals may be written with, too."""

@@ -1,0 +1,115 @@
+"""Writes arithmetic and layers whose operands have another shape than kernels take."""
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.frontend.cortex_m.layout import is_channels_broadcast
+from deuteron.frontend.quantise.forms import call, constant, numbers, value_of
+
+aten = torch.ops.aten
+
+
+def stretched(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Arithmetic of two tensors of one size: what is smaller is repeated, a constant when the model is built.
+
+    Where one of both is multiplied on the way, by a factor that is no whole number, that is a product of its own.
+    """
+    output = cast(Tensor, node.meta["val"])
+    operands = [x for x in node.args[:2] if isinstance(x, fx.Node) and x.meta["val"].numel() > 1]
+    if len(operands) < 2 or not output.is_floating_point():
+        return None
+    factor = cast(float, node.kwargs.get("alpha", 1))
+    if factor != int(factor):
+        product = call(node, aten.mul.Tensor, operands[1], factor)
+        node = call(node, node.target, operands[0], product)
+        return stretched(model, node) or node
+    if is_channels_broadcast([x.meta["val"].shape for x in operands]):
+        return None
+    sides = [x if x.meta["val"].shape == output.shape else _repeated(model, node, x, output) for x in operands]
+    return None if sides == operands else call(node, node.target, *sides, *node.args[2:], **node.kwargs)
+
+
+def _repeated(model: fx.GraphModule, node: fx.Node, x: fx.Node, output: Tensor) -> fx.Node:
+    shape = [*output.shape]
+    if x.op != "get_attr":
+        return call(node, aten.expand.default, x, shape)
+    value = value_of(model, x)
+    if len(shape) == 4 and value.dim() > 2 and value.shape[-3] == value.numel() == shape[1]:
+        whole = value.reshape(1, shape[1], 1, 1)  # kernels take a number for each channel
+    else:
+        whole = value.expand(shape).contiguous()
+    return constant(model, node, f"{x.target}_{'x'.join(map(str, whole.shape))}", whole, like=value)
+
+
+def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A division of vectors by their lengths, as `functional.normalize` has it, as a root-mean-square norm."""
+    x, lengths = node.args[0], node.args[1]
+    if isinstance(lengths, fx.Node) and lengths.target in (aten.expand_as.default, aten.expand.default):
+        lengths = lengths.args[0]
+    if not isinstance(lengths, fx.Node) or lengths.target is not aten.clamp_min.default:
+        return None
+    norm, least = cast("tuple[fx.Node, float]", lengths.args)
+    if norm.target is not aten.linalg_vector_norm.default or norm.args[0] is not x or norm.args[1] != 2:
+        return None
+    value = cast(Tensor, node.meta["val"])
+    dims = cast("list[int]", norm.args[2] if len(norm.args) > 2 else [])
+    if len(dims) != 1:
+        return None
+    dim, count = dims[0], value.shape[dims[0]]
+    rows = call(node, aten.transpose.int, x, dim, -1) if dim % value.dim() != value.dim() - 1 else x
+    normed = call(node, aten.rms_norm.default, rows, [count], None, least**2 / count)
+    result = call(node, aten.mul.Tensor, normed, 1 / math.sqrt(count))
+    return result if rows is x else call(node, aten.transpose.int, result, dim, -1)
+
+
+def instances(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """An instance norm as a group norm whose groups are single channels."""
+    x, weight, bias = cast("list[fx.Node]", node.args[:3])
+    takes_statistics, least = node.args[5], node.args[7]
+    if not takes_statistics:
+        return None
+    return call(node, aten.group_norm.default, x, x.meta["val"].shape[1], weight, bias, least)
+
+
+def gated(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """A gated linear unit: one half times the sigmoid of the other."""
+    x, dim = cast("tuple[fx.Node, int]", (*node.args, -1)[:2])
+    size = x.meta["val"].shape[dim] // 2
+    value, gate = (call(node, aten.slice.Tensor, x, dim, i * size, (i + 1) * size) for i in range(2))
+    return call(node, aten.mul.Tensor, value, call(node, aten.sigmoid.default, gate))
+
+
+def transposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A transposed convolution in groups or with gaps as one without: zeros stand between its weights."""
+    defaults = (None, 1, 0, 0, 1, 1)[len(node.args) - 2 :]
+    x, weight, bias, stride, padding, more, groups, dilation = (*node.args, *defaults)
+    steps = numbers(dilation, 2)
+    if not isinstance(weight, fx.Node) or weight.op != "get_attr" or (groups == 1 and steps == [1, 1]):
+        return None
+    value = value_of(model, weight)
+    dense = _apart(_grouped(value, cast(int, groups)), steps)
+    whole = constant(model, node, f"{weight.target}_dense", dense, like=value)
+    return call(node, node.target, x, whole, bias, stride, padding, more, 1, [1, 1])
+
+
+def _grouped(weight: Tensor, groups: int) -> Tensor:
+    """Weights [inputs, outputs, height, width] of all groups together, of zeros between groups."""
+    inputs, outputs, *sizes = weight.shape
+    each = inputs // groups
+    dense = weight.new_zeros((inputs, outputs * groups, *sizes))
+    for group in range(groups):
+        rows, columns = (slice(group * n, (group + 1) * n) for n in (each, outputs))
+        dense[rows, columns] = weight[rows].detach()
+    return dense
+
+
+def _apart(weight: Tensor, steps: Sequence[int]) -> Tensor:
+    """Weights with so many zeros less one between neighbours."""
+    sizes = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], steps, strict=True)]
+    dense = weight.new_zeros((*weight.shape[:2], *sizes))
+    dense[:, :, :: steps[0], :: steps[1]] = weight.detach()
+    return dense

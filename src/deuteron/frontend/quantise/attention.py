@@ -1,0 +1,103 @@
+"""Writes attention and products of matrices as the products of two batches that kernels have."""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.frontend.quantise.forms import call, constant, constant_value, value_of
+
+aten = torch.ops.aten
+
+_LEAST = -1e4
+"""What is added to a score that counts for nothing: infinity, or a number such that no share is left."""
+
+
+def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Attention as two products with a softmax between them; None for one that drops values or computes a mask."""
+    query, key, value, mask, dropout, is_causal = cast("Any", (*node.args, *(None, 0.0, False)[len(node.args) - 3 :]))
+    allowed = None if mask is None else constant_value(model, mask)
+    if dropout or (mask is not None and allowed is None):
+        return None
+    width = query.meta["val"].shape[-1]
+    scale = cast("float | None", node.kwargs.get("scale"))
+    query = call(node, aten.mul.Tensor, query, 1 / math.sqrt(width) if scale is None else scale)
+    times = query.meta["val"].shape[1] // key.meta["val"].shape[1] if node.kwargs.get("enable_gqa") else 1
+    if times > 1:
+        key, value = (call(node, aten.repeat_interleave.self_int, x, times, 1) for x in (key, value))
+    scores = call(node, aten.matmul.default, query, call(node, aten.transpose.int, key, -2, -1))
+    if is_causal:
+        allowed = torch.ones(scores.meta["val"].shape[-2:], dtype=torch.bool).tril()
+    if allowed is None:
+        shares = call(node, aten.softmax.int, scores, -1)
+    elif allowed.dtype == torch.bool:
+        shares = _masked(model, node, scores, ~allowed)
+    else:
+        shares = _biased(model, node, scores, allowed)
+    return call(node, aten.matmul.default, shares, value)
+
+
+def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A softmax of scores of which a constant mask leaves some out, as one operator; None for any other."""
+    scores, dim = cast("tuple[fx.Node, int]", node.args[:2])
+    rank = node.meta["val"].dim()
+    if dim % rank != rank - 1:
+        return None
+    match scores.target, scores.args:
+        case aten.masked_fill.Scalar, (fx.Node() as x, fx.Node() as mask, float() | int() as value) if value <= _LEAST:
+            left_out = constant_value(model, mask)
+        case aten.where.ScalarOther, (fx.Node() as mask, fx.Node() as x, float() | int() as value) if value <= _LEAST:
+            allowed = constant_value(model, mask)
+            left_out = None if allowed is None else ~allowed
+        case aten.add.Tensor, (fx.Node() as x, fx.Node() as bias) if not scores.kwargs:
+            added = constant_value(model, bias)
+            return None if added is None or not (added <= _LEAST).any() else _biased(model, node, x, added)
+        case _:
+            return None
+    return None if left_out is None else _masked(model, node, x, left_out)
+
+
+def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A product of matrices as a linear layer where the second is a weight, else as one of two batches of one size."""
+    a, b = cast("tuple[fx.Node, fx.Node]", node.args)
+    left, right = ([*x.meta["val"].shape] for x in (a, b))
+    if b.op == "get_attr" and len(right) == 2:
+        weight = value_of(model, b)
+        rows = constant(model, node, f"{b.target}_rows", weight.t().contiguous(), like=weight)
+        return call(node, aten.linear.default, a, rows)
+    if min(len(left), len(right)) < 2 or (len(left) == len(right) == 3 and left[0] == right[0]):
+        return None
+    batch = [*cast("Any", torch).broadcast_shapes(left[:-2], right[:-2])]
+    sides = [
+        call(node, aten.reshape.default, _expanded(node, x, batch), [math.prod(batch), *x.meta["val"].shape[-2:]])
+        for x in (a, b)
+    ]
+    return call(node, aten.reshape.default, call(node, aten.bmm.default, *sides), [*node.meta["val"].shape])
+
+
+def _expanded(node: fx.Node, x: fx.Node, batch: list[int]) -> fx.Node:
+    """The matrices repeated to so many."""
+    shape = [*batch, *x.meta["val"].shape[-2:]]
+    return x if [*x.meta["val"].shape] == shape else call(node, aten.expand.default, x, shape)
+
+
+def _biased(model: fx.GraphModule, node: fx.Node, scores: fx.Node, bias: Tensor) -> fx.Node:
+    """The softmax of scores with a constant added, which leaves some out where it is far below all others."""
+    left_out = bias <= _LEAST
+    rest = bias.masked_fill(left_out, 0)
+    if rest.any():
+        scores = call(node, aten.add.Tensor, scores, constant(model, node, f"{node.name}_bias", rest))
+    return _masked(model, node, scores, left_out) if left_out.any() else call(node, aten.softmax.int, scores, -1)
+
+
+def _masked(model: fx.GraphModule, node: fx.Node, scores: fx.Node, left_out: Tensor) -> fx.Node:
+    whole = left_out.expand(scores.meta["val"].shape).contiguous()
+    mask = constant(model, node, f"{node.name}_left_out", whole)
+    masked: Callable[..., Any] = aten._masked_softmax.default  # noqa: SLF001
+    return call(node, masked, scores, mask, -1, _SAME_SHAPE)
+
+
+_SAME_SHAPE = 2
+"""PyTorch's number for a mask with an element for each score."""

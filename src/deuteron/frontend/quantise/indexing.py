@@ -1,0 +1,68 @@
+"""Writes operators that repeat or reorder the elements of a dimension as a choice of its elements by index."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch.nn import functional
+
+from deuteron.frontend.quantise.forms import call, constant
+
+aten = torch.ops.aten
+
+
+def padded(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A pad with values of the tensor itself: reflected, repeated at the edge, or from the other side."""
+    x, pads, mode = cast("tuple[fx.Node, list[int], str]", (*node.args, "constant")[:3])
+    if mode == "constant":
+        return None
+    rank = x.meta["val"].dim()
+    for i, (before, after) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
+        if before or after:
+            dim = rank - 1 - i
+            indices = torch.arange(x.meta["val"].shape[dim])
+            chosen = functional.pad(indices[None, None].double(), (before, after), mode)[0, 0].long()
+            x = _chosen(model, node, x, dim, chosen)
+    return x
+
+
+def upsampled(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """An image whose size changes by repeating or leaving out rows and columns."""
+    x, output = cast(fx.Node, node.args[0]), cast(Tensor, node.meta["val"])
+    for dim in range(2, output.dim()):
+        size = x.meta["val"].shape[dim]
+        factors = cast("Sequence[float] | None", node.args[2])
+        indices = torch.arange(size, dtype=torch.double)[None, None]
+        chosen = _nearest(indices, output.shape[dim], None if factors is None else factors[dim - 2])
+        if not torch.equal(chosen, torch.arange(size)):
+            x = _chosen(model, node, x, dim, chosen)
+    return x
+
+
+def embedded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """The rows of a table that indices of any shape name."""
+    table, indices = cast("tuple[fx.Node, fx.Node]", node.args[:2])
+    listed = call(node, aten.reshape.default, indices, [indices.meta["val"].numel()])
+    rows = call(node, aten.index_select.default, table, 0, listed)
+    return call(node, aten.reshape.default, rows, [*node.meta["val"].shape])
+
+
+def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """The elements of some dimensions from the last to the first."""
+    x, dims = cast("tuple[fx.Node, list[int]]", node.args)
+    for dim in dims:
+        x = _chosen(model, node, x, dim, torch.arange(x.meta["val"].shape[dim]).flip(0))
+    return x
+
+
+def _nearest(indices: Tensor, size: int, factor: float | None) -> Tensor:
+    """The indices that PyTorch itself takes, which depend on the factor where it is given."""
+    operator: Any = aten.upsample_nearest1d.vec
+    values: Tensor = operator(indices, None if factor is not None else [size], None if factor is None else [factor])
+    return values[0, 0].long()
+
+
+def _chosen(model: fx.GraphModule, node: fx.Node, x: fx.Node, dim: int, indices: Tensor) -> fx.Node:
+    name = f"{node.name}_{dim}_indices"
+    return call(node, aten.index_select.default, x, dim, constant(model, node, name, indices))

@@ -1,0 +1,270 @@
+"""What the Cortex-M's quantiser and kernels lack, in other words: they have these, and they give the same."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.frontend.combining import combine
+from tests.frontend.rewriting import Call, rewritten
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deuteron.frontend.cortex_m import forms
+
+aten = torch.ops.aten
+SIGNAL = (1, 4, 12)
+IMAGE = (1, 4, 7, 9)
+
+
+def operators(function: Callable[..., Tensor], shape: tuple[int, ...], *layers: nn.Module) -> list[object]:
+    """What is left of a function of an input and of layers, which gives what it gave."""
+    return rewritten(Call(function, *layers), shape, forms.write, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "operator"),
+    [
+        (nn.Conv1d(4, 6, 3), aten.conv2d.default),
+        (nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2, bias=False), aten.conv2d.default),
+        (nn.Conv1d(4, 6, 4, padding="same", dilation=2), aten.conv2d.padding),
+        (nn.Conv1d(4, 6, 4, padding="valid"), aten.conv2d.default),
+        (nn.ConvTranspose1d(4, 6, 3), aten.conv_transpose2d.input),
+        (nn.ConvTranspose1d(4, 6, 3, 2, 1, output_padding=1, groups=2, dilation=2), aten.conv_transpose2d.input),
+        (nn.MaxPool1d(3, 2, 1), aten.max_pool2d.default),
+        (nn.MaxPool1d(2, dilation=2, ceil_mode=True), aten.max_pool2d.default),
+        (nn.AvgPool1d(3, 2, 1, count_include_pad=False), aten.avg_pool2d.default),
+        (nn.AvgPool1d(2), aten.avg_pool2d.default),
+        (nn.AdaptiveAvgPool1d(3), aten.adaptive_avg_pool2d.default),
+    ],
+    ids=str,
+)
+def test_signals_are_images_of_one_row(layer: nn.Module, operator: object) -> None:
+    found = operators(lambda x, layer: layer(x), SIGNAL, layer)
+    assert found == [aten.reshape.default, operator, aten.reshape.default]
+
+
+def test_what_lies_between_signals_works_on_images() -> None:
+    """Activations, pads, sums and concatenations of both dimensions: one view before all, and one behind."""
+
+    def chain(x: Tensor, first: nn.Module, second: nn.Module) -> Tensor:
+        y = functional.relu(first(x))
+        y = y + functional.pad(second(y), (2, 0)) * 0.5
+        y = torch.cat([torch.cat([y, y], 1), torch.cat([y, y], -2)], -1)
+        return functional.max_pool1d(torch.maximum(y, -y), 2)
+
+    found = operators(chain, SIGNAL, nn.Conv1d(4, 4, 3), nn.Conv1d(4, 4, 3))
+    assert found.count(aten.reshape.default) == 2
+    assert found[0] is found[-1] is aten.reshape.default
+
+
+def test_what_is_no_signal_stays() -> None:
+    """Rows of images, and a linear layer between two convolutions."""
+    assert aten.reshape.default not in operators(lambda x: functional.relu(x[:, :, 0]), IMAGE)
+    layers = nn.Conv1d(4, 4, 1), nn.Linear(12, 12)
+    found = operators(lambda x, conv, linear: conv(linear(conv(x))), SIGNAL, *layers)
+    assert found.count(aten.reshape.default) == 4
+
+
+def test_a_convolution_by_computed_weights_stays() -> None:
+    found = operators(lambda x: functional.conv1d(x, x[:, :, :3]), SIGNAL)
+    assert aten.conv1d.default in found
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("dilation", [1, (2, 3)])
+def test_transposed_convolutions_are_in_one_group_without_gaps(groups: int, dilation: int | tuple[int, int]) -> None:
+    layer = nn.ConvTranspose2d(4, 8, (3, 2), 2, 1, output_padding=1, groups=groups, dilation=dilation)
+    model = Call(lambda x, layer: layer(x), layer)
+    assert rewritten(model, IMAGE, forms.write, rtol=1e-5) == [aten.conv_transpose2d.input]
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 6), (3, 5, 6)])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"num_layers": 2}, {"bidirectional": True}], ids=str)
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_recurrent_layers_are_their_steps(
+    layer: type[nn.LSTM | nn.GRU], batch_first: bool, options: dict[str, object], shape: tuple[int, ...]
+) -> None:
+    cell = layer(6, 4, batch_first=batch_first, **options)  # pyright: ignore[reportArgumentType]
+    found = operators(lambda x, cell: cell(x)[0], shape, cell)
+    assert {aten.linear.default, aten.stack.default, aten.tanh.default, aten.mul.Tensor} <= set(found)
+    assert not {aten.lstm.input, aten.gru.input, aten.zeros.default} & set(found)
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
+def test_states_of_recurrent_layers(layer: type[nn.LSTM | nn.GRU]) -> None:
+    """Given ones go in, and the last ones come out."""
+    cell = layer(6, 4, 2, bidirectional=True)
+
+    def states(x: Tensor, cell: nn.Module) -> Tensor:
+        begin = torch.cat([x[:4, :, :4]] * 4)[:4]
+        given = (begin, begin * 2) if isinstance(cell, nn.LSTM) else begin
+        last = cell(x, given)[1]
+        return torch.cat(last) if isinstance(cell, nn.LSTM) else last
+
+    assert aten.linear.default in operators(states, (5, 2, 6), cell)
+
+
+def test_an_lstm_with_projections_stays() -> None:
+    assert aten.lstm.input in operators(lambda x, cell: cell(x)[0], (5, 1, 6), nn.LSTM(6, 4, proj_size=2))
+
+
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_attention_is_two_products(scale: float | None) -> None:
+    def attention(x: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(x, x * 2, x + 1, scale=scale)
+
+    found = operators(attention, (1, 2, 5, 4))
+    assert found.count(aten.bmm.default) == 2
+    assert aten.softmax.int in found
+
+
+CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()
+BIAS = torch.arange(25.0).reshape(5, 5) / 10
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        lambda x: x.masked_fill(~CAUSAL, -torch.inf).softmax(-1),
+        lambda x: x.masked_fill(CAUSAL == 0, -1e9).softmax(-1),
+        lambda x: torch.where(CAUSAL, x, -torch.inf).softmax(-1),
+        lambda x: (x + torch.zeros(5, 5).masked_fill(~CAUSAL, -torch.inf)).softmax(-1),
+        lambda x: (x + BIAS.masked_fill(~CAUSAL, -1e5)).softmax(-1),
+        lambda x: functional.scaled_dot_product_attention(x, x, x, is_causal=True),
+        lambda x: functional.scaled_dot_product_attention(x, x, x, CAUSAL),
+        lambda x: functional.scaled_dot_product_attention(x, x, x, BIAS.masked_fill(~CAUSAL, -torch.inf)),
+    ],
+)
+def test_constant_masks_go_into_the_softmax(shares: Callable[[Tensor], Tensor]) -> None:
+    found = operators(shares, (1, 2, 5, 5))
+    assert found.count(aten._masked_softmax.default) == 1
+    assert not {aten.softmax.int, aten.masked_fill.Scalar, aten.where.ScalarOther} & set(found)
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        lambda x: (x + BIAS).softmax(-1),
+        lambda x: x.masked_fill(x > 0, -torch.inf).softmax(-1),
+        lambda x: x.masked_fill(~CAUSAL, -1.0).softmax(-1),
+        lambda x: x.masked_fill(~CAUSAL, -torch.inf)[:, :, 1:].softmax(-2),
+        lambda x: functional.scaled_dot_product_attention(x, x, x, BIAS),
+    ],
+)
+def test_other_softmaxes_stay(shares: Callable[[Tensor], Tensor]) -> None:
+    assert aten._masked_softmax.default not in operators(shares, (1, 2, 5, 5))
+
+
+def test_a_computed_mask_of_attention_stays() -> None:
+    def attention(x: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(x, x, x, x[0, 0] > 0)
+
+    assert aten.scaled_dot_product_attention.default in operators(attention, (1, 2, 5, 5))
+
+
+def test_grouped_queries_share_keys() -> None:
+    def attention(x: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(x, x[:, :2], x[:, 2:], enable_gqa=True)
+
+    assert operators(attention, (1, 4, 5, 4)).count(aten.bmm.default) == 2
+
+
+def test_pytorchs_encoder_layer() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    found = operators(lambda x, layer: layer(x), (1, 5, 8), layer)
+    assert found.count(aten.bmm.default) == 2
+    assert aten.scaled_dot_product_attention.default not in found
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x @ x.transpose(-1, -2), aten.bmm.default),
+        (lambda x: x @ x[0, 0].transpose(-1, -2), aten.bmm.default),
+        (lambda x: x[0, 0] @ x.transpose(-1, -2), aten.bmm.default),
+        (lambda x: torch.mm(x[0, 0], x[0, 1].t()), aten.bmm.default),
+        (lambda x: x @ torch.ones(9, 3), aten.linear.default),
+    ],
+)
+def test_products_of_matrices(function: Callable[[Tensor], Tensor], expected: object) -> None:
+    found = operators(function, (2, 4, 7, 9))
+    assert expected in found
+    assert not {aten.matmul.default, aten.mm.default} & set(found)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize(("shape", "pads"), [(SIGNAL, (3, 1)), (IMAGE, (2, 0, 1, 3)), (IMAGE, (0, 0, 0, 1))])
+def test_pads_with_the_tensors_own_values(shape: tuple[int, ...], pads: tuple[int, ...], mode: str) -> None:
+    found = operators(lambda x: functional.pad(x, pads, mode=mode), shape)
+    assert set(found) <= {aten.index_select.default, aten.reshape.default, aten.slice.Tensor, aten.cat.default}
+
+
+def test_a_pad_with_a_number_stays() -> None:
+    assert operators(lambda x: functional.pad(x, (1, 1), value=2.0), IMAGE) == [aten.pad.default]
+
+
+def test_a_reversal_is_a_choice() -> None:
+    assert operators(lambda x: x.flip(1, -1), IMAGE) == [aten.index_select.default] * 2
+
+
+def test_an_embedding_is_a_choice_of_rows() -> None:
+    def rows(x: Tensor, table: nn.Module) -> Tensor:
+        return table((x > 0).long())
+
+    assert aten.index_select.default in operators(rows, (2, 3), nn.Embedding(2, 5))
+
+
+@pytest.mark.parametrize("dim", [-1, 1])
+def test_vectors_of_length_one_are_normed(dim: int) -> None:
+    found = operators(lambda x: functional.normalize(x, dim=dim), IMAGE)
+    assert aten.rms_norm.default in found
+    assert not {aten.linalg_vector_norm.default, aten.div.Tensor} & set(found)
+
+
+@pytest.mark.parametrize("options", [{"p": 1}, {"dim": (2, 3)}], ids=str)
+def test_other_lengths_stay(options: dict[str, object]) -> None:
+    function: Callable[..., Tensor] = functional.normalize
+    assert aten.div.Tensor in operators(lambda x: function(x, **options), IMAGE)
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_an_instance_norm_is_a_group_norm(affine: bool) -> None:
+    assert operators(lambda x, norm: norm(x), IMAGE, nn.InstanceNorm2d(4, affine=affine)) == [aten.group_norm.default]
+
+
+def test_a_gated_unit_is_a_product() -> None:
+    expected = [aten.slice.Tensor, aten.slice.Tensor, aten.sigmoid.default, aten.mul.Tensor]
+    assert sorted(map(str, operators(lambda x: functional.glu(x, 1), IMAGE))) == sorted(map(str, expected))
+
+
+@pytest.mark.parametrize(
+    ("function", "stretches"),
+    [
+        (lambda x: x + torch.ones(7, 9), False),  # a constant is as large as the result when the model is built
+        (lambda x: x * torch.arange(4.0)[:, None, None], False),
+        (lambda x: x + x[:, :1], True),
+        (lambda x: x[:, :, :1] - x, True),
+        (lambda x: x * x.mean((2, 3), keepdim=True), False),  # a number for each channel is one that kernels take
+        (lambda x: x + 1, False),
+        (lambda x: torch.add(x, x[:, :1], alpha=0.5), True),
+        (lambda x: torch.sub(x, x * 2, alpha=2), False),
+        (lambda x: x.flatten(2) * x[0, 0, 0, 0:1], False),
+    ],
+)
+def test_arithmetic_has_operands_of_one_size(function: Callable[[Tensor], Tensor], stretches: bool) -> None:
+    assert (aten.expand.default in operators(function, IMAGE)) == stretches
+
+
+def _pooled(x: Tensor) -> Tensor:
+    """What `functional.max_pool2d(x, 2, 1, dilation=2)` is, as the error's hint has it."""
+    rows = torch.maximum(x[:, :, :-2], x[:, :, 2:])
+    return torch.maximum(rows[..., :-2], rows[..., 2:])
+
+
+def test_a_dilated_pool_is_built_as_slices() -> None:
+    x = torch.randn(IMAGE)
+    torch.testing.assert_close(_pooled(x), functional.max_pool2d(x, 2, 1, dilation=2))
+    found = combine(Call(lambda x, conv: _pooled(conv(x)), nn.Conv2d(4, 3, 1)), IMAGE, target="cortex-m33")
+    assert found.steps <= 1
+    assert found.operators["cortex_m::maximum"] == 2

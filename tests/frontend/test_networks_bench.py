@@ -1,0 +1,34 @@
+"""A slice of the bench of ordinary networks, and what it calls a problem."""
+
+from dataclasses import replace
+
+import pytest
+from benches import networks
+
+ROW = networks.Row("n", "cortex-m33", operators=3, on_board=True, sqnr=30.0)
+
+
+def test_a_row_is_as_it_must_be_or_says_what_is_not() -> None:
+    assert ROW.problem == ""
+    assert replace(ROW, refused="`aten::x` has no int8 form").problem == "is not built: `aten::x` has no int8 form"
+    bad = replace(ROW, floats=("aten::add.out", "aten::mul.out"), differs=2, on_board=False)
+    assert bad.problem == (
+        "computes aten::add.out, aten::mul.out in float and gives 2 numbers unlike its reference and gives other bits "
+        "on the board than on the host"
+    )
+
+
+def test_there_are_enough_networks_for_all_targets_without_a_controller() -> None:
+    assert len(networks.NETWORKS) == len(set(networks.NAMES)) >= 24
+    assert set(networks.BOARDS) == {"cortex-m33", "cortex-m55", "imxrt700cm"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "target"), [("embedding_mean", "cortex-m33"), ("unet_bilinear", "imxrt700cm"), ("tcn", "cortex-m55")]
+)
+def test_a_network_is_int8_and_runs_on_host_and_board(name: str, target: str) -> None:
+    network = networks.NETWORKS[networks.NAMES.index(name)]
+    row = networks.row(network, target)
+    assert row.problem == ""
+    assert row.sqnr > 15
