@@ -65,7 +65,8 @@ static void random_convolution(layer_t *layer, uint64_t *state)
                 : layer->kind == CONV    ? test_between(state, 1, 2)
                                          : 1;
     p->in_c = p->groups * inputs;
-    int32_t most = test_between(state, 0, 2) == 0 ? 1 : test_between(state, 0, 1) == 0 ? 6 : 36 / p->groups + 1;
+    int32_t many = test_between(state, 0, 3) == 0 ? 140 : 36;
+    int32_t most = test_between(state, 0, 2) == 0 ? 1 : test_between(state, 0, 1) == 0 ? 6 : many / p->groups + 1;
     p->out_c = p->groups * test_between(state, 1, most);
     p->in_offset = -zero_point(state);
     p->out_offset = zero_point(state);
@@ -90,10 +91,11 @@ static void random_convolution(layer_t *layer, uint64_t *state)
 static void random_linear(layer_t *layer, uint64_t *state)
 {
     int32_t addend = test_between(state, 0, 2);
+    bool is_wide = test_between(state, 0, 3) == 0;
     dtn_cm_quantized_linear_params_t *p = &layer->params.linear;
     *p = (dtn_cm_quantized_linear_params_t){test_between(state, 1, 5),
-                                            test_between(state, 1, 300),
-                                            test_between(state, 1, 20),
+                                            test_between(state, 1, is_wide ? 80 : 300),
+                                            test_between(state, 1, is_wide ? 140 : 20),
                                             -zero_point(state),
                                             test_between(state, 0, 1) * -zero_point(state),
                                             zero_point(state),
