@@ -44,10 +44,11 @@ LIMIT_MODEL = "mobilenet_v2"
 LIMIT_RATIO = 0.5
 """MobileNetV2 must take at most this share of the time of LiteRT's reference kernels, in either form."""
 REFERENCE = "litert reference"
+DEFAULT = "litert xnnpack"
 RESOLVERS = {
     REFERENCE: OpResolverType.BUILTIN_REF,
     "litert optimised": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    "litert xnnpack": OpResolverType.AUTO,
+    DEFAULT: OpResolverType.AUTO,
 }
 OURS = "deuteron"
 SECONDS_PER_MODEL = 8.0
@@ -180,24 +181,15 @@ def flat_outputs(parts: Sequence[Contender]) -> Values:
     return np.concatenate([values for part in parts for values in part.outputs()])
 
 
-VECTORS = ("avx512_vnni", "avx_vnni", "avx512f", "avx2", "sse4_1")
-"""Vector instructions that make a difference here, the widest first, as Linux names them."""
-
-
-def instructions() -> str:
-    """Which vector instructions both sides may use: ours is compiled for this processor, XNNPACK looks at start."""
-    path = Path("/proc/cpuinfo")
-    flags = set(path.read_text("utf-8").split()) if path.is_file() else set[str]()
-    vectors = ", ".join(name for name in VECTORS if name in flags) or platform.machine()
-    return f"both sides may use {vectors}: ours as the compiler finds use for them, XNNPACK by code of its own for each"
-
-
 def main() -> int:
     """Exit status: 1 when MobileNetV2 takes more than its limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tflite", type=Path, metavar="DIR", help="TFLite partitions to run instead of the examples")
+    parser.add_argument("--level", help="the level of vector instructions of our kernels, AVX2 for example")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
+    if arguments.level is not None:
+        Driver().use_level(arguments.level)
     results = [r for model, data in partitions(arguments.tflite).items() for r in measure(model, data)]
     print("median ms of one inference, measured (our time as a share of theirs: above 1 we are slower)")
     header = f"{'model':<18}{'form':<12}" + "".join(f"{name:>24}" for name in (OURS, *RESOLVERS))
@@ -208,11 +200,15 @@ def main() -> int:
         line = f"{result.model:<18}{result.form:<12}" + "".join(f"{cell:>24}" for cell in cells)
         print(line + f"{result.runs:>6}{result.max_difference_lsb:>9}{result.distinct_values:>8}")
     load = os.getloadavg()[0]
-    print(instructions())
+    for form in ("as written", "fused"):
+        ratios = [r.ratio(DEFAULT) for r in results if r.form == form]
+        mean, most = statistics.geometric_mean(ratios), max(ratios)
+        print(f"our time as a share of XNNPACK's, {form}: geometric mean {mean:.2f}, largest {most:.2f}")
+    print(f"our kernels at {Driver().level()}; XNNPACK takes the widest vectors that it has code for")
     print(f"load average of the last minute {load:.1f} on {os.cpu_count()} cores")
     if arguments.json:
         machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
-        machine |= {"load_average": load, "instructions": instructions()}
+        machine |= {"load_average": load, "level": Driver().level()}
         arguments.json.write_text(json.dumps({"machine": machine, "results": [asdict(r) for r in results]}, indent=2))
     over = [r for r in results if r.model == LIMIT_MODEL and r.ratio(REFERENCE) > LIMIT_RATIO]
     return int(bool(over))

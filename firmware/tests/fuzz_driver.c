@@ -96,7 +96,7 @@ fuzz_outcome_t fuzz_one(const uint8_t *data, size_t size)
     NeutronModelConfig config = build_config(&build);
     dtn_model_t model;
     fuzz_outcome_t outcome = FUZZ_REFUSED;
-    if (dtn_model_check(&config, (data[0] & 2U) != 0 ? table_ref : table_fast, &model) == ENONE) {
+    if (dtn_model_check(&config, (data[0] & 2U) != 0 ? table_ref : neutronKernels, &model) == ENONE) {
         outcome = fuzz_is_bounded(&model) ? run(&model) : FUZZ_TOO_LARGE;
     }
     build_free(&build);

@@ -5,9 +5,3 @@ const dtn_kernel_t table_ref[DTN_KERNEL_KINDS] = {
     DTN_KERNELS(DTN_X)
 #undef DTN_X
 };
-
-const dtn_kernel_t table_fast[DTN_KERNEL_KINDS] = {
-#define DTN_X(name, NAME, read, written, words, checked, aligned, in_place) [DTN_KERNEL_##NAME] = dtn_k_##name,
-    DTN_KERNELS(DTN_X)
-#undef DTN_X
-};

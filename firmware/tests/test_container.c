@@ -168,7 +168,7 @@ static void test_absent_kernel(void)
     small_container(&build);
     build_finish(&build);
     NeutronModelConfig config = build_config(&build);
-    memcpy(some, table_fast, sizeof some);
+    memcpy(some, neutronKernels, sizeof some);
     CHECK_EQUAL(dtn_model_check(&config, some, &model), ENONE);
     some[DTN_KERNEL_LUT_S8] = NULL;
     check_error(dtn_model_check(&config, some, &model), DTN_REASON_KERNEL_ABSENT, DTN_KERNEL_LUT_S8, "no lut linked");

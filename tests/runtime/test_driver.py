@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -51,6 +51,35 @@ def test_results_are_the_interpreters(name: str, seed: int) -> None:
         for draw in range(3):
             inputs = random_inputs(graph, draw)
             assert model.run([value.tobytes() for value in inputs]) == expected(graph, inputs)
+
+
+@pytest.fixture
+def levels() -> Iterator[Driver]:
+    """The driver, which uses its highest level again afterwards."""
+    driver = Driver()
+    yield driver
+    driver.use_level(driver.levels()[-1])
+
+
+def test_results_are_the_same_at_every_level(levels: Driver) -> None:
+    assert levels.level() == levels.levels()[-1]
+    for name in levels.levels():
+        levels.use_level(name)
+        assert levels.level() == name
+        for seed in range(8):
+            graph = random_graph(seed)
+            inputs = random_inputs(graph, 0)
+            outputs = levels.run(container_of(graph), [value.tobytes() for value in inputs])
+            assert outputs == expected(graph, inputs), (name, seed)
+
+
+def test_a_level_that_the_processor_does_not_have(levels: Driver) -> None:
+    with pytest.raises(InputError) as caught:
+        levels.use_level("AVX9")
+    assert str(caught.value) == (
+        f"the kernels have no level `AVX9` on this processor\n\nhint: use one of: {', '.join(levels.levels())}"
+    )
+    assert levels.level() == levels.levels()[-1]
 
 
 def test_run_loads_and_runs(graph: Graph, container: Container) -> None:

@@ -4,7 +4,7 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
 from typing import Literal, Self
 
@@ -101,6 +101,28 @@ class Driver:
         with self.load(container) as model:
             return model.run(inputs)
 
+    def levels(self) -> tuple[str, ...]:
+        """The levels of vector instructions that the fast kernels have on this processor, the lowest first."""
+        return tuple(name for level, name in enumerate(self._level_names()) if self.library.dtn_has_level(level))
+
+    def level(self) -> str:
+        """The level in use: the highest, unless another was asked for."""
+        return self._level_names()[int(self.library.dtn_level())]
+
+    def use_level(self, name: str) -> None:
+        """Use a level from the next run on, in the whole process. InputError when this processor does not have it."""
+        if name not in self.levels():
+            message = f"the kernels have no level `{name}` on this processor"
+            raise InputError(message, hint=f"use one of: {', '.join(self.levels())}")
+        self.library.dtn_use_level(self._level_names().index(name))
+
+    def _level_names(self) -> list[str]:
+        names: list[str] = []
+        name: bytes | None
+        while (name := self.library.dtn_level_name(len(names))) is not None:
+            names.append(name.decode())
+        return names
+
     def error(self, code: int, doing: str) -> DeuteronError:
         """The exception for a driver's error code."""
         text = self.library.dtn_error_string(code).decode()
@@ -150,6 +172,7 @@ class Model:
             self._scratch.address,
             self._prefetch.address,
         )
+        self._run = partial(driver.library.neutronRunBlocking, self._handle, ctypes.byref(self._data))
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
         """The outputs of one run; InputError when an input has the wrong size."""
@@ -191,7 +214,7 @@ class Model:
 
     def invoke(self) -> None:
         """Run once on the inputs last filled in. What benches time."""
-        code = self._driver.library.neutronRunBlocking(self._handle, ctypes.byref(self._data))
+        code = self._run()
         if code:
             raise self._driver.error(code, "the run failed")
 
@@ -221,6 +244,9 @@ def _load(name: Literal["driver", "driver_ref"]) -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(library(name)))
     loaded.dtn_error_string.restype = ctypes.c_char_p
     loaded.neutronGetModelContextSize.restype = ctypes.c_size_t
+    if name == "driver":
+        loaded.dtn_level_name.restype = ctypes.c_char_p
+        loaded.dtn_has_level.restype = ctypes.c_bool
     for function in ("neutronModelPrepare", "neutronModelUnprepare", "neutronRunBlocking"):
         getattr(loaded, function).restype = ctypes.c_int32
     loaded.neutronModelPrepare.argtypes = (ctypes.c_void_p, ctypes.c_void_p)

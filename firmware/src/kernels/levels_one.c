@@ -1,0 +1,24 @@
+/* The levels of a host whose architecture has one. */
+#include "deuteron/levels.h"
+
+#include <stddef.h>
+
+const char *dtn_level_name(int32_t level)
+{
+    return level == 0 ? "portable" : NULL;
+}
+
+bool dtn_has_level(int32_t level)
+{
+    return level == 0;
+}
+
+int32_t dtn_level(void)
+{
+    return 0;
+}
+
+bool dtn_use_level(int32_t level)
+{
+    return level == 0;
+}

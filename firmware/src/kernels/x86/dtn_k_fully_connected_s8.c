@@ -1,0 +1,145 @@
+#include "../check/check.h"
+#include "level.h"
+#include "panel.h"
+
+/* One row of inputs, and what multiplies the last weights of each channel, which overlap those before: zeros first. */
+typedef struct {
+    const int8_t *in;
+    size_t count;
+    int32_t zero_point;
+    dtn_vector_t offset;
+    dtn_vector_t last;
+    dtn_vector_t last_offset;
+} row_t;
+
+static void finish_row(row_t *row)
+{
+    dtn_value_t values[DTN_VALUES] = {0};
+    dtn_value_t offsets[DTN_VALUES] = {0};
+    size_t rest = row->count % DTN_VALUES;
+    for (size_t i = 1; i <= rest; i++) {
+        values[DTN_VALUES - i] = dtn_value(row->in[row->count - i], row->zero_point);
+        offsets[DTN_VALUES - i] = dtn_outside(row->zero_point);
+    }
+    row->last = dtn_load((const int32_t *)(const void *)values);
+    row->last_offset = dtn_load((const int32_t *)(const void *)offsets);
+}
+
+/* Adds the products of the row with four channels of weights, `step` apart, to sums. */
+static inline __attribute__((always_inline)) void dot(const row_t *row, const int8_t *weights, size_t step,
+                                                      const bool has_offset, int32_t *sums)
+{
+    dtn_vector_t products[4];
+    dtn_vector_t offsets[4];
+    size_t k = 0;
+#pragma GCC unroll 8
+    for (int c = 0; c < 4; c++) {
+        products[c] = offsets[c] = dtn_splat(0);
+    }
+    for (; k + DTN_VALUES <= row->count; k += DTN_VALUES) {
+        dtn_vector_t in = dtn_inputs(row->in + k, row->zero_point);
+#pragma GCC unroll 8
+        for (int c = 0; c < 4; c++) {
+            dtn_vector_t w = dtn_weights(weights + (size_t)c * step + k);
+            products[c] = dtn_dot(products[c], in, w);
+            offsets[c] = has_offset ? dtn_dot_offset(offsets[c], row->offset, w) : offsets[c];
+        }
+    }
+    if (k < row->count) {
+#pragma GCC unroll 8
+        for (int c = 0; c < 4; c++) {
+            dtn_vector_t w = dtn_weights(weights + (size_t)c * step + row->count - DTN_VALUES);
+            products[c] = dtn_dot(products[c], row->last, w);
+            offsets[c] = has_offset ? dtn_dot_offset(offsets[c], row->last_offset, w) : offsets[c];
+        }
+    }
+#pragma GCC unroll 8
+    for (int c = 0; c < 4; c++) {
+        products[c] = dtn_subtract(products[c], offsets[c]);
+    }
+    dtn_add_totals(products, sums);
+}
+
+/* Rows shorter than a vector: a vector's channels at a time, all rows with one panel. */
+static void run_short(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t *layer, const int8_t *in, int8_t *out)
+{
+    enum { GROUPS = DTN_VALUES / DTN_GROUP };
+    dtn_limits_t limits = {p->out_zp, p->act_min, p->act_max};
+    size_t count = (size_t)p->in_features;
+    int32_t panel[DTN_PANEL_HEAD + GROUPS * DTN_LANES];
+    for (int32_t first = 0; first < p->out_features; first += DTN_LANES) {
+        int32_t n = p->out_features - first;
+        dtn_panel_write(layer, first, n < DTN_LANES ? n : DTN_LANES, count, p->in_zp, panel);
+        for (int32_t r = 0; r < p->rows; r++) {
+            dtn_value_t values[DTN_VALUES] = {0};
+            int32_t groups[GROUPS];
+            dtn_vector_t sums = dtn_load(panel);
+            for (size_t i = 0; i < count; i++) {
+                values[i] = dtn_value(in[(size_t)r * count + i], p->in_zp);
+            }
+            memcpy(groups, values, sizeof groups);
+            for (size_t g = 0; g * DTN_GROUP < count; g++) {
+                sums = dtn_dot(sums, dtn_splat(groups[g]), dtn_load(panel + DTN_PANEL_HEAD + g * DTN_LANES));
+            }
+            dtn_store_s8(out + (size_t)r * (size_t)p->out_features + first, dtn_scale(sums, panel + DTN_LANES), &limits,
+                         n);
+        }
+    }
+}
+
+/* One row of inputs after the other. */
+static void run_long(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t *layer, const int8_t *in, int8_t *out)
+{
+    dtn_limits_t limits = {p->out_zp, p->act_min, p->act_max};
+    row_t row = {.in = in, .count = (size_t)p->in_features, .zero_point = p->in_zp, .offset = dtn_offset(p->in_zp)};
+    for (int32_t r = 0; r < p->rows; r++) {
+        const int8_t *weights = layer->weights;
+        finish_row(&row);
+        for (int32_t first = 0; first < p->out_features; first += DTN_LANES) {
+            int32_t n = p->out_features - first < DTN_LANES ? p->out_features - first : DTN_LANES;
+            int32_t head[DTN_PANEL_HEAD];
+            int32_t j = 0;
+            dtn_panel_head(layer, first, n, head);
+            for (; j + 3 < n; j += 4, weights += 4 * row.count) {
+                if (dtn_has_offset(p->in_zp)) {
+                    dot(&row, weights, row.count, true, head + j);
+                } else {
+                    dot(&row, weights, row.count, false, head + j);
+                }
+            }
+            for (; j < n; j++, weights += row.count) {
+                int32_t sums[4] = {head[j]};
+                dot(&row, weights, 0, true, sums);
+                head[j] = sums[0];
+            }
+            dtn_store_s8(out + first, dtn_scale(dtn_load(head), head + DTN_LANES), &limits, n);
+        }
+        row.in += row.count;
+        out += p->out_features;
+    }
+}
+
+int32_t DTN_LEVEL_NAME(dtn_k_fully_connected_s8)(const dtn_call_t *call, dtn_phase_t phase)
+{
+    const dtn_operand_t *operands = call->operands;
+    const dtn_fully_connected_s8_params_t *p = (const dtn_fully_connected_s8_params_t *)(const void *)call->params;
+    const int8_t *in = (const int8_t *)operands[DTN_FULLY_CONNECTED_S8_INPUT].data;
+    const dtn_requant_row_t *rows =
+        (const dtn_requant_row_t *)(const void *)operands[DTN_FULLY_CONNECTED_S8_REQUANT].data;
+    int8_t *out = (int8_t *)operands[DTN_FULLY_CONNECTED_S8_OUTPUT].data;
+    dtn_layer_t layer = {
+        .weights = (const int8_t *)operands[DTN_FULLY_CONNECTED_S8_WEIGHTS].data,
+        .bias = (const int32_t *)(const void *)operands[DTN_FULLY_CONNECTED_S8_BIAS].data,
+        .rows = rows,
+        .row_step = p->requant_count == 1 ? 0 : 1,
+    };
+    if (phase == DTN_PHASE_CHECK || !dtn_are_small(rows, p->requant_count)) {
+        return dtn_k_fully_connected_s8(call, phase);
+    }
+    if (p->in_features < DTN_VALUES) {
+        run_short(p, &layer, in, out);
+    } else {
+        run_long(p, &layer, in, out);
+    }
+    return DTN_OK;
+}

@@ -1,0 +1,89 @@
+/**
+ * @file
+ * Products of 16-bit numbers, two to a sum: inputs less their zero point, and weights.
+ */
+#ifndef DTN_PAIRS_H
+#define DTN_PAIRS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** An input as it is multiplied; products to a sum; inputs of a vector; windows in the workspace. */
+typedef int16_t dtn_value_t;
+enum { DTN_GROUP = 2, DTN_VALUES = DTN_GROUP * DTN_LANES, DTN_WINDOWS = 4 };
+
+/** What stands in a window where the map ends. */
+static inline dtn_value_t dtn_outside(int32_t zero_point)
+{
+    (void)zero_point;
+    return 0;
+}
+
+static inline void dtn_outside16(int32_t zero_point, dtn_value_t *out)
+{
+    (void)zero_point;
+    _mm256_storeu_si256((__m256i *)(void *)out, _mm256_setzero_si256());
+}
+
+/** Writes sixteen inputs as they are multiplied. */
+static inline void dtn_values16(const int8_t *in, int32_t zero_point, dtn_value_t *out)
+{
+    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)in));
+    wide = _mm256_sub_epi16(wide, _mm256_set1_epi16((int16_t)zero_point));
+    _mm256_storeu_si256((__m256i *)(void *)out, wide);
+}
+
+/** One input as it is multiplied. */
+static inline dtn_value_t dtn_value(int8_t in, int32_t zero_point)
+{
+    return (dtn_value_t)(in - zero_point);
+}
+
+/** Sixteen bytes' worth of weights as they are multiplied. */
+static inline __m128i dtn_groups(const int8_t *weights)
+{
+    return _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)weights));
+}
+
+/** `n` weights, 1 or 2, as one number of a vector. */
+static inline int32_t dtn_group_of(const int8_t *weights, size_t n)
+{
+    uint32_t high = n > 1 ? (uint32_t)weights[1] << 16 : 0;
+    return (int32_t)(high | ((uint32_t)weights[0] & 0xFFFFU));
+}
+
+/** DTN_VALUES inputs, and weights, that lie side by side. */
+static inline dtn_vector_t dtn_inputs(const int8_t *in, int32_t zero_point)
+{
+    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)in));
+    return _mm256_sub_epi16(wide, _mm256_set1_epi16((int16_t)zero_point));
+}
+
+static inline dtn_vector_t dtn_weights(const int8_t *weights)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)weights));
+}
+
+/** Whether there is something to take off. */
+static inline bool dtn_has_offset(int32_t zero_point)
+{
+    (void)zero_point;
+    return false;
+}
+
+/** What makes up for the form of the inputs: nothing here. */
+static inline dtn_vector_t dtn_offset(int32_t zero_point)
+{
+    (void)zero_point;
+    return _mm256_setzero_si256();
+}
+
+static inline dtn_vector_t dtn_dot_offset(dtn_vector_t sums, dtn_vector_t offset, dtn_vector_t weights)
+{
+    (void)offset;
+    (void)weights;
+    return sums;
+}
+
+#endif /* DTN_PAIRS_H */

@@ -1,0 +1,37 @@
+/**
+ * @file
+ * Inputs in the form that vectors multiply.
+ */
+#ifndef DTN_VALUES_H
+#define DTN_VALUES_H
+
+#include "vector.h"
+
+/** Writes `count` inputs, and reads and writes nothing beyond them. */
+static inline void dtn_values(const int8_t *in, size_t count, int32_t zero_point, dtn_value_t *out)
+{
+    size_t i = 0;
+    for (; i + DTN_VALUES <= count; i += DTN_VALUES) {
+        dtn_keep((int32_t *)(void *)(out + i), dtn_inputs(in + i, zero_point));
+    }
+    for (; i + 16 <= count; i += 16) {
+        dtn_values16(in + i, zero_point, out + i);
+    }
+    if (i < count && count >= 16) {
+        dtn_values16(in + count - 16, zero_point, out + count - 16);
+        return;
+    }
+    for (; i < count; i++) {
+        out[i] = dtn_value(in[i], zero_point);
+    }
+}
+
+/** Writes `count` inputs and what follows them, up to a multiple of sixteen. */
+static inline void dtn_values_over(const int8_t *in, size_t count, int32_t zero_point, dtn_value_t *out)
+{
+    for (size_t i = 0; i < count; i += 16) {
+        dtn_values16(in + i, zero_point, out + i);
+    }
+}
+
+#endif /* DTN_VALUES_H */
