@@ -17,6 +17,7 @@ from pathlib import Path
 
 import cortex_m
 import numpy as np
+import numpy.typing as npt
 from cortex_m import Call, Layer, Maker
 from ending import finish
 
@@ -33,6 +34,8 @@ from deuteron.board.operators.table import (
 )
 from deuteron.board.toolchain import Toolchain
 from deuteron.npu.neutron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
+
+Weights = npt.NDArray[np.float64]
 
 MORE_LAYERS = (
     Layer("depthwise 5x5 16, 16x16", (16, 16), (16, 16), {}, (5, 5), 1, (2, 2), depthwise=True),
@@ -161,8 +164,16 @@ def fitted(results: Sequence[Result], call: int) -> Iterator[tuple[str, str, lis
         columns = [[r.elements for r in rows], *([[r.terms for r in rows]] if any(r.terms for r in rows) else [])]
         weights = np.array([1 / r.instructions for r in rows])
         wanted = np.array([r.instructions - call for r in rows])
-        found = np.linalg.lstsq(np.array(columns).T * weights[:, None], wanted * weights, rcond=None)[0]
-        yield board, work, [float(number) for number in found]
+        found = _line(columns, weights, wanted)
+        if min(found) < 0:
+            found = [*_line(columns[:1], weights, wanted), 1 / PARTS]  # terms that cost nothing beside the elements
+        yield board, work, found
+
+
+def _line(columns: list[list[int]], weights: Weights, wanted: Weights) -> list[float]:
+    """The factors of the columns that make their sum what is wanted, by weighted least squares."""
+    found = np.linalg.lstsq(np.array(columns).T * weights[:, None], wanted * weights, rcond=None)[0]
+    return [float(number) for number in found]
 
 
 def main() -> int:

@@ -1,0 +1,38 @@
+"""The benches of Cortex-M networks and of what stands beside their layers: bars, and what they say of a missed one."""
+
+import pytest
+from benches import cortex_m_elements, cortex_m_networks
+
+from deuteron.board import boards, image, qemu
+from deuteron.board.toolchain import Toolchain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", list(cortex_m_networks.TARGETS.values()))
+def test_calls_keep_to_their_bar(board: str) -> None:
+    results = cortex_m_elements.measure(boards.load(board), Toolchain.find(image.OBJECTS))
+    assert {result.call for result in results} >= set(cortex_m_elements.PEERS)
+    assert [problem for result in results for problem in result.problems()] == []
+
+
+def test_the_benches_tell_what_is_wrong() -> None:
+    call = cortex_m_elements.Result("a call", "an505", elements=10, instructions=501, cmsis_nn=500, right=False)
+    assert call.problems() == [
+        "a call on an505: the output is wrong",
+        "a call on an505: 501 instructions, CMSIS-NN takes 500",
+    ]
+    network = cortex_m_networks.Result("net", "an547", instructions=11, kinds={}, wanted=10, identical=False)
+    assert network.problems() == [
+        "net on an547: the outputs are not the host's",
+        "net on an547: 11 instructions, 10 are wanted",
+    ]
+
+
+def test_the_instructions_of_a_network_are_told_apart_by_kind() -> None:
+    events = ((qemu.EventKind.COPY_IN, 0, 7), (qemu.EventKind.STEP, 0, 100), (qemu.EventKind.STEP, 1, 20),
+              (qemu.EventKind.STEP, 2, 3), (qemu.EventKind.COPY_OUT, 0, 4))  # fmt: skip
+    run = qemu.Run((), 140, tuple(qemu.Event(*event) for event in events), 0)
+    titles = ("conv.out, node a", "add.out, node b", "conv.out, node c")
+    assert cortex_m_networks.kinds_of(run, titles) == {
+        "conv": 103, "add": 20, "copies of inputs and outputs": 11, "between": 6,
+    }  # fmt: skip
