@@ -12,6 +12,7 @@ typedef struct {
     int32x4_t bias;
     const dtn_cm_windows_t *p;
     mve_pred16_t there;                /* which lanes have a channel */
+    bool is_full;                      /* all have */
     bool is_shared;                    /* all have the same input */
     int8_t weights[MOST_TAPS * LANES]; /* of each tap, side by side */
 } chunk_t;
@@ -37,42 +38,47 @@ static inline size_t row_of(const dtn_cm_windows_t *p)
 
 /* ---- Windows one by one ---- */
 
-static inline int32x4_t inputs_of(const chunk_t *chunk, const int8_t *from)
-{
-    return chunk->is_shared ? vdupq_n_s32(*from) : vldrbq_z_s32(from, chunk->there);
-}
-
-static void one_output(const chunk_t *chunk, taps_t taps, int8_t *output)
+/*
+ * Sums of a window's part on the map. Compiled for each kind of chunk: four channels with inputs of their own, which
+ * are read without a predicate, and any.
+ */
+static inline __attribute__((always_inline)) int32x4_t window_sums(const chunk_t *chunk, taps_t taps, bool is_plain)
 {
     const dtn_cm_windows_t *p = chunk->p;
     const size_t column = column_of(p);
+    const size_t row = row_of(p);
+    const size_t weights_row = (size_t)p->kernel_w * LANES;
     const int32_t offset = p->in_offset;
     int32x4_t sums = chunk->bias;
-    for (; taps.rows > 0; taps.rows--) {
+    for (int32_t rows = taps.rows; rows > 0; rows--) {
         const int8_t *x = taps.input;
         const int8_t *w = taps.weights;
         for (int32_t left = taps.columns; left > 0; left--) {
-            int32x4_t inputs = vaddq_n_s32(inputs_of(chunk, x), offset);
-            sums = vaddq_s32(sums, vmulq_s32(inputs, vldrbq_s32(w)));
+            int32x4_t inputs = is_plain           ? vldrbq_s32(x)
+                               : chunk->is_shared ? vdupq_n_s32(*x)
+                                                  : vldrbq_z_s32(x, chunk->there);
+            sums = vaddq_s32(sums, vmulq_s32(vaddq_n_s32(inputs, offset), vldrbq_s32(w)));
             x += column;
             w += LANES;
         }
-        taps.input += row_of(p);
-        taps.weights += (size_t)p->kernel_w * LANES;
+        taps.input += row;
+        taps.weights += weights_row;
     }
-    vstrbq_p_s32(output, dtn_cm_scaled_lanes(sums, &chunk->lanes), chunk->there);
+    return sums;
 }
 
 static void line_of_windows(const chunk_t *chunk, taps_t line, int8_t *output)
 {
     const dtn_cm_windows_t *p = chunk->p;
+    const bool is_plain = !chunk->is_shared && chunk->is_full;
     for (int32_t ox = 0; ox < p->out_w; ox++) {
         dtn_cm_window_t columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
         taps_t taps = line;
         taps.input += (size_t)(columns.start + columns.first * p->dilation_w) * (size_t)p->in_c;
         taps.weights += (size_t)columns.first * LANES;
         taps.columns = columns.end - columns.first;
-        one_output(chunk, taps, output);
+        int32x4_t sums = is_plain ? window_sums(chunk, taps, true) : window_sums(chunk, taps, false);
+        vstrbq_p_s32(output, dtn_cm_scaled_lanes(sums, &chunk->lanes), chunk->there);
         output += p->out_c;
     }
 }
@@ -316,6 +322,7 @@ static void some_channels(const dtn_cm_convolution_t *layer, size_t channel, siz
     chunk_t chunk;
     chunk.p = p;
     chunk.there = vctp32q(count);
+    chunk.is_full = count == LANES;
     chunk.is_shared = p->out_c != p->in_c;
     chunk.bias = layer->bias == NULL ? vdupq_n_s32(0) : vldrwq_z_s32(layer->bias + channel, chunk.there);
     chunk.lanes = (dtn_cm_lanes_t){
