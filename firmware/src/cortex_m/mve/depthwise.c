@@ -67,6 +67,17 @@ static inline __attribute__((always_inline)) int32x4_t window_sums(const chunk_t
     return sums;
 }
 
+/* Functions of their own, in which the compiler has registers for everything. */
+static __attribute__((noinline)) int32x4_t plain_sums(const chunk_t *chunk, taps_t taps)
+{
+    return window_sums(chunk, taps, true);
+}
+
+static __attribute__((noinline)) int32x4_t any_sums(const chunk_t *chunk, taps_t taps)
+{
+    return window_sums(chunk, taps, false);
+}
+
 static void line_of_windows(const chunk_t *chunk, taps_t line, int8_t *output)
 {
     const dtn_cm_windows_t *p = chunk->p;
@@ -77,7 +88,7 @@ static void line_of_windows(const chunk_t *chunk, taps_t line, int8_t *output)
         taps.input += (size_t)(columns.start + columns.first * p->dilation_w) * (size_t)p->in_c;
         taps.weights += (size_t)columns.first * LANES;
         taps.columns = columns.end - columns.first;
-        int32x4_t sums = is_plain ? window_sums(chunk, taps, true) : window_sums(chunk, taps, false);
+        int32x4_t sums = is_plain ? plain_sums(chunk, taps) : any_sums(chunk, taps);
         vstrbq_p_s32(output, dtn_cm_scaled_lanes(sums, &chunk->lanes), chunk->there);
         output += p->out_c;
     }
