@@ -7,13 +7,28 @@ import pytest
 import torch
 from tests.cortex_m.bench import Array, Bench, RefusedError
 
-from deuteron.board.operators.added import ADDED, BY_NAME, NAMESPACE, MaskedSoftmaxParams
+from deuteron.board.operators.added import (
+    ADDED,
+    BY_NAME,
+    NAMESPACE,
+    ChooseParams,
+    CompareParams,
+    CumulateParams,
+    LogSoftmaxParams,
+    MaskedSoftmaxParams,
+    NormaliseParams,
+    ReduceArgumentParams,
+)
 from deuteron.frontend.cortex_m.added import library
 from deuteron.frontend.cortex_m.added.families import DEFINITIONS
 from deuteron.frontend.cortex_m.added.resize import positions
 from deuteron.native import CORTEX_M, load_cortex_m
 from deuteron.npu.neutron.kernels.params import (
+    AddParams,
+    Dims5,
     KernelParams,
+    LutParams,
+    MulParams,
     ReduceExtremumParams,
     ReduceSumParams,
     ResizeBilinearParams,
@@ -71,11 +86,118 @@ def masked_softmax(rng: np.random.Generator) -> Case:
     return params, (x, table, mask), np.empty_like(x)
 
 
+def reduce_argument(rng: np.random.Generator) -> Case:
+    """The place of a maximum or minimum."""
+    shape = runs(rng)
+    return ReduceArgumentParams(*shape, int(rng.integers(2))), (bytes_of(rng, *shape),), np.empty(shape[::2], np.int64)
+
+
+def cumulate(rng: np.random.Generator) -> Case:
+    """Sums up to each element."""
+    shape = runs(rng)
+    x_zp, y_zp = (int(n) for n in rng.integers(-128, 128, 2))
+    params = CumulateParams(*shape, x_zp, int(rng.integers(1 << 29, 1 << 31)), 34, y_zp)
+    return params, (bytes_of(rng, *shape),), np.empty(shape, np.int8)
+
+
+def normalise(rng: np.random.Generator) -> Case:
+    """Groups of an image in either order of memory; some have equal elements only."""
+    batches, groups, channels, spatial = (int(n) for n in rng.integers(1, (3, 4, 9, 9)))
+    count = channels * spatial
+    plain = groups * count, count, spatial, 1
+    last = groups * count, channels, 1, groups * channels
+    epsilon = int(rng.integers(1 << 50)) >> int(rng.integers(50))
+    centred, in_zp, steps, offset_shift, out_zp = (
+        int(n) for n in rng.integers((0, -128, 0, 0, -9), (2, 128, 2, 30, 9))
+    )
+    bits = 30 - ((count - 1).bit_length() + 1) // 2
+    params = NormaliseParams(
+        batches, groups, channels, spatial, *(plain if rng.integers(2) else last), centred, in_zp,
+        (epsilon & 0xFFFFFFFF) - ((epsilon >> 31 & 1) << 32), epsilon >> 32, 2 * int(rng.integers(15)), bits, steps,
+        offset_shift, bits + 24, out_zp,
+    )  # fmt: skip
+    x = bytes_of(rng, batches * groups * count)
+    x[: int(rng.integers(2)) * len(x)] //= 64
+    factors = groups * channels if steps else 1
+    numbers = (rng.integers(-(1 << 30), 1 << 30, factors).astype(np.int32) for _ in range(2))
+    return params, (x, *numbers), np.empty(x.shape, np.int8)
+
+
+def log_softmax(rng: np.random.Generator) -> Case:
+    """Logarithms of shares."""
+    shape = runs(rng)
+    table = softmax_table(float(rng.choice([1e-4, 0.02, 0.1, 3.0])), 1.0).astype(np.int32)
+    mult, log_mult = (int(n) for n in rng.integers(1 << 29, 1 << 31, 2))
+    params = LogSoftmaxParams(*shape, mult, int(rng.integers(28, 36)), log_mult, int(rng.integers(20, 40)), 100)
+    return params, (bytes_of(rng, *shape), table), np.empty(shape, np.int8)
+
+
+def stretched(rng: np.random.Generator, dims: Dims5) -> tuple[Dims5, int]:
+    """Strides of an operand that is repeated along some dimensions, and its elements."""
+    strides, step = [0] * 5, 1
+    for i in reversed(range(5)):
+        if rng.integers(2):
+            strides[i], step = step, step * dims[i]
+    a, b, c, d, e = strides
+    return (a, b, c, d, e), step
+
+
+def broadcast(rng: np.random.Generator, count: int) -> tuple[Dims5, list[Dims5], list[Array]]:
+    """Dimensions, strides of some operands along them, and the operands."""
+    a, b, c, d, e = (int(n) for n in rng.integers(1, 5, 5))
+    dims = (a, b, c, d, e)
+    operands = [stretched(rng, dims) for _ in range(count)]
+    return dims, [strides for strides, _ in operands], [bytes_of(rng, elements) for _, elements in operands]
+
+
+def broadcast_add(rng: np.random.Generator) -> Case:
+    """A sum or difference."""
+    dims, (a, b), operands = broadcast(rng, 2)
+    first, second = (int(n) for n in rng.integers((1 << 29, -(1 << 31) + 1), (1 << 31) - 1, 2))
+    params = AddParams(dims, a, b, 3, -5, first, second, 30, 7, -128, 127)
+    return params, tuple(operands), np.empty(dims, np.int8)
+
+
+def broadcast_mul(rng: np.random.Generator) -> Case:
+    """A product."""
+    dims, (a, b), operands = broadcast(rng, 2)
+    params = MulParams(dims, a, b, 3, -5, int(rng.integers(1 << 29, 1 << 31)), 37, 7, -128, 127)
+    return params, tuple(operands), np.empty(dims, np.int8)
+
+
+def compare(rng: np.random.Generator) -> Case:
+    """A comparison, of numbers that are often equal."""
+    dims, (a, b), operands = broadcast(rng, 2)
+    small = tuple(x // np.int8(32) for x in operands)
+    return CompareParams(dims, a, b, int(rng.integers(4))), small, np.empty(dims, np.bool_)
+
+
+def decide(rng: np.random.Generator) -> Case:
+    """A decision by a table."""
+    x, table = bytes_of(rng, 50), rng.integers(0, 2, 256).astype(np.int8)
+    return LutParams(x.size), (x, table), np.empty(x.shape, np.bool_)
+
+
+def choose(rng: np.random.Generator) -> Case:
+    """A choice."""
+    dims, strides, (condition, *operands) = broadcast(rng, 3)
+    return ChooseParams(dims, *strides), (condition > 0, *operands), np.empty(dims, np.int8)
+
+
 CASES: Mapping[str, Callable[[np.random.Generator], Case]] = {
     "reduce_sum": reduce_sum,
     "reduce_extremum": reduce_extremum,
     "resize_bilinear": resize_bilinear,
     "masked_softmax": masked_softmax,
+    "reduce_argument": reduce_argument,
+    "cumulate": cumulate,
+    "normalise": normalise,
+    "log_softmax": log_softmax,
+    "broadcast_add": broadcast_add,
+    "broadcast_mul": broadcast_mul,
+    "compare": compare,
+    "decide": decide,
+    "choose": choose,
 }
 """Random calls of each operator."""
 

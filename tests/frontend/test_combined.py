@@ -227,26 +227,26 @@ def test_convolutions_of_groups_run_on_either_side(target: str) -> None:
     assert found.partitions == (1 if target == NPU else 0)
 
 
-class Normalised(nn.Module):
-    """A layer that neither processor has in int8."""
+class Products(nn.Module):
+    """Products that neither processor has in int8."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.layer_norm(torch.relu(x), (7,))
+        return torch.prod(torch.relu(x), 1)
 
 
-class Totals(nn.Module):
-    """Sums that neither processor has."""
+class Sorted(nn.Module):
+    """An order that neither processor has."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cumsum(torch.relu(x), 1)
+        return torch.relu(x).sort(1).values
 
 
 @pytest.mark.parametrize(
     ("module", "target", "operator", "why"),
     [
-        (Normalised(), CPU, "aten::native_layer_norm", ""),
-        (Normalised(), NPU, "aten::native_layer_norm", "`aten::native_layer_norm`"),
-        (Totals(), NPU, "aten::cumsum", "`aten::cumsum`"),
+        (Products(), CPU, "aten::prod.dim_int", ""),
+        (Products(), NPU, "aten::prod.dim_int", "`aten::prod.dim_int`"),
+        (Sorted(), NPU, "aten::sort", "`aten::sort`"),
     ],
 )
 def test_what_has_no_int8_form_is_an_error_with_its_line(

@@ -471,6 +471,237 @@ typedef dtn_reduce_extremum_s8_params_t dtn_cm_reduce_extremum_params_t;
  */
 int32_t dtn_cm_reduce_extremum(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* reduce_argument */
+
+enum {
+    DTN_CM_REDUCE_ARGUMENT_INPUT = 0,
+    DTN_CM_REDUCE_ARGUMENT_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t outer;
+    int32_t reduced;
+    int32_t inner;
+    int32_t maximum;
+} dtn_cm_reduce_argument_params_t;
+
+/**
+ * Place of the first largest (`maximum` 1) or least (0) stored value over the middle of [outer, reduced, inner].
+ *
+ * The output is int64.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_reduce_argument(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* cumulate */
+
+enum {
+    DTN_CM_CUMULATE_INPUT = 0,
+    DTN_CM_CUMULATE_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t outer;
+    int32_t depth;
+    int32_t inner;
+    int32_t in_zp;
+    int32_t mult;
+    int32_t shift;
+    int32_t out_zp;
+} dtn_cm_cumulate_params_t;
+
+/**
+ * Sums of all elements up to each, over the middle of [outer, depth, inner].
+ *
+ * out = sat(out_zp + rne(sum(x - in_zp) * mult / 2^shift)), shift 1..62.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_cumulate(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* normalise */
+
+enum {
+    DTN_CM_NORMALISE_INPUT = 0,
+    DTN_CM_NORMALISE_FACTORS = 1,
+    DTN_CM_NORMALISE_OFFSETS = 2,
+    DTN_CM_NORMALISE_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t groups;
+    int32_t channels;
+    int32_t spatial;
+    int32_t batch_stride;
+    int32_t group_stride;
+    int32_t channel_stride;
+    int32_t spatial_stride;
+    int32_t centred;
+    int32_t in_zp;
+    int32_t epsilon_low;
+    int32_t epsilon_high;
+    int32_t fraction;
+    int32_t value_bits;
+    int32_t factor_step;
+    int32_t offset_shift;
+    int32_t out_shift;
+    int32_t out_zp;
+} dtn_cm_normalise_params_t;
+
+/**
+ * Groups of channels * spatial elements, each normalised by its own mean and variance, or by its mean square.
+ *
+ * Element [b, g, c, s] lies at the sum of its indices times the strides, in elements. With n elements of a group, each
+ * less in_zp, S their sum if `centred`, else 0, Q that of their squares, and e = epsilon_high * 2^32 + epsilon_low:
+ *
+ * y = (n * x - S) / sqrt(n * Q - S^2 + e / 2^fraction), with value_bits behind the point
+ * out = sat(out_zp + rne((y * factor + offset * 2^offset_shift) / 2^out_shift))
+ *
+ * Factors and offsets are int32, one per channel of all groups where factor_step is 1, one for all where it is 0.
+ * spec/rounding.md says how y is rounded.
+ *
+ * Values: input, factors, offsets, output.
+ */
+int32_t dtn_cm_normalise(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* log_softmax */
+
+enum {
+    DTN_CM_LOG_SOFTMAX_INPUT = 0,
+    DTN_CM_LOG_SOFTMAX_TABLE = 1,
+    DTN_CM_LOG_SOFTMAX_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t outer;
+    int32_t depth;
+    int32_t inner;
+    int32_t mult;
+    int32_t shift;
+    int32_t log_mult;
+    int32_t log_shift;
+    int32_t out_zp;
+} dtn_cm_log_softmax_params_t;
+
+/**
+ * Logarithm of the softmax over the middle, at most 65536 elements, of [outer, depth, inner].
+ *
+ * The table has 256 numbers, e[k] = round(2^30 * exp(-k * scale)). With m the largest x and l = log2(sum(e[m - x]) /
+ * 2^30) with 26 bits behind the point:
+ *
+ * out = sat(out_zp + rne(((x - m) * mult - rne(l * log_mult / 2^log_shift)) / 2^shift))
+ *
+ * shift 1..40, log_shift 1..62.
+ *
+ * Values: input, table, output.
+ */
+int32_t dtn_cm_log_softmax(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* broadcast_add */
+
+enum {
+    DTN_CM_BROADCAST_ADD_A = 0,
+    DTN_CM_BROADCAST_ADD_B = 1,
+    DTN_CM_BROADCAST_ADD_OUTPUT = 2,
+};
+
+typedef dtn_add_s8_params_t dtn_cm_broadcast_add_params_t;
+
+/**
+ * Broadcasting sum over `dims`; input strides are in elements, 0 repeats; the output is contiguous.
+ *
+ * out = clamp(out_zp + rne(((a - a_zp) * a_mult + (b - b_zp) * b_mult) / 2^shift)), shift 1..62; a difference has a
+ * negative b_mult.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_cm_broadcast_add(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* broadcast_mul */
+
+enum {
+    DTN_CM_BROADCAST_MUL_A = 0,
+    DTN_CM_BROADCAST_MUL_B = 1,
+    DTN_CM_BROADCAST_MUL_OUTPUT = 2,
+};
+
+typedef dtn_mul_s8_params_t dtn_cm_broadcast_mul_params_t;
+
+/**
+ * Broadcasting product over `dims`, strides as in AddParams.
+ *
+ * out = clamp(out_zp + rne((a - a_zp) * (b - b_zp) * mult / 2^shift)).
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_cm_broadcast_mul(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* compare */
+
+enum {
+    DTN_CM_COMPARE_A = 0,
+    DTN_CM_COMPARE_B = 1,
+    DTN_CM_COMPARE_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t kind;
+} dtn_cm_compare_params_t;
+
+/**
+ * Broadcasting comparison of stored values, strides as in AddParams; the output is bool.
+ *
+ * `kind` 0: a < b, 1: a <= b, 2: a = b, 3: a is another than b.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_cm_compare(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* decide */
+
+enum {
+    DTN_CM_DECIDE_INPUT = 0,
+    DTN_CM_DECIDE_TABLE = 1,
+    DTN_CM_DECIDE_OUTPUT = 2,
+};
+
+typedef dtn_lut_s8_params_t dtn_cm_decide_params_t;
+
+/**
+ * `size` elements through a 256-entry table: out = table[x + 128].
+ *
+ * Values: input, table, output.
+ */
+int32_t dtn_cm_decide(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* choose */
+
+enum {
+    DTN_CM_CHOOSE_CONDITION = 0,
+    DTN_CM_CHOOSE_A = 1,
+    DTN_CM_CHOOSE_B = 2,
+    DTN_CM_CHOOSE_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t condition_strides[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+} dtn_cm_choose_params_t;
+
+/**
+ * Broadcasting choice, strides as in AddParams: a where the condition is true, else b.
+ *
+ * Values: condition, a, b, output.
+ */
+int32_t dtn_cm_choose(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* resize_bilinear */
 
 enum {
@@ -521,6 +752,15 @@ int32_t dtn_cm_masked_softmax(const dtn_operator_call_t *call, dtn_phase_t phase
 #define DTN_CM_ADDED(X) \
     X(reduce_sum, 1) \
     X(reduce_extremum, 1) \
+    X(reduce_argument, 1) \
+    X(cumulate, 1) \
+    X(normalise, 3) \
+    X(log_softmax, 2) \
+    X(broadcast_add, 2) \
+    X(broadcast_mul, 2) \
+    X(compare, 2) \
+    X(decide, 2) \
+    X(choose, 3) \
     X(resize_bilinear, 1) \
     X(masked_softmax, 3)
 

@@ -10,9 +10,10 @@ from torch.export import ExportedProgram
 
 from deuteron.frontend.cortex_m import lints
 from deuteron.frontend.cortex_m.added import lowering as added
+from deuteron.frontend.cortex_m.added import spellings
 from deuteron.frontend.cortex_m.elementwise import Tables, operand
 from deuteron.frontend.cortex_m.layout import drop_marks
-from deuteron.frontend.cortex_m.marks import load, measured
+from deuteron.frontend.cortex_m.marks import load, measured, share
 from deuteron.frontend.cortex_m.values import copy_mark
 from deuteron.frontend.source_lines import not_lowered
 
@@ -20,6 +21,7 @@ from deuteron.frontend.source_lines import not_lowered
 def prepare(model: fx.GraphModule) -> fx.GraphModule:
     """The float model in the form that `annotate` and the operators want: means as pools, products as `bmm`."""
     load()
+    spellings.write(model)
     from executorch.backends.cortex_m.passes.clamp_hardswish_pass import ClampHardswishPass
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 
@@ -46,7 +48,11 @@ def annotate(model: fx.GraphModule) -> None:
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({x: spec}, spec)
             mark_node_as_annotated(node)
             taken = True
-        if not taken and (ours := added.annotation(node, spec)) is not None:
+        if not taken and node.target is torch.ops.aten.softmax.int:  # over any dimension
+            node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({node.args[0]: spec}, share())
+            mark_node_as_annotated(node)
+            taken = True
+        if not taken and (ours := added.annotate(node, spec)) is not None:
             node.meta[Q_ANNOTATION_KEY], taken = ours, True
         if taken:
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True

@@ -33,7 +33,7 @@ WINDOWED = frozenset(
 COPY = "deuteron_copy"
 """Key among a node's custom metadata: it is a copy that was inserted here."""
 
-_FOLLOWS = frozenset({aten.dropout.default, aten.maximum.default, aten.minimum.default})
+_FOLLOWS = frozenset({aten.dropout.default, aten.group_norm.default, aten.maximum.default, aten.minimum.default})
 """Operators that keep the order of their inputs, beside the elementwise ones. ExecuTorch's `cat` is none of them: it
 joins images in channels-last memory as if they lay in the order of their shape."""
 

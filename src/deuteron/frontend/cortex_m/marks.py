@@ -46,6 +46,22 @@ def measured() -> Any:
     return INT8_PER_TENSOR_CONFIG.get_input_act_qspec()
 
 
+def adds_or_multiplies(node: fx.Node) -> bool:
+    """True for arithmetic of two tensors that the backend's own operators compute, in the order of memory they have."""
+    load()
+    from executorch.backends.cortex_m.quantizer.pattern_checkers import CortexMAddMulCheck
+
+    return CortexMAddMulCheck.check_pattern([node])
+
+
+def share() -> Any:
+    """The specification of a softmax's results."""
+    load()
+    from executorch.backends.cortex_m.quantizer.quantization_configs import SOFTMAX_OUTPUT_FIXED_QSPEC
+
+    return SOFTMAX_OUTPUT_FIXED_QSPEC
+
+
 def is_quantised(node: fx.Node) -> bool:
     """True for a node that `annotate` or the backend's own quantiser has marked."""
     load()

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from deuteron.frontend.cortex_m.added import masked, reductions, resize
+from deuteron.frontend.cortex_m.added import masked, norms, pairs, reductions, resize, shares
 from deuteron.frontend.cortex_m.added.form import Definition, Form
 
-_FAMILIES = (reductions, resize, masked)
+_FAMILIES = (reductions, norms, shares, pairs, resize, masked)
 
 FORMS: Mapping[object, Form] = {target: form for family in _FAMILIES for target, form in family.FORMS.items()}
 """The forms, by the operator of PyTorch's registry."""

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, fx
 
 from deuteron.npu.neutron.kernels.params import KernelParams
+
+Array = npt.NDArray[np.generic]
 
 
 class Result(Enum):
@@ -39,17 +43,21 @@ class Site:
         operands: the quantisation of each operand, in order.
         result: that of the result; of integers, that of the first operand.
         constant: gives the value of a constant that the operator reads beside its operands.
+        stored: the nodes of the operands' stored values.
+        is_channels_last: whether the result, or a single operand, is an image in channels-last memory.
     """
 
     node: fx.Node
     operands: tuple[Affine, ...]
     result: Affine
     constant: Callable[[fx.Node], Tensor]
+    stored: tuple[fx.Node, ...] = ()
+    is_channels_last: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the first operand."""
-        return tuple(value_of(self.node.all_input_nodes[0]).shape)
+        return tuple(value_of(self.stored[0]).shape)
 
     def argument(self, index: int, name: str, default: object) -> object:
         """An argument of the operator, by place or name."""
@@ -58,11 +66,15 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of one of our operators: its name, its record, and constants that it reads after its operands."""
+    """A call of one of our operators: its name, its record, and constants that it reads after its operands.
+
+    `inputs` are nodes that it reads instead of the operands.
+    """
 
     operator: str
     params: KernelParams
     constants: tuple[Tensor, ...] = ()
+    inputs: tuple[fx.Node, ...] | None = None
 
 
 def _activations(node: fx.Node) -> list[fx.Node]:
@@ -79,18 +91,20 @@ class Form:
     """How an operator of PyTorch becomes one of ours.
 
     Attributes:
-        call: the call, for an operator between quantisations.
+        call: the call, for an operator between quantisations; None where its numbers do not fit.
         result: where the quantisation of its result comes from.
         takes: whether it takes a node of the float model.
         operands: what is quantised of that which a node of the float model reads.
         whole: whether PyTorch would decompose it on the way to an edge program.
+        any_order: whether it takes images in channels-last memory, too.
     """
 
-    call: Callable[[Site], Call]
+    call: Callable[[Site], Call | None]
     result: Result = Result.MEASURED
     takes: Callable[[fx.Node], bool] = _always
     operands: Callable[[fx.Node], list[fx.Node]] = _activations
     whole: bool = False
+    any_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +112,12 @@ class Definition:
     """What one of our operators computes, in Python: the arithmetic of its C function.
 
     Attributes:
-        compute: its result, in any shape, from its record and its tensors.
+        compute: its result, from its record and its tensors; all are flat, as they lie in memory.
         rounds: whether the result may be one step off what PyTorch computes in float32.
         dtype: of the result.
     """
 
-    compute: Callable[..., Tensor]
+    compute: Callable[..., Array]
     rounds: bool
     dtype: torch.dtype = torch.int8
 
@@ -111,3 +125,8 @@ class Definition:
 def value_of(node: fx.Node) -> Tensor:
     """The tensor that a node stands for."""
     return cast(Tensor, node.meta["val"])
+
+
+def stored(steps: npt.NDArray[np.int64]) -> Array:
+    """Numbers of steps as int8, which holds the nearest that it can."""
+    return steps.clip(-128, 127).astype(np.int8)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from deuteron.board.operators.added import ADDED, NAMESPACE
 from deuteron.board.operators.table import CpuOperator
+from deuteron.frontend.cortex_m.added import layout
 from deuteron.frontend.cortex_m.added.families import DEFINITIONS
 from deuteron.frontend.cortex_m.added.form import Definition
 
@@ -32,8 +33,9 @@ def load() -> Any:
 def _shaped(definition: Definition) -> Callable[..., Tensor]:
     """A function that gives a tensor like the result, of which only the shape is known."""
 
-    def shaped(x: Tensor, *others: object) -> Tensor:
-        return _empty(definition, x, cast("Sequence[int]", others[-2]))
+    def shaped(*args: object) -> Tensor:
+        *tensors, shape, _ = args
+        return _empty(definition, cast("Sequence[Tensor]", tensors), cast("Sequence[int]", shape))
 
     return shaped
 
@@ -41,12 +43,20 @@ def _shaped(definition: Definition) -> Callable[..., Tensor]:
 def _compute(operator: CpuOperator, definition: Definition, *args: object) -> Tensor:
     *tensors, shape, words = args
     params = operator.params.from_words(tuple(cast("Sequence[int]", words)))
-    result = _empty(definition, cast(Tensor, tensors[0]), cast("Sequence[int]", shape))
-    return result.copy_(definition.compute(params, *tensors).reshape(result.shape))
+    arrays = [_flat(cast(Tensor, tensor)).numpy() for tensor in tensors]
+    values: Any = torch.from_numpy(definition.compute(params, *arrays))  # pyright: ignore[reportUnknownMemberType]
+    result = _empty(definition, cast("Sequence[Tensor]", tensors), cast("Sequence[int]", shape))
+    result.as_strided((result.numel(),), (1,)).copy_(values.flatten())
+    return result
 
 
-def _empty(definition: Definition, x: Tensor, shape: Sequence[int]) -> Tensor:
-    """A tensor for the result; of the shape of the operand, it has its order of memory."""
-    if tuple(x.shape) == tuple(shape):
-        return torch.empty_like(x, dtype=definition.dtype)
-    return torch.empty(shape, dtype=definition.dtype)
+def _flat(x: Tensor) -> Tensor:
+    """The elements as they lie in memory."""
+    return (x.permute(0, 2, 3, 1) if layout.is_last(x) else x).reshape(-1)
+
+
+def _empty(definition: Definition, values: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
+    """A tensor for the result: in channels-last memory where an operand of its shape is."""
+    last = any(layout.is_last(x) and tuple(x.shape) == tuple(shape) for x in values)
+    order = torch.channels_last if last else torch.contiguous_format
+    return torch.empty(tuple(shape), dtype=definition.dtype, memory_format=order)

@@ -1,6 +1,7 @@
 """Quantises what becomes one of our operators, and puts these into the edge program."""
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -8,11 +9,14 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from deuteron.board.operators.added import NAMESPACE
-from deuteron.frontend.cortex_m.added import library
+from deuteron.frontend.cortex_m.added import layout, library
 from deuteron.frontend.cortex_m.added.families import FORMS
 from deuteron.frontend.cortex_m.added.form import Affine, Form, Result, Site, value_of
 from deuteron.frontend.cortex_m.elementwise import aten_operator
 from deuteron.frontend.cortex_m.values import copy_mark
+
+_MARK = "deuteron_added"
+"""Key among a node's custom metadata: it was quantised to become one of ours."""
 
 
 def preserved() -> Collection[object]:
@@ -20,14 +24,18 @@ def preserved() -> Collection[object]:
     return [target for target, form in FORMS.items() if form.whole]
 
 
-def annotation(node: fx.Node, measured: object) -> Any:
-    """How a node of the float model is quantised that becomes one of ours; None for any other."""
+def annotate(node: fx.Node, measured: object) -> Any:
+    """How a node of the float model is quantised that becomes one of ours, and is marked so; None for any other."""
     from torchao.quantization.pt2e.quantizer.quantizer import QuantizationAnnotation, SharedQuantizationSpec
 
     form = _form(node)
     if form is None or not form.takes(node):
         return None
-    first, *others = form.operands(node)
+    operands = form.operands(node)
+    if not operands or any(value_of(arg).dtype != torch.float32 for arg in operands):
+        return None
+    node.meta["custom"] = {**node.meta.get("custom", {}), _MARK: True}
+    first, *others = dict.fromkeys(operands)
     shared: Any = SharedQuantizationSpec((first, node))
     wanted: dict[fx.Node, Any] = {first: measured}
     wanted |= dict.fromkeys(others, measured if form.result is Result.MEASURED else shared)
@@ -39,7 +47,7 @@ def put(program: ExportedProgram) -> None:
     """Let our operators compute what lies between quantisations and has a form."""
     library.load()
     for node in list(program.graph.nodes):
-        if (form := _form(node)) is not None:
+        if (form := _form(node)) is not None and _MARK in node.meta.get("custom", {}):
             _replace(program, node, form)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
@@ -56,19 +64,25 @@ def _replace(program: ExportedProgram, node: fx.Node, form: Form) -> None:
     from torch.export.graph_signature import InputKind
 
     graph = program.graph
-    operands = [arg for arg in node.all_input_nodes if _is_affine(arg, "dequantize")]
+    operands = [arg for arg in node.args if isinstance(arg, fx.Node) and _is_affine(arg, "dequantize")]
     if form.result is Result.INTEGER:
         ends = [node]
     else:
         ends = list(node.users)
         if not all(_is_affine(user, "quantize") and user.args[1:] == ends[0].args[1:] for user in ends):
             return
-    stored = [cast(fx.Node, arg.args[0]) for arg in operands]
-    if not operands or not ends or not all(value_of(arg).is_contiguous() for arg in stored):
+    if not operands or not ends:
+        return
+    stored = tuple(cast(fx.Node, arg.args[0]) for arg in operands)
+    is_last = [layout.is_last(value_of(arg)) for arg in stored if value_of(arg).shape == value_of(ends[0]).shape]
+    if any(layout.strides_of(x) is None or not (form.any_order or x.is_contiguous()) for x in map(value_of, stored)):
         return
     scales = tuple(map(_affine, operands))
     result = scales[0] if form.result is Result.INTEGER else _affine(ends[0])
-    call = form.call(Site(node, scales, result, lambda constant: _constant(program, constant)))
+    constant = partial(_constant, program)
+    call = form.call(Site(node, scales, result, constant, stored, any(is_last)))
+    if call is None:
+        return
     first = next(n for n in graph.nodes if n.op == "placeholder")
     with graph.inserting_before(first):
         constants = [
@@ -78,12 +92,13 @@ def _replace(program: ExportedProgram, node: fx.Node, form: Form) -> None:
     value = value_of(ends[0])
     operator = getattr(getattr(cast(Any, dialects).edge, NAMESPACE), call.operator).default
     with graph.inserting_before(node):
-        args = (*stored, *constants, [*value.shape], [*call.params.words()])
+        args = (*(stored if call.inputs is None else call.inputs), *constants, [*value.shape], [*call.params.words()])
         ours = graph.call_function(operator, args)
     ours.meta = dict(node.meta) | {"val": value}
     for end in ends:
         copy_mark(end, ours)
         end.replace_all_uses_with(ours)
+        program.graph_signature.replace_all_uses(end.name, ours.name)
 
 
 def _is_affine(node: fx.Node, does: str) -> bool:

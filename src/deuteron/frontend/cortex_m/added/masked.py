@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.board.operators.added import MaskedSoftmaxParams
-from deuteron.frontend.cortex_m.added.form import Call, Definition, Form, Site, value_of
+from deuteron.frontend.cortex_m.added.form import Array, Call, Definition, Form, Site, stored, value_of
 from deuteron.numerics import rne_divide, softmax_multiplier, softmax_table
 
 aten = torch.ops.aten
@@ -39,14 +39,13 @@ def _fewest(mask: Tensor) -> Tensor:
     return mask[: next(repeats)]
 
 
-def _compute(p: MaskedSoftmaxParams, x: Tensor, table: Tensor, mask: Tensor) -> Tensor:
-    values = x.contiguous().numpy().reshape(p.rows, p.depth).astype(np.int64)
-    taken = np.tile(mask.numpy().reshape(p.mask_rows, p.depth), (p.rows // p.mask_rows, 1)) != 0
+def _compute(p: MaskedSoftmaxParams, x: Array, table: Array, mask: Array) -> Array:
+    values = x.reshape(p.rows, p.depth).astype(np.int64)
+    taken = np.tile(mask.reshape(p.mask_rows, p.depth), (p.rows // p.mask_rows, 1)) != 0
     largest = np.where(taken, values, -128).max(axis=1, keepdims=True)
-    weights = np.where(taken, table.numpy().astype(np.int64)[np.where(taken, largest - values, 0)], 0)
+    weights = np.where(taken, table.astype(np.int64)[np.where(taken, largest - values, 0)], 0)
     sums = np.maximum(weights.sum(axis=1, keepdims=True), 1)
-    steps = rne_divide(weights * p.mult, sums << p.shift) + p.out_zp
-    return torch.from_numpy(steps.clip(-128, 127).astype(np.int8))  # pyright: ignore[reportUnknownMemberType]
+    return stored(rne_divide(weights * p.mult, sums << p.shift) + p.out_zp)
 
 
 FORMS: Mapping[object, Form] = {aten._masked_softmax.default: Form(_call, takes=_takes, whole=True)}  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""Sums, means and extrema over dimensions."""
+"""Sums, means, extrema and their places over dimensions, and sums up to each element."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,12 @@ from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor, fx
+from torch import fx
 
-from deuteron.frontend.cortex_m.added.form import Call, Definition, Form, Result, Site, value_of
+from deuteron.board.operators.added import CumulateParams, ReduceArgumentParams
+from deuteron.frontend.cortex_m.added.form import Array, Call, Definition, Form, Result, Site, stored, value_of
 from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
-from deuteron.numerics import mean_requant, rne_divide
+from deuteron.numerics import mean_requant, requant, rne_divide, rne_shift
 
 aten = torch.ops.aten
 
@@ -65,16 +66,36 @@ def _extremum(site: Site, *, maximum: int) -> Call:
     return Call("reduce_extremum", ReduceExtremumParams(*_runs_of(site), maximum))
 
 
-def _compute_sum(p: ReduceSumParams, x: Tensor) -> Tensor:
-    values = x.contiguous().numpy().reshape(p.outer, p.reduced, p.inner).astype(np.int64) - p.in_zp
+def _argument(site: Site, *, maximum: int) -> Call:
+    return Call("reduce_argument", ReduceArgumentParams(*_runs_of(site), maximum))
+
+
+def _total(site: Site) -> Call:
+    (x,), y = site.operands, site.result
+    factor = requant(Fraction(x.scale) / Fraction(y.scale))
+    params = CumulateParams(*_runs_of(site), x.zero_point, factor.multiplier, factor.shift, y.zero_point)
+    return Call("cumulate", params)
+
+
+def _compute_sum(p: ReduceSumParams, x: Array) -> Array:
+    values = x.reshape(p.outer, p.reduced, p.inner).astype(np.int64) - p.in_zp
     divisor = np.array(p.divisor << p.shift, np.int64)
-    steps = rne_divide(values.sum(axis=1) * p.mult, divisor) + p.out_zp
-    return torch.from_numpy(steps.clip(-128, 127).astype(np.int8))  # pyright: ignore[reportUnknownMemberType]
+    return stored(rne_divide(values.sum(axis=1) * p.mult, divisor) + p.out_zp)
 
 
-def _compute_extremum(p: ReduceExtremumParams, x: Tensor) -> Tensor:
-    values = x.contiguous().reshape(p.outer, p.reduced, p.inner)
-    return values.amax(1) if p.maximum else values.amin(1)
+def _compute_extremum(p: ReduceExtremumParams, x: Array) -> Array:
+    values = x.reshape(p.outer, p.reduced, p.inner)
+    return values.max(axis=1) if p.maximum else values.min(axis=1)
+
+
+def _compute_argument(p: ReduceArgumentParams, x: Array) -> Array:
+    values = x.reshape(p.outer, p.reduced, p.inner)
+    return (values.argmax(axis=1) if p.maximum else values.argmin(axis=1)).astype(np.int64)
+
+
+def _compute_total(p: CumulateParams, x: Array) -> Array:
+    values = x.reshape(p.outer, p.depth, p.inner).astype(np.int64) - p.in_zp
+    return stored(rne_shift(values.cumsum(axis=1) * p.mult, p.shift) + p.out_zp)
 
 
 _MEAN = Form(partial(_sum, is_mean=True), takes=_takes)
@@ -87,9 +108,14 @@ FORMS: Mapping[object, Form] = {
     aten.sum.dim_IntList: _SUM,
     aten.amax.default: Form(partial(_extremum, maximum=1), Result.SHARED, _takes),
     aten.amin.default: Form(partial(_extremum, maximum=0), Result.SHARED, _takes),
+    aten.argmax.default: Form(partial(_argument, maximum=1), Result.INTEGER, _takes),
+    aten.argmin.default: Form(partial(_argument, maximum=0), Result.INTEGER, _takes),
+    aten.cumsum.default: Form(_total, takes=_takes),
 }
 
 DEFINITIONS: Mapping[str, Definition] = {
     "reduce_sum": Definition(_compute_sum, rounds=True),
     "reduce_extremum": Definition(_compute_extremum, rounds=False),
+    "reduce_argument": Definition(_compute_argument, rounds=False, dtype=torch.int64),
+    "cumulate": Definition(_compute_total, rounds=True),
 }

@@ -7,9 +7,9 @@ from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor, fx
+from torch import fx
 
-from deuteron.frontend.cortex_m.added.form import Call, Definition, Form, Result, Site, value_of
+from deuteron.frontend.cortex_m.added.form import Array, Call, Definition, Form, Result, Site, stored, value_of
 from deuteron.npu.neutron.kernels.limits import MAX_RESIZE_UNIT
 from deuteron.npu.neutron.kernels.params import ResizeBilinearParams
 from deuteron.numerics import rne_divide
@@ -51,16 +51,15 @@ def _bilinear(site: Site) -> Call:
     return Call("resize_bilinear", ResizeBilinearParams(*sizes, *rows, *columns, site.operands[0].zero_point))
 
 
-def _compute(p: ResizeBilinearParams, x: Tensor) -> Tensor:
-    values = x.contiguous().numpy().reshape(p.batches, p.in_h, p.in_w, p.channels).astype(np.int64) - p.zero_point
+def _compute(p: ResizeBilinearParams, x: Array) -> Array:
+    values = x.reshape(p.batches, p.in_h, p.in_w, p.channels).astype(np.int64) - p.zero_point
     rows, columns = (p.start_h, p.step_h, p.unit_h), (p.start_w, p.step_w, p.unit_w)
     for axis, size, output, (start, step, unit) in ((1, p.in_h, p.out_h, rows), (2, p.in_w, p.out_w, columns)):
         at = np.clip(start + np.arange(output) * step, 0, (size - 1) * unit)
         low, share = at // unit, (at % unit).reshape([-1 if i == axis else 1 for i in range(4)])
         high = np.minimum(low + 1, size - 1)
         values = values.take(low, axis) * (unit - share) + values.take(high, axis) * share
-    steps = rne_divide(values, np.asarray(p.unit_h * p.unit_w, np.int64)) + p.zero_point
-    return torch.from_numpy(steps.clip(-128, 127).astype(np.int8))  # pyright: ignore[reportUnknownMemberType]
+    return stored(rne_divide(values, np.asarray(p.unit_h * p.unit_w, np.int64)) + p.zero_point)
 
 
 FORMS: Mapping[object, Form] = {

@@ -1,0 +1,16 @@
+#include "by_kernel.h"
+#include "cortex_m.h"
+
+static bool is_valid(const dtn_operator_call_t *call)
+{
+    return DTN_CM_IS_CALL(call, 2, 1, dtn_cm_broadcast_add_params_t) && dtn_cm_are(call->values, 3, DTN_TYPE_S8);
+}
+
+int32_t dtn_cm_broadcast_add(const dtn_operator_call_t *call, dtn_phase_t phase)
+{
+    if (phase == DTN_PHASE_CHECK && !is_valid(call)) {
+        return DTN_REASON_OPERATOR;
+    }
+    dtn_call_t inner = dtn_cm_kernel_call(call, phase, call->params);
+    return dtn_cm_reason(dtn_k_add_s8(&inner, phase));
+}

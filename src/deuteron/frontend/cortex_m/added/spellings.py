@@ -1,0 +1,157 @@
+"""Writes operators of a float model with others of which the Cortex-M has int8 forms, where that changes nothing."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch import fx
+
+from deuteron.frontend.cortex_m.added.form import value_of
+from deuteron.frontend.cortex_m.added.reductions import reduced_dims, runs
+from deuteron.frontend.quantise.forms import call
+
+aten = torch.ops.aten
+
+_LEAST = 1e-24
+"""Instead of the smallest length that a normalised vector may have: no stored number is that small."""
+
+
+def write(model: fx.GraphModule) -> None:
+    """Write instance norms as group norms, vectors of length 1 as root mean squares, choices among numbers as tensors.
+
+    Maxima with their places become two operators, and reductions over dimensions that are not side by side get a
+    permutation before them.
+    """
+    for node in reversed(list(model.graph.nodes)):
+        spell = _SPELLINGS.get(node.target) if node.users else None
+        value = None if spell is None else spell(node)
+        if value is not None:
+            node.replace_all_uses_with(value)
+            model.graph.erase_node(node)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+def _instance_norm(norm: fx.Node) -> fx.Node | None:
+    x, weight, bias, _, _, measures, _, epsilon = norm.args[:8]
+    channels = value_of(norm).shape[1]
+    return call(norm, aten.group_norm.default, x, channels, weight, bias, epsilon) if measures else None
+
+
+def _apart(node: fx.Node) -> fx.Node | None:
+    """A reduction over dimensions between which others lie: they are brought to the end."""
+    x = node.all_input_nodes[0]
+    shape, dims = value_of(x).shape, reduced_dims(node)
+    if runs(shape, dims) is not None:
+        return None
+    kept = [dim for dim in range(len(shape)) if dim not in dims]
+    turned = call(node, aten.permute.default, x, [*kept, *dims])
+    result = call(node, node.target, turned, [*range(len(kept), len(shape))])
+    return call(node, aten.reshape.default, result, [*value_of(node).shape])
+
+
+def _whole(target: object) -> Callable[[fx.Node], fx.Node]:
+    """The largest or least of all."""
+    return lambda node: call(node, target, node.args[0])
+
+
+def _with_places(values: object, places: object) -> Callable[[fx.Node], None]:
+    """The largest or least over a dimension, and where it stands."""
+
+    def spell(node: fx.Node) -> None:
+        x, dim, keeps = (*node.args, False)[:3]
+        for user in list(node.users):
+            if user.target is operator.getitem:
+                target, which = (places, dim) if user.args[1] else (values, [dim])
+                user.replace_all_uses_with(call(user, target, x, which, keeps))
+                node.graph.erase_node(user)
+
+    return spell
+
+
+def _unit(quotient: fx.Node) -> fx.Node | None:
+    """A vector divided by its own length: over the last dimension a root mean square, times a constant."""
+    x, length = quotient.args
+    while isinstance(length, fx.Node) and length.target in (aten.expand_as.default, aten.expand.default):
+        length = length.args[0]
+    if isinstance(length, fx.Node) and length.target in (aten.clamp_min.default, aten.clamp.default):
+        length = length.args[0]
+    if (
+        not isinstance(length, fx.Node)
+        or length.target is not aten.linalg_vector_norm.default
+        or length.args[0] is not x
+    ):
+        return None
+    _, order, dims, keeps = (*length.args, *(2, None, False)[len(length.args) - 1 :])[:4]
+    listed = list(cast("Sequence[int]", dims or ()))
+    if length.args[0] is not x or order != 2 or len(listed) != 1 or not keeps:
+        return None
+    vector = cast(fx.Node, x)
+    shape, dim = value_of(vector).shape, listed[0] % value_of(vector).dim()
+    places = [i for i in range(len(shape)) if i != dim] + [dim]
+    back = [places.index(i) for i in range(len(shape))]
+    is_last = dim == len(shape) - 1
+    rows = vector if is_last else call(quotient, aten.permute.default, vector, places)
+    weight = _constant(quotient, torch.full((shape[dim],), shape[dim] ** -0.5))
+    unit = call(quotient, aten.rms_norm.default, rows, [shape[dim]], weight, _LEAST)
+    return unit if is_last else call(quotient, aten.permute.default, unit, back)
+
+
+def _length(norm: fx.Node) -> fx.Node | None:
+    """The length of vectors as the root of the sum of their squares."""
+    x, order, dims, keeps = (*norm.args, *(2, None, False)[len(norm.args) - 1 :])[:4]
+    if order != 2:
+        return None
+    squares = call(norm, aten.pow.Tensor_Scalar, x, 2)
+    listed = dims or [*range(value_of(squares).dim())]
+    return call(norm, aten.sqrt.default, call(norm, aten.sum.dim_IntList, squares, listed, keeps))
+
+
+def _chosen(choice: fx.Node) -> fx.Node:
+    """A choice among tensors or numbers."""
+    condition, *values = choice.args
+    return _choose(choice, cast(fx.Node, condition), *values)
+
+
+def _filled(fill: fx.Node) -> fx.Node:
+    """A tensor of which some elements become a number."""
+    x, mask, value = fill.args
+    return _choose(fill, cast(fx.Node, mask), value, x)
+
+
+def _choose(node: fx.Node, condition: fx.Node, *values: object) -> fx.Node:
+    tensors = [v if isinstance(v, fx.Node) else _constant(node, torch.tensor(float(cast(float, v)))) for v in values]
+    return call(node, aten.where.self, condition, *tensors)
+
+
+def _constant(before: fx.Node, value: torch.Tensor) -> fx.Node:
+    """A constant of the model."""
+    graph = before.graph
+    model = cast(fx.GraphModule, graph.owning_module)
+    name = f"deuteron_{before.name}_{len(list(model.named_buffers()))}"
+    model.register_buffer(name, value)
+    with graph.inserting_before(before):
+        node = graph.get_attr(name)
+    mode: Any = before.meta["val"].fake_mode
+    node.meta["val"] = mode.from_tensor(value, static_shapes=True)
+    return node
+
+
+_SPELLINGS: Mapping[object, Callable[[fx.Node], fx.Node | None]] = {
+    aten.instance_norm.default: _instance_norm,
+    aten.mean.dim: _apart,
+    aten.sum.dim_IntList: _apart,
+    aten.amax.default: _apart,
+    aten.amin.default: _apart,
+    aten.max.default: _whole(aten.amax.default),
+    aten.min.default: _whole(aten.amin.default),
+    aten.max.dim: _with_places(aten.amax.default, aten.argmax.default),
+    aten.min.dim: _with_places(aten.amin.default, aten.argmin.default),
+    aten.div.Tensor: _unit,
+    aten.linalg_vector_norm.default: _length,
+    aten.where.ScalarSelf: _chosen,
+    aten.where.ScalarOther: _chosen,
+    aten.where.Scalar: _chosen,
+    aten.masked_fill.Scalar: _filled,
+}
