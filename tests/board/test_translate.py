@@ -372,9 +372,10 @@ def partition(
     return make.program(tuple(tensors[:2]), tuple(tensors[2:]))
 
 
-def test_partitions_of_others_are_named() -> None:
-    assert refusal(partition(b"", backend="XnnpackBackend")) == (
-        "partition 0 is for the backend `XnnpackBackend`, firmware has `NeutronBackend` only\n\n"
+@pytest.mark.parametrize("backend", ["XnnpackBackend", "EthosUBackend"])
+def test_partitions_of_others_are_named(backend: str) -> None:
+    assert refusal(partition(b"", backend=backend)) == (
+        f"partition 0 is for the backend `{backend}`, firmware has `NeutronBackend` only\n\n"
         "hint: build the program with `deuteron build`"
     )
 

@@ -44,8 +44,8 @@ def delegate_of(delegate: program.Delegate, index: int) -> Delegate:
     """
     name = f"partition {index}"
     family = families.family_of(delegate.id)
-    if family is None:
-        known = ", ".join(f"`{known.delegate_id}`" for known in families.FAMILIES)
+    if family is None or family.firmware is None:
+        known = ", ".join(f"`{known.delegate_id}`" for known in families.FAMILIES if known.firmware)
         message = f"{name} is for the backend `{delegate.id}`, firmware has {known} only"
         raise UnsupportedError(message, hint="build the program with `deuteron build`")
     return Delegate(family.firmware, family.firmware.partition(delegate.payload, name))

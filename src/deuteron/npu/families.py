@@ -12,7 +12,6 @@ from pathlib import Path
 from deuteron.errors import UnsupportedError
 from deuteron.native import library
 from deuteron.npu.ethosu import blob as ethosu_blob
-from deuteron.npu.ethosu import firmware as ethosu_firmware
 from deuteron.npu.ethosu import program as ethosu_program
 from deuteron.npu.firmware import Firmware
 from deuteron.npu.neutron import firmware, payload, program
@@ -28,15 +27,15 @@ class Family:
     Attributes:
         delegate_id: the id that their partitions have in a program.
         program: a partition, from its bytes in a program and what errors call these; FormatError when it is damaged.
-        firmware: how firmware runs these.
         host: the library that gives ExecuTorch's runtime on this computer the backend; MissingToolError without it.
+        firmware: how firmware runs these; None for families that it cannot run.
         replan: the partitions of a build compiled again for other memories; None for families that cannot.
     """
 
     delegate_id: str
     program: Callable[[bytes, str], NpuProgram]
-    firmware: Firmware
     host: Callable[[], Path]
+    firmware: Firmware | None = None
     replan: Callable[[ReplanRequest], tuple[Replanned, ...]] | None = None
 
 
@@ -57,7 +56,6 @@ NEUTRON = Family(
 ETHOSU = Family(
     delegate_id=ethosu_blob.BACKEND_ID,
     program=ethosu_program.program_of,
-    firmware=ethosu_firmware.FIRMWARE,
     host=lambda: library("ethosu"),
 )
 

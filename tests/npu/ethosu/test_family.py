@@ -210,11 +210,3 @@ def test_what_is_damaged_is_said(name: str, payload: bytes, tmp_path: Path) -> N
     path.write_bytes(program(damage(payload), ((1, 6, 5, 3),), ((1, 3, 3, 9),)))
     with pytest.raises(FormatError, match="ExecuTorch's runtime refuses the program"):
         HostRunner(path)
-
-
-def test_firmware_is_refused(payload: bytes) -> None:
-    with pytest.raises(UnsupportedError) as raised:
-        ETHOSU.firmware.partition(payload, "npu 0")
-    assert str(raised.value) == (
-        "npu 0: firmware is not made for partitions of Ethos-U\n\nhint: run the program on this computer"
-    )
