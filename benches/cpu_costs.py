@@ -40,6 +40,7 @@ Weights = npt.NDArray[np.float64]
 MORE_LAYERS = (
     Layer("depthwise 5x5 16, 16x16", (16, 16), (16, 16), {}, (5, 5), 1, (2, 2), depthwise=True),
     Layer("depthwise 1x1 16, 16x16", (16, 16), (16, 16), {}, depthwise=True),
+    Layer("depthwise 3x3 32 /2, 16x16", (16, 16), (32, 32), {}, (3, 3), 2, (1, 1), depthwise=True),
     Layer("conv 1x1 16->16, 4x4", (4, 4), (16, 16), {}),
     Layer("linear 16->4", (0, 0), (16, 4), {}),
 )
@@ -90,10 +91,16 @@ def layers() -> Iterator[Case]:
     generator = np.random.default_rng(1)
     for layer in (*cortex_m.LAYERS, *MORE_LAYERS):
         if layer.size[0]:
-            work, call = Work.DEPTHWISE if layer.depthwise else Work.CONVOLUTION, cortex_m.convolution(layer, generator)
+            work, call = _work(layer), cortex_m.convolution(layer, generator)
         else:
             work, call = Work.LINEAR, cortex_m.linear(layer, generator)
         yield Case(layer.name, work, call.expected.size, call.macs, call)
+
+
+def _work(layer: Layer) -> Work:
+    if layer.depthwise:
+        return Work.DEPTHWISE if layer.kernel[1] == 3 and layer.stride == 1 else Work.APART
+    return Work.POINTS if layer.kernel == (1, 1) else Work.CONVOLUTION
 
 
 def elementwise(size: int) -> Iterator[Case]:

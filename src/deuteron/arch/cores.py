@@ -25,7 +25,9 @@ class Work(Enum):
     """
 
     CONVOLUTION = "convolution"
-    DEPTHWISE = "depthwise"
+    POINTS = "points"  # a convolution of one by one, which gathers no windows
+    DEPTHWISE = "depthwise"  # in windows three wide, one element apart
+    APART = "apart"  # depthwise in other windows, which share less
     LINEAR = "linear"
     AVERAGE = "average"
     LARGEST = "largest"
@@ -43,7 +45,7 @@ class Work(Enum):
     @property
     def multiplies(self) -> bool:
         """Whether its terms are multiply-accumulates."""
-        return self in (Work.CONVOLUTION, Work.DEPTHWISE, Work.LINEAR)
+        return self in (Work.CONVOLUTION, Work.POINTS, Work.DEPTHWISE, Work.APART, Work.LINEAR)
 
 
 class InnerWork(Enum):

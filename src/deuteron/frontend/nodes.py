@@ -138,8 +138,11 @@ def _copy_work(node: fx.Node) -> Work:
 def _matrix_work(node: fx.Node) -> Work:
     if aten_operator(node.target) is not aten.convolution.default:
         return Work.LINEAR
-    groups = cast(int, node.args[8])
-    return Work.DEPTHWISE if groups > 1 and groups == _value(node.all_input_nodes[0]).shape[1] else Work.CONVOLUTION
+    groups, kernel = cast(int, node.args[8]), _value(node.all_input_nodes[1]).shape[2:]
+    if groups == 1 or groups != _value(node.all_input_nodes[0]).shape[1]:
+        return Work.POINTS if set(kernel) == {1} else Work.CONVOLUTION
+    stride = cast("list[int]", node.args[3])
+    return Work.DEPTHWISE if kernel[-1] == 3 and set(stride) == {1} else Work.APART
 
 
 def _macs(node: fx.Node) -> int:
