@@ -155,7 +155,7 @@ def test_the_example_of_the_guide_runs(
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "board"), [("cortex-m33", "an505"), ("cortex-m55", "an547")])
 def test_a_build_without_an_npu(target: str, board: str, tmp_path: Path):
-    x = torch.randn(1, 4, 32, 32)
+    x = torch.randn(1, 4, 64, 64)
     options = api.BuildOptions(use_profiling=True)
     api.build(NETWORKS["residual"](), (x,), target=target, output=tmp_path / "b", options=options, calibration=[(x,)])
     found = builds.read(tmp_path / "b")
@@ -163,7 +163,7 @@ def test_a_build_without_an_npu(target: str, board: str, tmp_path: Path):
         made = run.profile(found, run.Wanted(on, api.seeded_inputs(found.manifest, 1)))
         assert on == "host" or (attributed(made.stream.events, Kind.RUN) or 0) >= 0.999
         convolutions = [row for row in tables.operators(made) if "cortex_m::quantized_conv2d" in row.name]
-        assert [row.macs for row in convolutions] == [32 * 32 * 4 * 4 * 3 * 3] * 2
+        assert [row.macs for row in convolutions] == [64 * 64 * 4 * 4 * 3 * 3] * 2
     with pytest.raises(UnsupportedError) as caught:
         run.profile(found, run.Wanted("sim"))
     assert str(caught.value) == (
