@@ -1,5 +1,5 @@
 # Toolchain for bare-metal Arm: `cmake --toolchain .../firmware/cmake/arm-none-eabi.cmake -DDTN_CPU=cortex-m33`, or for
-# another processor with its flags, `-DDTN_CPU_FLAGS="-mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-d16"`.
+# a processor that is not known here with its flags, `-DDTN_CPU_FLAGS="-march=armv8.1-m.main+mve.fp+fp.dp -mthumb ..."`.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-none-eabi-gcc)
@@ -7,17 +7,21 @@ set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES DTN_CPU DTN_CPU_FLAGS)
 
-set(DTN_CPU cortex-m33 CACHE STRING "Processor: cortex-m33 or cortex-m55")
+set(cpus cortex-m0plus cortex-m3 cortex-m4 cortex-m7 cortex-m33 cortex-m55)
+set(fpu_cortex-m4 " -mfloat-abi=hard -mfpu=fpv4-sp-d16")
+set(fpu_cortex-m7 " -mfloat-abi=hard -mfpu=fpv5-d16")
+set(fpu_cortex-m33 " -mfloat-abi=hard -mfpu=fpv5-sp-d16")
+set(fpu_cortex-m55 " -mfloat-abi=hard")
+list(JOIN cpus ", " known)
+set(DTN_CPU cortex-m33 CACHE STRING "Processor: one of ${known}")
 set(DTN_CPU_FLAGS "" CACHE STRING "What the compiler is told of any other processor")
 if(DTN_CPU_FLAGS)
   set(cpu_flags "${DTN_CPU_FLAGS}")
-elseif(DTN_CPU STREQUAL "cortex-m33")
-  set(cpu_flags "-mcpu=cortex-m33 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16")
-elseif(DTN_CPU STREQUAL "cortex-m55")
-  set(cpu_flags "-mcpu=cortex-m55 -mthumb -mfloat-abi=hard")
+elseif(DTN_CPU IN_LIST cpus)
+  set(cpu_flags "-mcpu=${DTN_CPU} -mthumb${fpu_${DTN_CPU}}")
 else()
-  message(FATAL_ERROR "DTN_CPU is `${DTN_CPU}`; cortex-m33 and cortex-m55 are known, for others set DTN_CPU_FLAGS to "
-    "what the compiler is told of the processor")
+  message(FATAL_ERROR "DTN_CPU is `${DTN_CPU}`; known are ${known}; for others set DTN_CPU_FLAGS to what the compiler is "
+    "told of the processor")
 endif()
 foreach(language C CXX ASM)
   set(CMAKE_${language}_FLAGS_INIT "${cpu_flags} -ffunction-sections -fdata-sections")

@@ -179,6 +179,23 @@ def test_a_cycle_of_functions():
     assert graph.gaps == ("recursion: `b` -> `c` -> `b`",)
 
 
+@pytest.mark.parametrize(
+    ("instruction", "operands", "calls"),
+    [
+        ("bl", "20 <b>", (0x20,)),
+        ("b.w", "24 <b+0x4>", (0x20,)),
+        ("bne.n", "20 <b>", (0x20,)),
+        ("cbz", "r3, 20 <b>", (0x20,)),
+        ("le", "lr, 20 <b>", ()),
+        ("bfcsel", "0, 24 <b+0x4>, 4, hi", ()),  # VCTP, as binutils without vectors read it
+        ("bic.w", "r3, r3, #20", ()),
+    ],
+)
+def test_what_calls(instruction: str, operands: str, calls: tuple[int, ...]):
+    body = callgraph._Body(0, "a", [(instruction, operands)])
+    assert callgraph._function(body, [0, 0x20], "app", {}).calls == calls
+
+
 def test_a_call_to_where_no_function_is():
     graph = Graph([function(0, "a", 8, 0x20)], {})
     assert path(graph, "a") == [("a", 8), ("0x00000020", None)]

@@ -92,6 +92,8 @@ class _Body:
 _LABEL = re.compile(r"^([0-9a-f]+) <([^>]+)>:$")
 _INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(\S+)(?:\t([^@]*))?")
 _TARGET = re.compile(r"([0-9a-f]+) <")
+_BRANCH = re.compile(r"bl?|b(?:eq|ne|cs|cc|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)|cbn?z")
+"""What goes to a target. Binutils without vectors take VCTP for `bfcsel`, a branch that GCC does not write."""
 
 
 def _bodies(elf: Path) -> Iterator[_Body]:
@@ -123,7 +125,7 @@ def _function(
         root = mnemonic.partition(".")[0]
         if root in ("bx", "blx"):
             indirect = indirect or operands != "lr"
-        elif root.startswith(("b", "cb")) and (target := _TARGET.search(operands)):
+        elif _BRANCH.fullmatch(root) and (target := _TARGET.search(operands)):
             at = bisect_right(starts, int(target[1], 16)) - 1
             # A branch inside of a function is a loop, but one with a link to its start is recursion.
             if at >= 0 and (starts[at] != body.address or root == "bl"):
