@@ -103,6 +103,7 @@ class Driver:
 
     def levels(self) -> tuple[str, ...]:
         """The levels of vector instructions that the fast kernels have on this processor, the lowest first."""
+        self.library.dtn_has_level.restype = ctypes.c_bool
         return tuple(name for level, name in enumerate(self._level_names()) if self.library.dtn_has_level(level))
 
     def level(self) -> str:
@@ -117,6 +118,8 @@ class Driver:
         self.library.dtn_use_level(self._level_names().index(name))
 
     def _level_names(self) -> list[str]:
+        # A driver that is linked with a selection of kernels has no levels.
+        self.library.dtn_level_name.restype = ctypes.c_char_p
         names: list[str] = []
         name: bytes | None
         while (name := self.library.dtn_level_name(len(names))) is not None:
@@ -244,9 +247,6 @@ def _load(name: Literal["driver", "driver_ref"]) -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(library(name)))
     loaded.dtn_error_string.restype = ctypes.c_char_p
     loaded.neutronGetModelContextSize.restype = ctypes.c_size_t
-    if name == "driver":
-        loaded.dtn_level_name.restype = ctypes.c_char_p
-        loaded.dtn_has_level.restype = ctypes.c_bool
     for function in ("neutronModelPrepare", "neutronModelUnprepare", "neutronRunBlocking"):
         getattr(loaded, function).restype = ctypes.c_int32
     loaded.neutronModelPrepare.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
