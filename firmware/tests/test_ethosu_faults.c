@@ -101,6 +101,47 @@ static void test_work(void)
     check_fault(&stream, DTN_ETHOSU_WORK, UINT64_C(1) << 32);
 }
 
+/* Bricks of 16 channels that lie on each other. */
+static void test_bricks(void)
+{
+    stream_t stream;
+    new_sum(&stream);
+    stream_short(&stream, REG_OFM_DEPTH_M1, 32);
+    stream_short(&stream, REG_IFM_PRECISION, 1 | 1 << 6);
+    stream_long(&stream, REG_IFM_STRIDE_X + 2, 1);
+    check_fault(&stream, DTN_ETHOSU_FIELD, REG_IFM_STRIDE_X);
+}
+
+/* A table of 512 lines has none for values of 16 bits without a sign. */
+static void test_tables(void)
+{
+    stream_t stream;
+    new_sum(&stream);
+    stream_short(&stream, REG_OFM_PRECISION, 1 << 1 | 1 << 8);
+    stream_short(&stream, REG_ACTIVATION_MIN, 0);
+    stream_short(&stream, REG_ACTIVATION, 16);
+    check_fault(&stream, DTN_ETHOSU_FIELD, REG_OFM_PRECISION);
+}
+
+/* More copies than any network has: what each takes is counted. */
+static void test_copied_work(void)
+{
+    stream_t stream;
+    dtn_ethosu_event_t event = {0};
+    stream_new(&stream, "ethos-u55-64", &state);
+    stream.memory.regions[0].bytes = stream.memory.regions[1].bytes = (size_t)1 << 31;
+    stream_short(&stream, REG_DMA0_SRC_REGION, 0);
+    stream_short(&stream, REG_DMA0_DST_REGION, 1);
+    stream_long(&stream, REG_DMA0_SRC, 0);
+    stream_long(&stream, REG_DMA0_DST, 0);
+    stream_long(&stream, REG_DMA0_LEN, UINT64_C(1) << 31);
+    for (int32_t i = 0; i < 33; i++) {
+        stream_op(&stream, DTN_ETHOSU_OP_DMA_START, 0);
+    }
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_WORK);
+    stream_free(&stream);
+}
+
 static void test_alignment(void)
 {
     stream_t stream;
@@ -264,6 +305,9 @@ int main(int count, char **arguments)
 {
     test_fields();
     test_work();
+    test_bricks();
+    test_tables();
+    test_copied_work();
     test_alignment();
     test_unset();
     test_opcodes();

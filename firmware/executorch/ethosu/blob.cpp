@@ -2,6 +2,7 @@
 
 #include <executorch/runtime/platform/log.h>
 
+#include <cinttypes>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -103,10 +104,14 @@ Error check_tensors(const char *side, Bytes block, size_t count, size_t scratch_
         uint64_t bytes = element == 1 || element == 2 || element == 4 ? static_cast<uint64_t>(element) : 0;
         for (size_t d = 0; d < kDimensions; d++) {
             const int32_t dimension = number_at(block, at + d * sizeof(int32_t));
-            /* What is beyond the scratch memory stays so, whatever follows. */
-            bytes = dimension < 1 || bytes > scratch_bytes ? UINT32_MAX : bytes * static_cast<uint64_t>(dimension);
+            ET_CHECK_OR_RETURN_ERROR(dimension > 0, InvalidProgram,
+                                     "%s %zu of the Ethos-U partition has a dimension of %" PRId32, side, i, dimension);
+            bytes *= static_cast<uint64_t>(dimension);
+            ET_CHECK_OR_RETURN_ERROR(bytes <= scratch_bytes, InvalidProgram,
+                                     "%s %zu of the Ethos-U partition is larger than its %zu bytes of scratch", side, i,
+                                     scratch_bytes);
         }
-        ET_CHECK_OR_RETURN_ERROR(region == kScratchRegion && offset >= 0 && bytes > 0 && bytes <= scratch_bytes &&
+        ET_CHECK_OR_RETURN_ERROR(region == kScratchRegion && offset >= 0 && bytes > 0 &&
                                      static_cast<size_t>(offset) <= scratch_bytes - bytes,
                                  InvalidProgram, "%s %zu of the Ethos-U partition leaves its %zu bytes of scratch",
                                  side, i, scratch_bytes);
@@ -117,7 +122,7 @@ Error check_tensors(const char *side, Bytes block, size_t count, size_t scratch_
 Error read_block(const Block &block, const NamedDataMap *data, Blob *blob)
 {
     Bytes bytes = block.bytes;
-    if (block.external) {
+    if (block.external && (is_named(block, "cmd_data") || is_named(block, "weight_data"))) {
         ET_CHECK_OK_OR_RETURN_ERROR(load(block, data, blob, &bytes));
     }
     if (is_named(block, "cmd_data")) {

@@ -43,7 +43,7 @@ enum { DTN_ETHOSU_REGIONS = 8 };
     X(18, WORKSPACE, "the workspace is too small for an operation")                                                    \
     X(19, UNSUPPORTED, "an operation is not modelled")                                                                 \
     X(20, FINISHED, "the stream has ended or stopped at a fault")                                                      \
-    X(21, WORK, "an operation has more terms than any network's: 2^36")
+    X(21, WORK, "the operations have more terms than those of any network: 2^36")
 
 /** What `dtn_ethosu_step` and its like return. */
 typedef enum {

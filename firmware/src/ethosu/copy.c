@@ -14,7 +14,7 @@ static uint8_t *side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_
     if (dtn_eu_field(m, region, INTERNAL_AT, 1) != 0) {
         uint64_t size = m->config->shram_bytes;
         *fault = at > size || size - at < length ? dtn_eu_fault(m, DTN_ETHOSU_SHRAM, at) : DTN_ETHOSU_OK;
-        return *fault == DTN_ETHOSU_OK ? m->memory.shram + at : NULL;
+        return *fault == DTN_ETHOSU_OK && !m->is_check ? m->memory.shram + at : NULL;
     }
     const dtn_ethosu_region_t *memory = dtn_eu_region(m, dtn_eu_field(m, region, 0, REGION_BITS));
     if (memory == NULL) {
@@ -26,7 +26,7 @@ static uint8_t *side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_
         return NULL;
     }
     *fault = at > memory->bytes || memory->bytes - at < length ? dtn_eu_fault(m, DTN_ETHOSU_BOUNDS, at) : DTN_ETHOSU_OK;
-    return *fault == DTN_ETHOSU_OK ? memory->data + at : NULL;
+    return *fault == DTN_ETHOSU_OK && !m->is_check ? memory->data + at : NULL;
 }
 
 dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m)
@@ -43,6 +43,10 @@ dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m)
         return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_DMA0_SRC_REGION);
     }
     uint64_t length = dtn_eu_address(m, REG_DMA0_LEN);
+    fault = dtn_eu_work(m, length, 1);
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
     const uint8_t *from = side(m, REG_DMA0_SRC_REGION, REG_DMA0_SRC, length, false, &fault);
     if (fault != DTN_ETHOSU_OK) {
         return fault;

@@ -31,7 +31,7 @@ static dtn_ethosu_fault_t read_bytes(dtn_ethosu_t *m, uint16_t region, uint16_t 
     if (at > in->bytes || in->bytes - at < *count) {
         return dtn_eu_fault(m, DTN_ETHOSU_BOUNDS, at);
     }
-    *bytes = in->data + at;
+    *bytes = m->is_check ? NULL : in->data + at;
     return DTN_ETHOSU_OK;
 }
 
@@ -84,26 +84,26 @@ static void read_order(const dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t 
     layer->pitch = (size_t)g->kernel_h * (size_t)g->kernel_w * (size_t)layer->order.inputs;
 }
 
-static size_t rounded(uint64_t bytes)
+static uint64_t rounded(uint64_t bytes)
 {
-    return (size_t)((bytes + 15U) / 16U * 16U);
+    return (bytes + 15U) / 16U * 16U;
 }
 
 /* Divides the workspace. The window of a depthwise operation is not gathered; its weights are turned instead. */
 static dtn_ethosu_fault_t take_workspace(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
 {
-    size_t block = (size_t)layer->block;
-    size_t streams = rounded(DTN_EU_CORES * sizeof(dtn_eu_weights_t));
-    size_t channels = rounded(block * sizeof(dtn_eu_channel_t));
-    size_t rows = rounded((uint64_t)block * layer->pitch * sizeof(int16_t));
-    size_t column = rounded((uint64_t)layer->pitch * (is_depthwise ? block : 1U) * sizeof(int16_t));
-    size_t needed = streams + channels + rows + column;
-    m->needed = needed > m->needed ? needed : m->needed;
+    uint64_t block = (uint64_t)layer->block;
+    uint64_t streams = rounded(DTN_EU_CORES * sizeof(dtn_eu_weights_t));
+    uint64_t channels = rounded(block * sizeof(dtn_eu_channel_t));
+    uint64_t rows = rounded(block * layer->pitch * sizeof(int16_t));
+    uint64_t column = rounded(layer->pitch * (is_depthwise ? block : 1U) * sizeof(int16_t));
+    uint64_t needed = streams + channels + rows + column;
+    if (needed > SIZE_MAX || (!m->is_check && needed > m->memory.workspace_bytes)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_WORKSPACE, needed);
+    }
+    m->needed = needed > m->needed ? (size_t)needed : m->needed;
     if (m->is_check) {
         return DTN_ETHOSU_OK;
-    }
-    if (needed > m->memory.workspace_bytes) {
-        return dtn_eu_fault(m, DTN_ETHOSU_WORKSPACE, needed);
     }
     uint8_t *at = m->memory.workspace;
     layer->streams = (dtn_eu_weights_t *)(void *)at;
@@ -150,7 +150,8 @@ dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer
         return fault;
     }
     layer->block = dtn_eu_count(m, REG_OFM_BLK_DEPTH_M1);
-    if (layer->block > DTN_EU_MOST_BLOCK) {
+    /* The cores share a block evenly. */
+    if (layer->block > DTN_EU_MOST_BLOCK || layer->block % m->config->cores != 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_BLK_DEPTH_M1);
     }
     read_order(m, is_depthwise, layer);

@@ -147,6 +147,10 @@ dtn_ethosu_fault_t dtn_eu_map(dtn_ethosu_t *m, const dtn_eu_map_registers_t *reg
     } else {
         map->brick = DTN_EU_BRICK * map->bytes;
     }
+    /* Bricks lie behind each other, or wholly before. */
+    if (depth > DTN_EU_BRICK && map->brick > -DTN_EU_BRICK * map->bytes && map->brick < DTN_EU_BRICK * map->bytes) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->stride);
+    }
     if (!is_multiple(map->stride_y, map->bytes) || !is_multiple(map->stride_x, map->bytes) ||
         !is_multiple(map->brick, map->bytes)) {
         return dtn_eu_fault(m, DTN_ETHOSU_ALIGNMENT, registers->stride);

@@ -89,7 +89,8 @@ static inline dtn_ethosu_fault_t dtn_eu_fault(dtn_ethosu_t *m, dtn_ethosu_fault_
     return fault;
 }
 
-/** Notes that an operation has this many outputs of this many terms; a fault where no sound stream has as many. */
+/** Notes that an operation has this many outputs of this many terms; a fault where no sound stream has as many in all.
+ */
 static inline dtn_ethosu_fault_t dtn_eu_work(dtn_ethosu_t *m, uint64_t outputs, uint64_t terms)
 {
     const uint64_t most = UINT64_C(1) << 36;
@@ -97,7 +98,7 @@ static inline dtn_ethosu_fault_t dtn_eu_work(dtn_ethosu_t *m, uint64_t outputs, 
         return dtn_eu_fault(m, DTN_ETHOSU_WORK, outputs);
     }
     m->work += outputs * terms;
-    return DTN_ETHOSU_OK;
+    return m->work <= most ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_WORK, m->work);
 }
 
 /** True when a command has set the register; `index` is its opcode, and 256 more for those with a payload. */

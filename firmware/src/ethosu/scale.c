@@ -14,11 +14,15 @@ static dtn_ethosu_fault_t read_table(dtn_ethosu_t *m, const dtn_eu_map_t *map, u
     uint32_t bytes = map->bytes == 1 ? 256 : map->bytes == 2 ? 2048 : 1024;
     uint32_t shram = m->config->shram_bytes;
     uint32_t start = shram - TABLES + index * TABLE;
+    /* Tables of 512 lines are for signed values. */
+    if (map->bytes == 2 && !map->is_signed) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_PRECISION);
+    }
     if (start + bytes > shram) {
         return dtn_eu_fault(m, DTN_ETHOSU_SHRAM, start);
     }
     output->table = map->bytes == 1 ? DTN_EU_TABLE_8 : map->bytes == 2 ? DTN_EU_TABLE_16 : DTN_EU_TABLE_32;
-    output->table_data = m->memory.shram + start;
+    output->table_data = m->is_check ? NULL : m->memory.shram + start;
     return DTN_ETHOSU_OK;
 }
 
@@ -150,12 +154,12 @@ static int32_t between(const uint8_t *table, int32_t value)
 
 int32_t dtn_eu_finished(const dtn_eu_output_t *output, int64_t value)
 {
-    int64_t sum = value + output->zero_point;
+    int64_t sum = (int64_t)((uint64_t)value + (uint64_t)(int64_t)output->zero_point);
     int32_t held = sum < output->lo ? output->lo : sum > output->hi ? output->hi : (int32_t)sum;
     if (output->table == DTN_EU_NO_TABLE) {
         return held;
     }
-    uint32_t index = (uint32_t)(output->index_is_signed ? held + 128 : held) & 0xFFU;
+    uint32_t index = ((uint32_t)held + (output->index_is_signed ? 128U : 0U)) & 0xFFU;
     if (output->table == DTN_EU_TABLE_8) {
         return (int8_t)output->table_data[index];
     }

@@ -215,11 +215,11 @@ static bool next_weight(dtn_eu_weights_t *s, int16_t *weight)
     if (!next(s, &s->weights, &number)) {
         return false;
     }
-    if (number > LARGEST) {
+    uint32_t value = number < s->palette_size ? s->palette[number] : number - s->palette_size + s->offset;
+    if (value > LARGEST) {
         s->is_broken = true;
         return false;
     }
-    uint32_t value = number < s->palette_size ? s->palette[number] : number - s->palette_size + s->offset;
     int16_t magnitude = (int16_t)(value >> 1);
     *weight = (value & 1U) != 0 ? (int16_t)-magnitude : magnitude;
     s->zeros_are_next = s->has_zeros;

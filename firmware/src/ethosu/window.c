@@ -3,6 +3,9 @@
 /* Positions of a part of the kernel: 8, or 4 where the decomposition says so. */
 enum { PART = 8, SMALL_PART = 4 };
 
+/* Positions of a kernel: the NPU has 64 by 64. */
+enum { MOST_POSITIONS = 4096 };
+
 static void read_kernel(const dtn_ethosu_t *m, dtn_eu_geometry_t *g)
 {
     g->stride_w =
@@ -50,6 +53,9 @@ dtn_ethosu_fault_t dtn_eu_geometry(dtn_ethosu_t *m, bool is_summed, dtn_eu_geome
     }
     uint64_t pixels = (uint64_t)g->out_h * (uint64_t)g->out_w;
     uint64_t positions = (uint64_t)g->kernel_h * (uint64_t)g->kernel_w;
+    if (positions > MOST_POSITIONS) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_KERNEL_HEIGHT_M1);
+    }
     return dtn_eu_work(m, pixels * (uint64_t)g->out_c, positions * (g->is_summed ? (uint64_t)g->in_c : 1U));
 }
 
