@@ -34,6 +34,7 @@ static inline void dtn_stack_limit_set(const uint32_t *guard, const uint32_t *li
     DTN_MPU->base = (uint32_t)(uintptr_t)guard;
     DTN_MPU->attributes = DTN_MPU_GUARD;
     DTN_MPU->ctrl = DTN_MPU_ENABLE;
+    __asm__ volatile("dsb\n isb\n" ::: "memory");
 }
 
 /** Opens the guard to the handler of faults, and has it start there: the stack may end anywhere below the limit. May
@@ -42,6 +43,8 @@ static inline void dtn_stack_limit_set(const uint32_t *guard, const uint32_t *li
     "mov r1, #0\n"                                                                                                     \
     "ldr r2, =0xE000ED94\n"                                                                                            \
     "str r1, [r2]\n"                                                                                                   \
+    "dsb\n"                                                                                                            \
+    "isb\n"                                                                                                            \
     "ldr r1, =__dtn_stack_limit\n"                                                                                     \
     "mov sp, r1\n"
 

@@ -40,7 +40,8 @@ static bool is_valid(const dtn_operator_call_t *call)
     const int32_t weights[RANK] = {p->output[CHANNEL], p->input[CHANNEL] / p->groups, p->kernel_h, p->kernel_w};
     const dtn_tensor_t *output = &call->values[call->input_count];
     bool bias = p->has_bias == 0 || dtn_walk_elements(&call->values[2]) == (uint32_t)p->output[CHANNEL];
-    return bias && dtn_walk_fits(p->input, p->input_strides, RANK, dtn_walk_elements(&call->values[0])) &&
+    return bias && dtn_walk_covers(weights, RANK, dtn_walk_elements(&call->values[1])) &&
+           dtn_walk_fits(p->input, p->input_strides, RANK, dtn_walk_elements(&call->values[0])) &&
            dtn_walk_fits(weights, p->weight_strides, RANK, dtn_walk_elements(&call->values[1])) &&
            dtn_walk_covers(p->output, RANK, dtn_walk_elements(output)) &&
            dtn_walk_fits(p->output, p->output_strides, RANK, dtn_walk_elements(output));

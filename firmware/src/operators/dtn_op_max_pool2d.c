@@ -34,6 +34,9 @@ static bool is_valid(const dtn_operator_call_t *call)
            is_within(sizes, sizeof sizes / sizeof sizes[0], 1) && is_within(pads, 2, 0) &&
            is_within(p->input, RANK, 1) && is_within(p->output, RANK, 1) && p->input[BATCH] == p->output[BATCH] &&
            p->input[CHANNEL] == p->output[CHANNEL] &&
+           /* No window is larger than the image with its pads, or work has no bound. */
+           (p->kernel_h - 1) * p->dilation_h < p->input[ROW] + 2 * p->pad_h &&
+           (p->kernel_w - 1) * p->dilation_w < p->input[COLUMN] + 2 * p->pad_w &&
            dtn_walk_fits(p->input, p->input_strides, RANK, dtn_walk_elements(input)) &&
            dtn_walk_covers(p->output, RANK, elements) && dtn_walk_fits(p->output, p->output_strides, RANK, elements);
 }

@@ -115,8 +115,8 @@ static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, c
     uint32_t u;
     uint32_t v;
     __asm__("1:\n" DTN_DSP_FOUR DTN_DSP_FOUR DTN_DSP_FOUR DTN_DSP_FOUR "cmp %[in], %[end]\n bne 1b\n"
-            : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [in] "+r"(inputs), [w] "+r"(weights),
-              [last] "+r"(last), [x] "=&r"(x), [y] "=&r"(y), [u] "=&r"(u), [v] "=&r"(v)
+            : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [in] "+&r"(inputs), [w] "+&r"(weights),
+              [last] "+&r"(last), [x] "=&r"(x), [y] "=&r"(y), [u] "=&r"(u), [v] "=&r"(v)
             : [pitch] "r"(pitch), [end] "r"(end)
             : "cc", "memory");
     sums[0] = a;

@@ -347,10 +347,10 @@ static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x
                      "vstrb.32 q7, [%[to]]\n"
                      "add %[to], %[to], %[to_pitch]\n"
                      "le lr, 1b\n"
-                     : [x] "+r"(x), [to] "+l"(to), "+r"(left)
+                     : [x] "+&r"(x), [to] "+&l"(to), "+&r"(left)
                      : [a] "w"(a), [b] "w"(b), [c] "w"(c), [d] "w"(d), [starts] "w"(starts), [shifts] "w"(shifts),
                        [numbers] "r"(numbers), [offset] "r"(offset), [x_pitch] "r"(x_pitch), [to_pitch] "r"(to_pitch)
-                     : "r0", "r8", "r10", "r12", "q6", "q7", "cc", "memory");
+                     : "r0", "r8", "r10", "r12", "q6", "q7", "p0", "cc", "memory");
 }
 
 void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,
