@@ -6,10 +6,11 @@ import pytest
 import torch
 from tests.frontend.combining import combine
 from tests.frontend.rewriting import Call, rewritten
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.frontend.cortex_m import forms
+from deuteron.frontend.cortex_m.added import spellings
 
 aten = torch.ops.aten
 SIGNAL = (1, 4, 12)
@@ -226,6 +227,45 @@ def test_vectors_of_length_one_are_normed(dim: int) -> None:
 def test_other_lengths_stay(options: dict[str, object]) -> None:
     function: Callable[..., Tensor] = functional.normalize
     assert aten.div.Tensor in operators(lambda x: function(x, **options), IMAGE)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x / x.norm(dim=-1, keepdim=True),
+        lambda x: x / x.norm(dim=-1, keepdim=True).clamp(min=1e-8),
+        lambda x: functional.normalize(x, dim=1),
+    ],
+)
+def test_vectors_of_length_one_are_spelled_as_norms(function: Callable[[Tensor], Tensor]) -> None:
+    found = rewritten(Call(function), IMAGE, spellings.write, rtol=1e-5)
+    assert aten.rms_norm.default in found
+    assert aten.div.Tensor not in found
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x / x.norm(dim=-1, keepdim=True).clamp(min=1.0),
+        lambda x: x / (x * 0.01).norm(dim=-1, keepdim=True).clamp(min=1.0),
+        lambda x: x / x.norm(dim=-1, keepdim=True).clamp(1e-8, 1.0),
+        lambda x: x / x.norm(dim=-1, keepdim=True).clamp(max=1.0),
+        lambda x: x / x.norm(dim=-1, keepdim=True).clamp_min(1.0),
+        lambda x: x / x.norm(dim=-1, keepdim=True).clamp_min(-1.0),
+        lambda x: functional.normalize(x, dim=1, eps=3.0),
+        lambda x: (y := x[0, 0, :, :7]) / y.norm(dim=-1).clamp_min(1e-12),
+        lambda x: x / torch.linalg.vector_norm(x),
+        lambda x: x / torch.linalg.vector_norm(x).clamp_min(1e-12),
+        lambda x: x / torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min(1e-12).expand(3, 4, 7, 9),
+    ],
+)
+@pytest.mark.parametrize("write", [forms.write, spellings.write])
+def test_lengths_that_are_bounded_or_of_other_vectors_stay(
+    function: Callable[[Tensor], Tensor], write: Callable[[fx.GraphModule], None]
+) -> None:
+    found = rewritten(Call(function), IMAGE, write, rtol=1e-5)
+    assert aten.rms_norm.default not in found
+    assert aten.div.Tensor in found
 
 
 @pytest.mark.parametrize("affine", [False, True])

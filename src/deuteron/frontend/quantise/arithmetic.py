@@ -12,6 +12,9 @@ from deuteron.frontend.quantise.forms import call, constant, numbers, value_of
 
 aten = torch.ops.aten
 
+_GUARD = 1e-6
+"""The largest number that lengths are bounded by only to divide by no 0; a larger one changes what comes out."""
+
 
 def stretched(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """Arithmetic of two tensors of one size: what is smaller is repeated, a constant when the model is built.
@@ -47,23 +50,40 @@ def _repeated(model: fx.GraphModule, node: fx.Node, x: fx.Node, output: Tensor) 
 
 def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A division of vectors by their lengths, as `functional.normalize` has it, as a root-mean-square norm."""
-    x, lengths = node.args[0], node.args[1]
-    if isinstance(lengths, fx.Node) and lengths.target in (aten.expand_as.default, aten.expand.default):
-        lengths = lengths.args[0]
-    if not isinstance(lengths, fx.Node) or lengths.target is not aten.clamp_min.default:
+    unit = unit_vectors(node)
+    if unit is None or not unit[2]:
         return None
-    norm, least = cast("tuple[fx.Node, float]", lengths.args)
-    if norm.target is not aten.linalg_vector_norm.default or norm.args[0] is not x or norm.args[1] != 2:
-        return None
-    value = cast(Tensor, node.meta["val"])
-    dims = cast("list[int]", norm.args[2] if len(norm.args) > 2 else [])
-    if len(dims) != 1:
-        return None
-    dim, count = dims[0], value.shape[dims[0]]
-    rows = call(node, aten.transpose.int, x, dim, -1) if dim % value.dim() != value.dim() - 1 else x
+    x, dim, least = unit
+    count = node.meta["val"].shape[dim]
+    rows = call(node, aten.transpose.int, x, dim, -1) if dim != node.meta["val"].dim() - 1 else x
     normed = call(node, aten.rms_norm.default, rows, [count], None, least**2 / count)
     result = call(node, aten.mul.Tensor, normed, 1 / math.sqrt(count))
     return result if rows is x else call(node, aten.transpose.int, result, dim, -1)
+
+
+def unit_vectors(quotient: fx.Node) -> tuple[fx.Node, int, float] | None:
+    """The vectors that a division brings to length 1, their dimension and their least length, 0 where they have none.
+
+    None for other divisions, and where the least length is more than a guard against a division by 0.
+    """
+    x, lengths = quotient.args[:2]
+    if isinstance(lengths, fx.Node) and lengths.target in (aten.expand_as.default, aten.expand.default):
+        lengths = lengths.args[0]
+    least: object = 0.0
+    if isinstance(lengths, fx.Node) and lengths.target in (aten.clamp_min.default, aten.clamp.default):
+        lengths, least, most = (*lengths.args, None)[:3]
+        if most is not None:
+            return None
+    if not isinstance(lengths, fx.Node) or lengths.target is not aten.linalg_vector_norm.default or lengths.kwargs:
+        return None
+    of, order, dims, keeps = (*lengths.args, *(2, None, False)[len(lengths.args) - 1 :])
+    if not isinstance(x, fx.Node) or of is not x or x.meta["val"].shape != quotient.meta["val"].shape:
+        return None
+    listed = cast("Sequence[int]", dims or ())
+    is_guard = isinstance(least, int | float) and 0 <= least <= _GUARD
+    if order != 2 or len(listed) != 1 or not keeps or not is_guard:
+        return None
+    return x, listed[0] % x.meta["val"].dim(), cast(float, least)
 
 
 def instances(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:

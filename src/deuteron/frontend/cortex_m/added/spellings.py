@@ -1,7 +1,7 @@
 """Writes operators of a float model with others of which the Cortex-M has int8 forms, where that changes nothing."""
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
@@ -9,6 +9,7 @@ from torch import fx
 
 from deuteron.frontend.cortex_m.added.form import value_of
 from deuteron.frontend.cortex_m.added.reductions import reduced_dims, runs
+from deuteron.frontend.quantise.arithmetic import unit_vectors
 from deuteron.frontend.quantise.forms import call
 
 aten = torch.ops.aten
@@ -72,30 +73,17 @@ def _with_places(values: object, places: object) -> Callable[[fx.Node], None]:
 
 def _unit(quotient: fx.Node) -> fx.Node | None:
     """A vector divided by its own length: over the last dimension a root mean square, times a constant."""
-    x, length = quotient.args
-    while isinstance(length, fx.Node) and length.target in (aten.expand_as.default, aten.expand.default):
-        length = length.args[0]
-    if isinstance(length, fx.Node) and length.target in (aten.clamp_min.default, aten.clamp.default):
-        length = length.args[0]
-    if (
-        not isinstance(length, fx.Node)
-        or length.target is not aten.linalg_vector_norm.default
-        or length.args[0] is not x
-    ):
+    if (unit := unit_vectors(quotient)) is None:
         return None
-    _, order, dims, keeps = (*length.args, *(2, None, False)[len(length.args) - 1 :])[:4]
-    listed = list(cast("Sequence[int]", dims or ()))
-    if length.args[0] is not x or order != 2 or len(listed) != 1 or not keeps:
-        return None
-    vector = cast(fx.Node, x)
-    shape, dim = value_of(vector).shape, listed[0] % value_of(vector).dim()
+    vector, dim, _ = unit
+    shape = value_of(vector).shape
     places = [i for i in range(len(shape)) if i != dim] + [dim]
     back = [places.index(i) for i in range(len(shape))]
     is_last = dim == len(shape) - 1
     rows = vector if is_last else call(quotient, aten.permute.default, vector, places)
     weight = _constant(quotient, torch.full((shape[dim],), shape[dim] ** -0.5))
-    unit = call(quotient, aten.rms_norm.default, rows, [shape[dim]], weight, _LEAST)
-    return unit if is_last else call(quotient, aten.permute.default, unit, back)
+    normed = call(quotient, aten.rms_norm.default, rows, [shape[dim]], weight, _LEAST)
+    return normed if is_last else call(quotient, aten.permute.default, normed, back)
 
 
 def _length(norm: fx.Node) -> fx.Node | None:
