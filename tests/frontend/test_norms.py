@@ -89,6 +89,31 @@ def test_norms_behind_layers_with_other_readers_are_not_folded(module: nn.Module
     assert aten.batch_norm.default not in operators
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape", "kind"),
+    [
+        (nn.ConvTranspose2d(4, 4, 3, groups=2), IMAGE, nn.BatchNorm2d),
+        (nn.ConvTranspose2d(4, 4, 3, groups=4, bias=False), IMAGE, nn.BatchNorm2d),
+        (nn.ConvTranspose1d(4, 4, 3, groups=2), (2, 4, 5), nn.BatchNorm1d),
+    ],
+    ids=str,
+)
+def test_norms_behind_transposed_convolutions_in_groups_are_layers(
+    layer: nn.Module, shape: tuple[int, ...], kind: type[nn.BatchNorm1d | nn.BatchNorm2d]
+) -> None:
+    """PyTorch's folding takes their weights for those of one group."""
+    operators = rewritten(
+        Call(lambda x, a, n: n(a(x)), layer, norm(4, kind)), shape, norms.write, seam.fold_batch_norms
+    )
+    assert aten.conv2d.default in operators
+    assert aten.batch_norm.default not in operators
+
+
+def test_norms_behind_transposed_convolutions_are_folded() -> None:
+    module = Call(lambda x, a, n: n(a(x)), nn.ConvTranspose2d(4, 4, 3), norm(4))
+    assert rewritten(module, IMAGE, norms.write, seam.fold_batch_norms) == [aten.conv_transpose2d.input]
+
+
 def test_norms_that_measure_stay() -> None:
     operators = rewritten(Call(lambda x, n: n(x), norm(4, track_running_stats=False)), IMAGE, norms.write)
     assert aten.batch_norm.default in operators

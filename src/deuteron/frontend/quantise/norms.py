@@ -22,6 +22,10 @@ _LAYERS = frozenset(
 )
 """What PT2E folds batch norms into."""
 
+_TRANSPOSED = (aten.conv_transpose1d.default, aten.conv_transpose2d.input)
+_GROUPS = 6
+"""Where transposed convolutions have the number of their groups."""
+
 _IMAGE = 4
 
 
@@ -51,11 +55,14 @@ def _is_fixed(norm: fx.Node) -> bool:
 def _is_absorbed(norm: fx.Node) -> bool:
     """True for one whose factors can become part of the weights of the layer before it.
 
-    PT2E folds into whatever layer it finds. A layer that has other readers as well, or shares its weights or its bias
-    with one that has another norm or none, would then give them wrong values.
+    PT2E folds into whatever layer it finds, and takes a transposed convolution in groups for one without. A layer that
+    has other readers as well, or shares its weights or its bias with one that has another norm or none, would then give
+    them wrong values.
     """
     layer = cast(fx.Node, norm.args[0])
     if layer.target not in _LAYERS or (layer.target is aten.linear.default and norm.meta["val"].dim() > 2):
+        return False
+    if layer.target in _TRANSPOSED and layer.args[_GROUPS : _GROUPS + 1] not in ((), (1,)):
         return False
     parameters = _parameters(layer)
     if any(node.op != "get_attr" for node in parameters):
