@@ -79,6 +79,63 @@ def test_transposed_convolutions_are_in_one_group_without_gaps(groups: int, dila
     assert rewritten(model, IMAGE, forms.write, rtol=1e-5) == [aten.conv_transpose2d.input]
 
 
+@pytest.mark.parametrize(
+    ("stride", "dilation", "more"),
+    [(1, 3, 2), (1, 2, 1), (2, 3, 2), (2, 4, 3), ((2, 1), (1, 3), (1, 2)), ((1, 3), (2, 1), 1)],
+    ids=str,
+)
+def test_more_output_than_a_step_is_that_of_the_gaps(
+    stride: int | tuple[int, int], dilation: int | tuple[int, int], more: int | tuple[int, int]
+) -> None:
+    """PyTorch wants less of it than the larger one of stride and dilation, of which no dilation is left."""
+    layer = nn.ConvTranspose2d(4, 8, (3, 2), stride, 1, more, groups=2, dilation=dilation)
+    model = Call(lambda x, layer: layer(x), layer)
+    assert rewritten(model, IMAGE, forms.write, rtol=1e-5) == [aten.conv_transpose2d.input]
+
+
+class Alike(nn.Module):
+    """A layer's weights and a parameter, whose names differ in a point only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv1d(4, 4, 3, bias=False)
+        self.conv_weight = nn.Parameter(torch.randn(4, 4, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.conv1d(x, self.conv_weight) - self.conv(x)
+
+
+def test_weights_with_like_names_are_kept_apart() -> None:
+    found = rewritten(Alike(), SIGNAL, forms.write, rtol=1e-5)
+    assert found.count(aten.conv2d.default) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [({"groups": 2}, {"groups": 4}), ({"groups": 2}, {"groups": 2, "dilation": 2}), ({"dilation": 2}, {"dilation": 3})],
+    ids=str,
+)
+def test_weights_of_two_transposed_convolutions_are_kept_apart(first: dict[str, int], second: dict[str, int]) -> None:
+    weight = torch.nn.Parameter(torch.randn(4, 2, 1, 1).expand(4, 2, 2, 2).clone())
+    layer = nn.ParameterList([weight])
+
+    def both(x: Tensor, layer: nn.ParameterList) -> Tensor:
+        outputs = [functional.conv_transpose2d(x, layer[0], None, **options) for options in (first, second)]
+        return torch.cat([output.flatten() for output in outputs])
+
+    operators(both, IMAGE, layer)
+
+
+def test_weights_that_are_used_twice_are_one_constant() -> None:
+    layer = nn.Conv1d(4, 4, 1)
+    exported = torch.export.export(Call(lambda x, one: one(one(x)), layer), (torch.ones(SIGNAL),), strict=True)
+    model = exported.module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    forms.write(model)
+    assert len({node.target for node in model.graph.nodes if str(node.target).endswith("_row")}) == 1
+
+
 @pytest.mark.parametrize("shape", [(1, 5, 6), (3, 5, 6)])
 @pytest.mark.parametrize("options", [{}, {"bias": False}, {"num_layers": 2}, {"bidirectional": True}], ids=str)
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])

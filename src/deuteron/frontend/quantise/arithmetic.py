@@ -6,6 +6,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, fx
+from torch.nn import functional
 
 from deuteron.frontend.cortex_m.layout import is_channels_broadcast
 from deuteron.frontend.quantise.forms import call, constant, numbers, value_of
@@ -112,7 +113,13 @@ def transposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
         return None
     value = value_of(model, weight)
     dense = _apart(_grouped(value, cast(int, groups)), steps)
-    whole = constant(model, node, f"{weight.target}_dense", dense, like=value)
+    # PyTorch wants less additional output than the stride where there are no gaps; zeros behind the weights give more.
+    sizes = numbers(more, 2)
+    behind = [max(0, size - step + 1) for size, step in zip(sizes, numbers(stride, 2), strict=True)]
+    dense = functional.pad(dense, (0, behind[1], 0, behind[0]))
+    more = [size - zeros for size, zeros in zip(sizes, behind, strict=True)]
+    name = "_".join(map(str, (weight.target, "dense", groups, *steps, *behind)))
+    whole = constant(model, node, name, dense, like=value)
     return call(node, node.target, x, whole, bias, stride, padding, more, 1, [1, 1])
 
 

@@ -1,5 +1,6 @@
 """Writes operators of a float model that quantisers or kernels do not have with others, for every target alike."""
 
+import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
@@ -101,18 +102,30 @@ def constant(
 ) -> fx.Node:
     """A constant of the model: floats are float32, and trained where the weight is that they are made of, `like`.
 
+    One of the same name and values is used again; of other values, this one's name gets a number.
     Integers are parameters, too: of other tensors PyTorch takes the sizes for dynamic when it traces a model again.
     """
-    name = f"deuteron_{name.replace('.', '_')}"
+    kept = value.detach().float() if value.is_floating_point() else value
+    wanted = nn.Parameter(kept, requires_grad=like is not None and like.requires_grad)
+    first = f"deuteron_{name.replace('.', '_')}"
+    names = itertools.chain([first], (f"{first}_{number}" for number in itertools.count(1)))
+    name = next(one for one in names if not hasattr(model, one) or _is_same(getattr(model, one), wanted))
     if not hasattr(model, name):
-        kept = value.detach().float() if value.is_floating_point() else value
-        trained = like is not None and like.requires_grad
-        model.register_parameter(name, nn.Parameter(kept, requires_grad=trained))
+        model.register_parameter(name, wanted)
     with before.graph.inserting_before(before):
         node = before.graph.get_attr(name)
     mode: Any = detect_fake_mode([one.meta.get("val") for one in before.graph.nodes])
     node.meta["val"] = mode.from_tensor(value_of(model, node), static_shapes=True)
     return node
+
+
+def _is_same(one: object, wanted: nn.Parameter) -> bool:
+    """True for a parameter that is trained or not like another, and holds the same."""
+    return (
+        isinstance(one, nn.Parameter)
+        and (one.dtype, one.requires_grad) == (wanted.dtype, wanted.requires_grad)
+        and torch.equal(one, wanted)
+    )
 
 
 def _product(_: fx.GraphModule, division: fx.Node) -> fx.Node | None:
