@@ -22,10 +22,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def bench() -> Bench:
     """The operators, compiled for this machine."""
     marks.load()
-    return Bench(tmp_path_factory.mktemp("cortex_m"), InnerWork.PORTABLE)
+    return Bench(InnerWork.PORTABLE)
 
 
 @pytest.mark.parametrize("board", boards.names())

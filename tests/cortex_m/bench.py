@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from tests import store
 
 from deuteron.arch.cores import InnerWork
 from deuteron.board import library
@@ -23,6 +24,7 @@ _FIRMWARE = Path(__file__).parents[2] / "firmware"
 _PATTERNS = ("cortex_m/*.c", "operators/*.c", "kernels/check/*.c", "kernels/fast/*.c")
 _FLAGS = ("-std=c99", "-O1", "-g", "-fPIC", "-shared", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 _TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float32": 6, "bool": 11}
+_LIBRARY = "liboperators.so"
 _MOST_VALUES = 8
 _GUARD = 64
 
@@ -69,16 +71,22 @@ class _Guarded:
         )
 
 
+def _compile(compiler: str, inner: InnerWork, output: Path) -> None:
+    output.mkdir()
+    sources = [source for pattern in _PATTERNS for source in sorted((_FIRMWARE / "src").glob(pattern))]
+    sources += [source.path for source in library.inner_work(inner)]
+    include = f"-I{_FIRMWARE / 'include'}"
+    subprocess.run([compiler, *_FLAGS, include, *sources, "-o", output / _LIBRARY], check=True)
+
+
 class Bench:
     """The operators, compiled with the checks of undefined behaviour; DSP instructions are emulated."""
 
-    def __init__(self, folder: Path, inner: InnerWork) -> None:
-        path = folder / "liboperators.so"
-        sources = [source for pattern in _PATTERNS for source in sorted((_FIRMWARE / "src").glob(pattern))]
-        sources += [source.path for source in library.inner_work(inner)]
+    def __init__(self, inner: InnerWork) -> None:
         compiler = os.environ.get("CC", "cc")
-        subprocess.run([compiler, *_FLAGS, f"-I{_FIRMWARE / 'include'}", *sources, "-o", path], check=True)
-        self._library = ctypes.CDLL(str(path))
+        key = ("operators", inner, compiler)
+        folder = store.kept(key, lambda output: _compile(compiler, inner, output), name="lib", source=Path(__file__))
+        self._library = ctypes.CDLL(str(folder / _LIBRARY))
 
     def run(
         self,

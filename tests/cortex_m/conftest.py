@@ -10,10 +10,10 @@ from deuteron.frontend.cortex_m import marks
 
 
 @pytest.fixture(scope="session", params=[InnerWork.PORTABLE, InnerWork.DSP], ids=lambda inner: inner.value)
-def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def bench(request: pytest.FixtureRequest) -> Bench:
     """The operators, compiled for this machine, with either inner work that it can run."""
     marks.load()
-    return Bench(tmp_path_factory.mktemp("cortex_m"), cast(InnerWork, request.param))
+    return Bench(cast(InnerWork, request.param))
 
 
 @pytest.fixture(params=range(8))
