@@ -1,8 +1,16 @@
 """What becomes one of our operators, and what does not."""
 
+import inspect
+from collections.abc import Callable
+
+import pytest
 import torch
 from tests.frontend.combining import combine
-from torch import Tensor, nn
+from tests.frontend.rewriting import Call, rewritten
+from torch import Tensor, fx, nn
+
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.cortex_m.added import spellings
 
 
 class Compared(nn.Module):
@@ -33,3 +41,42 @@ def test_a_tensor_and_itself_is_a_table() -> None:
     made = combine(Twice(), (2, 7), target="cortex-m33")
     assert made.operators["cortex_m::quantized_activation"] == 1
     assert made.steps == 0
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        lambda x: x.masked_fill(x > 0.5, -1e9).softmax(-1),
+        lambda x: torch.where(x > 0.5, -1e4, x).softmax(-1),
+        lambda x: torch.where(x > -1.0, x, torch.finfo(torch.float32).min).softmax(-1),
+    ],
+)
+def test_what_a_softmax_takes_for_infinity_is_infinity(shares: Callable[[Tensor], Tensor]) -> None:
+    constants: list[float] = []
+
+    def read(model: fx.GraphModule) -> None:
+        constants.extend(float(value) for value in model.buffers())
+
+    rewritten(Call(shares), (2, 5, 7), spellings.write, read)
+    assert constants == [-torch.inf]
+
+
+@pytest.mark.parametrize(
+    ("fill", "operator", "number"),
+    [
+        (lambda x: x.masked_fill(x > 0.5, -1e9) * 2, "aten::masked_fill.Scalar", "-1e+09"),
+        (lambda x: (x + torch.where(x > 0.5, 0.0, -1e5)).softmax(-1), "aten::where.Scalar", "-100000"),
+    ],
+)
+def test_numbers_that_would_be_all_that_a_scale_tells(
+    fill: Callable[[Tensor], Tensor], operator: str, number: str
+) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        rewritten(Call(fill), (2, 5, 7), spellings.write)
+    line = inspect.getsourcelines(fill)[1]
+    at = inspect.getsource(fill).strip()
+    assert str(caught.value) == (
+        f"{__file__}:{line}: `{operator}` fills in {number}, beside which int8 tells no other numbers apart, at `{at}`"
+        "\n\nhint: fill in a number near the others; scores that count for nothing are filled in right before their "
+        "softmax"
+    )

@@ -228,6 +228,14 @@ def test_grouped_queries_share_keys() -> None:
     assert operators(attention, (1, 4, 5, 4)).count(aten.bmm.default) == 2
 
 
+def test_grouped_queries_without_samples_share_keys() -> None:
+    def attention(x: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(x, x[:2], x[2:], enable_gqa=True)
+
+    found = operators(attention, (4, 5, 4))
+    assert found.count(aten.repeat_interleave.self_int) == found.count(aten.matmul.default) == 2
+
+
 def test_pytorchs_encoder_layer() -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     found = operators(lambda x, layer: layer(x), (1, 5, 8), layer)

@@ -8,7 +8,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.errors import InputError, UnsupportedError
-from deuteron.frontend.export import DRAWS, DROPS, check_exported, check_repeatable, check_runs, not_exported
+from deuteron.frontend.export import DRAWS, DROPS, KEEPS, check_exported, check_repeatable, check_runs, not_exported
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.source_lines import source_of
 
@@ -169,6 +169,68 @@ def test_random_numbers(module: nn.Module, operator: str, code: str, hint: str):
     assert str(error.value) == (
         f"{at(module, code)}: `{operator}` gives other values in each run, at `{code}`\n\nhint: {hint}"
     )
+
+
+class Keeps(nn.Module):
+    """Has a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros(1))
+        self.n: Tensor
+
+
+class Counts(Keeps):
+    def forward(self, x: Tensor) -> Tensor:
+        self.n.add_(1)
+        return x * self.n
+
+
+class CountsInAView(Keeps):
+    def forward(self, x: Tensor) -> Tensor:
+        self.n.view(1, 1).add_(1)
+        return x * self.n
+
+
+class Remembers(Keeps):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.mean((1, 2, 3)) + self.n * 0.5
+        self.n.copy_(y)
+        return y
+
+
+@pytest.mark.parametrize(
+    ("module", "operator", "code"),
+    [
+        (Counts(), "aten::add_.Tensor", "self.n.add_(1)"),
+        (CountsInAView(), "aten::add_.Tensor", "self.n.view(1, 1).add_(1)"),
+        (Remembers(), "aten::copy_", "self.n.copy_(y)"),
+    ],
+)
+def test_buffers_that_change(module: nn.Module, operator: str, code: str):
+    with pytest.raises(UnsupportedError) as error:
+        export(module.eval(), X)
+    assert str(error.value) == (
+        f"{at(module, code)}: `{operator}` changes the buffer `n` in each run, at `{code}`\n\nhint: {KEEPS}"
+    )
+
+
+class ChangesNoBuffer(Keeps):
+    """Changes what it has made of a buffer, and counts what nobody reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("masked", torch.ones(4, dtype=torch.bool))
+        self.masked: Tensor
+        self.norm = nn.BatchNorm2d(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x) + self.masked.float().mul_(2) + self.n.clone().add_(1)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_copies_of_buffers_may_change(training: bool):
+    export(ChangesNoBuffer().train(training), X)
 
 
 class DrawsNothing(nn.Module):

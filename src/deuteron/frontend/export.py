@@ -15,6 +15,8 @@ DROPS = "pass `training=self.training`, or use `torch.nn.Dropout`: then nothing 
 
 DRAWS = "draw the numbers when the model is made and keep them as a buffer, or take them as an input"
 
+KEEPS = "take the buffer as an input, and return its new value: what calls the model keeps it from one run to the next"
+
 
 def check_runs(module: nn.Module, inputs: Inputs) -> None:
     """Runs the model once: its own errors are clearer than what tracing makes of them.
@@ -93,7 +95,7 @@ def check_repeatable(model: fx.GraphModule) -> None:
     """Check that an exported model gives the same for the same inputs.
 
     Raises:
-        UnsupportedError: when an operator draws random numbers.
+        UnsupportedError: when an operator draws random numbers, or changes a buffer that the model reads.
     """
     for node in model.graph.nodes:
         if _draws(node):
@@ -103,6 +105,50 @@ def check_repeatable(model: fx.GraphModule) -> None:
                 where=str(source) if source else None,
                 hint=DROPS if "dropout" in name else DRAWS,
             )
+        if node.op == "get_attr":
+            _need_unchanged(node)
+
+
+def _need_unchanged(buffer: fx.Node) -> None:
+    """Let no operator change a buffer which others read; what is only counted, as batches in training, is none."""
+    aliases, changes, is_read = [buffer], list[fx.Node](), False
+    for alias in aliases:
+        for user in alias.users:
+            is_change, is_alias = _writes(user, alias), _is_alias(user, alias)
+            if is_change:
+                changes.append(user)
+            if is_alias:
+                aliases.append(user)
+            is_read = is_read or not (is_change or is_alias)
+    if changes and is_read:
+        source = source_of(changes[0])
+        raise UnsupportedError(
+            f"`{operator_name(changes[0].target)}` changes the buffer `{buffer.target}` in each run"
+            f"{f', at `{source.code}`' if source else ''}",
+            where=str(source) if source else None,
+            hint=KEEPS,
+        )
+
+
+def _writes(node: fx.Node, arg: fx.Node) -> bool:
+    """True for an operator that changes an argument in place."""
+    schema: Any = getattr(node.target, "_schema", None)
+    if schema is None:
+        return False
+    values = {**dict(zip((argument.name for argument in schema.arguments), node.args, strict=False)), **node.kwargs}
+    return any(
+        argument.alias_info is not None and argument.alias_info.is_write and values.get(argument.name) is arg
+        for argument in schema.arguments
+    )
+
+
+def _is_alias(node: fx.Node, arg: fx.Node) -> bool:
+    """True for an operator whose result may share memory with its first argument: what has another dtype does not."""
+    schema: Any = getattr(node.target, "_schema", None)
+    value: object = node.meta.get("val")
+    if schema is None or node.args[0] is not arg or not isinstance(value, torch.Tensor):
+        return False
+    return schema.returns[0].alias_info is not None and value.dtype == arg.meta["val"].dtype
 
 
 def _draws(node: fx.Node) -> bool:

@@ -11,7 +11,7 @@ from deuteron.frontend.quantise.forms import call, constant, constant_value, val
 
 aten = torch.ops.aten
 
-_LEAST = -1e4
+LEAST = -1e4
 """What is added to a score that counts for nothing: infinity, or a number such that no share is left."""
 
 
@@ -24,9 +24,9 @@ def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     width = query.meta["val"].shape[-1]
     scale = cast("float | None", node.kwargs.get("scale"))
     query = call(node, aten.mul.Tensor, query, 1 / math.sqrt(width) if scale is None else scale)
-    times = query.meta["val"].shape[1] // key.meta["val"].shape[1] if node.kwargs.get("enable_gqa") else 1
+    times = query.meta["val"].shape[-3] // key.meta["val"].shape[-3] if node.kwargs.get("enable_gqa") else 1
     if times > 1:
-        key, value = (call(node, aten.repeat_interleave.self_int, x, times, 1) for x in (key, value))
+        key, value = (call(node, aten.repeat_interleave.self_int, x, times, -3) for x in (key, value))
     scores = call(node, aten.matmul.default, query, call(node, aten.transpose.int, key, -2, -1))
     if is_causal:
         allowed = torch.ones(scores.meta["val"].shape[-2:], dtype=torch.bool).tril()
@@ -46,14 +46,14 @@ def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if dim % rank != rank - 1:
         return None
     match scores.target, scores.args:
-        case aten.masked_fill.Scalar, (fx.Node() as x, fx.Node() as mask, float() | int() as value) if value <= _LEAST:
+        case aten.masked_fill.Scalar, (fx.Node() as x, fx.Node() as mask, float() | int() as value) if value <= LEAST:
             left_out = constant_value(model, mask)
-        case aten.where.ScalarOther, (fx.Node() as mask, fx.Node() as x, float() | int() as value) if value <= _LEAST:
+        case aten.where.ScalarOther, (fx.Node() as mask, fx.Node() as x, float() | int() as value) if value <= LEAST:
             allowed = constant_value(model, mask)
             left_out = None if allowed is None else ~allowed
         case aten.add.Tensor, (fx.Node() as x, fx.Node() as bias) if not scores.kwargs:
             added = constant_value(model, bias)
-            return None if added is None or not (added <= _LEAST).any() else _biased(model, node, x, added)
+            return None if added is None or not (added <= LEAST).any() else _biased(model, node, x, added)
         case _:
             return None
     return None if left_out is None else _masked(model, node, x, left_out)
@@ -85,7 +85,7 @@ def _expanded(node: fx.Node, x: fx.Node, batch: list[int]) -> fx.Node:
 
 def _biased(model: fx.GraphModule, node: fx.Node, scores: fx.Node, bias: Tensor) -> fx.Node:
     """The softmax of scores with a constant added, which leaves some out where it is far below all others."""
-    left_out = bias <= _LEAST
+    left_out = bias <= LEAST
     rest = bias.masked_fill(left_out, 0)
     if rest.any():
         scores = call(node, aten.add.Tensor, scores, constant(model, node, f"{node.name}_bias", rest))

@@ -68,7 +68,7 @@ def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
     schema: Any = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None:
         return None
-    if schema.is_mutable and len(cast(fx.Node, node.args[0]).users) > 1:
+    if schema.is_mutable and ((changed := cast(fx.Node, node.args[0])).op == "get_attr" or len(changed.users) > 1):
         return None
     values = {arg: constant_value(model, arg) for arg in node.all_input_nodes}
     if any(value is None for value in values.values()):

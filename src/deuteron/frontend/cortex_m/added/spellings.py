@@ -1,5 +1,6 @@
 """Writes operators of a float model with others of which the Cortex-M has int8 forms, where that changes nothing."""
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -7,10 +8,14 @@ from typing import Any, cast
 import torch
 from torch import fx
 
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.added.form import value_of
 from deuteron.frontend.cortex_m.added.reductions import reduced_dims, runs
+from deuteron.frontend.operators import operator_name
 from deuteron.frontend.quantise.arithmetic import unit_vectors
+from deuteron.frontend.quantise.attention import LEAST
 from deuteron.frontend.quantise.forms import call
+from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
 
@@ -109,8 +114,28 @@ def _filled(fill: fx.Node) -> fx.Node:
 
 
 def _choose(node: fx.Node, condition: fx.Node, *values: object) -> fx.Node:
-    tensors = [v if isinstance(v, fx.Node) else _constant(node, torch.tensor(float(cast(float, v)))) for v in values]
+    tensors = [v if isinstance(v, fx.Node) else _constant(node, torch.tensor(_number(node, v))) for v in values]
     return call(node, aten.where.self, condition, *tensors)
+
+
+def _number(node: fx.Node, value: object) -> float:
+    """A number to choose: infinity instead of one that a softmax takes for it and that would set the scale.
+
+    Raises:
+        UnsupportedError: for such a number that something else reads.
+    """
+    number = float(cast(float, value))
+    if number > LEAST or math.isinf(number):
+        return number
+    if all(user.target is aten.softmax.int for user in node.users):
+        return -math.inf
+    source = source_of(node)
+    raise UnsupportedError(
+        f"`{operator_name(node.target)}` fills in {number:g}, beside which int8 tells no other numbers apart"
+        f"{f', at `{source.code}`' if source else ''}",
+        where=str(source) if source else None,
+        hint="fill in a number near the others; scores that count for nothing are filled in right before their softmax",
+    )
 
 
 def _constant(before: fx.Node, value: torch.Tensor) -> fx.Node:
