@@ -9,6 +9,7 @@ from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m import forms
 from deuteron.frontend.cortex_m.added import spellings
 
@@ -56,6 +57,26 @@ def test_what_lies_between_signals_works_on_images() -> None:
     found = operators(chain, SIGNAL, nn.Conv1d(4, 4, 3), nn.Conv1d(4, 4, 3))
     assert found.count(aten.reshape.default) == 2
     assert found[0] is found[-1] is aten.reshape.default
+
+
+def test_signals_beside_a_constant() -> None:
+    def joined(x: Tensor, conv: nn.Module) -> Tensor:
+        return torch.cat([conv(x), torch.ones(1, 1, 1)], -1)
+
+    found = operators(joined, (1, 4, 12), nn.Conv1d(4, 1, 3))
+    assert found[-1] is aten.cat.default
+
+
+def test_signals_that_change_in_place_change_once() -> None:
+    def chain(x: Tensor, conv: nn.Module) -> Tensor:
+        y = conv(x)
+        y += conv(x)
+        return functional.relu_(y.mul_(2))
+
+    found = operators(chain, SIGNAL, nn.Conv1d(4, 4, 3))
+    assert found.count(aten.reshape.default) == 3  # the input for each convolution, and the output
+    assert {aten.add.Tensor, aten.mul.Tensor, aten.relu.default} < set(found)
+    assert not {aten.add_.Tensor, aten.mul_.Tensor, aten.relu_.default} & set(found)
 
 
 def test_what_is_no_signal_stays() -> None:
@@ -178,6 +199,7 @@ def test_attention_is_two_products(scale: float | None) -> None:
 
 
 CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()
+EMPTY = torch.arange(5)[:, None].expand(5, 5) == 2
 BIAS = torch.arange(25.0).reshape(5, 5) / 10
 
 
@@ -214,11 +236,56 @@ def test_other_softmaxes_stay(shares: Callable[[Tensor], Tensor]) -> None:
     assert aten._masked_softmax.default not in operators(shares, (1, 2, 5, 5))
 
 
+@pytest.mark.parametrize("value", [-1e9, torch.finfo(torch.float32).min])
+@pytest.mark.parametrize(
+    ("shares", "operator"),
+    [
+        (lambda x, value: x.masked_fill(EMPTY, value).softmax(-1), "aten::masked_fill.Scalar"),
+        (lambda x, value: torch.where(~EMPTY, x, value).softmax(-1), "aten::where.ScalarOther"),
+        (lambda x, value: (x + BIAS.masked_fill(EMPTY, value)).softmax(-1), "aten::softmax.int"),
+        (
+            lambda x, value: functional.scaled_dot_product_attention(x, x, x, BIAS.masked_fill(EMPTY, value)),
+            "aten::scaled_dot_product_attention",
+        ),
+    ],
+)
+def test_numbers_that_leave_out_a_whole_row(
+    shares: Callable[[Tensor, float], Tensor], operator: str, value: float
+) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        operators(lambda x: shares(x, value), (1, 2, 5, 5))
+    text = str(caught.value)
+    assert f": `{operator}` leaves out all scores of a row by {value:g}, at `" in text
+    assert text.endswith("\n\nhint: let each row keep one score at least")
+
+
 def test_a_computed_mask_of_attention_stays() -> None:
     def attention(x: Tensor) -> Tensor:
         return functional.scaled_dot_product_attention(x, x, x, x[0, 0] > 0)
 
     assert aten.scaled_dot_product_attention.default in operators(attention, (1, 2, 5, 5))
+
+
+@pytest.mark.parametrize("attend", [True, False])
+def test_biases_are_trained(attend: bool) -> None:
+    class Biased(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.zeros(5, 5).masked_fill(~CAUSAL, -1e5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            if attend:
+                return functional.scaled_dot_product_attention(x, x, x, self.bias)
+            return (x + self.bias).softmax(-1)
+
+    trained: list[tuple[int, ...]] = []
+
+    def read(model: fx.GraphModule) -> None:
+        constants = [model.get_parameter(str(node.target)) for node in model.graph.nodes if node.op == "get_attr"]
+        trained.extend(tuple(value.shape) for value in constants if value.requires_grad)
+
+    assert aten.add.Tensor in rewritten(Biased(), (1, 2, 5, 5), forms.write, read, rtol=1e-5)
+    assert trained == [(1, 2, 5, 5)]  # as large as the scores
 
 
 def test_grouped_queries_share_keys() -> None:

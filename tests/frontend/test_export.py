@@ -234,7 +234,7 @@ def test_copies_of_buffers_may_change(training: bool):
 
 
 class DrawsNothing(nn.Module):
-    """Operators that could, in training."""
+    """Operators that could, in training or with another probability."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -242,6 +242,7 @@ class DrawsNothing(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = functional.rrelu(self.drop(self.recurrent(x[0])[0]))
+        y = functional.dropout2d(functional.dropout(y, 0.0), 0.0)
         return functional.scaled_dot_product_attention(y, y, y)
 
 

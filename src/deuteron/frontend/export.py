@@ -158,7 +158,8 @@ def _draws(node: fx.Node) -> bool:
         return False
     values = {argument.name: argument.default_value for argument in target._schema.arguments}  # noqa: SLF001
     values.update(zip(values, node.args, strict=False), **node.kwargs)
-    return all(values.get(name, True) for name in ("train", "training", "dropout", "dropout_p"))
+    draws = all(values.get(name, True) for name in ("train", "training", "dropout", "dropout_p"))
+    return draws and not ("dropout" in target._schema.name and values.get("p") == 0)  # noqa: SLF001
 
 
 def _text(dim: int | torch.SymInt) -> str:

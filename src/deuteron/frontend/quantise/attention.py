@@ -7,7 +7,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.operators import operator_name
 from deuteron.frontend.quantise.forms import call, constant, constant_value, value_of
+from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
 
@@ -35,7 +38,7 @@ def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     elif allowed.dtype == torch.bool:
         shares = _masked(model, node, scores, ~allowed)
     else:
-        shares = _biased(model, node, scores, allowed)
+        shares = _biased(model, node, scores, cast(fx.Node, mask), allowed)
     return call(node, aten.matmul.default, shares, value)
 
 
@@ -48,12 +51,14 @@ def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     match scores.target, scores.args:
         case aten.masked_fill.Scalar, (fx.Node() as x, fx.Node() as mask, float() | int() as value) if value <= LEAST:
             left_out = constant_value(model, mask)
+            _need_scores(scores, left_out, value)
         case aten.where.ScalarOther, (fx.Node() as mask, fx.Node() as x, float() | int() as value) if value <= LEAST:
             allowed = constant_value(model, mask)
             left_out = None if allowed is None else ~allowed
+            _need_scores(scores, left_out, value)
         case aten.add.Tensor, (fx.Node() as x, fx.Node() as bias) if not scores.kwargs:
             added = constant_value(model, bias)
-            return None if added is None or not (added <= LEAST).any() else _biased(model, node, x, added)
+            return None if added is None or not (added <= LEAST).any() else _biased(model, node, x, bias, added)
         case _:
             return None
     return None if left_out is None else _masked(model, node, x, left_out)
@@ -83,13 +88,41 @@ def _expanded(node: fx.Node, x: fx.Node, batch: list[int]) -> fx.Node:
     return x if [*x.meta["val"].shape] == shape else call(node, aten.expand.default, x, shape)
 
 
-def _biased(model: fx.GraphModule, node: fx.Node, scores: fx.Node, bias: Tensor) -> fx.Node:
+def _biased(model: fx.GraphModule, node: fx.Node, scores: fx.Node, source: fx.Node, bias: Tensor) -> fx.Node:
     """The softmax of scores with a constant added, which leaves some out where it is far below all others."""
     left_out = bias <= LEAST
-    rest = bias.masked_fill(left_out, 0)
-    if rest.any():
-        scores = call(node, aten.add.Tensor, scores, constant(model, node, f"{node.name}_bias", rest))
+    finite = bias[left_out & bias.isfinite()]
+    if len(finite):
+        _need_scores(node, left_out & ~bias.isneginf().all(-1, keepdim=True), float(finite[0]))
+    rest, weight = bias.masked_fill(left_out, 0), _trained(model, source)
+    if weight is not None or rest.any():
+        scores = call(node, aten.add.Tensor, scores, constant(model, node, f"{node.name}_bias", rest, like=weight))
     return _masked(model, node, scores, left_out) if left_out.any() else call(node, aten.softmax.int, scores, -1)
+
+
+def _need_scores(node: fx.Node, left_out: Tensor | None, value: float) -> None:
+    """Let no number leave out a whole row: PyTorch's result is one that depends on the number's rounding.
+
+    Raises:
+        UnsupportedError: for a finite number that does.
+    """
+    if left_out is None or math.isinf(value) or not left_out.all(-1).any():
+        return
+    source = source_of(node)
+    raise UnsupportedError(
+        f"`{operator_name(node.target)}` leaves out all scores of a row by {value:g}"
+        f"{f', at `{source.code}`' if source else ''}",
+        where=str(source) if source else None,
+        hint="let each row keep one score at least",
+    )
+
+
+def _trained(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
+    """A weight that a value is made of, where one is trained."""
+    if node.op == "get_attr":
+        return value if (value := value_of(model, node)).requires_grad else None
+    weights = (_trained(model, arg) for arg in node.all_input_nodes)
+    return next((weight for weight in weights if weight is not None), None)
 
 
 def _masked(model: fx.GraphModule, node: fx.Node, scores: fx.Node, left_out: Tensor) -> fx.Node:

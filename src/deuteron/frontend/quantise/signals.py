@@ -48,6 +48,7 @@ class _Images:
         elif value.dim() == _RANK and (image := self._image_of(node)) is not None:
             signal = call(node, aten.reshape.default, image, [*value.shape])
             node.replace_all_uses_with(signal)
+            self._model.graph.erase_node(node)
             self._known[signal] = image
 
     def _look_through(self, view: fx.Node, value: Tensor) -> None:
@@ -72,12 +73,16 @@ class _Images:
             return None
         if node.target is aten.cat.default:
             signals, dim = cast("tuple[list[fx.Node], int]", (*node.args, 0)[:2])
+            if any(x not in self._known for x in signals):
+                return None
             return call(node, aten.cat.default, [self._known[x] for x in signals], _beyond(dim))
         if node.target is aten.pad.default and len(pads := cast("list[int]", node.args[1])) == 2:
             return call(node, aten.pad.default, self._known[activations[0]], [*pads, 0, 0], *node.args[2:])
         if node.target in _FOLLOWS or is_elementwise(node.target):
+            if _schema(node.target).is_mutable and len(activations[0].users) > 1:  # others read what it changes
+                return None
             args = [self._known.get(arg, arg) if isinstance(arg, fx.Node) else arg for arg in node.args]
-            return call(node, node.target, *args, **node.kwargs)
+            return call(node, _new(node.target), *args, **node.kwargs)
         return None
 
 
@@ -89,6 +94,19 @@ def _is_row(image: fx.Node, signal: Tensor) -> bool:
 
 def _is_number(node: fx.Node) -> bool:
     return node.op == "get_attr" and node.meta["val"].numel() == 1
+
+
+def _schema(target: object) -> Any:
+    return cast(Any, target)._schema  # noqa: SLF001 - the one way to it
+
+
+def _new(target: object) -> object:
+    """The operator that gives a new tensor where this one changes its input: what it reads may be a view."""
+    schema = _schema(target)
+    if not schema.is_mutable:
+        return target
+    packet = getattr(aten, schema.name.removeprefix("aten::").removesuffix("_"))
+    return getattr(packet, schema.overload_name or "default")
 
 
 def _beyond(dim: int) -> int:
