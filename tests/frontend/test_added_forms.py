@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.frontend.combining import combine
 from tests.frontend.rewriting import Call, rewritten
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.added import spellings
@@ -43,28 +43,26 @@ def test_a_tensor_and_itself_is_a_table() -> None:
     assert made.steps == 0
 
 
-@pytest.mark.parametrize(
-    "shares",
-    [
-        lambda x: x.masked_fill(x > 0.5, -1e9).softmax(-1),
-        lambda x: torch.where(x > 0.5, -1e4, x).softmax(-1),
-        lambda x: torch.where(x > -1.0, x, torch.finfo(torch.float32).min).softmax(-1),
-    ],
-)
-def test_what_a_softmax_takes_for_infinity_is_infinity(shares: Callable[[Tensor], Tensor]) -> None:
-    constants: list[float] = []
+class Masked(nn.Module):
+    """Scores, some of which count for nothing, as an input says."""
 
-    def read(model: fx.GraphModule) -> None:
-        constants.extend(float(value) for value in model.buffers())
+    def forward(self, scores: Tensor, left_out: Tensor) -> Tensor:
+        return torch.where(left_out > 0.5, scores - 8.0, scores).softmax(-1)
 
-    rewritten(Call(shares), (2, 5, 7), spellings.write, read)
-    assert constants == [-torch.inf]
+
+def test_scores_that_count_for_nothing_have_a_number_taken_away() -> None:
+    made = combine(Masked(), (2, 7), (2, 7), target="cortex-m33")
+    assert made.operators["cortex_m::softmax"] == 1
+    assert made.steps <= 1
 
 
 @pytest.mark.parametrize(
     ("fill", "operator", "number"),
     [
         (lambda x: x.masked_fill(x > 0.5, -1e9) * 2, "aten::masked_fill.Scalar", "-1e+09"),
+        (lambda x: x.masked_fill(x > 0.5, -1e9).softmax(-1), "aten::masked_fill.Scalar", "-1e+09"),
+        (lambda x: x.masked_fill(x > 0.5, -torch.inf).softmax(-1), "aten::masked_fill.Scalar", "-inf"),
+        (lambda x: torch.where(x > 0.5, -1e4, x).softmax(-1), "aten::where.ScalarSelf", "-10000"),
         (lambda x: (x + torch.where(x > 0.5, 0.0, -1e5)).softmax(-1), "aten::where.Scalar", "-100000"),
     ],
 )
@@ -77,6 +75,6 @@ def test_numbers_that_would_be_all_that_a_scale_tells(
     at = inspect.getsource(fill).strip()
     assert str(caught.value) == (
         f"{__file__}:{line}: `{operator}` fills in {number}, beside which int8 tells no other numbers apart, at `{at}`"
-        "\n\nhint: fill in a number near the others; scores that count for nothing are filled in right before their "
-        "softmax"
+        "\n\nhint: fill in a number near the others; of scores that shall count for nothing in a softmax take a number "
+        "away, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
     )

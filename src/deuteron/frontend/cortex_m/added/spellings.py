@@ -1,6 +1,5 @@
 """Writes operators of a float model with others of which the Cortex-M has int8 forms, where that changes nothing."""
 
-import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -119,22 +118,21 @@ def _choose(node: fx.Node, condition: fx.Node, *values: object) -> fx.Node:
 
 
 def _number(node: fx.Node, value: object) -> float:
-    """A number to choose: infinity instead of one that a softmax takes for it and that would set the scale.
+    """A number to choose.
 
     Raises:
-        UnsupportedError: for such a number that something else reads.
+        UnsupportedError: for one that would set the scale, as infinity and what stands for it in scores would.
     """
     number = float(cast(float, value))
-    if number > LEAST or math.isinf(number):
+    if number > LEAST:
         return number
-    if all(user.target is aten.softmax.int for user in node.users):
-        return -math.inf
     source = source_of(node)
     raise UnsupportedError(
         f"`{operator_name(node.target)}` fills in {number:g}, beside which int8 tells no other numbers apart"
         f"{f', at `{source.code}`' if source else ''}",
         where=str(source) if source else None,
-        hint="fill in a number near the others; scores that count for nothing are filled in right before their softmax",
+        hint="fill in a number near the others; of scores that shall count for nothing in a softmax take a number "
+        "away, as in `torch.where(mask, s - 8.0, s).softmax(-1)`",
     )
 
 
