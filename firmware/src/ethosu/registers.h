@@ -45,7 +45,6 @@ typedef enum {
     REG_DMA0_SRC_REGION = 0x130,
     REG_DMA0_DST_REGION = 0x131,
     REG_DMA0_SIZE0 = 0x132,
-    REG_DMA0_SIZE1 = 0x133,
     REG_IFM2_BROADCAST = 0x180,
     REG_IFM2_SCALAR = 0x181,
     REG_IFM2_PRECISION = 0x185,
@@ -72,8 +71,6 @@ typedef enum {
     REG_DMA0_SRC = 0x030,
     REG_DMA0_DST = 0x031,
     REG_DMA0_LEN = 0x032,
-    REG_DMA0_SKIP0 = 0x033,
-    REG_DMA0_SKIP1 = 0x034,
     REG_IFM2_BASE0 = 0x080,
     REG_IFM2_STRIDE_X = 0x084,
     REG_WEIGHT1_BASE = 0x090,
@@ -107,26 +104,27 @@ static inline bool dtn_eu_is_set(const dtn_ethosu_t *m, uint32_t index)
     return (m->is_set[index / 32] >> (index % 32) & 1U) != 0;
 }
 
-/** DTN_ETHOSU_OK when commands have set all registers of 16 bits from `first` to `last`. */
-static inline dtn_ethosu_fault_t dtn_eu_need_shorts(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
+/** DTN_ETHOSU_OK when commands have set all of these registers, whose index is their number and `above`. */
+static inline dtn_ethosu_fault_t dtn_eu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count, uint32_t above)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!dtn_eu_is_set(m, opcodes[i] & 0xFFU)) {
+        if (!dtn_eu_is_set(m, (opcodes[i] & 0xFFU) + above)) {
             return dtn_eu_fault(m, DTN_ETHOSU_UNSET, opcodes[i]);
         }
     }
     return DTN_ETHOSU_OK;
 }
 
+/** The same for registers of 16 bits. */
+static inline dtn_ethosu_fault_t dtn_eu_need_shorts(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
+{
+    return dtn_eu_need(m, opcodes, count, 0);
+}
+
 /** The same for registers with a payload. */
 static inline dtn_ethosu_fault_t dtn_eu_need_longs(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (!dtn_eu_is_set(m, opcodes[i] + 256U)) {
-            return dtn_eu_fault(m, DTN_ETHOSU_UNSET, opcodes[i]);
-        }
-    }
-    return DTN_ETHOSU_OK;
+    return dtn_eu_need(m, opcodes, count, 256);
 }
 
 /** The arguments as an array of opcodes and its length. */
@@ -150,7 +148,7 @@ static inline int32_t dtn_eu_count(const dtn_ethosu_t *m, uint32_t opcode)
     return (int32_t)dtn_eu_short(m, opcode) + 1;
 }
 
-/** The address in a register: 40 bits, of which an Ethos-U55 has 32. */
+/** The address in a register: its low 40 bits. */
 static inline uint64_t dtn_eu_address(const dtn_ethosu_t *m, uint32_t opcode)
 {
     return m->addresses[opcode] & UINT64_C(0xFFFFFFFFFF);
