@@ -78,7 +78,9 @@ static void test_fields(void)
     check_short(REG_OFM_PRECISION, 1 | 1 << 8 | 3 << 14, DTN_ETHOSU_FIELD, REG_OFM_PRECISION);
     check_short(REG_IFM_ZERO_POINT, 200, DTN_ETHOSU_FIELD, REG_IFM_ZERO_POINT);
     check_short(REG_ACTIVATION, 1 << 12, DTN_ETHOSU_FIELD, REG_ACTIVATION);
-    check_short(REG_ACTIVATION, 3, DTN_ETHOSU_UNSUPPORTED, REG_ACTIVATION);
+    check_short(REG_ACTIVATION, 1, DTN_ETHOSU_FIELD, REG_ACTIVATION);
+    check_short(REG_ACTIVATION, 3, DTN_ETHOSU_BUILT_IN, REG_ACTIVATION);
+    check_short(REG_ACTIVATION, 4, DTN_ETHOSU_BUILT_IN, REG_ACTIVATION);
     check_short(REG_ACTIVATION_MIN, 0x7F + 1, DTN_ETHOSU_FIELD, REG_ACTIVATION_MIN);
     check_short(REG_OFM_DEPTH_M1, 0xFFFF, DTN_ETHOSU_BOUNDS, 0x40);
     check_long(REG_OFM_STRIDE_X, 0, DTN_ETHOSU_FIELD, REG_OFM_STRIDE_X);
@@ -196,7 +198,48 @@ static void test_copies(void)
     check_copy(0, 0x30, 100, DTN_ETHOSU_READ_ONLY, 0);
     check_copy(1, STREAM_MEMORY - 99, 100, DTN_ETHOSU_BOUNDS, STREAM_MEMORY - 99);
     check_copy(1, 0, STREAM_MEMORY, DTN_ETHOSU_BOUNDS, 0x10);
-    check_copy(1 | 1 << 9, 0, 16, DTN_ETHOSU_UNSUPPORTED, REG_DMA0_SRC_REGION);
+    /* An Ethos-U55 has no copies of two dimensions: nothing can set how many rows there are. */
+    check_copy(1 | 1 << 9, 0, 16, DTN_ETHOSU_UNSET, REG_DMA0_SIZE0);
+    check_copy(1 | 2 << 9, 0, 16, DTN_ETHOSU_STRIDED_COPY, REG_DMA0_DST_REGION);
+}
+
+/* Copies of an Ethos-U65 to rows that lie `skip` bytes apart. */
+static void check_rows(uint32_t from, uint64_t address, uint32_t rows, uint64_t skip, dtn_ethosu_fault_t expected,
+                       uint64_t detail)
+{
+    stream_t stream;
+    dtn_ethosu_event_t event = {0};
+    stream_new(&stream, "ethos-u65-256", &state);
+    stream_short(&stream, REG_DMA0_SRC_REGION, from);
+    stream_short(&stream, REG_DMA0_DST_REGION, 1 | 1 << 9);
+    stream_long(&stream, REG_DMA0_SRC, 0x10);
+    stream_long(&stream, REG_DMA0_DST, address);
+    stream_long(&stream, REG_DMA0_LEN, 24);
+    stream_short(&stream, REG_DMA0_SIZE0, rows);
+    stream_long(&stream, REG_DMA0_SKIP0, skip);
+    stream_op(&stream, DTN_ETHOSU_OP_DMA_START, 0);
+    memset(stream.memory.regions[1].data, 0x55, STREAM_MEMORY);
+    CHECK_EQUAL(stream_run(&stream, &event), expected);
+    CHECK_EQUAL(event.detail, detail);
+    for (uint32_t i = 0; expected == DTN_ETHOSU_OK && i < rows; i++) {
+        const uint8_t *row = stream.memory.regions[1].data + address + i * (24 + skip);
+        CHECK_EQUAL(memcmp(row, stream.memory.regions[0].data + 0x10 + 24 * (size_t)i, 24), 0);
+        CHECK(skip == 0 || row + 24 == stream.memory.regions[1].data + STREAM_MEMORY || row[24] == 0x55,
+              "there is more than row %u", i);
+    }
+    stream_free(&stream);
+}
+
+static void test_rows(void)
+{
+    check_rows(0, 0x40, 5, 40, DTN_ETHOSU_OK, 0);
+    check_rows(0, STREAM_MEMORY - (4 * 64 + 24), 5, 40, DTN_ETHOSU_OK, 0);
+    check_rows(0, STREAM_MEMORY - (4 * 64 + 23), 5, 40, DTN_ETHOSU_BOUNDS, STREAM_MEMORY - (4 * 64 + 23));
+    check_rows(0, 0x40, 5, 0, DTN_ETHOSU_OK, 0);
+    check_rows(0, 0x40, 0, 40, DTN_ETHOSU_OK, 0);
+    check_rows(0, 0x40, 2, UINT64_C(0xFFFFFFFFFF), DTN_ETHOSU_BOUNDS, 0x40);
+    check_rows(0, 0, 3000, 0, DTN_ETHOSU_BOUNDS, 0x10);
+    check_rows(1 << 9, 0x40, 5, 40, DTN_ETHOSU_STRIDED_COPY, REG_DMA0_SRC_REGION);
 }
 
 /* ---- The header ---- */
@@ -312,6 +355,7 @@ int main(int count, char **arguments)
     test_unset();
     test_opcodes();
     test_copies();
+    test_rows();
     test_header();
     CHECK(count == 2 && test_weights(arguments[1]) > 10, "too few compressed weights");
     return test_result();

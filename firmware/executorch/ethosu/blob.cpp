@@ -45,6 +45,16 @@ bool is_named(const Block &block, const char *name)
     return strncmp(block.name, name, kNameBytes) == 0;
 }
 
+/* Makes text of a file fit for a log: what cannot be printed becomes a question mark. */
+void make_printable(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text < ' ' || *text > '~') {
+            *text = '?';
+        }
+    }
+}
+
 /* Reads the block at `*at` and moves behind it. */
 Error next_block(Bytes bytes, size_t *at, Block *block)
 {
@@ -53,6 +63,7 @@ Error next_block(Bytes bytes, size_t *at, Block *block)
                              "The Ethos-U partition ends at byte %zu, before its last block", *at);
     memcpy(block->name, bytes.data() + *at, kNameBytes);
     block->name[kNameBytes] = '\0';
+    make_printable(block->name);
     const size_t size = static_cast<uint32_t>(number_at(bytes, *at + kNameBytes));
     block->external = bytes[*at + kNameBytes + sizeof(uint32_t)] != 0;
     ET_CHECK_OR_RETURN_ERROR(size <= left - kHeaderBytes, InvalidProgram,
@@ -74,6 +85,7 @@ Error load(const Block &block, const NamedDataMap *data, Blob *blob, Bytes *byte
     memcpy(key, block.bytes.data(), kKeyBytes);
     key[kKeyBytes] = '\0';
     Result<FreeableBuffer> loaded = data->get_data(key);
+    make_printable(key);
     ET_CHECK_OR_RETURN_ERROR(loaded.ok(), InvalidProgram, "The program has no data `%s` for block `%s`", key,
                              block.name);
     /* The buffer that is replaced holds nothing. */

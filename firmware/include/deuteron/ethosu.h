@@ -43,7 +43,10 @@ enum { DTN_ETHOSU_REGIONS = 8 };
     X(18, WORKSPACE, "the workspace is too small for an operation")                                                    \
     X(19, UNSUPPORTED, "an operation is not modelled")                                                                 \
     X(20, FINISHED, "the stream has ended or stopped at a fault")                                                      \
-    X(21, WORK, "the operations have more terms than those of any network: 2^36")
+    X(21, WORK, "the operations have more terms than those of any network: 2^36")                                      \
+    X(22, BUILT_IN,                                                                                                    \
+      "an operation uses the NPU's own tanh or sigmoid, whose values are not public; tables are modelled")             \
+    X(23, STRIDED_COPY, "a copy has a source with strides, or three dimensions, which no compiler writes")
 
 /** What `dtn_ethosu_step` and its like return. */
 typedef enum {

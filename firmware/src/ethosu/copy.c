@@ -3,8 +3,15 @@
 
 #include <string.h>
 
-/* What a region register says: a region of memory or the SHRAM; copies of one dimension. */
+/* What a region register says: a region of memory or the SHRAM, and of how many dimensions the copy is. */
 enum { REGION_BITS = 3, INTERNAL_AT = 8, DIMENSIONS_AT = 9 };
+
+/* A copy: rows that lie one behind the other at its source, and `pitch` apart at its target. */
+typedef struct {
+    uint64_t row;
+    uint64_t rows;
+    uint64_t pitch;
+} rows_t;
 
 /* The bytes of a side of a copy; NULL, with the fault, when it leaves its memory. */
 static uint8_t *side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_t length, bool is_written,
@@ -29,31 +36,51 @@ static uint8_t *side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_
     return *fault == DTN_ETHOSU_OK && !m->is_check ? memory->data + at : NULL;
 }
 
+/* The rows of a copy: one, or those of a target of two dimensions. What an NPU does with strides of the source, or with
+ * three dimensions, is not public, and no compiler writes it. */
+static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, rows_t *rows)
+{
+    *rows = (rows_t){.row = dtn_eu_address(m, REG_DMA0_LEN), .rows = 1};
+    uint32_t dimensions = 1 + dtn_eu_field(m, REG_DMA0_DST_REGION, DIMENSIONS_AT, 2);
+    if (dtn_eu_field(m, REG_DMA0_SRC_REGION, DIMENSIONS_AT, 2) != 0) {
+        return dtn_eu_fault(m, DTN_ETHOSU_STRIDED_COPY, REG_DMA0_SRC_REGION);
+    }
+    if (dimensions > 2) {
+        return dtn_eu_fault(m, DTN_ETHOSU_STRIDED_COPY, REG_DMA0_DST_REGION);
+    }
+    dtn_ethosu_fault_t fault = DTN_ETHOSU_OK;
+    if (dimensions == 2) {
+        fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_DMA0_SIZE0));
+        if (fault == DTN_ETHOSU_OK) {
+            fault = dtn_eu_need_longs(m, DTN_EU_LIST(REG_DMA0_SKIP0));
+        }
+        rows->rows = dtn_eu_short(m, REG_DMA0_SIZE0);
+        rows->pitch = rows->row + dtn_eu_address(m, REG_DMA0_SKIP0);
+    }
+    return fault == DTN_ETHOSU_OK ? dtn_eu_work(m, rows->rows, rows->row) : fault;
+}
+
 dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m)
 {
+    rows_t rows;
     dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_DMA0_SRC_REGION, REG_DMA0_DST_REGION));
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_need_longs(m, DTN_EU_LIST(REG_DMA0_SRC, REG_DMA0_DST, REG_DMA0_LEN));
     }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = read_rows(m, &rows);
+    }
+    if (fault != DTN_ETHOSU_OK || rows.rows == 0) {
+        return fault;
+    }
+    const uint8_t *from = side(m, REG_DMA0_SRC_REGION, REG_DMA0_SRC, rows.rows * rows.row, false, &fault);
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
-    if (dtn_eu_field(m, REG_DMA0_SRC_REGION, DIMENSIONS_AT, 2) != 0 ||
-        dtn_eu_field(m, REG_DMA0_DST_REGION, DIMENSIONS_AT, 2) != 0) {
-        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_DMA0_SRC_REGION);
-    }
-    uint64_t length = dtn_eu_address(m, REG_DMA0_LEN);
-    fault = dtn_eu_work(m, length, 1);
-    if (fault != DTN_ETHOSU_OK) {
-        return fault;
-    }
-    const uint8_t *from = side(m, REG_DMA0_SRC_REGION, REG_DMA0_SRC, length, false, &fault);
-    if (fault != DTN_ETHOSU_OK) {
-        return fault;
-    }
-    uint8_t *to = side(m, REG_DMA0_DST_REGION, REG_DMA0_DST, length, true, &fault);
-    if (fault == DTN_ETHOSU_OK && !m->is_check) {
-        memmove(to, from, (size_t)length);
+    uint64_t reach = (rows.rows - 1) * rows.pitch + rows.row;
+    uint8_t *to = side(m, REG_DMA0_DST_REGION, REG_DMA0_DST, reach, true, &fault);
+    for (uint64_t i = 0; fault == DTN_ETHOSU_OK && !m->is_check && i < rows.rows; i++) {
+        memmove(to + i * rows.pitch, from + i * rows.row, (size_t)rows.row);
     }
     return fault;
 }

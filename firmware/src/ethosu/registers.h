@@ -71,6 +71,7 @@ typedef enum {
     REG_DMA0_SRC = 0x030,
     REG_DMA0_DST = 0x031,
     REG_DMA0_LEN = 0x032,
+    REG_DMA0_SKIP0 = 0x033,
     REG_IFM2_BASE0 = 0x080,
     REG_IFM2_STRIDE_X = 0x084,
     REG_WEIGHT1_BASE = 0x090,

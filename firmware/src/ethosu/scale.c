@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Activation functions, and to what range an activation holds values. */
-enum { NO_FUNCTION = 0, FIRST_TABLE = 16, LAST_TABLE = 23 };
+enum { NO_FUNCTION = 0, TANH = 3, SIGMOID = 4, FIRST_TABLE = 16, LAST_TABLE = 23 };
 enum { OF_OUTPUT = 0, OF_UINT8 = 2, OF_INT8 = 3, OF_INT16 = 5 };
 
 /* Tables are the last bytes of the SHRAM, each of 256; larger ones take several places. */
@@ -91,7 +91,10 @@ dtn_ethosu_fault_t dtn_eu_output(dtn_ethosu_t *m, const dtn_eu_map_t *map, dtn_e
     if (function >= FIRST_TABLE && function <= LAST_TABLE) {
         return read_table(m, map, function - FIRST_TABLE, output);
     }
-    return function == NO_FUNCTION ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACTIVATION);
+    if (function == TANH || function == SIGMOID) {
+        return dtn_eu_fault(m, DTN_ETHOSU_BUILT_IN, REG_ACTIVATION);
+    }
+    return function == NO_FUNCTION ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACTIVATION);
 }
 
 dtn_ethosu_fault_t dtn_eu_ofm_factor(dtn_ethosu_t *m, bool is_signed, dtn_eu_factor_t *factor)

@@ -169,6 +169,11 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], type[DeuteronError], str]] = 
         FormatError,
         "npu 0: the partition ends at byte {cut}, before its last block" + LOWER,
     ),
+    "a strange name": (
+        lambda payload: payload[:32] + struct.pack("<16sI12x", b"\x1b[2J\xff\n`", 1 << 20) + payload[64:],
+        FormatError,
+        "npu 0: block `\\x1b[2J\\xff\\n`` leaves the partition: 1,048,576 B" + LOWER,
+    ),
     "no magic": (
         lambda payload: replaced(payload, "cmd_data", put(0, 0)),
         FormatError,

@@ -78,7 +78,8 @@ def _blocks(payload: bytes, where: str) -> Iterator[tuple[str, bytes]]:
         if at + _HEADER.size > len(payload):
             raise FormatError(f"the partition ends at byte {at}, before its last block", where=where, hint=_HINT)
         padded, size, external = _HEADER.unpack_from(payload, at)
-        name = padded.rstrip(b"\0").decode("ascii", "replace")
+        # Names end up in messages: what is no plain letter of a damaged file's is escaped.
+        name = padded.rstrip(b"\0").decode("latin-1").encode("unicode_escape").decode("ascii")
         if at == 0 and name != _FIRST:
             raise FormatError("the partition is none of ExecuTorch's Ethos-U backend", where=where)
         start = at + _HEADER.size

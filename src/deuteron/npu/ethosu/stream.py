@@ -15,6 +15,7 @@ SHRAM = "shram"
 """Name of the memory inside the NPU."""
 _BYTES = (1, 2, 4)
 _FIRST_TABLE = 16
+_DIMENSIONS_AT = 9
 _ORDER_ONLY = frozenset((Op.STOP, Op.IRQ, Op.DMA_WAIT, Op.KERNEL_WAIT, Op.PMU_MASK))
 _OPS, _SHORTS, _LONGS = (frozenset(map(int, numbers)) for numbers in (Op, Short, Long))
 _HINT = "lower the model again"
@@ -265,9 +266,13 @@ class _Registers:
         return Operation(offset, kind, tuple(inputs), output, scalar=scalar, table=self._table())
 
     def _copy(self, offset: int) -> Operation:
-        nbytes = self._address(Long.DMA0_LEN)
-        source = Span(_memory(self[Short.DMA0_SRC_REGION]), self._address(Long.DMA0_SRC), nbytes)
-        target = Span(_memory(self[Short.DMA0_DST_REGION]), self._address(Long.DMA0_DST), nbytes)
+        """A copy, whose target may have gaps between rows on an Ethos-U65."""
+        row, rows, skip = self._address(Long.DMA0_LEN), 1, 0
+        if self[Short.DMA0_DST_REGION] >> _DIMENSIONS_AT & 3:
+            rows, skip = self[Short.DMA0_SIZE0], self._address(Long.DMA0_SKIP0)
+        source = Span(_memory(self[Short.DMA0_SRC_REGION]), self._address(Long.DMA0_SRC), rows * row)
+        reach = rows * (row + skip) - skip if rows else 0
+        target = Span(_memory(self[Short.DMA0_DST_REGION]), self._address(Long.DMA0_DST), reach)
         return Operation(offset, "copy", source=source, target=target)
 
 
