@@ -58,9 +58,10 @@ test: board-packages ## Run every check: lint, types, C warnings, all tests, a p
 	@mkdir -p $(REPORTS)
 	@echo "== test: slow tests first"
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 30 --junitxml $(REPORTS)/tests.xml
-	@echo "== test: a part of ExecuTorch's own NXP and Cortex-M tests"
+	@echo "== test: a part of ExecuTorch's own NXP, Cortex-M and Ethos-U tests"
 	@$(PY) -m conformance --jobs $(JOBS) --slice
 	@$(PY) -m conformance --backend cortex_m --jobs $(JOBS) --slice
+	@$(PY) -m conformance --backend ethos_u --jobs $(JOBS) --slice
 
 bench-boards bench-cortex-m bench-cortex-m-elements bench-cortex-m-networks bench-dispatch bench-footprint bench-networks bench-overlap bench-profile-cost bench-profile-map bench-report-load: board-packages
 

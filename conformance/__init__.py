@@ -1,4 +1,4 @@
-"""Runs ExecuTorch's own tests of its NXP and Cortex-M backends against Deuteron, unmodified from the installed package.
+"""Runs ExecuTorch's own tests of its NXP, Cortex-M and Ethos-U backends against Deuteron, unmodified from its package.
 
 `python -m conformance --backend NAME` runs them; nothing of the installed package is changed. What the tests expect to
 find and the package does not bring is given to the processes that run them, and only to them:
@@ -7,8 +7,10 @@ find and the package does not bring is given to the processes that run them, and
   simulator (`config`), the TFLite interpreter under its old name, a guard for torchvision (`sitecustomize`), and the
   pytest plugin that selects tests and records results;
 - `build/conformance/packages`: what the tests import, pinned in `requirements.txt`;
-- `cortex_m/bin/`, on their PATH: the name of Arm's simulator, over `cortex_m/simulator.py`, which runs programs on this
-  machine and on an emulated board.
+- `bin/`, on their PATH: the names of Arm's simulators, over `simulator.py`, which runs programs on this machine as
+  `deuteron-fvp` does, for Cortex-M on an emulated board, too;
+- `build/conformance/images`, their EXECUTORCH_ROOT: what stands for the images that the simulators would boot, as
+  `deuteron fvp install` writes it.
 
 Every test is accounted for: it passes, or it fails, or the backend's `deviations.toml` says why it does not run as it
 stands.

@@ -75,6 +75,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     suite = Suite(backend, options.work.resolve(), options.runner.resolve(), backend.directory)
     suite.work.mkdir(parents=True, exist_ok=True)
     suite.install_packages()
+    suite.install_images()
     reviewed = backend.folder / "deviations.toml"
     known = deviations.load(reviewed)
     # To collect all tests takes longer than to run the slice, in which none deviates.

@@ -19,19 +19,24 @@ class Backend:
         title: what messages call it.
         command: the target of `make` that runs all of its tests.
         lifted: why its tests expect failures whose marks are taken away.
+        where: where programs run that its tests give to a simulator.
         tests: the directory of its tests in the package; ids are relative to it.
         test_seconds: a test that takes longer hangs.
+        marked: of the tests that expect to fail for a reason with these words, which alone are run; empty for all.
         environment: what their processes find in the environment. `{runner}` stands for the runner of programs,
-            `{folder}` for the folder here, `{python}` for this Python, `{path}` for the PATH so far.
+            `{folder}` for the folder here, `{bin}` for the simulators' stand-ins, `{images}` for what stands for
+            their images, `{package}` for ExecuTorch's, `{python}` for this Python, `{path}` for the PATH so far.
     """
 
     name: str
     title: str
     command: str
     lifted: str
+    where: str
     tests: str
     test_seconds: float
     environment: Mapping[str, str]
+    marked: str = ""
 
     @property
     def folder(self) -> Path:
@@ -43,11 +48,14 @@ class Backend:
         """Of the installed tests."""
         return Path(str(distribution("executorch").locate_file(f"executorch/backends/{self.tests}")))
 
-    def environment_with(self, runner: Path) -> dict[str, str]:
-        """The environment for a runner."""
+    def environment_with(self, runner: Path, images: Path) -> dict[str, str]:
+        """The environment for a runner, and a folder that `deuteron.runtime.fvp.install` has filled."""
         known = {
             "runner": str(runner),
+            "images": str(images),
+            "package": str(distribution("executorch").locate_file("executorch")),
             "folder": str(self.folder),
+            "bin": str(HERE / "bin"),
             "python": sys.executable,
             "path": os.environ.get("PATH", ""),
         }
@@ -59,6 +67,7 @@ NXP = Backend(
     title="NXP",
     command="conformance",
     lifted="a defect of the vendor's SDK",
+    where="each on the host",
     tests="nxp/tests",
     test_seconds=1200,  # the slowest train a small network
     environment={"NXP_RUNNER_PATH": "{runner}"},
@@ -68,18 +77,39 @@ CORTEX_M = Backend(
     title="Cortex-M",
     command="conformance-cortex-m",
     lifted="an operator that upstream's runner lacks",
+    where="each on the host and on an emulated board",
     tests="cortex_m/test",
     test_seconds=600,
     environment={
         # The simulator's stand-in is found by its name, the image that it would run below this root.
-        "PATH": "{folder}/bin" + os.pathsep + "{path}",
+        "PATH": "{bin}" + os.pathsep + "{path}",
         "EXECUTORCH_ROOT": "{folder}/root",
         "DEUTERON_CONFORMANCE_PYTHON": "{python}",
         "DEUTERON_CONFORMANCE_RUNNER": "{runner}",
+        "DEUTERON_CONFORMANCE_BOARD": "an547",
         # Weights are downloaded when files are imported; so that they do the same everywhere, none are.
         "https_proxy": "http://127.0.0.1:9",
         "TORCH_HOME": "{folder}/no-weights",
     },
 )
-BACKENDS = {backend.name: backend for backend in (NXP, CORTEX_M)}
+ETHOS_U = Backend(
+    name="ethos_u",
+    title="Ethos-U",
+    command="conformance-ethos-u",
+    lifted="what upstream's runner lacks",
+    where="each on the host",
+    tests="arm/test",
+    test_seconds=600,
+    environment={
+        "PATH": "{bin}" + os.pathsep + "{path}",
+        "EXECUTORCH_ROOT": "{images}",
+        "FLATC_EXECUTABLE": "{package}/data/bin/flatc",
+        "DEUTERON_CONFORMANCE_PYTHON": "{python}",
+        "DEUTERON_CONFORMANCE_RUNNER": "{runner}",
+        "https_proxy": "http://127.0.0.1:9",
+        "TORCH_HOME": "{folder}/no-weights",
+    },
+    marked="Corstone-300",
+)
+BACKENDS = {backend.name: backend for backend in (NXP, CORTEX_M, ETHOS_U)}
 """By name."""

@@ -6,4 +6,8 @@ conformance-cortex-m: native board-packages ## Run ExecuTorch's own Cortex-M tes
 	@echo "== conformance: Cortex-M"
 	@$(PY) -m conformance --backend cortex_m --jobs $(JOBS) --json build/conformance/cortex_m/report.json $(ARGS)
 
-.PHONY: conformance conformance-cortex-m
+conformance-ethos-u: native ## Run ExecuTorch's own tests of Ethos-U55 and -U65 that want Arm's simulator, without it (hours); ARGS as above
+	@echo "== conformance: Ethos-U"
+	@$(PY) -m conformance --backend ethos_u --jobs $(JOBS) --json build/conformance/ethos_u/report.json $(ARGS)
+
+.PHONY: conformance conformance-cortex-m conformance-ethos-u

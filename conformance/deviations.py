@@ -14,7 +14,7 @@ class Reason(StrEnum):
     """Why a test deviates."""
 
     NETWORK = "network"
-    """Needs files from the network or a git checkout of ExecuTorch; not run."""
+    """Needs files from the network, a checkout of ExecuTorch, or a package that its tests are not given; not run."""
     VENDOR_DEFECT = "vendor-defect"
     """Expects to fail for a defect of the vendor's SDK; run without that mark, so it has to pass."""
     RUNNER = "runner"

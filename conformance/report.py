@@ -75,19 +75,19 @@ def show(
 ) -> None:
     """Prints the tables."""
     console.print(_by_file(backend, tests, results, found))
-    console.print(summary(tests, results, found), highlight=False)
+    console.print(summary(backend, tests, results, found), highlight=False)
     if found.failed:
         console.print(_by_cause([results[test] for test in found.failed]))
 
 
-def summary(tests: Sequence[str], results: Mapping[str, Result], found: Account) -> str:
+def summary(backend: Backend, tests: Sequence[str], results: Mapping[str, Result], found: Account) -> str:
     """The share that passes, and how many ran programs instead of a simulator."""
     good = len(found.passed) + len(found.lifted)
     text = f"{good} of {len(tests)} tests pass ({100 * good / max(1, len(tests)):.1f} %)"
     programs = [result.programs for test in tests if (result := results.get(test)) is not None and result.programs]
     if not programs:
         return f"{text}."
-    return f"{text}; {len(programs)} of them ran {sum(programs)} programs, each on the host and on an emulated board."
+    return f"{text}; {len(programs)} of them ran {sum(programs)} programs, {backend.where}."
 
 
 def to_json(backend: Backend, results: Mapping[str, Result], found: Account) -> str:
@@ -114,7 +114,7 @@ def markdown(
         f"--markdown FILE`. *Mark lifted*: the suite expects the test to fail, because of {backend.lifted}; it",
         "passes here.",
         "",
-        summary(tests, results, found),
+        summary(backend, tests, results, found),
         "",
         f"| file | {' | '.join(_COLUMNS.values())} | tests |",
         "|---|" + "--:|" * (len(_COLUMNS) + 1),

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from deuteron.errors import DeuteronError, InternalError
+from deuteron.runtime import fvp
 
 from .backends import HERE, Backend
 
@@ -39,7 +40,7 @@ class Result:
         error: first line of what went wrong.
         converter: what made Deuteron's converter give up during the test, if it did.
         unittest: whether the suite keeps the test for `python -m unittest`.
-        programs: how many programs a simulator's stand-in ran for it, each on the host and on an emulated board.
+        programs: how many programs a simulator's stand-in ran for it.
     """
 
     test: str
@@ -79,6 +80,15 @@ class Suite:
         """Where working directories and results go."""
         return self.root / self.backend.name
 
+    @property
+    def images(self) -> Path:
+        """Where what stands for the images of simulators goes."""
+        return self.root / "images"
+
+    def install_images(self) -> None:
+        """Write what stands for the images of simulators."""
+        fvp.install(self.images, force=True)
+
     def install_packages(self) -> None:
         """Installs what the tests import, unless the same list is there already."""
         wanted = REQUIREMENTS.read_text(encoding="utf-8")
@@ -97,7 +107,10 @@ class Suite:
             directory = self._fresh_directory("collect")
             found = directory / "tests.jsonl"
             log = directory / "log.txt"
-            environment = self._environment() | {"DEUTERON_CONFORMANCE_COLLECT": str(found)}
+            environment = self._environment() | {
+                "DEUTERON_CONFORMANCE_COLLECT": str(found),
+                "DEUTERON_CONFORMANCE_MARKED": self.backend.marked,
+            }
             with log.open("wb") as output:
                 command = self._command("--collect-only", "-qq", str(self.directory))
                 subprocess.run(
@@ -178,7 +191,7 @@ class Suite:
             "OMP_NUM_THREADS": "1",
             "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
-            **self.backend.environment_with(self.runner),
+            **self.backend.environment_with(self.runner, self.images),
         }
 
     def _fresh_directory(self, name: str) -> Path:

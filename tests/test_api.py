@@ -22,6 +22,7 @@ FUNCTION_OF = {
     "convert": "convert_file",
     "doctor": "check_installation",
     "models": "EXAMPLES",
+    "fvp": "install_fvps",
     "ops": "operators",
     "sim": "simulate",
 }

@@ -2,7 +2,8 @@
 
 Two environment variables tell it what to do, one or the other:
 
-- `DEUTERON_CONFORMANCE_COLLECT`: file to write the id of every test to, one JSON string per line;
+- `DEUTERON_CONFORMANCE_COLLECT`: file to write the id of every test to, one JSON string per line; of those alone that
+  expect to fail for a reason with the words of `DEUTERON_CONFORMANCE_MARKED`, if there are any;
 - `DEUTERON_CONFORMANCE_RUN`: directory with `select.jsonl`, one `{"id": .., "lift_xfail": ..}` per test. Results are
   appended to `results.jsonl` there; `current` holds the id of the test that is running. A simulator's stand-in adds a
   line to `programs` for each program that it ran.
@@ -22,6 +23,7 @@ from deuteron.errors import DeuteronError
 from deuteron.npu.neutron.sdk import Session
 
 COLLECT = os.environ.get("DEUTERON_CONFORMANCE_COLLECT")
+MARKED = os.environ.get("DEUTERON_CONFORMANCE_MARKED", "")
 RUN = os.environ.get("DEUTERON_CONFORMANCE_RUN")
 # The suite marks these classes so that pytest leaves them to unittest; here pytest runs them like everything else.
 HIDDEN_FROM_PYTEST = "__test__"
@@ -44,8 +46,8 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Writes the ids, or keeps the selected tests."""
-    ids = [*(item.nodeid for item in items), *(report.nodeid for report in BROKEN)]
     if COLLECT:
+        ids = [*(item.nodeid for item in items if _is_marked(item)), *(report.nodeid for report in BROKEN)]
         Path(COLLECT).write_text("".join(f"{json.dumps(test)}\n" for test in ids), encoding="utf-8")
     if RUN:
         rows = [json.loads(line) for line in (Path(RUN) / "select.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -58,6 +60,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for report in BROKEN:
             if report.nodeid in lift:
                 _append({"test": report.nodeid, "outcome": "failed", "error": _last_line(report)})
+
+
+def _is_marked(item: pytest.Item) -> bool:
+    """Whether a test is one of those to collect."""
+    return not MARKED or any(MARKED in mark.kwargs.get("reason", "") for mark in item.iter_markers("xfail"))
 
 
 @pytest.hookimpl(wrapper=True)

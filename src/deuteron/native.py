@@ -17,6 +17,15 @@ LibraryName = Literal["driver", "driver_ref", "delegate", "cortex_m", "ethosu", 
 operators of its Cortex-M backend, and the delegate of Ethos-U; the search for memory plans."""
 
 
+def runner() -> Path:
+    """The program that runs a `.pte` without Python; MissingToolError when it has not been built."""
+    path = LIBRARY_DIRECTORY / "deuteron-runner"
+    if not path.is_file():
+        message = f"the native program `{path.name}` is not built"
+        raise MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
+    return path
+
+
 def library(name: LibraryName) -> Path:
     """The path of a native library; MissingToolError when it has not been built."""
     path = LIBRARY_DIRECTORY / f"libdeuteron_{name}.so"

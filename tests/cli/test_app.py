@@ -45,6 +45,8 @@ Commands:
             file
   kernels   Merge kernel selection files, and show which kernels an image
             holds
+  fvp       Write stand-ins for Arm's simulators, which ExecuTorch's tests
+            start
   ops       List the operators that the NPU takes, and on which conditions
   models    List the models that can be built by name
   targets   List the targets and what is known of them
@@ -71,7 +73,7 @@ def test_the_module_is_the_program_too(program: Run, tmp_path: Path):
     assert done.stdout == program("--version").out
 
 
-GROUPS = {"kernels": ("kernels merge", "kernels show")}
+GROUPS = {"fvp": ("fvp install",), "kernels": ("kernels merge", "kernels show")}
 
 
 @pytest.mark.parametrize("name", [name for entry in COMMANDS for name in GROUPS.get(entry.name, (entry.name,))])
@@ -91,7 +93,7 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
             "hint: the commands are `build`, `run`, `firmware`, `bundle`, `convert`, `explain`, `plan`, `sim`, "
-            "`profile`, `report`, `inspect`, `kernels`, `ops`, `models`, `targets`, `doctor`\n",
+            "`profile`, `report`, `inspect`, `kernels`, `fvp`, `ops`, `models`, `targets`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (

@@ -91,7 +91,7 @@ def test_the_page_has_each_file_each_deviation_and_each_failure() -> None:
 def test_programs_that_ran_instead_of_a_simulation_are_counted() -> None:
     results = {"f.py::a": Result("f.py::a", "passed", programs=2), "f.py::b": Result("f.py::b", "passed")}
     found = report.account(list(results), results, {})
-    assert report.summary(list(results), results, found) == (
+    assert report.summary(CORTEX_M, list(results), results, found) == (
         "2 of 2 tests pass (100.0 %); 1 of them ran 2 programs, each on the host and on an emulated board."
     )
 

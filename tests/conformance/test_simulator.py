@@ -6,52 +6,38 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conformance.backends import CORTEX_M
-from conformance.cortex_m.simulator import Simulation
+from conformance.backends import CORTEX_M, ETHOS_U, Backend
+from tests.runtime.test_fvp import words
 
 from deuteron.errors import DeuteronError
 from deuteron.native import LIBRARY_DIRECTORY
 from deuteron.npu.neutron.sdk import Session
+from deuteron.runtime import fvp
 
 NAME = "FVP_Corstone_SSE-300_Ethos-U55"
 
 
-def words(folder: Path, *inputs: str) -> tuple[str, ...]:
-    """The simulator's command line as ExecuTorch's tests write it."""
-    line = " ".join(("executor_runner -m program.pte -o out", *(f"-i {name}" for name in inputs)))
-    settings = (
-        "ethosu.num_macs=128", "mps3_board.uart0.out_file='-'", "cpu0.semihosting-enable=1",
-        f"cpu0.semihosting-cwd={folder}", "ethosu.extra_args='--fast'", f"cpu0.semihosting-cmd_line='{line}'",
-    )  # fmt: skip
-    return (*(word for setting in settings for word in ("-C", setting)), "-a", "runner.elf", "--timelimit", "120")
-
-
-def run(kept: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run(kept: Path, *arguments: str, backend: Backend = CORTEX_M) -> "subprocess.CompletedProcess[str]":
     """What the stand-in does in the environment that tests get."""
-    environment = os.environ | CORTEX_M.environment_with(LIBRARY_DIRECTORY / "deuteron-runner")
+    environment = os.environ | backend.environment_with(LIBRARY_DIRECTORY / "deuteron-runner", kept)
     environment["DEUTERON_CONFORMANCE_RUN"] = str(kept)
     return subprocess.run([NAME, *arguments], env=environment, capture_output=True, text=True, check=False)
 
 
-def test_what_a_command_line_asks_for() -> None:
-    assert Simulation.of(words(Path("/a folder"), "i0.bin", "i1.bin")) == Simulation(
-        Path("/a folder"), "program.pte", ("i0.bin", "i1.bin"), "out"
-    )
-
-
 def test_it_is_found_by_the_simulators_name_and_has_a_version(tmp_path: Path) -> None:
     done = run(tmp_path, "--version")
-    assert (done.returncode, done.stdout) == (0, "the stand-in of the simulator\n")
+    assert (done.returncode, done.stdout) == (0, f"{fvp.version(fvp.fvp(NAME))}\n")
 
 
 def test_the_image_that_tests_look_for_is_there() -> None:
-    root = Path(CORTEX_M.environment_with(Path("runner"))["EXECUTORCH_ROOT"])
+    root = Path(CORTEX_M.environment_with(Path("runner"), Path("images"))["EXECUTORCH_ROOT"])
     assert (root / "arm_test/arm_semihosting_executor_runner_corstone-300_cortex-m55/arm_executor_runner").is_file()
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Inputs of a program, and a place for it."""
+    """Inputs of a program, and a place for it; what stands for an image."""
+    (tmp_path / "runner.elf").touch()
     (tmp_path / "i0.bin").write_bytes(np.array([1, -2], np.float32).tobytes())
     (tmp_path / "i1.bin").write_bytes(np.array(3).tobytes())
     return tmp_path
@@ -73,7 +59,7 @@ def write(folder: Path, *, exponential: bool) -> None:
 @pytest.mark.slow
 def test_a_program_runs_on_the_host_and_on_a_board(folder: Path) -> None:
     write(folder, exponential=False)
-    done = run(folder, *words(folder, "i0.bin", "i1.bin"))
+    done = run(folder, *words(folder, "i0.bin", "i1.bin", image=folder / "runner.elf"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     np.testing.assert_array_equal(np.fromfile(folder / "out-0.bin", np.float32), [2, -4])
     assert len((folder / "programs").read_text().splitlines()) == 1
@@ -82,7 +68,7 @@ def test_a_program_runs_on_the_host_and_on_a_board(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_program_that_firmware_does_not_have_leaves_the_reason_and_no_results(folder: Path) -> None:
     write(folder, exponential=True)
-    done = run(folder, *words(folder, "i0.bin", "i1.bin"))
+    done = run(folder, *words(folder, "i0.bin", "i1.bin", image=folder / "runner.elf"))
     assert done.returncode == 1
     assert done.stdout.startswith(
         "E: instruction 0 of `forward`: the operator `aten::exp.out` is not one that firmware has\n"
@@ -97,6 +83,14 @@ def test_a_program_that_firmware_does_not_have_leaves_the_reason_and_no_results(
 def test_a_program_that_the_host_refuses(folder: Path) -> None:
     write(folder, exponential=False)
     (folder / "i1.bin").write_bytes(np.array(4).tobytes())
-    done = run(folder, *words(folder, "i0.bin", "i1.bin"))
+    done = run(folder, *words(folder, "i0.bin", "i1.bin", image=folder / "runner.elf"))
     assert done.returncode == 1
     assert done.stdout.startswith("E: method `forward` failed on sample")
+
+
+def test_programs_for_the_npu_need_no_board(folder: Path) -> None:
+    write(folder, exponential=True)
+    done = run(folder, *words(folder, "i0.bin", "i1.bin", image=folder / "runner.elf"), backend=ETHOS_U)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    np.testing.assert_allclose(np.fromfile(folder / "out-0.bin", np.float32), np.exp([1, -2]), rtol=1e-6)
+    assert len((folder / "programs").read_text().splitlines()) == 1

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from deuteron.api.make import bundle as bundle
     from deuteron.api.make import convert_file as convert_file
     from deuteron.api.make import firmware as firmware
+    from deuteron.api.make import install_fvps as install_fvps
     from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
     from deuteron.board.emit import EmitOptions as EmitOptions
     from deuteron.board.emit import Placement as Placement
@@ -58,7 +59,8 @@ _NAMES = {
         "simulate", "subject", "targets",
     ),
     "api.make": (
-        "Build", "build", "build_model", "bundle", "convert_file", "firmware", "merge_kernel_selections",
+        "Build", "build", "build_model", "bundle", "convert_file", "firmware", "install_fvps",
+        "merge_kernel_selections",
     ),
     "board.emit": ("EmitOptions", "Placement"),
     "board.flash": ("FlashOptions",),

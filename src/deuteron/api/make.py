@@ -272,3 +272,14 @@ def merge_kernel_selections(files: "Sequence[str | Path]", output: str | Path, *
     from deuteron.views import kernels as view
 
     return view.merge([Path(file) for file in files], Path(output), force=force)
+
+
+def install_fvps(directory: str | Path, *, force: bool = False) -> tuple[Path, ...]:
+    """Stand-ins for Arm's simulators, written into a directory under the simulators' names.
+
+    Raises:
+        DeuteronError: programs of these names are there and `force` is not given, or the directory cannot be written.
+    """
+    from deuteron.runtime import fvp
+
+    return fvp.install(Path(directory), force=force)

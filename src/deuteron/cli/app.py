@@ -49,6 +49,7 @@ COMMANDS = (
     Entry("report", "Write a page that shows a profile: timeline, memory, modules"),
     Entry("inspect", "Show what is inside a build, a .pte, a microcode file or a TFLite file"),
     Entry("kernels", "Merge kernel selection files, and show which kernels an image holds"),
+    Entry("fvp", "Write stand-ins for Arm's simulators, which ExecuTorch's tests start"),
     Entry("ops", "List the operators that the NPU takes, and on which conditions"),
     Entry("models", "List the models that can be built by name"),
     Entry("targets", "List the targets and what is known of them"),

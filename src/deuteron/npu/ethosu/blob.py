@@ -53,6 +53,11 @@ class Blob:
     outputs: tuple[Tensor, ...]
 
 
+def is_ours(delegate_id: str) -> bool:
+    """Whether delegates with this id are partitions of this kind."""
+    return delegate_id == BACKEND_ID
+
+
 def parse(payload: bytes, where: str) -> Blob:
     """The partition with these bytes.
 

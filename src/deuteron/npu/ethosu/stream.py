@@ -119,6 +119,11 @@ def decode(command_data: bytes, where: str) -> Stream:
     return Stream(config, len(commands), tuple(_operations(commands, where)))
 
 
+def config_of(command_data: bytes, where: str) -> Config:
+    """The accelerator configuration that the commands are for; errors are those of `decode`, of the header alone."""
+    return _commands(command_data, where)[0]
+
+
 def _commands(data: bytes, where: str) -> tuple[Config, bytes]:
     """The configuration and the commands behind a driver's actions."""
     if len(data) % 4 or len(data) < 4 or int.from_bytes(data[:4], "little") != _MAGIC:

@@ -1,0 +1,232 @@
+"""The stand-ins for Arm's simulators: command lines, programs that run, and what is refused, to the letter."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.npu.ethosu.test_family import layer, program
+from tests.npu.ethosu.vela import compiled
+
+import deuteron
+from deuteron.cli import stand_in
+from deuteron.errors import OptionError
+from deuteron.runtime import fvp
+from deuteron.runtime.fvp import Simulation
+
+U55, U65, SSE_320 = (one.name for one in fvp.FVPS)
+HOW = "\n\nhint: start the simulator as ExecuTorch's `backends/arm/test/runner_utils.py` does"
+IMAGE = "arm_test/arm_semihosting_executor_runner_corstone-300/arm_executor_runner"
+
+
+def words(
+    folder: Path, *inputs: str, macs: str = "128", system: str = "", line: str = "", image: Path = Path("runner.elf")
+) -> list[str]:
+    """A simulator's command line as ExecuTorch's tests write it."""
+    line = line or " ".join(("executor_runner -m program.pte -o out", *(f"-i {name}" for name in inputs)))
+    settings = (
+        f"{system}ethosu.num_macs={macs}", "mps3_board.uart0.out_file='-'", f"{system}cpu0.semihosting-enable=1",
+        f"{system}cpu0.semihosting-cwd={folder}", "ethosu.extra_args='--fast'",
+        f"{system}cpu0.semihosting-cmd_line='{line}'",
+    )  # fmt: skip
+    return [*(word for setting in settings for word in ("-C", setting)), "-a", str(image), "--timelimit", "120"]
+
+
+def test_what_a_command_line_asks_for() -> None:
+    asked = Simulation(
+        Path("/a folder"), "program.pte", ("i0.bin", "i1.bin"), "out", Path("runner.elf"), "ethos-u55-128", 120
+    )
+    assert Simulation.of(fvp.fvp(U55), words(Path("/a folder"), "i0.bin", "i1.bin")) == asked
+    system = "mps4_board.subsystem."
+    given = words(Path("/a"), "i0.bin", macs="512", system=system)
+    assert Simulation.of(fvp.fvp(SSE_320), given).accelerator == "ethos-u85-512"
+    # As ExecuTorch's `run_fvp.sh` writes it, and by the long names of options.
+    given = [
+        "--parameter", "cpu0.semihosting-cwd=/a", "-C", "cpu0.semihosting-cmd_line=runner -i i0.bin -m m.pte -o y",
+        "--application=x.elf",
+    ]  # fmt: skip
+    assert Simulation.of(fvp.fvp(U65), given) == Simulation(
+        Path("/a"), "m.pte", ("i0.bin",), "y", Path("x.elf"), "ethos-u65-256", None
+    )
+
+
+FOLDER = Path("/a")
+WRONG = {
+    "an argument": (
+        [*words(FOLDER), "--gdb"],
+        "unknown argument `--gdb`\n\nhint: the stand-in takes --application, --parameter, --timelimit, -C, -a",
+    ),
+    "no value": ([*words(FOLDER), "-a"], "`-a` has no value" + HOW),
+    "no setting": (["-C", "enable"], "`-C enable` sets nothing\n\nhint: write `-C enable=VALUE`"),
+    "no program": (
+        ["-C", "cpu0.semihosting-cwd=/a", "-a", "runner.elf"],
+        "the setting `cpu0.semihosting-cmd_line` is missing: the stand-in runs programs that the runner reads from "
+        "this computer's files, none that is part of an image\n\n"
+        "hint: build the runner with `--pte=semihosting`, and start the simulator as ExecuTorch's "
+        "`backends/arm/test/runner_utils.py` does",
+    ),
+    "no image": (words(FOLDER)[:-4], "the image that the simulator boots is missing\n\nhint: give it with `-a`"),
+    "macs": (
+        words(FOLDER, macs="512"),
+        "`ethosu.num_macs=512` is no size of an Ethos-U55\n\nhint: allowed are 32, 64, 128, 256",
+    ),
+    "no model": (
+        words(FOLDER, line="runner -o y"),
+        "the runner's command line has no program, `-m`: `runner -o y`" + HOW,
+    ),
+    "no output": (
+        words(FOLDER, line="runner -m y"),
+        "the runner's command line has no name of the outputs, `-o`: `runner -m y`" + HOW,
+    ),
+    "an option of the runner": (
+        words(FOLDER, line="runner -m y -o x -q 1"),
+        "the runner's command line has an unknown option `-q`: `runner -m y -o x -q 1`" + HOW,
+    ),
+    "half an option of the runner": (
+        words(FOLDER, line="runner -m y -o"),
+        "the runner's command line has an unknown option `-o`: `runner -m y -o`" + HOW,
+    ),
+    "time": (
+        [*words(FOLDER), "--timelimit=soon"], "`--timelimit soon` is no number of seconds" + HOW,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_command_line_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given, message = WRONG[name]
+    with pytest.raises(OptionError) as raised:
+        Simulation.of(fvp.fvp(U55), given)
+    assert str(raised.value) == message
+    assert stand_in.main([U55, *given]) == 2
+    assert capsys.readouterr().out == f"E: {message}\n"
+
+
+def test_a_stand_in_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stand_in.main([U65, "--version"]) == 0
+    assert capsys.readouterr().out == (
+        f"deuteron-fvp {deuteron.__version__}, a stand-in for Arm's {U65}\n"
+        "It runs .pte files in ExecuTorch's runtime on this computer: results bit for bit, no cycles, no firmware.\n"
+    )
+    assert stand_in.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: deuteron-fvp SIMULATOR ")
+    assert all(f"\n  {one.name}" in shown for one in fvp.FVPS)
+    assert stand_in.main(["FVP_Base"]) == 2
+    assert capsys.readouterr().out == (
+        "E: there is no stand-in for a simulator `FVP_Base`\n\n"
+        f"hint: there are stand-ins for `{U55}`, `{U65}`, `{SSE_320}`\n"
+    )
+
+
+def test_neither_numpy_nor_torch_is_loaded() -> None:
+    code = "import sys\nimport deuteron.cli.stand_in\nprint('numpy' in sys.modules, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"
+
+
+@pytest.fixture(scope="module")
+def partition(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    made = compiled(layer(), "ethos-u55-128", tmp_path_factory.mktemp("layer"))
+    assert made is not None
+    return made
+
+
+@pytest.fixture
+def folder(partition: bytes, tmp_path: Path) -> Path:
+    """A program of one partition, its input, and images."""
+    fvp.install(tmp_path)
+    (tmp_path / "program.pte").write_bytes(program(partition, ((1, 6, 5, 3),), ((1, 3, 3, 9),)))
+    np.random.default_rng(1).integers(-128, 128, (1, 6, 5, 3)).astype(np.int8).tofile(tmp_path / "i0.bin")
+    return tmp_path
+
+
+def test_an_installed_program_runs_a_partition_bit_for_bit(folder: Path) -> None:
+    from deuteron.runtime.host import HostRunner
+
+    command = [str(folder / U55), *words(folder, "i0.bin", image=folder / IMAGE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0, f"deuteron-fvp for {U55}: ran `program.pte`, wrote 1 output\n", "",
+    )  # fmt: skip
+    x = np.fromfile(folder / "i0.bin", np.int8).reshape(1, 6, 5, 3)
+    (expected,) = HostRunner(folder / "program.pte").run([x])
+    np.testing.assert_array_equal(np.fromfile(folder / "out-0.bin", np.int8), expected.ravel())
+
+
+def refused(folder: Path, capsys: pytest.CaptureFixture[str], name: str, given: list[str]) -> str:
+    """What is said of a simulation that does not run."""
+    assert stand_in.main([name, *given]) == 1
+    assert not list(folder.glob("out-*"))
+    return capsys.readouterr().out
+
+
+def test_partitions_of_other_accelerators_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hint = (
+        "\n\nhint: lower the model for the simulator's NPU, or start the simulator of the model's NPU with its "
+        "`num_macs`\n"
+    )
+    image = folder / IMAGE
+    assert refused(folder, capsys, U55, words(folder, "i0.bin", macs="256", image=image)) == (
+        "E: program.pte, delegate 0: the commands are for ethos-u55-128, the simulator's NPU is ethos-u55-256" + hint
+    )
+    assert refused(folder, capsys, U65, words(folder, "i0.bin", macs="256", image=image)) == (
+        "E: program.pte, delegate 0: the commands are for ethos-u55-128, the simulator's NPU is ethos-u65-256" + hint
+    )
+
+
+def test_what_is_missing_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(folder, capsys, U55, words(folder, "i0.bin", image=Path("nowhere/x"))) == (
+        "E: there is no image `nowhere/x`\n\nhint: `deuteron fvp install` writes what stands for it\n"
+    )
+    assert refused(folder, capsys, U55, words(folder, "i1.bin", image=folder / IMAGE)) == (
+        f"E: {folder}: there is no input `i1.bin`\n"
+    )
+    (folder / "program.pte").unlink()
+    assert refused(folder, capsys, U55, words(folder, "i0.bin", image=folder / IMAGE)) == (
+        f"E: {folder / 'program.pte'}: cannot read the program: No such file or directory\n"
+    )
+
+
+@pytest.fixture
+def sine(folder: Path) -> Path:
+    """A program of an operator that stays on the CPU, and one that `portable-ops` runners have."""
+    import torch
+    from executorch.exir import to_edge
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(torch.sin(x))
+
+    exported = torch.export.export(Model().eval(), (torch.zeros(2),))
+    (folder / "program.pte").write_bytes(to_edge(exported).to_executorch().buffer)
+    np.array([1, -2], np.float32).tofile(folder / "i0.bin")
+    return folder
+
+
+def test_an_image_has_the_operators_of_its_build(sine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hint = "\n\nhint: boot an image in a folder of another name: it is taken to have every operator\n"
+    for kind, lacking in (("", "`aten::relu.out`, `aten::sin.out`"), ("portable-ops_", "`aten::sin.out`")):
+        build = f"arm_semihosting_executor_runner_{kind}corstone-300"
+        image = sine / "arm_test" / build / "arm_executor_runner"
+        assert refused(sine, capsys, U55, words(sine, "i0.bin", image=image)) == (
+            f"E: program.pte: ExecuTorch's runner for its tests, `{build}`, has no {lacking}{hint}"
+        )
+    own = sine / "own" / "arm_executor_runner"
+    own.parent.mkdir()
+    own.touch()
+    assert stand_in.main([U55, *words(sine, "i0.bin", image=own)]) == 0
+    y = np.fromfile(sine / "out-0.bin", np.float32)
+    np.testing.assert_allclose(y, np.maximum(np.sin([1, -2]), 0), rtol=1e-6)
+
+
+def test_programs_that_are_there_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / U65).write_text("Arm's own")
+    with pytest.raises(OptionError) as raised:
+        fvp.install(tmp_path)
+    assert str(raised.value) == (
+        f"`{tmp_path / U65}` exists\n\nhint: choose another name, or replace it with `--force`"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [U65]
+    assert fvp.install(tmp_path, force=True) == tuple(tmp_path / one.name for one in fvp.FVPS)
