@@ -272,7 +272,7 @@ static void test_header(void)
     stream.words[0] ^= 1U;
     CHECK_EQUAL(dtn_ethosu_start(&machine, config, stream.words, bytes - 4, memory), DTN_ETHOSU_HEADER);
     CHECK(dtn_ethosu_config_of(stream.words, bytes) == NULL, "damaged data have a configuration");
-    CHECK(dtn_ethosu_config("ethos-u55-512") == NULL && dtn_ethosu_config_at(6) == NULL, "there are six");
+    CHECK(dtn_ethosu_config("ethos-u55-512") == NULL && dtn_ethosu_config_at(11) == NULL, "there are eleven");
     stream_free(&stream);
 }
 

@@ -35,6 +35,7 @@ PROGRAMS = (
     "test_cortex_m_layers_dsp",
     "test_cortex_m_elements",
     "test_ethosu",
+    "test_ethosu_85",
     "test_ethosu_faults",
     "fuzz_driver",
     "fuzz_bundle",

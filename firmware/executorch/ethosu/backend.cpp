@@ -159,8 +159,9 @@ class EthosUBackend final : public BackendInterface
         ET_CHECK_OK_OR_RETURN_ERROR(parse_blob(bytes, context.get_named_data_map(), &handle->blob));
         const Bytes commands = handle->blob.commands;
         handle->config = dtn_ethosu_config_of(commands.data(), commands.size());
-        ET_CHECK_OR_RETURN_ERROR(handle->config != nullptr, DelegateInvalidCompatibility,
-                                 "The partition's commands are damaged, or for another NPU than Ethos-U55 and -U65");
+        ET_CHECK_OR_RETURN_ERROR(
+            handle->config != nullptr, DelegateInvalidCompatibility,
+            "The partition's commands are damaged, or for another NPU than Ethos-U55, -U65 and -U85");
         dtn_ethosu_event_t event = {};
         dtn_ethosu_fault_t fault = check(handle, &event);
         if (fault == DTN_ETHOSU_REGION && event.detail == kFastScratch) {

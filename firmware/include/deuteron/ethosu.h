@@ -1,7 +1,7 @@
 /**
  * @file
- * Arm Ethos-U55 and Ethos-U65 command streams, executed on the CPU: what the NPU computes, bit for bit, operation by
- * operation. It models results, not time.
+ * Arm Ethos-U55, Ethos-U65 and Ethos-U85 command streams, executed on the CPU: what the NPU computes, bit for bit,
+ * operation by operation. It models results, not time.
  *
  * Memory is the caller's: a machine, its SHRAM, a workspace and the regions that the stream addresses. Nothing is
  * allocated, and every field of a command is checked before it is used. The bytes of a machine's memory are read and
@@ -62,8 +62,8 @@ typedef struct {
     uint32_t word;        /**< of the command data's header: product, SHRAM and MACs */
     uint16_t macs;        /**< 8-bit multiply-accumulates per cycle */
     uint8_t cores;        /**< each of which has weights of its own */
-    uint8_t channels;     /**< of an output that are made at a time: of a core */
-    uint32_t shram_bytes; /**< of a core, which is what copies and tables address */
+    uint16_t channels;    /**< of an output that are made at a time: of a core; of an Ethos-U85: of one pixel */
+    uint32_t shram_bytes; /**< of a core, which is what copies and tables address; of an Ethos-U85: for tables */
 } dtn_ethosu_config_t;
 
 /** A part of memory that a stream addresses by its number; one without bytes is not there. */
@@ -97,8 +97,21 @@ enum {
     DTN_ETHOSU_OP_DEPTHWISE = 0x003,
     DTN_ETHOSU_OP_POOL = 0x005,
     DTN_ETHOSU_OP_ELEMENTWISE = 0x006,
+    DTN_ETHOSU_OP_RESIZE = 0x007,
     DTN_ETHOSU_OP_DMA_START = 0x010,
 };
+
+/** Buffers between operations of a chain, of an Ethos-U85. */
+enum { DTN_ETHOSU_CHAINS = 8 };
+
+/** A tensor between two operations of a chain; it lies in the workspace, one without bytes is not there. */
+typedef struct {
+    uint64_t before_end; /**< from it to the workspace's end */
+    int32_t height;
+    int32_t width;
+    int32_t depth;
+    uint8_t bytes; /**< of an element */
+} dtn_ethosu_chain_t;
 
 /** The state of a stream in execution; its fields are for the functions of this file. */
 typedef struct {
@@ -108,6 +121,9 @@ typedef struct {
     size_t at; /**< offset of the next command */
     dtn_ethosu_memory_t memory;
     size_t needed; /**< of the workspace, by the operations so far */
+    size_t held;   /**< of the workspace's end, by tensors that no region has */
+    size_t staged; /**< of that, the output of the operation before it is laid out */
+    dtn_ethosu_chain_t chains[DTN_ETHOSU_CHAINS];
     uint64_t work; /**< terms of the sums of the operations so far: multiply-accumulates, or elements */
     bool is_check; /**< operations are checked, and not executed */
     bool is_finished;

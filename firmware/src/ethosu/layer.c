@@ -2,17 +2,13 @@
 
 #include <string.h>
 
-/* Bytes of a channel's bias and scale: 40 bits, 32 and 6. */
-enum { SCALE_BYTES = 10 };
-
 /* Output channels of a core: every core has the next in turn. */
 static int32_t share(int32_t channels, int32_t cores, int32_t core)
 {
     return (channels + cores - 1 - core) / cores;
 }
 
-/* The bytes that two registers say, in a region. */
-static dtn_ethosu_fault_t read_bytes(dtn_ethosu_t *m, uint16_t region, uint16_t base, uint16_t length,
+dtn_ethosu_fault_t dtn_eu_read_bytes(dtn_ethosu_t *m, uint16_t region, uint16_t base, uint16_t length,
                                      const uint8_t **bytes, size_t *count)
 {
     dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(region));
@@ -37,10 +33,9 @@ static dtn_ethosu_fault_t read_bytes(dtn_ethosu_t *m, uint16_t region, uint16_t 
 
 static dtn_ethosu_fault_t read_streams(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
 {
-    static const uint16_t weights[DTN_EU_CORES][2] = {{REG_WEIGHT_BASE, REG_WEIGHT_LENGTH},
-                                                      {REG_WEIGHT1_BASE, REG_WEIGHT1_LENGTH}};
-    static const uint16_t scales[DTN_EU_CORES][2] = {{REG_SCALE_BASE, REG_SCALE_LENGTH},
-                                                     {REG_SCALE1_BASE, REG_SCALE1_LENGTH}};
+    static const uint16_t weights[2][2] = {{REG_WEIGHT_BASE, REG_WEIGHT_LENGTH},
+                                           {REG_WEIGHT1_BASE, REG_WEIGHT1_LENGTH}};
+    static const uint16_t scales[2][2] = {{REG_SCALE_BASE, REG_SCALE_LENGTH}, {REG_SCALE1_BASE, REG_SCALE1_LENGTH}};
     for (int32_t core = 0; core < m->config->cores; core++) {
         int32_t channels = share(layer->geometry.out_c, m->config->cores, core);
         if (channels == 0) {
@@ -48,18 +43,19 @@ static dtn_ethosu_fault_t read_streams(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
         }
         const uint8_t *bytes = NULL;
         size_t count = 0;
-        dtn_ethosu_fault_t fault = read_bytes(m, REG_WEIGHT_REGION, weights[core][0], weights[core][1], &bytes, &count);
+        dtn_ethosu_fault_t fault =
+            dtn_eu_read_bytes(m, REG_WEIGHT_REGION, weights[core][0], weights[core][1], &bytes, &count);
         if (fault != DTN_ETHOSU_OK) {
             return fault;
         }
         if (!m->is_check) {
             dtn_eu_weights_start(&layer->streams[core], bytes, count);
         }
-        fault = read_bytes(m, REG_SCALE_REGION, scales[core][0], scales[core][1], &layer->scales[core], &count);
+        fault = dtn_eu_read_bytes(m, REG_SCALE_REGION, scales[core][0], scales[core][1], &layer->scales[core], &count);
         if (fault != DTN_ETHOSU_OK) {
             return fault;
         }
-        if (count < (size_t)channels * SCALE_BYTES) {
+        if (count < (size_t)channels * DTN_EU_SCALE_BYTES) {
             return dtn_eu_fault(m, DTN_ETHOSU_SCALES, scales[core][1]);
         }
     }
@@ -93,11 +89,11 @@ static uint64_t rounded(uint64_t bytes)
 static dtn_ethosu_fault_t take_workspace(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
 {
     uint64_t block = (uint64_t)layer->block;
-    uint64_t streams = rounded(DTN_EU_CORES * sizeof(dtn_eu_weights_t));
+    uint64_t streams = rounded(m->config->cores * sizeof(dtn_eu_weights_t));
     uint64_t channels = rounded(block * sizeof(dtn_eu_channel_t));
     uint64_t rows = rounded(block * layer->pitch * sizeof(int16_t));
     uint64_t column = rounded(layer->pitch * (is_depthwise ? block : 1U) * sizeof(int16_t));
-    uint64_t needed = streams + channels + rows + column;
+    uint64_t needed = streams + channels + rows + column + m->held;
     if (needed > SIZE_MAX || (!m->is_check && needed > m->memory.workspace_bytes)) {
         return dtn_eu_fault(m, DTN_ETHOSU_WORKSPACE, needed);
     }
@@ -150,13 +146,23 @@ dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer
         return fault;
     }
     layer->block = dtn_eu_count(m, REG_OFM_BLK_DEPTH_M1);
+    int32_t most = dtn_eu_is_u85(m) ? DTN_EU_MOST_BLOCK_85 : DTN_EU_MOST_BLOCK;
     /* The cores share a block evenly. */
-    if (layer->block > DTN_EU_MOST_BLOCK || layer->block % m->config->cores != 0) {
+    if (layer->block > most || layer->block % m->config->cores != 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_BLK_DEPTH_M1);
     }
-    read_order(m, is_depthwise, layer);
-    fault = take_workspace(m, is_depthwise, layer);
-    return fault == DTN_ETHOSU_OK ? read_streams(m, layer) : fault;
+    if (dtn_eu_is_u85(m)) {
+        fault = dtn_eu_order_of_85(m, is_depthwise, layer);
+    } else {
+        read_order(m, is_depthwise, layer);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = take_workspace(m, is_depthwise, layer);
+    }
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    return dtn_eu_is_u85(m) ? dtn_eu_streams_85(m, layer) : read_streams(m, layer);
 }
 
 static dtn_eu_channel_t channel_of(const uint8_t *bytes)
@@ -175,6 +181,9 @@ static dtn_eu_channel_t channel_of(const uint8_t *bytes)
 
 dtn_ethosu_fault_t dtn_eu_read_block(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int32_t first, int32_t depth)
 {
+    if (dtn_eu_is_u85(m)) {
+        return dtn_eu_read_block_85(m, layer, first, depth);
+    }
     int32_t cores = m->config->cores;
     for (int32_t core = 0; core < cores; core++) {
         /* Of every block each core has the channels in turn from its own number on. */
@@ -187,7 +196,7 @@ dtn_ethosu_fault_t dtn_eu_read_block(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int
             return dtn_eu_fault(m, DTN_ETHOSU_WEIGHTS, (uint64_t)first);
         }
         for (int32_t i = 0; i < channels; i++) {
-            size_t place = (size_t)(first / cores + i) * SCALE_BYTES;
+            size_t place = (size_t)(first / cores + i) * DTN_EU_SCALE_BYTES;
             layer->channels[core + i * cores] = channel_of(layer->scales[core] + place);
         }
     }

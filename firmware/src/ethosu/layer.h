@@ -6,12 +6,15 @@
 #ifndef DTN_ETHOSU_LAYER_H
 #define DTN_ETHOSU_LAYER_H
 
-#include "order.h"
+#include "order_85.h"
 #include "scale.h"
 #include "window.h"
 
 /** Most output channels of a block. */
-enum { DTN_EU_MOST_BLOCK = 128, DTN_EU_CORES = 2 };
+enum { DTN_EU_MOST_BLOCK = 128, DTN_EU_MOST_BLOCK_85 = 1024, DTN_EU_CORES = 4 };
+
+/** Bytes of a channel's bias and scale: 40 bits, 32 and 6; of an Ethos-U85 32 or 48, 31 or 15, and 6. */
+enum { DTN_EU_SCALE_BYTES = 10 };
 
 /** Bias and factor of an output channel. */
 typedef struct {
@@ -26,8 +29,11 @@ typedef struct {
     dtn_eu_map_t out;
     dtn_eu_output_t output;
     dtn_eu_order_t order;
-    size_t pitch;  /**< weights of an output channel */
-    int32_t block; /**< output channels of a block */
+    dtn_eu_order_85_t order_85;   /**< in its place, of an Ethos-U85 */
+    dtn_eu_source_85_t source_85; /**< of the weights */
+    bool is_wide;                 /**< biases of an Ethos-U85 have 48 bits, and scales 15 */
+    size_t pitch;                 /**< weights of an output channel */
+    int32_t block;                /**< output channels of a block */
     const uint8_t *scales[DTN_EU_CORES];
     dtn_eu_weights_t *streams;  /**< in the workspace, as all that follows: of each core */
     dtn_eu_channel_t *channels; /**< of a block */
@@ -40,5 +46,18 @@ dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer
 
 /** Reads weights and scales of the block of `depth` output channels from `first` on. */
 dtn_ethosu_fault_t dtn_eu_read_block(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int32_t first, int32_t depth);
+
+/** The bytes that two registers say, in a region; NULL in a check. */
+dtn_ethosu_fault_t dtn_eu_read_bytes(dtn_ethosu_t *m, uint16_t region, uint16_t base, uint16_t length,
+                                     const uint8_t **bytes, size_t *count);
+
+/** Of an Ethos-U85: the order of weights, which follows from the microblock that the format of accumulators says. */
+dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer);
+
+/** Of an Ethos-U85: weights and scales, of which it has one stream for all channels. */
+dtn_ethosu_fault_t dtn_eu_streams_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer);
+
+/** What dtn_eu_read_block does, of an Ethos-U85. */
+dtn_ethosu_fault_t dtn_eu_read_block_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int32_t first, int32_t depth);
 
 #endif /* DTN_ETHOSU_LAYER_H */

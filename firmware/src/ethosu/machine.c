@@ -1,11 +1,16 @@
 #include "operations.h"
-#include "registers.h"
+#include "stage.h"
 
 #include <string.h>
 
-/* Products of the configuration word. */
-enum { U55 = 0, U65 = 1 };
+/* Configuration words: product, SHRAM and MACs; of an Ethos-U85 also the logarithms of its ports and weight decoders.
+ */
+enum { U55 = DTN_EU_U55, U65 = DTN_EU_U65 };
 #define WORD(product, log2_macs, shram_kib) ((uint32_t)(product) << 28 | (uint32_t)(shram_kib) << 8 | (log2_macs))
+
+#define WORD_85(log2_macs, log2_sram_ports, log2_ports, log2_decoders)                                                 \
+    ((uint32_t)DTN_EU_U85 << 28 | (uint32_t)(log2_decoders) << 12 | (uint32_t)(log2_ports) << 10 |                     \
+     (uint32_t)(log2_sram_ports) << 8 | 1U << 4 | (log2_macs))
 
 static const dtn_ethosu_config_t configs[] = {
     {"ethos-u55-32", WORD(U55, 5, 16), 32, 1, 4, 16 * 1024},
@@ -14,6 +19,11 @@ static const dtn_ethosu_config_t configs[] = {
     {"ethos-u55-256", WORD(U55, 8, 48), 256, 1, 8, 48 * 1024},
     {"ethos-u65-256", WORD(U65, 8, 48), 256, 1, 8, 48 * 1024},
     {"ethos-u65-512", WORD(U65, 9, 96), 512, 2, 8, 48 * 1024},
+    {"ethos-u85-128", WORD_85(7, 1, 0, 0), 128, 1, 16, 2048},
+    {"ethos-u85-256", WORD_85(8, 1, 0, 0), 256, 1, 32, 2048},
+    {"ethos-u85-512", WORD_85(9, 1, 0, 1), 512, 2, 64, 2048},
+    {"ethos-u85-1024", WORD_85(10, 1, 1, 2), 1024, 4, 128, 2048},
+    {"ethos-u85-2048", WORD_85(11, 2, 1, 2), 2048, 4, 256, 2048},
 };
 
 /* Actions of the command data. */
@@ -21,7 +31,10 @@ enum { ACTION_CONFIG = 1, ACTION_COMMANDS = 2, ACTION_NOP = 5 };
 #define MAGIC UINT32_C(0x31504F43)
 
 /* Commands that are neither registers nor operations. */
-enum { OP_IRQ = 0x001, OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, OP_PMU_MASK = 0x013 };
+enum { OP_IRQ = 0x001, OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, OP_PMU_MASK = 0x013, OP_BRANCH = 0x100 };
+
+/* The last opcode of what the NPU computes; copies and waits follow. */
+enum { LAST_OPERATION = DTN_ETHOSU_OP_RESIZE };
 
 /* Fields of a command. */
 enum { OPCODE_MASK = 0x3FF, WORDS_AT = 14, WORDS_MASK = 3, PARAM_AT = 16, ALIGNMENT = 16 };
@@ -159,26 +172,23 @@ dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *m, const dtn_ethosu_config_t *
 
 /* ---- Commands ---- */
 
-/* A bit for each register, by the low 8 bits of its opcode; `more` are those of an Ethos-U65 alone. */
-typedef struct {
-    uint32_t all[8];
-    uint32_t more[8];
-} registers_t;
+/* A bit for each register of a product, by the low 8 bits of its opcode. */
+typedef uint32_t registers_t[3][8];
 
 static const registers_t shorts = {
     {0x9DFEBEBF, 0x0003A3F7, 0, 0, 0x0000BE23, 0, 0, 0},
-    {0, 0x000C0008, 0, 0, 0, 0, 0, 0},
+    {0x9DFEBEBF, 0x000FA3FF, 0, 0, 0x0000BE23, 0, 0, 0},
+    {0x9DFE9FBF, 0x001FFFF7, 0, 0, 0x00009E21, 0, 0, 0},
 };
 static const registers_t longs = {
     {0x007F007F, 0x0007007F, 0, 0, 0x0000007F, 0, 0, 0},
-    {0, 0x00180000, 0, 0, 0x000F0000, 0, 0, 0},
+    {0x007F007F, 0x001F007F, 0, 0, 0x000F007F, 0, 0, 0},
+    {0x007F007F, 0x03FF00FF, 0, 0, 0x00FF007F, 0, 0, 0},
 };
 
-static bool has_register(const dtn_ethosu_t *m, const registers_t *registers, uint32_t index)
+static bool has_register(const dtn_ethosu_t *m, const registers_t registers, uint32_t index)
 {
-    bool is_u65 = m->config->word >> 28 == U65;
-    uint32_t bits = registers->all[index / 32] | (is_u65 ? registers->more[index / 32] : 0);
-    return (bits >> (index % 32) & 1U) != 0;
+    return (registers[m->config->word >> 28][index / 32] >> (index % 32) & 1U) != 0;
 }
 
 /* Sets a register; false when the command is none of this NPU's. */
@@ -187,9 +197,9 @@ static bool set_register(dtn_ethosu_t *m, uint32_t opcode, uint32_t param, bool 
     uint32_t index = opcode & 0xFFU;
     bool is_short = opcode >> 8 == 1 && !has_payload;
     bool is_long = opcode >> 8 == 0 && has_payload;
-    if (is_short && has_register(m, &shorts, index)) {
+    if (is_short && has_register(m, shorts, index)) {
         m->parameters[index] = (uint16_t)param;
-    } else if (is_long && has_register(m, &longs, index)) {
+    } else if (is_long && has_register(m, longs, index)) {
         m->addresses[index] = (uint64_t)param << 32 | payload;
         index += 256;
     } else {
@@ -203,6 +213,9 @@ static bool set_register(dtn_ethosu_t *m, uint32_t opcode, uint32_t param, bool 
 static bool operate(dtn_ethosu_t *m, uint32_t opcode, dtn_ethosu_fault_t *fault)
 {
     switch (opcode) {
+    case DTN_ETHOSU_OP_RESIZE:
+        *fault = dtn_eu_resize(m);
+        return dtn_eu_is_u85(m);
     case DTN_ETHOSU_OP_STOP:
         m->is_finished = true;
         *fault = DTN_ETHOSU_OK;
@@ -217,7 +230,7 @@ static bool operate(dtn_ethosu_t *m, uint32_t opcode, dtn_ethosu_fault_t *fault)
         *fault = dtn_eu_pool(m);
         return true;
     case DTN_ETHOSU_OP_ELEMENTWISE:
-        *fault = dtn_eu_elementwise(m);
+        *fault = dtn_eu_is_u85(m) ? dtn_eu_elementwise_85(m) : dtn_eu_elementwise(m);
         return true;
     case DTN_ETHOSU_OP_DMA_START:
         *fault = dtn_eu_copy(m);
@@ -253,9 +266,15 @@ static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
     dtn_ethosu_fault_t fault = DTN_ETHOSU_OK;
     uint32_t payload = words == 1 ? word_at(m->commands, m->at) : 0;
     m->at += 4 * (size_t)words;
+    if (words == 0 && opcode <= LAST_OPERATION) {
+        dtn_eu_stage_start(m);
+    }
     if (words == 0 && operate(m, opcode, &fault)) {
         *is_operation = true;
-        return fault;
+        return fault == DTN_ETHOSU_OK ? dtn_eu_stage_end(m) : fault;
+    }
+    if (dtn_eu_is_u85(m) && words == 1 && opcode == OP_BRANCH) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, opcode);
     }
     if ((words == 0 && is_order(opcode)) || set_register(m, opcode, word >> PARAM_AT, words == 1, payload)) {
         return DTN_ETHOSU_OK;

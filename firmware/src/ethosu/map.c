@@ -1,4 +1,5 @@
 #include "map.h"
+#include "stage.h"
 
 #include <string.h>
 
@@ -96,11 +97,22 @@ static dtn_ethosu_fault_t read_zero_point(dtn_ethosu_t *m, const dtn_eu_map_regi
     return fits || map->bytes == 2 ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->zero_point);
 }
 
+/* Reads the registers of a map's type. */
+static dtn_ethosu_fault_t read_type(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, bool *is_bricks,
+                                    dtn_eu_map_t *map)
+{
+    dtn_ethosu_fault_t fault =
+        dtn_eu_need_shorts(m, DTN_EU_LIST(registers->region, registers->zero_point, registers->precision));
+    if (fault == DTN_ETHOSU_OK) {
+        fault = read_precision(m, registers, map, is_bricks);
+    }
+    return fault == DTN_ETHOSU_OK ? read_zero_point(m, registers, map) : fault;
+}
+
 static dtn_ethosu_fault_t check_set(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers)
 {
     dtn_ethosu_fault_t fault =
-        dtn_eu_need_shorts(m, DTN_EU_LIST(registers->region, registers->width0, registers->height0, registers->height1,
-                                          registers->zero_point, registers->precision));
+        dtn_eu_need_shorts(m, DTN_EU_LIST(registers->width0, registers->height0, registers->height1));
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
@@ -113,16 +125,35 @@ static dtn_ethosu_fault_t check_set(dtn_ethosu_t *m, const dtn_eu_map_registers_
 dtn_ethosu_fault_t dtn_eu_map(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, int32_t height, int32_t width,
                               int32_t depth, bool is_written, dtn_eu_map_t *map)
 {
-    bool is_bricks = false;
-    dtn_ethosu_fault_t fault = check_set(m, registers);
-    if (fault == DTN_ETHOSU_OK) {
-        fault = read_precision(m, registers, map, &is_bricks);
+    dtn_eu_storage_t storage = dtn_eu_storage(m, registers);
+    bool is_staged = is_written && storage == DTN_EU_TILES_2X2 && dtn_eu_is_turned(m);
+    if (storage != DTN_EU_CHAINED && !is_staged) {
+        return dtn_eu_map_in_region(m, registers, height, width, depth, is_written, map);
     }
+    bool is_bricks = false;
+    dtn_ethosu_fault_t fault = read_type(m, registers, &is_bricks, map);
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    map->height = height;
+    map->width = width;
+    map->depth = depth;
+    return is_staged ? dtn_eu_stage(m, map) : dtn_eu_chained(m, dtn_eu_short(m, registers->region), is_written, map);
+}
+
+dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, int32_t height,
+                                        int32_t width, int32_t depth, bool is_written, dtn_eu_map_t *map)
+{
+    bool is_bricks = false;
+    dtn_ethosu_fault_t fault = read_type(m, registers, &is_bricks, map);
     if (fault == DTN_ETHOSU_OK) {
-        fault = read_zero_point(m, registers, map);
+        fault = check_set(m, registers);
     }
     if (fault != DTN_ETHOSU_OK) {
         return fault;
+    }
+    if (dtn_eu_storage(m, registers) != DTN_EU_TILES_2X2) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, registers->precision);
     }
     const dtn_ethosu_region_t *region = dtn_eu_region(m, dtn_eu_short(m, registers->region));
     if (region == NULL) {

@@ -52,6 +52,10 @@ extern const dtn_eu_map_registers_t dtn_eu_ofm_registers;
 dtn_ethosu_fault_t dtn_eu_map(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, int32_t height, int32_t width,
                               int32_t depth, bool is_written, dtn_eu_map_t *map);
 
+/** The same, of a map in a region as it stands there: neither chained nor turned. */
+dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, int32_t height,
+                                        int32_t width, int32_t depth, bool is_written, dtn_eu_map_t *map);
+
 /** The first channel of the pixel at (y, x). */
 static inline uint8_t *dtn_eu_pixel(const dtn_eu_map_t *map, int32_t y, int32_t x)
 {

@@ -16,8 +16,17 @@ dtn_ethosu_fault_t dtn_eu_depthwise(dtn_ethosu_t *m);
 /** NPU_OP_POOL; the event's parameter says of which kind. */
 dtn_ethosu_fault_t dtn_eu_pool(dtn_ethosu_t *m);
 
+/** NPU_OP_POOL of an Ethos-U85 that has no input but its accumulators: they come from the second input. */
+dtn_ethosu_fault_t dtn_eu_restore(dtn_ethosu_t *m);
+
 /** NPU_OP_ELEMENTWISE; the event's parameter says of which kind. */
 dtn_ethosu_fault_t dtn_eu_elementwise(dtn_ethosu_t *m);
+
+/** NPU_OP_ELEMENTWISE of an Ethos-U85. */
+dtn_ethosu_fault_t dtn_eu_elementwise_85(dtn_ethosu_t *m);
+
+/** NPU_OP_RESIZE, of an Ethos-U85. */
+dtn_ethosu_fault_t dtn_eu_resize(dtn_ethosu_t *m);
 
 /** NPU_OP_DMA_START: copies at once. */
 dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m);

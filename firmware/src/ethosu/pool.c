@@ -2,8 +2,8 @@
 #include "scale.h"
 #include "window.h"
 
-/* The parameter of the command. */
-enum { MAXIMUM = 0, AVERAGE = 1, SUM_OF_CHANNELS = 2 };
+/* The parameter of the command; an Ethos-U85 has all of them, the others the first three. */
+enum { MAXIMUM = 0, AVERAGE = 1, SUM_OF_CHANNELS = 2, SUM = 3, RESTORED = 4, MINIMUM = 5 };
 
 /* Channels at a time. */
 enum { CHANNELS = 16 };
@@ -19,8 +19,20 @@ typedef struct {
     bool is_mean; /* the NPU divides by the number of positions on the map */
 } pool_t;
 
+static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
+{
+    pool->is_mean = pool->kind == AVERAGE;
+    if (dtn_eu_field(m, REG_OFM_PRECISION, 8, 1) == 0) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
+    }
+    return dtn_eu_ofm_factor(m, false, &pool->factor);
+}
+
 static dtn_ethosu_fault_t read_factor(dtn_ethosu_t *m, pool_t *pool)
 {
+    if (dtn_eu_is_u85(m)) {
+        return read_factor_85(m, pool);
+    }
     bool is_global = dtn_eu_field(m, REG_OFM_PRECISION, 8, 1) != 0;
     pool->factor = (dtn_eu_factor_t){1, 0};
     pool->is_mean = pool->kind == AVERAGE && !is_global;
@@ -37,8 +49,11 @@ static dtn_ethosu_fault_t read_factor(dtn_ethosu_t *m, pool_t *pool)
 static dtn_ethosu_fault_t read_pool(dtn_ethosu_t *m, pool_t *pool)
 {
     pool->kind = m->event.param & 7U;
-    if (pool->kind > SUM_OF_CHANNELS) {
+    if (pool->kind > SUM_OF_CHANNELS && !dtn_eu_is_u85(m)) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, DTN_ETHOSU_OP_POOL);
+    }
+    if (pool->kind > MINIMUM || pool->kind == RESTORED) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, DTN_ETHOSU_OP_POOL);
     }
     dtn_ethosu_fault_t fault = dtn_eu_geometry(m, pool->kind == SUM_OF_CHANNELS, &pool->geometry);
     const dtn_eu_geometry_t *g = &pool->geometry;
@@ -82,9 +97,9 @@ static uint32_t gather(const pool_t *pool, int32_t oy, int32_t ox, int32_t first
             }
             dtn_eu_read(&pool->input, pixel, first, count, values);
             for (int32_t i = 0; i < count; i++) {
-                if (pool->kind != MAXIMUM) {
+                if (pool->kind != MAXIMUM && pool->kind != MINIMUM) {
                     sums[i] += values[i];
-                } else if (positions == 0 || values[i] > sums[i]) {
+                } else if (positions == 0 || (pool->kind == MAXIMUM ? values[i] > sums[i] : values[i] < sums[i])) {
                     sums[i] = values[i];
                 }
             }
@@ -131,6 +146,9 @@ static void pool_pixel(const pool_t *pool, int32_t oy, int32_t ox)
 dtn_ethosu_fault_t dtn_eu_pool(dtn_ethosu_t *m)
 {
     pool_t pool;
+    if (dtn_eu_is_u85(m) && (m->event.param & 7U) == RESTORED) {
+        return dtn_eu_restore(m);
+    }
     dtn_ethosu_fault_t fault = read_pool(m, &pool);
     if (fault != DTN_ETHOSU_OK || m->is_check) {
         return fault;

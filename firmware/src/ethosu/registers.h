@@ -19,6 +19,7 @@ typedef enum {
     REG_IFM_DEPTH_M1 = 0x104,
     REG_IFM_PRECISION = 0x105,
     REG_IFM_UPSCALE = 0x107,
+    REG_IFM_BROADCAST = 0x108, /* Ethos-U85 */
     REG_IFM_ZERO_POINT = 0x109,
     REG_IFM_WIDTH0_M1 = 0x10A,
     REG_IFM_HEIGHT0_M1 = 0x10B,
@@ -37,11 +38,17 @@ typedef enum {
     REG_KERNEL_WIDTH_M1 = 0x120,
     REG_KERNEL_HEIGHT_M1 = 0x121,
     REG_KERNEL_STRIDE = 0x122,
+    REG_ACC_FORMAT = 0x124,
     REG_ACTIVATION = 0x125,
     REG_ACTIVATION_MIN = 0x126,
     REG_ACTIVATION_MAX = 0x127,
     REG_WEIGHT_REGION = 0x128,
     REG_SCALE_REGION = 0x129,
+    REG_RESIZE_X_SCALE_N_M1 = 0x12A, /* Ethos-U85, as the next four */
+    REG_RESIZE_Y_SCALE_N_M1 = 0x12B,
+    REG_RESIZE_X_OFFSET = 0x12C,
+    REG_RESIZE_Y_OFFSET = 0x12D,
+    REG_WEIGHT_FORMAT = 0x12E,
     REG_DMA0_SRC_REGION = 0x130,
     REG_DMA0_DST_REGION = 0x131,
     REG_DMA0_SIZE0 = 0x132,
@@ -68,6 +75,9 @@ typedef enum {
     REG_OFM_SCALE = 0x024,
     REG_OPA_SCALE = 0x025,
     REG_OPB_SCALE = 0x026,
+    REG_IFM_SCALE = 0x025, /* Ethos-U85, as the next two */
+    REG_IFM2_SCALE = 0x026,
+    REG_OP_SCALAR = 0x027,
     REG_DMA0_SRC = 0x030,
     REG_DMA0_DST = 0x031,
     REG_DMA0_LEN = 0x032,
@@ -78,7 +88,22 @@ typedef enum {
     REG_WEIGHT1_LENGTH = 0x091,
     REG_SCALE1_BASE = 0x092,
     REG_SCALE1_LENGTH = 0x093,
+    REG_WEIGHT2_BASE = 0x092, /* Ethos-U85, as all that follow */
+    REG_WEIGHT2_LENGTH = 0x093,
+    REG_WEIGHT3_BASE = 0x094,
+    REG_WEIGHT3_LENGTH = 0x095,
+    REG_RESIZE_X_STEP = 0x096,
+    REG_RESIZE_Y_STEP = 0x097,
 } dtn_eu_long_t;
+
+/** Products of the configuration word. */
+enum { DTN_EU_U55 = 0, DTN_EU_U65 = 1, DTN_EU_U85 = 2 };
+
+/** True for an Ethos-U85. */
+static inline bool dtn_eu_is_u85(const dtn_ethosu_t *m)
+{
+    return m->config->word >> 28 == DTN_EU_U85;
+}
 
 /** Notes what a fault is about, and gives it back. */
 static inline dtn_ethosu_fault_t dtn_eu_fault(dtn_ethosu_t *m, dtn_ethosu_fault_t fault, uint64_t detail)

@@ -9,6 +9,79 @@ enum { OF_OUTPUT = 0, OF_UINT8 = 2, OF_INT8 = 3, OF_INT16 = 5 };
 /* Tables are the last bytes of the SHRAM, each of 256; larger ones take several places. */
 enum { TABLES = 2048, TABLE = 256 };
 
+/* Rounding of an Ethos-U85, as its registers of scales number it. */
+static const dtn_eu_rounding_t roundings_85[] = {DTN_EU_DOUBLE, DTN_EU_NATURAL, DTN_EU_DOUBLE_UP,
+                                                 DTN_EU_AWAY,   DTN_EU_TO_ZERO, DTN_EU_TRUNCATE};
+enum { ROUNDINGS_85 = 6, ROUNDING_85_AT = 13, TABLES_85 = 2048, NO_CLIP_AT = 12 };
+
+/* A table function of an Ethos-U85: bytes of the values that go in and come out, and of the table. */
+typedef struct {
+    uint8_t function;
+    dtn_eu_table_t table;
+    uint8_t out_bytes;
+    uint16_t bytes;
+    bool index_is_signed;
+} function_85_t;
+
+static const function_85_t functions_85[] = {
+    {1, DTN_EU_TABLE_8, 1, 256, false},  {4, DTN_EU_TABLE_8, 1, 256, true},   {5, DTN_EU_TABLE_8_16, 2, 512, true},
+    {7, DTN_EU_TABLE_32, 4, 1024, true}, {8, DTN_EU_TABLE_16, 2, 2048, true}, {9, DTN_EU_TABLE_16_32, 4, 2048, true},
+};
+
+static dtn_ethosu_fault_t read_table_85(dtn_ethosu_t *m, const dtn_eu_map_t *map, uint32_t function,
+                                        dtn_eu_output_t *output)
+{
+    for (size_t i = 0; i < sizeof functions_85 / sizeof functions_85[0]; i++) {
+        const function_85_t *f = &functions_85[i];
+        if (f->function != function) {
+            continue;
+        }
+        uint32_t start = dtn_eu_field(m, REG_ACTIVATION, 5, 3) * f->bytes;
+        if (f->out_bytes != map->bytes) {
+            return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_PRECISION);
+        }
+        if (start + f->bytes > TABLES_85) {
+            return dtn_eu_fault(m, DTN_ETHOSU_SHRAM, start);
+        }
+        output->table = f->table;
+        output->index_is_signed = f->index_is_signed;
+        output->table_data = m->is_check ? NULL : m->memory.shram + start;
+        /* Values are held within what the table is for. */
+        bool is_wide = f->table == DTN_EU_TABLE_16 || f->table == DTN_EU_TABLE_16_32;
+        int32_t least_index = is_wide ? INT16_MIN : f->index_is_signed ? INT8_MIN : 0;
+        int32_t most_index = is_wide ? INT16_MAX : f->index_is_signed ? INT8_MAX : UINT8_MAX;
+        output->lo = output->lo > least_index ? output->lo : least_index;
+        output->hi = output->hi < most_index ? output->hi : most_index;
+        return output->lo <= output->hi ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACTIVATION_MIN);
+    }
+    return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACTIVATION);
+}
+
+/* What dtn_eu_output reads of an Ethos-U85, whose registers are set. */
+static dtn_ethosu_fault_t read_output_85(dtn_ethosu_t *m, const dtn_eu_map_t *map, dtn_eu_output_t *output)
+{
+    uint32_t rounding = dtn_eu_beside(m, REG_OFM_SCALE) >> ROUNDING_85_AT & 7U;
+    uint32_t function = dtn_eu_field(m, REG_ACTIVATION, 0, 5);
+    if (rounding >= ROUNDINGS_85) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_SCALE);
+    }
+    *output = (dtn_eu_output_t){.rounding = roundings_85[rounding],
+                                .zero_point = map->zero_point,
+                                .lo = INT32_MIN,
+                                .hi = INT32_MAX,
+                                .table = DTN_EU_NO_TABLE};
+    if (dtn_eu_field(m, REG_ACTIVATION, NO_CLIP_AT, 1) == 0) {
+        uint32_t lo = dtn_eu_short(m, REG_ACTIVATION_MIN);
+        uint32_t hi = dtn_eu_short(m, REG_ACTIVATION_MAX);
+        output->lo = map->is_signed ? (int16_t)lo : (int32_t)lo;
+        output->hi = map->is_signed ? (int16_t)hi : (int32_t)hi;
+    }
+    if (output->lo > output->hi) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACTIVATION_MIN);
+    }
+    return function == NO_FUNCTION ? DTN_ETHOSU_OK : read_table_85(m, map, function, output);
+}
+
 static dtn_ethosu_fault_t read_table(dtn_ethosu_t *m, const dtn_eu_map_t *map, uint32_t index, dtn_eu_output_t *output)
 {
     uint32_t bytes = map->bytes == 1 ? 256 : map->bytes == 2 ? 2048 : 1024;
@@ -73,6 +146,10 @@ dtn_ethosu_fault_t dtn_eu_output(dtn_ethosu_t *m, const dtn_eu_map_t *map, dtn_e
 {
     dtn_ethosu_fault_t fault =
         dtn_eu_need_shorts(m, DTN_EU_LIST(REG_ACTIVATION, REG_ACTIVATION_MIN, REG_ACTIVATION_MAX));
+    if (fault == DTN_ETHOSU_OK && dtn_eu_is_u85(m)) {
+        fault = dtn_eu_need_longs(m, DTN_EU_LIST(REG_OFM_SCALE));
+        return fault == DTN_ETHOSU_OK ? read_output_85(m, map, output) : fault;
+    }
     if (fault == DTN_ETHOSU_OK) {
         fault = read_range(m, map, output);
     }
@@ -115,15 +192,33 @@ static int64_t shifted(int64_t high, uint64_t low, uint32_t shift)
     return (int64_t)(((uint64_t)high << (32 - shift)) | low >> shift);
 }
 
+/* What is added before a division by 2^shift, shift 1..63, of a value with this sign. */
+static int64_t bias_of(dtn_eu_rounding_t rounding, uint32_t shift, bool is_negative)
+{
+    int64_t half = (int64_t)(UINT64_C(1) << (shift - 1));
+    int64_t first = shift > 31 ? INT64_C(1) << 30 : 0;
+    switch (rounding) {
+    case DTN_EU_TRUNCATE:
+        return 0;
+    case DTN_EU_DOUBLE:
+        return half + (is_negative ? -first : first);
+    case DTN_EU_DOUBLE_UP:
+        return half + first;
+    case DTN_EU_AWAY:
+        return is_negative ? half - 1 : half;
+    case DTN_EU_TO_ZERO:
+        return is_negative ? (int64_t)((UINT64_C(1) << shift) - 1U) : 0;
+    default:
+        return half;
+    }
+}
+
 int64_t dtn_eu_scaled(int64_t value, dtn_eu_factor_t factor, dtn_eu_rounding_t rounding)
 {
     if (factor.shift == 0) {
         return (int64_t)((uint64_t)value * (uint64_t)factor.scale);
     }
-    int64_t bias = rounding == DTN_EU_TRUNCATE ? 0 : (int64_t)(UINT64_C(1) << (factor.shift - 1));
-    if (rounding == DTN_EU_DOUBLE && factor.shift > 31) {
-        bias += value < 0 ? -(INT64_C(1) << 30) : INT64_C(1) << 30;
-    }
+    int64_t bias = bias_of(rounding, factor.shift, value < 0);
     if (value == (int32_t)value && factor.scale == (int32_t)factor.scale && factor.shift < 62) {
         return (value * factor.scale + bias) >> factor.shift;
     }
@@ -145,14 +240,21 @@ static int32_t word_at(const uint8_t *table, uint32_t index)
     return word;
 }
 
-/* Entry n has a base in its low half and a slope in its high: a line through 128 values. */
+/* Entry n has a base in its low half and a slope in its high: a line through 128 values; 128 times that. */
 static int32_t between(const uint8_t *table, int32_t value)
 {
     uint32_t place = (uint32_t)(value + 32768);
     uint32_t word = (uint32_t)word_at(table, place >> 7);
     int32_t base = (int16_t)(word & 0xFFFFU);
     int32_t slope = (int16_t)(word >> 16);
-    return base + ((slope * (int32_t)(place & 127U) + 64) >> 7);
+    return base * 128 + slope * (int32_t)(place & 127U);
+}
+
+static int32_t half_word_at(const uint8_t *table, uint32_t index)
+{
+    int16_t half;
+    memcpy(&half, table + 2 * (size_t)index, sizeof half);
+    return half;
 }
 
 int32_t dtn_eu_finished(const dtn_eu_output_t *output, int64_t value)
@@ -163,8 +265,16 @@ int32_t dtn_eu_finished(const dtn_eu_output_t *output, int64_t value)
         return held;
     }
     uint32_t index = ((uint32_t)held + (output->index_is_signed ? 128U : 0U)) & 0xFFU;
-    if (output->table == DTN_EU_TABLE_8) {
+    switch (output->table) {
+    case DTN_EU_TABLE_8:
         return (int8_t)output->table_data[index];
+    case DTN_EU_TABLE_8_16:
+        return half_word_at(output->table_data, index);
+    case DTN_EU_TABLE_16:
+        return (between(output->table_data, held) + 64) >> 7;
+    case DTN_EU_TABLE_16_32:
+        return between(output->table_data, held);
+    default:
+        return word_at(output->table_data, index);
     }
-    return output->table == DTN_EU_TABLE_16 ? between(output->table_data, held) : word_at(output->table_data, index);
 }

@@ -9,9 +9,12 @@
 
 /** How a scaled value is rounded. */
 typedef enum {
-    DTN_EU_DOUBLE = 0,   /**< to nearest after the product, then again, a tie away from zero: as TFLite */
-    DTN_EU_TRUNCATE = 1, /**< down */
-    DTN_EU_NATURAL = 2,  /**< to nearest, a tie up */
+    DTN_EU_DOUBLE = 0,    /**< to nearest after the product, then again, a tie away from zero: as TFLite */
+    DTN_EU_TRUNCATE = 1,  /**< down */
+    DTN_EU_NATURAL = 2,   /**< to nearest, a tie up */
+    DTN_EU_DOUBLE_UP = 3, /**< as DTN_EU_DOUBLE, but the first tie up: of an Ethos-U85, as all that follow */
+    DTN_EU_AWAY = 4,      /**< to nearest, a tie away from zero */
+    DTN_EU_TO_ZERO = 5,   /**< towards zero */
 } dtn_eu_rounding_t;
 
 /** The factor scale / 2^shift. */
@@ -21,7 +24,14 @@ typedef struct {
 } dtn_eu_factor_t;
 
 /** What an activation does to a value that has been clamped. */
-typedef enum { DTN_EU_NO_TABLE, DTN_EU_TABLE_8, DTN_EU_TABLE_16, DTN_EU_TABLE_32 } dtn_eu_table_t;
+typedef enum {
+    DTN_EU_NO_TABLE,
+    DTN_EU_TABLE_8,
+    DTN_EU_TABLE_16, /**< 512 lines through 128 values of 16 bits each */
+    DTN_EU_TABLE_32,
+    DTN_EU_TABLE_8_16, /**< 256 entries of 16 bits: of an Ethos-U85, as what follows */
+    DTN_EU_TABLE_16_32 /**< as DTN_EU_TABLE_16, with 7 bits more */
+} dtn_eu_table_t;
 
 /** What makes outputs of scaled values. */
 typedef struct {

@@ -27,6 +27,7 @@ from deuteron.views.inspect import inspect
 
 ACCELERATORS = (
     "ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
+    "ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048",
 )  # fmt: skip
 KINDS = {
     "conv": cases.conv_2d,
@@ -123,6 +124,16 @@ def test_its_partitions_are_listed(tmp_path: Path) -> None:
     (operation,) = listed["operations"]
     assert (listed["accelerator"], operation["kind"], operation["macs"]) == ("ethos-u55-128", "conv", 9 * 9 * 18)
     assert family_of("EthosUBackend") is ETHOSU
+
+
+def test_those_of_an_ethos_u85_are_listed(tmp_path: Path) -> None:
+    """It has up to four streams of weights, and one of scales."""
+    payload = compiled(layer(), "ethos-u85-512", tmp_path)
+    assert payload is not None
+    assert list(programs.program_of(payload, "npu 0").lines("npu 0", ("model.py:1",)))[3:] == [
+        "  0x00134  conv 3x2 stride 2x2 pads 0,1,1,0 int8 6x5x3 zp -83 scratch+0x60 -> int8 3x3x9 zp 46 scratch+0x0, "
+        "weights weights+0xa0 208 B, weights+0x170 160 B, weights+0x0 160 B  ; model.py:1",
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
-"""The commands of Ethos-U55 and Ethos-U65, by number: operations, registers of 16 bits, registers with a payload.
+"""The commands of Ethos-U, by number: operations, registers of 16 bits, registers with a payload.
 
 Names are those of Arm's interface without their prefix `NPU_SET_` or `NPU_OP_`. Numbers of `Short` registers have bit 8
-set; `Long` ones are followed by a word.
+set; `Long` ones are followed by a word. An Ethos-U85 has numbers of its own, and uses some for other registers: these
+have a second name.
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ class Op(IntEnum):
     DEPTHWISE = 0x003
     POOL = 0x005
     ELEMENTWISE = 0x006
+    RESIZE = 0x007
     DMA_START = 0x010
     DMA_WAIT = 0x011
     KERNEL_WAIT = 0x012
@@ -76,6 +78,13 @@ class Short(IntEnum):
     IFM2_HEIGHT1_M1 = 0x18C
     IFM2_IB_START = 0x18D
     IFM2_REGION = 0x18F
+    IFM_BROADCAST = 0x108
+    RESIZE_X_SCALE_N_M1 = 0x12A
+    RESIZE_Y_SCALE_N_M1 = 0x12B
+    RESIZE_X_OFFSET = 0x12C
+    RESIZE_Y_OFFSET = 0x12D
+    WEIGHT_FORMAT = 0x12E
+    DMA0_IDX_REGION = 0x134
 
 
 class Long(IntEnum):
@@ -118,6 +127,23 @@ class Long(IntEnum):
     WEIGHT1_LENGTH = 0x091
     SCALE1_BASE = 0x092
     SCALE1_LENGTH = 0x093
+    IFM_SCALE = 0x025
+    IFM2_SCALE = 0x026
+    OP_SCALAR = 0x027
+    DMA0_SRC_STRIDE0 = 0x033
+    DMA0_SRC_STRIDE1 = 0x034
+    DMA0_DST_STRIDE0 = 0x035
+    DMA0_DST_STRIDE1 = 0x036
+    DMA0_IDX = 0x037
+    DMA0_IDX_MAX = 0x038
+    DMA0_IDX_SKIP1 = 0x039
+    WEIGHT2_BASE = 0x092
+    WEIGHT2_LENGTH = 0x093
+    WEIGHT3_BASE = 0x094
+    WEIGHT3_LENGTH = 0x095
+    RESIZE_X_STEP = 0x096
+    RESIZE_Y_STEP = 0x097
+    BRANCH = 0x100
 
 
 POOLS = ("max_pool", "average_pool", "reduce_sum")
@@ -127,6 +153,20 @@ ELEMENTWISE = ("mul", "add", "sub", "min", "max", "lrelu", "abs", "clz", "shr", 
 UNARY = frozenset(("lrelu", "abs", "clz"))
 """Those that have one input."""
 
+POOLS_85 = (*POOLS, "sum_pool", "restore", "min_pool", "argmax_x", "argmax_y")
+"""The pools of an Ethos-U85; `restore` has its accumulators from the second input."""
+ELEMENTWISE_85 = {
+    **dict(enumerate(ELEMENTWISE)), 10: "lsr", 11: "div", 16: "cmp_eq", 17: "cmp_ne", 18: "cmp_ge", 19: "cmp_gt",
+    33: "and", 34: "or", 35: "xor", 36: "not", 42: "and_not",
+}  # fmt: skip
+"""The elementwise operations of an Ethos-U85, by the parameter of `Op.ELEMENTWISE`."""
+UNARY_85 = UNARY | {"not"}
+"""Those that have one input."""
+RESIZES = ("resize_bilinear", "resize_replicate", "resize_nearest")
+"""By the parameter of `Op.RESIZE`."""
+TURNS = ("HWC", "WHC", "HCW", "WCH", "", "", "CHW", "CWH")
+"""Which of an Ethos-U85's output's axes become its rows, columns and channels, by the field of `OFM_PRECISION`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -134,6 +174,23 @@ class Config:
 
     name: str
     word: int
+
+    @property
+    def is_u85(self) -> bool:
+        """Whether it is an Ethos-U85, which has commands of its own."""
+        return self.word >> 28 == _U85
+
+    @property
+    def weight_streams(self) -> int:
+        """How many streams of weights an Ethos-U85 reads."""
+        return 1 << (self.word >> 12 & 3)
+
+
+_U85 = 2
+
+
+def _word_85(log2_macs: int, log2_sram_ports: int, log2_ports: int, log2_streams: int) -> int:
+    return _U85 << 28 | log2_streams << 12 | log2_ports << 10 | log2_sram_ports << 8 | 1 << 4 | log2_macs
 
 
 def _word(product: int, log2_macs: int, shram_kib: int) -> int:
@@ -147,5 +204,10 @@ CONFIGS = (
     Config("ethos-u55-256", _word(0, 8, 48)),
     Config("ethos-u65-256", _word(1, 8, 48)),
     Config("ethos-u65-512", _word(1, 9, 96)),
+    Config("ethos-u85-128", _word_85(7, 1, 0, 0)),
+    Config("ethos-u85-256", _word_85(8, 1, 0, 0)),
+    Config("ethos-u85-512", _word_85(9, 1, 0, 1)),
+    Config("ethos-u85-1024", _word_85(10, 1, 1, 2)),
+    Config("ethos-u85-2048", _word_85(11, 2, 1, 2)),
 )
 """Those whose command streams are decoded here."""

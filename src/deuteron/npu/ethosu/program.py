@@ -85,6 +85,8 @@ def _text(operation: Operation) -> str:
     parts = [f"{operation.kind}{_window_text(operation.window)} {', '.join(inputs)}"]
     if operation.output is not None:
         parts.append(f" -> {_map_text(operation.output)}")
+    if operation.turn:
+        parts.append(f" {operation.turn}")
     if operation.constants:
         parts.append(f", weights {', '.join(f'{_place(s)} {s.nbytes:,} B' for s in operation.constants)}")
     if operation.table is not None:

@@ -2,10 +2,24 @@
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deuteron.errors import FormatError, UnsupportedError
-from deuteron.npu.ethosu.isa import CONFIGS, ELEMENTWISE, POOLS, UNARY, Config, Long, Op, Short
+from deuteron.npu.ethosu.isa import (
+    CONFIGS,
+    ELEMENTWISE,
+    ELEMENTWISE_85,
+    POOLS,
+    POOLS_85,
+    RESIZES,
+    TURNS,
+    UNARY,
+    UNARY_85,
+    Config,
+    Long,
+    Op,
+    Short,
+)
 
 _MAGIC = 0x31504F43
 _CONFIG, _COMMANDS, _NOP = 1, 2, 5
@@ -76,6 +90,7 @@ class Operation:
         table: number of the table that its results go through.
         source: of a copy.
         target: of a copy.
+        turn: what becomes of the output's rows, columns and channels on its way, where it is not the usual.
     """
 
     offset: int
@@ -88,6 +103,7 @@ class Operation:
     table: int | None = None
     source: Span | None = None
     target: Span | None = None
+    turn: str = ""
 
     @property
     def macs(self) -> int:
@@ -116,7 +132,7 @@ def decode(command_data: bytes, where: str) -> Stream:
         UnsupportedError: it is for an accelerator whose commands are others.
     """
     config, commands = _commands(command_data, where)
-    return Stream(config, len(commands), tuple(_operations(commands, where)))
+    return Stream(config, len(commands), tuple(_operations(config, commands, where)))
 
 
 def config_of(command_data: bytes, where: str) -> Config:
@@ -151,9 +167,9 @@ def _commands(data: bytes, where: str) -> tuple[Config, bytes]:
     raise FormatError("the commands' header is damaged", where=where, hint=_HINT)
 
 
-def _operations(commands: bytes, where: str) -> Iterator[Operation]:
+def _operations(config: Config, commands: bytes, where: str) -> Iterator[Operation]:
     words = struct.unpack(f"<{len(commands) // 4}I", commands)
-    registers = _Registers({}, where)
+    registers = _Registers85({}, where, config) if config.is_u85 else _Registers({}, where, config)
     at = 0
     while at < len(words):
         word, offset = words[at], 4 * at
@@ -180,6 +196,7 @@ class _Registers:
 
     values: dict[Short | Long, int]
     where: str
+    config: Config
 
     def operation(self, offset: int, op: Op, param: int) -> Operation:
         """The operation that meets these registers."""
@@ -279,6 +296,102 @@ class _Registers:
         reach = rows * (row + skip) - skip if rows else 0
         target = Span(_memory(self[Short.DMA0_DST_REGION]), self._address(Long.DMA0_DST), reach)
         return Operation(offset, "copy", source=source, target=target)
+
+
+class _Registers85(_Registers):
+    """The same of an Ethos-U85."""
+
+    def operation(self, offset: int, op: Op, param: int) -> Operation:
+        match op:
+            case Op.ELEMENTWISE:
+                done = self._elementwise(offset, ELEMENTWISE_85.get(param & 0x3F, f"elementwise_{param & 0x3F}"))
+            case Op.RESIZE:
+                done = self._resize(offset, _name(RESIZES, param & 3, self.where))
+            case Op.POOL if POOLS_85[param & 7] == "restore":
+                output = self._output()
+                done = Operation(offset, "restore", (self._map("IFM2", output.shape),), output, table=self._table())
+            case Op.POOL:
+                done = self._windowed(offset, POOLS_85[param & 7], ())
+            case Op.CONV if param & 1:
+                done = self._matrix(self._windowed(offset, "matmul", ()))
+            case _:
+                return super().operation(offset, op, param)
+        return done
+
+    def _map(self, side: str, shape: tuple[int, int, int]) -> FeatureMap:
+        plain = super()._map(side, shape)
+        precision, region = self[Short[f"{side}_PRECISION"]], self[Short[f"{side}_REGION"]]
+        match precision >> 14:
+            case 2:
+                return replace(plain, memory=f"chain {region}", offset=0)
+            case 3:
+                return replace(plain, memory="accumulators", offset=0)
+            case _:
+                return plain
+
+    def _address(self, register: Long) -> int:
+        """Chained maps have no addresses."""
+        return self.values.get(register, 0) & 0xFF_FFFF_FFFF
+
+    def _table(self) -> int | None:
+        activation = self[Short.ACTIVATION]
+        return activation >> 5 & 7 if activation & 0x1F else None
+
+    def _turn(self) -> str:
+        """How the output is turned or reversed on its way."""
+        precision = self[Short.OFM_PRECISION]
+        turn, reverse = TURNS[precision >> 11 & 7], precision >> 9 & 3
+        return f"reversed {'HWC'[reverse - 1]}" if reverse else turn if turn != TURNS[0] else ""
+
+    def _windowed(self, offset: int, kind: str, constants: tuple[Span, ...]) -> Operation:
+        return replace(super()._windowed(offset, kind, constants), turn=self._turn())
+
+    def _matrix(self, operation: Operation) -> Operation:
+        """A convolution whose weights are the second input: a row of it for each output channel."""
+        depth, width = operation.inputs[0].shape[2], self._output().shape[2]
+        return replace(operation, inputs=(*operation.inputs, self._map("IFM2", (1, width, depth))))
+
+    def _resize(self, offset: int, kind: str) -> Operation:
+        sizes = Short.KERNEL_HEIGHT_M1, Short.KERNEL_WIDTH_M1, Short.IFM_DEPTH_M1
+        height, width, depth = map(self._count, sizes)
+        return Operation(offset, kind, (self._map("IFM", (height, width, depth)),), self._output(), table=self._table())
+
+    def _constants(self) -> Iterator[Span]:
+        streams = 1 if self[Short.WEIGHT_FORMAT] & 1 else self.config.weight_streams
+        names = [("WEIGHT", str(i or "")) for i in range(streams)] + [("SCALE", "")]
+        for what, stream in names:
+            base, length = Long[f"{what}{stream}_BASE"], Long[f"{what}{stream}_LENGTH"]
+            if self.values.get(length, 0):
+                yield Span(_memory(self[Short[f"{what}_REGION"]]), self._address(base), self[length] & 0xFFFF_FFFF)
+
+    def _elementwise(self, offset: int, kind: str) -> Operation:
+        output = self._output()
+        sides = ("IFM",) if kind in UNARY_85 else ("IFM", "IFM2")
+        inputs: list[FeatureMap] = []
+        scalar = None
+        for side in sides:
+            broadcast = self[Short[f"{side}_BROADCAST"]]
+            if broadcast >> 3 & 1:
+                scalar = self[Long.OP_SCALAR] & 0xFFFF_FFFF
+                scalar -= 1 << 32 if scalar >> 31 else 0
+            else:
+                height, width, depth = (1 if broadcast >> i & 1 else n for i, n in enumerate(output.shape))
+                inputs.append(self._map(side, (height, width, depth)))
+        return Operation(offset, kind, tuple(inputs), output, scalar=scalar, table=self._table(), turn=self._turn())
+
+    def _copy(self, offset: int) -> Operation:
+        """A copy of rows, and of planes of rows; one by an index may touch all of its memory from there on."""
+        row, rows, planes = self._address(Long.DMA0_LEN), self[Short.DMA0_SIZE0], 1
+        dimensions = self[Short.DMA0_SRC_REGION] >> _DIMENSIONS_AT & 3
+        if dimensions > 1:
+            planes = self[Short.DMA0_SIZE1]
+        spans: list[Span] = []
+        for side in ("SRC", "DST"):
+            pitches = [self._address(Long[f"DMA0_{side}_STRIDE{i}"]) if dimensions > i else 0 for i in range(2)]
+            reach = row + (rows - 1) * pitches[0] + (planes - 1) * pitches[1]
+            region = self[Short[f"DMA0_{side}_REGION"]]
+            spans.append(Span(_memory(region), self._address(Long[f"DMA0_{side}"]), reach))
+        return Operation(offset, "copy", source=spans[0], target=spans[1])
 
 
 def _memory(region: int) -> str:

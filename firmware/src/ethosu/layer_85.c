@@ -1,0 +1,124 @@
+#include "layer.h"
+
+/* The registers of weights, by stream: an Ethos-U85 has four. */
+static const uint16_t weights[DTN_EU_CORES][2] = {{REG_WEIGHT_BASE, REG_WEIGHT_LENGTH},
+                                                  {REG_WEIGHT1_BASE, REG_WEIGHT1_LENGTH},
+                                                  {REG_WEIGHT2_BASE, REG_WEIGHT2_LENGTH},
+                                                  {REG_WEIGHT3_BASE, REG_WEIGHT3_LENGTH}};
+
+dtn_ethosu_fault_t dtn_eu_streams_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
+{
+    bool is_fast = dtn_eu_field(m, REG_WEIGHT_FORMAT, 0, 1) != 0;
+    const uint8_t *bytes = NULL;
+    size_t count = 0;
+    layer->source_85 = (dtn_eu_source_85_t){.packed = layer->streams};
+    for (int32_t i = 0; i < (is_fast ? 1 : layer->order_85.streams); i++) {
+        dtn_ethosu_fault_t fault = dtn_eu_need_longs(m, DTN_EU_LIST(weights[i][1]));
+        /* A stream without weights has no address. */
+        count = 0;
+        if (fault == DTN_ETHOSU_OK && dtn_eu_payload(m, weights[i][1]) > 0) {
+            fault = dtn_eu_read_bytes(m, REG_WEIGHT_REGION, weights[i][0], weights[i][1], &bytes, &count);
+        }
+        if (fault != DTN_ETHOSU_OK) {
+            return fault;
+        }
+        if (!m->is_check && !is_fast) {
+            dtn_eu_weights_start(&layer->streams[i], bytes, count);
+        } else if (!m->is_check && !dtn_eu_fast_start(&layer->source_85, &layer->order_85, bytes, count)) {
+            return dtn_eu_fault(m, DTN_ETHOSU_WEIGHTS, 0);
+        }
+    }
+    dtn_ethosu_fault_t fault = dtn_eu_read_bytes(m, REG_SCALE_REGION, REG_SCALE_BASE, REG_SCALE_LENGTH, &bytes, &count);
+    layer->scales[0] = bytes;
+    if (fault == DTN_ETHOSU_OK && count < (size_t)layer->geometry.out_c * DTN_EU_SCALE_BYTES) {
+        return dtn_eu_fault(m, DTN_ETHOSU_SCALES, REG_SCALE_LENGTH);
+    }
+    return fault;
+}
+
+dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
+{
+    static const uint8_t pixels[] = {1, 2, 4, 4, 8, 16};
+    const dtn_eu_geometry_t *g = &layer->geometry;
+    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_ACC_FORMAT, REG_WEIGHT_FORMAT));
+    uint32_t microblock = dtn_eu_field(m, REG_ACC_FORMAT, 8, 3);
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    if (microblock >= sizeof pixels || dtn_eu_field(m, REG_ACC_FORMAT, 0, 2) > 1) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACC_FORMAT);
+    }
+    layer->is_wide = dtn_eu_field(m, REG_ACC_FORMAT, 0, 2) == 1;
+    bool is_sparse = dtn_eu_field(m, REG_WEIGHT_FORMAT, 4, 1) != 0;
+    bool is_part_kernel = g->is_part_kernel && !is_depthwise;
+    bool is_short = layer->input.bytes == 2;
+    int32_t channels = m->config->channels / pixels[microblock];
+    int32_t streams = m->config->cores;
+    if (channels % (4 * streams) != 0 || (is_depthwise && dtn_eu_short(m, REG_WEIGHT_FORMAT) != 0)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_WEIGHT_FORMAT);
+    }
+    int32_t block = is_part_kernel                                           ? 16
+                    : m->config->macs <= 256 && channels == 16 && !is_sparse ? 32
+                    : is_sparse && !is_short                                 ? 128
+                                                                             : 64;
+    bool has_phases = is_depthwise || is_part_kernel;
+    layer->order_85 = (dtn_eu_order_85_t){
+        .is_depthwise = is_depthwise,
+        .kernel_h = g->kernel_h,
+        .kernel_w = g->kernel_w,
+        .part_h = g->part / g->dilation_h,
+        .part_w = g->part / g->dilation_w,
+        .stride_h = has_phases ? g->stride_h : 1,
+        .stride_w = has_phases ? g->stride_w : 1,
+        .inputs = is_depthwise ? 1 : g->in_c,
+        .block = block,
+        .inner = is_depthwise                               ? 1
+                 : is_part_kernel && is_short && !is_sparse ? 8
+                                                            : block,
+        .together = is_depthwise ? 1
+                    : is_sparse  ? 16
+                                 : 8,
+        .microblock = channels,
+        .multiple = is_depthwise            ? 10
+                    : !is_part_kernel       ? 1
+                    : is_short || is_sparse ? 10
+                                            : 5,
+        .extra = !is_depthwise || (!is_short && m->config->macs <= 256) ? 0
+                 : m->config->macs <= 512                               ? 2
+                                                                        : 6,
+        .streams = streams,
+    };
+    layer->pitch = (size_t)g->kernel_h * (size_t)g->kernel_w * (size_t)layer->order_85.inputs;
+    return DTN_ETHOSU_OK;
+}
+
+static uint64_t number_at(const uint8_t *bytes, uint32_t count)
+{
+    uint64_t number = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        number |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return number;
+}
+
+/* Of an Ethos-U85: a bias of 32 bits and a scale of 31, or of 48 and 15, and a shift. */
+static dtn_eu_channel_t channel_of_85(const uint8_t *bytes, bool is_wide)
+{
+    uint32_t bias_bytes = is_wide ? 6 : 4;
+    uint64_t sign = UINT64_C(1) << (8 * bias_bytes - 1);
+    uint64_t scale = number_at(bytes + bias_bytes, 8 - bias_bytes);
+    return (dtn_eu_channel_t){(int64_t)(number_at(bytes, bias_bytes) ^ sign) - (int64_t)sign,
+                              {(int64_t)(scale & (is_wide ? 0x7FFFU : 0x7FFFFFFFU)), bytes[8] & 0x3FU}};
+}
+
+dtn_ethosu_fault_t dtn_eu_read_block_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int32_t first, int32_t depth)
+{
+    bool is_back = first / layer->block % 2 != 0;
+    if (!dtn_eu_read_rows_85(&layer->order_85, &layer->source_85, is_back, depth, layer->rows, layer->pitch)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_WEIGHTS, (uint64_t)first);
+    }
+    for (int32_t i = 0; i < depth; i++) {
+        layer->channels[i] = channel_of_85(layer->scales[0] + (size_t)(first + i) * DTN_EU_SCALE_BYTES, layer->is_wide);
+    }
+    return DTN_ETHOSU_OK;
+}

@@ -1,0 +1,161 @@
+#include "stage.h"
+
+#include <string.h>
+
+/* Fields of the precision registers. */
+enum { STORAGE_AT = 14, REVERSE_AT = 9, TURN_AT = 11 };
+
+/* How an output is reversed. */
+enum { REVERSE_H = 1, REVERSE_W = 2, REVERSE_C = 3 };
+
+/* The sizes and places of a pixel: row, column, channel. */
+typedef struct {
+    int32_t axes[3];
+} place_t;
+
+dtn_eu_storage_t dtn_eu_storage(const dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers)
+{
+    return dtn_eu_is_u85(m) ? (dtn_eu_storage_t)dtn_eu_field(m, registers->precision, STORAGE_AT, 2) : DTN_EU_TILES_2X2;
+}
+
+void dtn_eu_stage_start(dtn_ethosu_t *m)
+{
+    if (dtn_eu_storage(m, &dtn_eu_ifm_registers) != DTN_EU_CHAINED &&
+        dtn_eu_storage(m, &dtn_eu_ifm2_registers) != DTN_EU_CHAINED) {
+        memset(m->chains, 0, sizeof m->chains);
+        m->held = 0;
+    }
+    m->staged = 0;
+}
+
+/* Takes `bytes` more at the workspace's end. */
+static dtn_ethosu_fault_t take(dtn_ethosu_t *m, uint64_t bytes)
+{
+    uint64_t held = m->held + (bytes + 15U) / 16U * 16U;
+    if (held > SIZE_MAX || (!m->is_check && held > m->memory.workspace_bytes / 16U * 16U)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_WORKSPACE, held);
+    }
+    m->held = (size_t)held;
+    m->needed = m->held > m->needed ? m->held : m->needed;
+    return DTN_ETHOSU_OK;
+}
+
+/* The map over the bytes that stand so far before the workspace's end. */
+static void lie(const dtn_ethosu_t *m, uint64_t before_end, dtn_eu_map_t *map)
+{
+    map->data = m->is_check ? NULL : m->memory.workspace + (m->memory.workspace_bytes / 16U * 16U - before_end);
+    memset(map->base, 0, sizeof map->base);
+    map->stride_x = (int64_t)map->depth * map->bytes;
+    map->stride_y = map->width * map->stride_x;
+    map->brick = DTN_EU_BRICK * map->bytes;
+    map->width0 = map->width;
+    map->height0 = map->height;
+    map->height1 = map->height;
+}
+
+static uint64_t size_of(const dtn_eu_map_t *map)
+{
+    return (uint64_t)map->height * (uint64_t)map->width * (uint64_t)map->depth * map->bytes;
+}
+
+dtn_ethosu_fault_t dtn_eu_stage(dtn_ethosu_t *m, dtn_eu_map_t *map)
+{
+    size_t before = m->held;
+    dtn_ethosu_fault_t fault = take(m, size_of(map));
+    m->staged = m->held - before;
+    lie(m, m->held, map);
+    return fault;
+}
+
+dtn_ethosu_fault_t dtn_eu_chained(dtn_ethosu_t *m, uint32_t index, bool is_written, dtn_eu_map_t *map)
+{
+    if (index >= DTN_ETHOSU_CHAINS) {
+        return dtn_eu_fault(m, DTN_ETHOSU_REGION, index);
+    }
+    dtn_ethosu_chain_t *chain = &m->chains[index];
+    if (is_written) {
+        dtn_ethosu_fault_t fault = take(m, size_of(map));
+        if (fault != DTN_ETHOSU_OK) {
+            return fault;
+        }
+        *chain = (dtn_ethosu_chain_t){m->held, map->height, map->width, map->depth, map->bytes};
+    } else if (chain->bytes == 0) {
+        return dtn_eu_fault(m, DTN_ETHOSU_REGION, index);
+    } else if (chain->height != map->height || chain->width != map->width || chain->depth != map->depth ||
+               chain->bytes != map->bytes) {
+        return dtn_eu_fault(m, DTN_ETHOSU_GEOMETRY, index);
+    }
+    lie(m, chain->before_end, map);
+    return DTN_ETHOSU_OK;
+}
+
+bool dtn_eu_is_turned(const dtn_ethosu_t *m)
+{
+    return dtn_eu_is_u85(m) && (dtn_eu_field(m, REG_OFM_PRECISION, TURN_AT, 3) != 0 ||
+                                dtn_eu_field(m, REG_OFM_PRECISION, REVERSE_AT, 2) != 0);
+}
+
+/* Which axis of what is made each axis of the output is; false for values that are reserved. */
+static bool axes_of(const dtn_ethosu_t *m, const uint8_t **axes)
+{
+    static const uint8_t turns[8][3] = {{0, 1, 2}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {3}, {3}, {2, 0, 1}, {2, 1, 0}};
+    *axes = turns[dtn_eu_field(m, REG_OFM_PRECISION, TURN_AT, 3)];
+    return **axes < 3;
+}
+
+/* Where the element at `from` of what is made stands in an output of these sizes. */
+static place_t turned(const dtn_ethosu_t *m, const uint8_t *axes, const place_t *sizes, const place_t *from)
+{
+    uint32_t reverse = dtn_eu_field(m, REG_OFM_PRECISION, REVERSE_AT, 2);
+    place_t to;
+    for (uint32_t i = 0; i < 3; i++) {
+        to.axes[i] = from->axes[axes[i]];
+        if (reverse == i + REVERSE_H) {
+            to.axes[i] = sizes->axes[i] - 1 - to.axes[i];
+        }
+    }
+    return to;
+}
+
+static void lay_out(const dtn_ethosu_t *m, const uint8_t *axes, const dtn_eu_map_t *made, const dtn_eu_map_t *out)
+{
+    const place_t sizes = {{out->height, out->width, out->depth}};
+    place_t at;
+    for (at.axes[0] = 0; at.axes[0] < made->height; at.axes[0]++) {
+        for (at.axes[1] = 0; at.axes[1] < made->width; at.axes[1]++) {
+            const uint8_t *from = dtn_eu_pixel(made, at.axes[0], at.axes[1]);
+            for (at.axes[2] = 0; at.axes[2] < made->depth; at.axes[2]++, from += made->bytes) {
+                place_t to = turned(m, axes, &sizes, &at);
+                uint8_t *pixel = dtn_eu_pixel(out, to.axes[0], to.axes[1]);
+                int32_t channel = to.axes[2];
+                memcpy(pixel + channel / DTN_EU_BRICK * out->brick + channel % DTN_EU_BRICK * out->bytes, from,
+                       out->bytes);
+            }
+        }
+    }
+}
+
+dtn_ethosu_fault_t dtn_eu_stage_end(dtn_ethosu_t *m)
+{
+    if (m->staged == 0) {
+        return DTN_ETHOSU_OK;
+    }
+    const uint8_t *axes;
+    if (!axes_of(m, &axes)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_PRECISION);
+    }
+    const place_t sizes = {
+        {dtn_eu_count(m, REG_OFM_HEIGHT_M1), dtn_eu_count(m, REG_OFM_WIDTH_M1), dtn_eu_count(m, REG_OFM_DEPTH_M1)}};
+    dtn_eu_map_t out;
+    dtn_ethosu_fault_t fault = dtn_eu_map_in_region(m, &dtn_eu_ofm_registers, sizes.axes[axes[0]], sizes.axes[axes[1]],
+                                                    sizes.axes[axes[2]], true, &out);
+    if (fault == DTN_ETHOSU_OK && !m->is_check) {
+        dtn_eu_map_t made = {
+            .bytes = out.bytes, .height = sizes.axes[0], .width = sizes.axes[1], .depth = sizes.axes[2]};
+        lie(m, m->held, &made);
+        lay_out(m, axes, &made, &out);
+    }
+    m->held -= m->staged;
+    m->staged = 0;
+    return fault;
+}
