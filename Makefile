@@ -30,6 +30,7 @@ $(STAMP): pyproject.toml | packages
 	@echo "== setup: Python packages into .venv (about 2 GB the first time)"
 	@test -x $(PY) || $(PYTHON) -m venv .venv
 	@$(PY) -m pip install -qq --editable '.[executorch,examples,dev]'
+	@$(PY) -m pip install -qq --no-deps tosa-tools==2026.5.0 # of [ethos-u]; alone, because it holds NumPy back
 	@touch $@
 
 native: $(STAMP) ## Build the driver, the kernels and the ExecuTorch delegate for this machine

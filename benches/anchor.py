@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the results there")
     parser.add_argument("--build", type=Path, help="a build of the model, made if it does not exist")
     options = parser.parse_args()
-    area = targets.load(TARGET).need_npu().prefetch_area.value
+    area = targets.load(TARGET).need_neutron().prefetch_area.value
     memory = MemoryOptions(FetchPolicy.ALWAYS, weights_budget=area)
     with tempfile.TemporaryDirectory() as scratch:
         build = options.build or Path(scratch) / MODEL

@@ -9,7 +9,9 @@ from deuteron.arch.targets import Certainty, CpuOperators, MemoryKind
 from deuteron.errors import FormatError, OptionError
 
 CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m33", "cortex-m4", "cortex-m55", "cortex-m7", "cortex-m85")
-ALL = ", ".join(f"`{name}`" for name in (*CPUS, "imxrt700", "imxrt700cm"))
+ETHOSU = ("ethos-u55-128", "ethos-u55-256", "ethos-u55-32", "ethos-u55-64", "ethos-u65-256", "ethos-u65-512")
+NPUS = (*ETHOSU, "imxrt700", "imxrt700cm")
+ALL = ", ".join(f"`{name}`" for name in (*CPUS, *NPUS))
 
 
 def preset(name: str = "imxrt700") -> str:
@@ -17,13 +19,14 @@ def preset(name: str = "imxrt700") -> str:
 
 
 def test_names_lists_every_preset():
-    assert targets.names() == (*CPUS, "imxrt700", "imxrt700cm")
-    assert targets.npu_names() == ("imxrt700", "imxrt700cm")
+    assert targets.names() == (*CPUS, *NPUS)
+    assert targets.npu_names() == NPUS
+    assert targets.neutron_names() == ("imxrt700", "imxrt700cm")
 
 
 def test_imxrt700_has_the_published_figures():
     arch = targets.load("imxrt700")
-    npu = arch.need_npu()
+    npu = arch.need_neutron()
     assert (npu.name, arch.cpu.name) == ("neutron-c-n3-64", "cortex-m33")
     assert (npu.hw_version.value, npu.pipelines.value, npu.macs_per_pipeline.value) == (2, 8, 8)
     assert npu.macs_per_cycle == 64
@@ -46,11 +49,23 @@ def test_a_cpu_alone_has_no_npu(name: str):
     assert (arch.cpu.name, arch.cpu.operators, arch.npu) == (name, CpuOperators.CORTEX_M, None)
     with pytest.raises(OptionError) as caught:
         arch.need_npu()
-    assert str(caught.value) == f"target `{name}` has no NPU\n\nhint: choose one that has: `imxrt700`, `imxrt700cm`"
+    listed = ", ".join(f"`{npu}`" for npu in NPUS)
+    assert str(caught.value) == f"target `{name}` has no NPU\n\nhint: choose one that has: {listed}"
+
+
+@pytest.mark.parametrize("name", ETHOSU)
+def test_an_ethos_u_is_what_vela_calls_it(name: str):
+    arch = targets.load(name)
+    assert isinstance(arch.npu, targets.EthosU)
+    assert (arch.npu.target, f"{arch.npu.family}-{arch.npu.macs_per_cycle}") == (name, name)
+    assert (arch.cpu.name, arch.cpu.operators, arch.memories) == ("cortex-m55", CpuOperators.PORTABLE, ())
+    with pytest.raises(OptionError) as caught:
+        arch.need_neutron()
+    assert str(caught.value) == f"the NPU of `{name}` is an Arm Ethos-U\n\nhint: this is for `imxrt700`, `imxrt700cm`"
 
 
 def test_a_figure_without_a_primary_source_says_so():
-    assert targets.load("imxrt700").need_npu().clock.certainty is Certainty.UNVERIFIED
+    assert targets.load("imxrt700").need_neutron().clock.certainty is Certainty.UNVERIFIED
 
 
 def test_load_gives_the_same_record_each_time():

@@ -22,7 +22,7 @@ def test_the_targets_costs_of_the_driver_are_what_is_counted(tmp_path: Path) -> 
         options = api.BuildOptions(memory=MemoryOptions(policy))
         api.build_model(f"{tmp_path / 'net.py'}:net", output=output, options=options)
     result = dispatch.measure("net", tmp_path, Toolchain.find(image.OBJECTS))
-    driver = targets.load("imxrt700").need_npu().driver
+    driver = targets.load("imxrt700").need_neutron().driver
     assert result.calls == 5
     assert result.fetches >= 1
     assert result.per_call == pytest.approx(driver.call_dispatch.value, rel=0.4)

@@ -30,6 +30,7 @@ VERSIONS = {
     "uplot-python": "1.1.1",
     "executorch": "1.5.1",
     "torch": "2.13.0+cpu",
+    "ethos-u-vela": "5.1.0",
 }
 PROGRAMS = {"gcc": "12.2.0", "g++": "12.2.0", "cmake": "3.25.1"}
 
@@ -72,10 +73,13 @@ ok       tflite             2.18.0         ==2.18.0
 ok       uplot-python       1.1.1          >=1.1
 ok       executorch         1.5.1          ==1.5.1
 ok       torch              2.13.0+cpu     ==2.13.0
+ok       ethos-u-vela       5.1.0          ==5.1.0
+absent   tosa-tools         -              ==2026.5.0, builds for Arm Ethos-U
 ok       native driver      built          runs microcode
 ok       native driver_ref  built          checks kernels
 ok       native delegate    built          joins ExecuTorch's runtime
 ok       native cortex_m    built          runs Cortex-M operators
+ok       native ethosu      built          runs programs of Arm Ethos-U
 ok       native packing     built          plans memory
 ok       gcc                12.2.0         compiles the driver and the kernels (`make native`)
 ok       g++                12.2.0         compiles the delegate (`make native`)
@@ -84,6 +88,8 @@ absent   arm-none-eabi-gcc  -              compiles firmware for boards
 absent   qemu-system-arm    -              runs firmware without a board
 absent   newlib for Arm     -              the C library of firmware for boards
 absent   eiq_neutron_sdk    -              vendor converter (`--converter vendor`)
+
+tosa-tools: optional; run `make setup`, or `pip install 'deuteron[ethos-u]'`
 
 arm-none-eabi-gcc: optional; run `apt-get install gcc-arm-none-eabi` on Debian, or install it your system's way
 

@@ -22,11 +22,11 @@ cortex-m7  Arm Cortex-M7
   cpu cortex-m7: all of a model, as int8 operators
 cortex-m85  Arm Cortex-M85
   cpu cortex-m85: all of a model, as int8 operators
-imxrt700  NXP i.MX RT700
-  npu neutron-c-n3-64: int8 partitions of a model
-  cpu cortex-m33: what the NPU does not take, as ExecuTorch's portable operators
-  neutron-c-n3-64 hardware version                        2  quoted      ExecuTorch, backends/nxp: NeutronHWVersion.N3
-"""
+ethos-u55-128  Arm Ethos-U55, 128 MACs
+  npu ethos-u55-128: int8 partitions of a model
+  cpu cortex-m55: what the NPU does not take, as ExecuTorch's portable operators
+  ethos-u55-128 MACs                          128 MAC/cycle  quoted      Vela 5.1.0: accelerator configuration ethos-u55-128
+"""  # noqa: E501 - as it is printed
 
 
 def test_text(deuteron: Run):

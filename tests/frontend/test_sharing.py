@@ -13,6 +13,7 @@ from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.builds.manifest import ETRECORD, REFERENCE
 from deuteron.builds.options import BuildOptions
 from deuteron.frontend import build as building
+from deuteron.frontend.neutron import side
 from deuteron.npu.neutron.convert import ConvertOptions, convert
 from deuteron.runtime.pte import delegates
 
@@ -61,8 +62,8 @@ def test_a_program_that_is_emitted_again_is_the_same_but_for_its_conversions(mon
         again.extend(partition.tflite for partition in recording.partitions)
         return tuple(convert(tflite, "imxrt700", asked) for tflite in again)
 
-    monkeypatch.setattr(building, "needs_sharing", lambda *_: True)
-    monkeypatch.setattr(building, "shared", equal)
+    monkeypatch.setattr(side, "needs_sharing", lambda *_: True)
+    monkeypatch.setattr(side, "shared", equal)
     emitted, _ = built(options)
     assert len(again) == 2
     assert emitted.files.keys() == plain.files.keys()

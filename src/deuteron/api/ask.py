@@ -295,7 +295,7 @@ def operators(names: Sequence[str] = (), *, target: str = DEFAULT_TARGET) -> "tu
     from deuteron.arch import targets
     from deuteron.npu.neutron import support
 
-    targets.load(target).need_npu()
+    targets.load(target).need_neutron()
     return support.operators_named(names)
 
 

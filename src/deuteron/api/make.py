@@ -7,12 +7,15 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deuteron.arch import targets
+from deuteron.arch.targets import EthosU
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
 from deuteron.errors import OptionError, UnsupportedError
 from deuteron.frontend.collecting import seldom_collecting
+from deuteron.frontend.ethosu import vela
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
@@ -152,6 +155,10 @@ def build_model(
 
 def _check_options(target: str, options: BuildOptions) -> None:
     """What can be told without PyTorch: loading it takes seconds."""
+    arch = targets.load(target)
+    options.check(arch)
+    if isinstance(arch.npu, EthosU):
+        vela.check(arch.npu, options.vela)
     if options.partition is Partitioning.COST:
         from deuteron.views import costs
 

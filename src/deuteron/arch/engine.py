@@ -54,7 +54,7 @@ def engine(arch: Arch, *, flash_bandwidth: int | None = None, clock: int | None 
     Raises:
         OptionError: for a rate that is not above 0, or a target that has no NPU, or of whose flash no rate is known.
     """
-    npu = arch.need_npu()
+    npu = arch.need_neutron()
     flash = arch.memory(MemoryKind.FLASH)
     hz = npu.clock.value if clock is None else clock
     rate = flash_bandwidth if flash_bandwidth is not None else flash.bandwidth.value if flash.bandwidth else None

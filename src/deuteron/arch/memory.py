@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Self
 
-from deuteron.arch.targets import Arch, MemoryKind
+from deuteron.arch.targets import Arch, MemoryKind, Neutron
 from deuteron.errors import OptionError
 
 UNLIMITED = 1 << 40
@@ -64,13 +64,10 @@ class MemoryOptions:
         Raises:
             OptionError: naming the option.
         """
-        if arch.npu is None:
+        if not isinstance(arch.npu, Neutron):
             for option in fields(self):
                 if getattr(self, option.name) != option.default:
-                    raise OptionError(
-                        f"`--{option.name.replace('_', '-')}` is for an NPU's program, `{arch.name}` has no NPU",
-                        hint="leave it out, or choose another target: `deuteron targets` lists them",
-                    )
+                    raise self._refused(f"--{option.name.replace('_', '-')}", arch)
             return
         has = arch.memory(MemoryKind.SRAM).size.value
         if self.sram_budget is not None and self.sram_budget > has:
@@ -79,6 +76,19 @@ class MemoryOptions:
                 hint="give less, or leave it out to use all of it",
             )
         self.sram(arch)
+
+    @staticmethod
+    def _refused(option: str, arch: Arch) -> OptionError:
+        """The error for an option that means nothing for a target."""
+        if arch.npu is None:
+            return OptionError(
+                f"`{option}` is for an NPU's program, `{arch.name}` has no NPU",
+                hint="leave it out, or choose another target: `deuteron targets` lists them",
+            )
+        return OptionError(
+            f"`{option}` is for programs that Deuteron plans, Vela plans those for `{arch.name}`",
+            hint="tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`",
+        )
 
     def sram(self, arch: Arch) -> int:
         """Bytes of SRAM that a program may use on a target.

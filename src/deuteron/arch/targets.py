@@ -16,8 +16,30 @@ from deuteron.errors import OptionError
 
 
 @dataclass(frozen=True, slots=True)
-class Npu:
-    """The NPU of a chip.
+class EthosU:
+    """An Arm Ethos-U, whose programs Arm's Vela compiles; its memories are those of the system that Vela is told.
+
+    Attributes:
+        target: what Vela calls it, its accelerator configuration.
+        macs: multiply-accumulates that it finishes in one cycle at best.
+        clock: of the system configuration that ExecuTorch names where a build names none.
+    """
+
+    name: str
+    family: str
+    target: str
+    macs: Figure
+    clock: Figure
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates that it finishes in one cycle at best."""
+        return self.macs.value
+
+
+@dataclass(frozen=True, slots=True)
+class Neutron:
+    """A Neutron, NXP's NPU.
 
     Attributes:
         target: what ExecuTorch's NXP backend calls chips with this NPU.
@@ -47,6 +69,10 @@ class Npu:
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates that the array finishes in one cycle at best."""
         return self.pipelines.value * self.macs_per_pipeline.value
+
+
+Npu = Neutron | EthosU
+"""The NPU of a target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +146,13 @@ class Arch:
             raise OptionError(f"target `{self.name}` has no NPU", hint=f"choose one that has: {listed}")
         return self.npu
 
+    def need_neutron(self) -> Neutron:
+        """The NPU; OptionError for a target without one, or with one that is no Neutron."""
+        if not isinstance(npu := self.need_npu(), Neutron):
+            listed = ", ".join(f"`{name}`" for name in neutron_names())
+            raise OptionError(f"the NPU of `{self.name}` is an Arm Ethos-U", hint=f"this is for {listed}")
+        return npu
+
 
 @cache
 def names() -> tuple[str, ...]:
@@ -132,6 +165,12 @@ def names() -> tuple[str, ...]:
 def npu_names() -> tuple[str, ...]:
     """Names of the targets that have an NPU, sorted."""
     return tuple(name for name in names() if load(name).npu is not None)
+
+
+@cache
+def neutron_names() -> tuple[str, ...]:
+    """Names of the targets whose NPU is a Neutron, sorted."""
+    return tuple(name for name in npu_names() if isinstance(load(name).npu, Neutron))
 
 
 @cache
@@ -179,8 +218,24 @@ def parse(name: str, text: str) -> Arch:
 
 
 def _npu(table: Table, cpu: Table) -> Npu:
-    npu, prefetch = table.table("npu"), table.table("prefetch")
-    parsed = Npu(
+    npu = table.table("npu")
+    parsed = _ethosu(npu) if npu.has("macs") else _neutron(npu, table.table("prefetch"), cpu)
+    npu.finish()
+    return parsed
+
+
+def _ethosu(npu: Table) -> EthosU:
+    return EthosU(
+        name=npu.text("name"),
+        family=npu.text("family"),
+        target=npu.text("target"),
+        macs=npu.figure("macs"),
+        clock=npu.figure("clock"),
+    )
+
+
+def _neutron(npu: Table, prefetch: Table, cpu: Table) -> Neutron:
+    parsed = Neutron(
         name=npu.text("name"),
         family=npu.text("family"),
         target=npu.text("target"),
@@ -194,8 +249,7 @@ def _npu(table: Table, cpu: Table) -> Npu:
         prefetch_area=prefetch.figure("area"),
         driver=Driver(cpu.figure("clock"), cpu.figure("call_dispatch"), cpu.figure("fetch_setup")),
     )
-    for part in (npu, prefetch):
-        part.finish()
+    prefetch.finish()
     return parsed
 
 

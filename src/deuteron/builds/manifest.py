@@ -164,6 +164,16 @@ def tflite_name(partition: int) -> str:
     return f"npu_{partition}.tflite"
 
 
+def tosa_name(partition: int) -> str:
+    """The file of a build that holds a partition for an Ethos-U as Vela got it."""
+    return f"npu_{partition}.tosa"
+
+
+def database_name(partition: int) -> str:
+    """The file of a build that holds what Vela says of a partition."""
+    return f"npu_{partition}.xml"
+
+
 def tflites(directory: Path, manifest: Manifest) -> tuple[bytes, ...]:
     """The TFLite file of each partition of the build in a directory that `read` has checked."""
     return tuple((directory / tflite_name(i)).read_bytes() for i in range(len(manifest.partitions)))

@@ -7,6 +7,8 @@ from enum import Enum
 from typing import Self, cast
 
 from deuteron.arch.memory import MemoryOptions
+from deuteron.arch.targets import Arch, EthosU
+from deuteron.arch.vela import VelaOptions
 from deuteron.errors import FormatError, OptionError
 
 DEFAULT_TARGET = "imxrt700"
@@ -41,6 +43,10 @@ class Partitioning(Enum):
     COST = "cost"
 
 
+_NEUTRON_ALONE = ("converter", "dump_kernel_selection_code", "intermediates", "verify_each")
+"""Options about Deuteron's own compiler."""
+
+
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """Options of `deuteron.build`.
@@ -55,6 +61,7 @@ class BuildOptions:
         use_qat: train the model with quantisation in it, by a function that the build is given.
         use_profiling: make microcode that records when each kernel starts and stops.
         memory: how the program may use the memories of the target.
+        vela: what Vela is told where the NPU is an Ethos-U.
         dump_kernel_selection_code: also write each partition's kernel selection file.
         intermediates: also write each partition's converted TFLite file and microcode.
         verify_each: verify the graph after every compiler pass.
@@ -68,6 +75,7 @@ class BuildOptions:
     use_qat: bool = False
     use_profiling: bool = False
     memory: MemoryOptions = field(default_factory=MemoryOptions)
+    vela: VelaOptions = field(default_factory=VelaOptions)
     dump_kernel_selection_code: bool = False
     intermediates: bool = False
     verify_each: bool = False
@@ -81,6 +89,24 @@ class BuildOptions:
                     hint="give one edge operator per item, for example `aten::convolution`",
                 )
 
+    def check(self, arch: Arch) -> None:
+        """Check that the options mean something for a target, and ask for no more than it has.
+
+        Raises:
+            OptionError: naming the option.
+        """
+        self.memory.check(arch)
+        self.vela.check(arch)
+        if not isinstance(arch.npu, EthosU):
+            return
+        for option in _NEUTRON_ALONE:
+            if getattr(self, option) != getattr(BuildOptions(), option):
+                raise OptionError(
+                    f"`--{option.replace('_', '-')}` is for programs of a Neutron, the NPU of `{arch.name}` is an "
+                    "Arm Ethos-U",
+                    hint="leave it out",
+                )
+
     def to_json(self) -> dict[str, object]:
         """The options as JSON values."""
         options: dict[str, object] = asdict(self)
@@ -88,6 +114,7 @@ class BuildOptions:
         options["partition"] = self.partition.value
         options["operators_not_to_delegate"] = list(self.operators_not_to_delegate)
         options["memory"] = self.memory.to_json()
+        options["vela"] = self.vela.to_json()
         return options
 
     @classmethod
@@ -121,6 +148,9 @@ def _value(name: str, value: object) -> object:
     if name == "memory" and isinstance(value, Mapping):
         with suppress(ValueError):
             return MemoryOptions.from_json(cast("Mapping[str, object]", value))
-    if name not in {"converter", "partition", "operators_not_to_delegate", "memory"} and isinstance(value, bool):
+    if name == "vela" and isinstance(value, Mapping):
+        with suppress(ValueError):
+            return VelaOptions.from_json(cast("Mapping[str, object]", value))
+    if isinstance(value, bool) and isinstance(getattr(BuildOptions(), name), bool):
         return value
     raise FormatError(f"build option `{name}` cannot be {value!r}")

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deuteron.arch import targets
 from deuteron.cli.memory import memory_options
 from deuteron.cli.options import choice, target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
+from deuteron.cli.vela import vela_options
 
 if TYPE_CHECKING:
     from deuteron.api import Build
     from deuteron.arch.memory import MemoryOptions
+    from deuteron.arch.vela import VelaOptions
 
 
 @new_command
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 @click.option("--train", metavar="FILE.py:FUNCTION", help="What trains; by default `train` of the model's file.")
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
+@vela_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write each partition's kernel selection file.")
 @click.option("--intermediates", is_flag=True, help="Also write each partition's converted TFLite file and microcode.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass of the compiler.")
@@ -60,6 +64,7 @@ def command(
     operators_not_to_delegate: tuple[str, ...],
     train: str | None,
     memory: "MemoryOptions",
+    vela: "VelaOptions",
     **flags: bool,
 ) -> None:
     """Compile MODEL for a target and write a build directory.
@@ -68,15 +73,13 @@ def command(
     like them; or the name of a reference model (`deuteron models` lists them).
     """
     from deuteron import api
-    from deuteron.arch import targets
 
-    arch = targets.load(target)  # before PyTorch is loaded, so that what is wrong here is told at once
-    memory.check(arch)
     options = api.BuildOptions(
         converter=api.Converter.parse(converter),
         partition=choice(api.Partitioning, "--partition", partition),
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
         memory=memory,
+        vela=vela,
         **flags,
     )
     with printer.work(f"building {model}") as progress:
@@ -94,7 +97,14 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
     manifest = build.manifest
     if build.losses:
         printer.note(f"trained in {len(build.losses)} steps: loss {build.losses[0]:.4g} to {build.losses[-1]:.4g}")
+    is_ethosu = isinstance(targets.load(manifest.target).npu, targets.EthosU)
     for i, part in enumerate(manifest.partitions):
+        if is_ethosu:
+            printer.data(
+                f"npu {i}: commands {part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch "
+                f"{part.scratch_bytes:,} B"
+            )
+            continue
         proven = " (proven optimal)" if part.scratch_proven_optimal else ""
         fetched = f" fetched into {part.prefetch_bytes:,} B of SRAM" if part.prefetch_bytes else ""
         fetched += " (time proven optimal)" if part.prefetch_proven_optimal else ""

@@ -1,6 +1,6 @@
 """`deuteron targets`: the chips that can be compiled for."""
 
-from deuteron.arch.targets import Arch, CpuOperators, Figure
+from deuteron.arch.targets import Arch, CpuOperators, EthosU, Figure
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -36,6 +36,8 @@ def figures(arch: Arch) -> list[tuple[str, Figure]]:
     npu, cpu = arch.npu, arch.cpu
     if npu is None:
         return []
+    if isinstance(npu, EthosU):
+        return [(f"{npu.name} MACs", npu.macs), (f"{npu.name} clock", npu.clock)]
     rows = [
         (f"{npu.name} hardware version", npu.hw_version),
         (f"{npu.name} units", npu.units),

@@ -23,26 +23,19 @@ from deuteron.builds.manifest import (
     CpuOp,
     Manifest,
     ModelInfo,
-    Source,
+    Node,
     TensorInfo,
     entry_of,
-    tflite_name,
 )
 from deuteron.builds.options import BuildOptions
-from deuteron.builds.places import with_lines
-from deuteron.errors import DeuteronError, FormatError, InternalError, OptionError, UnsupportedError, all_refused
-from deuteron.frontend import combined, saved, shortcuts
+from deuteron.errors import DeuteronError, OptionError, UnsupportedError
+from deuteron.frontend import combined, saved, shortcuts, sides
 from deuteron.frontend.cortex_m import lints
 from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import check_runs, not_exported
 from deuteron.frontend.flow import Flow, Stage
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
-from deuteron.frontend.neutron import seam
-from deuteron.frontend.neutron.partition import describe, intermediate_files, kernel_selection_files
-from deuteron.frontend.neutron.payloads import emit_again
-from deuteron.frontend.neutron.refusals import BACKEND
-from deuteron.frontend.neutron.sharing import needs_sharing, shared
 from deuteron.frontend.quantise.training import Train, Trainer, still_norms
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, not_lowered
@@ -111,28 +104,25 @@ def build(
         DeuteronError: see the classes in `deuteron.errors`.
     """
     arch = targets.load(target)
-    options.memory.check(arch)
+    options.check(arch)
     model, inputs = check_module(module), check_example_inputs(example_inputs)
     steps = _Steps(progress, QAT_STEPS if options.use_qat else STEPS)
     trainer = _trainer(train, options, steps)
     with quiet():
         compiled = _compile(model, inputs, calibration, trainer, arch, options, steps, keep)
-    partitions, program = compiled.recording.partitions, compiled.manager.exported_program()
+    program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
+    side, recording = compiled.flow.side, compiled.flow.recording
     files = {
         PROGRAM: bytes(compiled.manager.buffer),
         REFERENCE: saved.save(compiled.reference),
-        **{tflite_name(index): partition.tflite for index, partition in enumerate(partitions)},
+        **side.files(recording),
     }
-    described = tuple(describe(partition) for partition in partitions)
+    partitions = side.describe(recording)
     if options.use_profiling:
-        files[ETRECORD] = etrecord(compiled.manager, [partition.kernels for partition in described])
-    if options.intermediates:
-        files |= intermediate_files(partitions)
-    if options.dump_kernel_selection_code:
-        files |= kernel_selection_files(partitions)
+        files[ETRECORD] = etrecord(compiled.manager, [partition.kernels for partition in partitions])
     warnings = [NO_CALIBRATION] * (calibration is None)
     warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
-    warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, compiled.recording)
+    warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
         executorch=importlib.metadata.version("executorch"),
@@ -144,8 +134,8 @@ def build(
         files={file: entry_of(data) for file, data in files.items()},
         inputs=_inputs(program),
         outputs=_outputs(program),
-        nodes=compiled.recording.placed(),
-        partitions=described,
+        nodes=nodes,
+        partitions=partitions,
         cpu_ops=compiled.on_cpu,
         warnings=tuple(warnings),
     )
@@ -169,14 +159,14 @@ class _Compiled:
 
     Attributes:
         reference: the quantised program that the build is compared with.
-        recording: what went through the converter.
+        flow: the run that made it, with what was recorded.
         on_cpu: the operators that stay on the CPU.
         kept: names of the edge nodes that the NPU could have had.
         manager: ExecuTorch's program manager.
     """
 
     reference: ExportedProgram
-    recording: seam.Recording
+    flow: Flow
     on_cpu: tuple[CpuOp, ...]
     kept: tuple[str, ...]
     manager: Any
@@ -208,16 +198,13 @@ def _compile(
     )
     session = run(flow, model, inputs)
     manager = session.get_executorch_program_manager()
-    tensors = seam.planned_bytes(manager)
-    if needs_sharing(flow.recording, tensors, arch, options):
-        conversions = shared(flow.recording, tensors, arch, options)
-        manager = emit_again(manager, flow.recording, conversions)
+    manager = sides.of(arch, options).placed_in_memory(manager, flow.recording)
     plan = manager.executorch_program.execution_plan[0]
     on_cpu = with_instructions(flow.on_cpu, manager.exported_program().graph, plan)
     need_runnable(plan.operators, on_cpu)
     lints.check_orders(plan, on_cpu)
     kept = (*(op.node for op in on_cpu), *flow.refused.edge)
-    return _Compiled(session.get_exported_program(), flow.recording, on_cpu, kept, manager)
+    return _Compiled(session.get_exported_program(), flow, on_cpu, kept, manager)
 
 
 def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
@@ -291,7 +278,8 @@ def _failure(error: Exception, flow: Flow) -> Exception:
         case Stage.QUANTISE:
             return error
         case Stage.LOWER:
-            return _not_lowered(error, flow)
+            backend = flow.side.backend if flow.arch.npu else "ExecuTorch"
+            return flow.side.failure(flow.recording) or not_lowered(backend, error)
         case Stage.EMIT:
             missing = no_out_variant(error, flow.on_cpu) if isinstance(error, RuntimeError) else None
             return missing or UnsupportedError(
@@ -305,69 +293,9 @@ def _told(error: BaseException | None) -> DeuteronError | None:
     return error if error is None or isinstance(error, DeuteronError) else _told(error.__cause__)
 
 
-def _not_lowered(error: Exception, flow: Flow) -> DeuteronError:
-    """The error for a quantised model that ExecuTorch, its NXP backend or the converter has refused."""
-    recording = flow.recording
-    try:
-        if flow.session is not None:
-            flow.session.raise_failure()
-    except DeuteronError as failure:
-        return _with_source(failure, recording)
-    if recording.partitions and recording.partitions[-1].is_empty:
-        return UnsupportedError(
-            f"partition {len(recording.partitions) - 1} computes nothing: all its operators were optimised away",
-            hint=_keep_on_cpu(recording.partitions[-1].nodes.values()),
-        )
-    if recording.refused:
-        return all_refused([_badly_quantised(node) for node in recording.refused])
-    return not_lowered(BACKEND if flow.arch.npu else "ExecuTorch", error)
-
-
-def _with_source(failure: DeuteronError, recording: seam.Recording) -> DeuteronError:
-    """The converter's error, with the lines of the model that its TFLite operators came from.
-
-    A file that cannot be read is none of the user's: the backend wrote it.
-    """
-    refused: list[Sequence[seam.EdgeNode]] = []
-
-    def source_of(op: int) -> Source | None:
-        nodes = recording.partitions[-1].nodes.get(op, ()) if recording.partitions else ()
-        source = next((node.source for node in nodes if node.source), None)
-        if source is not None:
-            refused.append(nodes)
-        return source
-
-    placed = with_lines(failure, source_of)
-    if isinstance(failure, FormatError):
-        return InternalError(
-            f"{BACKEND} wrote partition {len(recording.partitions) - 1} wrong: {placed.message}",
-            where=placed.where,
-            hint="report the model with this text; it is sound, and what was made of it is not",
-        )
-    if refused and isinstance(failure, UnsupportedError):
-        return UnsupportedError(placed.message, hint=_keep_on_cpu(refused), where=placed.where)
-    return placed
-
-
-def _badly_quantised(node: seam.EdgeNode) -> UnsupportedError:
-    """The error for an operator that the wheel quantised and then cannot convert."""
-    code = f", at `{node.source.code}`" if node.source else ""
-    return UnsupportedError(
-        f"ExecuTorch's NXP backend quantised `{node.operator}` in a way that it cannot convert{code}",
-        where=str(node.source) if node.source else node.name,
-        hint=_keep_on_cpu([[node]]),
-    )
-
-
-def _keep_on_cpu(operators: Iterable[Sequence[seam.EdgeNode]]) -> str:
-    """The option that leaves these operators, each given by its edge nodes, to the CPU: the last node computes it."""
-    names = {nodes[-1].operator.partition(".")[0] for nodes in operators if nodes}
-    return f"keep it on the CPU with `--operators-not-to-delegate {','.join(sorted(names))}`"
-
-
-def _keeps_nothing(names: Iterable[str], kept: Sequence[str], recording: seam.Recording) -> list[str]:
+def _keeps_nothing(names: Iterable[str], kept: Sequence[str], nodes: Iterable[Node]) -> list[str]:
     """A warning for each operator that is to stay on the CPU, but none there has its name as the wheel compares it."""
-    delegated = {n.operator.partition(".")[0] for p in recording.partitions for ns in p.nodes.values() for n in ns}
+    delegated = {node.op.partition(".")[0] for node in nodes if node.partition is not None}
     listed = ", ".join(f"`{name}`" for name in sorted(delegated)) or "nothing"
     return [
         f"`--operators-not-to-delegate {name}` keeps nothing on the CPU; the NPU has {listed}"

@@ -14,16 +14,15 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron.arch import targets
 from deuteron.arch.targets import Arch
-from deuteron.builds.options import BuildOptions
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
-from deuteron.frontend.neutron.telling import keep
 from deuteron.frontend.nodes import QUANTISED, WHY, computing, nodes_of
 from deuteron.frontend.quantise import annotations
+from deuteron.frontend.recording import EdgeNode, Recording, edge_node
+from deuteron.frontend.side import Side
 
 MARK = "deuteron_npu"
 """Key among a node's custom metadata: the name that it had when it was quantised for the NPU."""
@@ -46,7 +45,7 @@ class Refused:
 
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
     on_cpu: dict[str, str] = field(default_factory=dict[str, str])
-    edge: dict[str, seam.EdgeNode] = field(default_factory=dict[str, seam.EdgeNode])
+    edge: dict[str, EdgeNode] = field(default_factory=dict[str, EdgeNode])
     is_left_over: bool = False
 
     def __post_init__(self) -> None:
@@ -66,32 +65,25 @@ class Refused:
             if name is not None and "delegation_tag" not in node.meta:
                 left.append((name, node))
         self.on_cpu |= {name: node.meta[WHY] for name, node in left}  # of several the last one computes it
-        self.edge |= {node.name: seam.edge_node(node) for _, node in left}
+        self.edge |= {node.name: edge_node(node) for _, node in left}
         return bool(left)
 
 
-def quantizer(
-    arch: Arch, options: BuildOptions, refused: Refused, recording: seam.Recording, sample: Callable[[], Inputs]
-) -> Any:
+def quantizer(arch: Arch, side: Side, refused: Refused, recording: Recording[Any], sample: Callable[[], Inputs]) -> Any:
     """PT2E's quantiser for a target with both; `refused` is filled by trials, for which it quantises a `sample`."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
-    known = arch.npu.target if arch.npu else targets.npu_names()[0]
-
-    def neutron() -> Any:
-        return seam.quantizer(known, options.converter)
-
     class Trial(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            model = cortex_m.prepare(neutron().transform_for_annotation(model))
+            model = cortex_m.prepare(side.quantizer().transform_for_annotation(model))
             make_explicit(model)
-            npu = _annotate_npu(model, neutron, refused.on_cpu) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, side, refused.on_cpu) if arch.npu else frozenset[str]()
             annotations.clear(model)
             put_channels_last(model, {node.name for node in model.graph.nodes} - npu)
             return model
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-            npu = _annotate_npu(model, neutron, refused.on_cpu) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, side, refused.on_cpu) if arch.npu else frozenset[str]()
             for node in model.graph.nodes:
                 marks = {QUANTISED: node.name} | ({MARK: node.name} if node.name in npu else {})
                 node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
@@ -104,26 +96,28 @@ def quantizer(
 
     class Composed(Trial):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            asks = partial(partitioner, arch, options, refused=refused, recording=recording, delegates=False)
-            while arch.npu and _leaves_more(model, Trial(), asks, refused, sample()):
+            asks = partial(partitioner, arch, side, refused=refused, recording=recording, delegates=False)
+            while arch.npu and _leaves_more(model, side, Trial(), asks, refused, sample()):
                 pass
             return super().transform_for_annotation(model)
 
     return Composed()
 
 
-def _leaves_more(model: fx.GraphModule, trial: Any, asks: Callable[..., Any], refused: Refused, sample: Inputs) -> bool:
+def _leaves_more(
+    model: fx.GraphModule, side: Side, trial: Any, asks: Callable[..., Any], refused: Refused, sample: Inputs
+) -> bool:
     """True when the NPU leaves nodes of the model that are not among the refused yet."""
     known = len(refused.on_cpu)
     module = seam.quantise(copy.deepcopy(model), [sample], trial)
     quantise_once(module)
-    seam.ask(torch.export.export(module, sample, strict=True), asks(state=module.state_dict))
+    side.ask(torch.export.export(module, sample, strict=True), asks(state=module.state_dict))
     return len(refused.on_cpu) > known
 
 
-def _annotate_npu(model: fx.GraphModule, neutron: Callable[[], Any], on_cpu: Collection[str]) -> frozenset[str]:
+def _annotate_npu(model: fx.GraphModule, side: Side, on_cpu: Collection[str]) -> frozenset[str]:
     """The names of the nodes that are now annotated for the NPU, which are none of those on the CPU."""
-    neutron().annotate(model)
+    side.quantizer().annotate(model)
     for group in annotations.groups(model):
         if any(node.name in on_cpu for node in group):
             annotations.clear(model, group)
@@ -154,10 +148,10 @@ def quantise_once(module: fx.GraphModule) -> None:
 
 def partitioner(
     arch: Arch,
-    options: BuildOptions,
+    side: Side,
     state: Callable[[], Mapping[str, Any]],
     refused: Refused,
-    recording: seam.Recording,
+    recording: Recording[Any],
     *,
     delegates: bool = True,
 ) -> Any:
@@ -165,7 +159,7 @@ def partitioner(
 
     Args:
         arch: the target.
-        options: of the build.
+        side: its NPU's.
         state: the quantised module's state dict, when it is known.
         refused: gets what the NPU leaves.
         recording: gets all nodes of the model, and why the NPU does not take them.
@@ -174,7 +168,7 @@ def partitioner(
     from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 
     preserved = cortex_m.preserved()
-    npu = seam.partitioner(state, arch.npu.target, options, recording.tell) if arch.npu else None
+    npu = side.partitioner(state, recording.tell) if arch.npu else None
 
     class Composed(Partitioner):
         def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool]]:
@@ -195,7 +189,7 @@ def partitioner(
             for node in computing(exported_program.graph):
                 name = node.meta.get("custom", {}).get(QUANTISED, "")
                 if name in refused.kept:
-                    keep(node, refused.kept[name])
+                    side.keep(node, refused.kept[name])
                 elif name in refused.on_cpu:
                     node.meta[WHY] = refused.on_cpu[name]
             result = npu.partition(exported_program)

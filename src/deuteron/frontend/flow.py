@@ -19,7 +19,7 @@ from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.builds.manifest import CpuOp
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError
-from deuteron.frontend import combined, shortcuts
+from deuteron.frontend import combined, shortcuts, sides
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import forms as cortex_m_forms
 from deuteron.frontend.cortex_m import lints, values
@@ -30,7 +30,8 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
 from deuteron.frontend.quantise import casts, forms, norms, rewrites, training
 from deuteron.frontend.quiet import quiet
-from deuteron.npu.neutron import sdk
+from deuteron.frontend.recording import Recording
+from deuteron.frontend.side import Side
 
 
 class Stage(Enum):
@@ -61,9 +62,9 @@ class Flow:
         sample: an input for trials and the comparison at the end; made up where it is not given.
         train: trains the model in place; without it the model is quantised as it is.
         told: is told when a step begins.
-        recording: what went through the converter.
+        side: the NPU's.
+        recording: what went through its backend.
         refused: what the NPU's quantiser would have and its partitioner left.
-        session: takes the converter's errors.
         stage: what the run is doing.
         on_cpu: what stays on the CPU, once the program is complete.
     """
@@ -74,15 +75,18 @@ class Flow:
     sample: Inputs = ()
     train: Callable[[fx.GraphModule], None] | None = None
     told: Callable[[str], None] = _nobody
-    recording: seam.Recording = field(default_factory=seam.Recording)
+    side: Side = field(init=False)
+    recording: Recording[Any] = field(default_factory=Recording[Any])
     refused: combined.Refused = field(default_factory=combined.Refused)
-    session: sdk.Session | None = None
     stage: Stage = Stage.EXPORT
     on_cpu: tuple[CpuOp, ...] = ()
     _has_begun: bool = False
     _module: fx.GraphModule | None = None
     _original: rewrites.Original = field(default_factory=rewrites.Original)
     _stack: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        self.side = sides.of(self.arch, self.options)
 
     @property
     def module(self) -> fx.GraphModule:
@@ -97,7 +101,7 @@ class Flow:
 
     def recipe(self, name: str = "deuteron") -> Any:
         """The recipe for ExecuTorch's `ExportSession`."""
-        with seam.converter(self.options), quiet(), shortcuts.importing():
+        with self.side.imported(), quiet(), shortcuts.importing():
             importlib.import_module("executorch.kernels.quantized")  # out variants of quantise and dequantise
             from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
@@ -114,7 +118,7 @@ class Flow:
                 partitioners=[self._partitioner()],
                 edge_transform_passes=[self._edge_passes],
                 edge_manager_transform_passes=[self._io_passes, self._npu_passes, self._cpu_passes],
-                edge_compile_config=seam.edge_config(),
+                edge_compile_config=self.side.edge_config(),
             )
             config = seam.program_config()
             return ExportRecipe(name, quantisation, lowering_recipe=lowering, executorch_backend_config=config)
@@ -125,15 +129,15 @@ class Flow:
 
     def _quantizer(self) -> Any:
         if self._has_cortex_m:
-            quantizer = combined.quantizer(self.arch, self.options, self.refused, self.recording, lambda: self.sample)
+            quantizer = combined.quantizer(self.arch, self.side, self.refused, self.recording, lambda: self.sample)
         else:
-            quantizer = seam.quantizer(self.arch.need_npu().target, self.options.converter)
+            quantizer = self.side.quantizer()
         return quantizer if self.train is None else trainable(quantizer)
 
     def _partitioner(self) -> Any:
         if self._has_cortex_m:
-            return combined.partitioner(self.arch, self.options, self._state, self.refused, self.recording)
-        return seam.partitioner(self._state, self.arch.need_npu().target, self.options, self.recording.tell)
+            return combined.partitioner(self.arch, self.side, self._state, self.refused, self.recording)
+        return self.side.partitioner(self._state, self.recording.tell)
 
     def _state(self) -> dict[str, Any]:
         return self.module.state_dict()
@@ -152,8 +156,7 @@ class Flow:
             self.on_cpu, self.sample = (), ()
             self.refused.clear()
             self.recording.clear()
-        self.session = self._stack.enter_context(seam.converter(self.options))
-        self._stack.enter_context(seam.observed(self.recording))
+        self._stack.enter_context(self.side.lowering(self.recording))
         self.sample = self.sample or _made_up(model)
         if self.train is not None:
             training.evaluate(model)
@@ -175,9 +178,10 @@ class Flow:
         """The model with observers, which have seen the calibration batches."""
         from deuteron.frontend.quantise.calibration import (
             calibrate,  # here, because torchao is not quiet when it is loaded
+            observe_integers,
         )
 
-        seam.observe_integers(model)
+        observe_integers(model)
         if self.calibration is not None:
             self.told("calibrate")
             calibrate(model, self.calibration())
@@ -197,13 +201,13 @@ class Flow:
         if program.dialect == "EDGE":
             return []
         self.told("partition and convert")
-        return seam.edge_passes() if self.arch.npu else []
+        return self.side.edge_passes() if self.arch.npu else []
 
     def _io_passes(self, edge: Any) -> Any:
         return seam.io_passes(edge) if self.options.remove_quant_io_ops else []
 
     def _npu_passes(self, _: Any) -> Any:
-        return [] if self._has_cortex_m else seam.last_passes()
+        return [] if self._has_cortex_m else self.side.last_passes()
 
     def _cpu_passes(self, edge: Any) -> Any:
         """No passes; puts the Cortex-M's operators into the program itself, which is then complete."""

@@ -51,7 +51,7 @@ class Recipe(RecipeType):
     def fits(self, arch: Arch) -> bool:
         """True for a target with the recipe's processors."""
         like = targets.load(self.target)
-        return (arch.npu is None, arch.cpu.operators) == (like.npu is None, like.cpu.operators)
+        return (type(arch.npu), arch.cpu.operators) == (type(like.npu), like.cpu.operators)
 
 
 class Provider(BackendRecipeProvider):

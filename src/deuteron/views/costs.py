@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from deuteron.arch import cores, targets
 from deuteron.arch.cores import Core, Work
 from deuteron.arch.engine import engine
-from deuteron.arch.targets import Arch, CpuOperators
+from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.board.partition import delegate_of, matrices_of
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import OptionError
@@ -83,7 +83,7 @@ class _Clock:
     def __init__(self, arch: Arch) -> None:
         counted = arch.cpu.operators is CpuOperators.CORTEX_M
         self._core: Core | None = cores.load(arch.cpu.name) if counted else None
-        self._ratio = arch.npu.clock.value / arch.npu.driver.clock.value if arch.npu else 1.0
+        self._ratio = arch.npu.clock.value / arch.npu.driver.clock.value if isinstance(arch.npu, Neutron) else 1.0
 
     def cycles(self, work: Work, elements: int, terms: int = 0) -> int | None:
         """The estimate for an operator of the CPU."""
@@ -110,7 +110,7 @@ def costs(manifest: Manifest, program: bytes) -> Costs:
 
 
 def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> tuple[Island, ...]:
-    if arch.npu is None or any(not part.kernels and part.ops for part in manifest.partitions):
+    if not isinstance(arch.npu, Neutron) or any(not part.kernels and part.ops for part in manifest.partitions):
         return ()
     rates = engine(arch, flash_bandwidth=manifest.options.memory.flash_bandwidth)
     method = pte.read(program).methods[0]
@@ -196,7 +196,7 @@ def check_target(target: str) -> None:
         OptionError: for a target without an NPU, or of whose CPU nobody has counted what its operators take.
     """
     arch = targets.load(target)
-    arch.need_npu()
+    arch.need_neutron()
     if arch.cpu.operators is not CpuOperators.CORTEX_M:
         raise OptionError(
             f"`--partition cost` compares with int8 operators on the CPU, which `{target}` does not have",

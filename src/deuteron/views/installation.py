@@ -19,8 +19,12 @@ OLDEST, NEWEST = (3, 11), (3, 13)
 """Versions of Python that ExecuTorch's wheels exist for and we test with."""
 
 REQUIREMENT = re.compile(
-    r"^(?P<name>[\w.-]+)(?:\[.*?\])?\s*(?P<pins>[^;]*?)\s*(?:;.*extra == [\"'](?P<extra>\w+)[\"'].*)?$"
+    r"^(?P<name>[\w.-]+)(?:\[.*?\])?\s*(?P<pins>[^;]*?)\s*(?:;.*extra == [\"'](?P<extra>[\w-]+)[\"'].*)?$"
 )
+
+
+OPTIONAL = {"ethos-u": "builds for Arm Ethos-U"}
+"""Extras that not everybody needs, and what for."""
 
 
 class State(Enum):
@@ -73,14 +77,18 @@ def _packages() -> Iterator[Check]:
     """The packages that building and running need, with the versions that our own metadata asks for."""
     for line in metadata.requires("deuteron") or ():
         match = REQUIREMENT.match(line)
-        if match is None or match["extra"] not in (None, "executorch"):
+        if match is None or match["extra"] not in (None, "executorch", *OPTIONAL):
             continue
         name, pins = match["name"], match["pins"]
         extra = f"[{match['extra']}]" if match["extra"] else ""
+        mend = f"run `make setup`, or `pip install 'deuteron{extra}'`"
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield Check(name, State.MISSING, "-", pins, f"run `make setup`, or `pip install 'deuteron{extra}'`")
+            if purpose := OPTIONAL.get(match["extra"]):
+                yield Check(name, State.ABSENT, "-", f"{pins}, {purpose}", f"optional; {mend}")
+            else:
+                yield Check(name, State.MISSING, "-", pins, mend)
         else:
             state = State.OK if satisfies(version, pins) else State.UNFIT
             yield Check(name, state, version, pins, f"run `pip install '{name}{pins}'`")
@@ -113,6 +121,7 @@ def _natives() -> Iterator[Check]:
         "driver_ref": "checks kernels",
         "delegate": "joins ExecuTorch's runtime",
         "cortex_m": "runs Cortex-M operators",
+        "ethosu": "runs programs of Arm Ethos-U",
         "packing": "plans memory",
     }
     for name, purpose in purposes.items():

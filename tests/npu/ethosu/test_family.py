@@ -17,6 +17,7 @@ from tests.npu.neutron.tflite import cases, litert
 from torch import Tensor, nn
 
 from deuteron.errors import DeuteronError, FormatError, UnsupportedError
+from deuteron.npu.ethosu import blob
 from deuteron.npu.ethosu import program as programs
 from deuteron.npu.families import ETHOSU, family_of
 from deuteron.npu.neutron.ir import ops
@@ -51,22 +52,24 @@ class Filled(nn.Module):
         return tuple((least + torch.zeros(shape, dtype=torch.int8)).to(torch.int8) for shape in self.outputs)
 
 
-class EthosUBackend(BackendDetails):
-    """ExecuTorch's side of the family: every program becomes the partition that `payload` is."""
+class Given(BackendDetails):
+    """In the place of ExecuTorch's Ethos-U backend, whose name it must not have: finds the partition `payload` made."""
 
     payload = b""
 
     @staticmethod
     def preprocess(edge_program: torch.export.ExportedProgram, compile_specs: object) -> PreprocessResult:
-        return PreprocessResult(processed_bytes=EthosUBackend.payload)
+        return PreprocessResult(processed_bytes=Given.payload)
 
 
 def program(payload: bytes, inputs: tuple[tuple[int, ...], ...], outputs: tuple[tuple[int, ...], ...]) -> bytes:
     """A `.pte` that is the partition."""
-    EthosUBackend.payload = payload
+    Given.payload = payload
     samples = tuple(torch.zeros(shape, dtype=torch.int8) for shape in inputs)
     exported = torch.export.export(Filled(outputs), samples, strict=False)
-    return to_backend(EthosUBackend.__name__, to_edge(exported).exported_program(), []).buffer()
+    lowered = to_backend(Given.__name__, to_edge(exported).exported_program(), [])
+    lowered._backend_id = blob.BACKEND_ID
+    return lowered.buffer()
 
 
 def types(graph: Graph, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:

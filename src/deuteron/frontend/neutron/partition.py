@@ -3,10 +3,11 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo
+from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, tflite_name
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.neutron.handles import with_neighbours
-from deuteron.frontend.neutron.seam import EdgeNode, Lowered
+from deuteron.frontend.neutron.seam import Lowered
+from deuteron.frontend.recording import EdgeNode
 from deuteron.npu.neutron.convert import metadata_of, source_ops
 from deuteron.npu.neutron.kernels.selection import FILE_NAME
 from deuteron.npu.neutron.microcode.layout import read_header
@@ -54,6 +55,11 @@ def _op(model: FlatModel, index: int, nodes: Sequence[EdgeNode]) -> PartitionOp:
         tuple(node.name for node in nodes),
         tuple(dict.fromkeys(node.source for node in nodes if node.source)),
     )
+
+
+def tflite_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
+    """Each partition as the converter got it."""
+    return {tflite_name(index): partition.tflite for index, partition in enumerate(partitions)}
 
 
 def intermediate_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:

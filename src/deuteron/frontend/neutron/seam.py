@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import chdir, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,17 +24,18 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from deuteron.arch.memory import FetchPolicy
-from deuteron.builds.manifest import Node, Source
 from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import MissingToolError
+from deuteron.frontend import recording as recordings
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import here
 from deuteron.frontend.neutron.handles import debug_handle_map
 from deuteron.frontend.neutron.results import slice_splits, take_first
-from deuteron.frontend.neutron.telling import Tell, telling
-from deuteron.frontend.nodes import computing, name_of, nodes_of
-from deuteron.frontend.operators import is_qdq, operator_name
-from deuteron.frontend.source_lines import source_of
+from deuteron.frontend.neutron.telling import telling
+from deuteron.frontend.nodes import computing, name_of
+from deuteron.frontend.operators import is_qdq
+from deuteron.frontend.recording import EdgeNode, edge_node
+from deuteron.frontend.side import Tell
 from deuteron.frontend.wheel import check_executorch
 from deuteron.npu.neutron import sdk
 
@@ -42,35 +43,22 @@ VENDOR_PACKAGE = "eiq_neutron_sdk"
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeNode:
-    """A node of the edge program: its name, operator and source line."""
-
-    name: str
-    operator: str
-    source: Source | None
-
-
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(recordings.Lowered):
     """One partition as it passed through the seam.
 
     Attributes:
-        payload: the delegate blob in the `.pte`.
         tflite: the partition as the wheel's TFLite file.
         converted: the TFLite file with one `NeutronGraph` operator that came back.
         handles: ExecuTorch's debug handle of an edge node -> TFLite operators (indices) that carry it.
         nodes: TFLite operator index -> the edge nodes it came from.
-        names: of all edge nodes in it, whether an operator came of them or not.
         formats: how the wheel wants inputs and outputs laid out, for its payload.
         kernel_selection: the converter's kernel selection file, where the build asked for it.
     """
 
-    payload: bytes = b""
     tflite: bytes = b""
     converted: bytes = b""
     handles: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     nodes: Mapping[int, tuple[EdgeNode, ...]] = field(default_factory=dict[int, tuple[EdgeNode, ...]])
-    names: tuple[str, ...] = ()
     formats: Any = None
     kernel_selection: bytes = b""
 
@@ -80,37 +68,8 @@ class Lowered:
         return bool(self.converted) and not self.payload
 
 
-@dataclass(slots=True)
-class Recording:
-    """The partitions in the order in which the wheel converted them; the last may be unfinished after an error.
-
-    Attributes:
-        partitions: what is known of each.
-        refused: nodes that the wheel itself found to be quantised in a way that TFLite does not have.
-        nodes: all nodes of the model, as the partitioner last found them.
-    """
-
-    partitions: list[Lowered] = field(default_factory=list[Lowered])
-    refused: list[EdgeNode] = field(default_factory=list[EdgeNode])
-    nodes: tuple[Node, ...] = ()
-
-    def tell(self, program: ExportedProgram) -> None:
-        """Takes note of the nodes of a program that has been tagged."""
-        self.nodes = nodes_of(program)
-
-    def placed(self) -> tuple[Node, ...]:
-        """All nodes of the model, and where they are."""
-        at = {name: index for index, partition in enumerate(self.partitions) for name in partition.names}
-        return tuple(replace(node, partition=at[node.name], why="") if node.name in at else node for node in self.nodes)
-
-    def clear(self) -> None:
-        """Forget all."""
-        self.partitions.clear()
-        self.refused.clear()
-
-    def extend_last(self, **changes: object) -> None:
-        """Adds what has become known of the partition in work."""
-        self.partitions[-1] = replace(self.partitions[-1], **changes)
+Recording = recordings.Recording[Lowered]
+"""What is noted of partitions for a Neutron."""
 
 
 @contextmanager
@@ -206,7 +165,7 @@ def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -
     """The exported model with quantise and dequantise operators, ranges measured on the batches."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    from deuteron.frontend.quantise.calibration import calibrate
+    from deuteron.frontend.quantise.calibration import calibrate, observe_integers
 
     prepared = prepare_pt2e(model, quantizer)
     observe_integers(prepared)
@@ -223,13 +182,6 @@ def fold_batch_norms(model: fx.GraphModule) -> None:
         getattr(utils, function)(model)
     for name, value in model.named_parameters():
         value.requires_grad_(name not in frozen)  # PT2E's results are for inference
-
-
-def observe_integers(model: fx.GraphModule) -> None:
-    """Let the places in a prepared model that get integers measure them, which PT2E's histograms cannot."""
-    from executorch.backends.nxp.quantizer import utils
-
-    getattr(utils, "_replace_histogram_observers_for_integer_inputs")(model)  # noqa: B009 - as the wheel does
 
 
 def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: BuildOptions, tell: Tell) -> Any:
@@ -306,20 +258,6 @@ def last_passes() -> Any:
     )
 
     return NeutronEdgePassManager([RemoveAdditionalQDQClustersPass()])
-
-
-def planned_bytes(manager: Any) -> int:
-    """What an ExecuTorch program plans for its tensors: inputs and outputs, and all that lies between operators."""
-    return sum(manager.executorch_program.execution_plan[0].non_const_buffer_sizes)
-
-
-def ask(program: ExportedProgram, partitioner: Any) -> None:
-    """Let a partitioner see the edge program of an exported one."""
-    from executorch.exir import to_edge_transform_and_lower
-
-    to_edge_transform_and_lower(
-        program, transform_passes=edge_passes(), partitioner=[partitioner], compile_config=edge_config()
-    )
 
 
 @contextmanager
@@ -427,8 +365,3 @@ def _nodes_by_handle(program: ExportedProgram) -> dict[int, list[EdgeNode]]:
         if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):
             by_handle.setdefault(node.meta.get("debug_handle"), []).append(edge_node(node))
     return by_handle
-
-
-def edge_node(node: fx.Node) -> EdgeNode:
-    """What is kept of a node; the operator is spelt as in PyTorch's registry, `aten::add.Tensor`."""
-    return EdgeNode(node.name, operator_name(node.target), source_of(node))

@@ -10,9 +10,7 @@ from torch.export import ExportedProgram
 from deuteron.frontend.neutron.refusals import BACKEND, refusal
 from deuteron.frontend.nodes import WHY, computing
 from deuteron.frontend.operators import operator_name
-
-Tell = Callable[[ExportedProgram], None]
-"""Is called with a program that has been tagged."""
+from deuteron.frontend.side import Tell
 
 _KEPT = "NXP_DO_NOT_DELEGATE"
 """Key of a node's metadata: the partitioner is to leave it."""

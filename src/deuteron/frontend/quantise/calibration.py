@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torchao.quantization.pt2e import FakeQuantizeBase, ObserverBase
+from torchao.quantization.pt2e import FakeQuantizeBase, HistogramObserver, MinMaxObserver, ObserverBase
 
 from deuteron.errors import InputError
 from deuteron.frontend.inputs import Inputs
@@ -66,3 +66,15 @@ class _Finite(fx.Interpreter):
                     hint="mend the model or the sample; ranges measured from such values would be meaningless",
                 )
         return value
+
+
+def observe_integers(model: fx.GraphModule) -> None:
+    """Let the places in a prepared model that get integers or bools measure them, which PT2E's histograms cannot."""
+    for node in model.graph.nodes:
+        observer: object = getattr(model, node.target, None) if node.op == "call_module" else None
+        value: object = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
+        is_whole = isinstance(value, Tensor) and not value.is_floating_point()
+        if is_whole and isinstance(observer, HistogramObserver):
+            settings: Any = observer
+            names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
+            setattr(model, node.target, MinMaxObserver(**{name: getattr(settings, name) for name in names}))

@@ -128,7 +128,7 @@ def convert_model(
 ) -> Conversion:
     """`convert` of a file that is decoded already; `within` is the memory to use, instead of what the options say."""
     arch = targets.load(target) if isinstance(target, str) else target
-    arch.need_npu()
+    arch.need_neutron()
     if neutron.is_converted(model):
         raise UnsupportedError(
             "the model has been converted already", hint="run it as it is, or convert the file that it was made from"

@@ -29,12 +29,12 @@ def getNeutronTargets() -> tuple[NeutronTarget, ...]:
 
 
 def _names() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(targets.load(name).need_npu().target for name in targets.npu_names()))
+    return tuple(dict.fromkeys(targets.load(name).need_neutron().target for name in targets.neutron_names()))
 
 
 def getNeutronTarget(name: str) -> NeutronTarget:
     """The target of that name; OptionError when there is none, or it has no NPU."""
-    npu = targets.load(name).need_npu()
+    npu = targets.load(name).need_neutron()
     return NeutronTarget(
         name=name,
         subsystem=False,

@@ -1,0 +1,219 @@
+"""The one place that touches ExecuTorch's Arm backend: the wheel's pipeline, run unmodified and observed.
+
+The wheel quantises, partitions, writes each partition in TOSA and has Vela compile it, in this process. What passes
+through is recorded by wrapping the function that does the last two, whose behaviour stays as it is.
+"""
+
+import logging
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import fx
+from torch.export import ExportedProgram
+
+from deuteron.arch.targets import EthosU
+from deuteron.arch.vela import VelaOptions
+from deuteron.builds.options import BuildOptions
+from deuteron.errors import UnsupportedError
+from deuteron.frontend import recording as recordings
+from deuteron.frontend.nodes import WHY, computing, name_of
+from deuteron.frontend.operators import operator_name
+from deuteron.frontend.side import Tell
+from deuteron.frontend.source_lines import source_of
+
+BACKEND = "ExecuTorch's Ethos-U backend"
+
+_KEPT = "deuteron_kept"
+"""Key of a node's metadata: the partitioner is to leave it."""
+
+_FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(.*)$", re.MULTILINE)
+"""A line of Vela about something that is wrong; its exit code is 0 all the same."""
+
+_TOSA, _DATABASE = Path("out.tosa"), Path("output/out_debug.xml")
+"""What the wheel gives to Vela, and what Vela writes for `--enable-debug-db`, in the folder for both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered(recordings.Lowered):
+    """One partition as it passed through the seam.
+
+    Attributes:
+        tosa: the partition in TOSA; each operator has the nodes and lines of the model that it comes from.
+        database: Vela's debug database, XML: what became of each operator, and what Vela estimates.
+    """
+
+    tosa: bytes = b""
+    database: bytes = b""
+
+
+Recording = recordings.Recording[Lowered]
+"""What is noted of partitions for an Ethos-U."""
+
+
+def compile_spec(npu: EthosU, options: VelaOptions) -> Any:
+    """What the wheel is told of an NPU."""
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    flags = [f"--optimise={options.optimise.value}"]
+    if options.arena_cache_size is not None:
+        flags.append(f"--arena-cache-size={options.arena_cache_size}")
+    return EthosUCompileSpec(npu.target, options.vela_system_config, options.memory_mode, extra_flags=flags)
+
+
+def quantizer(npu: EthosU, options: BuildOptions) -> Any:
+    """The wheel's quantiser, for all operators in int8."""
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+
+    made = EthosUQuantizer(compile_spec(npu, options.vela))
+    made.set_global(get_symmetric_quantization_config())
+    return made
+
+
+def keep(node: fx.Node, why: str) -> None:
+    """Tell that the partitioner leaves the node, for this reason."""
+    node.meta |= {_KEPT: True, WHY: why}
+
+
+def partitioner(npu: EthosU, options: BuildOptions, tell: Tell) -> Any:
+    """What picks the nodes that the NPU takes and tells why it leaves others; `tell` is called with tagged programs."""
+    from executorch.backends.arm import ethosu
+    from executorch.backends.arm.tosa import partitioner as module
+    from torch.fx.passes.operator_support import OperatorSupportBase
+
+    base: Any = ethosu.EthosUPartitioner
+
+    class Kept(OperatorSupportBase):
+        """Leaves what the options name, and what is marked."""
+
+        def is_node_supported(self, submodules: Any, node: fx.Node) -> bool:
+            named = _named(node, options)
+            if named and WHY not in node.meta:
+                keep(node, f"kept on the CPU by `--operators-not-to-delegate {named}`")
+            return _KEPT not in node.meta
+
+    class Telling(base):
+        def partition(self, exported_program: ExportedProgram) -> Any:
+            reporters: list[Any] = []
+            reporter: Any = vars(module)["WhyNoPartitionReporter"]
+
+            def reporting() -> Any:
+                reporters.append(reporter())
+                return reporters[-1]
+
+            with _replaced(module, "WhyNoPartitionReporter", reporting):
+                result: Any = base.partition(self, exported_program)
+            reasons: dict[fx.Node, str] = getattr(reporters[-1], "_rejected_nodes")  # noqa: B009 - it only prints them
+            for node in computing(exported_program.graph):
+                if "delegation_tag" not in node.meta and WHY not in node.meta:
+                    node.meta[WHY] = _why(node, reasons)
+            tell(exported_program)
+            return result
+
+    return Telling(compile_spec(npu, options.vela), [Kept()])
+
+
+def _named(node: fx.Node, options: BuildOptions) -> str:
+    """What of the operators to keep on the CPU names the node."""
+    return ",".join(name for name in options.operators_not_to_delegate if name.replace("::", "_") in node.name)
+
+
+def _why(node: fx.Node, reasons: dict[fx.Node, str]) -> str:
+    reason = reasons.get(node)
+    if reason is None:
+        return f"{BACKEND} leaves `{operator_name(node.target)}` and does not say why"
+    return f"{BACKEND}: {reason.strip().rstrip('.')}"
+
+
+def edge_config() -> Any:
+    """How edge programs are made."""
+    from executorch.exir import EdgeCompileConfig
+
+    return EdgeCompileConfig(_check_ir_validity=False)
+
+
+@contextmanager
+def observed(recording: Recording) -> Generator[None]:
+    """Records what passes through the wheel's function that compiles a partition."""
+    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
+    from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
+
+    preprocess: Callable[..., Any] = EthosUBackend.preprocess
+    from_list: Callable[[Any], Any] = getattr(EthosUCompileSpec, "_from_list")  # noqa: B009 - as the wheel does
+
+    def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
+        nodes = list(computing(edge_program.graph))
+        recording.partitions.append(Lowered(names=tuple(map(name_of, nodes))))
+        with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
+            spec = from_list(specs)
+            spec.dump_intermediate_artifacts_to(folder)
+            spec.dump_debug_info(ArmCompileSpec.DebugMode.TOSA)
+            spec.compiler_flags.append("--enable-debug-db")
+            with _said() as said:
+                result = preprocess(edge_program, getattr(spec, "_to_list")())  # noqa: B009 - as the wheel does
+            _check_said(said[0], len(recording.partitions) - 1, nodes)
+            recording.extend_last(
+                payload=result.processed_bytes,
+                tosa=(Path(folder) / _TOSA).read_bytes(),
+                database=(Path(folder) / _DATABASE).read_bytes(),
+            )
+        return result
+
+    with _replaced(EthosUBackend, "preprocess", staticmethod(preprocess_)):
+        yield
+
+
+def _check_said(said: str, partition: int, nodes: list[fx.Node]) -> None:
+    """Check that Vela found nothing wrong; it says so, and goes on."""
+    fault = _FAULT.search(said)
+    if fault is None:
+        return
+    source = next(filter(None, map(source_of, nodes)), None)
+    raise UnsupportedError(
+        f"Vela compiled partition {partition}, which begins at `{source.code}`, wrong, and says: {fault[1]}"
+        if source
+        else f"Vela compiled partition {partition} wrong, and says: {fault[1]}",
+        where=str(source) if source else None,
+        hint="keep an operator on the CPU with `--operators-not-to-delegate`, or build for another accelerator",
+    )
+
+
+@contextmanager
+def _said() -> Generator[list[str]]:
+    """A list that has, after this context, what was written to standard output and error in it, by C++, too."""
+    said: list[str] = []
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with tempfile.TemporaryFile("w+", errors="replace") as file:
+        try:
+            for descriptor in (1, 2):
+                os.dup2(file.fileno(), descriptor)
+            with redirect_stdout(file), redirect_stderr(file):
+                yield said
+        finally:
+            for descriptor, original in zip((1, 2), kept, strict=True):
+                os.dup2(original, descriptor)
+                os.close(original)
+            file.flush()
+            file.seek(0)
+            said.append(file.read())
+            if logging.getLogger("deuteron").isEnabledFor(logging.DEBUG):
+                sys.stderr.write(said[0])
+
+
+@contextmanager
+def _replaced(owner: object, name: str, value: object) -> Generator[None]:
+    """Another value in a class or module for a while."""
+    original = vars(owner)[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)

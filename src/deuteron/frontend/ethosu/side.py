@@ -1,0 +1,81 @@
+"""An Ethos-U's side of a build: ExecuTorch's unmodified Arm backend."""
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from torch import fx
+
+from deuteron.arch.targets import EthosU
+from deuteron.builds.manifest import Partition
+from deuteron.builds.options import BuildOptions
+from deuteron.errors import DeuteronError
+from deuteron.frontend.ethosu import seam, vela
+from deuteron.frontend.ethosu.partition import describe, files
+from deuteron.frontend.ethosu.seam import Recording
+from deuteron.frontend.side import Side, Tell
+from deuteron.frontend.wheel import check_executorch
+
+
+class EthosUSide(Side):
+    """That of a target with an Ethos-U."""
+
+    backend = seam.BACKEND
+
+    def __init__(self, npu: EthosU, options: BuildOptions) -> None:
+        self._npu = npu
+        self._options = options
+
+    @contextmanager
+    def imported(self) -> Generator[None]:
+        """A context in which the backend can be imported."""
+        check_executorch()
+        vela.check(self._npu, self._options.vela)
+        yield
+
+    @contextmanager
+    def lowering(self, recording: Recording) -> Generator[None]:
+        """A context in which what passes through the backend is recorded."""
+        with self.imported(), seam.observed(recording):
+            yield
+
+    def quantizer(self) -> Any:
+        """The wheel's quantiser."""
+        return seam.quantizer(self._npu, self._options)
+
+    def partitioner(self, state: Callable[[], Mapping[str, Any]], tell: Tell) -> Any:
+        """The wheel's partitioner, which tells."""
+        del state
+        return seam.partitioner(self._npu, self._options, tell)
+
+    def keep(self, node: fx.Node, why: str) -> None:
+        """Tell the partitioner to leave a node, for this reason."""
+        seam.keep(node, why)
+
+    def edge_config(self) -> Any:
+        """How edge programs are made."""
+        return seam.edge_config()
+
+    def edge_passes(self) -> Any:
+        """None: the partitioner takes edge programs as they are."""
+        return []
+
+    def last_passes(self) -> Any:
+        """None."""
+        return []
+
+    def failure(self, recording: Recording) -> DeuteronError | None:
+        """None: what Vela refuses is an error of its own."""
+        return None
+
+    def placed_in_memory(self, manager: Any, recording: Recording) -> Any:
+        """The manager as it is: Vela has planned the memory of each partition by itself."""
+        return manager
+
+    def describe(self, recording: Recording) -> tuple[Partition, ...]:
+        """The manifest's entry for each partition."""
+        return tuple(describe(index, partition) for index, partition in enumerate(recording.partitions))
+
+    def files(self, recording: Recording) -> Mapping[str, bytes]:
+        """Each partition as Vela got it, and what Vela tells of it."""
+        return files(recording.partitions)

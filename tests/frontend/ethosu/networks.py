@@ -1,0 +1,53 @@
+"""Networks of a layer or two for Ethos-U, and their builds."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tests import store
+from torch import Tensor, nn
+
+from deuteron import api
+
+
+class Layer(nn.Module):
+    """A convolution with its activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.conv(x))
+        return y.mean((2, 3))
+
+
+class Halves(nn.Module):
+    """A layer, what an Ethos-U55 leaves to the CPU, and another layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 6)
+        self.second = nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        return self.second(torch.where(y > 0, y, y * 2))
+
+
+def layer() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Layer` with its input."""
+    torch.manual_seed(0)
+    return Layer().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
+def halves() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Halves` with its input."""
+    torch.manual_seed(0)
+    return Halves().eval(), (torch.randn(1, 8),), api.BuildOptions()
+
+
+def built(make: Callable[[], Any], target: str = "ethos-u55-128") -> Path:
+    """The build directory of a network."""
+    return store.network(make, make.__name__, target=target)

@@ -1,0 +1,210 @@
+"""Builds for Ethos-U: what they keep, where operators run, and what goes wrong."""
+
+import importlib.metadata
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from tests.frontend.ethosu.networks import Halves, Layer, built, halves, layer
+from tests.store import Network
+from torch import nn
+
+from deuteron import api
+from deuteron.arch.memory import MemoryOptions
+from deuteron.arch.vela import Optimise, VelaOptions
+from deuteron.builds import manifest as manifests
+from deuteron.errors import DeuteronError, MissingToolError, OptionError, UnsupportedError
+from deuteron.frontend.ethosu import vela
+from deuteron.npu.ethosu.program import program_of
+from deuteron.runtime import pte
+from deuteron.runtime.host import HostRunner
+from deuteron.runtime.partitions import partitions_of
+
+ROOT = Path(__file__).parents[3]
+X = torch.linspace(-1, 1, 8).reshape(1, 8)
+
+
+def ran(make: Network) -> npt.NDArray[np.generic]:
+    """What the build of a network gives for the input that it was calibrated with."""
+    return HostRunner(built(make) / "model.pte").run([x.numpy() for x in make()[1]])[0]
+
+
+def in_float(make: Network) -> npt.NDArray[np.generic]:
+    """What PyTorch gives."""
+    module, inputs, _ = make()
+    return module(*inputs).detach().numpy()
+
+
+def test_a_layer_runs_on_the_npu() -> None:
+    directory = built(layer)
+    manifest = manifests.read(directory)
+    (partition,) = manifest.partitions
+    assert {(node.op, node.partition, node.why) for node in manifest.nodes} >= {
+        ("aten::convolution", 0, ""),
+        ("aten::relu", 0, ""),
+        ("aten::sum.dim_IntList", 0, ""),  # what the backend makes of a mean
+    }
+    assert {node.source[0].code for node in manifest.nodes} == {"y = torch.relu(self.conv(x))", "return y.mean((2, 3))"}
+    assert [t.shape[-3:] for t in partition.inputs] == [(3, 8, 8)]
+    assert [op.op.partition("::")[2] for op in manifest.cpu_ops] == ["quantize_per_tensor", "dequantize_per_tensor"]
+    assert list(manifest.files) == ["model.pte", "reference.pt2", "npu_0.tosa", "npu_0.xml"]
+    assert (directory / "npu_0.tosa").read_bytes()[4:8] == b"TOSA"
+    assert (directory / "npu_0.xml").read_text().startswith("<?xml")
+    assert ran(layer) == pytest.approx(in_float(layer), abs=0.02)
+
+
+def test_the_program_is_what_executorch_alone_writes() -> None:
+    """Nothing that the build asks for besides is in it, and no folder of this machine."""
+    data = (built(layer) / "model.pte").read_bytes()
+    assert b"--optimise=Performance --accelerator-config=ethos-u55-128" in data
+    for other in (b"debug", b"/tmp", b"stack_trace"):
+        assert other not in data
+
+
+def test_what_the_npu_leaves_says_why_and_parts_the_model() -> None:
+    directory = built(halves)
+    manifest = manifests.read(directory)
+    assert len(manifest.partitions) == 2
+    left = [(node.op, node.why) for node in manifest.nodes if node.partition is None]
+    backend = "ExecuTorch's Ethos-U backend: Had torch.bool"
+    assert left == [
+        ("aten::gt.Tensor", f"{backend} output that is not supported by TOSA-1.0+INT+int16+int4+u55"),
+        ("aten::where.self", f"{backend} input aten_gt_tensor that is not supported by TOSA-1.0+INT+int16+int4+u55"),
+    ]
+    assert ran(halves) == pytest.approx(in_float(halves), abs=0.02)
+
+
+def test_operators_can_be_kept_on_the_cpu() -> None:
+    torch.manual_seed(0)
+    module, inputs, _ = layer()
+    options = api.BuildOptions(operators_not_to_delegate=("aten::sum",))
+    manifest = api.build(module, inputs, target="ethos-u55-128", calibration=[inputs], options=options).manifest
+    assert [node.why for node in manifest.nodes if node.partition is None] == [
+        "kept on the CPU by `--operators-not-to-delegate aten::sum`"
+    ]
+
+
+def test_a_model_without_a_part_for_the_npu_is_told() -> None:
+    options = api.BuildOptions(operators_not_to_delegate=("aten::linear",))
+    build = api.build(Halves().first, (X,), target="ethos-u55-128", calibration=[(X,)], options=options)
+    assert build.manifest.partitions == ()
+    assert build.manifest.warnings == (
+        "nothing was delegated to the NPU: none of the model's operators is one that it supports in the form found; "
+        "the program runs on the CPU alone",
+    )
+
+
+def test_vela_gets_the_options() -> None:
+    module, inputs, _ = layer()
+    options = api.BuildOptions(
+        vela=VelaOptions("Ethos_U55_Deep_Embedded", "Sram_Only", Optimise.SIZE, arena_cache_size=4096)
+    )
+    build = api.build(module, inputs, target="ethos-u55-128", calibration=[inputs], options=options)
+    flags = (
+        b"--optimise=Size --arena-cache-size=4096 --accelerator-config=ethos-u55-128 --config=Arm/vela.ini "
+        b"--output-format=raw --system-config=Ethos_U55_Deep_Embedded --memory-mode=Sram_Only"
+    )
+    assert flags in build.pte
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u65-512"])
+def test_a_target_is_the_accelerator(target: str) -> None:
+    method = pte.read((built(layer, target) / "model.pte").read_bytes()).methods[0]
+    (partition,) = partitions_of(method)
+    payload = method.delegates[partition.delegate].payload
+    assert program_of(payload, "npu 0").stream.config.name == target
+
+
+def test_what_vela_finds_wrong_is_an_error() -> None:
+    """Vela 5.1.0 says that it writes a table behind the 16 KiB of SHRAM, goes on, and ends with exit code 0."""
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Hardswish()).eval()
+    x = torch.randn(1, 3, 8, 8)
+    with pytest.raises(UnsupportedError) as caught:
+        api.build(module, (x,), target="ethos-u55-64", calibration=[(x,)])
+    assert str(caught.value) == (
+        "Vela compiled partition 0 wrong, and says: Address out of bounds, address 16384, memory 'shram' with size "
+        "16384\n\nhint: keep an operator on the CPU with `--operators-not-to-delegate`, or build for another "
+        "accelerator"
+    )
+
+
+def refused(kind: type[DeuteronError], target: str = "ethos-u55-128", **options: object) -> str:
+    with pytest.raises(kind) as caught:
+        api.build(Layer(), (X,), target=target, options=cast(Any, api.BuildOptions)(**options))
+    return str(caught.value)
+
+
+def test_options_are_for_targets_that_have_what_they_are_about() -> None:
+    assert refused(OptionError, vela=VelaOptions(memory_mode="Mine")) == (
+        "Vela knows no `Mine` for `--memory-mode` of `ethos-u55-128`\n\nhint: choose one of `Sram_Only`, "
+        "`Shared_Sram`, `Dedicated_Sram`, `Dedicated_Sram_256KB`, `Dedicated_Sram_384KB`, `Dedicated_Sram_512KB`"
+    )
+    assert refused(OptionError, "ethos-u65-256", vela=VelaOptions("Ethos_U55_Deep_Embedded")) == (
+        "Vela knows no `Ethos_U55_Deep_Embedded` for `--vela-system-config` of `ethos-u65-256`\n\nhint: choose one of "
+        "`Ethos_U65_Embedded`, `Ethos_U65_Mid_End`, `Ethos_U65_High_End`, `Ethos_U65_Client_Server`"
+    )
+    assert refused(OptionError, "imxrt700", vela=VelaOptions(optimise=Optimise.SIZE)) == (
+        "`--optimise` is for Vela, which compiles for Arm Ethos-U alone; `imxrt700` has none\n\n"
+        "hint: leave it out, or choose another target: `deuteron targets` lists them"
+    )
+    assert refused(OptionError, converter=api.Converter.VENDOR) == (
+        "`--converter` is for programs of a Neutron, the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: leave it out"
+    )
+    assert refused(OptionError, memory=MemoryOptions(sram_budget=1024)) == (
+        "`--sram-budget` is for programs that Deuteron plans, Vela plans those for `ethos-u55-128`\n\n"
+        "hint: tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`"
+    )
+    assert refused(OptionError, partition=api.Partitioning.COST) == (
+        "the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: this is for `imxrt700`, `imxrt700cm`"
+    )
+    with pytest.raises(OptionError) as caught:
+        VelaOptions(arena_cache_size=0)
+    assert str(caught.value) == "`--arena-cache-size` is 0, it must be above 0"
+
+
+def without(package: str) -> Callable[[str], str]:
+    def version(name: str) -> str:
+        if name == package:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return vela.PACKAGES[name][0]
+
+    return version
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", without("ethos-u-vela"))
+    assert refused(MissingToolError) == (
+        "Vela, package `ethos-u-vela`, without which nothing is built for Arm Ethos-U, is not installed\n\n"
+        "hint: install it with `pip install 'deuteron[ethos-u]'`"
+    )
+    monkeypatch.setattr(importlib.metadata, "version", without("tosa-tools"))
+    assert refused(MissingToolError) == (
+        "the TOSA tools, package `tosa-tools`, without which nothing is built for Arm Ethos-U, is not installed\n\n"
+        "hint: install it with `pip install 'deuteron[ethos-u]'`"
+    )
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "5.2.0")
+    assert refused(MissingToolError) == (
+        "Vela 5.1.0 is required to build for Arm Ethos-U, found 5.2.0\n\n"
+        "hint: install it with `pip install ethos-u-vela==5.1.0`"
+    )
+
+
+def test_the_packages_are_those_of_the_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = {f"{package}=={version}" for package, (version, _) in vela.PACKAGES.items()}
+    assert set(project["optional-dependencies"]["ethos-u"]) == wanted
+    installed = re.search(r"--no-deps (tosa-tools==\S+)", (ROOT / "Makefile").read_text("utf-8"))
+    assert installed
+    assert installed[1] in wanted
+
+
+def test_a_build_is_the_same_each_time() -> None:
+    module, inputs, _ = layer()
+    first = api.build(module, inputs, target="ethos-u55-128", calibration=[inputs])
+    assert first.pte == (built(layer) / "model.pte").read_bytes()
