@@ -113,8 +113,11 @@ typedef struct {
     uint8_t bytes; /**< of an element */
 } dtn_ethosu_chain_t;
 
+/** What an operation reads and writes, inside. */
+typedef struct dtn_eu_accesses dtn_eu_accesses_t;
+
 /** The state of a stream in execution; its fields are for the functions of this file. */
-typedef struct {
+typedef struct dtn_ethosu {
     const dtn_ethosu_config_t *config;
     const uint8_t *commands; /**< the first command */
     size_t command_bytes;
@@ -131,6 +134,8 @@ typedef struct {
     uint32_t is_set[16];      /**< bits of the registers that were set: 256 of 16 bits, then 256 of 48 */
     uint16_t parameters[256]; /**< of NPU_SET_... with 16 bits, from 0x100 on */
     uint64_t addresses[256];  /**< of NPU_SET_... with a payload: its 32 bits, the parameter above */
+    /** NULL, or who is told of each operation, and without accesses of each wait */
+    void (*observer)(struct dtn_ethosu *machine, const dtn_eu_accesses_t *accesses);
 } dtn_ethosu_t;
 
 /** The configuration with Vela's name for it, or NULL. */

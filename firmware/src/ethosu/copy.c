@@ -1,17 +1,10 @@
+#include "accesses.h"
 #include "operations.h"
-#include "registers.h"
 
 #include <string.h>
 
 /* What a region register says: a region of memory or the SHRAM, and of how many dimensions the copy is. */
 enum { REGION_BITS = 3, INTERNAL_AT = 8, DIMENSIONS_AT = 9 };
-
-/* A copy: rows that lie one behind the other at its source, and `pitch` apart at its target. */
-typedef struct {
-    uint64_t row;
-    uint64_t rows;
-    uint64_t pitch;
-} rows_t;
 
 /* The bytes of a side of a copy; NULL, with the fault, when it leaves its memory. */
 static uint8_t *side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_t length, bool is_written,
@@ -38,9 +31,9 @@ static uint8_t *side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_
 
 /* The rows of a copy: one, or those of a target of two dimensions. What an NPU does with strides of the source, or with
  * three dimensions, is not public, and no compiler writes it. */
-static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, rows_t *rows)
+static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, dtn_eu_rows_t *rows)
 {
-    *rows = (rows_t){.row = dtn_eu_address(m, REG_DMA0_LEN), .rows = 1};
+    *rows = (dtn_eu_rows_t){.row = dtn_eu_address(m, REG_DMA0_LEN), .rows = 1};
     uint32_t dimensions = 1 + dtn_eu_field(m, REG_DMA0_DST_REGION, DIMENSIONS_AT, 2);
     if (dtn_eu_field(m, REG_DMA0_SRC_REGION, DIMENSIONS_AT, 2) != 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_STRIDED_COPY, REG_DMA0_SRC_REGION);
@@ -62,7 +55,7 @@ static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, rows_t *rows)
 
 dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m)
 {
-    rows_t rows;
+    dtn_eu_rows_t rows;
     dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_DMA0_SRC_REGION, REG_DMA0_DST_REGION));
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_need_longs(m, DTN_EU_LIST(REG_DMA0_SRC, REG_DMA0_DST, REG_DMA0_LEN));
@@ -79,6 +72,9 @@ dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m)
     }
     uint64_t reach = (rows.rows - 1) * rows.pitch + rows.row;
     uint8_t *to = side(m, REG_DMA0_DST_REGION, REG_DMA0_DST, reach, true, &fault);
+    if (fault == DTN_ETHOSU_OK) {
+        dtn_eu_tell(m, &(dtn_eu_accesses_t){.rows = &rows});
+    }
     for (uint64_t i = 0; fault == DTN_ETHOSU_OK && !m->is_check && i < rows.rows; i++) {
         memmove(to + i * rows.pitch, from + i * rows.row, (size_t)rows.row);
     }

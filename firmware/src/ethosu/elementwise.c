@@ -1,5 +1,5 @@
+#include "accesses.h"
 #include "operations.h"
-#include "scale.h"
 
 /* The parameter of the command. */
 enum { MUL, ADD, SUB, MIN, MAX, LRELU, ABS, CLZ, SHR, SHL };
@@ -65,6 +65,10 @@ static dtn_ethosu_fault_t read_scales(dtn_ethosu_t *m, elementwise_t *e)
             return fault;
         }
     }
+    /* Products of 32 bits are shifted only: their scale is 1 or 2^30, which stands for 1. */
+    if (e->kind == MUL && e->a.bytes == 4) {
+        e->factor.scale = 1;
+    }
     if (e->kind != ADD && e->kind != SUB) {
         return DTN_ETHOSU_OK;
     }
@@ -119,7 +123,15 @@ static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, elementwise_t *e)
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_output(m, &e->out, &e->output);
     }
-    return fault == DTN_ETHOSU_OK ? read_scales(m, e) : fault;
+    if (fault == DTN_ETHOSU_OK) {
+        fault = read_scales(m, e);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        dtn_eu_tell(m, &(dtn_eu_accesses_t){.inputs = {&e->a, e->has_b && !e->b_is_scalar ? &e->b : NULL},
+                                            .out = &e->out,
+                                            .output = &e->output});
+    }
+    return fault;
 }
 
 static int64_t sum(const elementwise_t *e, int64_t a, int64_t b)

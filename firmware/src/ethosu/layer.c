@@ -1,4 +1,5 @@
 #include "layer.h"
+#include "accesses.h"
 
 #include <string.h>
 
@@ -159,10 +160,16 @@ dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer
     if (fault == DTN_ETHOSU_OK) {
         fault = take_workspace(m, is_depthwise, layer);
     }
-    if (fault != DTN_ETHOSU_OK) {
-        return fault;
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_is_u85(m) ? dtn_eu_streams_85(m, layer) : read_streams(m, layer);
     }
-    return dtn_eu_is_u85(m) ? dtn_eu_streams_85(m, layer) : read_streams(m, layer);
+    if (fault == DTN_ETHOSU_OK) {
+        dtn_eu_tell(m, &(dtn_eu_accesses_t){.inputs = {&layer->input},
+                                            .out = &layer->out,
+                                            .geometry = &layer->geometry,
+                                            .output = &layer->output});
+    }
+    return fault;
 }
 
 static dtn_eu_channel_t channel_of(const uint8_t *bytes)

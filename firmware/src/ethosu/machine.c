@@ -110,7 +110,7 @@ static bool is_aligned(const void *at)
 }
 
 /* A machine before its first command. */
-static dtn_ethosu_fault_t begin(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *data, size_t bytes,
+dtn_ethosu_fault_t dtn_eu_begin(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *data, size_t bytes,
                                 const dtn_ethosu_memory_t *memory)
 {
     if (m == NULL || config == NULL || data == NULL || memory == NULL) {
@@ -133,7 +133,7 @@ const dtn_ethosu_config_t *dtn_ethosu_config_of(const void *command_data, size_t
     dtn_ethosu_t machine;
     const dtn_ethosu_memory_t nothing = {.shram = NULL};
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
-        if (begin(&machine, &configs[i], command_data, command_data_bytes, &nothing) == DTN_ETHOSU_OK) {
+        if (dtn_eu_begin(&machine, &configs[i], command_data, command_data_bytes, &nothing) == DTN_ETHOSU_OK) {
             return &configs[i];
         }
     }
@@ -162,7 +162,7 @@ static dtn_ethosu_fault_t check_memory(const dtn_ethosu_config_t *config, const 
 dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *command_data,
                                     size_t command_data_bytes, const dtn_ethosu_memory_t *memory)
 {
-    dtn_ethosu_fault_t fault = begin(m, config, command_data, command_data_bytes, memory);
+    dtn_ethosu_fault_t fault = dtn_eu_begin(m, config, command_data, command_data_bytes, memory);
     if (fault == DTN_ETHOSU_OK) {
         fault = check_memory(config, memory);
         m->is_finished = fault != DTN_ETHOSU_OK;
@@ -276,7 +276,13 @@ static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
     if (dtn_eu_is_u85(m) && words == 1 && opcode == OP_BRANCH) {
         return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, opcode);
     }
-    if ((words == 0 && is_order(opcode)) || set_register(m, opcode, word >> PARAM_AT, words == 1, payload)) {
+    if (words == 0 && is_order(opcode)) {
+        if (m->observer != NULL) {
+            m->observer(m, NULL);
+        }
+        return DTN_ETHOSU_OK;
+    }
+    if (set_register(m, opcode, word >> PARAM_AT, words == 1, payload)) {
         return DTN_ETHOSU_OK;
     }
     return dtn_eu_fault(m, DTN_ETHOSU_OPCODE, word);
@@ -313,7 +319,7 @@ dtn_ethosu_fault_t dtn_ethosu_check(dtn_ethosu_t *m, const dtn_ethosu_config_t *
         return DTN_ETHOSU_NULL_POINTER;
     }
     *event = (dtn_ethosu_event_t){0};
-    dtn_ethosu_fault_t fault = begin(m, config, command_data, command_data_bytes, memory);
+    dtn_ethosu_fault_t fault = dtn_eu_begin(m, config, command_data, command_data_bytes, memory);
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }

@@ -86,15 +86,17 @@ static dtn_ethosu_fault_t read_precision(dtn_ethosu_t *m, const dtn_eu_map_regis
     return DTN_ETHOSU_OK;
 }
 
-/* Zero points have 16 bits, and the sign of their type; values of 32 bits have none. */
+/* Zero points have 16 bits, and the sign of their type. Inputs of 32 bits have none; outputs do, in front of a table.
+ */
 static dtn_ethosu_fault_t read_zero_point(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, dtn_eu_map_t *map)
 {
     uint32_t word = dtn_eu_short(m, registers->zero_point);
     map->zero_point = map->is_signed ? (int32_t)(int16_t)word : (int32_t)word;
     int32_t most = map->is_signed ? 127 : 255;
     int32_t least_point = map->is_signed ? -128 : 0;
-    bool fits = map->bytes == 1 ? map->zero_point >= least_point && map->zero_point <= most : map->zero_point == 0;
-    return fits || map->bytes == 2 ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->zero_point);
+    bool fits = map->bytes == 1 ? map->zero_point >= least_point && map->zero_point <= most
+                                : map->bytes == 2 || registers->base == REG_OFM_BASE0 || map->zero_point == 0;
+    return fits ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->zero_point);
 }
 
 /* Reads the registers of a map's type. */
@@ -163,6 +165,7 @@ dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_regist
         return dtn_eu_fault(m, DTN_ETHOSU_READ_ONLY, dtn_eu_short(m, registers->region));
     }
     map->data = region->data;
+    map->region = (uint8_t)dtn_eu_short(m, registers->region);
     map->height = height;
     map->width = width;
     map->depth = depth;

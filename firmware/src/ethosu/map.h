@@ -16,6 +16,7 @@ enum { DTN_EU_BRICK = 16 };
 /** A checked map; all that lies inside `height`, `width` and `depth` may be read, or written. */
 typedef struct {
     uint8_t *data;    /**< of the region */
+    uint8_t region;   /**< its number */
     uint64_t base[4]; /**< of the tiles, in the region */
     int64_t stride_x;
     int64_t stride_y;
@@ -56,8 +57,8 @@ dtn_ethosu_fault_t dtn_eu_map(dtn_ethosu_t *m, const dtn_eu_map_registers_t *reg
 dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, int32_t height,
                                         int32_t width, int32_t depth, bool is_written, dtn_eu_map_t *map);
 
-/** The first channel of the pixel at (y, x). */
-static inline uint8_t *dtn_eu_pixel(const dtn_eu_map_t *map, int32_t y, int32_t x)
+/** Where the first channel of the pixel at (y, x) lies in the region. */
+static inline int64_t dtn_eu_place(const dtn_eu_map_t *map, int32_t y, int32_t x)
 {
     uint32_t tile = 0;
     if (x >= map->width0) {
@@ -69,7 +70,13 @@ static inline uint8_t *dtn_eu_pixel(const dtn_eu_map_t *map, int32_t y, int32_t 
         tile += 2;
         y -= rows;
     }
-    return map->data + (int64_t)map->base[tile] + y * map->stride_y + x * map->stride_x;
+    return (int64_t)map->base[tile] + y * map->stride_y + x * map->stride_x;
+}
+
+/** The first channel of the pixel at (y, x). */
+static inline uint8_t *dtn_eu_pixel(const dtn_eu_map_t *map, int32_t y, int32_t x)
+{
+    return map->data + dtn_eu_place(map, y, x);
 }
 
 /** Reads `count` channels of a pixel from `first` on, less the zero point. */

@@ -7,6 +7,10 @@
 
 #include "deuteron/ethosu.h"
 
+/** A machine before its first command, without a look at its memory. */
+dtn_ethosu_fault_t dtn_eu_begin(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *data, size_t bytes,
+                                const dtn_ethosu_memory_t *memory);
+
 /** NPU_OP_CONV. */
 dtn_ethosu_fault_t dtn_eu_convolution(dtn_ethosu_t *m);
 

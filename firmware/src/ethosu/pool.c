@@ -1,6 +1,5 @@
+#include "accesses.h"
 #include "operations.h"
-#include "scale.h"
-#include "window.h"
 
 /* The parameter of the command; an Ethos-U85 has all of them, the others the first three. */
 enum { MAXIMUM = 0, AVERAGE = 1, SUM_OF_CHANNELS = 2, SUM = 3, RESTORED = 4, MINIMUM = 5 };
@@ -69,7 +68,14 @@ static dtn_ethosu_fault_t read_pool(dtn_ethosu_t *m, pool_t *pool)
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_output(m, &pool->out, &pool->output);
     }
-    return fault == DTN_ETHOSU_OK ? read_factor(m, pool) : fault;
+    if (fault == DTN_ETHOSU_OK) {
+        fault = read_factor(m, pool);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        dtn_eu_tell(m, &(dtn_eu_accesses_t){
+                           .inputs = {&pool->input}, .out = &pool->out, .geometry = g, .output = &pool->output});
+    }
+    return fault;
 }
 
 /* 1 / count, as TOSA's average pools divide: at most 2^31 in the scale. */

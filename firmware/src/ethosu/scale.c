@@ -95,6 +95,8 @@ static dtn_ethosu_fault_t read_table(dtn_ethosu_t *m, const dtn_eu_map_t *map, u
         return dtn_eu_fault(m, DTN_ETHOSU_SHRAM, start);
     }
     output->table = map->bytes == 1 ? DTN_EU_TABLE_8 : map->bytes == 2 ? DTN_EU_TABLE_16 : DTN_EU_TABLE_32;
+    output->table_at = start;
+    output->table_bytes = bytes;
     output->table_data = m->is_check ? NULL : m->memory.shram + start;
     return DTN_ETHOSU_OK;
 }
@@ -163,6 +165,7 @@ dtn_ethosu_fault_t dtn_eu_output(dtn_ethosu_t *m, const dtn_eu_map_t *map, dtn_e
     output->rounding = (dtn_eu_rounding_t)rounding;
     output->zero_point = map->zero_point;
     output->table = DTN_EU_NO_TABLE;
+    output->table_bytes = 0;
     output->table_data = NULL;
     uint32_t function = dtn_eu_field(m, REG_ACTIVATION, 0, 5);
     if (function >= FIRST_TABLE && function <= LAST_TABLE) {

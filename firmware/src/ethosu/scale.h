@@ -40,8 +40,10 @@ typedef struct {
     int32_t lo;
     int32_t hi;
     dtn_eu_table_t table;
-    bool index_is_signed;      /**< of a table of 256: -128 is the first entry */
-    const uint8_t *table_data; /**< in the SHRAM */
+    bool index_is_signed; /**< of a table of 256: -128 is the first entry */
+    uint32_t table_at;    /**< in the SHRAM */
+    uint32_t table_bytes;
+    const uint8_t *table_data; /**< there */
 } dtn_eu_output_t;
 
 /** Reads the registers of the output's precision and activation; `map` is the output. */

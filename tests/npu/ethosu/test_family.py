@@ -36,6 +36,7 @@ KINDS = {
     "linear": cases.fully_connected,
     "add": cases.binary(ops.Add, 2.0),
     "max_pool": cases.pool(ops.MaxPool2D),
+    "softmax": cases.softmax,
 }
 SEEDS = range(3)
 

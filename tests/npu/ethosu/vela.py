@@ -13,12 +13,23 @@ _BYTES = {tflite.TensorType.INT8: 1, tflite.TensorType.INT16: 2, tflite.TensorTy
 
 def compiled(model: bytes, accelerator: str, folder: Path) -> bytes | None:
     """The payload of the partition that a TFLite file becomes, None where a part of it would stay on the CPU."""
+    return _run(model, accelerator, folder, is_sound=True)
+
+
+def defective(model: bytes, accelerator: str, folder: Path) -> bytes:
+    """The payload that Vela writes although it says that it is wrong."""
+    payload = _run(model, accelerator, folder, is_sound=False)
+    assert payload is not None
+    return payload
+
+
+def _run(model: bytes, accelerator: str, folder: Path, *, is_sound: bool) -> bytes | None:
     path = folder / "model.tflite"
     path.write_bytes(model)
     vela = Path(sys.executable).parent / "vela"
     command = (vela, path, "--accelerator-config", accelerator, "--output-dir", folder / "vela")
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    if "Error" in done.stdout + done.stderr:
+    if ("Error" not in done.stdout + done.stderr) != is_sound:
         return None
     data = (folder / "vela" / "model_vela.tflite").read_bytes()
     return _payload(tflite.Model.GetRootAsModel(data, 0))

@@ -5,11 +5,13 @@ from dataclasses import asdict
 
 from deuteron.arch.engine import Engine
 from deuteron.errors import UnsupportedError
+from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.ethosu import blob as blobs
+from deuteron.npu.ethosu import watch as watches
 from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.stream import FeatureMap, Operation, Span, Stream, Window, by_kind, decode
 from deuteron.npu.program import Command, KernelCall, NpuProgram
-from deuteron.npu.timeline import Timeline
+from deuteron.npu.timeline import Hazard, Timeline
 
 
 class EthosUProgram(NpuProgram):
@@ -60,6 +62,14 @@ class EthosUProgram(NpuProgram):
         del engine, keep_resident
         message = "how long an Ethos-U takes is not in its command stream"
         raise UnsupportedError(message, hint="Vela prints an estimate when it compiles the model")
+
+    def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
+        """Where the commands do not wait, read what nothing has written, or are refused; `values` are not needed.
+
+        Of an Ethos-U85, whose operations wait in other ways, nothing is told.
+        """
+        del values
+        return () if self.stream.config.is_u85 else watches.watch(self.blob, self.stream).hazards
 
 
 def program_of(payload: bytes, where: str) -> EthosUProgram:

@@ -228,7 +228,7 @@ class _Registers:
         zero_point = self[Short[f"{side}_ZERO_POINT"]]
         bits = 8 * _BYTES[min(size, 2)]
         return FeatureMap(
-            _memory(self[Short[f"{side}_REGION"]]),
+            memory_name(self[Short[f"{side}_REGION"]]),
             self._address(Long[f"{side}_BASE0"]),
             shape,
             f"{'int' if signed else 'uint'}{bits}",
@@ -271,7 +271,7 @@ class _Registers:
             for core in ("", "1"):
                 base, length = Long[f"{what}{core}_BASE"], Long[f"{what}{core}_LENGTH"]
                 if self.values.get(length, 0):
-                    yield Span(_memory(self[region]), self._address(base), self[length] & 0xFFFF_FFFF)
+                    yield Span(memory_name(self[region]), self._address(base), self[length] & 0xFFFF_FFFF)
 
     def _elementwise(self, offset: int, kind: str) -> Operation:
         output = self._output()
@@ -292,9 +292,9 @@ class _Registers:
         row, rows, skip = self._address(Long.DMA0_LEN), 1, 0
         if self[Short.DMA0_DST_REGION] >> _DIMENSIONS_AT & 3:
             rows, skip = self[Short.DMA0_SIZE0], self._address(Long.DMA0_SKIP0)
-        source = Span(_memory(self[Short.DMA0_SRC_REGION]), self._address(Long.DMA0_SRC), rows * row)
+        source = Span(memory_name(self[Short.DMA0_SRC_REGION]), self._address(Long.DMA0_SRC), rows * row)
         reach = rows * (row + skip) - skip if rows else 0
-        target = Span(_memory(self[Short.DMA0_DST_REGION]), self._address(Long.DMA0_DST), reach)
+        target = Span(memory_name(self[Short.DMA0_DST_REGION]), self._address(Long.DMA0_DST), reach)
         return Operation(offset, "copy", source=source, target=target)
 
 
@@ -362,7 +362,7 @@ class _Registers85(_Registers):
         for what, stream in names:
             base, length = Long[f"{what}{stream}_BASE"], Long[f"{what}{stream}_LENGTH"]
             if self.values.get(length, 0):
-                yield Span(_memory(self[Short[f"{what}_REGION"]]), self._address(base), self[length] & 0xFFFF_FFFF)
+                yield Span(memory_name(self[Short[f"{what}_REGION"]]), self._address(base), self[length] & 0xFFFF_FFFF)
 
     def _elementwise(self, offset: int, kind: str) -> Operation:
         output = self._output()
@@ -390,11 +390,11 @@ class _Registers85(_Registers):
             pitches = [self._address(Long[f"DMA0_{side}_STRIDE{i}"]) if dimensions > i else 0 for i in range(2)]
             reach = row + (rows - 1) * pitches[0] + (planes - 1) * pitches[1]
             region = self[Short[f"DMA0_{side}_REGION"]]
-            spans.append(Span(_memory(region), self._address(Long[f"DMA0_{side}"]), reach))
+            spans.append(Span(memory_name(region), self._address(Long[f"DMA0_{side}"]), reach))
         return Operation(offset, "copy", source=spans[0], target=spans[1])
 
 
-def _memory(region: int) -> str:
+def memory_name(region: int) -> str:
     """The name of a region; bit 8 says that it is the NPU's own memory."""
     return SHRAM if region >> 8 & 1 else _REGIONS.get(region & 7, f"region {region & 7}")
 

@@ -1,0 +1,162 @@
+#include "buffers.h"
+
+/* Banks of the output's buffer, which are the first; the positions that a part of a kernel has at most. */
+enum { OUTPUT_BANKS = 2, PART = 8 };
+
+/* Formats of accumulators. */
+enum { I32 = 0, I40 = 1, F16 = 2 };
+
+/* What is reserved in steps of so many banks, by the multiply-accumulates of a core; and what is computed at a time. */
+typedef struct {
+    uint16_t macs;
+    uint8_t unit_h;
+    uint8_t unit_w;
+    uint8_t input[3]; /* of 1, 2 and 4 bytes */
+    uint8_t sums[3];  /* by format */
+} granules_t;
+
+static const granules_t all_granules[] = {
+    {32, 1, 1, {2, 2, 4}, {4, 4, 4}},
+    {64, 1, 1, {2, 2, 4}, {4, 8, 4}},
+    {128, 1, 2, {4, 4, 8}, {8, 12, 4}},
+    {256, 2, 2, {8, 8, 16}, {16, 20, 8}},
+};
+
+static const granules_t *granules_of(const dtn_ethosu_t *m)
+{
+    uint32_t macs = (uint32_t)m->config->macs / m->config->cores;
+    for (size_t i = 0; i < sizeof all_granules / sizeof all_granules[0]; i++) {
+        if (all_granules[i].macs == macs) {
+            return &all_granules[i];
+        }
+    }
+    return NULL;
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static int32_t divided(int32_t value, int32_t by)
+{
+    return (value + by - 1) / by;
+}
+
+static int32_t rounded(int32_t value, int32_t to)
+{
+    return divided(value, to) * to;
+}
+
+static bool is_elementwise(const dtn_eu_accesses_t *accesses)
+{
+    return accesses->geometry == NULL;
+}
+
+dtn_ethosu_fault_t dtn_eu_blocks(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses, dtn_eu_blocks_t *blocks)
+{
+    dtn_ethosu_fault_t fault =
+        dtn_eu_need_shorts(m, DTN_EU_LIST(REG_OFM_BLK_WIDTH_M1, REG_OFM_BLK_HEIGHT_M1, REG_OFM_BLK_DEPTH_M1));
+    blocks->height = dtn_eu_count(m, REG_OFM_BLK_HEIGHT_M1);
+    blocks->width = dtn_eu_count(m, REG_OFM_BLK_WIDTH_M1);
+    blocks->depth = dtn_eu_count(m, REG_OFM_BLK_DEPTH_M1);
+    blocks->in_depth = blocks->depth;
+    blocks->in_parts = 1;
+    /* Operations whose outputs have terms of all input channels read these in parts. */
+    if (!is_elementwise(accesses) && accesses->geometry->is_summed) {
+        int32_t channels = accesses->geometry->in_c;
+        bool is_part_kernel = m->event.opcode == DTN_ETHOSU_OP_CONV && accesses->geometry->is_part_kernel;
+        blocks->in_depth = accesses->inputs[0]->bytes == 2 ? rounded(least(channels, 16), 4)
+                                                           : rounded(least(channels, is_part_kernel ? 16 : 32), 8);
+        blocks->in_parts = divided(channels, blocks->in_depth);
+    }
+    return fault;
+}
+
+/* Banks of an input's buffer, of which there are two: one is filled while the other is read. */
+static int32_t input_banks(const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks, const granules_t *granules)
+{
+    const dtn_eu_geometry_t *g = accesses->geometry;
+    int32_t height = blocks->height;
+    int32_t width = blocks->width;
+    if (g != NULL) {
+        int32_t kernel_h = least((g->kernel_h - 1) * g->dilation_h + 1, PART);
+        int32_t kernel_w = least((g->kernel_w - 1) * g->dilation_w + 1, PART);
+        int32_t factor = g->upscale == DTN_EU_AS_IS ? 1 : 2;
+        int32_t more = g->upscale == DTN_EU_NEAREST ? 1 : 0;
+        height = divided((height - 1) * g->stride_h + kernel_h + more, factor);
+        width = divided((width - 1) * g->stride_w + kernel_w + more, factor);
+    }
+    int32_t bytes = accesses->inputs[0]->bytes;
+    int64_t pixels = (int64_t)rounded(height, granules->unit_h) * rounded(width, granules->unit_w);
+    int64_t banks = (pixels * rounded(blocks->in_depth * bytes, 8) + DTN_EU_BANK - 1) / DTN_EU_BANK * 2;
+    int32_t granule = granules->input[bytes / 2];
+    return (int32_t)((banks + granule - 1) / granule * granule);
+}
+
+/* Banks of the accumulators, of which there are two, likewise. */
+static int32_t sum_banks(const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks, const granules_t *granules,
+                         uint32_t format)
+{
+    static const uint8_t bits[] = {32, 40, 16};
+    /* Outputs of one row, by a kernel of one row, take half of a block of two. */
+    bool is_row = granules->unit_h == 2 && accesses->out->height == 1 && accesses->geometry->kernel_h == 1;
+    int64_t pixels = (int64_t)(is_row ? 1 : blocks->height) * blocks->width;
+    int64_t bytes = pixels * rounded(blocks->depth, 8) * bits[format] / 8;
+    int64_t banks = (bytes + DTN_EU_BANK - 1) / DTN_EU_BANK * 2;
+    int32_t granule = granules->sums[format];
+    return (int32_t)((banks + granule - 1) / granule * granule);
+}
+
+dtn_ethosu_fault_t dtn_eu_buffers(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks,
+                                  uint32_t *end, uint32_t *needed)
+{
+    const granules_t *granules = granules_of(m);
+    bool has_second = accesses->inputs[1] != NULL;
+    *end = *needed = 0;
+    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_IFM_IB_END, REG_AB_START, REG_ACC_FORMAT));
+    if (fault == DTN_ETHOSU_OK && has_second) {
+        fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_IFM2_IB_START));
+    }
+    uint32_t format = dtn_eu_short(m, REG_ACC_FORMAT);
+    if (fault == DTN_ETHOSU_OK && (format > F16 || granules == NULL)) {
+        fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACC_FORMAT);
+    }
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    int32_t inputs_end = (int32_t)dtn_eu_short(m, REG_IFM_IB_END);
+    int32_t sums_start = (int32_t)dtn_eu_short(m, REG_AB_START);
+    int32_t banks = input_banks(accesses, blocks, granules);
+    int32_t last = (int32_t)m->config->shram_bytes / DTN_EU_BANK;
+    int32_t over = 0;
+    int32_t buffers_end = inputs_end;
+    if (accesses->output->table_bytes > 0) {
+        last = (int32_t)accesses->output->table_at / DTN_EU_BANK;
+    }
+    if (is_elementwise(accesses)) {
+        /* No sums; a second map, but for a single value, has a buffer of its own. */
+        int32_t first_end = OUTPUT_BANKS + banks;
+        const dtn_eu_map_t *second = accesses->inputs[1];
+        bool is_single = has_second && second->height == 1 && second->width == 1 && second->depth == 1;
+        int32_t second_end = (int32_t)dtn_eu_short(m, REG_IFM2_IB_START) + banks;
+        if (has_second && first_end > (int32_t)dtn_eu_short(m, REG_IFM2_IB_START)) {
+            over = first_end;
+        } else if (has_second && (!is_single || accesses->inputs[0]->bytes == 4) && second_end > inputs_end) {
+            over = second_end;
+        } else if (first_end > inputs_end) {
+            over = first_end;
+        }
+    } else {
+        buffers_end = sums_start + sum_banks(accesses, blocks, granules, format);
+        if (inputs_end > sums_start || OUTPUT_BANKS + banks > inputs_end) {
+            over = OUTPUT_BANKS + banks > inputs_end ? OUTPUT_BANKS + banks : inputs_end;
+        }
+    }
+    if (over == 0 && buffers_end > last) {
+        over = buffers_end;
+    }
+    *end = (uint32_t)buffers_end * DTN_EU_BANK;
+    *needed = (uint32_t)over * DTN_EU_BANK;
+    return DTN_ETHOSU_OK;
+}

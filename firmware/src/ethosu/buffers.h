@@ -1,0 +1,33 @@
+/**
+ * @file
+ * The buffers of an operation in the SHRAM, as registers place them: two banks for the output, then those of the
+ * inputs, and at the end the accumulators; and the blocks in which it works through them.
+ */
+#ifndef DTN_ETHOSU_BUFFERS_H
+#define DTN_ETHOSU_BUFFERS_H
+
+#include "accesses.h"
+
+/** Bytes of a bank. */
+enum { DTN_EU_BANK = 1024 };
+
+/** Blocks of an operation. */
+typedef struct {
+    int32_t height; /**< of the output */
+    int32_t width;
+    int32_t depth;
+    int32_t in_depth; /**< channels of the input that are read at a time */
+    int32_t in_parts; /**< of the input's channels, one after the other for each block of the output */
+} dtn_eu_blocks_t;
+
+/** Reads the blocks; DTN_ETHOSU_UNSET, with the register as detail, where no command has set one. */
+dtn_ethosu_fault_t dtn_eu_blocks(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses, dtn_eu_blocks_t *blocks);
+
+/**
+ * Where the buffers end, in bytes. `*needed` is where they would have to, if some do not fit into their place: where
+ * the next begin, or the table or the SHRAM ends; else 0.
+ */
+dtn_ethosu_fault_t dtn_eu_buffers(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks,
+                                  uint32_t *end, uint32_t *needed);
+
+#endif /* DTN_ETHOSU_BUFFERS_H */

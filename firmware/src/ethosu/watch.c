@@ -1,0 +1,624 @@
+#include "buffers.h"
+#include "deuteron/ethosu_watch.h"
+#include "operations.h"
+
+#include <string.h>
+
+/* A writer: the number of its command, which is its offset in words and 1; whether that was a copy; whether the byte
+ * has a value since; and of an operation's last blocks, which from the last on: 1, 2 or 3. */
+#define COMMAND UINT32_C(0x0FFFFFFF)
+#define IS_COPY UINT32_C(0x80000000)
+#define IS_WRITTEN UINT32_C(0x40000000)
+enum { TAIL_AT = 28, TAIL_MASK = 3, TAIL_BLOCKS = 3 };
+
+/* Waits: their opcodes, and the bits of how many may still run. */
+enum { OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, KERNELS_MASK = 3, COPIES_MASK = 15 };
+
+/* Parts of weights and scales: of one core and of the next. */
+enum { CORES = 2 };
+
+/* Bytes on the way: of which part of the command, and what becomes of them. */
+typedef struct {
+    dtn_ethosu_watch_t *watch;
+    uint32_t part;
+    uint32_t region;
+    uint32_t number; /* of the command */
+    uint32_t index;  /* of the next byte of what is written */
+    uint32_t before; /* of the operation before, in whose last `blocks` blocks no byte may be */
+    uint32_t blocks;
+    uint32_t tail; /* which of the last blocks is marked */
+    uint64_t value;
+} scan_t;
+
+/* Does something with `count` cells from byte `at` of the region on; `cells` is NULL where nothing is written ever. */
+typedef void (*visit_t)(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count);
+
+/* A part of a map. */
+typedef struct {
+    int32_t y, y_end;
+    int32_t x, x_end;
+    int32_t c, c_end;
+} box_t;
+
+static uint32_t number_of(const dtn_ethosu_watch_t *watch)
+{
+    return watch->machine.event.offset / 4 + 1;
+}
+
+/* A number for each byte of each value. */
+static uint32_t name_of(uint32_t value, uint32_t index)
+{
+    uint32_t x = value * UINT32_C(0x9E3779B1) ^ index * UINT32_C(0x85EBCA6B) ^ UINT32_C(0x27D4EB2F);
+    x = (x ^ x >> 15) * UINT32_C(0x2C1B3C6D);
+    x = (x ^ x >> 12) * UINT32_C(0x297A2D39);
+    return x ^ x >> 15;
+}
+
+static uint64_t with(uint64_t value, uint32_t name)
+{
+    return (value ^ name) * UINT64_C(0x100000001B3);
+}
+
+static bool runs(const uint32_t *running, uint32_t number)
+{
+    return number != 0 && (running[0] == number || running[1] == number);
+}
+
+/* ---- What is found ---- */
+
+static void report(scan_t *scan, dtn_ethosu_hazard_kind_t kind, uint64_t at, uint32_t other, bool other_writes)
+{
+    dtn_ethosu_seen_t *seen = scan->watch->seen;
+    uint32_t offset = other == 0 ? 0 : 4 * (other - 1);
+    for (uint32_t i = 0; i < seen->count; i++) {
+        const dtn_ethosu_hazard_t *known = &seen->hazards[i];
+        if (known->kind == (uint32_t)kind && known->part == scan->part && known->other == offset) {
+            return;
+        }
+    }
+    if (seen->count < DTN_ETHOSU_MOST_HAZARDS) {
+        seen->hazards[seen->count++] = (dtn_ethosu_hazard_t){.kind = (uint32_t)kind,
+                                                             .part = scan->part,
+                                                             .region = scan->region,
+                                                             .other = offset,
+                                                             .other_writes = other_writes,
+                                                             .at = at};
+    }
+}
+
+static void report_fault(dtn_ethosu_watch_t *watch, dtn_ethosu_fault_t fault)
+{
+    dtn_ethosu_seen_t *seen = watch->seen;
+    uint32_t at = seen->count < DTN_ETHOSU_MOST_HAZARDS ? seen->count++ : DTN_ETHOSU_MOST_HAZARDS - 1;
+    seen->hazards[at] = (dtn_ethosu_hazard_t){
+        .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = (uint32_t)fault, .at = watch->machine.event.detail};
+}
+
+/* ---- Cells ---- */
+
+static void visit_bytes(scan_t *scan, uint32_t region, uint64_t at, uint64_t bytes, visit_t visit)
+{
+    scan->region = region;
+    dtn_ethosu_cell_t *cells = scan->watch->cells[region];
+    visit(scan, cells == NULL ? NULL : cells + at, at, bytes);
+}
+
+/* All of a box, pixel by pixel; the map has been checked. */
+static void visit_box(scan_t *scan, const dtn_eu_map_t *map, const box_t *box, visit_t visit)
+{
+    scan->region = map->region;
+    dtn_ethosu_cell_t *cells = scan->watch->cells[map->region];
+    bool is_whole = map->brick == DTN_EU_BRICK * map->bytes;
+    for (int32_t y = box->y; y < box->y_end; y++) {
+        for (int32_t x = box->x; x < box->x_end; x++) {
+            int64_t pixel = dtn_eu_place(map, y, x);
+            for (int32_t c = box->c; c < box->c_end;) {
+                int32_t next = is_whole ? box->c_end : (c / DTN_EU_BRICK + 1) * DTN_EU_BRICK;
+                int32_t count = (next < box->c_end ? next : box->c_end) - c;
+                int64_t at = pixel + c / DTN_EU_BRICK * map->brick + c % DTN_EU_BRICK * map->bytes;
+                visit(scan, cells == NULL ? NULL : cells + at, (uint64_t)at, (uint64_t)count * map->bytes);
+                c += count;
+            }
+        }
+    }
+}
+
+static void visit_map(scan_t *scan, const dtn_eu_map_t *map, visit_t visit)
+{
+    visit_box(scan, map, &(box_t){0, map->height, 0, map->width, 0, map->depth}, visit);
+}
+
+/* Whether a byte has a value that is there, whoever reads it. */
+static void check_read(scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
+{
+    const dtn_ethosu_watch_t *watch = scan->watch;
+    uint32_t number = cell->writer & COMMAND;
+    if ((cell->writer & IS_COPY) != 0 && runs(watch->copies, number)) {
+        report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at, number, true);
+    } else if ((cell->writer & IS_WRITTEN) == 0) {
+        bool is_taken = scan->part == DTN_ETHOSU_PART_TABLE && number != 0 && (cell->writer & IS_COPY) == 0;
+        report(scan, is_taken ? DTN_ETHOSU_HAZARD_TAKEN : DTN_ETHOSU_HAZARD_UNWRITTEN, at, is_taken ? number : 0,
+               is_taken);
+    }
+}
+
+/* An operation reads elements of a map. */
+static void read_element(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    if (cells == NULL) {
+        scan->value = with(with(scan->value, name_of(scan->region, (uint32_t)at)), (uint32_t)count);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        check_read(scan, &cells[i], at + i);
+        cells[i].kernel_reader = scan->number;
+        scan->value = with(scan->value, cells[i].value);
+    }
+}
+
+/* An operation reads weights, scales or a table, at any time from its start on. */
+static void read_constant(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        uint32_t writer = cells[i].writer;
+        if ((writer & (IS_COPY | IS_WRITTEN)) == IS_WRITTEN && runs(scan->watch->kernels, writer & COMMAND)) {
+            report(scan, DTN_ETHOSU_HAZARD_KERNEL_RUNS, at + i, writer & COMMAND, true);
+        }
+    }
+    read_element(scan, cells, at, count);
+}
+
+/* The first blocks of an operation read: nothing that the last blocks of the one before write. */
+static void read_early(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        uint32_t tail = cells[i].writer >> TAIL_AT & TAIL_MASK;
+        if ((cells[i].writer & IS_COPY) == 0 && (cells[i].writer & COMMAND) == scan->before && tail > 0 &&
+            tail <= scan->blocks) {
+            report(scan, DTN_ETHOSU_HAZARD_BLOCKS, at + i, scan->before, true);
+        }
+    }
+}
+
+/* Whether a copy still reads or writes what an operation is about to write. */
+static void check_written(scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
+{
+    const uint32_t *copies = scan->watch->copies;
+    if ((cell->writer & IS_COPY) != 0 && runs(copies, cell->writer & COMMAND)) {
+        report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at, cell->writer & COMMAND, true);
+    }
+    if (runs(copies, cell->copy_reader)) {
+        report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at, cell->copy_reader, false);
+    }
+}
+
+static void write_element(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        check_written(scan, &cells[i], at + i);
+        cells[i].writer = scan->number | IS_WRITTEN;
+        cells[i].value = name_of(scan->watch->operations, scan->index++);
+    }
+}
+
+static void mark_tail(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    (void)at;
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        cells[i].writer |= scan->tail << TAIL_AT;
+    }
+}
+
+/* Buffers overwrite whatever table there is, and those of an operation that may start early one that is still used. */
+static void write_buffer(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        check_written(scan, &cells[i], at + i);
+        if (scan->blocks > 0 && scan->before != 0 && cells[i].kernel_reader == scan->before) {
+            report(scan, DTN_ETHOSU_HAZARD_BLOCKS, at + i, scan->before, false);
+        }
+        cells[i].writer = scan->number;
+    }
+}
+
+/* ---- Operations ---- */
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static int32_t parts_of(int32_t size, int32_t part)
+{
+    return (size + part - 1) / part;
+}
+
+/* Block `index` of the output, in the order of the NPU: all channels of a place, then the next place of a row. */
+static box_t block_of(const dtn_eu_map_t *out, const dtn_eu_blocks_t *blocks, int64_t index)
+{
+    int64_t deep = parts_of(out->depth, blocks->depth);
+    int64_t across = parts_of(out->width, blocks->width);
+    int32_t c = (int32_t)(index % deep) * blocks->depth;
+    int32_t x = (int32_t)(index / deep % across) * blocks->width;
+    int32_t y = (int32_t)(index / deep / across) * blocks->height;
+    return (box_t){y, least(y + blocks->height, out->height), x, least(x + blocks->width, out->width),
+                   c, least(c + blocks->depth, out->depth)};
+}
+
+static int64_t count_of(const dtn_eu_map_t *out, const dtn_eu_blocks_t *blocks)
+{
+    return (int64_t)parts_of(out->depth, blocks->depth) * parts_of(out->width, blocks->width) *
+           parts_of(out->height, blocks->height);
+}
+
+/* Where a window's outputs from `first` to before `end` meet the input, of `size`. */
+static void met(int32_t *first, int32_t *end, int32_t stride, int32_t pad, int32_t kernel, int32_t factor, int32_t size)
+{
+    int32_t low = *first * stride - pad;
+    int32_t high = (*end - 1) * stride - pad + kernel;
+    *first = low < 0 ? 0 : low / factor;
+    *end = high <= 0 ? 0 : least((high + factor - 1) / factor, size);
+}
+
+/* What of an input is read for block `index` of the output, and of its channels the part `part`. */
+static box_t input_of(const dtn_eu_accesses_t *accesses, const dtn_eu_map_t *map, const dtn_eu_blocks_t *blocks,
+                      int64_t index, int32_t part)
+{
+    const dtn_eu_geometry_t *g = accesses->geometry;
+    box_t box = block_of(accesses->out, blocks, index);
+    if (g != NULL) {
+        int32_t factor = g->upscale == DTN_EU_AS_IS ? 1 : 2;
+        met(&box.y, &box.y_end, g->stride_h, g->pad_top, (g->kernel_h - 1) * g->dilation_h + 1, factor, map->height);
+        met(&box.x, &box.x_end, g->stride_w, g->pad_left, (g->kernel_w - 1) * g->dilation_w + 1, factor, map->width);
+        if (g->is_summed) {
+            box.c = part * blocks->in_depth;
+            box.c_end = least(box.c + blocks->in_depth, map->depth);
+        }
+    }
+    /* A map that is spread has one row, column or channel for all. */
+    box.y = least(box.y, map->height - 1);
+    box.y_end = least(box.y_end, map->height);
+    box.x = least(box.x, map->width - 1);
+    box.x_end = least(box.x_end, map->width);
+    box.c = least(box.c, map->depth - 1);
+    box.c_end = least(box.c_end, map->depth);
+    return box;
+}
+
+/* Block i is read when all but the `early` - i last blocks of the operation before are there. */
+static void check_early(scan_t *scan, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks, uint32_t early)
+{
+    int64_t jobs = count_of(accesses->out, blocks) * blocks->in_parts;
+    for (uint32_t job = 0; job < early && job < jobs; job++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            if (accesses->inputs[i] != NULL) {
+                box_t box = input_of(accesses, accesses->inputs[i], blocks, job / (uint32_t)blocks->in_parts,
+                                     (int32_t)job % blocks->in_parts);
+                scan->part = DTN_ETHOSU_PART_INPUT + i;
+                scan->blocks = early - job;
+                visit_box(scan, accesses->inputs[i], &box, read_early);
+            }
+        }
+    }
+}
+
+static void finish_read(scan_t *scan)
+{
+    scan->watch->seen->values[scan->part] = scan->value;
+    scan->value = 0;
+}
+
+/* Weights and scales, where the registers say. */
+static void read_weights(scan_t *scan, const dtn_ethosu_t *m)
+{
+    static const uint16_t registers[2][1 + 2 * CORES] = {
+        {REG_WEIGHT_REGION, REG_WEIGHT_BASE, REG_WEIGHT_LENGTH, REG_WEIGHT1_BASE, REG_WEIGHT1_LENGTH},
+        {REG_SCALE_REGION, REG_SCALE_BASE, REG_SCALE_LENGTH, REG_SCALE1_BASE, REG_SCALE1_LENGTH},
+    };
+    if (m->event.opcode != DTN_ETHOSU_OP_CONV && m->event.opcode != DTN_ETHOSU_OP_DEPTHWISE) {
+        return;
+    }
+    int32_t cores = least(m->config->cores, dtn_eu_count(m, REG_OFM_DEPTH_M1));
+    for (uint32_t i = 0; i < 2; i++) {
+        scan->part = DTN_ETHOSU_PART_WEIGHTS + i;
+        for (int32_t core = 0; core < cores; core++) {
+            visit_bytes(scan, dtn_eu_short(m, registers[i][0]), dtn_eu_address(m, registers[i][1 + 2 * core]),
+                        dtn_eu_payload(m, registers[i][2 + 2 * core]), read_constant);
+        }
+        finish_read(scan);
+    }
+}
+
+static void write_output(scan_t *scan, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks)
+{
+    scan->part = DTN_ETHOSU_PART_OUTPUT;
+    visit_map(scan, accesses->out, write_element);
+    int64_t count = count_of(accesses->out, blocks);
+    for (scan->tail = 1; scan->tail <= TAIL_BLOCKS && scan->tail <= count; scan->tail++) {
+        box_t box = block_of(accesses->out, blocks, count - scan->tail);
+        visit_box(scan, accesses->out, &box, mark_tail);
+    }
+}
+
+/* The buffers' place in the SHRAM, which is theirs from now on. */
+static void take_buffers(scan_t *scan, dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses,
+                         const dtn_eu_blocks_t *blocks)
+{
+    uint32_t end = 0;
+    uint32_t needed = 0;
+    dtn_ethosu_fault_t fault = dtn_eu_buffers(m, accesses, blocks, &end, &needed);
+    if (fault != DTN_ETHOSU_OK) {
+        report_fault(scan->watch, fault);
+        return;
+    }
+    scan->part = DTN_ETHOSU_PART_BUFFERS;
+    scan->region = DTN_ETHOSU_SHRAM_REGION;
+    if (needed > 0) {
+        report(scan, DTN_ETHOSU_HAZARD_BUFFERS, needed, 0, false);
+    }
+    uint32_t shram = m->config->shram_bytes;
+    visit_bytes(scan, DTN_ETHOSU_SHRAM_REGION, 0, end < shram ? end : shram, write_buffer);
+}
+
+/* Puts a command first among those that run; what falls out has been waited for. */
+static void start(uint32_t *running, uint32_t number, uint32_t most)
+{
+    running[1] = most > 1 ? running[0] : 0;
+    running[0] = number;
+}
+
+static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *accesses)
+{
+    dtn_ethosu_t *m = &watch->machine;
+    dtn_eu_blocks_t blocks;
+    scan_t scan = {.watch = watch, .number = number_of(watch), .before = watch->kernels[0]};
+    dtn_ethosu_fault_t fault = dtn_eu_blocks(m, accesses, &blocks);
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_BLOCKDEP));
+    }
+    if (fault != DTN_ETHOSU_OK) {
+        report_fault(watch, fault);
+        return;
+    }
+    uint32_t early = scan.before != 0 ? dtn_eu_field(m, REG_BLOCKDEP, 0, 2) : 0;
+    /* An operation starts when the one before the last has ended. */
+    watch->kernels[1] = 0;
+    watch->operations++;
+    for (uint32_t i = 0; i < 2; i++) {
+        scan.part = DTN_ETHOSU_PART_INPUT + i;
+        if (accesses->inputs[i] != NULL) {
+            visit_map(&scan, accesses->inputs[i], read_element);
+        }
+        finish_read(&scan);
+    }
+    read_weights(&scan, m);
+    scan.part = DTN_ETHOSU_PART_TABLE;
+    visit_bytes(&scan, DTN_ETHOSU_SHRAM_REGION, accesses->output->table_at, accesses->output->table_bytes,
+                read_constant);
+    finish_read(&scan);
+    check_early(&scan, accesses, &blocks, early);
+    scan.blocks = early;
+    take_buffers(&scan, m, accesses, &blocks);
+    write_output(&scan, accesses, &blocks);
+    start(watch->kernels, scan.number, DTN_ETHOSU_AT_ONCE);
+}
+
+/* ---- Copies ---- */
+
+/* Where a side of a copy lies. */
+static uint32_t side_of(const dtn_ethosu_t *m, uint32_t region)
+{
+    return dtn_eu_field(m, region, 8, 1) != 0 ? (uint32_t)DTN_ETHOSU_SHRAM_REGION : dtn_eu_field(m, region, 0, 3);
+}
+
+static void check_kernel_writes(scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
+{
+    uint32_t number = cell->writer & COMMAND;
+    if ((cell->writer & IS_COPY) == 0 && runs(scan->watch->kernels, number)) {
+        report(scan, DTN_ETHOSU_HAZARD_KERNEL_RUNS, at, number, true);
+    }
+}
+
+/* What is copied may be without a value: that is no hazard until something reads it. */
+static void read_source(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    if (cells == NULL) {
+        scan->value = with(with(scan->value, name_of(scan->region, (uint32_t)at)), (uint32_t)count);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if ((cells[i].writer & IS_COPY) != 0 && runs(scan->watch->copies, cells[i].writer & COMMAND)) {
+            report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at + i, cells[i].writer & COMMAND, true);
+        }
+        check_kernel_writes(scan, &cells[i], at + i);
+        cells[i].copy_reader = scan->number;
+        scan->value = with(scan->value, (cells[i].writer & IS_WRITTEN) != 0 ? cells[i].value : 0);
+    }
+}
+
+static void check_target(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        check_written(scan, &cells[i], at + i);
+        check_kernel_writes(scan, &cells[i], at + i);
+        if (runs(scan->watch->kernels, cells[i].kernel_reader)) {
+            report(scan, DTN_ETHOSU_HAZARD_KERNEL_RUNS, at + i, cells[i].kernel_reader, false);
+        }
+    }
+}
+
+/* The value of a byte goes with it. */
+static void move_row(scan_t *scan, const dtn_ethosu_cell_t *from, dtn_ethosu_cell_t *to, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t written = from == NULL ? IS_WRITTEN : from[i].writer & IS_WRITTEN;
+        to[i].value = from == NULL ? name_of(scan->region, (uint32_t)(at + i)) : from[i].value;
+        to[i].writer = scan->number | IS_COPY | written;
+    }
+}
+
+static void see_copy(dtn_ethosu_watch_t *watch, const dtn_eu_rows_t *rows)
+{
+    const dtn_ethosu_t *m = &watch->machine;
+    scan_t scan = {.watch = watch, .part = DTN_ETHOSU_PART_SOURCE, .number = number_of(watch)};
+    uint32_t from = side_of(m, REG_DMA0_SRC_REGION);
+    uint32_t to = side_of(m, REG_DMA0_DST_REGION);
+    uint64_t source = dtn_eu_address(m, REG_DMA0_SRC);
+    uint64_t target = dtn_eu_address(m, REG_DMA0_DST);
+    visit_bytes(&scan, from, source, rows->rows * rows->row, read_source);
+    finish_read(&scan);
+    scan.part = DTN_ETHOSU_PART_TARGET;
+    for (uint64_t i = 0; i < rows->rows; i++) {
+        visit_bytes(&scan, to, target + i * rows->pitch, rows->row, check_target);
+    }
+    scan.region = from;
+    for (uint64_t i = 0; i < rows->rows; i++) {
+        const dtn_ethosu_cell_t *cells = watch->cells[from];
+        uint64_t at = source + i * rows->row;
+        move_row(&scan, cells == NULL ? NULL : cells + at, watch->cells[to] + target + i * rows->pitch, at, rows->row);
+    }
+    start(watch->copies, scan.number, m->config->word >> 28 == 0 ? 1 : DTN_ETHOSU_AT_ONCE);
+}
+
+/* ---- The stream ---- */
+
+static void see_wait(dtn_ethosu_watch_t *watch)
+{
+    const dtn_ethosu_event_t *event = &watch->machine.event;
+    bool is_kernels = event->opcode == OP_KERNEL_WAIT;
+    uint32_t *running = is_kernels ? watch->kernels : watch->copies;
+    uint32_t left = event->param & (is_kernels ? (uint32_t)KERNELS_MASK : (uint32_t)COPIES_MASK);
+    for (uint32_t i = left; (is_kernels || event->opcode == OP_DMA_WAIT) && i < DTN_ETHOSU_AT_ONCE; i++) {
+        running[i] = 0;
+    }
+}
+
+static void observe(dtn_ethosu_t *machine, const dtn_eu_accesses_t *accesses)
+{
+    dtn_ethosu_watch_t *watch = (dtn_ethosu_watch_t *)(void *)machine;
+    if (accesses == NULL) {
+        see_wait(watch);
+    } else if (accesses->rows != NULL) {
+        see_copy(watch, accesses->rows);
+    } else {
+        see_operation(watch, accesses);
+    }
+}
+
+static uint64_t cells_of(const dtn_ethosu_config_t *config, const dtn_ethosu_memory_t *memory, uint32_t region)
+{
+    if (region == DTN_ETHOSU_SHRAM_REGION) {
+        return config->shram_bytes;
+    }
+    return memory->regions[region].is_read_only ? 0 : memory->regions[region].bytes;
+}
+
+size_t dtn_ethosu_watch_bytes(const dtn_ethosu_config_t *config, const dtn_ethosu_memory_t *memory)
+{
+    uint64_t cells = 0;
+    for (uint32_t i = 0; i <= DTN_ETHOSU_SHRAM_REGION; i++) {
+        cells += cells_of(config, memory, i);
+    }
+    const uint64_t most = (SIZE_MAX - sizeof(dtn_ethosu_watch_t)) / sizeof(dtn_ethosu_cell_t);
+    return cells <= most ? sizeof(dtn_ethosu_watch_t) + (size_t)cells * sizeof(dtn_ethosu_cell_t) : SIZE_MAX;
+}
+
+dtn_ethosu_fault_t dtn_ethosu_watch_start(void *place, size_t bytes, const dtn_ethosu_config_t *config,
+                                          const void *command_data, size_t command_data_bytes,
+                                          const dtn_ethosu_memory_t *memory)
+{
+    if (place == NULL || config == NULL || command_data == NULL || memory == NULL) {
+        return DTN_ETHOSU_NULL_POINTER;
+    }
+    if ((uintptr_t)place % sizeof(uint64_t) != 0) {
+        return DTN_ETHOSU_MISALIGNED;
+    }
+    if (bytes < dtn_ethosu_watch_bytes(config, memory)) {
+        return DTN_ETHOSU_WORKSPACE;
+    }
+    dtn_ethosu_watch_t *watch = (dtn_ethosu_watch_t *)place;
+    memset(watch, 0, sizeof *watch);
+    dtn_ethosu_fault_t fault = dtn_eu_begin(&watch->machine, config, command_data, command_data_bytes, memory);
+    if (fault == DTN_ETHOSU_OK && dtn_eu_is_u85(&watch->machine)) {
+        fault = DTN_ETHOSU_UNSUPPORTED;
+    }
+    watch->machine.is_finished = fault != DTN_ETHOSU_OK;
+    watch->machine.is_check = true;
+    watch->machine.observer = observe;
+    dtn_ethosu_cell_t *next = (dtn_ethosu_cell_t *)(void *)(watch + 1);
+    for (uint32_t i = 0; i <= DTN_ETHOSU_SHRAM_REGION; i++) {
+        size_t count = (size_t)cells_of(config, memory, i);
+        memset(next, 0, count * sizeof *next);
+        watch->cells[i] = count > 0 ? next : NULL;
+        next += count;
+    }
+    return fault;
+}
+
+/* Whether bytes lie in a region that the stream could write. */
+static bool has_cells(const dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes)
+{
+    if (region >= DTN_ETHOSU_REGIONS || watch->cells[region] == NULL) {
+        return false;
+    }
+    uint64_t size = watch->machine.memory.regions[region].bytes;
+    return at <= size && bytes <= size - at;
+}
+
+bool dtn_ethosu_watch_input(dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes)
+{
+    if (!has_cells(watch, region, at, bytes)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < bytes; i++) {
+        dtn_ethosu_cell_t *cell = &watch->cells[region][at + i];
+        cell->writer = IS_WRITTEN;
+        cell->value = name_of(UINT32_MAX - region, (uint32_t)(at + i));
+    }
+    return true;
+}
+
+dtn_ethosu_fault_t dtn_ethosu_watch_step(dtn_ethosu_watch_t *watch, dtn_ethosu_seen_t *seen)
+{
+    if (watch == NULL || seen == NULL) {
+        return DTN_ETHOSU_NULL_POINTER;
+    }
+    *seen = (dtn_ethosu_seen_t){.count = 0};
+    watch->seen = seen;
+    dtn_ethosu_fault_t fault = dtn_ethosu_step(&watch->machine, &seen->event);
+    if (fault != DTN_ETHOSU_OK) {
+        report_fault(watch, fault);
+    }
+    return fault;
+}
+
+bool dtn_ethosu_watch_output(const dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes,
+                             uint64_t *unwritten, uint64_t *value)
+{
+    *unwritten = at;
+    *value = 0;
+    if (!has_cells(watch, region, at, bytes)) {
+        return false;
+    }
+    for (; *unwritten < at + bytes; (*unwritten)++) {
+        const dtn_ethosu_cell_t *cell = &watch->cells[region][*unwritten];
+        if ((cell->writer & IS_WRITTEN) == 0) {
+            return false;
+        }
+        *value = with(*value, cell->value);
+    }
+    return true;
+}
+
+const char *dtn_ethosu_hazard_message(dtn_ethosu_hazard_kind_t kind)
+{
+    switch (kind) {
+#define X(number, name, sentence)                                                                                      \
+    case DTN_ETHOSU_HAZARD_##name:                                                                                     \
+        return sentence;
+        DTN_ETHOSU_HAZARDS(X)
+#undef X
+    default:
+        return "no hazard";
+    }
+}

@@ -1,0 +1,255 @@
+"""Command streams under watch: what of them is right only if the NPU does one thing after the other.
+
+`firmware/include/deuteron/ethosu_watch.h` says what the NPU may do at once; its library watches, here it is put into
+words.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+
+from deuteron.errors import InternalError
+from deuteron.native import library
+from deuteron.npu.ethosu.blob import Blob
+from deuteron.npu.ethosu.stream import SHRAM, Operation, Stream, memory_name
+from deuteron.npu.timeline import Hazard
+
+FAST_SCRATCH_BYTES = 4 << 20
+"""Partitions do not say how much fast scratch memory they use: more than any memory mode of Vela has."""
+_REGIONS, _MOST_HAZARDS, _READS = 8, 8, 6
+_WEIGHTS, _SCRATCH, _FAST_SCRATCH = 0, 1, 2
+_ALIGNMENT = 16
+
+
+class Kind(IntEnum):
+    """Hazards, as the library numbers them."""
+
+    FAULT = 1
+    UNWRITTEN = 2
+    TAKEN = 3
+    COPY_RUNS = 4
+    KERNEL_RUNS = 5
+    BLOCKS = 6
+    BUFFERS = 7
+
+
+_PARTS = ("input", "second input", "weights", "scales", "table", "source", "output", "target", "buffers")
+"""What of a command touches memory; the first are read."""
+
+
+class _Region(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("is_read_only", ctypes.c_bool))
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = (
+        ("regions", _Region * _REGIONS),
+        ("shram", ctypes.c_void_p),
+        ("shram_bytes", ctypes.c_size_t),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_size_t),
+    )
+
+
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("offset", ctypes.c_uint32),
+        ("opcode", ctypes.c_uint16),
+        ("param", ctypes.c_uint16),
+        ("detail", ctypes.c_uint64),
+    )
+
+
+class _Hazard(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_uint32),
+        ("part", ctypes.c_uint32),
+        ("fault", ctypes.c_uint32),
+        ("region", ctypes.c_uint32),
+        ("other", ctypes.c_uint32),
+        ("other_writes", ctypes.c_uint32),
+        ("at", ctypes.c_uint64),
+    )
+
+
+class _Seen(ctypes.Structure):
+    _fields_ = (
+        ("event", _Event),
+        ("count", ctypes.c_uint32),
+        ("hazards", _Hazard * _MOST_HAZARDS),
+        ("values", ctypes.c_uint64 * _READS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Which values a stream reads: for each operation and copy a number by part, and one for each output.
+
+    Two streams that have the same read the same bytes of the same values, wherever these lie.
+    """
+
+    operations: tuple[tuple[int, ...], ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What was seen of a stream: hazards in the order of its commands, and the values that it reads."""
+
+    hazards: tuple[Hazard, ...]
+    values: Values
+
+
+def watch(blob: Blob, stream: Stream, expected: Values | None = None) -> Watched:
+    """The partition under watch; with `expected`, other values than these are hazards, too."""
+    watcher = _Watcher(blob, stream)
+    hazards = list(watcher.steps())
+    values = Values(tuple(watcher.values), tuple(watcher.outputs))
+    if expected is not None and not watcher.is_refused:
+        hazards.extend(_changes(stream, values, expected))
+    return Watched(tuple(sorted(hazards, key=lambda hazard: hazard.command)), values)
+
+
+class _Watcher:
+    """A stream on its way through the library."""
+
+    def __init__(self, blob: Blob, stream: Stream) -> None:
+        self._library = _load()
+        self._blob = blob
+        self._names = {operation.offset: _called(operation) for operation in stream.operations}
+        memory = _Memory()
+        memory.regions[_WEIGHTS] = _Region(None, len(blob.weights), True)
+        memory.regions[_SCRATCH] = _Region(None, blob.scratch_bytes, False)
+        memory.regions[_FAST_SCRATCH] = _Region(None, FAST_SCRATCH_BYTES if _is_fast(stream) else 0, False)
+        config = self._library.dtn_ethosu_config(stream.config.name.encode())
+        self._commands = _aligned(len(blob.command_data))
+        ctypes.memmove(self._commands.address, blob.command_data, len(blob.command_data))
+        size = int(self._library.dtn_ethosu_watch_bytes(config, ctypes.byref(memory)))
+        self._place = _aligned(size)
+        fault = self._library.dtn_ethosu_watch_start(
+            self._place.address, size, config, self._commands.address, len(blob.command_data), ctypes.byref(memory)
+        )
+        if fault:
+            raise InternalError(f"a stream that was decoded is refused: {self._sentence(fault)}")
+        self.values: list[tuple[int, ...]] = []
+        self.outputs: list[int] = []
+        self.is_refused = False
+        for tensor in blob.inputs:
+            self._library.dtn_ethosu_watch_input(self._place.address, _SCRATCH, tensor.offset, tensor.nbytes)
+
+    def steps(self) -> Iterator[Hazard]:
+        """The hazards of every command, and of the outputs at the end."""
+        seen = _Seen()
+        while True:
+            self.is_refused = bool(self._library.dtn_ethosu_watch_step(self._place.address, ctypes.byref(seen)))
+            for i in range(seen.count):
+                yield Hazard(len(self.values), self._text(seen.event.offset, seen.hazards[i]))
+            if self.is_refused or seen.event.opcode == 0:
+                break
+            self.values.append(tuple(seen.values))
+        if not self.is_refused:
+            yield from self._ends()
+
+    def _ends(self) -> Iterator[Hazard]:
+        for i, tensor in enumerate(self._blob.outputs):
+            at, value = ctypes.c_uint64(), ctypes.c_uint64()
+            is_whole = self._library.dtn_ethosu_watch_output(
+                self._place.address, _SCRATCH, tensor.offset, tensor.nbytes, ctypes.byref(at), ctypes.byref(value)
+            )
+            self.outputs.append(value.value)
+            if not is_whole:
+                message = f"output {i} has byte 0x{at.value:x} of {memory_name(_SCRATCH)}, which nothing has written"
+                yield Hazard(len(self.values), message)
+
+    def _text(self, offset: int, hazard: _Hazard) -> str:
+        name = self._name(offset)
+        if hazard.kind == Kind.FAULT:
+            return f"{name} is refused: {self._sentence(hazard.fault)} (0x{hazard.at:x})"
+        if hazard.kind == Kind.BUFFERS:
+            return f"the buffers of {name} would have to end at byte 0x{hazard.at:x} of {SHRAM}, which is not theirs"
+        number = int(hazard.part)
+        part, does = _PARTS[number], "reads" if number < _READS else "writes"
+        memory = SHRAM if hazard.region == _REGIONS else memory_name(hazard.region)
+        other, touches = self._name(hazard.other), "writes" if hazard.other_writes else "reads"
+        match hazard.kind:
+            case Kind.UNWRITTEN:
+                reason = "nothing has written"
+            case Kind.TAKEN:
+                reason = f"the buffers of {other} have overwritten"
+            case Kind.COPY_RUNS:
+                reason = f"{other} still {touches}: no DMA_WAIT stands between"
+            case Kind.KERNEL_RUNS:
+                reason = f"{other} still {touches}: no KERNEL_WAIT stands between"
+            case _:
+                reason = f"{other} still {touches} with its last blocks: BLOCKDEP is too large"
+        return f"{name} {does} byte 0x{hazard.at:x} of {memory} as its {part}, which {reason}"
+
+    def _name(self, offset: int) -> str:
+        return self._names.get(offset, f"the command at 0x{offset:05x}")
+
+    def _sentence(self, fault: int) -> str:
+        return bytes(self._library.dtn_ethosu_message(fault)).decode()
+
+
+def _changes(stream: Stream, values: Values, expected: Values) -> Iterator[Hazard]:
+    """Where a stream reads something else than it is known to."""
+    if len(values.operations) != len(expected.operations):
+        counts = f"{len(values.operations)} operations and copies, not {len(expected.operations)}"
+        yield Hazard(len(values.operations), f"the commands are {counts}")
+        return
+    pairs = zip(stream.operations, values.operations, expected.operations, strict=True)
+    for i, (operation, is_, was) in enumerate(pairs):
+        for part, a, b in zip(_PARTS, is_, was, strict=False):
+            if a != b:
+                yield Hazard(i, f"{_called(operation)} reads other values as its {part} than when it was built")
+    for i, (is_, was) in enumerate(zip(values.outputs, expected.outputs, strict=True)):
+        if is_ != was:
+            yield Hazard(len(values.operations), f"output {i} has other values than when it was built")
+
+
+def _called(operation: Operation) -> str:
+    return f"`{operation.kind}` at 0x{operation.offset:05x}"
+
+
+def _is_fast(stream: Stream) -> bool:
+    """Whether anything lies in the fast scratch memory."""
+    fast = memory_name(_FAST_SCRATCH)
+    for o in stream.operations:
+        places = (*o.inputs, o.output, *o.constants, o.source, o.target)
+        if any(place is not None and place.memory == fast for place in places):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Memory, and where in it the first multiple of 16 is."""
+
+    buffer: "ctypes.Array[ctypes.c_char]"
+    address: int
+
+
+def _aligned(size: int) -> _Block:
+    buffer = ctypes.create_string_buffer(size + _ALIGNMENT)
+    start = ctypes.addressof(buffer)
+    return _Block(buffer, start + -start % _ALIGNMENT)
+
+
+@cache
+def _load() -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(library("ethosu_watch")))
+    pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64
+    for name, result, arguments in (
+        ("dtn_ethosu_config", pointer, (ctypes.c_char_p,)),
+        ("dtn_ethosu_message", ctypes.c_char_p, (ctypes.c_int,)),
+        ("dtn_ethosu_watch_bytes", size, (pointer, pointer)),
+        ("dtn_ethosu_watch_start", ctypes.c_int, (pointer, size, pointer, pointer, size, pointer)),
+        ("dtn_ethosu_watch_input", ctypes.c_bool, (pointer, ctypes.c_uint32, number, number)),
+        ("dtn_ethosu_watch_step", ctypes.c_int, (pointer, pointer)),
+        ("dtn_ethosu_watch_output", ctypes.c_bool, (pointer, ctypes.c_uint32, number, number, pointer, pointer)),
+    ):
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded

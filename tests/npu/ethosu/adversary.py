@@ -1,0 +1,389 @@
+"""An NPU that does everything as late, or as early, as its commands allow: what a stream computes on the worst of them.
+
+Written from the registers alone, beside the watch that it judges. Operations and copies are executed one by one, each
+by a stream of its own with the registers that it met, in the order of a `Schedule`.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from tests.npu.ethosu.commands import Command, Commands, written
+
+from deuteron.native import library
+from deuteron.npu.ethosu.blob import Blob
+from deuteron.npu.ethosu.isa import ELEMENTWISE, UNARY, Config, Long, Op, Short
+from deuteron.npu.ethosu.watch import FAST_SCRATCH_BYTES as _MOST_FAST_BYTES
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Registers = dict[Short | Long, int]
+
+BANK, MACHINE_BYTES, WORKSPACE_BYTES = 1024, 16384, 1 << 22
+FAST_BYTES = min(_MOST_FAST_BYTES, 1 << 20)
+_SUMS = {32: (4, 4, 4), 64: (4, 8, 4), 128: (8, 12, 4), 256: (16, 20, 8)}
+_SUM_BITS = (32, 40, 16)
+
+
+class RefusedError(Exception):
+    """The stream cannot be executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What the NPU does late: nothing, copies, operations, any of them by chance, or the last blocks of operations."""
+
+    late: Literal["nothing", "copies", "operations", "any", "blocks"] = "nothing"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An operation or copy, with the registers that it met."""
+
+    op: Op
+    param: int
+    registers: Registers
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is a copy."""
+        return self.op is Op.DMA_START
+
+    def commands(self) -> Commands:
+        """A stream of it alone."""
+        sets = (
+            Command(int(r), v >> 32, v & 0xFFFFFFFF) if isinstance(r, Long) else Command(int(r), v)
+            for r, v in self.registers.items()
+        )
+        return (*sets, Command(int(self.op), self.param), Command(int(Op.STOP), 0xFFFF))
+
+
+@dataclass(slots=True)
+class Npu:
+    """The memory of a stream, filled at random but for its constants and inputs; `fill` says by which numbers."""
+
+    config: Config
+    blob: Blob
+    fill: int
+    memories: dict[int, Bytes] = field(init=False)
+    shram: Bytes = field(init=False)
+    rng: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.fill)
+        self.memories = {
+            0: _aligned(np.frombuffer(self.blob.weights, np.uint8)),
+            1: _aligned(self._noise(self.blob.scratch_bytes)),
+            2: _aligned(self._noise(FAST_BYTES)),
+        }
+        self.shram = _aligned(self._noise(1024 * (self.config.word >> 8 & 0xFF)))
+        inputs = np.random.default_rng(0)
+        for tensor in self.blob.inputs:
+            values = inputs.integers(0, 256, tensor.nbytes, np.uint8)
+            self.memories[1][tensor.offset : tensor.offset + tensor.nbytes] = values
+
+    def outputs(self) -> bytes:
+        """The bytes of all outputs."""
+        memory = self.memories[1]
+        return b"".join(memory[t.offset : t.offset + t.nbytes].tobytes() for t in self.blob.outputs)
+
+    def _noise(self, size: int) -> Bytes:
+        return self.rng.integers(0, 256, size, np.uint8)
+
+    def execute(self, started: Started) -> None:
+        """Runs one operation or copy; its buffers overwrite their part of the SHRAM."""
+        end = 0 if started.is_copy else min(_buffers_end(self.config, started), len(self.shram))
+        table = _table(self.config, started)
+        if end and end > table:
+            self.shram[:end] = self._noise(end)
+        _run(self, started)
+        if end:
+            self.shram[:end] = self._noise(end)
+
+    def execute_over(self, before: "tuple[Started, dict[int, Bytes], Bytes] | None", started: Started) -> None:
+        """Runs an operation whose first blocks are read while the last ones of the operation before are not written.
+
+        `before` is that operation with the memories and the SHRAM as they were in front of it.
+        """
+        early = started.registers.get(Short.BLOCKDEP, 3) & 3
+        if before is None or not early:
+            self.execute(started)
+            return
+        last, old, old_shram = before
+        shram_end = _buffers_end(self.config, started)
+        if shram_end > _table(self.config, last):
+            self._spoil(last, old, old_shram, early)
+        start = {n: m.copy() for n, m in self.memories.items()}
+        shram = self.shram.copy()
+        self.execute(started)
+        done = {n: m.copy() for n, m in self.memories.items()}
+        tail = list(_written_blocks(last))
+        parts = _parts(started)
+        blocks = list(_written_blocks(started))
+        for index in range(min(len(blocks), -(-early // parts))):
+            for n, memory in start.items():
+                self.memories[n][:] = memory
+            self.shram[:] = shram
+            for part in range(parts):
+                unwritten = early - index * parts - part
+                if unwritten <= 0:
+                    break
+                stale = np.concatenate([tail[-1 - i] for i in range(min(unwritten, len(tail)))])
+                for region, places in _read_block(started, index, part):
+                    if region == last.registers[Short.OFM_REGION]:
+                        both = np.intersect1d(places, stale)
+                        self.memories[region][both] = old[region][both]
+            _run(self, started)
+            region = started.registers[Short.OFM_REGION]
+            done[region][blocks[index]] = self.memories[region][blocks[index]]
+        for n, memory in done.items():
+            self.memories[n][:] = memory
+
+    def _spoil(self, last: Started, old: dict[int, Bytes], old_shram: Bytes, early: int) -> None:
+        """The last blocks of an operation find the buffers of the next in the place of their table."""
+        region = last.registers[Short.OFM_REGION]
+        now = {n: m.copy() for n, m in self.memories.items()}
+        shram = self.shram.copy()
+        for n, memory in old.items():
+            self.memories[n][:] = memory
+        self.shram[:] = self._noise(len(old_shram))
+        _run(self, last)
+        for places in list(_written_blocks(last))[-early:]:
+            now[region][places] = self.memories[region][places]
+        for n, memory in now.items():
+            self.memories[n][:] = memory
+        self.shram[:] = shram
+
+
+def outputs(config: Config, blob: Blob, commands: Commands, schedule: Schedule, fill: int) -> bytes:
+    """What a stream computes; RefusedError when an operation of it cannot be executed."""
+    npu = Npu(config, blob, fill)
+    rng = np.random.default_rng(schedule.seed)
+    most = {True: 1 if config.word >> 28 == 0 else 2, False: 2}
+    waiting: dict[bool, list[Started]] = {True: [], False: []}
+    is_late = {
+        True: schedule.late in ("copies", "any"),
+        False: schedule.late in ("operations", "any"),
+    }
+    registers: Registers = {}
+    before: tuple[Started, dict[int, Bytes], Bytes] | None = None
+
+    def finish(is_copy: bool, left: int) -> None:
+        while len(waiting[is_copy]) > left:
+            npu.execute(waiting[is_copy].pop(0))
+
+    for command in commands:
+        code = command.code
+        if command.is_operation:
+            assert isinstance(code, Op)
+            started = Started(code, command.param, dict(registers))
+            if schedule.late == "any":
+                for is_copy in (True, False):
+                    finish(is_copy, int(rng.integers(0, 1 + len(waiting[is_copy]))))
+            if schedule.late == "blocks" and not started.is_copy:
+                memories, shram = {n: m.copy() for n, m in npu.memories.items()}, npu.shram.copy()
+                npu.execute_over(before, started)
+                before = started, memories, shram
+            elif is_late[started.is_copy]:
+                waiting[started.is_copy].append(started)
+                finish(started.is_copy, most[started.is_copy])
+            else:
+                npu.execute(started)
+        elif code is Op.KERNEL_WAIT:
+            finish(False, command.param & 3)
+            before = before if command.param & 3 else None
+        elif code is Op.DMA_WAIT:
+            finish(True, command.param & 15)
+        elif isinstance(code, Long):
+            registers[code] = command.param << 32 | (command.payload or 0)
+        elif isinstance(code, Short):
+            registers[code] = command.param
+    finish(False, 0)
+    finish(True, 0)
+    return npu.outputs()
+
+
+# ---- Registers ----
+
+
+def _buffers_end(config: Config, started: Started) -> int:
+    """Where the buffers of an operation end in the SHRAM."""
+    r = started.registers
+    if started.op is Op.ELEMENTWISE:
+        return r[Short.IFM_IB_END] * BANK
+    macs = min(1 << (config.word & 0xF), 256)
+    form = r[Short.ACC_FORMAT] & 3
+    height = r[Short.OFM_BLK_HEIGHT_M1] + 1
+    if macs == 256 and r[Short.OFM_HEIGHT_M1] == 0 and r[Short.KERNEL_HEIGHT_M1] == 0:
+        height = 1
+    pixels = height * (r[Short.OFM_BLK_WIDTH_M1] + 1)
+    nbytes = pixels * -(-(r[Short.OFM_BLK_DEPTH_M1] + 1) // 8) * _SUM_BITS[form]
+    granule = _SUMS[macs][form]
+    banks = -(-2 * -(-nbytes // BANK) // granule) * granule
+    return (r[Short.AB_START] + banks) * BANK
+
+
+def _table(config: Config, started: Started) -> int:
+    """Where the table of an operation begins; behind everything if it has none."""
+    function = started.registers.get(Short.ACTIVATION, 0) & 0x1F
+    if started.is_copy or function < 16:
+        return 1 << 30
+    nbytes = BANK * (config.word >> 8 & 0xFF) // (2 if config.name == "ethos-u65-512" else 1)
+    return nbytes - 2048 + (function - 16) * 256
+
+
+def _parts(started: Started) -> int:
+    """How many parts of the input's channels are read for a block, one after the other."""
+    r = started.registers
+    if started.op is not Op.CONV and not (started.op is Op.POOL and started.param == 2):
+        return 1
+    return -(-(r[Short.IFM_DEPTH_M1] + 1) // _part_depth(started))
+
+
+def _part_depth(started: Started) -> int:
+    r = started.registers
+    depth, size = r[Short.IFM_DEPTH_M1] + 1, r[Short.IFM_PRECISION] >> 2 & 3
+    if size == 1:
+        return -(-min(depth, 16) // 4) * 4
+    is_part_kernel = started.op is Op.CONV and r[Short.KERNEL_STRIDE] >> 2 & 1
+    return -(-min(depth, 16 if is_part_kernel else 32) // 8) * 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    y: range
+    x: range
+    c: range
+
+
+def _blocks(started: Started) -> Iterator[_Box]:
+    """The blocks of the output, in the order in which they are made."""
+    r = started.registers
+    sizes = [r[s] + 1 for s in (Short.OFM_HEIGHT_M1, Short.OFM_WIDTH_M1, Short.OFM_DEPTH_M1)]
+    steps = [r[s] + 1 for s in (Short.OFM_BLK_HEIGHT_M1, Short.OFM_BLK_WIDTH_M1, Short.OFM_BLK_DEPTH_M1)]
+    for y in range(0, sizes[0], steps[0]):
+        for x in range(0, sizes[1], steps[1]):
+            for c in range(0, sizes[2], steps[2]):
+                starts = zip((y, x, c), steps, sizes, strict=True)
+                yield _Box(*(range(at, min(at + step, size)) for at, step, size in starts))
+
+
+def _places(started: Started, side: str, box: _Box) -> Ints:
+    """The bytes of a box of a map, in its region."""
+    r = started.registers
+    precision = r[Short[f"{side}_PRECISION"]]
+    nbytes = 1 << (precision >> (1 if side == "OFM" else 2) & 3)
+    bricks = precision >> 6 & 3 == 1
+    stride_y, stride_x, stride_c = (_signed(r[Long[f"{side}_STRIDE_{axis}"]]) for axis in "YXC")
+    base = [r[Long[f"{side}_BASE{i}"]] & 0xFF_FFFF_FFFF for i in range(4)]
+    width0, height0, height1 = (r[Short[f"{side}_{what}_M1"]] + 1 for what in ("WIDTH0", "HEIGHT0", "HEIGHT1"))
+    places: list[Ints] = []
+    c = np.array(box.c, np.int64)
+    channel = c // 16 * stride_c + c % 16 * nbytes if bricks else c * nbytes
+    element = (channel[:, None] + np.arange(nbytes)).ravel()
+    for y in box.y:
+        for x in box.x:
+            right = x >= width0
+            below = y >= (height1 if right else height0)
+            tile = int(right) + 2 * int(below)
+            row = y - (height1 if right else height0) if below else y
+            column = x - width0 if right else x
+            places.append(base[tile] + row * stride_y + column * (16 * nbytes if bricks else stride_x) + element)
+    return np.concatenate(places) if places else np.zeros(0, np.int64)
+
+
+def _written_blocks(started: Started) -> Iterator[Ints]:
+    return (_places(started, "OFM", box) for box in _blocks(started))
+
+
+def _read_block(started: Started, index: int, part: int) -> Iterator[tuple[int, Ints]]:
+    """What is read of each input for a block of the output: (region, bytes)."""
+    r = started.registers
+    out = next(box for i, box in enumerate(_blocks(started)) if i == index)
+    if started.op is Op.ELEMENTWISE:
+        yield r[Short.IFM_REGION], _places(started, "IFM", out)
+        spread = r.get(Short.IFM2_BROADCAST, 0)
+        if ELEMENTWISE[started.param] not in UNARY and not spread >> 7 & 1:
+            one = range(1)
+            axes = (one if spread >> i & 1 else axis for i, axis in enumerate((out.y, out.x, out.c)))
+            yield r[Short.IFM2_REGION], _places(started, "IFM2", _Box(*axes))
+        return
+    bits = r[Short.KERNEL_STRIDE]
+    stride_y, stride_x = 1 + (bits >> 1 & 1 | bits >> 9 << 1 & 2), 1 + (bits & 1 | bits >> 6 << 1 & 2)
+    y = _met(out.y, r, "HEIGHT", ("TOP", "BOTTOM"), stride_y)
+    x = _met(out.x, r, "WIDTH", ("LEFT", "RIGHT"), stride_x)
+    c = out.c
+    if _parts(started) > 1 or started.op is Op.CONV:
+        depth = _part_depth(started)
+        c = range(part * depth, min((part + 1) * depth, r[Short.IFM_DEPTH_M1] + 1))
+    elif started.op is Op.POOL and started.param == 2:
+        c = range(r[Short.IFM_DEPTH_M1] + 1)
+    yield r[Short.IFM_REGION], _places(started, "IFM", _Box(y, x, c))
+
+
+def _met(out: range, r: Registers, axis: str, sides: tuple[str, str], stride: int) -> range:
+    """Where the windows of outputs meet the input, along an axis."""
+    before, behind = (r[Short[f"IFM_PAD_{side}"]] for side in sides)
+    kernel_m1, factor = r[Short[f"KERNEL_{axis}_M1"]], 2 if r[Short.IFM_UPSCALE] else 1
+    size = r[Short[f"OFM_{axis}_M1"]] * stride + kernel_m1 + 1 - before - behind
+    low = max(0, out.start * stride - before)
+    high = min(size, (out.stop - 1) * stride - before + kernel_m1 + 1)
+    return range(low // factor, -(-high // factor)) if high > low else range(0)
+
+
+def _signed(value: int) -> int:
+    value &= 0xFF_FFFF_FFFF
+    return value - (1 << 40) if value >> 39 else value
+
+
+# ---- The library ----
+
+
+class _Region(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("is_read_only", ctypes.c_bool))
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = (
+        ("regions", _Region * 8),
+        ("shram", ctypes.c_void_p),
+        ("shram_bytes", ctypes.c_size_t),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_size_t),
+    )
+
+
+def _aligned(content: Bytes) -> Bytes:
+    """A copy that begins at a multiple of 16."""
+    block = np.zeros(len(content) + 16, np.uint8)
+    start = -block.ctypes.data % 16
+    block[start : start + len(content)] = content
+    return block[start : start + len(content)]
+
+
+_WORKSPACE = _aligned(np.zeros(WORKSPACE_BYTES, np.uint8))
+_MACHINE = _aligned(np.zeros(MACHINE_BYTES, np.uint8))
+_EVENT = _aligned(np.zeros(64, np.uint8))
+
+
+def _run(npu: Npu, started: Started) -> None:
+    """Executes one operation or copy."""
+    loaded = ctypes.CDLL(str(library("ethosu_watch")))
+    loaded.dtn_ethosu_config.restype = ctypes.c_void_p
+    config = ctypes.c_void_p(loaded.dtn_ethosu_config(npu.config.name.encode()))
+    data = _aligned(np.frombuffer(written(started.commands(), npu.config.word), np.uint8))
+    memory = _Memory()
+    for number, content in npu.memories.items():
+        memory.regions[number] = _Region(content.ctypes.data if len(content) else None, len(content), number == 0)
+    memory.shram, memory.shram_bytes = npu.shram.ctypes.data, len(npu.shram)
+    memory.workspace, memory.workspace_bytes = _WORKSPACE.ctypes.data, len(_WORKSPACE)
+    machine, event = ctypes.c_void_p(_MACHINE.ctypes.data), ctypes.c_void_p(_EVENT.ctypes.data)
+    at = ctypes.c_void_p(data.ctypes.data)
+    fault = loaded.dtn_ethosu_start(machine, config, at, ctypes.c_size_t(len(data)), ctypes.byref(memory))
+    fault = fault or loaded.dtn_ethosu_run(machine, event)
+    if fault:
+        raise RefusedError(fault)

@@ -1,0 +1,264 @@
+"""Streams that do not wait where they must, in words; and that none whose result depends on it is overlooked."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.npu.ethosu import adversary, mutants, vela
+from tests.npu.ethosu.adversary import RefusedError, Schedule
+from tests.npu.ethosu.commands import Command, Commands, read, written
+from tests.npu.neutron.tflite import cases
+
+from deuteron.errors import DeuteronError
+from deuteron.npu.dataflow import Dataflow
+from deuteron.npu.ethosu.isa import Long, Op, Short
+from deuteron.npu.ethosu.program import EthosUProgram, program_of
+from deuteron.npu.ethosu.stream import decode
+from deuteron.npu.ethosu.watch import watch
+from deuteron.npu.neutron.ir import ops
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.tflite.emit import emit
+
+SCHEDULES = (
+    Schedule(), Schedule("copies"), Schedule("operations"), Schedule("blocks"), Schedule("any", 1), Schedule("any", 2),
+)  # fmt: skip
+FILLS = (1, 2)
+"""By which numbers memory is filled that nothing has written."""
+PLACES = 40
+"""Mutants with another address or region, of each stream."""
+
+
+def network() -> Graph:
+    """A convolution, a table, a depthwise convolution, a convolution and a sum: 12x12x8 to 12x12x16."""
+    rng = np.random.default_rng(5)
+    x, table = cases.quant(rng), cases.SOFTMAX_QUANT
+    shape, around, origin = (1, 12, 12, 16), ops.Pads(1, 1, 1, 1), cases.ORIGIN
+    w0, b0, a = cases.weighted_operands(rng, x, (16, 3, 3, 8), 0, 72)
+    w1, b1, c = cases.weighted_operands(rng, table, (1, 3, 3, 16), 3, 9)
+    w2, b2, d = cases.weighted_operands(rng, c, (16, 1, 1, 16), 0, 16)
+    constants = zip(("w0", "b0", "w1", "b1", "w2", "b2"), (w0, b0, w1, b1, w2, b2), strict=True)
+    return Graph(
+        "network",
+        (
+            cases.act("x", (1, 12, 12, 8), x),
+            *(cases.act(name, shape, q) for name, q in (("a", a), ("b", table), ("c", c), ("d", d), ("y", d))),
+            *(replace(tensor, name=name) for name, tensor in constants),
+        ),
+        ("x",),
+        ("y",),
+        (
+            ops.Conv2D(inputs=("x", "w0", "b0"), outputs=("a",), origin=origin, pads=around),
+            ops.Unary(inputs=("a",), outputs=("b",), origin=origin, function=ops.Function.LOGISTIC),
+            ops.DepthwiseConv2D(inputs=("b", "w1", "b1"), outputs=("c",), origin=origin, pads=around),
+            ops.Conv2D(inputs=("c", "w2", "b2"), outputs=("d",), origin=origin),
+            ops.Add(inputs=("d", "b"), outputs=("y",), origin=origin),
+        ),
+    )
+
+
+def transposed_table() -> Graph:
+    """A table behind a transpose, which Vela 5.1.0 places behind the SHRAM of the smallest configurations."""
+    q, shape = cases.quant(np.random.default_rng(0)), (1, 8, 4, 6)
+    tensors = cases.act("x", (1, 4, 6, 8), q), cases.act("a", shape, q), cases.act("y", shape, cases.SOFTMAX_QUANT)
+    transpose = ops.Transpose(inputs=("x",), outputs=("a",), origin=cases.ORIGIN, perm=(0, 3, 1, 2))
+    table = ops.Unary(inputs=("a",), outputs=("y",), origin=cases.ORIGIN, function=ops.Function.LOGISTIC)
+    return Graph("transposed", tensors, ("x",), ("y",), (transpose, table))
+
+
+def compiled(graph: Graph, accelerator: str, folder: Path) -> EthosUProgram:
+    payload = vela.compiled(emit(graph), accelerator, folder)
+    assert payload is not None
+    return program_of(payload, "npu 0")
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> EthosUProgram:
+    """The network on a configuration whose tables operations overwrite that have none."""
+    return compiled(network(), "ethos-u55-64", tmp_path_factory.mktemp("network"))
+
+
+def changed(program: EthosUProgram, change: Callable[[list[Command]], None]) -> EthosUProgram:
+    """The program with other commands."""
+    commands = list(read(program.blob.command_data))
+    change(commands)
+    data = written(tuple(commands), program.stream.config.word)
+    return EthosUProgram(replace(program.blob, command_data=data), decode(data, "npu 0"))
+
+
+def find(commands: list[Command], code: Op | Short | Long, count: int = 0) -> int:
+    """Where a command stands, after `count` others of its kind."""
+    return [i for i, command in enumerate(commands) if command.code is code][count]
+
+
+def drop(code: Op, count: int = 0) -> Callable[[list[Command]], None]:
+    return lambda commands: commands.pop(find(commands, code, count)) and None
+
+
+def put(before: Op, *commands: Command, count: int = 0) -> Callable[[list[Command]], None]:
+    """Sets registers before an operation."""
+
+    def change(stream: list[Command]) -> None:
+        at = find(stream, before, count)
+        stream[at:at] = commands
+
+    return change
+
+
+def short(register: Short, value: int) -> Command:
+    return Command(int(register), value)
+
+
+def address(register: Long, value: int) -> Command:
+    return Command(int(register), 0, value)
+
+
+BROKEN: dict[str, tuple[Callable[[list[Command]], None], str]] = {
+    "a table not waited for": (
+        drop(Op.DMA_WAIT),
+        "command 1: `conv` at 0x00144 reads byte 0x3800 of shram as its table, "
+        "which `copy` at 0x00020 still writes: no DMA_WAIT stands between",
+    ),
+    "weights not waited for": (
+        drop(Op.DMA_WAIT, 1),
+        "command 3: `depthwise` at 0x001dc reads byte 0x12a0 of scratch as its weights, "
+        "which `copy` at 0x00168 still writes: no DMA_WAIT stands between",
+    ),
+    "an output over the target of a copy": (
+        put(Op.DMA_WAIT, address(Long.OFM_BASE0, 0x1200), Command(int(Op.DEPTHWISE), 0), count=1),
+        "command 3: `depthwise` at 0x001e4 writes byte 0x1200 of scratch as its output, "
+        "which `copy` at 0x00168 still writes: no DMA_WAIT stands between",
+    ),
+    "a copy over what is read": (
+        put(Op.DMA_START, address(Long.DMA0_DST, 0x900), count=1),
+        "command 2: `copy` at 0x00170 writes byte 0x900 of scratch as its target, "
+        "which `conv` at 0x00148 still reads: no KERNEL_WAIT stands between",
+    ),
+    "a copy of what is written": (
+        put(Op.DMA_START, short(Short.DMA0_SRC_REGION, 1), address(Long.DMA0_SRC, 0), count=1),
+        "command 2: `copy` at 0x00174 reads byte 0x0 of scratch as its source, "
+        "which `conv` at 0x00148 still writes: no KERNEL_WAIT stands between",
+    ),
+    "blocks too early": (
+        put(Op.ELEMENTWISE, short(Short.BLOCKDEP, 3)),
+        "command 6: `add` at 0x00308 reads byte 0x1200 of scratch as its input, "
+        "which `conv` at 0x0025c still writes with its last blocks: BLOCKDEP is too large",
+    ),
+    "a table overwritten while it is read": (
+        put(Op.DEPTHWISE, short(Short.BLOCKDEP, 1)),
+        "command 3: `depthwise` at 0x001e4 writes byte 0x3800 of shram as its buffers, "
+        "which `conv` at 0x00148 still reads with its last blocks: BLOCKDEP is too large",
+    ),
+    "a table overwritten": (
+        put(Op.CONV, short(Short.ACTIVATION, 16), count=1),
+        "command 5: `conv` at 0x00260 reads byte 0x3800 of shram as its table, "
+        "which the buffers of `depthwise` at 0x001e0 have overwritten",
+    ),
+    "buffers beyond the end": (
+        put(Op.CONV, short(Short.AB_START, 12), count=1),
+        "command 5: the buffers of `conv` at 0x00260 would have to end at byte 0x5000 of shram, which is not theirs",
+    ),
+    "nothing there": (
+        put(Op.CONV, address(Long.IFM_BASE0, 0x1800)),
+        "command 1: `conv` at 0x00150 reads byte 0x1800 of scratch as its input, which nothing has written",
+    ),
+    "outside of the region": (
+        put(Op.CONV, address(Long.IFM_BASE0, 0x1A00)),
+        "command 1: `conv` at 0x00150 is refused: an operation leaves its region (0x1a00)",
+    ),
+    "no region": (
+        put(Op.CONV, short(Short.WEIGHT_REGION, 5)),
+        "command 1: `conv` at 0x0014c is refused: an operation addresses a region that is not there (0x5)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_hazard_is_named(name: str, sound: EthosUProgram) -> None:
+    change, message = BROKEN[name]
+    assert sound.hazards(Dataflow()) == ()
+    assert message in map(str, changed(sound, change).hazards(Dataflow()))
+
+
+def test_a_table_that_vela_places_behind_the_shram_is_refused(tmp_path: Path) -> None:
+    program = program_of(vela.defective(emit(transposed_table()), "ethos-u55-64", tmp_path), "npu 0")
+    assert tuple(map(str, program.hazards(Dataflow()))) == (
+        "command 6: `copy` at 0x00188 is refused: a copy or table leaves the SHRAM (0x4000)",
+    )
+
+
+def test_an_output_that_nothing_writes_is_told(tmp_path: Path) -> None:
+    program = changed(compiled(network(), "ethos-u65-256", tmp_path), drop(Op.ELEMENTWISE))
+    assert tuple(map(str, program.hazards(Dataflow()))) == (
+        "command 6: output 0 has byte 0x480 of scratch, which nothing has written",
+    )
+
+
+def test_other_values_are_told(sound: EthosUProgram) -> None:
+    values = watch(sound.blob, sound.stream).values
+    assert watch(sound.blob, sound.stream, values).hazards == ()
+    other = changed(sound, put(Op.CONV, address(Long.WEIGHT_BASE, 0xB0)))
+    assert tuple(map(str, watch(other.blob, other.stream, values).hazards)) == (
+        "command 1: `conv` at 0x00150 reads other values as its weights than when it was built",
+    )
+    fewer = changed(sound, drop(Op.ELEMENTWISE))
+    assert "command 6: the commands are 6 operations and copies, not 7" in map(
+        str, watch(fewer.blob, fewer.stream, values).hazards
+    )
+
+
+# ---- Mutants ----
+
+
+def results(program: EthosUProgram, commands: Commands) -> set[bytes]:
+    """What a stream computes, in any order that it allows and whatever memory holds before; nothing where it cannot."""
+    computed: set[bytes] = set()
+    for schedule in SCHEDULES:
+        for fill in FILLS:
+            try:
+                computed.add(adversary.outputs(program.stream.config, program.blob, commands, schedule, fill))
+            except RefusedError:
+                computed.add(b"")
+    return computed
+
+
+def is_overlooked(program: EthosUProgram, commands: Commands, expected: bytes) -> bool | None:
+    """Whether a mutant computes something else, and nobody says so; None where the watch does not let it be."""
+    data = written(commands, program.stream.config.word)
+    blob = replace(program.blob, command_data=data)
+    try:
+        stream = decode(data, "npu 0")
+        values = watch(program.blob, program.stream).values
+        found = watch(blob, stream, values).hazards
+    except DeuteronError:
+        return None
+    if found:
+        return None
+    return results(program, commands) != {expected}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accelerator", ["ethos-u55-64", "ethos-u55-256", "ethos-u65-512"])
+def test_no_mutant_is_overlooked(accelerator: str, tmp_path: Path) -> None:
+    program = compiled(network(), accelerator, tmp_path)
+    commands = read(program.blob.command_data)
+    (expected,) = results(program, commands)
+    rng = np.random.default_rng(3)
+    mutated = [*mutants.all_orders(commands), *(mutants.any_place(commands, rng) for _ in range(PLACES))]
+    told = 0
+    for name, mutant in mutated:
+        overlooked = is_overlooked(program, mutant, expected)
+        assert not overlooked, f"{accelerator}, {name}"
+        told += overlooked is None
+    assert told > len(mutated) // 4
+
+
+@pytest.mark.slow
+def test_waits_and_blocks_are_needed(sound: EthosUProgram) -> None:
+    """The adversary is one: what the watch says of waits and blocks changes results."""
+    (expected,) = results(sound, read(sound.blob.command_data))
+    needed = ("a table not waited for", "weights not waited for", "a copy over what is read", "blocks too early")
+    for name in (*needed, "a table overwritten while it is read"):
+        program = changed(sound, BROKEN[name][0])
+        assert results(program, read(program.blob.command_data)) != {expected}, name
