@@ -99,12 +99,17 @@ void stream_map(stream_t *stream, const dtn_eu_map_registers_t *registers, const
                  (map->is_signed ? 1U : 0U) | size << size_at | (map->is_bricks ? 1U << 6 : 0U) | extra);
 }
 
+size_t stream_end(stream_t *stream)
+{
+    stream_op(stream, DTN_ETHOSU_OP_STOP, 0xFFFF);
+    stream->words[LENGTH_AT] = 2U | (uint32_t)(stream->count - HEADER_WORDS) << 16;
+    return stream->count * sizeof(uint32_t);
+}
+
 dtn_ethosu_fault_t stream_run(stream_t *stream, dtn_ethosu_event_t *event)
 {
     dtn_ethosu_t machine;
-    stream_op(stream, DTN_ETHOSU_OP_STOP, 0xFFFF);
-    stream->words[LENGTH_AT] = 2U | (uint32_t)(stream->count - HEADER_WORDS) << 16;
-    size_t bytes = stream->count * sizeof(uint32_t);
+    size_t bytes = stream_end(stream);
     dtn_ethosu_fault_t fault = dtn_ethosu_check(&machine, stream->config, stream->words, bytes, &stream->memory, event);
     free(stream->blocks[4]);
     stream->memory.workspace = (uint8_t *)block(stream, 4, stream->memory.workspace_bytes);

@@ -44,6 +44,9 @@ void stream_op(stream_t *stream, uint32_t opcode, uint32_t param);
 /** Appends the registers of a map; `extra` are bits of the precision register beside type, size and format. */
 void stream_map(stream_t *stream, const dtn_eu_map_registers_t *registers, const test_map_t *map, uint32_t extra);
 
+/** Ends the stream; the bytes of its command data. */
+size_t stream_end(stream_t *stream);
+
 /** Ends the stream and executes it, in a workspace of just the size that it needs; `event` is the last. */
 dtn_ethosu_fault_t stream_run(stream_t *stream, dtn_ethosu_event_t *event);
 

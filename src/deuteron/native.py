@@ -12,10 +12,12 @@ LIBRARY_DIRECTORY = Path(__file__).parent / "runtime" / "lib"
 CORTEX_M = ("cortex_m::", "deuteron::")
 """What the names of the operators begin with that `load_cortex_m` gives: ExecuTorch's Cortex-M backend's, and ours."""
 
-LibraryName = Literal["driver", "driver_ref", "delegate", "cortex_m", "ethosu", "ethosu_watch", "packing"]
+LibraryName = Literal[
+    "driver", "driver_ref", "delegate", "cortex_m", "ethosu", "ethosu_driver", "ethosu_watch", "packing",
+]  # fmt: skip
 """The driver with fast kernels, the same with the reference kernels; for ExecuTorch's runtime the delegate, the
-operators of its Cortex-M backend, and the delegate of Ethos-U; who watches its command streams; the search for memory
-plans."""
+operators of its Cortex-M backend, and the delegate of Ethos-U; Arm's driver API over executed command streams, and who
+watches these; the search for memory plans."""
 
 
 def runner() -> Path:

@@ -36,6 +36,7 @@ PROGRAMS = (
     "test_cortex_m_elements",
     "test_ethosu",
     "test_ethosu_85",
+    "test_ethosu_driver",
     "test_ethosu_faults",
     "test_ethosu_watch",
     "fuzz_driver",

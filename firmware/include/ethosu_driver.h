@@ -1,0 +1,195 @@
+/**
+ * @file
+ * The API of Arm's driver for Ethos-U NPUs, by its names and types: what calls that driver, such as the Ethos-U backend
+ * of ExecuTorch's runtime or the kernel of TensorFlow Lite Micro, links against this one and runs without an NPU.
+ *
+ * Streams are executed on the CPU (`deuteron/ethosu.h`) when their caller waits for them: there is no interrupt, and a
+ * job makes progress inside `ethosu_wait` alone. Nothing is allocated. The device that `ethosu_init` gets is memory of
+ * the caller (`deuteron/ethosu_device.h`), in place of the registers of an NPU.
+ */
+#ifndef ETHOSU_DRIVER_H
+#define ETHOSU_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The release of Arm's driver whose API this is. */
+#define ETHOSU_DRIVER_VERSION_MAJOR 0
+#define ETHOSU_DRIVER_VERSION_MINOR 16
+#define ETHOSU_DRIVER_VERSION_PATCH 0
+
+#define ETHOSU_PRODUCT_U55 0U
+#define ETHOSU_PRODUCT_U65 1U
+#define ETHOSU_PRODUCT_U85 2U
+
+/** Time-outs of `ethosu_semaphore_take`. */
+#define ETHOSU_SEMAPHORE_WAIT_FOREVER (UINT64_MAX)
+#define ETHOSU_SEMAPHORE_WAIT_INFERENCE (UINT64_MAX)
+
+struct ethosu_device;
+
+enum ethosu_job_state { ETHOSU_JOB_IDLE = 0, ETHOSU_JOB_RUNNING, ETHOSU_JOB_DONE };
+
+enum ethosu_job_result { ETHOSU_JOB_RESULT_OK = 0, ETHOSU_JOB_RESULT_TIMEOUT, ETHOSU_JOB_RESULT_ERROR };
+
+/** What an `ethosu_invoke_...` was given. */
+struct ethosu_job {
+    volatile enum ethosu_job_state state;
+    volatile enum ethosu_job_result result;
+    const void *custom_data_ptr;
+    int custom_data_size;
+    uint64_t *base_addr;
+    const size_t *base_addr_size;
+    int num_base_addr;
+    void *user_arg;
+};
+
+/** One NPU; its fields are for the functions of this file. */
+struct ethosu_driver {
+    struct ethosu_device *dev;
+    struct ethosu_driver *next;
+    struct ethosu_job job;
+    void *semaphore;
+    uint64_t fast_memory;
+    size_t fast_memory_size;
+    uint32_t power_request_counter;
+    bool status_error;
+    bool reserved;
+};
+
+struct ethosu_driver_version {
+    uint8_t major;
+    uint8_t minor;
+    uint8_t patch;
+};
+
+struct ethosu_id {
+    uint32_t version_status;
+    uint32_t version_minor;
+    uint32_t version_major;
+    uint32_t product_major;
+    uint32_t arch_patch_rev;
+    uint32_t arch_minor_rev;
+    uint32_t arch_major_rev;
+};
+
+struct ethosu_config {
+    uint32_t macs_per_cc; /**< as its binary logarithm */
+    uint32_t cmd_stream_version;
+    uint32_t custom_dma;
+};
+
+struct ethosu_hw_info {
+    struct ethosu_id version;
+    struct ethosu_config cfg;
+};
+
+/* ---- What a port may define: the definitions here are weak, and do nothing ---- */
+
+/** Called by the interrupt handler of an NPU; there are no interrupts. */
+void ethosu_irq_handler(struct ethosu_driver *drv);
+
+/** Before a job for each of its memories, which the NPU reads. */
+void ethosu_flush_dcache(uint32_t *p, size_t bytes);
+
+/** After a job for each of its memories, which the NPU has written. */
+void ethosu_invalidate_dcache(uint32_t *p, size_t bytes);
+
+void *ethosu_mutex_create(void);
+void ethosu_mutex_destroy(void *mutex);
+int ethosu_mutex_lock(void *mutex);
+int ethosu_mutex_unlock(void *mutex);
+
+/** Counts the drivers that nobody has reserved. Without an operating system nobody could give what is waited for: to
+ * take one that is not there fails. */
+void *ethosu_semaphore_create(void);
+void ethosu_semaphore_destroy(void *sem);
+int ethosu_semaphore_take(void *sem, uint64_t timeout);
+int ethosu_semaphore_give(void *sem);
+
+/** Around each job, with the argument of its `ethosu_invoke_...`. */
+void ethosu_inference_begin(struct ethosu_driver *drv, void *user_arg);
+void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg);
+
+/* ---- The driver ---- */
+
+/**
+ * Makes a driver available; 0, or -1 when an argument is missing.
+ *
+ * `base_address` is a `struct ethosu_device` here. Of `fast_memory` come the bytes of region 2, if it is not NULL.
+ */
+int ethosu_init(struct ethosu_driver *drv, void *const base_address, const void *fast_memory,
+                const size_t fast_memory_size, uint32_t secure_enable, uint32_t privilege_enable);
+
+/** Takes a driver away again. */
+void ethosu_deinit(struct ethosu_driver *drv);
+
+/** Does nothing and gives 0: a job leaves no state in a device. */
+int ethosu_soft_reset(struct ethosu_driver *drv);
+
+/** Counts who wants power; 0. */
+int ethosu_request_power(struct ethosu_driver *drv);
+void ethosu_release_power(struct ethosu_driver *drv);
+
+void ethosu_get_driver_version(struct ethosu_driver_version *ver);
+
+/** What the device's configuration is; zeros for one that takes streams of every configuration. */
+void ethosu_get_hw_info(struct ethosu_driver *drv, struct ethosu_hw_info *hw);
+
+/** `ethosu_invoke_async` and `ethosu_wait` in one; 0, or -1. */
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                     uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
+
+#define ethosu_invoke(drv, custom_data_ptr, custom_data_size, base_addr, base_addr_size, num_base_addr)                \
+    ethosu_invoke_v3(drv, custom_data_ptr, custom_data_size, base_addr, base_addr_size, num_base_addr, 0)
+
+/**
+ * Starts a job; 0, or -1 when one runs already, or the command data or a memory are refused, which the device tells.
+ *
+ * `custom_data_ptr` is what Vela calls command data, aligned to 16 like all memories; `base_addr[i]` is the address of
+ * region i of its commands, of `base_addr_size[i]` bytes: region 0 is only read. Sizes must be given.
+ */
+int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                        uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
+                        void *user_arg);
+
+/**
+ * Executes the job up to its end, or, unless `block`, its next operation alone: 1 while there are others, 0 at the end,
+ * -1 after a fault, which the device tells, -2 without a job.
+ */
+int ethosu_wait(struct ethosu_driver *drv, bool block);
+
+/** A driver that nobody else has; NULL when there is none and the semaphore cannot be waited for. */
+struct ethosu_driver *ethosu_reserve_driver(void);
+
+/** The same, for streams of a product and the binary logarithm of its MACs per cycle. */
+struct ethosu_driver *ethosu_reserve_driver_ex(uint32_t product, uint32_t log2_macs);
+
+/** Gives a driver back; a job that has not ended is given up. */
+void ethosu_release_driver(struct ethosu_driver *drv);
+
+/** The product and MACs that command data were compiled for; 0, or -1 when they are damaged. */
+int ethosu_get_product_config_from_cop_data(const void *custom_data_ptr, const int custom_data_size, uint32_t *product,
+                                            uint32_t *log2_macs);
+
+static inline int ethosu_invoke_v2(const void *custom_data_ptr, const int custom_data_size, uint64_t *const base_addr,
+                                   const size_t *base_addr_size, const int num_base_addr)
+{
+    struct ethosu_driver *drv = ethosu_reserve_driver();
+    int result = drv == NULL ? -1
+                             : ethosu_invoke_v3(drv, custom_data_ptr, custom_data_size, base_addr, base_addr_size,
+                                                num_base_addr, 0);
+    ethosu_release_driver(drv);
+    return result;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ETHOSU_DRIVER_H */
