@@ -3,7 +3,8 @@
 Each commit builds the same model files, taken from this checkout, in turns. Trust the ratios, not the seconds. What
 both write is compared: all files of the older one must be equal, but for the addresses and numbers of Python objects
 that PyTorch writes into `reference.pt2`, whether it would train the biases that folding batch norms has made,
-partitions that once stood in it, and the list of files in `build.json` and its schema.
+partitions that once stood in it, and the list of files in `build.json`, its schema and the kinds of work, which have
+finer names now.
 
     python benches/build_time.py --against DIR [--repeats N] [--json FILE]
 
@@ -70,7 +71,10 @@ def _content(path: Path) -> object:
         kept = {name: data for name, data in entries.items() if not name.endswith((".tflite", "serialization_id"))}
         return {name: TRAINED.sub(rb"\1", ADDRESS.sub(rb"\1\2", data)) for name, data in kept.items()}
     if path.name == "build.json":
-        return {key: value for key, value in json.loads(data).items() if key not in {"files", "schema"}}
+        record = json.loads(data)
+        for node in record["nodes"]:
+            node.pop("work", None)
+        return {key: value for key, value in record.items() if key not in {"files", "schema"}}
     return data
 
 

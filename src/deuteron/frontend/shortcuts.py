@@ -16,8 +16,11 @@ from weakref import WeakSet
 from torch import fx
 from torch.export import ExportedProgram
 
+from deuteron.frontend.ranges import searched_by_numbers
+
 _OPERATORS = "torch._export.utils"
 _POST_GRAD = "torch._inductor.fx_passes.post_grad"
+_OBSERVER = "torchao.quantization.pt2e.observer"
 _NEUTRON_PASS = "executorch.backends.nxp.edge_passes.neutron_edge_pass"  # noqa: S105 - no password
 
 _PRIVATE = (
@@ -27,6 +30,7 @@ _PRIVATE = (
     ("torch.library", "Library.impl"),
     ("torch._library.utils", "get_source"),
     ("torch.fx.traceback", "NodeSource"),
+    (_OBSERVER, "HistogramObserver._non_linear_param_search"),
     (_NEUTRON_PASS, "NeutronEdgePass.recompile_module"),
 )
 
@@ -42,6 +46,7 @@ def active() -> Generator[None]:
     with ExitStack() as stack:
         stack.enter_context(_replaced("torch.export", "ExportedProgram.run_decompositions", _decomposed_once))
         stack.enter_context(_replaced(_NEUTRON_PASS, "NeutronEdgePass.recompile_module", _traced_once))
+        stack.enter_context(_replaced(_OBSERVER, "HistogramObserver._non_linear_param_search", searched_by_numbers))
         stack.enter_context(_sources_shared())
         stack.enter_context(_operators_listed_once())
         yield
