@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, fx, nn
 
 from deuteron import api
-from deuteron.arch import targets
 from deuteron.frontend.quantise import casts
 from deuteron.runtime.host import HostRunner
 
@@ -104,8 +103,8 @@ def test_casts_to_another_dtype_stay_without_their_checks() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", targets.names())
-def test_models_with_casts_build_on_every_target(target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm", "cortex-m33"])  # other cores are lowered like the last
+def test_models_with_casts_build(target: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Casts().eval()
     build = api.build(model, X, target=target, output=tmp_path / "out")

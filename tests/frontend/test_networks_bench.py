@@ -25,7 +25,7 @@ def test_there_are_enough_networks_for_all_targets_without_a_controller() -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "target"), [("embedding_mean", "cortex-m33"), ("unet_bilinear", "imxrt700cm"), ("tcn", "cortex-m55")]
+    ("name", "target"), [("embedding_mean", "cortex-m33"), ("rms_norm", "imxrt700cm"), ("tcn", "cortex-m55")]
 )
 def test_a_network_is_int8_and_runs_on_host_and_board(name: str, target: str) -> None:
     network = networks.NETWORKS[networks.NAMES.index(name)]

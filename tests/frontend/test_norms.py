@@ -172,7 +172,6 @@ OTHERS = {
         ("imxrt700", False),
         ("imxrt700cm", False),
         ("cortex-m33", False),
-        ("cortex-m55", False),
         ("imxrt700cm", True),
         ("cortex-m33", True),
     ],

@@ -140,7 +140,6 @@ MODELS: Mapping[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "parallel_pool": (ResidualPools, (1, 16, 32, 32)),
     "resnet8": (tiny("ResNet8"), (1, 3, 32, 32)),
     "ds_cnn": (tiny("DSCNNKWS"), (1, 1, 49, 10)),
-    "mobilenet_v1_025": (tiny("MobileNetV1025"), (1, 3, 96, 96)),
     "deep_autoencoder": (tiny("DeepAutoEncoder"), (1, 640)),
 }
 """Those of ExecuTorch's tests by their names, or models of the same structure, each with the shape of its input."""

@@ -32,7 +32,6 @@ JOINED_POOLS = (POOL, ("average_pool", "avg_pool2d"), ("copy", "cat"), ("copy", 
         ("parallel_pool", [CONV, PLAIN, ("add", "add"), *JOINED_POOLS, CONV]),
         ("resnet8", [CONV, CONV, PLAIN, *SUM, *(PLAIN, CONV, PLAIN, *SUM) * 2, MEAN_OF_MAP, LINEAR]),
         ("ds_cnn", [CONV, *(DEPTHWISE, POINTWISE) * 4, ("average_pool", "avg_pool2d", "view_copy"), LINEAR]),
-        ("mobilenet_v1_025", [CONV, *(DEPTHWISE, POINTWISE) * 13, MEAN_OF_MAP, LINEAR]),
         ("deep_autoencoder", [*[(*LINEAR, "relu")] * 9, LINEAR]),
     ],
 )
