@@ -4,7 +4,7 @@ import pytest
 
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
-from deuteron.builds.options import BuildOptions, Converter
+from deuteron.builds.options import Activations, BuildOptions, Converter
 from deuteron.errors import FormatError, OptionError
 
 
@@ -14,6 +14,7 @@ from deuteron.errors import FormatError, OptionError
         BuildOptions(),
         BuildOptions(
             converter=Converter.VENDOR,
+            activations=Activations.INT16,
             operators_not_to_delegate=("aten::convolution", "aten_addmm_default"),
             remove_quant_io_ops=True,
             use_profiling=True,
@@ -58,6 +59,7 @@ def test_operator_names_are_one_word_each(operator: str):
         ({"converter": None}, "build option `converter` cannot be None"),
         ({"vela": {"optimise": "Speed"}}, "build option `vela` cannot be {'optimise': 'Speed'}"),
         ({"vela": {"arena_cache_size": "4"}}, "build option `vela` cannot be {'arena_cache_size': '4'}"),
+        ({"activations": "int4"}, "build option `activations` cannot be 'int4'"),
     ],
 )
 def test_stored_options_are_checked(data: dict[str, object], text: str):

@@ -33,6 +33,23 @@ Run = Callable[..., Result]
             "hint: choose `open` (Deuteron's own) or `vendor` (NXP's eiq_neutron_sdk)\n",
         ),
         (
+            ["digits", "-o", "out", "--activations", "int4"],
+            2,
+            "error: unknown value `int4` of `--activations`\n\nhint: choose one of `int8`, `int16`\n",
+        ),
+        (
+            ["digits", "-o", "out", "--activations", "int16", "--target", "imxrt700cm"],
+            2,
+            "error: `--activations int16` is for targets of a CPU alone, and `imxrt700cm` has an NPU\n\n"
+            "hint: build for one of them, such as `cortex-m55`, or with activations of int8\n",
+        ),
+        (
+            ["digits", "-o", "out", "--activations", "int16", "--target", "cortex-m55", "--use-qat"],
+            2,
+            "error: `--use-qat` trains for activations of int8\n\n"
+            "hint: leave out one of `--use-qat` and `--activations int16`, which rounds activations 256 times finer\n",
+        ),
+        (
             ["digits", "-o", "out", "--train", "digits.py:train"],
             2,
             "error: `--train` is given without `--use-qat`\n\nhint: give both, or neither\n",

@@ -11,7 +11,7 @@ from deuteron.npu.neutron.kernels.catalogue import KERNELS
 CHECKOUT = Path(__file__).parents[2]
 GENERATOR = CHECKOUT / "tools" / "gen_headers.py"
 INCLUDE = CHECKOUT / "firmware" / "include" / "deuteron"
-NAMES = ("microcode.h", "cortex_m.h", "aten.h")
+NAMES = ("microcode.h", "cortex_m.h", "added.h", "aten.h")
 
 
 def run(generator: Path) -> subprocess.CompletedProcess[str]:

@@ -1,16 +1,21 @@
 """What becomes one of our operators, and what does not."""
 
+import importlib
 import inspect
 from collections.abc import Callable
 
 import pytest
 import torch
+from executorch.exir import to_edge
+from executorch.exir.dialects._ops import ops as dialects
 from tests.frontend.combining import combine
 from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, nn
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m.added import spellings
+from deuteron.frontend.cortex_m.added import lowering, spellings
+
+quantized = torch.ops.quantized_decomposed
 
 
 class Compared(nn.Module):
@@ -41,6 +46,31 @@ def test_a_tensor_and_itself_is_a_table() -> None:
     made = combine(Twice(), (2, 7), target="cortex-m33")
     assert made.operators["cortex_m::quantized_activation"] == 1
     assert made.steps == 0
+
+
+class Rescaled(nn.Module):
+    """An extremum whose result was given another scale than its operand."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        stored = quantized.quantize_per_tensor(x, 0.5, 3, -128, 127, torch.int8)
+        largest = quantized.dequantize_per_tensor(stored, 0.5, 3, -128, 127, torch.int8).amax(-1)
+        again = quantized.quantize_per_tensor(largest, 0.25, 3, -128, 127, torch.int8)
+        return quantized.dequantize_per_tensor(again, 0.25, 3, -128, 127, torch.int8)
+
+
+def test_scales_that_must_be_one_and_are_not_are_refused() -> None:
+    importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the operators
+    program = to_edge(torch.export.export(Rescaled(), (torch.randn(2, 7),))).exported_program()
+    (node,) = program.graph.find_nodes(op="call_function", target=dialects.edge.aten.amax.default)
+    node.meta["custom"] = {"deuteron_added": "int8"}
+    with pytest.raises(UnsupportedError) as caught:
+        lowering.put(program, {})
+    line = inspect.getsourcelines(Rescaled.forward)[1] + 2
+    assert str(caught.value) == (
+        f"{__file__}:{line}: `aten::amax` would mix values of scale 0.5, zero point 3 and scale 0.25, zero point 3, at "
+        "`largest = quantized.dequantize_per_tensor(stored, 0.5, 3, -128, 127, torch.int8).amax(-1)`\n\n"
+        "hint: give both sides the same range"
+    )
 
 
 class Masked(nn.Module):

@@ -16,7 +16,7 @@ from deuteron.views.costs import Costs, Island
 from deuteron.views.explain import Explanation
 
 WHY = "ExecuTorch's NXP backend has no converter for `aten::gelu`"
-ADDED = "quantises what operators with int8 values read"
+ADDED = "quantises what integer operators read"
 COPIES = "copies an image into the order of memory that its reader takes"
 QUANTISE = CpuOp("cortex_m::quantize_per_tensor", "q", (), "", ADDED, Work.QUANTISE, 100)
 COPY = CpuOp("dim_order_ops::_clone_dim_order", "copy", (), "", COPIES, Work.TRANSPOSE, 50)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from deuteron.builds.manifest import Manifest as Manifest
     from deuteron.builds.manifest import TensorInfo as TensorInfo
     from deuteron.builds.options import DEFAULT_TARGET as DEFAULT_TARGET
+    from deuteron.builds.options import Activations as Activations
     from deuteron.builds.options import BuildOptions as BuildOptions
     from deuteron.builds.options import Converter as Converter
     from deuteron.builds.options import Partitioning as Partitioning
@@ -66,7 +67,7 @@ _NAMES = {
     "board.flash": ("FlashOptions",),
     "board.record": ("FirmwareOptions", "IoCopy", "Kernels", "Weights"),
     "builds.manifest": ("Manifest", "TensorInfo"),
-    "builds.options": ("DEFAULT_TARGET", "BuildOptions", "Converter", "Partitioning"),
+    "builds.options": ("DEFAULT_TARGET", "Activations", "BuildOptions", "Converter", "Partitioning"),
     "frontend.examples": ("COMBINED", "EXAMPLES", "REFERENCES", "ExampleModel"),
     "npu.neutron.convert": ("Conversion", "ConvertOptions"),
     "runtime.inputs": ("check_inputs", "seeded_inputs"),

@@ -43,6 +43,13 @@ class Partitioning(Enum):
     COST = "cost"
 
 
+class Activations(Enum):
+    """What the CPU's operators have between them; the value is its spelling on the command line. Weights are int8."""
+
+    INT8 = "int8"
+    INT16 = "int16"
+
+
 _NEUTRON_ALONE = ("converter", "dump_kernel_selection_code", "intermediates", "verify_each")
 """Options about Deuteron's own compiler."""
 
@@ -54,6 +61,7 @@ class BuildOptions:
     Attributes:
         converter: whose converter makes the microcode.
         partition: what decides between NPU and CPU.
+        activations: of how many bits activations are, on targets without an NPU; what 16 bits lack has 8.
         operators_not_to_delegate: edge operators kept on the CPU, named as ExecuTorch's NXP backend names them
             (`aten_convolution_default`; `aten::convolution` style colons are accepted).
         remove_quant_io_ops: leave quantising inputs and dequantising outputs to the application; the program's inputs
@@ -70,6 +78,7 @@ class BuildOptions:
 
     converter: Converter = Converter.OPEN
     partition: Partitioning = Partitioning.NPU_FIRST
+    activations: Activations = Activations.INT8
     operators_not_to_delegate: tuple[str, ...] = ()
     remove_quant_io_ops: bool = False
     use_qat: bool = False
@@ -97,6 +106,8 @@ class BuildOptions:
         """
         self.memory.check(arch)
         self.vela.check(arch)
+        if self.activations is Activations.INT16:
+            self._check_wide(arch)
         if not isinstance(arch.npu, EthosU):
             return
         for option in _NEUTRON_ALONE:
@@ -107,11 +118,25 @@ class BuildOptions:
                     hint="leave it out",
                 )
 
+    def _check_wide(self, arch: Arch) -> None:
+        """Check that a target has activations of 16 bits, and nothing else is asked for that has not."""
+        if arch.npu is not None:
+            raise OptionError(
+                f"`--activations int16` is for targets of a CPU alone, and `{arch.name}` has an NPU",
+                hint="build for one of them, such as `cortex-m55`, or with activations of int8",
+            )
+        if self.use_qat:
+            raise OptionError(
+                "`--use-qat` trains for activations of int8",
+                hint="leave out one of `--use-qat` and `--activations int16`, which rounds activations 256 times finer",
+            )
+
     def to_json(self) -> dict[str, object]:
         """The options as JSON values."""
         options: dict[str, object] = asdict(self)
         options["converter"] = self.converter.value
         options["partition"] = self.partition.value
+        options["activations"] = self.activations.value
         options["operators_not_to_delegate"] = list(self.operators_not_to_delegate)
         options["memory"] = self.memory.to_json()
         options["vela"] = self.vela.to_json()
@@ -141,6 +166,8 @@ def _value(name: str, value: object) -> object:
         return Converter.parse(value)
     if name == "partition" and value in [member.value for member in Partitioning]:
         return Partitioning(value)
+    if name == "activations" and value in [member.value for member in Activations]:
+        return Activations(value)
     if name == "operators_not_to_delegate" and isinstance(value, list | tuple):
         items = tuple(cast("Sequence[object]", value))
         if all(isinstance(item, str) for item in items):

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     help="Give the NPU all that it takes, or only what is not cheaper on the CPU by the cycle model.",
 )
 @click.option(
+    "--activations",
+    default="int8",
+    show_default=True,
+    metavar="int8|int16",
+    help="Of how many bits activations are, on a CPU alone; weights have 8.",
+)
+@click.option(
     "--operators-not-to-delegate",
     multiple=True,
     metavar="OP",
@@ -61,6 +68,7 @@ def command(
     target: str,
     converter: str,
     partition: str,
+    activations: str,
     operators_not_to_delegate: tuple[str, ...],
     train: str | None,
     memory: "MemoryOptions",
@@ -77,6 +85,7 @@ def command(
     options = api.BuildOptions(
         converter=api.Converter.parse(converter),
         partition=choice(api.Partitioning, "--partition", partition),
+        activations=choice(api.Activations, "--activations", activations),
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
         memory=memory,
         vela=vela,

@@ -15,6 +15,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from deuteron.arch.targets import Arch
+from deuteron.builds.options import Activations
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
@@ -69,13 +70,20 @@ class Refused:
         return bool(left)
 
 
-def quantizer(arch: Arch, side: Side, refused: Refused, recording: Recording[Any], sample: Callable[[], Inputs]) -> Any:
+def quantizer(
+    arch: Arch,
+    side: Side,
+    refused: Refused,
+    recording: Recording[Any],
+    sample: Callable[[], Inputs],
+    activations: Activations = Activations.INT8,
+) -> Any:
     """PT2E's quantiser for a target with both; `refused` is filled by trials, for which it quantises a `sample`."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     class Trial(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            model = cortex_m.prepare(side.quantizer().transform_for_annotation(model))
+            model = cortex_m.prepare(side.quantizer().transform_for_annotation(model), activations)
             make_explicit(model)
             npu = _annotate_npu(model, side, refused.on_cpu) if arch.npu else frozenset[str]()
             annotations.clear(model)
@@ -87,7 +95,7 @@ def quantizer(arch: Arch, side: Side, refused: Refused, recording: Recording[Any
             for node in model.graph.nodes:
                 marks = {QUANTISED: node.name} | ({MARK: node.name} if node.name in npu else {})
                 node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
-            cortex_m.annotate(model)
+            cortex_m.annotate(model, activations)
             annotations.mend_dangling(model)
             return model
 

@@ -17,8 +17,8 @@ from deuteron.native import CORTEX_M, load_cortex_m
 from deuteron.npu.neutron.kernels import names
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
-_QUANTISES = Work.QUANTISE, "quantises what operators with int8 values read"
-_DEQUANTISES = Work.DEQUANTISE, "turns int8 values into float for those who read them so"
+_QUANTISES = Work.QUANTISE, "quantises what integer operators read"
+_DEQUANTISES = Work.DEQUANTISE, "turns integers into float for those who read them so"
 _COPIES = Work.TRANSPOSE, "copies an image into the order of memory that its reader takes"
 _ADDED = {
     "quantize_per_tensor": _QUANTISES,
@@ -28,7 +28,12 @@ _ADDED = {
     "_clone_dim_order": _COPIES,
     "_to_dim_order_copy": _COPIES,
     "transpose": _COPIES,
-    "quantized_activation": (Work.TABLE, "brings values to the scale that their reader has"),
+    **dict.fromkeys(
+        ("quantized_activation", "interpolate_s16"), (Work.TABLE, "brings values to the scale that their reader has")
+    ),
+    **dict.fromkeys(
+        ("requantise_s16", "requantise_s8"), (Work.TABLE, "brings values to the dtype that their reader takes")
+    ),
     "pad": (Work.MOVE, "pads an image for the operator that reads it"),
 }
 """What lowering adds: its work and why."""

@@ -129,7 +129,9 @@ class Flow:
 
     def _quantizer(self) -> Any:
         if self._has_cortex_m:
-            quantizer = combined.quantizer(self.arch, self.side, self.refused, self.recording, lambda: self.sample)
+            quantizer = combined.quantizer(
+                self.arch, self.side, self.refused, self.recording, lambda: self.sample, self.options.activations
+            )
         else:
             quantizer = self.side.quantizer()
         return quantizer if self.train is None else trainable(quantizer)

@@ -16,18 +16,23 @@ from deuteron.frontend.quiet import quiet
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """Quantisation of a value at the program's boundary: real = scale * (stored - zero_point)."""
+    """Quantisation of a value at the program's boundary: real = scale * (stored - zero_point).
+
+    Stored values lie from `least` to `most`.
+    """
 
     scale: float
     zero_point: int
+    least: int = -128
+    most: int = 127
 
     def real(self, stored: Tensor) -> Tensor:
         """The real values, float32."""
         return (stored.float() - self.zero_point) * self.scale
 
     def stored(self, real: Tensor) -> Tensor:
-        """The nearest stored int8 values."""
-        return torch.clamp(torch.round(real / self.scale) + self.zero_point, -128, 127)
+        """The nearest stored values."""
+        return torch.clamp(torch.round(real / self.scale) + self.zero_point, self.least, self.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,5 +100,5 @@ def _affine(node: fx.Node, operator: str) -> Affine | None:
     """The quantisation in a node, if it is that operator."""
     if operator not in str(node.target):
         return None
-    scale, zero_point = node.args[1:3]
-    return Affine(float(str(scale)), int(str(zero_point)))
+    scale, zero_point, least, most = node.args[1:5]
+    return Affine(float(str(scale)), int(str(zero_point)), int(str(least)), int(str(most)))

@@ -141,7 +141,7 @@ def _tensors(specs: Sequence[TensorSpec | None], side: str, path: Path) -> tuple
 
 def _is_index(spec: TensorSpec) -> bool:
     """True for integers that are no quantised values."""
-    return np.issubdtype(spec.dtype, np.integer) and spec.dtype != "int8"
+    return np.issubdtype(spec.dtype, np.integer) and spec.dtype not in ("int8", "int16")
 
 
 def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> None:

@@ -24,7 +24,7 @@ class Signature(Protocol):
 
 
 def seeded_inputs(model: Signature, count: int, seed: int = 0) -> list[Sample]:
-    """`count` random inputs of the model: normal float32 values, int8 over its whole range, 0 and 1 for the rest.
+    """`count` random inputs of the model: normal float32 values, any int8 and int16, 0 and 1 for the rest.
 
     Wider integers mostly are indices, and few tables have no row 1.
     """
@@ -33,7 +33,7 @@ def seeded_inputs(model: Signature, count: int, seed: int = 0) -> list[Sample]:
     def draw(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
         if dtype.kind == "f":
             return generator.standard_normal(shape).astype(dtype)
-        low, high = (-128, 128) if dtype == np.int8 else (0, 2)
+        low, high = {"int8": (-128, 128), "int16": (-(1 << 15), 1 << 15)}.get(dtype.name, (0, 2))
         return generator.integers(low, high, shape, dtype.name)
 
     return [tuple(draw(i.shape, np.dtype(i.dtype)) for i in model.inputs) for _ in range(count)]

@@ -1,6 +1,6 @@
 """The CPU operators that firmware has: which arguments each takes, and the words that its C function gets.
 
-`firmware/include/deuteron/operators.h`, `cortex_m.h` and `aten.h` there say what each computes.
+`firmware/include/deuteron/operators.h`, `cortex_m.h`, `added.h` and `aten.h` there say what each computes.
 """
 
 from collections.abc import Callable, Mapping, Sequence

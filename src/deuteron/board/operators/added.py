@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from deuteron.board.operators.call import Argument, OperatorCall, Tensor, refuse_arguments
 from deuteron.board.operators.table import CpuOperator
+from deuteron.board.operators.wide import WIDE
 from deuteron.npu.neutron.kernels.params import (
     AddParams,
     Dims5,
@@ -164,6 +165,7 @@ ADDED: tuple[CpuOperator, ...] = (
     CpuOperator("choose", ("condition", "a", "b"), ChooseParams),
     CpuOperator("resize_bilinear", ("input",), ResizeBilinearParams),
     CpuOperator("masked_softmax", ("input", "table", "mask"), MaskedSoftmaxParams),
+    *WIDE,
 )
 
 BY_NAME = MappingProxyType({f"{NAMESPACE}::{operator.name}.out": operator for operator in ADDED})

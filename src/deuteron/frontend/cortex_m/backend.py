@@ -8,19 +8,32 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
+from deuteron.builds.options import Activations
 from deuteron.frontend.cortex_m import lints
+from deuteron.frontend.cortex_m.added import functions, spellings
 from deuteron.frontend.cortex_m.added import lowering as added
-from deuteron.frontend.cortex_m.added import spellings
-from deuteron.frontend.cortex_m.elementwise import Tables, operand
+from deuteron.frontend.cortex_m.elementwise import Tables, call_on, operand
 from deuteron.frontend.cortex_m.layout import drop_marks
-from deuteron.frontend.cortex_m.marks import load, measured, share
+from deuteron.frontend.cortex_m.marks import load, measured, measured_wide, share, weights
 from deuteron.frontend.cortex_m.values import copy_mark
 from deuteron.frontend.source_lines import not_lowered
 
+_NARROW = frozenset(
+    {
+        torch.ops.aten.maximum.default,
+        torch.ops.aten.minimum.default,
+        torch.ops.aten.pad.default,
+        torch.ops.aten.constant_pad_nd.default,
+    }
+)
+"""What has the scale of its operands, as copies have, and operators for int8 only."""
 
-def prepare(model: fx.GraphModule) -> fx.GraphModule:
+
+def prepare(model: fx.GraphModule, activations: Activations = Activations.INT8) -> fx.GraphModule:
     """The float model in the form that `annotate` and the operators want: means as pools, products as `bmm`."""
     load()
+    if activations is Activations.INT16:
+        functions.write(model)
     spellings.write(model)
     from executorch.backends.cortex_m.passes.clamp_hardswish_pass import ClampHardswishPass
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
@@ -32,14 +45,19 @@ def prepare(model: fx.GraphModule) -> fx.GraphModule:
     return model
 
 
-def annotate(model: fx.GraphModule) -> None:
-    """Mark what the Cortex-M quantises, of the nodes that nobody has marked yet."""
+def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8) -> None:
+    """Mark what the Cortex-M quantises, of the nodes that nobody has marked yet, for activations of this dtype.
+
+    What int16 lacks is quantised to int8 as without it.
+    """
     load()
     from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
     from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
     from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationAnnotation
 
+    if activations is Activations.INT16:
+        _annotate_wide(model)
     spec = measured()
     for node in model.graph.nodes:
         # An output needs no quantisation of its own: the node that computes it has one.
@@ -58,6 +76,28 @@ def annotate(model: fx.GraphModule) -> None:
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
     with _without_output_paddings(model):
         CortexMQuantizer().annotate(model)
+
+
+def _annotate_wide(model: fx.GraphModule) -> None:
+    """Mark what int16 has, and what would otherwise be copied as int16 and cannot be."""
+    from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
+    from torchao.quantization.pt2e.quantizer.quantizer import (
+        Q_ANNOTATION_KEY,
+        QuantizationAnnotation,
+        SharedQuantizationSpec,
+    )
+
+    for node in model.graph.nodes:
+        if Q_ANNOTATION_KEY in node.meta:
+            continue
+        if (annotation := added.annotate_wide(node, measured_wide(), weights())) is not None:
+            node.meta[Q_ANNOTATION_KEY] = annotation
+        elif node.op == "call_function" and node.target in _NARROW:
+            first, *others = node.all_input_nodes
+            shared: Any = SharedQuantizationSpec((first, node))
+            wanted = {first: measured()} | dict.fromkeys(others, shared)
+            node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(wanted, shared)
+            mark_node_as_annotated(node)
 
 
 @contextmanager
@@ -114,7 +154,7 @@ def lower(edge: Any, cpu: str) -> None:
     passes = [*early, *(fold if step is base else step for step in steps), *late]
     programs: dict[str, ExportedProgram] = getattr(edge, "_edge_programs")  # noqa: B009
     for name, program in programs.items():
-        added.put(program)
+        added.put(program, constants(program))
         _put_tables(program)
         lints.check_scales(program)
         lints.check_dtypes(program)
@@ -174,15 +214,17 @@ def _put_tables(program: ExportedProgram) -> None:
             value = graph.call_function(dequantise, (whole, *scale))
         whole.meta, value.meta = dict(node.meta), dict(before.meta)
         activation.replace_input_with(before, value)
-    for node, source, table in tables.found():
+    for node, source, values in tables.found():
+        table = call_on(node, {cast(fx.Node, node.args[0]): values})
         first = next(n for n in graph.nodes if n.op == "placeholder")
         with graph.inserting_before(first):
-            values = create_constant_placeholder(program, graph, f"{node.name}_table", InputKind.PARAMETER, table)
+            entries = create_constant_placeholder(program, graph, f"{node.name}_table", InputKind.PARAMETER, table)
         with graph.inserting_before(node):
-            looked_up = graph.call_function(ops.cortex_m.quantized_activation.default, (source, values))
+            looked_up = graph.call_function(ops.cortex_m.quantized_activation.default, (source, entries))
         looked_up.meta = dict(cast(fx.Node, node.args[0]).meta) | {"val": node.meta["val"]}
         copy_mark(node, looked_up)
         node.replace_all_uses_with(looked_up)
+        program.graph_signature.replace_all_uses(node.name, looked_up.name)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
 

@@ -25,7 +25,7 @@ _UNARY = (
 _BINARY = "add.Tensor sub.Tensor mul.Tensor div.Tensor minimum.default maximum.default"
 
 
-def _operators(names: str) -> frozenset[object]:
+def operators(names: str) -> frozenset[object]:
     """The operators of these names, with the form that changes its input in place where there is one."""
     operators: set[object] = set()
     for name in names.split():
@@ -38,10 +38,10 @@ def _operators(names: str) -> frozenset[object]:
     return frozenset(operators)
 
 
-UNARY = _operators(_UNARY)
-BINARY = _operators(_BINARY)
+UNARY = operators(_UNARY)
+BINARY = operators(_BINARY)
 
-LIMITS = _operators("relu.default relu6.default hardtanh.default clamp.default")
+LIMITS = operators("relu.default relu6.default hardtanh.default clamp.default")
 """Operators that cut off values and change no other."""
 
 
@@ -76,17 +76,23 @@ class Tables:
     dequantise operator that a quantise operator with other parameters follows.
     """
 
-    def __init__(self, program: ExportedProgram, constants: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self, program: ExportedProgram, constants: Mapping[str, Tensor], dtype: torch.dtype = torch.int8
+    ) -> None:
         self._program = program
         self._constants = constants
+        self._dtype = dtype
 
     def found(self) -> Iterable[tuple[fx.Node, fx.Node, Tensor]]:
-        """Each quantise node that can be replaced, the quantised node that its result depends on, and the table."""
+        """Each quantise node that can be replaced, the quantised node that its result depends on, and its values.
+
+        These are what it quantises, one for each number of the dtype, the least first.
+        """
         for node in list(self._program.graph.nodes):
-            if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == torch.int8:
+            if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype:
                 sources: set[fx.Node] = set()
                 if self._follow(node.args[0], sources, {}) and len({source.args for source in sources}) == 1:
-                    yield node, cast(fx.Node, next(iter(sources)).args[0]), self._table(node, sources)
+                    yield node, cast(fx.Node, next(iter(sources)).args[0]), self._values(node, sources)
 
     def limits(self) -> Iterable[tuple[fx.Node, fx.Node]]:
         """Each activation that cuts off values which its result's scale has, and the quantise node behind it.
@@ -94,13 +100,13 @@ class Tables:
         An operator that is no table and whose result the activation takes cannot cut them off by its own range.
         """
         for node in list(self._program.graph.nodes):
-            if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == torch.int8:
+            if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype:
                 activation = cast(fx.Node, node.args[0])
                 if aten_operator(activation.target) in LIMITS and not self._follow(activation, set(), {}):
-                    every = torch.arange(-128, 128, dtype=torch.int8)
+                    every = _every(self._dtype)
                     values = quantized.dequantize_per_tensor.default(every, *node.args[1:])
                     before = cast(fx.Node, activation.args[0])
-                    limited = _call(node, {activation: _call(activation, {before: values})})
+                    limited = call_on(node, {activation: call_on(activation, {before: values})})
                     if not torch.equal(limited, every):
                         yield activation, node
 
@@ -109,7 +115,7 @@ class Tables:
         if not isinstance(node, fx.Node) or node.name in self._constants:
             return True
         if node not in seen:
-            if _is(node, quantized.dequantize_per_tensor.default) and node.args[5] == torch.int8:
+            if _is(node, quantized.dequantize_per_tensor.default) and node.args[5] == self._dtype:
                 sources.add(node)
                 seen[node] = True
             else:
@@ -117,28 +123,33 @@ class Tables:
                 seen[node] = known and all(self._follow(arg, sources, seen) for arg in node.all_input_nodes)
         return seen[node]
 
-    def _table(self, quantise: fx.Node, sources: Iterable[fx.Node]) -> Tensor:
-        """What the quantise node gives for each of the 256 values of the quantised tensor, the least first."""
-        every = torch.arange(-128, 128, dtype=torch.int8)
-        values = {source: _call(source, {cast(fx.Node, source.args[0]): every}) for source in sources}
+    def _values(self, quantise: fx.Node, sources: Iterable[fx.Node]) -> Tensor:
+        """What the quantise node quantises for each value of the quantised tensor, the least first."""
+        every = _every(self._dtype)
+        values = {source: call_on(source, {cast(fx.Node, source.args[0]): every}) for source in sources}
 
         def value(node: fx.Node) -> Tensor:
             if node.name in self._constants:
                 return self._constants[node.name]
             if node not in values:
-                values[node] = _call(node, {arg: value(arg) for arg in node.all_input_nodes})
+                values[node] = call_on(node, {arg: value(arg) for arg in node.all_input_nodes})
             return values[node]
 
-        before = cast(fx.Node, quantise.args[0])
-        return _call(quantise, {before: value(before)}).reshape(-1)
+        return value(cast(fx.Node, quantise.args[0])).reshape(-1)
+
+
+def _every(dtype: torch.dtype) -> Tensor:
+    """All numbers of a dtype."""
+    limits = torch.iinfo(dtype)
+    return torch.arange(limits.min, limits.max + 1, dtype=dtype)
 
 
 def _is(node: fx.Node, operator: object) -> bool:
     return node.op == "call_function" and aten_operator(node.target) is operator
 
 
-def _call(node: fx.Node, values: Mapping[fx.Node, Tensor]) -> Tensor:
-    """The node's operator on these values of its inputs."""
+def call_on(node: fx.Node, values: Mapping[fx.Node, Tensor]) -> Tensor:
+    """What a node gives for these values of its inputs."""
     args, kwargs = map_arg((node.args, node.kwargs), lambda arg: values[arg])
     operator = cast(Any, aten_operator(node.target))
     return operator(*args, **kwargs)

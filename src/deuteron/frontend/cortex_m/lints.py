@@ -16,13 +16,16 @@ from deuteron.errors import InternalError, UnsupportedError, all_refused
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY, is_channels_last
 from deuteron.frontend.cortex_m.marks import is_quantised
+from deuteron.frontend.cortex_m.refusals import mixes, refusal
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
-from deuteron.frontend.source_lines import source_of
 from deuteron.native import CORTEX_M
 
 _IMAGE = 4
+
+_STORED = (torch.int8, torch.int16)
+"""Dtypes of quantised values."""
 
 _SHARED = MOVES | {"avg_pool2d", "max_pool2d", "maximum", "minimum"}
 """Operators without a scale of their own: results have that of the inputs."""
@@ -59,8 +62,7 @@ def check_scales(program: ExportedProgram) -> None:
         if node.op == "call_function" and is_quantised(node) and _base(node) in _SHARED:
             scales = list(dict.fromkeys(_scales(node)))
             if len(scales) > 1:
-                listed = " and ".join(f"scale {scale:g}, zero point {zero}" for scale, zero in scales)
-                refused.append(_refusal(node, f"would mix values of {listed}", "give both sides the same range"))
+                refused.append(mixes(node, scales))
     _raise(refused)
 
 
@@ -75,7 +77,7 @@ def check_dtypes(program: ExportedProgram) -> None:
         if node.op == "call_function" and is_elementwise(node.target):
             listed = _numbers(map(_converted, node.all_input_nodes))
             if listed and any(value.is_floating_point() for arg in node.all_input_nodes for value in _tensors(arg)):
-                refused.append(_refusal(node, f"reads {listed} beside float32: both sides must be float32", _EARLIER))
+                refused.append(refusal(node, f"reads {listed} beside float32: both sides must be float32", _EARLIER))
     _raise(refused)
 
 
@@ -90,7 +92,7 @@ def check_dilations(program: ExportedProgram) -> None:
         place = _DILATION.get(_base(node)) if node.op == "call_function" else None
         steps = cast("Sequence[int]", node.args[place]) if place is not None and len(node.args) > place else ()
         if any(step != 1 for step in steps):
-            refused.append(_refusal(node, f"with dilation {[*steps]} {_no_int8_form(node)}", _SLICES))
+            refused.append(refusal(node, f"with dilation {[*steps]} {_no_int8_form(node)}", _SLICES))
     _raise(refused)
 
 
@@ -112,12 +114,12 @@ def check_operators(program: ExportedProgram) -> None:
             (copies if COPY in node.meta.get("custom", {}) else refused).append(_in_float(node))
         elif name.startswith(CORTEX_M):
             if _base(node) in _WINDOWED and not all(map(is_channels_last, _images(node))):
-                refused.append(_refusal(node, "gets or gives an image that is not in channels-last memory", _PORTABLE))
+                refused.append(refusal(node, "gets or gives an image that is not in channels-last memory", _PORTABLE))
         elif _base(node) in _IN_ORDER and not all(value.is_contiguous() for value in values):
             hint = "give it tensors in the order of their shapes, with `.contiguous()`"
-            refused.append(_refusal(node, "would take images in channels-last memory for contiguous ones", hint))
-        elif any(value.dtype == torch.int8 for value in values) and _base(node) not in MOVES:
-            refused.append(_refusal(node, "would take int8 values for the numbers that they stand for", _PORTABLE))
+            refused.append(refusal(node, "would take images in channels-last memory for contiguous ones", hint))
+        elif any(value.dtype in _STORED for value in values) and _base(node) not in MOVES:
+            refused.append(refusal(node, "would take int8 values for the numbers that they stand for", _PORTABLE))
     _raise(refused or copies)
 
 
@@ -193,7 +195,7 @@ def check_indices(model: fx.GraphModule) -> None:
         UnsupportedError: for the first that does.
     """
     for node in model.graph.find_nodes(op="call_function", target=torch.ops.aten.max_pool2d_with_indices.default):
-        raise _refusal(node, "gives indices, which no operator for int8 on the CPU does", _INDICES)
+        raise refusal(node, "gives indices, which no operator for int8 on the CPU does", _INDICES)
 
 
 def _base(node: fx.Node) -> str:
@@ -216,7 +218,7 @@ def _in_float(node: fx.Node) -> UnsupportedError:
     """The error for an operator that neither side has in int8, with the NPU's reason where there is an NPU."""
     what = _no_int8_form(node)
     listed = _numbers(node.all_input_nodes)
-    return _refusal(node, f"reads {listed} and {what}", _EARLIER) if listed else _refusal(node, what, _PORTABLE)
+    return refusal(node, f"reads {listed} and {what}", _EARLIER) if listed else refusal(node, what, _PORTABLE)
 
 
 def _no_int8_form(node: fx.Node) -> str:
@@ -237,14 +239,7 @@ def _numbers(args: Iterable[fx.Node]) -> str:
 
 def _counts(value: Tensor) -> bool:
     """True for integers and bools that stand for themselves."""
-    return not value.is_floating_point() and value.dtype != torch.int8
-
-
-def _refusal(node: fx.Node, what: str, hint: str) -> UnsupportedError:
-    source = source_of(node)
-    at = f", at `{source.code}`" if source else ""
-    where = str(source) if source else node.name
-    return UnsupportedError(f"`{operator_name(node.target)}` {what}{at}", where=where, hint=hint)
+    return not value.is_floating_point() and value.dtype not in _STORED
 
 
 def _raise(refused: Sequence[UnsupportedError]) -> None:

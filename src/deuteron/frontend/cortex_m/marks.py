@@ -46,6 +46,22 @@ def measured() -> Any:
     return INT8_PER_TENSOR_CONFIG.get_input_act_qspec()
 
 
+def measured_wide() -> Any:
+    """The specification that measures the range of a tensor for int16."""
+    load()
+    from executorch.backends.cortex_m.quantizer.quantization_configs import INT16_ACTIVATION_PER_TENSOR_QSPEC
+
+    return INT16_ACTIVATION_PER_TENSOR_QSPEC
+
+
+def weights() -> Any:
+    """The specification of a layer's weights, with a scale for each output channel."""
+    load()
+    from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_WEIGHT_PER_CHANNEL_QSPEC
+
+    return INT8_WEIGHT_PER_CHANNEL_QSPEC
+
+
 def adds_or_multiplies(node: fx.Node) -> bool:
     """True for arithmetic of two tensors that the backend's own operators compute, in the order of memory they have."""
     load()

@@ -180,8 +180,9 @@ def _given(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Te
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     quantised: list[Tensor] = []
     for node, name, x in zip(placeholders, program.graph_signature.user_inputs, inputs, strict=True):
-        affine = saved.input_affine(node) if nodes[str(name)].meta["val"].dtype == torch.int8 else None
-        quantised.append(affine.stored(x).to(torch.int8) if affine else x)
+        dtype = nodes[str(name)].meta["val"].dtype
+        affine = saved.input_affine(node) if dtype in (torch.int8, torch.int16) else None
+        quantised.append(affine.stored(x).to(dtype) if affine else x)
     return quantised
 
 
@@ -192,7 +193,7 @@ def _output_steps(module: fx.GraphModule, outputs: Iterable[object], wanted: Ite
         if affine is None or not isinstance(ours, Tensor) or not isinstance(theirs, Tensor):
             steps.append(0)
             continue
-        real = affine.real(ours) if ours.dtype == torch.int8 else ours
+        real = ours if ours.is_floating_point() else affine.real(ours)
         steps.append(round(float((real - theirs).abs().max()) / affine.scale) if ours.numel() else 0)
     return steps
 

@@ -255,7 +255,7 @@ def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torc
     inputs: list[torch.Tensor] = []
     for value, affine in zip(sample, reference.inputs, strict=True):
         tensor = torch.tensor(value)
-        inputs.append(affine.real(tensor) if affine and tensor.dtype == torch.int8 else tensor)
+        inputs.append(affine.real(tensor) if affine and tensor.dtype in (torch.int8, torch.int16) else tensor)
     return reference.run(inputs)
 
 
@@ -320,7 +320,7 @@ def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: 
 def _check_output(result: OutputResult, actual: Array, affine: saved.Affine | None, wanted: Array) -> None:
     """Adds one output of one sample to its result."""
     ours = actual.astype(np.float64)
-    if affine is not None and actual.dtype == np.int8:
+    if affine is not None and actual.dtype.name in ("int8", "int16"):
         ours = (ours - affine.zero_point) * affine.scale
     reference = wanted.astype(np.float64)
     finite = np.isfinite(ours) & np.isfinite(reference)

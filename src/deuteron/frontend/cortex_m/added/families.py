@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from deuteron.frontend.cortex_m.added import masked, norms, pairs, reductions, resize, shares
+from deuteron.frontend.cortex_m.added import masked, norms, pairs, reductions, resize, shares, wide
 from deuteron.frontend.cortex_m.added.form import Definition, Form
 
 _FAMILIES = (reductions, norms, shares, pairs, resize, masked)
@@ -11,7 +11,7 @@ FORMS: Mapping[object, Form] = {target: form for family in _FAMILIES for target,
 """The forms, by the operator of PyTorch's registry."""
 
 DEFINITIONS: Mapping[str, Definition] = {
-    name: definition for family in _FAMILIES for name, definition in family.DEFINITIONS.items()
+    name: definition for family in (*_FAMILIES, wide) for name, definition in family.DEFINITIONS.items()
 }
 """What our operators compute, by their names."""
 

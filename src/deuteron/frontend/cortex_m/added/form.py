@@ -1,6 +1,6 @@
 """What an operator of PyTorch that becomes one of ours says of itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import cast
@@ -44,6 +44,8 @@ class Site:
         result: that of the result; of integers, that of the first operand.
         constant: gives the value of a constant that the operator reads beside its operands.
         stored: the nodes of the operands' stored values.
+        ends: the nodes that quantise the result; of integers, the operator itself.
+        limits: of the stored values of the result.
         is_channels_last: whether the result, or a single operand, is an image in channels-last memory.
     """
 
@@ -52,6 +54,8 @@ class Site:
     result: Affine
     constant: Callable[[fx.Node], Tensor]
     stored: tuple[fx.Node, ...] = ()
+    ends: tuple[fx.Node, ...] = ()
+    limits: tuple[int, int] = (-128, 127)
     is_channels_last: bool = False
 
     @property
@@ -62,6 +66,11 @@ class Site:
     def argument(self, index: int, name: str, default: object) -> object:
         """An argument of the operator, by place or name."""
         return self.node.args[index] if index < len(self.node.args) else self.node.kwargs.get(name, default)
+
+    def weights(self, node: fx.Node) -> tuple[Tensor, Tensor]:
+        """The stored values of weights that a node dequantises channel by channel, and the channels' scales."""
+        values, scales = cast("tuple[fx.Node, fx.Node]", node.args[:2])
+        return self.constant(values), self.constant(scales)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +124,14 @@ class Definition:
         compute: its result, from its record and its tensors; all are flat, as they lie in memory.
         rounds: whether the result may be one step off what PyTorch computes in float32.
         dtype: of the result.
+        is_last: whether a result of four dimensions is an image in channels-last memory; else it is where an operand of
+            its shape is.
     """
 
     compute: Callable[..., Array]
     rounds: bool
     dtype: torch.dtype = torch.int8
+    is_last: Callable[[Sequence[Tensor]], bool] | None = None
 
 
 def value_of(node: fx.Node) -> Tensor:

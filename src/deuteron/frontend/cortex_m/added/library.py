@@ -57,6 +57,9 @@ def _flat(x: Tensor) -> Tensor:
 
 def _empty(definition: Definition, values: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
     """A tensor for the result: in channels-last memory where an operand of its shape is."""
-    last = any(layout.is_last(x) and tuple(x.shape) == tuple(shape) for x in values)
+    if definition.is_last is None:
+        last = any(layout.is_last(x) and tuple(x.shape) == tuple(shape) for x in values)
+    else:
+        last = len(shape) == 4 and definition.is_last(values)
     order = torch.channels_last if last else torch.contiguous_format
     return torch.empty(tuple(shape), dtype=definition.dtype, memory_format=order)

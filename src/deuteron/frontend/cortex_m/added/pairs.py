@@ -58,7 +58,7 @@ def _takes_choice(node: fx.Node) -> bool:
 
 
 def _sum(site: Site, *, sign: int) -> Call | None:
-    if len(site.operands) != _PAIR or (dims := _dims(site)) is None:
+    if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
         return None
     (a, b), y, alpha = site.operands, site.result, cast(float, site.node.kwargs.get("alpha", 1))
     factors = [Fraction(a.scale) / Fraction(y.scale), abs(Fraction(alpha)) * Fraction(b.scale) / Fraction(y.scale)]
@@ -69,7 +69,7 @@ def _sum(site: Site, *, sign: int) -> Call | None:
 
 
 def _product(site: Site) -> Call | None:
-    if len(site.operands) != _PAIR or (dims := _dims(site)) is None:
+    if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
         return None
     a, b = site.operands
     factor = requant(Fraction(a.scale) * Fraction(b.scale) / Fraction(site.result.scale))
@@ -77,7 +77,8 @@ def _product(site: Site) -> Call | None:
     return Call("broadcast_mul", MulParams(*dims, *numbers))
 
 
-def _dims(site: Site) -> tuple[Dims5, Dims5, Dims5] | None:
+def dims_of(site: Site) -> tuple[Dims5, Dims5, Dims5] | None:
+    """The dimensions of a result and the strides of two operands along them; None where records have too few."""
     values = [value_of(arg) for arg in site.stored]
     dims = layout.broadcast(value_of(site.node).shape, values, last=site.is_channels_last)
     return cast("tuple[Dims5, Dims5, Dims5] | None", dims)
@@ -117,24 +118,24 @@ def _choice(site: Site) -> Call | None:
     return None if dims is None else Call("choose", ChooseParams(*cast(Any, dims)), inputs=inputs)
 
 
-def _spread(values: Array, strides: Dims5, dims: Dims5) -> I64:
+def spread(values: Array, strides: Dims5, dims: Dims5) -> I64:
     """The elements of an operand, as many as the result has."""
     items = tuple(stride * values.itemsize for stride in strides)
     return np.lib.stride_tricks.as_strided(values, dims, items).astype(np.int64)
 
 
 def _compute_sum(p: AddParams, a: Array, b: Array) -> Array:
-    left, right = _spread(a, p.a_strides, p.dims) - p.a_zp, _spread(b, p.b_strides, p.dims) - p.b_zp
+    left, right = spread(a, p.a_strides, p.dims) - p.a_zp, spread(b, p.b_strides, p.dims) - p.b_zp
     return stored(rne_shift(left * p.a_mult + right * p.b_mult, p.shift) + p.out_zp)
 
 
 def _compute_product(p: MulParams, a: Array, b: Array) -> Array:
-    left, right = _spread(a, p.a_strides, p.dims) - p.a_zp, _spread(b, p.b_strides, p.dims) - p.b_zp
+    left, right = spread(a, p.a_strides, p.dims) - p.a_zp, spread(b, p.b_strides, p.dims) - p.b_zp
     return stored(rne_shift(left * right * p.mult, p.shift) + p.out_zp)
 
 
 def _compute_comparison(p: CompareParams, a: Array, b: Array) -> Array:
-    left, right = _spread(a, p.a_strides, p.dims), _spread(b, p.b_strides, p.dims)
+    left, right = spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)
     answers: tuple[npt.NDArray[np.bool_], ...] = (left < right, left <= right, left == right, left != right)
     return answers[p.kind]
 
@@ -144,8 +145,8 @@ def _compute_decision(_: LutParams, x: Array, table: Array) -> Array:
 
 
 def _compute_choice(p: ChooseParams, condition: Array, a: Array, b: Array) -> Array:
-    chosen = _spread(condition, p.condition_strides, p.dims) != 0
-    return np.where(chosen, _spread(a, p.a_strides, p.dims), _spread(b, p.b_strides, p.dims)).astype(np.int8)
+    chosen = spread(condition, p.condition_strides, p.dims) != 0
+    return np.where(chosen, spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)).astype(np.int8)
 
 
 _COMPARISON = Form(_comparison, Result.INTEGER, operands=_tensors, any_order=True)

@@ -1,0 +1,23 @@
+"""What is said when an operator has no form on the Cortex-M."""
+
+from collections.abc import Iterable
+
+from torch import fx
+
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.operators import operator_name
+from deuteron.frontend.source_lines import source_of
+
+
+def refusal(node: fx.Node, what: str, hint: str) -> UnsupportedError:
+    """The error for a node: what is wrong with it, its line of the model, and what to do."""
+    source = source_of(node)
+    at = f", at `{source.code}`" if source else ""
+    where = str(source) if source else node.name
+    return UnsupportedError(f"`{operator_name(node.target)}` {what}{at}", where=where, hint=hint)
+
+
+def mixes(node: fx.Node, scales: Iterable[tuple[float, int]]) -> UnsupportedError:
+    """The error for an operator without a scale of its own that has values of several scales and zero points."""
+    listed = " and ".join(f"scale {scale:g}, zero point {zero}" for scale, zero in scales)
+    return refusal(node, f"would mix values of {listed}", "give both sides the same range")

@@ -1,0 +1,83 @@
+"""Activations of 16 bits: what is lowered, what of it ExecuTorch's runtime computes, and what is refused."""
+
+import inspect
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.frontend.sessions import edge_of
+from tests.frontend.wide import NETWORKS, OPTIONS
+from torch import Tensor, nn
+
+from deuteron import api
+from deuteron.arch import targets
+from deuteron.errors import UnsupportedError
+from deuteron.frontend import saved
+from deuteron.frontend.cortex_m import values
+from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.cpu import cpu_ops
+from deuteron.frontend.flow import Flow
+from deuteron.frontend.inputs import check_module
+from deuteron.runtime.host import HostRunner
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_computes_what_its_definitions_say(name: str, tmp_path: Path) -> None:
+    module, inputs, options = NETWORKS[name]()
+    flow = Flow(targets.load("cortex-m33"), options, lambda: [inputs], inputs)
+    edge = edge_of(flow, check_module(module), inputs)
+    program = edge.exported_program()
+    assert all(steps <= 1 for steps in values.differences(program, flow.module, inputs))
+    operators = Counter(op.op for op in cpu_ops(program.graph))
+    wide = sum(count for name, count in operators.items() if name.endswith("_s16"))
+    narrow = sum(count for name, count in operators.items() if name.startswith("cortex_m::quantized"))
+    assert (wide > 20, narrow == 0) == ((True, True) if name == "wide" else (False, False)), operators
+    with torch.no_grad():
+        wanted = flat(program.module(check_guards=False)(*inputs))
+    path = tmp_path / "model.pte"
+    path.write_bytes(edge.to_executorch().buffer)
+    for ours, theirs in zip(HostRunner(path).run([x.numpy() for x in inputs]), wanted, strict=True):
+        assert isinstance(theirs, torch.Tensor)
+        np.testing.assert_array_equal(ours, theirs.numpy())
+
+
+@pytest.mark.parametrize("activations", [api.Activations.INT8, api.Activations.INT16])
+def test_a_program_without_float_edges_gives_what_a_table_does(activations: api.Activations, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    model, inputs = nn.Sequential(nn.Linear(4, 3), nn.Sigmoid()), (torch.randn(8, 4),)
+    outputs: list[Tensor] = []
+    for stored in (False, True):
+        options, path = api.BuildOptions(activations=activations, remove_quant_io_ops=stored), tmp_path / str(stored)
+        built = api.build(model, inputs, target="cortex-m33", options=options, calibration=[inputs], output=path)
+        reference = saved.load(path / "reference.pt2")
+        x = inputs[0]
+        if stored and (affine := reference.inputs[0]) is not None:
+            assert built.manifest.inputs[0].dtype == activations.value
+            x = affine.stored(x).to(getattr(torch, activations.value))
+        y = torch.from_numpy(api.run(path, [x.numpy()])[0])
+        affine = reference.outputs[0]
+        outputs.append(affine.real(y) if stored and affine else y)
+    torch.testing.assert_close(*outputs, rtol=0, atol=0)
+
+
+class Ringing(nn.Module):
+    """A function that no few straight lines come close to."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (200 * x).sin()
+
+
+def test_what_bends_too_much_is_refused_with_its_line() -> None:
+    inputs = (torch.linspace(-40, 40, 64),)
+    flow = Flow(targets.load("cortex-m33"), OPTIONS, lambda: [inputs], inputs)
+    with pytest.raises(UnsupportedError) as caught:
+        edge_of(flow, check_module(Ringing()), inputs)
+    line = inspect.getsourcelines(Ringing.forward)[1] + 1
+    assert str(caught.value) == (
+        f"{__file__}:{line}: `aten::sin` bends too much for activations of 16 bits: lines between values 16 steps "
+        "apart are off by more than a step, at `return (200 * x).sin()`\n\nhint: let it have a narrower range before "
+        "this operator, or build with activations of int8"
+    )
