@@ -122,6 +122,16 @@ def test_mutated_programs_are_refused_or_run(sanitized: Path, tmp_path: Path) ->
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
 
 
+@pytest.mark.slow
+def test_mutated_partitions_of_an_ethos_u_are_refused_or_run(sanitized: Path, tmp_path: Path) -> None:
+    """A slice of `make bench-fuzz-ethosu`."""
+    from benches import fuzz_ethosu
+
+    command = (built(sanitized, "fuzz_ethosu"), "2000", "1", *fuzz_ethosu.partitions(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+
+
 LOG = """
 import ctypes, sys, threading
 

@@ -1,15 +1,9 @@
 #include "buffers.h"
+#include "cells.h"
 #include "deuteron/ethosu_watch.h"
 #include "operations.h"
 
 #include <string.h>
-
-/* A writer: the number of its command, which is its offset in words and 1; whether that was a copy; whether the byte
- * has a value since; and of an operation's last blocks, which from the last on: 1, 2 or 3. */
-#define COMMAND UINT32_C(0x0FFFFFFF)
-#define IS_COPY UINT32_C(0x80000000)
-#define IS_WRITTEN UINT32_C(0x40000000)
-enum { TAIL_AT = 28, TAIL_MASK = 3, TAIL_BLOCKS = 3 };
 
 /* Waits: their opcodes, and the bits of how many may still run. */
 enum { OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, KERNELS_MASK = 3, COPIES_MASK = 15 };
@@ -17,73 +11,9 @@ enum { OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, KERNELS_MASK = 3, COPIES_MAS
 /* Parts of weights and scales: of one core and of the next. */
 enum { CORES = 2 };
 
-/* Bytes on the way: of which part of the command, and what becomes of them. */
-typedef struct {
-    dtn_ethosu_watch_t *watch;
-    uint32_t part;
-    uint32_t region;
-    uint32_t number; /* of the command */
-    uint32_t index;  /* of the next byte of what is written */
-    uint32_t before; /* of the operation before, in whose last `blocks` blocks no byte may be */
-    uint32_t blocks;
-    uint32_t tail; /* which of the last blocks is marked */
-    uint64_t value;
-} scan_t;
-
-/* Does something with `count` cells from byte `at` of the region on; `cells` is NULL where nothing is written ever. */
-typedef void (*visit_t)(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count);
-
-/* A part of a map. */
-typedef struct {
-    int32_t y, y_end;
-    int32_t x, x_end;
-    int32_t c, c_end;
-} box_t;
-
 static uint32_t number_of(const dtn_ethosu_watch_t *watch)
 {
     return watch->machine.event.offset / 4 + 1;
-}
-
-/* A number for each byte of each value. */
-static uint32_t name_of(uint32_t value, uint32_t index)
-{
-    uint32_t x = value * UINT32_C(0x9E3779B1) ^ index * UINT32_C(0x85EBCA6B) ^ UINT32_C(0x27D4EB2F);
-    x = (x ^ x >> 15) * UINT32_C(0x2C1B3C6D);
-    x = (x ^ x >> 12) * UINT32_C(0x297A2D39);
-    return x ^ x >> 15;
-}
-
-static uint64_t with(uint64_t value, uint32_t name)
-{
-    return (value ^ name) * UINT64_C(0x100000001B3);
-}
-
-static bool runs(const uint32_t *running, uint32_t number)
-{
-    return number != 0 && (running[0] == number || running[1] == number);
-}
-
-/* ---- What is found ---- */
-
-static void report(scan_t *scan, dtn_ethosu_hazard_kind_t kind, uint64_t at, uint32_t other, bool other_writes)
-{
-    dtn_ethosu_seen_t *seen = scan->watch->seen;
-    uint32_t offset = other == 0 ? 0 : 4 * (other - 1);
-    for (uint32_t i = 0; i < seen->count; i++) {
-        const dtn_ethosu_hazard_t *known = &seen->hazards[i];
-        if (known->kind == (uint32_t)kind && known->part == scan->part && known->other == offset) {
-            return;
-        }
-    }
-    if (seen->count < DTN_ETHOSU_MOST_HAZARDS) {
-        seen->hazards[seen->count++] = (dtn_ethosu_hazard_t){.kind = (uint32_t)kind,
-                                                             .part = scan->part,
-                                                             .region = scan->region,
-                                                             .other = offset,
-                                                             .other_writes = other_writes,
-                                                             .at = at};
-    }
 }
 
 static void report_fault(dtn_ethosu_watch_t *watch, dtn_ethosu_fault_t fault)
@@ -92,133 +22,6 @@ static void report_fault(dtn_ethosu_watch_t *watch, dtn_ethosu_fault_t fault)
     uint32_t at = seen->count < DTN_ETHOSU_MOST_HAZARDS ? seen->count++ : DTN_ETHOSU_MOST_HAZARDS - 1;
     seen->hazards[at] = (dtn_ethosu_hazard_t){
         .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = (uint32_t)fault, .at = watch->machine.event.detail};
-}
-
-/* ---- Cells ---- */
-
-static void visit_bytes(scan_t *scan, uint32_t region, uint64_t at, uint64_t bytes, visit_t visit)
-{
-    scan->region = region;
-    dtn_ethosu_cell_t *cells = scan->watch->cells[region];
-    visit(scan, cells == NULL ? NULL : cells + at, at, bytes);
-}
-
-/* All of a box, pixel by pixel; the map has been checked. */
-static void visit_box(scan_t *scan, const dtn_eu_map_t *map, const box_t *box, visit_t visit)
-{
-    scan->region = map->region;
-    dtn_ethosu_cell_t *cells = scan->watch->cells[map->region];
-    bool is_whole = map->brick == DTN_EU_BRICK * map->bytes;
-    for (int32_t y = box->y; y < box->y_end; y++) {
-        for (int32_t x = box->x; x < box->x_end; x++) {
-            int64_t pixel = dtn_eu_place(map, y, x);
-            for (int32_t c = box->c; c < box->c_end;) {
-                int32_t next = is_whole ? box->c_end : (c / DTN_EU_BRICK + 1) * DTN_EU_BRICK;
-                int32_t count = (next < box->c_end ? next : box->c_end) - c;
-                int64_t at = pixel + c / DTN_EU_BRICK * map->brick + c % DTN_EU_BRICK * map->bytes;
-                visit(scan, cells == NULL ? NULL : cells + at, (uint64_t)at, (uint64_t)count * map->bytes);
-                c += count;
-            }
-        }
-    }
-}
-
-static void visit_map(scan_t *scan, const dtn_eu_map_t *map, visit_t visit)
-{
-    visit_box(scan, map, &(box_t){0, map->height, 0, map->width, 0, map->depth}, visit);
-}
-
-/* Whether a byte has a value that is there, whoever reads it. */
-static void check_read(scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
-{
-    const dtn_ethosu_watch_t *watch = scan->watch;
-    uint32_t number = cell->writer & COMMAND;
-    if ((cell->writer & IS_COPY) != 0 && runs(watch->copies, number)) {
-        report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at, number, true);
-    } else if ((cell->writer & IS_WRITTEN) == 0) {
-        bool is_taken = scan->part == DTN_ETHOSU_PART_TABLE && number != 0 && (cell->writer & IS_COPY) == 0;
-        report(scan, is_taken ? DTN_ETHOSU_HAZARD_TAKEN : DTN_ETHOSU_HAZARD_UNWRITTEN, at, is_taken ? number : 0,
-               is_taken);
-    }
-}
-
-/* An operation reads elements of a map. */
-static void read_element(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
-{
-    if (cells == NULL) {
-        scan->value = with(with(scan->value, name_of(scan->region, (uint32_t)at)), (uint32_t)count);
-        return;
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        check_read(scan, &cells[i], at + i);
-        cells[i].kernel_reader = scan->number;
-        scan->value = with(scan->value, cells[i].value);
-    }
-}
-
-/* An operation reads weights, scales or a table, at any time from its start on. */
-static void read_constant(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
-{
-    for (uint64_t i = 0; cells != NULL && i < count; i++) {
-        uint32_t writer = cells[i].writer;
-        if ((writer & (IS_COPY | IS_WRITTEN)) == IS_WRITTEN && runs(scan->watch->kernels, writer & COMMAND)) {
-            report(scan, DTN_ETHOSU_HAZARD_KERNEL_RUNS, at + i, writer & COMMAND, true);
-        }
-    }
-    read_element(scan, cells, at, count);
-}
-
-/* The first blocks of an operation read: nothing that the last blocks of the one before write. */
-static void read_early(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
-{
-    for (uint64_t i = 0; cells != NULL && i < count; i++) {
-        uint32_t tail = cells[i].writer >> TAIL_AT & TAIL_MASK;
-        if ((cells[i].writer & IS_COPY) == 0 && (cells[i].writer & COMMAND) == scan->before && tail > 0 &&
-            tail <= scan->blocks) {
-            report(scan, DTN_ETHOSU_HAZARD_BLOCKS, at + i, scan->before, true);
-        }
-    }
-}
-
-/* Whether a copy still reads or writes what an operation is about to write. */
-static void check_written(scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
-{
-    const uint32_t *copies = scan->watch->copies;
-    if ((cell->writer & IS_COPY) != 0 && runs(copies, cell->writer & COMMAND)) {
-        report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at, cell->writer & COMMAND, true);
-    }
-    if (runs(copies, cell->copy_reader)) {
-        report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at, cell->copy_reader, false);
-    }
-}
-
-static void write_element(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
-{
-    for (uint64_t i = 0; cells != NULL && i < count; i++) {
-        check_written(scan, &cells[i], at + i);
-        cells[i].writer = scan->number | IS_WRITTEN;
-        cells[i].value = name_of(scan->watch->operations, scan->index++);
-    }
-}
-
-static void mark_tail(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
-{
-    (void)at;
-    for (uint64_t i = 0; cells != NULL && i < count; i++) {
-        cells[i].writer |= scan->tail << TAIL_AT;
-    }
-}
-
-/* Buffers overwrite whatever table there is, and those of an operation that may start early one that is still used. */
-static void write_buffer(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        check_written(scan, &cells[i], at + i);
-        if (scan->blocks > 0 && scan->before != 0 && cells[i].kernel_reader == scan->before) {
-            report(scan, DTN_ETHOSU_HAZARD_BLOCKS, at + i, scan->before, false);
-        }
-        cells[i].writer = scan->number;
-    }
 }
 
 /* ---- Operations ---- */
@@ -234,15 +37,15 @@ static int32_t parts_of(int32_t size, int32_t part)
 }
 
 /* Block `index` of the output, in the order of the NPU: all channels of a place, then the next place of a row. */
-static box_t block_of(const dtn_eu_map_t *out, const dtn_eu_blocks_t *blocks, int64_t index)
+static dtn_eu_box_t block_of(const dtn_eu_map_t *out, const dtn_eu_blocks_t *blocks, int64_t index)
 {
     int64_t deep = parts_of(out->depth, blocks->depth);
     int64_t across = parts_of(out->width, blocks->width);
     int32_t c = (int32_t)(index % deep) * blocks->depth;
     int32_t x = (int32_t)(index / deep % across) * blocks->width;
     int32_t y = (int32_t)(index / deep / across) * blocks->height;
-    return (box_t){y, least(y + blocks->height, out->height), x, least(x + blocks->width, out->width),
-                   c, least(c + blocks->depth, out->depth)};
+    return (dtn_eu_box_t){y, least(y + blocks->height, out->height), x, least(x + blocks->width, out->width),
+                          c, least(c + blocks->depth, out->depth)};
 }
 
 static int64_t count_of(const dtn_eu_map_t *out, const dtn_eu_blocks_t *blocks)
@@ -261,11 +64,11 @@ static void met(int32_t *first, int32_t *end, int32_t stride, int32_t pad, int32
 }
 
 /* What of an input is read for block `index` of the output, and of its channels the part `part`. */
-static box_t input_of(const dtn_eu_accesses_t *accesses, const dtn_eu_map_t *map, const dtn_eu_blocks_t *blocks,
-                      int64_t index, int32_t part)
+static dtn_eu_box_t input_of(const dtn_eu_accesses_t *accesses, const dtn_eu_map_t *map, const dtn_eu_blocks_t *blocks,
+                             int64_t index, int32_t part)
 {
     const dtn_eu_geometry_t *g = accesses->geometry;
-    box_t box = block_of(accesses->out, blocks, index);
+    dtn_eu_box_t box = block_of(accesses->out, blocks, index);
     if (g != NULL) {
         int32_t factor = g->upscale == DTN_EU_AS_IS ? 1 : 2;
         met(&box.y, &box.y_end, g->stride_h, g->pad_top, (g->kernel_h - 1) * g->dilation_h + 1, factor, map->height);
@@ -286,30 +89,31 @@ static box_t input_of(const dtn_eu_accesses_t *accesses, const dtn_eu_map_t *map
 }
 
 /* Block i is read when all but the `early` - i last blocks of the operation before are there. */
-static void check_early(scan_t *scan, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks, uint32_t early)
+static void check_early(dtn_eu_scan_t *scan, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks,
+                        uint32_t early)
 {
     int64_t jobs = count_of(accesses->out, blocks) * blocks->in_parts;
     for (uint32_t job = 0; job < early && job < jobs; job++) {
         for (uint32_t i = 0; i < 2; i++) {
             if (accesses->inputs[i] != NULL) {
-                box_t box = input_of(accesses, accesses->inputs[i], blocks, job / (uint32_t)blocks->in_parts,
-                                     (int32_t)job % blocks->in_parts);
+                dtn_eu_box_t box = input_of(accesses, accesses->inputs[i], blocks, job / (uint32_t)blocks->in_parts,
+                                            (int32_t)job % blocks->in_parts);
                 scan->part = DTN_ETHOSU_PART_INPUT + i;
                 scan->blocks = early - job;
-                visit_box(scan, accesses->inputs[i], &box, read_early);
+                dtn_eu_visit_box(scan, accesses->inputs[i], &box, dtn_eu_read_early);
             }
         }
     }
 }
 
-static void finish_read(scan_t *scan)
+static void finish_read(dtn_eu_scan_t *scan)
 {
     scan->watch->seen->values[scan->part] = scan->value;
     scan->value = 0;
 }
 
 /* Weights and scales, where the registers say. */
-static void read_weights(scan_t *scan, const dtn_ethosu_t *m)
+static void read_weights(dtn_eu_scan_t *scan, const dtn_ethosu_t *m)
 {
     static const uint16_t registers[2][1 + 2 * CORES] = {
         {REG_WEIGHT_REGION, REG_WEIGHT_BASE, REG_WEIGHT_LENGTH, REG_WEIGHT1_BASE, REG_WEIGHT1_LENGTH},
@@ -322,26 +126,26 @@ static void read_weights(scan_t *scan, const dtn_ethosu_t *m)
     for (uint32_t i = 0; i < 2; i++) {
         scan->part = DTN_ETHOSU_PART_WEIGHTS + i;
         for (int32_t core = 0; core < cores; core++) {
-            visit_bytes(scan, dtn_eu_short(m, registers[i][0]), dtn_eu_address(m, registers[i][1 + 2 * core]),
-                        dtn_eu_payload(m, registers[i][2 + 2 * core]), read_constant);
+            dtn_eu_visit_bytes(scan, dtn_eu_short(m, registers[i][0]), dtn_eu_address(m, registers[i][1 + 2 * core]),
+                               dtn_eu_payload(m, registers[i][2 + 2 * core]), dtn_eu_read_constant);
         }
         finish_read(scan);
     }
 }
 
-static void write_output(scan_t *scan, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks)
+static void write_output(dtn_eu_scan_t *scan, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks)
 {
     scan->part = DTN_ETHOSU_PART_OUTPUT;
-    visit_map(scan, accesses->out, write_element);
+    dtn_eu_visit_map(scan, accesses->out, dtn_eu_write_element);
     int64_t count = count_of(accesses->out, blocks);
-    for (scan->tail = 1; scan->tail <= TAIL_BLOCKS && scan->tail <= count; scan->tail++) {
-        box_t box = block_of(accesses->out, blocks, count - scan->tail);
-        visit_box(scan, accesses->out, &box, mark_tail);
+    for (scan->tail = 1; scan->tail <= DTN_EU_TAIL_BLOCKS && scan->tail <= count; scan->tail++) {
+        dtn_eu_box_t box = block_of(accesses->out, blocks, count - scan->tail);
+        dtn_eu_visit_box(scan, accesses->out, &box, dtn_eu_mark_tail);
     }
 }
 
 /* The buffers' place in the SHRAM, which is theirs from now on. */
-static void take_buffers(scan_t *scan, dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses,
+static void take_buffers(dtn_eu_scan_t *scan, dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses,
                          const dtn_eu_blocks_t *blocks)
 {
     uint32_t end = 0;
@@ -354,10 +158,10 @@ static void take_buffers(scan_t *scan, dtn_ethosu_t *m, const dtn_eu_accesses_t 
     scan->part = DTN_ETHOSU_PART_BUFFERS;
     scan->region = DTN_ETHOSU_SHRAM_REGION;
     if (needed > 0) {
-        report(scan, DTN_ETHOSU_HAZARD_BUFFERS, needed, 0, false);
+        dtn_eu_report(scan, DTN_ETHOSU_HAZARD_BUFFERS, needed, 0, false);
     }
     uint32_t shram = m->config->shram_bytes;
-    visit_bytes(scan, DTN_ETHOSU_SHRAM_REGION, 0, end < shram ? end : shram, write_buffer);
+    dtn_eu_visit_bytes(scan, DTN_ETHOSU_SHRAM_REGION, 0, end < shram ? end : shram, dtn_eu_write_buffer);
 }
 
 /* Puts a command first among those that run; what falls out has been waited for. */
@@ -371,7 +175,7 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
 {
     dtn_ethosu_t *m = &watch->machine;
     dtn_eu_blocks_t blocks;
-    scan_t scan = {.watch = watch, .number = number_of(watch), .before = watch->kernels[0]};
+    dtn_eu_scan_t scan = {.watch = watch, .number = number_of(watch), .before = watch->kernels[0]};
     dtn_ethosu_fault_t fault = dtn_eu_blocks(m, accesses, &blocks);
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_BLOCKDEP));
@@ -387,14 +191,14 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
     for (uint32_t i = 0; i < 2; i++) {
         scan.part = DTN_ETHOSU_PART_INPUT + i;
         if (accesses->inputs[i] != NULL) {
-            visit_map(&scan, accesses->inputs[i], read_element);
+            dtn_eu_visit_map(&scan, accesses->inputs[i], dtn_eu_read_element);
         }
         finish_read(&scan);
     }
     read_weights(&scan, m);
     scan.part = DTN_ETHOSU_PART_TABLE;
-    visit_bytes(&scan, DTN_ETHOSU_SHRAM_REGION, accesses->output->table_at, accesses->output->table_bytes,
-                read_constant);
+    dtn_eu_visit_bytes(&scan, DTN_ETHOSU_SHRAM_REGION, accesses->output->table_at, accesses->output->table_bytes,
+                       dtn_eu_read_constant);
     finish_read(&scan);
     check_early(&scan, accesses, &blocks, early);
     scan.blocks = early;
@@ -411,71 +215,26 @@ static uint32_t side_of(const dtn_ethosu_t *m, uint32_t region)
     return dtn_eu_field(m, region, 8, 1) != 0 ? (uint32_t)DTN_ETHOSU_SHRAM_REGION : dtn_eu_field(m, region, 0, 3);
 }
 
-static void check_kernel_writes(scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
-{
-    uint32_t number = cell->writer & COMMAND;
-    if ((cell->writer & IS_COPY) == 0 && runs(scan->watch->kernels, number)) {
-        report(scan, DTN_ETHOSU_HAZARD_KERNEL_RUNS, at, number, true);
-    }
-}
-
-/* What is copied may be without a value: that is no hazard until something reads it. */
-static void read_source(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
-{
-    if (cells == NULL) {
-        scan->value = with(with(scan->value, name_of(scan->region, (uint32_t)at)), (uint32_t)count);
-        return;
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        if ((cells[i].writer & IS_COPY) != 0 && runs(scan->watch->copies, cells[i].writer & COMMAND)) {
-            report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at + i, cells[i].writer & COMMAND, true);
-        }
-        check_kernel_writes(scan, &cells[i], at + i);
-        cells[i].copy_reader = scan->number;
-        scan->value = with(scan->value, (cells[i].writer & IS_WRITTEN) != 0 ? cells[i].value : 0);
-    }
-}
-
-static void check_target(scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
-{
-    for (uint64_t i = 0; cells != NULL && i < count; i++) {
-        check_written(scan, &cells[i], at + i);
-        check_kernel_writes(scan, &cells[i], at + i);
-        if (runs(scan->watch->kernels, cells[i].kernel_reader)) {
-            report(scan, DTN_ETHOSU_HAZARD_KERNEL_RUNS, at + i, cells[i].kernel_reader, false);
-        }
-    }
-}
-
-/* The value of a byte goes with it. */
-static void move_row(scan_t *scan, const dtn_ethosu_cell_t *from, dtn_ethosu_cell_t *to, uint64_t at, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t written = from == NULL ? IS_WRITTEN : from[i].writer & IS_WRITTEN;
-        to[i].value = from == NULL ? name_of(scan->region, (uint32_t)(at + i)) : from[i].value;
-        to[i].writer = scan->number | IS_COPY | written;
-    }
-}
-
 static void see_copy(dtn_ethosu_watch_t *watch, const dtn_eu_rows_t *rows)
 {
     const dtn_ethosu_t *m = &watch->machine;
-    scan_t scan = {.watch = watch, .part = DTN_ETHOSU_PART_SOURCE, .number = number_of(watch)};
+    dtn_eu_scan_t scan = {.watch = watch, .part = DTN_ETHOSU_PART_SOURCE, .number = number_of(watch)};
     uint32_t from = side_of(m, REG_DMA0_SRC_REGION);
     uint32_t to = side_of(m, REG_DMA0_DST_REGION);
     uint64_t source = dtn_eu_address(m, REG_DMA0_SRC);
     uint64_t target = dtn_eu_address(m, REG_DMA0_DST);
-    visit_bytes(&scan, from, source, rows->rows * rows->row, read_source);
+    dtn_eu_visit_bytes(&scan, from, source, rows->rows * rows->row, dtn_eu_read_source);
     finish_read(&scan);
     scan.part = DTN_ETHOSU_PART_TARGET;
     for (uint64_t i = 0; i < rows->rows; i++) {
-        visit_bytes(&scan, to, target + i * rows->pitch, rows->row, check_target);
+        dtn_eu_visit_bytes(&scan, to, target + i * rows->pitch, rows->row, dtn_eu_check_target);
     }
     scan.region = from;
     for (uint64_t i = 0; i < rows->rows; i++) {
         const dtn_ethosu_cell_t *cells = watch->cells[from];
         uint64_t at = source + i * rows->row;
-        move_row(&scan, cells == NULL ? NULL : cells + at, watch->cells[to] + target + i * rows->pitch, at, rows->row);
+        dtn_eu_move_row(&scan, cells == NULL ? NULL : cells + at, watch->cells[to] + target + i * rows->pitch, at,
+                        rows->row);
     }
     start(watch->copies, scan.number, m->config->word >> 28 == 0 ? 1 : DTN_ETHOSU_AT_ONCE);
 }
@@ -572,8 +331,8 @@ bool dtn_ethosu_watch_input(dtn_ethosu_watch_t *watch, uint32_t region, uint64_t
     }
     for (uint64_t i = 0; i < bytes; i++) {
         dtn_ethosu_cell_t *cell = &watch->cells[region][at + i];
-        cell->writer = IS_WRITTEN;
-        cell->value = name_of(UINT32_MAX - region, (uint32_t)(at + i));
+        cell->writer = DTN_EU_IS_WRITTEN;
+        cell->value = dtn_eu_name_of(UINT32_MAX - region, (uint32_t)(at + i));
     }
     return true;
 }
@@ -602,10 +361,10 @@ bool dtn_ethosu_watch_output(const dtn_ethosu_watch_t *watch, uint32_t region, u
     }
     for (; *unwritten < at + bytes; (*unwritten)++) {
         const dtn_ethosu_cell_t *cell = &watch->cells[region][*unwritten];
-        if ((cell->writer & IS_WRITTEN) == 0) {
+        if ((cell->writer & DTN_EU_IS_WRITTEN) == 0) {
             return false;
         }
-        *value = with(*value, cell->value);
+        *value = dtn_eu_with(*value, cell->value);
     }
     return true;
 }

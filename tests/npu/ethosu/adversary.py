@@ -4,7 +4,6 @@ Written from the registers alone, beside the watch that it judges. Operations an
 by a stream of its own with the registers that it met, in the order of a `Schedule`.
 """
 
-import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,24 +11,19 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from tests.npu.ethosu.commands import Command, Commands, written
+from tests.npu.ethosu.machine import Bytes, Machine, aligned, shram_bytes
 
-from deuteron.native import library
 from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.isa import ELEMENTWISE, UNARY, Config, Long, Op, Short
-from deuteron.npu.ethosu.watch import FAST_SCRATCH_BYTES as _MOST_FAST_BYTES
 
-Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Registers = dict[Short | Long, int]
 
-BANK, MACHINE_BYTES, WORKSPACE_BYTES = 1024, 16384, 1 << 22
-FAST_BYTES = min(_MOST_FAST_BYTES, 1 << 20)
+BANK = 1024
+FAST_BYTES = 1 << 16
+"""Of the fast scratch memory: more than the streams of tests use."""
 _SUMS = {32: (4, 4, 4), 64: (4, 8, 4), 128: (8, 12, 4), 256: (16, 20, 8)}
 _SUM_BITS = (32, 40, 16)
-
-
-class RefusedError(Exception):
-    """The stream cannot be executed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +70,11 @@ class Npu:
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.fill)
         self.memories = {
-            0: _aligned(np.frombuffer(self.blob.weights, np.uint8)),
-            1: _aligned(self._noise(self.blob.scratch_bytes)),
-            2: _aligned(self._noise(FAST_BYTES)),
+            0: aligned(np.frombuffer(self.blob.weights, np.uint8)),
+            1: aligned(self._noise(self.blob.scratch_bytes)),
+            2: aligned(self._noise(FAST_BYTES)),
         }
-        self.shram = _aligned(self._noise(1024 * (self.config.word >> 8 & 0xFF)))
+        self.shram = aligned(self._noise(shram_bytes(self.config)))
         inputs = np.random.default_rng(0)
         for tensor in self.blob.inputs:
             values = inputs.integers(0, 256, tensor.nbytes, np.uint8)
@@ -91,6 +85,10 @@ class Npu:
         memory = self.memories[1]
         return b"".join(memory[t.offset : t.offset + t.nbytes].tobytes() for t in self.blob.outputs)
 
+    def _run(self, started: Started) -> None:
+        data = written(started.commands(), self.config.word)
+        Machine(self.config, data, self.memories, self.shram).run()
+
     def _noise(self, size: int) -> Bytes:
         return self.rng.integers(0, 256, size, np.uint8)
 
@@ -100,7 +98,7 @@ class Npu:
         table = _table(self.config, started)
         if end and end > table:
             self.shram[:end] = self._noise(end)
-        _run(self, started)
+        self._run(started)
         if end:
             self.shram[:end] = self._noise(end)
 
@@ -137,7 +135,7 @@ class Npu:
                     if region == last.registers[Short.OFM_REGION]:
                         both = np.intersect1d(places, stale)
                         self.memories[region][both] = old[region][both]
-            _run(self, started)
+            self._run(started)
             region = started.registers[Short.OFM_REGION]
             done[region][blocks[index]] = self.memories[region][blocks[index]]
         for n, memory in done.items():
@@ -151,7 +149,7 @@ class Npu:
         for n, memory in old.items():
             self.memories[n][:] = memory
         self.shram[:] = self._noise(len(old_shram))
-        _run(self, last)
+        self._run(last)
         for places in list(_written_blocks(last))[-early:]:
             now[region][places] = self.memories[region][places]
         for n, memory in now.items():
@@ -232,8 +230,7 @@ def _table(config: Config, started: Started) -> int:
     function = started.registers.get(Short.ACTIVATION, 0) & 0x1F
     if started.is_copy or function < 16:
         return 1 << 30
-    nbytes = BANK * (config.word >> 8 & 0xFF) // (2 if config.name == "ethos-u65-512" else 1)
-    return nbytes - 2048 + (function - 16) * 256
+    return shram_bytes(config) - 2048 + (function - 16) * 256
 
 
 def _parts(started: Started) -> int:
@@ -338,52 +335,3 @@ def _met(out: range, r: Registers, axis: str, sides: tuple[str, str], stride: in
 def _signed(value: int) -> int:
     value &= 0xFF_FFFF_FFFF
     return value - (1 << 40) if value >> 39 else value
-
-
-# ---- The library ----
-
-
-class _Region(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("is_read_only", ctypes.c_bool))
-
-
-class _Memory(ctypes.Structure):
-    _fields_ = (
-        ("regions", _Region * 8),
-        ("shram", ctypes.c_void_p),
-        ("shram_bytes", ctypes.c_size_t),
-        ("workspace", ctypes.c_void_p),
-        ("workspace_bytes", ctypes.c_size_t),
-    )
-
-
-def _aligned(content: Bytes) -> Bytes:
-    """A copy that begins at a multiple of 16."""
-    block = np.zeros(len(content) + 16, np.uint8)
-    start = -block.ctypes.data % 16
-    block[start : start + len(content)] = content
-    return block[start : start + len(content)]
-
-
-_WORKSPACE = _aligned(np.zeros(WORKSPACE_BYTES, np.uint8))
-_MACHINE = _aligned(np.zeros(MACHINE_BYTES, np.uint8))
-_EVENT = _aligned(np.zeros(64, np.uint8))
-
-
-def _run(npu: Npu, started: Started) -> None:
-    """Executes one operation or copy."""
-    loaded = ctypes.CDLL(str(library("ethosu_watch")))
-    loaded.dtn_ethosu_config.restype = ctypes.c_void_p
-    config = ctypes.c_void_p(loaded.dtn_ethosu_config(npu.config.name.encode()))
-    data = _aligned(np.frombuffer(written(started.commands(), npu.config.word), np.uint8))
-    memory = _Memory()
-    for number, content in npu.memories.items():
-        memory.regions[number] = _Region(content.ctypes.data if len(content) else None, len(content), number == 0)
-    memory.shram, memory.shram_bytes = npu.shram.ctypes.data, len(npu.shram)
-    memory.workspace, memory.workspace_bytes = _WORKSPACE.ctypes.data, len(_WORKSPACE)
-    machine, event = ctypes.c_void_p(_MACHINE.ctypes.data), ctypes.c_void_p(_EVENT.ctypes.data)
-    at = ctypes.c_void_p(data.ctypes.data)
-    fault = loaded.dtn_ethosu_start(machine, config, at, ctypes.c_size_t(len(data)), ctypes.byref(memory))
-    fault = fault or loaded.dtn_ethosu_run(machine, event)
-    if fault:
-        raise RefusedError(fault)

@@ -12,6 +12,7 @@ import torch
 from executorch.exir import to_edge
 from executorch.exir.backend.backend_api import to_backend
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
+from tests.npu.ethosu.networks import ACCELERATORS, KINDS
 from tests.npu.ethosu.vela import block, compiled
 from tests.npu.neutron.tflite import cases, litert
 from torch import Tensor, nn
@@ -26,18 +27,6 @@ from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.host import HostRunner
 from deuteron.views.inspect import inspect
 
-ACCELERATORS = (
-    "ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
-    "ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048",
-)  # fmt: skip
-KINDS = {
-    "conv": cases.conv_2d,
-    "depthwise": cases.depthwise_conv_2d,
-    "linear": cases.fully_connected,
-    "add": cases.binary(ops.Add, 2.0),
-    "max_pool": cases.pool(ops.MaxPool2D),
-    "softmax": cases.softmax,
-}
 SEEDS = range(3)
 
 

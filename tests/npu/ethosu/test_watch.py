@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.npu.ethosu import adversary, mutants, vela
-from tests.npu.ethosu.adversary import RefusedError, Schedule
+from tests.npu.ethosu.adversary import Schedule
 from tests.npu.ethosu.commands import Command, Commands, read, written
-from tests.npu.neutron.tflite import cases
+from tests.npu.ethosu.machine import RefusedError
+from tests.npu.ethosu.networks import network, transposed_table
 
 from deuteron.errors import DeuteronError
 from deuteron.npu.dataflow import Dataflow
@@ -17,7 +18,6 @@ from deuteron.npu.ethosu.isa import Long, Op, Short
 from deuteron.npu.ethosu.program import EthosUProgram, program_of
 from deuteron.npu.ethosu.stream import decode
 from deuteron.npu.ethosu.watch import watch
-from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.tflite.emit import emit
 
@@ -28,43 +28,6 @@ FILLS = (1, 2)
 """By which numbers memory is filled that nothing has written."""
 PLACES = 40
 """Mutants with another address or region, of each stream."""
-
-
-def network() -> Graph:
-    """A convolution, a table, a depthwise convolution, a convolution and a sum: 12x12x8 to 12x12x16."""
-    rng = np.random.default_rng(5)
-    x, table = cases.quant(rng), cases.SOFTMAX_QUANT
-    shape, around, origin = (1, 12, 12, 16), ops.Pads(1, 1, 1, 1), cases.ORIGIN
-    w0, b0, a = cases.weighted_operands(rng, x, (16, 3, 3, 8), 0, 72)
-    w1, b1, c = cases.weighted_operands(rng, table, (1, 3, 3, 16), 3, 9)
-    w2, b2, d = cases.weighted_operands(rng, c, (16, 1, 1, 16), 0, 16)
-    constants = zip(("w0", "b0", "w1", "b1", "w2", "b2"), (w0, b0, w1, b1, w2, b2), strict=True)
-    return Graph(
-        "network",
-        (
-            cases.act("x", (1, 12, 12, 8), x),
-            *(cases.act(name, shape, q) for name, q in (("a", a), ("b", table), ("c", c), ("d", d), ("y", d))),
-            *(replace(tensor, name=name) for name, tensor in constants),
-        ),
-        ("x",),
-        ("y",),
-        (
-            ops.Conv2D(inputs=("x", "w0", "b0"), outputs=("a",), origin=origin, pads=around),
-            ops.Unary(inputs=("a",), outputs=("b",), origin=origin, function=ops.Function.LOGISTIC),
-            ops.DepthwiseConv2D(inputs=("b", "w1", "b1"), outputs=("c",), origin=origin, pads=around),
-            ops.Conv2D(inputs=("c", "w2", "b2"), outputs=("d",), origin=origin),
-            ops.Add(inputs=("d", "b"), outputs=("y",), origin=origin),
-        ),
-    )
-
-
-def transposed_table() -> Graph:
-    """A table behind a transpose, which Vela 5.1.0 places behind the SHRAM of the smallest configurations."""
-    q, shape = cases.quant(np.random.default_rng(0)), (1, 8, 4, 6)
-    tensors = cases.act("x", (1, 4, 6, 8), q), cases.act("a", shape, q), cases.act("y", shape, cases.SOFTMAX_QUANT)
-    transpose = ops.Transpose(inputs=("x",), outputs=("a",), origin=cases.ORIGIN, perm=(0, 3, 1, 2))
-    table = ops.Unary(inputs=("a",), outputs=("y",), origin=cases.ORIGIN, function=ops.Function.LOGISTIC)
-    return Graph("transposed", tensors, ("x",), ("y",), (transpose, table))
 
 
 def compiled(graph: Graph, accelerator: str, folder: Path) -> EthosUProgram:

@@ -1,0 +1,47 @@
+"""Mutated partitions of an Ethos-U under the address and undefined sanitizers: taken apart, checked, watched, executed.
+
+The partitions are what Vela makes of small networks in TFLite, for each accelerator. What is mutated, and what is a
+finding, stands in `firmware/executorch/tests/fuzz_ethosu.cpp`.
+
+make bench-fuzz-ethosu
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from fuzzing import Target, main
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.npu.ethosu import vela
+from tests.npu.ethosu.networks import ACCELERATORS, KINDS, network
+
+from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.runtime.build_native import executorch_root
+
+
+def partitions(directory: Path) -> tuple[str, ...]:
+    """The files of the partitions that are mutated, made in a directory."""
+    models = {"network": emit(network())} | {kind: emit(make(np.random.default_rng(1))) for kind, make in KINDS.items()}
+    files: list[str] = []
+    for number, (name, model) in enumerate(models.items()):
+        for accelerator in ACCELERATORS if name == "network" else ACCELERATORS[number % 6 :: 6]:
+            payload = vela.compiled(model, accelerator, directory)
+            if payload is not None:
+                path = directory / f"{name}-{accelerator}"
+                path.write_bytes(payload)
+                files.append(str(path))
+    return tuple(files)
+
+
+def target(directory: Path) -> Target:
+    """The target, with partitions made in a directory."""
+    options = ("-DDTN_EXECUTORCH=ON", f"-DEXECUTORCH_ROOT={executorch_root()}")
+    return Target("fuzz_ethosu", "executorch-tests", "executorch/tests", options, partitions(directory))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as parent:
+        sys.exit(main(target(Path(parent)), __doc__))

@@ -1,0 +1,214 @@
+#include "cells.h"
+
+/* A number for each byte of each value. */
+uint32_t dtn_eu_name_of(uint32_t value, uint32_t index)
+{
+    uint32_t x = value * UINT32_C(0x9E3779B1) ^ index * UINT32_C(0x85EBCA6B) ^ UINT32_C(0x27D4EB2F);
+    x = (x ^ x >> 15) * UINT32_C(0x2C1B3C6D);
+    x = (x ^ x >> 12) * UINT32_C(0x297A2D39);
+    return x ^ x >> 15;
+}
+
+static bool runs(const uint32_t *running, uint32_t number)
+{
+    return number != 0 && (running[0] == number || running[1] == number);
+}
+
+/* ---- What is found ---- */
+
+void dtn_eu_report(dtn_eu_scan_t *scan, dtn_ethosu_hazard_kind_t kind, uint64_t at, uint32_t other, bool other_writes)
+{
+    dtn_ethosu_seen_t *seen = scan->watch->seen;
+    uint32_t offset = other == 0 ? 0 : 4 * (other - 1);
+    for (uint32_t i = 0; i < seen->count; i++) {
+        const dtn_ethosu_hazard_t *known = &seen->hazards[i];
+        if (known->kind == (uint32_t)kind && known->part == scan->part && known->other == offset) {
+            return;
+        }
+    }
+    if (seen->count < DTN_ETHOSU_MOST_HAZARDS) {
+        seen->hazards[seen->count++] = (dtn_ethosu_hazard_t){.kind = (uint32_t)kind,
+                                                             .part = scan->part,
+                                                             .region = scan->region,
+                                                             .other = offset,
+                                                             .other_writes = other_writes,
+                                                             .at = at};
+    }
+}
+
+/* ---- Cells ---- */
+
+void dtn_eu_visit_bytes(dtn_eu_scan_t *scan, uint32_t region, uint64_t at, uint64_t bytes, dtn_eu_visit_t visit)
+{
+    scan->region = region;
+    dtn_ethosu_cell_t *cells = scan->watch->cells[region];
+    visit(scan, cells == NULL ? NULL : cells + at, at, bytes);
+}
+
+/* All of a box, pixel by pixel; the map has been checked. */
+void dtn_eu_visit_box(dtn_eu_scan_t *scan, const dtn_eu_map_t *map, const dtn_eu_box_t *box, dtn_eu_visit_t visit)
+{
+    scan->region = map->region;
+    dtn_ethosu_cell_t *cells = scan->watch->cells[map->region];
+    bool is_whole = map->brick == DTN_EU_BRICK * map->bytes;
+    for (int32_t y = box->y; y < box->y_end; y++) {
+        for (int32_t x = box->x; x < box->x_end; x++) {
+            int64_t pixel = dtn_eu_place(map, y, x);
+            for (int32_t c = box->c; c < box->c_end;) {
+                int32_t next = is_whole ? box->c_end : (c / DTN_EU_BRICK + 1) * DTN_EU_BRICK;
+                int32_t count = (next < box->c_end ? next : box->c_end) - c;
+                int64_t at = pixel + c / DTN_EU_BRICK * map->brick + c % DTN_EU_BRICK * map->bytes;
+                visit(scan, cells == NULL ? NULL : cells + at, (uint64_t)at, (uint64_t)count * map->bytes);
+                c += count;
+            }
+        }
+    }
+}
+
+void dtn_eu_visit_map(dtn_eu_scan_t *scan, const dtn_eu_map_t *map, dtn_eu_visit_t visit)
+{
+    dtn_eu_visit_box(scan, map, &(dtn_eu_box_t){0, map->height, 0, map->width, 0, map->depth}, visit);
+}
+
+/* Whether a byte has a value that is there, whoever reads it. */
+static void check_read(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
+{
+    const dtn_ethosu_watch_t *watch = scan->watch;
+    uint32_t number = cell->writer & DTN_EU_COMMAND;
+    if ((cell->writer & DTN_EU_IS_COPY) != 0 && runs(watch->copies, number)) {
+        dtn_eu_report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at, number, true);
+    } else if ((cell->writer & DTN_EU_IS_WRITTEN) == 0) {
+        bool is_taken = scan->part == DTN_ETHOSU_PART_TABLE && number != 0 && (cell->writer & DTN_EU_IS_COPY) == 0;
+        dtn_eu_report(scan, is_taken ? DTN_ETHOSU_HAZARD_TAKEN : DTN_ETHOSU_HAZARD_UNWRITTEN, at, is_taken ? number : 0,
+                      is_taken);
+    }
+}
+
+/* An operation reads elements of a map. */
+void dtn_eu_read_element(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    if (cells == NULL) {
+        scan->value =
+            dtn_eu_with(dtn_eu_with(scan->value, dtn_eu_name_of(scan->region, (uint32_t)at)), (uint32_t)count);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        check_read(scan, &cells[i], at + i);
+        cells[i].kernel_reader = scan->number;
+        scan->value = dtn_eu_with(scan->value, cells[i].value);
+    }
+}
+
+/* An operation reads weights, scales or a table, at any time from its start on. */
+void dtn_eu_read_constant(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        uint32_t writer = cells[i].writer;
+        if ((writer & (DTN_EU_IS_COPY | DTN_EU_IS_WRITTEN)) == DTN_EU_IS_WRITTEN &&
+            runs(scan->watch->kernels, writer & DTN_EU_COMMAND)) {
+            dtn_eu_report(scan, DTN_ETHOSU_HAZARD_KERNEL_RUNS, at + i, writer & DTN_EU_COMMAND, true);
+        }
+    }
+    dtn_eu_read_element(scan, cells, at, count);
+}
+
+/* The first blocks of an operation read: nothing that the last blocks of the one before write. */
+void dtn_eu_read_early(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        uint32_t tail = cells[i].writer >> DTN_EU_TAIL_AT & DTN_EU_TAIL_MASK;
+        if ((cells[i].writer & DTN_EU_IS_COPY) == 0 && (cells[i].writer & DTN_EU_COMMAND) == scan->before && tail > 0 &&
+            tail <= scan->blocks) {
+            dtn_eu_report(scan, DTN_ETHOSU_HAZARD_BLOCKS, at + i, scan->before, true);
+        }
+    }
+}
+
+/* Whether a copy still reads or writes what an operation is about to write. */
+static void check_written(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
+{
+    const uint32_t *copies = scan->watch->copies;
+    if ((cell->writer & DTN_EU_IS_COPY) != 0 && runs(copies, cell->writer & DTN_EU_COMMAND)) {
+        dtn_eu_report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at, cell->writer & DTN_EU_COMMAND, true);
+    }
+    if (runs(copies, cell->copy_reader)) {
+        dtn_eu_report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at, cell->copy_reader, false);
+    }
+}
+
+void dtn_eu_write_element(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        check_written(scan, &cells[i], at + i);
+        cells[i].writer = scan->number | DTN_EU_IS_WRITTEN;
+        cells[i].value = dtn_eu_name_of(scan->watch->operations, scan->index++);
+    }
+}
+
+void dtn_eu_mark_tail(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    (void)at;
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        cells[i].writer |= scan->tail << DTN_EU_TAIL_AT;
+    }
+}
+
+/* Buffers overwrite whatever table there is, and those of an operation that may start early one that is still used. */
+void dtn_eu_write_buffer(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        check_written(scan, &cells[i], at + i);
+        if (scan->blocks > 0 && scan->before != 0 && cells[i].kernel_reader == scan->before) {
+            dtn_eu_report(scan, DTN_ETHOSU_HAZARD_BLOCKS, at + i, scan->before, false);
+        }
+        cells[i].writer = scan->number;
+    }
+}
+
+static void check_kernel_writes(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
+{
+    uint32_t number = cell->writer & DTN_EU_COMMAND;
+    if ((cell->writer & DTN_EU_IS_COPY) == 0 && runs(scan->watch->kernels, number)) {
+        dtn_eu_report(scan, DTN_ETHOSU_HAZARD_KERNEL_RUNS, at, number, true);
+    }
+}
+
+/* What is copied may be without a value: that is no hazard until something reads it. */
+void dtn_eu_read_source(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    if (cells == NULL) {
+        scan->value =
+            dtn_eu_with(dtn_eu_with(scan->value, dtn_eu_name_of(scan->region, (uint32_t)at)), (uint32_t)count);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if ((cells[i].writer & DTN_EU_IS_COPY) != 0 && runs(scan->watch->copies, cells[i].writer & DTN_EU_COMMAND)) {
+            dtn_eu_report(scan, DTN_ETHOSU_HAZARD_COPY_RUNS, at + i, cells[i].writer & DTN_EU_COMMAND, true);
+        }
+        check_kernel_writes(scan, &cells[i], at + i);
+        cells[i].copy_reader = scan->number;
+        scan->value = dtn_eu_with(scan->value, (cells[i].writer & DTN_EU_IS_WRITTEN) != 0 ? cells[i].value : 0);
+    }
+}
+
+void dtn_eu_check_target(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; cells != NULL && i < count; i++) {
+        check_written(scan, &cells[i], at + i);
+        check_kernel_writes(scan, &cells[i], at + i);
+        if (runs(scan->watch->kernels, cells[i].kernel_reader)) {
+            dtn_eu_report(scan, DTN_ETHOSU_HAZARD_KERNEL_RUNS, at + i, cells[i].kernel_reader, false);
+        }
+    }
+}
+
+/* The value of a byte goes with it. */
+void dtn_eu_move_row(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *from, dtn_ethosu_cell_t *to, uint64_t at,
+                     uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t written = from == NULL ? DTN_EU_IS_WRITTEN : from[i].writer & DTN_EU_IS_WRITTEN;
+        to[i].value = from == NULL ? dtn_eu_name_of(scan->region, (uint32_t)(at + i)) : from[i].value;
+        to[i].writer = scan->number | DTN_EU_IS_COPY | written;
+    }
+}
