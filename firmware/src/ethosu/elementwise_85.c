@@ -158,9 +158,10 @@ static int64_t scaled(const operand_t *operand, int32_t value)
         return dtn_eu_scaled(value, operand->factor, rounding);
     }
     /* The first rounding is that of a value which the shift brings further to the left. */
-    int64_t first = INT64_C(1) << (30 - operand->before);
-    int64_t half = (int64_t)(UINT64_C(1) << (operand->factor.shift - 1));
-    return (value * operand->factor.scale + half + (value < 0 ? -first : first)) >> operand->factor.shift;
+    uint64_t first = operand->before < 31 ? UINT64_C(1) << (30 - operand->before) : 0;
+    uint64_t half = UINT64_C(1) << (operand->factor.shift - 1);
+    uint64_t product = (uint64_t)(value * operand->factor.scale);
+    return (int64_t)(product + half + (value < 0 ? 0 - first : first)) >> operand->factor.shift;
 }
 
 static int64_t leading_zeros(int32_t value)
