@@ -344,7 +344,7 @@ def test_values_that_are_not_the_microcodes(deuteron: Run, builds: Builds, tmp_p
     copy = _changed(
         builds.small, tmp_path / "copy", lambda record: record["partitions"][0]["dataflow"]["calls"][0].pop()
     )
-    found = "command 1: `copy_s8` is not call 0 of the program: that has 1 operands, this one 2"
+    found = "command 1: `copy_s8` is not call 0 of the program: that has 1 operands, this one 2 (TRANSPOSE net.py:13)"
     result = deuteron("sim", copy)
     assert result.code == 1
     assert f"  wrong: {found}" in result.out.splitlines()

@@ -160,7 +160,7 @@ def planning(directory: Path) -> Planning:
     for number, run in enumerate(simulation.partitions):
         if run.hazards:
             raise FormatError(
-                f"the microcode of npu {number} is unsound: {run.hazards[0]}",
+                f"the microcode of npu {number} is unsound: {run.told(run.hazards[0])}",
                 where=str(directory),
                 hint="`deuteron sim` lists all that is wrong; build the model again",
             )

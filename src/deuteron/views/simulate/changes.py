@@ -82,7 +82,7 @@ class SimulationChanges:
         yield f"{self.same} kernels take the same in both"
         for side in (self.before, self.after):
             for number, run in enumerate(side.partitions):
-                yield from (f"wrong in npu {number} of {side.path}: {hazard}" for hazard in run.hazards)
+                yield from (f"wrong in npu {number} of {side.path}: {run.told(hazard)}" for hazard in run.hazards)
 
     def totals(self) -> tuple[float, float]:
         """Microseconds of both."""

@@ -45,6 +45,11 @@ class PartitionRun:
                 names.append(f"{Path(op.source[0].file).name}:{op.source[0].line}")
         return " ".join(dict.fromkeys(names))
 
+    def told(self, hazard: Hazard) -> str:
+        """A hazard with the operators of its call, or of the next, and their line of the model."""
+        origin = self.origin(hazard.command)
+        return f"{hazard} ({origin})" if origin else str(hazard)
+
 
 class Resident(Enum):
     """What becomes of resident weights in the simulated run; the value is what reports say of it."""
@@ -227,7 +232,7 @@ def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
             )
             stalled = 0
     for hazard in run.hazards:
-        yield f"  wrong: {hazard}"
+        yield f"  wrong: {run.told(hazard)}"
 
 
 def _partition_json(run: PartitionRun) -> dict[str, object]:
@@ -238,7 +243,10 @@ def _partition_json(run: PartitionRun) -> dict[str, object]:
         "utilisation": timeline.utilisation,
         "bound": timeline.bound(),
         "totals": {activity.value: timeline.total(activity) for activity in Activity},
-        "hazards": [{"command": hazard.command, "message": hazard.message} for hazard in run.hazards],
+        "hazards": [
+            {"command": hazard.command, "message": hazard.message, "origin": run.origin(hazard.command)}
+            for hazard in run.hazards
+        ],
         "events": [
             {
                 "track": event.track.value,
