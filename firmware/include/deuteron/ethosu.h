@@ -46,7 +46,11 @@ enum { DTN_ETHOSU_REGIONS = 8 };
     X(21, WORK, "the operations have more terms than those of any network: 2^36")                                      \
     X(22, BUILT_IN,                                                                                                    \
       "an operation uses the NPU's own tanh or sigmoid, whose values are not public; tables are modelled")             \
-    X(23, STRIDED_COPY, "a copy has a source with strides, or three dimensions, which no compiler writes")
+    X(23, STRIDED_COPY, "a copy has a source with strides, or three dimensions, which no compiler writes")             \
+    X(40, BRANCH, "a branch, which is not modelled")                                                                   \
+    X(41, ARGMAX, "a pool that gives places of maxima, which is not modelled")                                         \
+    X(42, TILES, "a map in three tiles one below the other, or none, which is not modelled")                           \
+    X(43, INDEX, "a copy by indices met one that is larger than it says")
 
 /** What `dtn_ethosu_step` and its like return. */
 typedef enum {
@@ -127,8 +131,9 @@ typedef struct dtn_ethosu {
     size_t held;   /**< of the workspace's end, by tensors that no region has */
     size_t staged; /**< of that, the output of the operation before it is laid out */
     dtn_ethosu_chain_t chains[DTN_ETHOSU_CHAINS];
-    uint64_t work; /**< terms of the sums of the operations so far: multiply-accumulates, or elements */
-    bool is_check; /**< operations are checked, and not executed */
+    dtn_ethosu_chain_t sums; /**< of an operation that puts none out, for the next */
+    uint64_t work;           /**< terms of the sums of the operations so far: multiply-accumulates, or elements */
+    bool is_check;           /**< operations are checked, and not executed */
     bool is_finished;
     dtn_ethosu_event_t event;
     uint32_t is_set[16];      /**< bits of the registers that were set: 256 of 16 bits, then 256 of 48 */

@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-/* Products under one sum of 32 bits: of inputs of 8 bits and of 16, by weights of 9. */
-enum { PRODUCTS_8 = 16384, PRODUCTS_16 = 256 };
-
 /* Output channels that are stored at a time. */
 enum { STORED = 16 };
 
@@ -38,7 +35,7 @@ static void gather(const dtn_eu_layer_t *layer, int32_t oy, int32_t ox)
 
 static int64_t sum_of(const dtn_eu_layer_t *layer, const int16_t *row)
 {
-    size_t most = layer->input.bytes == 1 ? PRODUCTS_8 : PRODUCTS_16;
+    size_t most = layer->products;
     int64_t sum = 0;
     for (size_t at = 0; at < layer->pitch; at += most) {
         size_t count = layer->pitch - at < most ? layer->pitch - at : most;
@@ -48,17 +45,16 @@ static int64_t sum_of(const dtn_eu_layer_t *layer, const int16_t *row)
 }
 
 /* A block of output channels of one pixel, whose window has been gathered. */
-static void finish_pixel(const dtn_eu_layer_t *layer, int32_t first, int32_t depth, uint8_t *pixel)
+static void finish_pixel(const dtn_eu_layer_t *layer, int32_t first, int32_t depth, int32_t oy, int32_t ox)
 {
-    int32_t values[STORED];
+    int64_t sums[STORED];
     for (int32_t at = 0; at < depth; at += STORED) {
         int32_t count = depth - at < STORED ? depth - at : STORED;
         for (int32_t i = 0; i < count; i++) {
-            const dtn_eu_channel_t *channel = &layer->channels[at + i];
-            int64_t sum = sum_of(layer, layer->rows + (size_t)(at + i) * layer->pitch) + channel->bias;
-            values[i] = dtn_eu_finished(&layer->output, dtn_eu_scaled(sum, channel->factor, layer->output.rounding));
+            sums[i] = sum_of(layer, layer->rows + (size_t)(at + i) * layer->pitch);
         }
-        dtn_eu_write(&layer->out, pixel, first + at, count, values);
+        dtn_eu_sums_put(&layer->sums, &layer->out, &layer->output, layer->channels + at, oy, ox, first + at, count,
+                        sums);
     }
 }
 
@@ -76,7 +72,7 @@ dtn_ethosu_fault_t dtn_eu_convolution(dtn_ethosu_t *m)
         for (int32_t oy = 0; fault == DTN_ETHOSU_OK && oy < g->out_h; oy++) {
             for (int32_t ox = 0; ox < g->out_w; ox++) {
                 gather(&layer, oy, ox);
-                finish_pixel(&layer, first, depth, dtn_eu_pixel(&layer.out, oy, ox));
+                finish_pixel(&layer, first, depth, oy, ox);
             }
         }
     }

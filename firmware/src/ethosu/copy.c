@@ -6,9 +6,8 @@
 /* What a region register says: a region of memory or the SHRAM, and of how many dimensions the copy is. */
 enum { REGION_BITS = 3, INTERNAL_AT = 8, DIMENSIONS_AT = 9 };
 
-/* The bytes of a side of a copy; NULL, with the fault, when it leaves its memory. */
-static uint8_t *side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_t length, bool is_written,
-                     dtn_ethosu_fault_t *fault)
+uint8_t *dtn_eu_copy_side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_t length, bool is_written,
+                          dtn_ethosu_fault_t *fault)
 {
     uint64_t at = dtn_eu_address(m, address);
     if (dtn_eu_field(m, region, INTERNAL_AT, 1) != 0) {
@@ -66,12 +65,12 @@ dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m)
     if (fault != DTN_ETHOSU_OK || rows.rows == 0) {
         return fault;
     }
-    const uint8_t *from = side(m, REG_DMA0_SRC_REGION, REG_DMA0_SRC, rows.rows * rows.row, false, &fault);
+    const uint8_t *from = dtn_eu_copy_side(m, REG_DMA0_SRC_REGION, REG_DMA0_SRC, rows.rows * rows.row, false, &fault);
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
     uint64_t reach = (rows.rows - 1) * rows.pitch + rows.row;
-    uint8_t *to = side(m, REG_DMA0_DST_REGION, REG_DMA0_DST, reach, true, &fault);
+    uint8_t *to = dtn_eu_copy_side(m, REG_DMA0_DST_REGION, REG_DMA0_DST, reach, true, &fault);
     if (fault == DTN_ETHOSU_OK) {
         dtn_eu_tell(m, &(dtn_eu_accesses_t){.rows = &rows});
     }

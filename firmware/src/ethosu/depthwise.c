@@ -19,11 +19,9 @@ static void add(const dtn_eu_layer_t *layer, const uint8_t *pixel, int32_t first
 static void finish_pixel(const dtn_eu_layer_t *layer, int32_t first, int32_t depth, int32_t oy, int32_t ox)
 {
     const dtn_eu_geometry_t *g = &layer->geometry;
-    uint8_t *out = dtn_eu_pixel(&layer->out, oy, ox);
     for (int32_t at = 0; at < depth; at += CHANNELS) {
         int32_t count = depth - at < CHANNELS ? depth - at : CHANNELS;
         int64_t sums[CHANNELS] = {0};
-        int32_t values[CHANNELS];
         size_t place = 0;
         for (int32_t ky = 0; ky < g->kernel_h; ky++) {
             for (int32_t kx = 0; kx < g->kernel_w; kx++, place++) {
@@ -33,12 +31,8 @@ static void finish_pixel(const dtn_eu_layer_t *layer, int32_t first, int32_t dep
                 }
             }
         }
-        for (int32_t i = 0; i < count; i++) {
-            const dtn_eu_channel_t *channel = &layer->channels[at + i];
-            int64_t scaled = dtn_eu_scaled(sums[i] + channel->bias, channel->factor, layer->output.rounding);
-            values[i] = dtn_eu_finished(&layer->output, scaled);
-        }
-        dtn_eu_write(&layer->out, out, first + at, count, values);
+        dtn_eu_sums_put(&layer->sums, &layer->out, &layer->output, layer->channels + at, oy, ox, first + at, count,
+                        sums);
     }
 }
 

@@ -100,9 +100,11 @@ static dtn_ethosu_fault_t read_operand(dtn_ethosu_t *m, const dtn_eu_map_registe
     if ((spreads & SCALAR) != 0 || dtn_eu_storage(m, registers) == DTN_EU_NOWHERE) {
         return read_scalar(m, registers, operand);
     }
-    return dtn_eu_map(m, registers, (spreads & SPREADS_H) != 0 ? 1 : sizes[0],
-                      (spreads & SPREADS_W) != 0 ? 1 : sizes[1], (spreads & SPREADS_C) != 0 ? 1 : sizes[2], false,
-                      &operand->map);
+    fault =
+        dtn_eu_map(m, registers, (spreads & SPREADS_H) != 0 ? 1 : sizes[0], (spreads & SPREADS_W) != 0 ? 1 : sizes[1],
+                   (spreads & SPREADS_C) != 0 ? 1 : sizes[2], false, &operand->map);
+    return fault == DTN_ETHOSU_OK && operand->map.bytes > 4 ? dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->precision)
+                                                            : fault;
 }
 
 static dtn_ethosu_fault_t read_operands(dtn_ethosu_t *m, elementwise_t *e)
@@ -125,6 +127,9 @@ static dtn_ethosu_fault_t read_operands(dtn_ethosu_t *m, elementwise_t *e)
     }
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_map(m, &dtn_eu_ofm_registers, sizes[0], sizes[1], sizes[2], true, &e->out);
+    }
+    if (fault == DTN_ETHOSU_OK && e->out.bytes > 4) {
+        fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_PRECISION);
     }
     return fault;
 }

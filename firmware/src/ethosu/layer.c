@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* Products under one sum of 32 bits: of inputs of 8 bits and of 16, by weights of 9. */
+enum { PRODUCTS_8 = 16384, PRODUCTS_16 = 256 };
+
 /* Output channels of a core: every core has the next in turn. */
 static int32_t share(int32_t channels, int32_t cores, int32_t core)
 {
@@ -118,11 +121,18 @@ static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_l
     }
     dtn_ethosu_fault_t fault = dtn_eu_input(m, g, g->in_c, &layer->input);
     if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_sums(m, g->out_h, g->out_w, g->out_c, &layer->sums);
+    }
+    if (fault == DTN_ETHOSU_OK && layer->sums.has_output) {
         fault = dtn_eu_map(m, &dtn_eu_ofm_registers, g->out_h, g->out_w, g->out_c, true, &layer->out);
+    }
+    if (fault == DTN_ETHOSU_OK && layer->sums.has_output) {
+        fault = dtn_eu_output(m, &layer->out, &layer->output);
     }
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
+    layer->products = layer->input.bytes == 1 ? PRODUCTS_8 : PRODUCTS_16;
     /* Inputs of 16 bits are signed and have no zero point; there are none of 32. */
     if (layer->input.bytes > 2 ||
         (layer->input.bytes == 2 && (!layer->input.is_signed || layer->input.zero_point != 0))) {
@@ -131,14 +141,17 @@ static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_l
     return DTN_ETHOSU_OK;
 }
 
+/* True for a product of two inputs, of an Ethos-U85: the command's parameter says so. */
+static bool is_matrix(const dtn_ethosu_t *m, bool is_depthwise)
+{
+    return dtn_eu_is_u85(m) && !is_depthwise && (m->event.param & 1U) != 0;
+}
+
 dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
 {
     dtn_ethosu_fault_t fault = dtn_eu_geometry(m, !is_depthwise, &layer->geometry);
     if (fault == DTN_ETHOSU_OK) {
         fault = read_maps(m, is_depthwise, layer);
-    }
-    if (fault == DTN_ETHOSU_OK) {
-        fault = dtn_eu_output(m, &layer->out, &layer->output);
     }
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_OFM_BLK_DEPTH_M1));
@@ -152,7 +165,10 @@ dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer
     if (layer->block > most || layer->block % m->config->cores != 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_BLK_DEPTH_M1);
     }
-    if (dtn_eu_is_u85(m)) {
+    layer->is_matrix = is_matrix(m, is_depthwise);
+    if (layer->is_matrix) {
+        fault = dtn_eu_matrix_85(m, layer);
+    } else if (dtn_eu_is_u85(m)) {
         fault = dtn_eu_order_of_85(m, is_depthwise, layer);
     } else {
         read_order(m, is_depthwise, layer);
@@ -160,7 +176,7 @@ dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer
     if (fault == DTN_ETHOSU_OK) {
         fault = take_workspace(m, is_depthwise, layer);
     }
-    if (fault == DTN_ETHOSU_OK) {
+    if (fault == DTN_ETHOSU_OK && !layer->is_matrix) {
         fault = dtn_eu_is_u85(m) ? dtn_eu_streams_85(m, layer) : read_streams(m, layer);
     }
     if (fault == DTN_ETHOSU_OK) {

@@ -7,7 +7,7 @@
 #define DTN_ETHOSU_LAYER_H
 
 #include "order_85.h"
-#include "scale.h"
+#include "sums.h"
 #include "window.h"
 
 /** Most output channels of a block. */
@@ -16,18 +16,17 @@ enum { DTN_EU_MOST_BLOCK = 128, DTN_EU_MOST_BLOCK_85 = 1024, DTN_EU_CORES = 4 };
 /** Bytes of a channel's bias and scale: 40 bits, 32 and 6; of an Ethos-U85 32 or 48, 31 or 15, and 6. */
 enum { DTN_EU_SCALE_BYTES = 10 };
 
-/** Bias and factor of an output channel. */
-typedef struct {
-    int64_t bias;
-    dtn_eu_factor_t factor;
-} dtn_eu_channel_t;
-
 /** An operation with weights, checked. */
 typedef struct {
     dtn_eu_geometry_t geometry;
     dtn_eu_map_t input;
     dtn_eu_map_t out;
     dtn_eu_output_t output;
+    dtn_eu_sums_t sums;
+    dtn_eu_map_t matrix; /**< of an Ethos-U85, where weights are its second input */
+    bool is_matrix;
+    dtn_eu_factor_t factor; /**< of all channels of a product of two inputs */
+    size_t products;        /**< under one sum of 32 bits */
     dtn_eu_order_t order;
     dtn_eu_order_85_t order_85;   /**< in its place, of an Ethos-U85 */
     dtn_eu_source_85_t source_85; /**< of the weights */
@@ -56,6 +55,12 @@ dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu
 
 /** Of an Ethos-U85: weights and scales, of which it has one stream for all channels. */
 dtn_ethosu_fault_t dtn_eu_streams_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer);
+
+/** Of an Ethos-U85: checks a product of two inputs, which has one factor for all channels and no bias. */
+dtn_ethosu_fault_t dtn_eu_matrix_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer);
+
+/** Of an Ethos-U85: a channel's bias of 32 bits and scale of 31, or of 48 and 15, and the shift. */
+dtn_eu_channel_t dtn_eu_channel_of_85(const uint8_t *bytes, bool is_wide);
 
 /** What dtn_eu_read_block does, of an Ethos-U85. */
 dtn_ethosu_fault_t dtn_eu_read_block_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int32_t first, int32_t depth);

@@ -1,5 +1,8 @@
 #include "layer.h"
 
+/* The field of the output's precision that says that one factor is for all channels. */
+enum { IS_GLOBAL_AT = 8 };
+
 /* The registers of weights, by stream: an Ethos-U85 has four. */
 static const uint16_t weights[DTN_EU_CORES][2] = {{REG_WEIGHT_BASE, REG_WEIGHT_LENGTH},
                                                   {REG_WEIGHT1_BASE, REG_WEIGHT1_LENGTH},
@@ -36,6 +39,26 @@ dtn_ethosu_fault_t dtn_eu_streams_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
     return fault;
 }
 
+dtn_ethosu_fault_t dtn_eu_matrix_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
+{
+    const dtn_eu_geometry_t *g = &layer->geometry;
+    layer->pitch = (size_t)g->in_c;
+    if (dtn_eu_field(m, REG_OFM_PRECISION, IS_GLOBAL_AT, 1) == 0) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
+    }
+    if (g->kernel_h != 1 || g->kernel_w != 1) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_KERNEL_HEIGHT_M1);
+    }
+    dtn_ethosu_fault_t fault = dtn_eu_map(m, &dtn_eu_ifm2_registers, 1, g->out_c, g->in_c, false, &layer->matrix);
+    if (fault == DTN_ETHOSU_OK &&
+        (layer->matrix.bytes > 2 ||
+         (layer->matrix.bytes == 2 && (!layer->matrix.is_signed || layer->matrix.zero_point != 0)))) {
+        fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM2_PRECISION);
+    }
+    layer->products = layer->matrix.bytes == 1 ? layer->products : 1;
+    return fault == DTN_ETHOSU_OK ? dtn_eu_ofm_factor(m, false, &layer->factor) : fault;
+}
+
 dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
 {
     static const uint8_t pixels[] = {1, 2, 4, 4, 8, 16};
@@ -47,6 +70,9 @@ dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu
     }
     if (microblock >= sizeof pixels || dtn_eu_field(m, REG_ACC_FORMAT, 0, 2) > 1) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACC_FORMAT);
+    }
+    if (dtn_eu_field(m, REG_OFM_PRECISION, IS_GLOBAL_AT, 1) != 0 && layer->sums.has_output) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
     }
     layer->is_wide = dtn_eu_field(m, REG_ACC_FORMAT, 0, 2) == 1;
     bool is_sparse = dtn_eu_field(m, REG_WEIGHT_FORMAT, 4, 1) != 0;
@@ -101,8 +127,7 @@ static uint64_t number_at(const uint8_t *bytes, uint32_t count)
     return number;
 }
 
-/* Of an Ethos-U85: a bias of 32 bits and a scale of 31, or of 48 and 15, and a shift. */
-static dtn_eu_channel_t channel_of_85(const uint8_t *bytes, bool is_wide)
+dtn_eu_channel_t dtn_eu_channel_of_85(const uint8_t *bytes, bool is_wide)
 {
     uint32_t bias_bytes = is_wide ? 6 : 4;
     uint64_t sign = UINT64_C(1) << (8 * bias_bytes - 1);
@@ -113,12 +138,21 @@ static dtn_eu_channel_t channel_of_85(const uint8_t *bytes, bool is_wide)
 
 dtn_ethosu_fault_t dtn_eu_read_block_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int32_t first, int32_t depth)
 {
+    for (int32_t i = 0; layer->is_matrix && i < depth; i++) {
+        const uint8_t *row = dtn_eu_pixel(&layer->matrix, 0, first + i);
+        dtn_eu_read_short(&layer->matrix, row, 0, layer->geometry.in_c, layer->rows + (size_t)i * layer->pitch);
+        layer->channels[i] = (dtn_eu_channel_t){0, layer->factor};
+    }
+    if (layer->is_matrix) {
+        return DTN_ETHOSU_OK;
+    }
     bool is_back = first / layer->block % 2 != 0;
     if (!dtn_eu_read_rows_85(&layer->order_85, &layer->source_85, is_back, depth, layer->rows, layer->pitch)) {
         return dtn_eu_fault(m, DTN_ETHOSU_WEIGHTS, (uint64_t)first);
     }
     for (int32_t i = 0; i < depth; i++) {
-        layer->channels[i] = channel_of_85(layer->scales[0] + (size_t)(first + i) * DTN_EU_SCALE_BYTES, layer->is_wide);
+        layer->channels[i] =
+            dtn_eu_channel_of_85(layer->scales[0] + (size_t)(first + i) * DTN_EU_SCALE_BYTES, layer->is_wide);
     }
     return DTN_ETHOSU_OK;
 }

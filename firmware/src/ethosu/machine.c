@@ -214,8 +214,11 @@ static bool operate(dtn_ethosu_t *m, uint32_t opcode, dtn_ethosu_fault_t *fault)
 {
     switch (opcode) {
     case DTN_ETHOSU_OP_RESIZE:
+        if (!dtn_eu_is_u85(m)) {
+            return false;
+        }
         *fault = dtn_eu_resize(m);
-        return dtn_eu_is_u85(m);
+        return true;
     case DTN_ETHOSU_OP_STOP:
         m->is_finished = true;
         *fault = DTN_ETHOSU_OK;
@@ -233,7 +236,7 @@ static bool operate(dtn_ethosu_t *m, uint32_t opcode, dtn_ethosu_fault_t *fault)
         *fault = dtn_eu_is_u85(m) ? dtn_eu_elementwise_85(m) : dtn_eu_elementwise(m);
         return true;
     case DTN_ETHOSU_OP_DMA_START:
-        *fault = dtn_eu_copy(m);
+        *fault = dtn_eu_is_u85(m) ? dtn_eu_copy_85(m) : dtn_eu_copy(m);
         return true;
     default:
         return false;
@@ -274,7 +277,7 @@ static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
         return fault == DTN_ETHOSU_OK ? dtn_eu_stage_end(m) : fault;
     }
     if (dtn_eu_is_u85(m) && words == 1 && opcode == OP_BRANCH) {
-        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, opcode);
+        return dtn_eu_fault(m, DTN_ETHOSU_BRANCH, opcode);
     }
     if (words == 0 && is_order(opcode)) {
         if (m->observer != NULL) {

@@ -80,7 +80,7 @@ static dtn_ethosu_fault_t read_precision(dtn_ethosu_t *m, const dtn_eu_map_regis
     map->is_signed = dtn_eu_field(m, registers->precision, 0, 1) != 0;
     map->bytes = (uint8_t)(1U << size);
     *is_bricks = format == 1;
-    if (size > 2 || format > 1) {
+    if (size > (dtn_eu_is_u85(m) ? 3U : 2U) || format > 1) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->precision);
     }
     return DTN_ETHOSU_OK;
@@ -155,7 +155,7 @@ dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_regist
         return fault;
     }
     if (dtn_eu_storage(m, registers) != DTN_EU_TILES_2X2) {
-        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, registers->precision);
+        return dtn_eu_fault(m, DTN_ETHOSU_TILES, registers->precision);
     }
     const dtn_ethosu_region_t *region = dtn_eu_region(m, dtn_eu_short(m, registers->region));
     if (region == NULL) {

@@ -28,7 +28,7 @@ typedef struct {
     int32_t height0;
     int32_t height1;
     int32_t zero_point;
-    uint8_t bytes; /**< of an element: 1, 2 or 4 */
+    uint8_t bytes; /**< of an element: 1, 2 or 4; of an Ethos-U85's sums 8 */
     bool is_signed;
 } dtn_eu_map_t;
 
@@ -77,6 +77,12 @@ static inline int64_t dtn_eu_place(const dtn_eu_map_t *map, int32_t y, int32_t x
 static inline uint8_t *dtn_eu_pixel(const dtn_eu_map_t *map, int32_t y, int32_t x)
 {
     return map->data + dtn_eu_place(map, y, x);
+}
+
+/** Where a channel of a pixel stands. */
+static inline uint8_t *dtn_eu_channel_at(const dtn_eu_map_t *map, uint8_t *pixel, int32_t channel)
+{
+    return pixel + channel / DTN_EU_BRICK * map->brick + channel % DTN_EU_BRICK * map->bytes;
 }
 
 /** Reads `count` channels of a pixel from `first` on, less the zero point. */

@@ -35,4 +35,12 @@ dtn_ethosu_fault_t dtn_eu_resize(dtn_ethosu_t *m);
 /** NPU_OP_DMA_START: copies at once. */
 dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m);
 
+/** The same of an Ethos-U85. */
+dtn_ethosu_fault_t dtn_eu_copy_85(dtn_ethosu_t *m);
+
+/** The bytes of a side of a copy, by the registers of its region and address; NULL in a check, or, with the fault, when
+ * it leaves its memory. */
+uint8_t *dtn_eu_copy_side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_t length, bool is_written,
+                          dtn_ethosu_fault_t *fault);
+
 #endif /* DTN_ETHOSU_OPERATIONS_H */

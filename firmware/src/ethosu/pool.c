@@ -20,9 +20,20 @@ typedef struct {
 
 static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
 {
+    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_ACC_FORMAT));
     pool->is_mean = pool->kind == AVERAGE;
-    if (dtn_eu_field(m, REG_OFM_PRECISION, 8, 1) == 0) {
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    /* Sums that start elsewhere or stay, and scales of channels, are those of other operations. */
+    if (dtn_eu_field(m, REG_ACC_FORMAT, 4, 3) != 0) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
+    }
+    if (dtn_eu_field(m, REG_OFM_PRECISION, 8, 1) == 0 || pool->out.bytes > 4) {
         return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
+    }
+    if (pool->input.bytes > 4) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
     }
     return dtn_eu_ofm_factor(m, false, &pool->factor);
 }
@@ -52,7 +63,7 @@ static dtn_ethosu_fault_t read_pool(dtn_ethosu_t *m, pool_t *pool)
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, DTN_ETHOSU_OP_POOL);
     }
     if (pool->kind > MINIMUM || pool->kind == RESTORED) {
-        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, DTN_ETHOSU_OP_POOL);
+        return dtn_eu_fault(m, DTN_ETHOSU_ARGMAX, DTN_ETHOSU_OP_POOL);
     }
     dtn_ethosu_fault_t fault = dtn_eu_geometry(m, pool->kind == SUM_OF_CHANNELS, &pool->geometry);
     const dtn_eu_geometry_t *g = &pool->geometry;

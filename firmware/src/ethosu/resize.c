@@ -1,7 +1,166 @@
 #include "operations.h"
-#include "registers.h"
+#include "scale.h"
+
+/* The parameter of the command. */
+enum { BILINEAR = 0, REPLICATE = 1, NEAREST = 2 };
+
+/* Channels at a time, and bits that results have behind the point. */
+enum { CHANNELS = 16, FRACTION = 16 };
+
+/* The field of the output's precision that says that one factor is for all channels. */
+enum { IS_GLOBAL_AT = 8 };
+
+/* How an axis of the output runs along the input's, in parts of an element. */
+typedef struct {
+    int32_t size;   /* of the input */
+    int32_t parts;  /* of an element */
+    int32_t step;   /* from one output to the next */
+    int32_t offset; /* of the first */
+} axis_t;
+
+/* The two elements that an output lies between, and how many parts it is from the first. */
+typedef struct {
+    int32_t low;
+    int32_t high;
+    int32_t part;
+} place_t;
+
+/* A checked operation. */
+typedef struct {
+    dtn_eu_map_t in;
+    dtn_eu_map_t out;
+    dtn_eu_output_t output;
+    dtn_eu_factor_t factor;
+    axis_t y;
+    axis_t x;
+    uint32_t mode;
+} resize_t;
+
+static dtn_ethosu_fault_t read_axis(dtn_ethosu_t *m, uint16_t size, uint16_t parts, uint16_t offset, uint16_t step,
+                                    axis_t *axis)
+{
+    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(size, parts, offset));
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_need_longs(m, DTN_EU_LIST(step));
+    }
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    axis->size = dtn_eu_count(m, size);
+    axis->parts = (int32_t)dtn_eu_field(m, parts, 0, 11) + 1;
+    axis->offset = (int32_t)(dtn_eu_field(m, offset, 0, 12) ^ 0x800U) - 0x800;
+    int32_t rest = (int32_t)(dtn_eu_payload(m, step) & 0x7FFU);
+    axis->step = (int32_t)(dtn_eu_beside(m, step) & 0xFU) * axis->parts + rest;
+    if (rest >= axis->parts) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, step);
+    }
+    return axis->offset >= -axis->parts && axis->offset < axis->parts ? DTN_ETHOSU_OK
+                                                                      : dtn_eu_fault(m, DTN_ETHOSU_FIELD, offset);
+}
+
+static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, resize_t *r)
+{
+    int32_t height = dtn_eu_count(m, REG_OFM_HEIGHT_M1);
+    int32_t width = dtn_eu_count(m, REG_OFM_WIDTH_M1);
+    int32_t depth = dtn_eu_count(m, REG_OFM_DEPTH_M1);
+    if (depth != dtn_eu_count(m, REG_IFM_DEPTH_M1)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_GEOMETRY, REG_IFM_DEPTH_M1);
+    }
+    dtn_ethosu_fault_t fault =
+        dtn_eu_work(m, (uint64_t)height * (uint64_t)width * (uint64_t)depth, r->mode == BILINEAR ? 4 : 1);
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_map(m, &dtn_eu_ifm_registers, r->y.size, r->x.size, depth, false, &r->in);
+    }
+    if (fault == DTN_ETHOSU_OK && r->in.bytes > 2) {
+        fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_map(m, &dtn_eu_ofm_registers, height, width, depth, true, &r->out);
+    }
+    if (fault == DTN_ETHOSU_OK && (r->out.bytes > 4 || dtn_eu_field(m, REG_OFM_PRECISION, IS_GLOBAL_AT, 1) == 0)) {
+        fault = dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_output(m, &r->out, &r->output);
+    }
+    return fault == DTN_ETHOSU_OK ? dtn_eu_ofm_factor(m, false, &r->factor) : fault;
+}
+
+static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, resize_t *r)
+{
+    r->mode = m->event.param & 3U;
+    if (r->mode != BILINEAR && r->mode != NEAREST) {
+        return dtn_eu_fault(m, r->mode == REPLICATE ? DTN_ETHOSU_UNSUPPORTED : DTN_ETHOSU_FIELD, DTN_ETHOSU_OP_RESIZE);
+    }
+    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_OFM_HEIGHT_M1, REG_OFM_WIDTH_M1, REG_OFM_DEPTH_M1,
+                                                                 REG_OFM_PRECISION, REG_IFM_DEPTH_M1, REG_IFM_UPSCALE));
+    if (fault == DTN_ETHOSU_OK && dtn_eu_short(m, REG_IFM_UPSCALE) != 0) {
+        fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_UPSCALE);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault =
+            read_axis(m, REG_KERNEL_HEIGHT_M1, REG_RESIZE_Y_SCALE_N_M1, REG_RESIZE_Y_OFFSET, REG_RESIZE_Y_STEP, &r->y);
+    }
+    if (fault == DTN_ETHOSU_OK) {
+        fault =
+            read_axis(m, REG_KERNEL_WIDTH_M1, REG_RESIZE_X_SCALE_N_M1, REG_RESIZE_X_OFFSET, REG_RESIZE_X_STEP, &r->x);
+    }
+    return fault == DTN_ETHOSU_OK ? read_maps(m, r) : fault;
+}
+
+static int32_t held(int64_t value, int32_t size)
+{
+    return value < 0 ? 0 : value >= size ? size - 1 : (int32_t)value;
+}
+
+/* Where an output lies; to the nearest, both elements are that which is nearer, the second of two alike. */
+static place_t place_of(const axis_t *axis, int32_t index, bool is_nearest)
+{
+    int64_t at = (int64_t)index * axis->step + axis->offset;
+    int64_t low = at >= 0 ? at / axis->parts : -((axis->parts - 1 - at) / axis->parts);
+    place_t place = {held(low, axis->size), held(low + 1, axis->size), (int32_t)(at - low * axis->parts)};
+    if (is_nearest) {
+        place.low = 2 * place.part >= axis->parts ? place.high : place.low;
+    }
+    return place;
+}
+
+static void pixel(const resize_t *r, int32_t oy, int32_t ox)
+{
+    bool is_nearest = r->mode == NEAREST;
+    place_t y = place_of(&r->y, oy, is_nearest);
+    place_t x = place_of(&r->x, ox, is_nearest);
+    const int32_t rows[] = {y.low, y.low, y.high, y.high};
+    const int32_t columns[] = {x.low, x.high, x.low, x.high};
+    const int64_t parts[] = {(int64_t)(r->y.parts - y.part) * (r->x.parts - x.part),
+                             (int64_t)(r->y.parts - y.part) * x.part, (int64_t)y.part * (r->x.parts - x.part),
+                             (int64_t)y.part * x.part};
+    for (int32_t first = 0; first < r->out.depth; first += CHANNELS) {
+        int32_t count = r->out.depth - first < CHANNELS ? r->out.depth - first : CHANNELS;
+        int64_t sums[CHANNELS] = {0};
+        int32_t values[CHANNELS];
+        for (uint32_t corner = 0; corner < (is_nearest ? 1U : 4U); corner++) {
+            dtn_eu_read(&r->in, dtn_eu_pixel(&r->in, rows[corner], columns[corner]), first, count, values);
+            for (int32_t i = 0; i < count; i++) {
+                sums[i] += values[i] * (is_nearest ? 1 : parts[corner]);
+            }
+        }
+        for (int32_t i = 0; i < count; i++) {
+            int64_t value = sums[i] * (INT64_C(1) << FRACTION);
+            values[i] = dtn_eu_finished(&r->output, dtn_eu_scaled(value, r->factor, r->output.rounding));
+        }
+        dtn_eu_write(&r->out, dtn_eu_pixel(&r->out, oy, ox), first, count, values);
+    }
+}
 
 dtn_ethosu_fault_t dtn_eu_resize(dtn_ethosu_t *m)
 {
-    return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, DTN_ETHOSU_OP_RESIZE);
+    resize_t r;
+    dtn_ethosu_fault_t fault = read_registers(m, &r);
+    for (int32_t y = 0; fault == DTN_ETHOSU_OK && !m->is_check && y < r.out.height; y++) {
+        for (int32_t x = 0; x < r.out.width; x++) {
+            pixel(&r, y, x);
+        }
+    }
+    return fault;
 }

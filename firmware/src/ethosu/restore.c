@@ -1,67 +1,84 @@
+#include "layer.h"
 #include "operations.h"
-#include "scale.h"
 
 /* Channels at a time. */
 enum { CHANNELS = 16 };
 
-/* Where accumulators come from, and whether they are put out. */
-enum { FROM_IFM2 = 2, INPUT_AT = 4, NO_OUTPUT_AT = 6, IS_GLOBAL_AT = 8 };
+/* The field of the output's precision that says that one factor is for all channels. */
+enum { IS_GLOBAL_AT = 8 };
 
-static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, dtn_eu_map_t *in, dtn_eu_map_t *out, dtn_eu_output_t *output,
-                                         dtn_eu_factor_t *factor)
+/* A checked operation. */
+typedef struct {
+    dtn_eu_map_t out;
+    dtn_eu_output_t output;
+    dtn_eu_sums_t sums;
+    dtn_eu_factor_t factor;
+    const uint8_t *scales; /* of the channels, where they have scales of their own */
+    bool is_global;
+    bool is_wide;
+} restore_t;
+
+static dtn_ethosu_fault_t read_scales(dtn_ethosu_t *m, int32_t depth, restore_t *r)
 {
+    r->is_wide = dtn_eu_field(m, REG_ACC_FORMAT, 0, 2) == 1;
+    r->is_global = dtn_eu_field(m, REG_OFM_PRECISION, IS_GLOBAL_AT, 1) != 0;
+    if (r->is_global) {
+        return dtn_eu_ofm_factor(m, false, &r->factor);
+    }
+    size_t count = 0;
     dtn_ethosu_fault_t fault =
-        dtn_eu_need_shorts(m, DTN_EU_LIST(REG_OFM_HEIGHT_M1, REG_OFM_WIDTH_M1, REG_OFM_DEPTH_M1, REG_OFM_PRECISION,
-                                          REG_IFM2_PRECISION, REG_ACC_FORMAT));
-    if (fault != DTN_ETHOSU_OK) {
+        dtn_eu_read_bytes(m, REG_SCALE_REGION, REG_SCALE_BASE, REG_SCALE_LENGTH, &r->scales, &count);
+    if (fault == DTN_ETHOSU_OK && count < (size_t)depth * DTN_EU_SCALE_BYTES) {
+        return dtn_eu_fault(m, DTN_ETHOSU_SCALES, REG_SCALE_LENGTH);
+    }
+    return fault;
+}
+
+static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, const int32_t *sizes, restore_t *r)
+{
+    dtn_ethosu_fault_t fault = dtn_eu_work(m, (uint64_t)sizes[0] * (uint64_t)sizes[1] * (uint64_t)sizes[2], 1);
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_sums(m, sizes[0], sizes[1], sizes[2], &r->sums);
+    }
+    if (fault != DTN_ETHOSU_OK || !r->sums.has_output) {
         return fault;
     }
-    if (dtn_eu_field(m, REG_ACC_FORMAT, INPUT_AT, 2) != FROM_IFM2 ||
-        dtn_eu_field(m, REG_ACC_FORMAT, NO_OUTPUT_AT, 1) != 0) {
-        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
-    }
-    if (dtn_eu_field(m, REG_OFM_PRECISION, IS_GLOBAL_AT, 1) == 0) {
-        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
-    }
-    int32_t height = dtn_eu_count(m, REG_OFM_HEIGHT_M1);
-    int32_t width = dtn_eu_count(m, REG_OFM_WIDTH_M1);
-    int32_t depth = dtn_eu_count(m, REG_OFM_DEPTH_M1);
-    fault = dtn_eu_work(m, (uint64_t)height * (uint64_t)width * (uint64_t)depth, 1);
+    fault = dtn_eu_map(m, &dtn_eu_ofm_registers, sizes[0], sizes[1], sizes[2], true, &r->out);
     if (fault == DTN_ETHOSU_OK) {
-        fault = dtn_eu_map(m, &dtn_eu_ifm2_registers, height, width, depth, false, in);
+        fault = dtn_eu_output(m, &r->out, &r->output);
     }
-    if (fault == DTN_ETHOSU_OK) {
-        fault = dtn_eu_map(m, &dtn_eu_ofm_registers, height, width, depth, true, out);
+    return fault == DTN_ETHOSU_OK ? read_scales(m, sizes[2], r) : fault;
+}
+
+static void pixel(const restore_t *r, int32_t y, int32_t x, int32_t depth)
+{
+    for (int32_t first = 0; first < depth; first += CHANNELS) {
+        int32_t count = depth - first < CHANNELS ? depth - first : CHANNELS;
+        int64_t values[CHANNELS] = {0};
+        dtn_eu_channel_t channels[CHANNELS];
+        for (int32_t i = 0; i < count && r->sums.has_output; i++) {
+            channels[i] = r->is_global
+                              ? (dtn_eu_channel_t){0, r->factor}
+                              : dtn_eu_channel_of_85(r->scales + (size_t)(first + i) * DTN_EU_SCALE_BYTES, r->is_wide);
+        }
+        dtn_eu_sums_put(&r->sums, &r->out, &r->output, channels, y, x, first, count, values);
     }
-    if (fault == DTN_ETHOSU_OK) {
-        fault = dtn_eu_output(m, out, output);
-    }
-    return fault == DTN_ETHOSU_OK ? dtn_eu_ofm_factor(m, false, factor) : fault;
 }
 
 dtn_ethosu_fault_t dtn_eu_restore(dtn_ethosu_t *m)
 {
-    dtn_eu_map_t in;
-    dtn_eu_map_t out;
-    dtn_eu_output_t output;
-    dtn_eu_factor_t factor;
-    dtn_ethosu_fault_t fault = read_registers(m, &in, &out, &output, &factor);
-    if (fault != DTN_ETHOSU_OK || m->is_check) {
-        return fault;
+    restore_t r;
+    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(
+        m, DTN_EU_LIST(REG_OFM_HEIGHT_M1, REG_OFM_WIDTH_M1, REG_OFM_DEPTH_M1, REG_OFM_PRECISION, REG_ACC_FORMAT));
+    const int32_t sizes[3] = {dtn_eu_count(m, REG_OFM_HEIGHT_M1), dtn_eu_count(m, REG_OFM_WIDTH_M1),
+                              dtn_eu_count(m, REG_OFM_DEPTH_M1)};
+    if (fault == DTN_ETHOSU_OK) {
+        fault = read_registers(m, sizes, &r);
     }
-    for (int32_t i = 0; i < out.height * out.width; i++) {
-        int32_t y = i / out.width;
-        int32_t x = i % out.width;
-        for (int32_t first = 0; first < out.depth; first += CHANNELS) {
-            int32_t left = out.depth - first;
-            int32_t count = left < CHANNELS ? left : CHANNELS;
-            int32_t values[CHANNELS];
-            dtn_eu_read(&in, dtn_eu_pixel(&in, y, x), first, count, values);
-            for (int32_t c = 0; c < count; c++) {
-                values[c] = dtn_eu_finished(&output, dtn_eu_scaled(values[c], factor, output.rounding));
-            }
-            dtn_eu_write(&out, dtn_eu_pixel(&out, y, x), first, count, values);
+    for (int32_t y = 0; fault == DTN_ETHOSU_OK && !m->is_check && y < sizes[0]; y++) {
+        for (int32_t x = 0; x < sizes[1]; x++) {
+            pixel(&r, y, x, sizes[2]);
         }
     }
-    return DTN_ETHOSU_OK;
+    return fault;
 }

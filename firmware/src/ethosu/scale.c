@@ -12,6 +12,7 @@ enum { TABLES = 2048, TABLE = 256 };
 /* Rounding of an Ethos-U85, as its registers of scales number it. */
 static const dtn_eu_rounding_t roundings_85[] = {DTN_EU_DOUBLE, DTN_EU_NATURAL, DTN_EU_DOUBLE_UP,
                                                  DTN_EU_AWAY,   DTN_EU_TO_ZERO, DTN_EU_TRUNCATE};
+enum { TANH_85 = 10, SIGMOID_85 = 11 };
 enum { ROUNDINGS_85 = 6, ROUNDING_85_AT = 13, TABLES_85 = 2048, NO_CLIP_AT = 12 };
 
 /* A table function of an Ethos-U85: bytes of the values that go in and come out, and of the table. */
@@ -54,7 +55,8 @@ static dtn_ethosu_fault_t read_table_85(dtn_ethosu_t *m, const dtn_eu_map_t *map
         output->hi = output->hi < most_index ? output->hi : most_index;
         return output->lo <= output->hi ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACTIVATION_MIN);
     }
-    return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACTIVATION);
+    return dtn_eu_fault(m, function == TANH_85 || function == SIGMOID_85 ? DTN_ETHOSU_BUILT_IN : DTN_ETHOSU_FIELD,
+                        REG_ACTIVATION);
 }
 
 /* What dtn_eu_output reads of an Ethos-U85, whose registers are set. */

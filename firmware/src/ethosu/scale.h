@@ -23,6 +23,12 @@ typedef struct {
     uint32_t shift; /**< 0..63 */
 } dtn_eu_factor_t;
 
+/** Bias and factor of an output channel. */
+typedef struct {
+    int64_t bias;
+    dtn_eu_factor_t factor;
+} dtn_eu_channel_t;
+
 /** What an activation does to a value that has been clamped. */
 typedef enum {
     DTN_EU_NO_TABLE,

@@ -5,6 +5,9 @@
 /* Fields of the precision registers. */
 enum { STORAGE_AT = 14, REVERSE_AT = 9, TURN_AT = 11 };
 
+/* The field of the format of accumulators that says that they go on from the operation before. */
+enum { KEEP_AT = 4 };
+
 /* How an output is reversed. */
 enum { REVERSE_H = 1, REVERSE_W = 2, REVERSE_C = 3 };
 
@@ -21,8 +24,10 @@ dtn_eu_storage_t dtn_eu_storage(const dtn_ethosu_t *m, const dtn_eu_map_register
 void dtn_eu_stage_start(dtn_ethosu_t *m)
 {
     if (dtn_eu_storage(m, &dtn_eu_ifm_registers) != DTN_EU_CHAINED &&
-        dtn_eu_storage(m, &dtn_eu_ifm2_registers) != DTN_EU_CHAINED) {
+        dtn_eu_storage(m, &dtn_eu_ifm2_registers) != DTN_EU_CHAINED &&
+        dtn_eu_field(m, REG_ACC_FORMAT, KEEP_AT, 1) == 0) {
         memset(m->chains, 0, sizeof m->chains);
+        m->sums = m->chains[0];
         m->held = 0;
     }
     m->staged = 0;
@@ -67,26 +72,37 @@ dtn_ethosu_fault_t dtn_eu_stage(dtn_ethosu_t *m, dtn_eu_map_t *map)
     return fault;
 }
 
-dtn_ethosu_fault_t dtn_eu_chained(dtn_ethosu_t *m, uint32_t index, bool is_written, dtn_eu_map_t *map)
+/* A tensor that was held as a map, or room for one; `detail` is that of faults. */
+static dtn_ethosu_fault_t hold(dtn_ethosu_t *m, dtn_ethosu_chain_t *chain, bool is_new, uint64_t detail,
+                               dtn_eu_map_t *map)
 {
-    if (index >= DTN_ETHOSU_CHAINS) {
-        return dtn_eu_fault(m, DTN_ETHOSU_REGION, index);
-    }
-    dtn_ethosu_chain_t *chain = &m->chains[index];
-    if (is_written) {
+    if (is_new) {
         dtn_ethosu_fault_t fault = take(m, size_of(map));
         if (fault != DTN_ETHOSU_OK) {
             return fault;
         }
         *chain = (dtn_ethosu_chain_t){m->held, map->height, map->width, map->depth, map->bytes};
     } else if (chain->bytes == 0) {
-        return dtn_eu_fault(m, DTN_ETHOSU_REGION, index);
+        return dtn_eu_fault(m, DTN_ETHOSU_REGION, detail);
     } else if (chain->height != map->height || chain->width != map->width || chain->depth != map->depth ||
                chain->bytes != map->bytes) {
-        return dtn_eu_fault(m, DTN_ETHOSU_GEOMETRY, index);
+        return dtn_eu_fault(m, DTN_ETHOSU_GEOMETRY, detail);
     }
     lie(m, chain->before_end, map);
     return DTN_ETHOSU_OK;
+}
+
+dtn_ethosu_fault_t dtn_eu_chained(dtn_ethosu_t *m, uint32_t index, bool is_written, dtn_eu_map_t *map)
+{
+    if (index >= DTN_ETHOSU_CHAINS) {
+        return dtn_eu_fault(m, DTN_ETHOSU_REGION, index);
+    }
+    return hold(m, &m->chains[index], is_written, index, map);
+}
+
+dtn_ethosu_fault_t dtn_eu_kept(dtn_ethosu_t *m, bool is_new, dtn_eu_map_t *map)
+{
+    return hold(m, &m->sums, is_new, REG_ACC_FORMAT, map);
 }
 
 bool dtn_eu_is_turned(const dtn_ethosu_t *m)
@@ -127,9 +143,7 @@ static void lay_out(const dtn_ethosu_t *m, const uint8_t *axes, const dtn_eu_map
             for (at.axes[2] = 0; at.axes[2] < made->depth; at.axes[2]++, from += made->bytes) {
                 place_t to = turned(m, axes, &sizes, &at);
                 uint8_t *pixel = dtn_eu_pixel(out, to.axes[0], to.axes[1]);
-                int32_t channel = to.axes[2];
-                memcpy(pixel + channel / DTN_EU_BRICK * out->brick + channel % DTN_EU_BRICK * out->bytes, from,
-                       out->bytes);
+                memcpy(dtn_eu_channel_at(out, pixel, to.axes[2]), from, out->bytes);
             }
         }
     }

@@ -1,7 +1,8 @@
 /**
  * @file
  * Tensors of an Ethos-U85 that are not written to a region as they are made: those between operations of a chain, and
- * outputs that are turned or reversed on their way. They lie at the workspace's end.
+ * outputs that are turned or reversed on their way, and sums that another operation goes on with. They lie at the
+ * workspace's end.
  */
 #ifndef DTN_ETHOSU_STAGE_H
 #define DTN_ETHOSU_STAGE_H
@@ -22,6 +23,9 @@ dtn_ethosu_fault_t dtn_eu_stage(dtn_ethosu_t *m, dtn_eu_map_t *map);
 
 /** The buffer of a chain as a map: for an output taken anew, for an input as it was written. */
 dtn_ethosu_fault_t dtn_eu_chained(dtn_ethosu_t *m, uint32_t index, bool is_written, dtn_eu_map_t *map);
+
+/** Sums of one operation for the next as a map: taken anew, or as they were kept, which must have these sizes. */
+dtn_ethosu_fault_t dtn_eu_kept(dtn_ethosu_t *m, bool is_new, dtn_eu_map_t *map);
 
 /** True when the output is turned or reversed on its way. */
 bool dtn_eu_is_turned(const dtn_ethosu_t *m);

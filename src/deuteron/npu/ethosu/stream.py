@@ -28,6 +28,7 @@ _REGIONS = {0: "weights", 1: "scratch", 2: "fast scratch"}
 SHRAM = "shram"
 """Name of the memory inside the NPU."""
 _BYTES = (1, 2, 4)
+_SUMS = 3
 _FIRST_TABLE = 16
 _DIMENSIONS_AT = 9
 _ORDER_ONLY = frozenset((Op.STOP, Op.IRQ, Op.DMA_WAIT, Op.KERNEL_WAIT, Op.PMU_MASK))
@@ -321,6 +322,8 @@ class _Registers85(_Registers):
     def _map(self, side: str, shape: tuple[int, int, int]) -> FeatureMap:
         plain = super()._map(side, shape)
         precision, region = self[Short[f"{side}_PRECISION"]], self[Short[f"{side}_REGION"]]
+        if precision >> (1 if side == "OFM" else 2) & 3 == _SUMS:
+            plain = replace(plain, dtype="int64")
         match precision >> 14:
             case 2:
                 return replace(plain, memory=f"chain {region}", offset=0)

@@ -1,0 +1,91 @@
+#include "sums.h"
+#include "stage.h"
+
+#include <string.h>
+
+/* Fields of the format of accumulators, and where these come from. */
+enum { INPUT_AT = 4, NO_OUTPUT_AT = 6 };
+enum { RESET = 0, KEEP = 1, FROM_IFM2 = 2 };
+
+/* Channels at a time, and bytes of a sum. */
+enum { CHANNELS = 16, SUM_BYTES = 8 };
+
+dtn_ethosu_fault_t dtn_eu_sums(dtn_ethosu_t *m, int32_t height, int32_t width, int32_t depth, dtn_eu_sums_t *sums)
+{
+    *sums = (dtn_eu_sums_t){.has_output = true};
+    if (!dtn_eu_is_u85(m)) {
+        return DTN_ETHOSU_OK;
+    }
+    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_ACC_FORMAT));
+    uint32_t from = dtn_eu_field(m, REG_ACC_FORMAT, INPUT_AT, 2);
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    if (from > FROM_IFM2) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACC_FORMAT);
+    }
+    sums->is_started = from != RESET;
+    sums->has_output = dtn_eu_field(m, REG_ACC_FORMAT, NO_OUTPUT_AT, 1) == 0;
+    if (from == FROM_IFM2) {
+        fault = dtn_eu_map(m, &dtn_eu_ifm2_registers, height, width, depth, false, &sums->start);
+        if (fault == DTN_ETHOSU_OK && sums->start.bytes < 4) {
+            fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM2_PRECISION);
+        }
+    }
+    sums->kept = (dtn_eu_map_t){.height = height, .width = width, .depth = depth, .bytes = SUM_BYTES};
+    if (fault == DTN_ETHOSU_OK && (from == KEEP || !sums->has_output)) {
+        fault = dtn_eu_kept(m, from != KEEP, &sums->kept);
+    }
+    if (from == KEEP) {
+        sums->start = sums->kept;
+    }
+    return fault;
+}
+
+static void start(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, int32_t count, int64_t *values)
+{
+    int32_t narrow[CHANNELS];
+    if (map->bytes < SUM_BYTES) {
+        dtn_eu_read(map, pixel, first, count, narrow);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        int64_t value = map->bytes < SUM_BYTES ? narrow[i] : 0;
+        if (map->bytes == SUM_BYTES) {
+            memcpy(&value, dtn_eu_channel_at(map, (uint8_t *)(uintptr_t)pixel, first + i), sizeof value);
+        }
+        values[i] += value;
+    }
+}
+
+static void write_wide(const dtn_eu_map_t *map, uint8_t *pixel, int32_t first, int32_t count, const int64_t *values)
+{
+    for (int32_t i = 0; i < count; i++) {
+        memcpy(dtn_eu_channel_at(map, pixel, first + i), &values[i], sizeof values[i]);
+    }
+}
+
+void dtn_eu_sums_put(const dtn_eu_sums_t *sums, const dtn_eu_map_t *out, const dtn_eu_output_t *output,
+                     const dtn_eu_channel_t *channels, int32_t y, int32_t x, int32_t first, int32_t count,
+                     int64_t *values)
+{
+    int32_t results[CHANNELS];
+    if (sums->is_started) {
+        start(&sums->start, dtn_eu_pixel(&sums->start, y, x), first, count, values);
+    }
+    if (!sums->has_output) {
+        write_wide(&sums->kept, dtn_eu_pixel(&sums->kept, y, x), first, count, values);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        values[i] = dtn_eu_scaled(values[i] + channels[i].bias, channels[i].factor, output->rounding);
+    }
+    uint8_t *pixel = dtn_eu_pixel(out, y, x);
+    if (out->bytes == SUM_BYTES) {
+        write_wide(out, pixel, first, count, values);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        results[i] = dtn_eu_finished(output, values[i]);
+    }
+    dtn_eu_write(out, pixel, first, count, results);
+}

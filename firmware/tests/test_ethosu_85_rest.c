@@ -1,0 +1,429 @@
+/* Random operations of an Ethos-U85 without compressed weights against what they compute, written plainly, and what is
+ * refused; arguments: how many of each, the seed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ethosu_85.h"
+#include "test.h"
+
+enum { IN_AT = 0x100, SECOND_AT = 0x3000, START_AT = 0x6000 };
+
+static const char *any_config(uint64_t *state)
+{
+    static const char *const configs[] = {"ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024",
+                                          "ethos-u85-2048"};
+    return configs[test_between(state, 0, 4)];
+}
+
+/* ---- Pools, and elements of two operands ---- */
+
+/* A pool of a kind, into a chain, and what is added to it from there: both without scales. */
+static void test_chain(uint64_t *state)
+{
+    static const uint32_t kinds[] = {0, 3, 5};
+    uint32_t kind = kinds[test_between(state, 0, 2)];
+    stream_t stream;
+    stream_new(&stream, any_config(state), state);
+    const int32_t sizes[3] = {test_between(state, 1, 3), test_between(state, 1, 4), test_between(state, 1, 40)};
+    int32_t kernel_h = test_between(state, 1, 3), kernel_w = test_between(state, 1, 3);
+    u85_turn_t turn = u85_any_turn(state), none = {{0, 1, 2}, 3, 0};
+    test_map_t in = u85_any_map(state, IN_AT, sizes[0] + kernel_h - 1, sizes[1] + kernel_w - 1, sizes[2], 1);
+    test_map_t between = {2, 0, sizes[0], sizes[1], sizes[2], 4, true, false, 0};
+    test_map_t second = u85_any_map(state, SECOND_AT, sizes[0], sizes[1], sizes[2], 4);
+    test_map_t out = u85_turned_map(state, &turn, sizes, 4);
+    for (uint16_t pad = REG_IFM_PAD_TOP; pad <= REG_IFM_PAD_BOTTOM; pad++) {
+        stream_short(&stream, pad, 0);
+    }
+    stream_short(&stream, REG_IFM_DEPTH_M1, (uint32_t)sizes[2] - 1);
+    stream_short(&stream, REG_IFM_UPSCALE, 0);
+    stream_short(&stream, REG_KERNEL_HEIGHT_M1, (uint32_t)kernel_h - 1);
+    stream_short(&stream, REG_KERNEL_WIDTH_M1, (uint32_t)kernel_w - 1);
+    stream_short(&stream, REG_KERNEL_STRIDE, 0);
+    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    u85_put_output(&stream, &none, sizes, &between, true);
+    stream_short(&stream, REG_OFM_PRECISION, 1U | 2U << 1 | 1U << 8 | (uint32_t)DTN_EU_CHAINED << 14);
+    for (uint32_t scale = REG_OFM_SCALE; scale <= REG_IFM2_SCALE; scale++) {
+        u85_put_scale(&stream, scale, 1, 0, 1);
+    }
+    stream_short(&stream, REG_ACC_FORMAT, 0);
+    stream_op(&stream, DTN_ETHOSU_OP_POOL, kind);
+    stream_map(&stream, &dtn_eu_ifm_registers, &between, 0);
+    stream_short(&stream, REG_IFM_PRECISION, 1U | 2U << 2 | (uint32_t)DTN_EU_CHAINED << 14);
+    stream_map(&stream, &dtn_eu_ifm2_registers, &second, 0);
+    stream_short(&stream, REG_IFM_BROADCAST, 0);
+    stream_short(&stream, REG_IFM2_BROADCAST, 0);
+    u85_put_output(&stream, &turn, sizes, &out, true);
+    stream_op(&stream, DTN_ETHOSU_OP_ELEMENTWISE, 34);
+    dtn_ethosu_event_t event;
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
+    for (int32_t at = 0; at < sizes[0] * sizes[1] * sizes[2]; at++) {
+        int32_t y = at / sizes[2] / sizes[1], x = at / sizes[2] % sizes[1], c = at % sizes[2];
+        int32_t pooled = map_value(&stream, &in, y, x, c);
+        for (int32_t place = 1; place < kernel_h * kernel_w; place++) {
+            int32_t value = map_value(&stream, &in, y + place / kernel_w, x + place % kernel_w, c);
+            pooled = kind == 3 ? pooled + value : (kind == 0) == (value > pooled) ? value : pooled;
+        }
+        CHECK_EQUAL(u85_turned_value(&stream, &turn, &out, y, x, c), pooled | map_value(&stream, &second, y, x, c));
+    }
+    stream_free(&stream);
+}
+
+/* What an elementwise operation gives of two scaled operands. */
+static int64_t element(uint32_t kind, int64_t a, int64_t b)
+{
+    int64_t low = a < b ? a : b, high = a < b ? b : a;
+    switch (kind) {
+    case 0:
+        return a * b;
+    case 1:
+        return a + b;
+    case 2:
+        return a - b;
+    case 3:
+        return low;
+    case 4:
+        return high;
+    case 6:
+        return a < 0 ? -a : a;
+    case 11:
+        return b == 0 ? 0 : a / b;
+    case 16:
+        return a == b ? -1 : 0;
+    case 17:
+        return a != b ? -1 : 0;
+    case 18:
+        return a >= b ? -1 : 0;
+    case 19:
+        return a > b ? -1 : 0;
+    case 33:
+        return a & b;
+    case 34:
+        return a | b;
+    case 35:
+        return a ^ b;
+    case 36:
+        return ~a;
+    default:
+        return a & ~b;
+    }
+}
+
+static void test_elementwise(uint64_t *state)
+{
+    static const uint32_t kinds[] = {0, 1, 2, 3, 4, 6, 11, 16, 17, 18, 19, 33, 34, 35, 36, 42};
+    uint32_t kind = kinds[test_between(state, 0, 15)], bytes = test_between(state, 0, 2) == 0 ? 2 : 1;
+    bool has_scales = (kind >= 1 && kind <= 6) || (kind >= 16 && kind <= 19),
+         is_scalar = test_between(state, 0, 3) == 0;
+    stream_t stream;
+    stream_new(&stream, any_config(state), state);
+    const int32_t sizes[3] = {test_between(state, 1, 4), test_between(state, 1, 4), test_between(state, 1, 40)};
+    uint32_t spreads[2] = {(uint32_t)test_between(state, 0, 7), is_scalar ? 8U : (uint32_t)test_between(state, 0, 7)};
+    test_map_t maps[2];
+    uint32_t scales[2], shifts[2], ways[2];
+    u85_turn_t turn = u85_any_turn(state);
+    test_map_t out = u85_turned_map(state, &turn, sizes, bytes);
+    for (uint32_t i = 0; i < 2; i++) {
+        maps[i] = u85_any_map(state, i == 0 ? IN_AT : SECOND_AT, (spreads[i] & 1U) != 0 ? 1 : sizes[0],
+                              (spreads[i] & 2U) != 0 ? 1 : sizes[1], (spreads[i] & 4U) != 0 ? 1 : sizes[2], bytes);
+        scales[i] = has_scales ? (uint32_t)test_between(state, 1, 1 << 20) : 1;
+        shifts[i] = has_scales ? (uint32_t)test_between(state, 0, 20) : 0;
+        ways[i] = (uint32_t)test_between(state, 0, 1);
+        stream_map(&stream, i == 0 ? &dtn_eu_ifm_registers : &dtn_eu_ifm2_registers, &maps[i], 0);
+        stream_short(&stream, i == 0 ? REG_IFM_BROADCAST : REG_IFM2_BROADCAST, spreads[i]);
+        u85_put_scale(&stream, i == 0 ? REG_IFM_SCALE : REG_IFM2_SCALE, scales[i], shifts[i], ways[i]);
+    }
+    uint32_t rounding = (uint32_t)test_between(state, 0, 5), scale = (uint32_t)test_between(state, 1, 1 << 10);
+    uint32_t shift = (uint32_t)test_between(state, 0, 20);
+    int32_t scalar = test_between(state, -1000, 1000);
+    stream_short(&stream, REG_IFM_UPSCALE, 0);
+    stream_long(&stream, REG_OP_SCALAR, (uint32_t)scalar);
+    u85_put_output(&stream, &turn, sizes, &out, true);
+    u85_put_scale(&stream, REG_OFM_SCALE, scale, shift, rounding);
+    stream_op(&stream, DTN_ETHOSU_OP_ELEMENTWISE, kind);
+    dtn_ethosu_event_t event;
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
+    for (int32_t at = 0; at < sizes[0] * sizes[1] * sizes[2]; at++) {
+        int32_t y = at / sizes[2] / sizes[1], x = at / sizes[2] % sizes[1], c = at % sizes[2];
+        int64_t values[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t s = spreads[i];
+            values[i] = s == 8 ? scalar - maps[i].zero_point
+                               : map_value(&stream, &maps[i], (s & 1U) != 0 ? 0 : y, (s & 2U) != 0 ? 0 : x,
+                                           (s & 4U) != 0 ? 0 : c);
+            values[i] = has_scales ? u85_scaled(values[i], scales[i], shifts[i], ways[i]) : values[i];
+        }
+        int64_t expected = u85_scaled(element(kind, values[0], values[1]), scale, shift, rounding);
+        CHECK_EQUAL(u85_turned_value(&stream, &turn, &out, y, x, c), u85_finished(&out, expected));
+    }
+    stream_free(&stream);
+}
+
+/* ---- Kept sums, products of two inputs, sizes ---- */
+
+static void put_window(stream_t *stream, int32_t depth, int32_t kernel_h, int32_t kernel_w)
+{
+    for (uint16_t pad = REG_IFM_PAD_TOP; pad <= REG_IFM_PAD_BOTTOM; pad++) {
+        stream_short(stream, pad, 0);
+    }
+    stream_short(stream, REG_IFM_DEPTH_M1, (uint32_t)depth - 1);
+    stream_short(stream, REG_IFM_UPSCALE, 0);
+    stream_short(stream, REG_KERNEL_HEIGHT_M1, (uint32_t)kernel_h - 1);
+    stream_short(stream, REG_KERNEL_WIDTH_M1, (uint32_t)kernel_w - 1);
+    stream_short(stream, REG_KERNEL_STRIDE, 0);
+}
+
+/* A product of two inputs whose sums start at those that an operation before it kept: of 32 bits. */
+static void test_product(uint64_t *state)
+{
+    stream_t stream;
+    stream_new(&stream, any_config(state), state);
+    const int32_t sizes[3] = {1, test_between(state, 1, 6), test_between(state, 1, 20)};
+    int32_t depth = test_between(state, 1, 40);
+    uint32_t bytes = (uint32_t)test_between(state, 1, 2), shift = (uint32_t)test_between(state, 20, 40);
+    uint32_t scale = (uint32_t)test_between(state, 1, 1 << 20), rounding = (uint32_t)test_between(state, 0, 5);
+    u85_turn_t turn = u85_any_turn(state);
+    test_map_t in = u85_any_map(state, IN_AT, 1, sizes[1], depth, bytes);
+    test_map_t second = u85_any_map(state, SECOND_AT, 1, sizes[2], depth, bytes);
+    test_map_t start = u85_any_map(state, START_AT, 1, sizes[1], sizes[2], 4);
+    test_map_t out = u85_turned_map(state, &turn, sizes, 1);
+    in.is_signed = second.is_signed = start.is_signed = true;
+    in.zero_point = second.zero_point = bytes == 1 ? -3 : 0;
+    put_window(&stream, depth, 1, 1);
+    u85_put_output(&stream, &turn, sizes, &out, true);
+    u85_put_scale(&stream, REG_OFM_SCALE, scale, shift, rounding);
+    stream_map(&stream, &dtn_eu_ifm2_registers, &start, 0);
+    stream_short(&stream, REG_ACC_FORMAT, 2U << 4 | 1U << 6);
+    stream_op(&stream, DTN_ETHOSU_OP_POOL, 4);
+    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_eu_ifm2_registers, &second, 0);
+    stream_short(&stream, REG_OFM_BLK_DEPTH_M1, 15);
+    stream_short(&stream, REG_ACC_FORMAT, 1U << 4);
+    stream_op(&stream, DTN_ETHOSU_OP_CONV, 1);
+    dtn_ethosu_event_t event;
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
+    for (int32_t at = 0; at < sizes[1] * sizes[2]; at++) {
+        int32_t x = at / sizes[2], c = at % sizes[2];
+        int64_t sum = map_value(&stream, &start, 0, x, c);
+        for (int32_t i = 0; i < depth; i++) {
+            sum += (int64_t)map_value(&stream, &in, 0, x, i) * map_value(&stream, &second, 0, c, i);
+        }
+        CHECK_EQUAL(u85_turned_value(&stream, &turn, &out, 0, x, c),
+                    u85_finished(&out, u85_scaled(sum, scale, shift, rounding)));
+    }
+    stream_free(&stream);
+}
+
+static int32_t held(int32_t value, int32_t size)
+{
+    return value < 0 ? 0 : value >= size ? size - 1 : value;
+}
+
+/* The larger of a number's place and the one before it, rounded down. */
+static int32_t divided_down(int32_t value, int32_t by)
+{
+    return value >= 0 ? value / by : -((by - 1 - value) / by);
+}
+
+static void test_resize(uint64_t *state)
+{
+    stream_t stream;
+    stream_new(&stream, any_config(state), state);
+    bool is_nearest = test_between(state, 0, 1) == 1;
+    const int32_t sizes[3] = {test_between(state, 1, 9), test_between(state, 1, 9), test_between(state, 1, 20)};
+    const int32_t parts[2] = {test_between(state, 1, 9), test_between(state, 1, 9)};
+    const int32_t steps[2] = {test_between(state, 1, 12), test_between(state, 1, 12)};
+    int32_t from[2];
+    uint32_t shift = 16 + (is_nearest ? 0 : (uint32_t)test_between(state, 0, 6));
+    u85_turn_t turn = u85_any_turn(state);
+    test_map_t in = u85_any_map(state, IN_AT, test_between(state, 1, 6), test_between(state, 1, 6), sizes[2], 1);
+    test_map_t out = u85_turned_map(state, &turn, sizes, is_nearest ? 1 : 4);
+    put_window(&stream, sizes[2], in.height, in.width);
+    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    u85_put_output(&stream, &turn, sizes, &out, true);
+    u85_put_scale(&stream, REG_OFM_SCALE, 1, shift, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        from[i] = test_between(state, -parts[i], parts[i] - 1);
+        stream_short(&stream, i == 0 ? REG_RESIZE_Y_SCALE_N_M1 : REG_RESIZE_X_SCALE_N_M1, (uint32_t)parts[i] - 1);
+        stream_short(&stream, i == 0 ? REG_RESIZE_Y_OFFSET : REG_RESIZE_X_OFFSET, (uint32_t)from[i] & 0xFFFU);
+        stream_long(&stream, i == 0 ? REG_RESIZE_Y_STEP : REG_RESIZE_X_STEP,
+                    (uint64_t)(steps[i] / parts[i]) << 32 | (uint32_t)(steps[i] % parts[i]));
+    }
+    stream_op(&stream, DTN_ETHOSU_OP_RESIZE, is_nearest ? 2 : 0);
+    dtn_ethosu_event_t event;
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
+    for (int32_t at = 0; at < sizes[0] * sizes[1] * sizes[2]; at++) {
+        int32_t oy = at / sizes[2] / sizes[1], ox = at / sizes[2] % sizes[1], c = at % sizes[2];
+        int32_t y = oy * steps[0] + from[0], x = ox * steps[1] + from[1];
+        int32_t iy = divided_down(y, parts[0]), ix = divided_down(x, parts[1]);
+        int32_t dy = y - iy * parts[0], dx = x - ix * parts[1];
+        int32_t ys[2] = {held(iy, in.height), held(iy + 1, in.height)};
+        int32_t xs[2] = {held(ix, in.width), held(ix + 1, in.width)};
+        int64_t sum = map_value(&stream, &in, ys[0], xs[0], c) * (parts[0] - dy) * (parts[1] - dx) +
+                      map_value(&stream, &in, ys[0], xs[1], c) * (parts[0] - dy) * dx +
+                      map_value(&stream, &in, ys[1], xs[0], c) * dy * (parts[1] - dx) +
+                      map_value(&stream, &in, ys[1], xs[1], c) * dy * dx;
+        if (is_nearest) {
+            sum = map_value(&stream, &in, ys[2 * dy >= parts[0]], xs[2 * dx >= parts[1]], c);
+        }
+        CHECK_EQUAL(u85_turned_value(&stream, &turn, &out, oy, ox, c),
+                    u85_finished(&out, u85_scaled(sum, 1, shift - 16, 1)));
+    }
+    stream_free(&stream);
+}
+
+/* ---- Copies ---- */
+
+/* Planes of rows, one of whose sides may be found by indices of 32 bits with gaps between those of the planes. */
+static void test_copy(uint64_t *state)
+{
+    stream_t stream;
+    stream_new(&stream, any_config(state), state);
+    uint32_t way = (uint32_t)test_between(state, 0, 2), length = (uint32_t)test_between(state, 1, 20);
+    uint32_t rows = (uint32_t)test_between(state, 1, 5), planes = (uint32_t)test_between(state, 1, 3), most = 6;
+    uint32_t skip = 4U * (uint32_t)test_between(state, 0, 1), dimensions = planes > 1 ? 2 : rows > 1 ? 1 : 0;
+    uint8_t *memory = stream.memory.regions[1].data;
+    uint32_t pitches[2], layers[2], indices[3][5];
+    for (uint32_t i = 0; i < 2; i++) {
+        pitches[i] = length + (uint32_t)test_between(state, 0, 9);
+        layers[i] = (most + 1) * pitches[i] + (uint32_t)test_between(state, 0, 9);
+        stream_long(&stream, i == 0 ? REG_DMA0_SRC_STRIDE0 : REG_DMA0_DST_STRIDE0, pitches[i]);
+        stream_long(&stream, i == 0 ? REG_DMA0_SRC_STRIDE1 : REG_DMA0_DST_STRIDE1, layers[i]);
+    }
+    for (uint32_t p = 0; p < planes; p++) {
+        for (uint32_t r = 0; r < rows; r++) {
+            indices[p][r] = way == 0 ? r : (r + (uint32_t)test_between(state, 0, 1) + p) % (most + 1);
+            memcpy(memory + SECOND_AT + p * (rows * 4 + skip) + r * 4, &indices[p][r], 4);
+        }
+    }
+    stream_short(&stream, REG_DMA0_SRC_REGION, 1U | dimensions << 9 | (way == 1 ? 1U << 11 : 0U));
+    stream_short(&stream, REG_DMA0_DST_REGION, 1U | (way == 2 ? 1U << 11 : 0U));
+    stream_short(&stream, REG_DMA0_IDX_REGION, 1);
+    stream_short(&stream, REG_DMA0_SIZE0, rows);
+    stream_short(&stream, REG_DMA0_SIZE1, planes);
+    stream_long(&stream, REG_DMA0_SRC, IN_AT);
+    stream_long(&stream, REG_DMA0_DST, U85_OUT_AT);
+    stream_long(&stream, REG_DMA0_LEN, length);
+    stream_long(&stream, REG_DMA0_IDX, SECOND_AT);
+    stream_long(&stream, REG_DMA0_IDX_MAX, most);
+    stream_long(&stream, REG_DMA0_IDX_SKIP1, skip);
+    stream_op(&stream, DTN_ETHOSU_OP_DMA_START, 0);
+    dtn_ethosu_event_t event;
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
+    for (uint32_t p = 0; p < planes; p++) {
+        /* Of rows that go to one place the last is there. */
+        for (uint32_t r = 0; r < rows; r++) {
+            uint32_t last = r;
+            for (uint32_t later = r; way == 2 && later < rows; later++) {
+                last = indices[p][later] == indices[p][r] ? later : last;
+            }
+            const uint8_t *from = memory + IN_AT + p * layers[0] + (way == 1 ? indices[p][r] : last) * pitches[0];
+            const uint8_t *to = memory + U85_OUT_AT + p * layers[1] + (way == 2 ? indices[p][r] : r) * pitches[1];
+            CHECK(memcmp(from, to, length) == 0, "plane %u, row %u, way %u", p, r, way);
+        }
+    }
+    stream_free(&stream);
+}
+
+/* An index beyond the largest is met when the copy runs; what it could reach lies in the region. */
+static void test_index(uint64_t *state)
+{
+    for (uint32_t most = 6; most <= 7; most++) {
+        const uint32_t index = 7;
+        stream_t stream;
+        stream_new(&stream, "ethos-u85-256", state);
+        memcpy(stream.memory.regions[1].data + SECOND_AT, &index, sizeof index);
+        stream_short(&stream, REG_DMA0_SRC_REGION, 1U | 1U << 11);
+        stream_short(&stream, REG_DMA0_DST_REGION, 1);
+        stream_short(&stream, REG_DMA0_IDX_REGION, 1);
+        stream_short(&stream, REG_DMA0_SIZE0, 1);
+        stream_long(&stream, REG_DMA0_SRC, STREAM_MEMORY - 7 * 16 - 8);
+        stream_long(&stream, REG_DMA0_DST, 0);
+        stream_long(&stream, REG_DMA0_LEN, 16);
+        stream_long(&stream, REG_DMA0_SRC_STRIDE0, 16);
+        stream_long(&stream, REG_DMA0_IDX, SECOND_AT);
+        stream_long(&stream, REG_DMA0_IDX_MAX, most);
+        stream_op(&stream, DTN_ETHOSU_OP_DMA_START, 0);
+        dtn_ethosu_event_t event;
+        CHECK_EQUAL(stream_run(&stream, &event), most == 6 ? DTN_ETHOSU_INDEX : DTN_ETHOSU_BOUNDS);
+        CHECK_EQUAL(event.detail, most == 6 ? 7 : STREAM_MEMORY - 7 * 16 - 8);
+        stream_free(&stream);
+    }
+}
+
+/* ---- What is refused ---- */
+
+/* A stream that a register's value or an operation ends: the fault, and its detail. */
+static void check_refused(uint64_t *state, uint32_t opcode, uint32_t value, uint32_t op, uint32_t param,
+                          dtn_ethosu_fault_t expected, uint64_t detail)
+{
+    const int32_t sizes[3] = {2, 2, 4};
+    const u85_turn_t none = {{0, 1, 2}, 3, 0};
+    test_map_t in = {1, IN_AT, 2, 2, 4, 1, true, false, 0};
+    test_map_t out = {1, U85_OUT_AT, 2, 2, 4, 1, true, false, 0};
+    stream_t stream;
+    stream_new(&stream, "ethos-u85-256", state);
+    put_window(&stream, 4, 1, 1);
+    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    u85_put_output(&stream, &none, sizes, &out, true);
+    u85_put_scale(&stream, REG_OFM_SCALE, 1, 0, 1);
+    stream_short(&stream, REG_ACC_FORMAT, 0);
+    if (opcode >> 8 == 1) {
+        stream_short(&stream, opcode, value);
+    } else {
+        stream_long(&stream, opcode, (uint64_t)value << 32 | 1U);
+    }
+    if (op != 0x100) {
+        stream_op(&stream, op, param);
+    } else {
+        stream_long(&stream, op, 0);
+    }
+    dtn_ethosu_event_t event = {0};
+    dtn_ethosu_fault_t fault = stream_run(&stream, &event);
+    CHECK(fault == expected, "`%s` instead of `%s`", dtn_ethosu_message(fault), dtn_ethosu_message(expected));
+    CHECK_EQUAL(event.detail, detail);
+    stream_free(&stream);
+}
+
+static void test_refused(uint64_t *state)
+{
+    const uint32_t sum = 3, chained = 2U << 14, pool = DTN_ETHOSU_OP_POOL, precision = REG_OFM_PRECISION;
+    check_refused(state, REG_ACC_FORMAT, 0, pool, sum, DTN_ETHOSU_OK, 0);
+    check_refused(state, REG_ACC_FORMAT, 0, 0x100, 0, DTN_ETHOSU_BRANCH, 0x100);
+    check_refused(state, REG_ACC_FORMAT, 0, pool, 6, DTN_ETHOSU_ARGMAX, pool);
+    check_refused(state, REG_ACC_FORMAT, 1U << 4, pool, sum, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
+    check_refused(state, REG_ACC_FORMAT, 1U << 4, pool, 4, DTN_ETHOSU_REGION, REG_ACC_FORMAT);
+    check_refused(state, REG_ACC_FORMAT, 3U << 4, pool, 4, DTN_ETHOSU_FIELD, REG_ACC_FORMAT);
+    check_refused(state, precision, 1U | 1U << 8 | 4U << 11, pool, sum, DTN_ETHOSU_FIELD, precision);
+    check_refused(state, precision, 1U | 1U << 8 | 1U << 14, pool, sum, DTN_ETHOSU_TILES, precision);
+    check_refused(state, REG_IFM_PRECISION, 1U | chained, pool, sum, DTN_ETHOSU_REGION, 1);
+    check_refused(state, REG_OFM_SCALE, 6U << 13, pool, sum, DTN_ETHOSU_FIELD, REG_OFM_SCALE);
+    check_refused(state, REG_ACTIVATION, 10, pool, sum, DTN_ETHOSU_BUILT_IN, REG_ACTIVATION);
+    check_refused(state, REG_ACTIVATION, 2, pool, sum, DTN_ETHOSU_FIELD, REG_ACTIVATION);
+    check_refused(state, REG_ACTIVATION, 5, pool, sum, DTN_ETHOSU_FIELD, precision);
+    check_refused(state, REG_ACC_FORMAT, 0, DTN_ETHOSU_OP_RESIZE, 1, DTN_ETHOSU_UNSUPPORTED, DTN_ETHOSU_OP_RESIZE);
+    check_refused(state, REG_ACC_FORMAT, 0, DTN_ETHOSU_OP_RESIZE, 0, DTN_ETHOSU_UNSET, REG_RESIZE_Y_SCALE_N_M1);
+    check_refused(state, REG_ACC_FORMAT, 0, DTN_ETHOSU_OP_ELEMENTWISE, 12, DTN_ETHOSU_FIELD, DTN_ETHOSU_OP_ELEMENTWISE);
+}
+
+int main(int count, char **arguments)
+{
+    uint64_t calls = count > 1 ? strtoull(arguments[1], NULL, 10) : 200;
+    uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : 1;
+    uint64_t any = seed;
+    test_refused(&any);
+    test_index(&any);
+    for (uint64_t i = 0; i < calls; i++) {
+        uint64_t state = (seed + i) * UINT64_C(0x9E3779B97F4A7C15) + 1;
+        int before = test_failures;
+        test_chain(&state);
+        test_elementwise(&state);
+        test_product(&state);
+        test_resize(&state);
+        test_copy(&state);
+        if (test_failures != before) {
+            printf("seed %" PRIu64 "\n", seed + i);
+            break;
+        }
+    }
+    return test_result();
+}
