@@ -84,6 +84,7 @@ npu 0 scratch: 6,784 B, at most 6,784 B alive at once (1.000 of that bound, prov
            424 |acdd |
              0 |aadd |
        command  0   4
+  most is alive at command 2: d 4,096 B, b 2,048 B, e 640 B
   a        768 B at 0, commands 0-1: result of copy_s8 TRANSPOSE net.py:13
   b      2,048 B at 4,096, commands 1-2: result of conv2d_s8 PADV2 net.py:13 CONV_2D RELU
   c        256 B at 768, commands 1-1: workspace of conv2d_s8 PADV2 net.py:13 CONV_2D RELU

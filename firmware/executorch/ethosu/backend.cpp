@@ -11,6 +11,7 @@
 #include "blob.h"
 #include "deuteron/ethosu.h"
 #include "deuteron/io.h"
+#include "profile.h"
 
 namespace deuteron
 {
@@ -27,6 +28,7 @@ using executorch::runtime::CompileSpec;
 using executorch::runtime::DelegateHandle;
 using executorch::runtime::Error;
 using executorch::runtime::EValue;
+using executorch::runtime::EventTracer;
 using executorch::runtime::FreeableBuffer;
 using executorch::runtime::Result;
 using executorch::runtime::Span;
@@ -134,13 +136,17 @@ class EthosUBackend final : public BackendInterface
         for (size_t i = 0; i < inputs.count(); i++) {
             void *bytes = nullptr;
             ET_CHECK_OK_OR_RETURN_ERROR(bytes_of(args[i], "Input", i, inputs[i], &bytes));
+            const Stretch copied(context.event_tracer());
             ET_CHECK_OK_OR_RETURN_ERROR(copy(scratch + inputs[i].offset, bytes, inputs[i].bytes, "input", i));
+            copied.end("copy in", i);
         }
-        ET_CHECK_OK_OR_RETURN_ERROR(run(handle, memory));
+        ET_CHECK_OK_OR_RETURN_ERROR(run(context.event_tracer(), handle, memory));
         for (size_t i = 0; i < outputs.count(); i++) {
             void *bytes = nullptr;
             ET_CHECK_OK_OR_RETURN_ERROR(bytes_of(args[inputs.count() + i], "Output", i, outputs[i], &bytes));
+            const Stretch copied(context.event_tracer());
             ET_CHECK_OK_OR_RETURN_ERROR(copy(bytes, scratch + outputs[i].offset, outputs[i].bytes, "output", i));
+            copied.end("copy out", i);
         }
         return Error::Ok;
     }
@@ -189,14 +195,14 @@ class EthosUBackend final : public BackendInterface
         return Error::Ok;
     }
 
-    static Error run(Handle &handle, const dtn_ethosu_memory_t &memory)
+    static Error run(EventTracer *tracer, Handle &handle, const dtn_ethosu_memory_t &memory)
     {
         const Bytes commands = handle.blob.commands;
         dtn_ethosu_event_t event = {};
         dtn_ethosu_fault_t fault =
             dtn_ethosu_start(&handle.machine, handle.config, commands.data(), commands.size(), &memory);
         if (fault == DTN_ETHOSU_OK) {
-            fault = dtn_ethosu_run(&handle.machine, &event);
+            fault = run_logged(tracer, &handle.machine, &event);
         }
         ET_CHECK_OR_RETURN_ERROR(fault == DTN_ETHOSU_OK, Internal, "The NPU run failed: " FAULT_FORMAT,
                                  FAULT_ARGS(fault, event));

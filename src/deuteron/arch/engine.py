@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from deuteron.arch.targets import Arch, MemoryKind
+from deuteron.arch.targets import Arch, EthosU, MemoryKind
 from deuteron.errors import OptionError
 
 NANOSECONDS = 1_000_000_000
@@ -52,9 +52,12 @@ def engine(arch: Arch, *, flash_bandwidth: int | None = None, clock: int | None 
         clock: Hz of NPU and CPU, instead of the target's.
 
     Raises:
-        OptionError: for a rate that is not above 0, or a target that has no NPU, or of whose flash no rate is known.
+        OptionError: for a rate that is not above 0, or that Vela alone decides; for a target that has no NPU, or of
+            whose flash no rate is known.
     """
-    npu = arch.need_neutron()
+    npu = arch.need_npu()
+    if isinstance(npu, EthosU):
+        return _estimated(arch, npu, flash_bandwidth, clock)
     flash = arch.memory(MemoryKind.FLASH)
     hz = npu.clock.value if clock is None else clock
     rate = flash_bandwidth if flash_bandwidth is not None else flash.bandwidth.value if flash.bandwidth else None
@@ -75,3 +78,14 @@ def engine(arch: Arch, *, flash_bandwidth: int | None = None, clock: int | None 
         fetch_latency=-(-(flash.latency.value if flash.latency else 0) * hz // NANOSECONDS),
         flash_bandwidth=rate,
     )
+
+
+def _estimated(arch: Arch, npu: EthosU, flash_bandwidth: int | None, clock: int | None) -> Engine:
+    """The array and the clock of an NPU whose times Vela estimates, with the memories that it was told of."""
+    for option, value in (("--flash-bandwidth", flash_bandwidth), ("--clock", clock)):
+        if value is not None:
+            raise OptionError(
+                f"`{option}` is for simulated times, Vela estimates those of `{arch.name}` when it compiles",
+                hint="build the model again, with another `--vela-system-config` or `--memory-mode`",
+            )
+    return Engine(npu.clock.value, 1, npu.macs_per_cycle, 0, 0, 0, 0, 0, 0)

@@ -5,6 +5,7 @@ on what its own numbers rest.
 """
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -139,16 +140,16 @@ class Arch:
         """The first memory of that kind."""
         return next(memory for memory in self.memories if memory.kind is kind)
 
-    def need_npu(self) -> Npu:
-        """The NPU; OptionError for a target without one."""
+    def need_npu(self, names: Callable[[], tuple[str, ...]] | None = None) -> Npu:
+        """The NPU; OptionError for a target without one, which lists those of `names`, by default all that have one."""
         if self.npu is None:
-            listed = ", ".join(f"`{name}`" for name in npu_names())
+            listed = ", ".join(f"`{name}`" for name in (names or npu_names)())
             raise OptionError(f"target `{self.name}` has no NPU", hint=f"choose one that has: {listed}")
         return self.npu
 
     def need_neutron(self) -> Neutron:
         """The NPU; OptionError for a target without one, or with one that is no Neutron."""
-        if not isinstance(npu := self.need_npu(), Neutron):
+        if not isinstance(npu := self.need_npu(neutron_names), Neutron):
             listed = ", ".join(f"`{name}`" for name in neutron_names())
             raise OptionError(f"the NPU of `{self.name}` is an Arm Ethos-U", hint=f"this is for {listed}")
         return npu

@@ -9,6 +9,7 @@ from deuteron.arch.cores import Work
 from deuteron.builds.options import BuildOptions
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.provenance import KernelOrigin
+from deuteron.npu.schedule import NO_SCHEDULE, Schedule
 from deuteron.records import FileEntry, RecordFile
 from deuteron.records import Source as Source
 from deuteron.records import entry_of as entry_of
@@ -17,7 +18,7 @@ NAME = "build.json"
 PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
-FILE = RecordFile(NAME, 5, "deuteron build MODEL -o DIR", "build the model again")
+FILE = RecordFile(NAME, 6, "deuteron build MODEL -o DIR", "build the model again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Partition:
     ops: tuple[PartitionOp, ...]
     kernels: tuple[KernelOrigin, ...]
     dataflow: Dataflow
+    schedule: Schedule = NO_SCHEDULE
 
     def source_of(self, op: int) -> Source | None:
         """The first line of the model that a TFLite operator comes from, if any is known."""

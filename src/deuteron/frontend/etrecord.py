@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any, cast
 
-from deuteron.npu.families import NEUTRON, family_of
+from deuteron.npu.families import family_of
 from deuteron.npu.neutron.kernels.names import event_name
 from deuteron.npu.provenance import KernelOrigin
 
@@ -28,7 +28,7 @@ def etrecord(manager: Any, partitions: Sequence[Sequence[KernelOrigin]]) -> byte
     """
     record = manager.get_etrecord()
     delegates = cast("DelegateMap", record._delegate_map[_METHOD])  # noqa: SLF001 - ExecuTorch has no other way
-    calls = [entry for _, entry in sorted(delegates.items()) if family_of(entry["name"]) is NEUTRON]
+    calls = [entry for _, entry in sorted(delegates.items()) if family_of(entry["name"]) is not None]
     for entry, kernels in zip(calls, partitions, strict=True):
         numbers = cast("dict[int, tuple[int, ...]]", entry["delegate_map"] or {})
         named = {event_name(k.kernel, k.index): numbers[k.index] for k in kernels if k.index in numbers}

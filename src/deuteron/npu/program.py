@@ -4,12 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Self
 
 from deuteron.arch.engine import Engine
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import CapacityError, DeuteronError
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.provenance import KernelOrigin
+from deuteron.npu.schedule import Block as Block
+from deuteron.npu.schedule import Memory as Memory
+from deuteron.npu.schedule import Schedule
 from deuteron.npu.timeline import Hazard, Timeline
 
 PREFETCH_AREA = "prefetch area"
@@ -42,35 +46,11 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Bytes of a memory that hold one value from moment `first` to moment `last`.
-
-    Profiles count moments in kernel calls of the partition, plans in commands.
-    """
-
-    name: str
-    offset: int
-    nbytes: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A memory of a partition: its size, the most that is alive at once, and what lives in it when."""
-
-    name: str
-    nbytes: int
-    bound: int
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Content:
     """What a block holds: `what` of the kernel calls at these commands.
 
     Attributes:
-        what: `result`, `workspace` or `weights`.
+        what: `result`, `workspace` or `weights`; or `input`, which is of no call.
         commands: their numbers.
         is_resident: whether it stays from run to run.
     """
@@ -109,6 +89,7 @@ class NpuProgram(ABC):
     """The program of a partition, decoded and checked; a family whose programs fetch no weights need not say so.
 
     Attributes:
+        operators: what listings call the operators that its compiler got.
         inputs: bytes of each input.
         outputs: bytes of each output.
         commands: what the driver does, in order.
@@ -117,6 +98,7 @@ class NpuProgram(ABC):
         resident_bytes: of these, those that are fetched once and stay.
     """
 
+    operators: str = "tflite op"
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     commands: tuple[Command, ...]
@@ -133,6 +115,11 @@ class NpuProgram(ABC):
     def calls_before(self) -> tuple[int, ...]:
         """How many kernel calls come before each command, which is the number of a call, and before the end."""
         return tuple(accumulate((command.call is not None for command in self.commands), initial=0))
+
+    def scheduled(self, schedule: Schedule) -> Self:
+        """The program, that knows what its compiler tells beside it; it itself in families that need nothing."""
+        del schedule
+        return self
 
     @abstractmethod
     def lines(self, name: str, origins: Sequence[str]) -> Iterator[str]:

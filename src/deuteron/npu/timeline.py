@@ -14,6 +14,19 @@ class Track(Enum):
     FLASH = "flash"
 
 
+class Measure(Enum):
+    """How numbers came to be; reports never mix kinds in a column. The value is its name in reports.
+
+    An emulator counts instructions: they are exact, and no time of any chip. What is simulated comes from our model of
+    the hardware, what is estimated from the compiler that made the program.
+    """
+
+    MEASURED = "measured"
+    COUNTED = "counted"
+    SIMULATED = "simulated"
+    ESTIMATED = "estimated"
+
+
 class Activity(Enum):
     """What an event is; the value is its name in reports."""
 
@@ -71,11 +84,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The events of one run in order of their start, and its length in cycles."""
+    """The events of one run in order of their start, its length in cycles, and how these came to be."""
 
     engine: Engine
     events: tuple[Event, ...]
     cycles: int
+    measure: Measure = Measure.SIMULATED
 
     def total(self, activity: Activity) -> int:
         """Cycles of all events of a kind."""

@@ -8,7 +8,7 @@ import struct
 from enum import IntEnum
 
 from deuteron.errors import FormatError
-from deuteron.runtime.flatbuffer import Buffer, Table
+from deuteron.flatbuffer import Buffer, Table
 from deuteron.runtime.program import (
     Delegate,
     DelegateCall,

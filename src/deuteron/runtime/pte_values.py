@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from deuteron.errors import FormatError
-from deuteron.runtime.flatbuffer import Table
+from deuteron.flatbuffer import Table
 from deuteron.runtime.program import Constant, Place, TensorList, TensorSpec, TensorValue, Value
 
 _T = TypeVar("_T")

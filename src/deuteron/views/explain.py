@@ -45,15 +45,23 @@ class Explanation:
         nodes = self.manifest.nodes
         npu, cpu = ([n for n in nodes if (n.partition is None) is on_cpu] for on_cpu in (False, True))
         added = [op for op in self.manifest.cpu_ops if not op.computes]
-        islands = [island.npu for island in self.costs.islands] if self.costs.islands or not npu else [None]
+        npu_cycles, kind = self._npu_cycles()
         turns = [island.turns for island in self.costs.islands if island.turns != 0]
         counted = [cost for op, cost in zip(self.manifest.cpu_ops, self.costs.added, strict=True) if not op.computes]
         has_npu = targets.load(self.manifest.target).npu is not None
         return (
-            *([Share("npu", "simulated", len(npu), _macs(npu), _nbytes(npu), _sum(islands))] if has_npu else []),
+            *([Share("npu", kind, len(npu), _macs(npu), _nbytes(npu), npu_cycles)] if has_npu else []),
             Share("cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values())),
             Share("cpu, added", "estimated", len(added) + len(turns), 0, 0, _sum([*counted, *turns])),
         )
+
+    def _npu_cycles(self) -> tuple[int | None, str]:
+        """What all partitions take, None where nobody knows, and how that came to be."""
+        schedules = [part.schedule for part in self.manifest.partitions if part.schedule.steps]
+        if schedules:
+            return sum(s.cycles for one in schedules for s in one.steps), f"estimated by {schedules[0].compiler}"
+        known = self.costs.islands or not self.manifest.partitions
+        return _sum([island.npu for island in self.costs.islands] if known else [None]), "simulated"
 
     def runs_on(self, node: Node) -> str:
         """Where a node runs, in few words."""

@@ -223,7 +223,11 @@ def _one(path: Path, kind: Kind, data: bytes, container: Container, entry: Parti
 
 
 def _listing(name: str, program: NpuProgram, entry: Partition | None) -> Listing:
-    return Listing(name, program, _origins(program, entry) if entry else ())
+    return (
+        Listing(name, program.scheduled(entry.schedule), _origins(program, entry))
+        if entry
+        else Listing(name, program, ())
+    )
 
 
 def _origins(program: NpuProgram, entry: Partition) -> tuple[str, ...]:
@@ -238,8 +242,8 @@ def _origins(program: NpuProgram, entry: Partition) -> tuple[str, ...]:
             if i in ops
             for source in ops[i].source
         )
-        names = ", ".join(f"tflite op {i} {ops[i].op}" for i in origin if i in ops)
-        texts.append("; ".join([names or "no tflite op", *sources]))
+        names = ", ".join(f"{program.operators} {i} {ops[i].op}" for i in origin if i in ops)
+        texts.append("; ".join([names or f"no {program.operators}", *sources]))
     return tuple(texts)
 
 

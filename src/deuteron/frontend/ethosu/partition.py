@@ -1,13 +1,14 @@
-"""What a build keeps of each partition for an Ethos-U: sizes, and the files that Vela got and wrote."""
+"""What a build keeps of each partition for an Ethos-U: sizes, operators with their source, and what Vela tells."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from deuteron.builds.manifest import Partition, TensorInfo, database_name, tosa_name
+from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, database_name, tosa_name
+from deuteron.frontend.ethosu.origins import by_operator
 from deuteron.frontend.ethosu.seam import Lowered
-from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.ethosu.blob import Tensor
 from deuteron.npu.ethosu.program import program_of
+from deuteron.npu.ethosu.tosa import CONSTANTS
 
 _DTYPES = {1: "int8", 2: "int16", 4: "int32"}
 
@@ -15,6 +16,7 @@ _DTYPES = {1: "int8", 2: "int16", 4: "int32"}
 def describe(index: int, partition: Lowered) -> Partition:
     """The manifest's entry for a partition."""
     blob = program_of(partition.payload, f"npu {index}").blob
+    record = partition.record
     return Partition(
         payload_sha256=hashlib.sha256(partition.payload).hexdigest(),
         microcode_bytes=len(blob.command_data),
@@ -25,21 +27,34 @@ def describe(index: int, partition: Lowered) -> Partition:
         prefetch_bytes=0,
         prefetch_bound=0,
         prefetch_proven_optimal=False,
-        inputs=_tensors(blob.inputs),
-        outputs=_tensors(blob.outputs),
-        ops=(),
-        kernels=(),
-        dataflow=Dataflow(),
+        inputs=_tensors(blob.inputs, record.graph.inputs),
+        outputs=_tensors(blob.outputs, record.graph.outputs),
+        ops=tuple(_ops(partition)),
+        kernels=record.provenance.kernels,
+        dataflow=record.values,
+        schedule=record.schedule,
     )
 
 
-def _tensors(tensors: Sequence[Tensor]) -> tuple[TensorInfo, ...]:
-    return tuple(TensorInfo(tensor.shape, _DTYPES[tensor.element_bytes]) for tensor in tensors)
+def _tensors(tensors: Sequence[Tensor], names: Sequence[str]) -> tuple[TensorInfo, ...]:
+    pairs = zip(tensors, names, strict=True)
+    return tuple(TensorInfo(tensor.shape, _DTYPES[tensor.element_bytes], name) for tensor, name in pairs)
+
+
+def _ops(partition: Lowered) -> Iterator[PartitionOp]:
+    """The operators of its TOSA graph; constants come from no node."""
+    graph = partition.record.graph
+    origins = by_operator(partition.nodes, graph)
+    for index, operator in enumerate(graph.operators):
+        nodes = [] if operator.name in CONSTANTS else [origin.node for origin in origins[index]]
+        sources = dict.fromkeys(node.source for node in nodes if node.source)
+        yield PartitionOp(index, operator.name, operator.outputs, tuple(node.name for node in nodes), tuple(sources))
 
 
 def files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
     """Each partition in TOSA, which Vela compiled, and the database of what Vela made of it."""
     kept: dict[str, bytes] = {}
     for index, partition in enumerate(partitions):
-        kept |= {tosa_name(index): partition.tosa, database_name(index): partition.database}
+        made = partition.files
+        kept |= {tosa_name(index): made.tosa, database_name(index): made.database.encode()}
     return kept

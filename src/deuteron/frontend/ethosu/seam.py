@@ -23,10 +23,12 @@ from deuteron.arch.vela import VelaOptions
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import recording as recordings
+from deuteron.frontend.ethosu.origins import Origin, by_operator, debug_handle_map, noted
 from deuteron.frontend.nodes import WHY, computing, name_of
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.side import Tell
 from deuteron.frontend.source_lines import source_of
+from deuteron.npu.ethosu.record import NO_FILES, NO_RECORD, Record, VelaFiles, record_of
 
 BACKEND = "ExecuTorch's Ethos-U backend"
 
@@ -36,8 +38,8 @@ _KEPT = "deuteron_kept"
 _FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(.*)$", re.MULTILINE)
 """A line of Vela about something that is wrong; its exit code is 0 all the same."""
 
-_TOSA, _DATABASE = Path("out.tosa"), Path("output/out_debug.xml")
-"""What the wheel gives to Vela, and what Vela writes for `--enable-debug-db`, in the folder for both."""
+_TOSA, _DATABASE, _SUMMARY = Path("out.tosa"), Path("output/out_debug.xml"), "output/*_summary_*.csv"
+"""What the wheel gives to Vela, what Vela writes for `--enable-debug-db`, and what always, in the folder for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,15 @@ class Lowered(recordings.Lowered):
     """One partition as it passed through the seam.
 
     Attributes:
-        tosa: the partition in TOSA; each operator has the nodes and lines of the model that it comes from.
-        database: Vela's debug database, XML: what became of each operator, and what Vela estimates.
+        nodes: its edge nodes as they were before the wheel's passes.
+        files: what Vela got, in which each operator has the nodes and lines of the model that it comes from, and what
+            Vela wrote: what became of each operator, and what it estimates.
+        record: what these say of the operations.
     """
 
-    tosa: bytes = b""
-    database: bytes = b""
+    nodes: tuple[Origin, ...] = ()
+    files: VelaFiles = NO_FILES
+    record: Record = NO_RECORD
 
 
 Recording = recordings.Recording[Lowered]
@@ -149,7 +154,7 @@ def observed(recording: Recording) -> Generator[None]:
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
         nodes = list(computing(edge_program.graph))
-        recording.partitions.append(Lowered(names=tuple(map(name_of, nodes))))
+        recording.partitions.append(Lowered(names=tuple(map(name_of, nodes)), nodes=noted(edge_program)))
         with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
             spec = from_list(specs)
             spec.dump_intermediate_artifacts_to(folder)
@@ -158,15 +163,22 @@ def observed(recording: Recording) -> Generator[None]:
             with _said() as said:
                 result = preprocess(edge_program, getattr(spec, "_to_list")())  # noqa: B009 - as the wheel does
             _check_said(said[0], len(recording.partitions) - 1, nodes)
-            recording.extend_last(
-                payload=result.processed_bytes,
-                tosa=(Path(folder) / _TOSA).read_bytes(),
-                database=(Path(folder) / _DATABASE).read_bytes(),
-            )
+            files = _files(Path(folder))
+        record = record_of(result.processed_bytes, files, f"npu {len(recording.partitions) - 1}")
+        recording.extend_last(payload=result.processed_bytes, files=files, record=record)
+        # The wheel makes no map; without one, Inspector takes the whole partition for one event.
+        origins = by_operator(recording.partitions[-1].nodes, record.graph)
+        result.debug_handle_map = debug_handle_map(record.provenance.kernels, origins)
         return result
 
     with _replaced(EthosUBackend, "preprocess", staticmethod(preprocess_)):
         yield
+
+
+def _files(folder: Path) -> VelaFiles:
+    """What Vela got and wrote there."""
+    (summary,) = folder.glob(_SUMMARY)
+    return VelaFiles((folder / _TOSA).read_bytes(), (folder / _DATABASE).read_text("utf-8"), summary.read_text("utf-8"))
 
 
 def _check_said(said: str, partition: int, nodes: list[fx.Node]) -> None:

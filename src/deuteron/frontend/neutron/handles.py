@@ -1,11 +1,25 @@
 """Which edge nodes a kernel call stands for, in ExecuTorch's terms: what its Inspector resolves profiles with."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from deuteron.npu.neutron.convert import SourceOp, metadata_of, source_ops
+from deuteron.npu.neutron.convert import metadata_of, source_ops
 
 _T = TypeVar("_T")
+
+
+class Operator(Protocol):
+    """An operator of a partition: the names of the tensors that it reads and writes."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Those that it reads."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Those that it writes."""
+        ...
 
 
 def debug_handle_map(
@@ -32,7 +46,7 @@ def debug_handle_map(
     return {**by_call, len(by_call): ()}
 
 
-def with_neighbours(ops: Sequence[SourceOp], known: Mapping[int, Sequence[_T]]) -> dict[int, tuple[_T, ...]]:
+def with_neighbours(ops: Sequence[Operator], known: Mapping[int, Sequence[_T]]) -> dict[int, tuple[_T, ...]]:
     """What every operator (by index) stands for: edge nodes, or their debug handles.
 
     ExecuTorch knows nothing of the transposes that it puts at the edges of a partition to change the order of channels:

@@ -1,25 +1,33 @@
-"""Partitions of Ethos-U as the views see them: listed, operation by operation."""
+"""Partitions of Ethos-U as the views see them: listed, operation by operation, and with Vela's estimates of their time.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+A command stream says nothing of time: Vela's estimates, and where its tensors lie when, are the schedule of a build.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 
 from deuteron.arch.engine import Engine
-from deuteron.errors import UnsupportedError
+from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.ethosu import blob as blobs
+from deuteron.npu.ethosu import timeline as timelines
 from deuteron.npu.ethosu import watch as watches
 from deuteron.npu.ethosu.blob import Blob
-from deuteron.npu.ethosu.stream import FeatureMap, Operation, Span, Stream, Window, by_kind, decode
-from deuteron.npu.program import Command, KernelCall, NpuProgram
+from deuteron.npu.ethosu.stream import WEIGHTS, FeatureMap, Operation, Span, Stream, Window, by_kind, decode
+from deuteron.npu.program import Command, Content, KernelCall, Memory, NpuProgram, Placement
+from deuteron.npu.schedule import NO_SCHEDULE, Schedule
 from deuteron.npu.timeline import Hazard, Timeline
 
 
 class EthosUProgram(NpuProgram):
-    """A command stream with its constants."""
+    """A command stream with its constants, and what Vela tells of it, if that is known."""
 
-    def __init__(self, blob: Blob, stream: Stream) -> None:
+    operators = "tosa op"
+
+    def __init__(self, blob: Blob, stream: Stream, schedule: Schedule = NO_SCHEDULE) -> None:
         self.blob = blob
         self.stream = stream
+        self.schedule = schedule
         self.inputs = tuple(tensor.nbytes for tensor in blob.inputs)
         self.outputs = tuple(tensor.nbytes for tensor in blob.outputs)
         self.commands = tuple(map(_command, stream.operations))
@@ -38,9 +46,21 @@ class EthosUProgram(NpuProgram):
             for i, tensor in enumerate(tensors):
                 yield f"  {what}{i}: {tensor.nbytes:,} B, scratch+0x{tensor.offset:x}"
         words = iter(origins)
-        for operation in self.stream.operations:
-            origin = "" if operation.kind == "copy" else next(words, "")
+        issued = self._issued_for()
+        for number, operation in enumerate(self.stream.operations):
+            origin = issued.get(number, "") if operation.kind == "copy" else next(words, "")
             yield f"  0x{operation.offset:05x}  {_text(operation)}{f'  ; {origin}' if origin else ''}"
+
+    def _issued_for(self) -> dict[int, str]:
+        """For each copy the operation of its step before which it stands, in words."""
+        operations = self.stream.operations
+        return {
+            number: f"for 0x{operations[other].offset:05x}"
+            for step in self.schedule.steps
+            for number in step.commands
+            for other in [i for i in step.commands if i > number and operations[i].kind != "copy"][:1]
+            if operations[number].kind == "copy"
+        }
 
     def to_json(self, name: str, origins: Sequence[str]) -> dict[str, object]:
         """The same as plain values."""
@@ -57,11 +77,49 @@ class EthosUProgram(NpuProgram):
             "origins": list(origins),
         }
 
+    def scheduled(self, schedule: Schedule) -> "EthosUProgram":
+        """The program with Vela's schedule; FormatError for that of another."""
+        commands = sorted(command for step in schedule.steps for command in step.commands)
+        if schedule.steps and commands != [*range(len(self.commands))]:
+            message = f"the schedule is of {len(commands)} commands, the program has {len(self.commands)}"
+            raise FormatError(message, hint="build the model again")
+        return EthosUProgram(self.blob, self.stream, schedule)
+
     def timeline(self, engine: Engine, *, keep_resident: bool = True) -> Timeline:
-        """Always an UnsupportedError: a command stream says nothing of time."""
-        del engine, keep_resident
-        message = "how long an Ethos-U takes is not in its command stream"
-        raise UnsupportedError(message, hint="Vela prints an estimate when it compiles the model")
+        """Vela's estimate of one run; UnsupportedError where there is none."""
+        del keep_resident
+        if not self.schedule.steps:
+            message = "how long an Ethos-U takes is not in its command stream, and nobody has estimated it"
+            raise UnsupportedError(message, hint="give what `deuteron build` has written: it keeps Vela's estimates")
+        return timelines.timeline(self.stream.operations, self.schedule, replace(engine, clock=self.schedule.clock))
+
+    def placements(self, values: Dataflow) -> tuple[Placement, ...]:
+        """The memories as Vela has planned them."""
+        writers: dict[str, list[int]] = {}
+        numbers = [number for number, command in enumerate(self.commands) if command.call is not None]
+        for number, uses in zip(numbers, values.uses(), strict=True):
+            writers.setdefault(uses[-1].buffer, []).append(number)
+        return tuple(Placement(memory, self._contents(memory, writers)) for memory in self.schedule.memories)
+
+    def _contents(self, memory: Memory, writers: Mapping[str, Sequence[int]]) -> dict[str, Content]:
+        """What the blocks of a memory hold: results, inputs, or the weights that a copy brings."""
+        contents: dict[str, Content] = {}
+        for block in memory.blocks:
+            commands = [number for name in block.names for number in writers.get(name, ())]
+            if commands:
+                contents[block.name] = Content("result", tuple(sorted(commands)))
+                continue
+            readers = [
+                number
+                for number in range(block.first, block.last + 1)
+                if any(block.offset <= s.offset < block.offset + block.nbytes for s in self._fetched(number))
+            ]
+            contents[block.name] = Content("weights", tuple(readers)) if readers else Content("input", ())
+        return contents
+
+    def _fetched(self, number: int) -> Iterator[Span]:
+        """The weights and scales of an operation that lie where a copy has brought them."""
+        return (span for span in self.stream.operations[number].constants if span.memory != WEIGHTS)
 
     def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
         """Where the commands do not wait, read what nothing has written, or are refused; `values` are not needed.

@@ -24,7 +24,9 @@ from deuteron.npu.ethosu.isa import (
 _MAGIC = 0x31504F43
 _CONFIG, _COMMANDS, _NOP = 1, 2, 5
 _OPCODE, _WORDS_AT, _PARAM_AT = 0x3FF, 14, 16
-_REGIONS = {0: "weights", 1: "scratch", 2: "fast scratch"}
+WEIGHTS = "weights"
+"""Name of the region of constants."""
+_REGIONS = {0: WEIGHTS, 1: "scratch", 2: "fast scratch"}
 SHRAM = "shram"
 """Name of the memory inside the NPU."""
 _BYTES = (1, 2, 4)

@@ -4,18 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from deuteron.npu.timeline import Measure as Measure
 from deuteron.npu.timeline import Track as Track
-
-
-class Measure(Enum):
-    """How numbers came to be; reports never mix kinds in a column. The value is its name in reports.
-
-    An emulator counts instructions: they are exact, and no time of any chip.
-    """
-
-    MEASURED = "measured"
-    COUNTED = "counted"
-    SIMULATED = "simulated"
 
 
 class Kind(Enum):

@@ -10,11 +10,11 @@ from deuteron.npu.program import Block as Block
 from deuteron.npu.program import Memory as Memory
 from deuteron.records import RecordFile
 from deuteron.records import Source as Source
-from deuteron.views.events.events import Kind, Stream
+from deuteron.views.events.events import Kind, Measure, Stream
 
 NAME = "profile.json"
 _WRITTEN = "give what `deuteron profile DIR` has written"
-FILE = RecordFile(NAME, 2, "deuteron profile DIR", "profile the build again")
+FILE = RecordFile(NAME, 3, "deuteron profile DIR", "profile the build again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Kernel:
         macs: multiply-accumulates.
         nbytes: that its operands cover in SRAM.
         weight_bytes: of these, weights.
-        cycles: of the NPU at best, by the cycle model (simulated).
+        cycles: of the NPU at best, by the cycle model (simulated) or its compiler (estimated).
         bound: what limits these: `compute` or `SRAM`.
         output: names of the tensors that it writes.
     """
@@ -105,7 +105,8 @@ class Profile:
         npu_macs_per_cycle: of the array, for utilisation; 0 without an NPU.
         npu_hz: of its clock.
         sections: sizes of the firmware, none where none was linked.
-        basis: what simulated times rest on; none of others.
+        basis: what simulated and estimated times rest on; none of others.
+        npu_measure: how the cycles of kernel calls came to be; where a compiler estimates them, MACs and bytes, too.
     """
 
     model: str
@@ -122,6 +123,7 @@ class Profile:
     cpu_ops: tuple[CpuOp, ...]
     sections: tuple[Section, ...]
     basis: tuple[str, ...] = ()
+    npu_measure: Measure = Measure.SIMULATED
 
 
 def read(path: Path) -> Profile:

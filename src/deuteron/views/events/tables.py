@@ -317,9 +317,9 @@ def total(profile: Profile) -> int:
 
 
 def left_out(profile: Profile) -> int:
-    """How many operators on the CPU the times leave out: all in a simulation, which is of the NPU alone."""
-    simulated = profile.stream.measure is Measure.SIMULATED
-    return len(profile.cpu_ops) if simulated and all(e.kind is not Kind.OPERATOR for e in profile.stream.events) else 0
+    """How many operators on the CPU the times leave out: all where nothing ran, since these are of the NPU alone."""
+    is_model = profile.stream.measure in (Measure.SIMULATED, Measure.ESTIMATED)
+    return len(profile.cpu_ops) if is_model and all(e.kind is not Kind.OPERATOR for e in profile.stream.events) else 0
 
 
 def utilisation(row: Row, profile: Profile) -> float | None:
@@ -332,7 +332,7 @@ def whole_utilisation(profile: Profile) -> float | None:
     """The same of all time that the program spends on the NPU's partitions."""
     events = profile.stream.median().events
     ticks = sum(event.ticks for event in events if event.kind is Kind.DELEGATE)
-    npu = [event for event in events if event.track is Track.NPU]
+    npu = [event for event in events if event.track is Track.NPU and event.kind is Kind.KERNEL]
     macs = sum(profile.partitions[event.partition].kernels[event.index].macs for event in npu)
     return _used(profile, macs, ticks) if npu else None
 

@@ -62,7 +62,7 @@ def summary(profile: Profile) -> Iterator[str]:
     yield from profile.basis
     if count := left_out(profile):
         operators = "1 operator on the CPU is" if count == 1 else f"{count} operators on the CPU are"
-        yield f"{operators} not simulated, and not in these times"
+        yield f"{operators} not {profile.stream.measure.value}, and not in these times"
     share = attributed(stream.median().events)
     if share is not None:
         yield f"{share:.3%} of the time on the NPU's partitions is attributed"

@@ -43,6 +43,20 @@ class Drawing:
         if len(lettered) > LISTED:
             yield f"and {len(lettered) - LISTED} smaller values"
 
+    def peak(self) -> str:
+        """The command at which most is alive, and what that is, the largest first."""
+        lettered = self.lettered()
+
+        def alive(at: int) -> list[tuple[str, Block]]:
+            return [item for item in lettered if item[1].first <= at <= item[1].last]
+
+        def total(at: int) -> int:
+            return sum(block.nbytes for _, block in alive(at))
+
+        most = max(sorted({block.first for _, block in lettered}), key=total)
+        parts = sorted(alive(most), key=lambda item: -item[1].nbytes)
+        return f"most is alive at command {most}: {', '.join(f'{letter} {b.nbytes:,} B' for letter, b in parts)}"
+
     def _told(self, block: Block) -> str:
         return f"commands {block.first}-{block.last}: {self.origins.get(block.name, block.name)}"
 
@@ -65,6 +79,8 @@ def picture(drawing: Drawing) -> Iterator[str]:
     for row in reversed(range(rows)):
         yield f"  {row * memory.nbytes // rows:>12,} |{''.join(grid[row])}|"
     yield f"  {'command':>12}  {0:<{columns - 1}}{commands - 1}"
+    if memory.blocks:
+        yield f"  {drawing.peak()}"
     yield from (f"  {line}" for line in drawing.legend())
 
 

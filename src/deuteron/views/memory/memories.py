@@ -9,7 +9,6 @@ from deuteron.errors import FormatError
 from deuteron.npu.program import PREFETCH_AREA, Content, Memory
 from deuteron.views.memory.drawing import Drawing, picture, svg
 from deuteron.views.simulate import PartitionRun, Simulation, simulate_build
-from deuteron.views.simulate.run import KIND
 
 SCHEMA = 1
 
@@ -114,7 +113,8 @@ class Planning:
         parts = {"inputs, outputs and CPU tensors": self.simulation.tensors, "linked weights": linked}
         parts["largest partition" if len(self.partitions) > 1 else "scratch and prefetch area"] = working
         listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
-        return f"SRAM: {listed} = {sum(parts.values()):,} B of {self.simulation.sram:,} B"
+        of = f" of {self.simulation.sram:,} B" if self.simulation.sram else ""
+        return f"SRAM: {listed} = {sum(parts.values()):,} B{of}"
 
     def _prefetch_lines(self, number: int, area: Prefetch) -> Iterator[str]:
         def us(cycles: int) -> str:
@@ -136,7 +136,7 @@ class Planning:
         """The report as plain values; times in cycles of the NPU's clock, simulated."""
         return {
             "schema": SCHEMA,
-            "kind": KIND,
+            "kind": self.simulation.kind,
             "path": self.path,
             "target": self.target,
             "clock": self.simulation.engine.clock,
@@ -207,7 +207,8 @@ def _prefetch(run: PartitionRun) -> Prefetch | None:
 def _words(run: PartitionRun, content: Content) -> str:
     """What a block is of: kernels, the operators that they compute, and their line."""
     listed = ", ".join(dict.fromkeys(_origin(run, at) for at in content.commands))
-    return f"{content.what} of {listed}{', resident' if content.is_resident else ''}"
+    of = f"{content.what} of {listed}" if listed else content.what
+    return f"{of}{', resident' if content.is_resident else ''}"
 
 
 def _origin(run: PartitionRun, command: int) -> str:

@@ -106,6 +106,7 @@ def _calls(program: NpuProgram) -> PartitionCalls:
 def profile(build: Build, on: str, stream: Stream) -> record.Profile:
     """The profile of a run of a build."""
     manifest, npu = build.manifest, targets.load(build.manifest.target).npu
+    hz = next((run.timeline.engine.clock for run, _ in build.partitions), npu.clock.value if npu else 0)
     nodes = {node.name: node for node in manifest.nodes}
     return record.Profile(
         model=manifest.model.name,
@@ -116,12 +117,13 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         options=dict(_flat(manifest.options.to_json())),
         files={name: entry.sha256 for name, entry in manifest.files.items()},
         npu_macs_per_cycle=npu.macs_per_cycle if npu else 0,
-        npu_hz=npu.clock.value if npu else 0,
+        npu_hz=hz,
         stream=stream,
         partitions=tuple(_partition(run, plan, nodes) for run, plan in build.partitions),
         cpu_ops=tuple(_cpu_ops(manifest)),
         sections=build.sections,
-        basis=build.basis if stream.measure is Measure.SIMULATED else (),
+        basis=build.basis if stream.measure in (Measure.SIMULATED, Measure.ESTIMATED) else (),
+        npu_measure=next((run.timeline.measure for run, _ in build.partitions), Measure.SIMULATED),
     )
 
 

@@ -34,6 +34,7 @@ def page_data(profile: Profile) -> Plain:
         "utilisation": tables.whole_utilisation(profile),
         "lost": stream.lost,
         "basis": list(profile.basis),
+        "npu_measure": profile.npu_measure.value,
         "left_out": tables.left_out(profile),
         "parts": [_part(profile, part) for part in parts],
         "events": _events(profile, numbers),
@@ -163,7 +164,7 @@ def _memory(number: int, partition: ProfiledPartition, memory: Memory, numbers: 
             writers.setdefault(name, []).append(("kernel", number, kernel.index))
     blocks = [
         {"name": b.name, "offset": b.offset, "bytes": b.nbytes, "first": b.first, "last": b.last}
-        | _chosen(writers.get(b.name, ()), numbers)
+        | _chosen([key for name in b.names for key in writers.get(name, ())], numbers)
         for b in memory.blocks
     ]
     return {

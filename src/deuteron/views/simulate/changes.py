@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 
+from deuteron.errors import OptionError
 from deuteron.npu.timeline import Activity, Timeline
-from deuteron.views.simulate.run import KIND, PartitionRun, Simulation
+from deuteron.views.simulate.run import PartitionRun, Simulation
 
 SCHEMA = 1
 
@@ -94,7 +95,7 @@ class SimulationChanges:
         before, after = self.totals()
         return {
             "schema": SCHEMA,
-            "kind": KIND,
+            "kind": self.before.kind,
             "before": {"path": self.before.path, "microseconds": before, "sound": self.before.passed},
             "after": {"path": self.after.path, "microseconds": after, "sound": self.after.passed},
             "differences": [{**asdict(row), "change": row.change} for row in self.changes],
@@ -103,7 +104,12 @@ class SimulationChanges:
 
 
 def changes(before: Simulation, after: Simulation) -> SimulationChanges:
-    """What changed between two simulations, partition by partition."""
+    """What changed between two simulations, partition by partition; OptionError where their times are of two kinds."""
+    if before.kind != after.kind:
+        raise OptionError(
+            f"the first build's times are {before.kind}, the second's {after.kind}: they are not of one kind",
+            hint="compare builds for NPUs of one family",
+        )
     rows: list[Change] = []
     for number, (a, b) in enumerate(zip_longest(before.partitions, after.partitions)):
         mine, theirs = (_spent(run) if run else {} for run in (a, b))

@@ -13,7 +13,7 @@ from deuteron.builds.manifest import Partition
 from deuteron.builds.output import check_file, write_files
 from deuteron.errors import InputError
 from deuteron.npu.program import NpuProgram
-from deuteron.npu.timeline import Activity, Hazard, Timeline
+from deuteron.npu.timeline import Activity, Hazard, Measure, Timeline
 from deuteron.runtime import pte
 from deuteron.runtime.partitions import partitions_of
 from deuteron.views.events.sources import simulated
@@ -21,8 +21,6 @@ from deuteron.views.simulate.check import check_count, check_record
 from deuteron.views.simulate.replan import replanned
 
 SCHEMA = 1
-KIND = "simulated"
-"""Every number here comes from the cycle model; none was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class Simulation:
     tensors: int
     """Bytes of SRAM that ExecuTorch plans: inputs, outputs, and what lies between operators."""
     sram: int
-    """Bytes of SRAM that all of it was planned for."""
+    """Bytes of SRAM that all of it was planned for; 0 where the target does not say how many it has."""
     sram_budget: int | None = None
     """Bytes for which the partitions were planned anew; None for the microcode of the build."""
 
@@ -79,6 +77,12 @@ class Simulation:
     def passed(self) -> bool:
         """Whether no partition has a hazard."""
         return not any(run.hazards for run in self.partitions)
+
+    @property
+    def kind(self) -> str:
+        """How the times came to be, none of which was measured: simulated by our model, or a compiler's estimates."""
+        measures = [run.timeline.measure for run in self.partitions] or [Measure.SIMULATED]
+        return measures[0].value
 
     @property
     def cycles(self) -> int:
@@ -94,6 +98,10 @@ class Simulation:
     @property
     def basis(self) -> tuple[str, ...]:
         """What the times rest on: the rates, and what becomes of resident weights, if there are any."""
+        schedules = [run.entry.schedule for run in self.partitions if run.timeline.measure is Measure.ESTIMATED]
+        if schedules:
+            clock = f"NPU at {self.engine.clock / 1e6:g} MHz"
+            return tuple(dict.fromkeys(f"{s.compiler}'s estimates for {s.system}, {clock}" for s in schedules))
         rates = f"NPU at {self.engine.clock / 1e6:g} MHz, flash at {self.engine.flash_bandwidth / 1e6:g} MB/s"
         kept = any(run.program.resident_bytes for run in self.partitions)
         return (rates, self.resident.value) if kept else (rates,)
@@ -114,7 +122,7 @@ class Simulation:
     def heading(self) -> Iterator[str]:
         """What the numbers are of."""
         rates, *resident = self.basis
-        yield f"{self.path} on {self.target}, {KIND}: {rates}; operators on the CPU not counted"
+        yield f"{self.path} on {self.target}, {self.kind}: {rates}; operators on the CPU not counted"
         if self.sram_budget is not None:
             yield f"planned anew for {self.sram_budget:,} bytes of SRAM and this flash; the build is as it was"
         yield from resident
@@ -123,7 +131,8 @@ class Simulation:
         """The report as plain values; times in cycles of the NPU's clock."""
         return {
             "schema": SCHEMA,
-            "kind": KIND,
+            "kind": self.kind,
+            "basis": list(self.basis),
             "path": self.path,
             "target": self.target,
             "clock": self.engine.clock,
@@ -158,6 +167,11 @@ def simulate_build(
         FormatError: it is damaged.
         CapacityError: it does not fit into `sram_budget`.
     """
+    if directory.is_file():
+        raise InputError(
+            f"`{directory}` is a file: what its times and memories are estimated from is kept beside it, in its build",
+            hint="give the directory that `deuteron build` has written",
+        )
     manifest = manifests.read(directory)
     arch = targets.load(manifest.target)
     if arch.npu is None:
@@ -175,7 +189,10 @@ def simulate_build(
         raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
     if sram_budget is None:
         check_count(manifest, len(ours), directory)
-        programs = list(zip((partition.program() for partition in ours), manifest.partitions, strict=True))
+        programs = [
+            (partition.program().scheduled(entry.schedule), entry)
+            for partition, entry in zip(ours, manifest.partitions, strict=True)
+        ]
     else:
         programs = replanned(directory, manifest, ours[0].family, tensors, sram_budget, flash_bandwidth)
     resident = Resident.FIRST_RUN if first_run else Resident.KEPT if len(programs) == 1 else Resident.SHARED
@@ -186,7 +203,8 @@ def simulate_build(
         timeline = program.timeline(rates, keep_resident=resident is Resident.KEPT)
         runs.append(PartitionRun(program, entry, timeline, hazards))
     memory = manifest.options.memory if sram_budget is None else MemoryOptions(sram_budget=sram_budget)
-    sram = memory.sram(arch)
+    sram = memory.sram(arch) if arch.memories else 0
+    rates = runs[0].timeline.engine  # an estimate brings its clock
     return Simulation(str(directory), manifest.target, rates, tuple(runs), resident, tensors, sram, sram_budget)
 
 
@@ -200,7 +218,7 @@ def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> N
 
     check_file(path, force=force)
     events = simulated.stream((run.program, run.timeline) for run in simulation.partitions)
-    write_files({path: trace(events, f"deuteron ({KIND})")})
+    write_files({path: trace(events, f"deuteron ({simulation.kind})")})
 
 
 def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import flatbuffers
 
 from deuteron.errors import FormatError
-from deuteron.runtime.flatbuffer import Buffer, Table
+from deuteron.flatbuffer import Buffer, Table
 
 IDENTIFIER = b"ED00"
 EXECUTE = "Method::execute"

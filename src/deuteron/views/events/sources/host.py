@@ -21,8 +21,10 @@ _NAMED = {
     "log": Kind.DISPATCH,
     "transpose in": Kind.TRANSPOSE,
     "transpose out": Kind.TRANSPOSE,
+    "copy in": Kind.COPY_IN,
+    "copy out": Kind.COPY_OUT,
 }
-"""Events of our delegate that are no kernels."""
+"""Events of our delegates that are no kernels."""
 
 
 def stream(blocks: Iterable[etdump.EventBlock], program: Instructions, where: str, hz: int = NANOSECONDS) -> Stream:

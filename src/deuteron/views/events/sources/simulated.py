@@ -19,14 +19,14 @@ _KINDS = {
 def stream(partitions: Iterable[tuple[NpuProgram, Timeline]]) -> Stream:
     """The events of one run of these partitions, one after the other; there is at least one."""
     events: list[Event] = []
-    begin, clock = 0, 0
+    begin, clock, measure = 0, 0, Measure.SIMULATED
     for number, (program, timeline) in enumerate(partitions):
         stop = begin + timeline.cycles
         events.append(Event(Kind.DELEGATE, Track.CPU, begin, stop, f"npu {number}", partition=number))
         events += _events(program, timeline, number, begin)
-        begin, clock = stop, timeline.engine.clock
+        begin, clock, measure = stop, timeline.engine.clock, timeline.measure
     run = Event(Kind.RUN, Track.CPU, 0, begin, "run")
-    return Stream(Clock("npu", clock, "cycle"), Measure.SIMULATED, 1, with_gaps([run, *events]))
+    return Stream(Clock("npu", clock, "cycle"), measure, 1, with_gaps([run, *events]))
 
 
 def _events(program: NpuProgram, timeline: Timeline, partition: int, begin: int) -> Iterator[Event]:

@@ -3,6 +3,9 @@
 const TABLE_TITLES = { module: "By module", line: "By line", operator: "By operator", kernel: "By kernel call" };
 const TIME_UNIT = counted ? UNITS[0] : UNITS[1];
 
+/** How bytes and multiply-accumulates came to be: counted in the program, or told by the compiler beside its cycles. */
+const WORK = data.npu_measure === "estimated" ? "estimated" : "exact";
+
 const asTime = (ticks) => number(ticks / TIME_UNIT.ticks, counted ? 0 : 1);
 
 /** A count of a row's work; what moves no bytes has none, or nobody knows it. */
@@ -21,9 +24,9 @@ const COLUMNS = [
   { id: "dispatch", title: "dispatch", hint: `${TIME_UNIT.name} of starting the kernels, ${data.measure}`,
     show: (row) => asTime(row.dispatch) },
   { id: "calls", title: "calls", show: (row) => number(row.calls) },
-  { id: "macs", title: "MACs", hint: "multiply-accumulates, exact", show: (row) => countOf(row, row.macs) },
-  { id: "bytes", title: "bytes", hint: "read and written in SRAM, exact", show: (row) => countOf(row, row.bytes) },
-  { id: "cycles", title: "NPU cycles", hint: "at best, simulated", show: (row) => countOf(row, row.cycles) },
+  { id: "macs", title: "MACs", hint: `multiply-accumulates, ${WORK}`, show: (row) => countOf(row, row.macs) },
+  { id: "bytes", title: "bytes", hint: `read and written in SRAM, ${WORK}`, show: (row) => countOf(row, row.bytes) },
+  { id: "cycles", title: "NPU cycles", hint: `at best, ${data.npu_measure}`, show: (row) => countOf(row, row.cycles) },
   { id: "used", title: "used", hint: `share of the MACs that the NPU's array could do in the row's time, ${data.measure}`,
     value: (row) => row.used ?? -1, show: (row) => (row.used === null ? "" : share(row.used)) },
   { id: "bound", title: "bound", text: true, hint: "what limits most of it" },
@@ -163,9 +166,9 @@ function pathOf(choice, view) {
   const parts = choice.parts.map((part) => data.parts[part]);
   const [part] = parts;
   const of = parts.length === 1 && part.kernel && !choice.box?.isBeside ? [
-    ["MACs, exact", number(part.kernel.macs)],
-    ["bytes in SRAM, exact", `${number(part.kernel.bytes)}, of these ${number(part.kernel.weights)} of weights`],
-    ["NPU cycles at best, simulated", number(part.kernel.cycles)],
+    [`MACs, ${WORK}`, number(part.kernel.macs)],
+    [`bytes in SRAM, ${WORK}`, `${number(part.kernel.bytes)}, of these ${number(part.kernel.weights)} of weights`],
+    [`NPU cycles at best, ${data.npu_measure}`, number(part.kernel.cycles)],
     ["bound on the NPU", part.kernel.bound],
     ["writes", part.kernel.output.join(", ")],
   ] : [];

@@ -118,8 +118,18 @@ class Table:
     def string(self, slot: int) -> str:
         """A string, empty where there is none."""
         at = self._field(slot)
+        return "" if at is None else self._text(at)
+
+    def strings(self, slot: int) -> tuple[str, ...]:
+        """A vector of strings, empty where there is none."""
+        at = self._field(slot)
         if at is None:
-            return ""
+            return ()
+        start, count = self._buffer.vector(self._buffer.follow(at), 4)
+        return tuple(self._text(start + 4 * i) for i in range(count))
+
+    def _text(self, at: int) -> str:
+        """The string that the offset stored at `at` leads to."""
         start, count = self._buffer.vector(self._buffer.follow(at), 1)
         end = self._buffer.need(start + count, 1)
         raw = self._buffer.data[start:end]

@@ -1,0 +1,45 @@
+/* ETDump events of a partition's run.
+ *
+ * - For each operation of the command stream an event with an integer id, 0 for the first of the partition and so on,
+ *   as the delegate map of an ETRecord of ours has them; its metadata is what listings call the operation;
+ * - for each copy of the NPU's DMA one named `fetch`;
+ * - one named `run` round all of them;
+ * - `copy in` and `copy out` for each input and output, whose number is the metadata.
+ *
+ * Times are in the runtime's ticks. Without an event tracer nothing is measured.
+ */
+#ifndef DEUTERON_EXECUTORCH_ETHOSU_PROFILE_H
+#define DEUTERON_EXECUTORCH_ETHOSU_PROFILE_H
+
+#include <executorch/runtime/core/event_tracer.h>
+#include <executorch/runtime/platform/types.h>
+
+#include <cstddef>
+
+#include "deuteron/ethosu.h"
+
+namespace deuteron
+{
+namespace ethosu
+{
+
+/* A stretch of a delegate call from now until `end`, which logs it; nothing where there is no tracer. */
+class Stretch
+{
+  public:
+    explicit Stretch(executorch::runtime::EventTracer *tracer);
+    void end(const char *name, size_t index) const;
+
+  private:
+    executorch::runtime::EventTracer *tracer_;
+    et_timestamp_t start_ = 0;
+};
+
+/* Executes the rest of a stream as `dtn_ethosu_run` does, and logs its operations if there is a tracer. */
+dtn_ethosu_fault_t run_logged(executorch::runtime::EventTracer *tracer, dtn_ethosu_t *machine,
+                              dtn_ethosu_event_t *event);
+
+} // namespace ethosu
+} // namespace deuteron
+
+#endif /* DEUTERON_EXECUTORCH_ETHOSU_PROFILE_H */

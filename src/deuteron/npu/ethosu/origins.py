@@ -1,0 +1,173 @@
+"""Which operators of the TOSA graph each operation of a command stream computes, by what Vela itself has recorded.
+
+Vela's debug database tells where in the commands each operation of its schedule ends, and which TOSA operator that
+operation and those that are fused with it come from. It does not tell what became of the others, such as the RESCALE
+behind a convolution: but an operation of the schedule is called like the tensor that it writes, so an operator that
+writes this tensor belongs to it, and one whose result nobody writes to memory is computed by those that read it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from deuteron.errors import FormatError
+from deuteron.npu.ethosu.database import Database
+from deuteron.npu.ethosu.stream import Operation, Stream
+from deuteron.npu.ethosu.tosa import CONSTANTS, Graph
+from deuteron.npu.provenance import Fate, KernelOrigin, OpFate, Provenance
+
+_FREE = frozenset(("RESHAPE", "IDENTITY"))
+"""Operators that change no byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """An operation of Vela's schedule.
+
+    Attributes:
+        number: Vela's.
+        result: the tensor that it writes.
+        ops: the TOSA operators (indices) that it and what is fused with it come from.
+        operations: those of the command stream, by number.
+    """
+
+    number: int
+    result: str
+    ops: tuple[int, ...]
+    operations: tuple[int, ...]
+
+
+def schedule(stream: Stream, database: Database) -> tuple[Scheduled, ...]:
+    """The operations of Vela's schedule that are in a stream, in their order; each operation of it is of one.
+
+    A copy is of the operation that it is issued for.
+    """
+    keys = {row["id"]: database.number(row, "ext_key") for row in database.rows("source")}
+    performed = {row["id"]: row for row in database.rows("perf")}
+    fused: dict[str, list[str]] = {}
+    for row in database.rows("group"):
+        fused.setdefault(row["group_id"], []).append(row["id"])
+    members: dict[str, list[int]] = {}
+    for number, owner in enumerate(_owners(stream.operations, database)):
+        members.setdefault(owner, []).append(number)
+    scheduled: list[Scheduled] = []
+    for owner, operations in members.items():
+        if owner not in performed:
+            raise FormatError(
+                f"Vela's debug database does not know operation {owner}",
+                where=database.where,
+                hint="build the model again",
+            )
+        parts = [performed[part] for part in (owner, *fused.get(owner, ())) if part in performed]
+        ops = dict.fromkeys(keys[part["source_id"]] for part in parts if part["source_id"] in keys)
+        known = tuple(op for op in ops if op >= 0)
+        scheduled.append(Scheduled(int(owner), parts[-1]["name"], known, tuple(operations)))
+    return tuple(scheduled)
+
+
+def _owners(operations: Sequence[Operation], database: Database) -> list[str]:
+    """For each operation of a stream the number of that of the schedule: the first whose commands end behind it."""
+    ends = [(database.number(row, "offset"), row["scheduled_id"]) for row in database.rows("queue")]
+    if not operations:
+        return []
+    if sorted(ends) != ends or not ends or ends[-1][0] < operations[-1].offset:
+        raise FormatError(
+            "Vela's debug database is of another command stream", where=database.where, hint="build the model again"
+        )
+    offsets = [offset for offset, _ in ends]
+    return [ends[bisect_left(offsets, operation.offset)][1] for operation in operations]
+
+
+def provenance(stream: Stream, graph: Graph, scheduled: Iterable[Scheduled]) -> Provenance:
+    """Which kernel calls, those operations that are no copies, stand for which operators of a graph."""
+    calls = [number for number, operation in enumerate(stream.operations) if operation.kind != "copy"]
+    owner = {number: one for one in scheduled for number in one.operations}
+    numbers: dict[int, list[int]] = {}
+    for index, number in enumerate(calls):
+        numbers.setdefault(owner[number].number, []).append(index)
+    named: dict[int, set[int]] = {}
+    writers: dict[str, set[int]] = {}
+    for one in owner.values():
+        own = numbers.get(one.number, ())
+        writers.setdefault(one.result, set()).update(own)
+        for op in one.ops:
+            named.setdefault(op, set()).update(own)
+    fates = _fates(graph, named, writers)
+    by_call: dict[int, list[int]] = {}
+    for fate in fates:
+        for index in fate.kernels:
+            by_call.setdefault(index, []).append(fate.index)
+    kernels = tuple(
+        KernelOrigin(index, stream.operations[number].kind, tuple(by_call.get(index, ())))
+        for index, number in enumerate(calls)
+    )
+    return Provenance(kernels, fates)
+
+
+def _fates(graph: Graph, named: Mapping[int, set[int]], writers: Mapping[str, set[int]]) -> tuple[OpFate, ...]:
+    """What became of each operator; `named` has the calls that Vela says come from it, `writers` those of a tensor."""
+    walk = _Walk(graph, writers)
+    operators = [*enumerate(graph.operators)]
+    calls: dict[int, set[int]] = {}
+    for index, operator in reversed(operators):
+        own = named.get(index, set()).union(*(writers.get(name, ()) for name in operator.outputs))
+        if not own and index not in walk.constant and operator.name not in _FREE:
+            own = walk.onwards(index, calls)
+        calls[index] = own
+    for index, operator in operators:
+        if operator.name in _FREE and index not in walk.constant:
+            calls[index] = named.get(index) or walk.back(index, calls) or walk.onwards(index, calls)
+    return tuple(
+        OpFate(
+            index,
+            operator.name,
+            _fate(operator.name, calls[index], index in walk.constant),
+            tuple(sorted(calls[index])),
+        )
+        for index, operator in operators
+    )
+
+
+def _fate(name: str, calls: set[int], is_constant: bool) -> Fate:
+    if is_constant and not calls:
+        return Fate.FOLDED
+    return Fate.FREE if name in _FREE else Fate.KERNELS if calls else Fate.UNUSED
+
+
+class _Walk:
+    """Ways from operator to operator, past those that change no byte.
+
+    Attributes:
+        constant: operators whose result is known when the graph is compiled; Vela may still compute it on the NPU.
+    """
+
+    def __init__(self, graph: Graph, writers: Mapping[str, set[int]]) -> None:
+        self._operators = graph.operators
+        self._writers = writers
+        self._readers: dict[str, list[int]] = {}
+        self._sources: dict[str, int] = {}
+        constants, self.constant = set[str](), set[int]()
+        for index, operator in enumerate(graph.operators):
+            if operator.name in CONSTANTS or (operator.inputs and constants.issuperset(operator.inputs)):
+                constants.update(operator.outputs)
+                self.constant.add(index)
+            self._sources.update(dict.fromkeys(operator.outputs, index))
+            for name in operator.inputs:
+                self._readers.setdefault(name, []).append(index)
+
+    def onwards(self, index: int, calls: Mapping[int, set[int]]) -> set[int]:
+        """The calls that write an operator's result, or else of those that read it."""
+        found = set[int]()
+        for name in self._operators[index].outputs:
+            for reader in self._readers.get(name, ()):
+                found |= self._past(reader, calls, self.onwards)
+            found |= self._writers.get(name, set())
+        return found
+
+    def back(self, index: int, calls: Mapping[int, set[int]]) -> set[int]:
+        """The calls of the operators whose results an operator reads."""
+        sources = [self._sources[name] for name in self._operators[index].inputs if name in self._sources]
+        return set[int]().union(*(self._past(source, calls, self.back) for source in sources))
+
+    def _past(self, index: int, calls: Mapping[int, set[int]], walk: Callable[..., set[int]]) -> set[int]:
+        return walk(index, calls) if self._operators[index].name in _FREE else calls.get(index, set())

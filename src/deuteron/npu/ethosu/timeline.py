@@ -1,0 +1,72 @@
+"""Vela's estimates as a timeline of NPU and fetches.
+
+Vela estimates the operations of its schedule, one after the other. Where one is several commands, such as a transpose
+of many copies, they divide its cycles by the elements that they write. Fetches begin when the operation before them
+does, since the NPU issues them ahead; how long they hold their operation up is in Vela's cycles of that.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from deuteron.arch.engine import Engine
+from deuteron.npu.ethosu.stream import Operation
+from deuteron.npu.schedule import Schedule, Step
+from deuteron.npu.timeline import Activity, Cost, Event, Measure, Timeline, Track
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What of its step a command has: from `begin` of `whole` parts on to `end`."""
+
+    step: Step
+    begin: int
+    end: int
+    whole: int
+
+    def of(self, amount: int) -> int:
+        """Its share of an amount; all shares add up to it."""
+        return amount * self.end // self.whole - amount * self.begin // self.whole
+
+
+def timeline(operations: Sequence[Operation], schedule: Schedule, engine: Engine) -> Timeline:
+    """The timeline of one run of a stream's operations, all of which are in a step of the schedule."""
+    shares = dict(_shares(operations, schedule))
+    events: list[Event] = []
+    now = before = free = 0
+    for number, operation in enumerate(operations):
+        share = shares[number]
+        if operation.source is not None:
+            begin, name = max(before, free), f"{operation.source.memory} 0x{operation.source.offset:x}"
+            free = begin + share.of(share.step.transfer)
+            nbytes = operation.source.nbytes
+            events.append(Event(Track.FLASH, Activity.TRANSFER, number, begin, free, name, nbytes=nbytes))
+            continue
+        step = share.step
+        held = step.cycles - max(step.compute, step.sram)
+        before, start = now, now + share.of(held)
+        if start > now:
+            events.append(Event(Track.NPU, Activity.STALL, number, now, start, "memory"))
+        price = Cost(*map(share.of, (step.macs, step.compute, step.sram_bytes, step.sram)))
+        now += share.of(step.cycles)
+        events.append(Event(Track.NPU, Activity.KERNEL, number, start, now, operation.kind, price))
+    events.sort(key=lambda event: (event.start, event.stop))
+    return Timeline(engine, tuple(events), max(now, free), Measure.ESTIMATED)
+
+
+def _shares(operations: Sequence[Operation], schedule: Schedule) -> Iterator[tuple[int, _Share]]:
+    """Each command's share: of fetches by bytes, of all else by elements that are written."""
+    for step in schedule.steps:
+        for is_copy in (False, True):
+            own = [i for i in step.commands if (operations[i].source is not None) is is_copy]
+            sizes = [_size(operations[i]) for i in own]
+            begin = 0
+            for number, size in zip(own, sizes, strict=True):
+                yield number, _Share(step, begin, begin + size, sum(sizes))
+                begin += size
+
+
+def _size(operation: Operation) -> int:
+    if operation.source is not None:
+        return max(1, operation.source.nbytes)
+    return prod(operation.output.shape) if operation.output else 1

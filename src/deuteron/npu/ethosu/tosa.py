@@ -1,0 +1,86 @@
+"""Partitions as Vela gets them: TOSA flatbuffers, with what ExecuTorch's Arm backend writes at each operator.
+
+Slot numbers follow the schema of TOSA 1.0.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from deuteron.flatbuffer import Buffer, Table
+
+_NAMES = (
+    "UNKNOWN", "ARGMAX", "AVG_POOL2D", "CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "FFT2D", "MATMUL", "MAX_POOL2D",
+    "RFFT2D", "TRANSPOSE_CONV2D", "CLAMP", "ERF", "SIGMOID", "TANH", "ADD", "ARITHMETIC_RIGHT_SHIFT", "BITWISE_AND",
+    "BITWISE_OR", "BITWISE_XOR", "INTDIV", "LOGICAL_AND", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT", "LOGICAL_OR",
+    "LOGICAL_XOR", "MAXIMUM", "MINIMUM", "MUL", "POW", "SUB", "TABLE", "ABS", "BITWISE_NOT", "CEIL", "CLZ", "COS",
+    "EXP", "FLOOR", "LOG", "LOGICAL_NOT", "NEGATE", "RECIPROCAL", "RSQRT", "SIN", "SELECT", "EQUAL", "GREATER",
+    "GREATER_EQUAL", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PRODUCT", "REDUCE_SUM",
+    "CONCAT", "PAD", "RESHAPE", "REVERSE", "SLICE", "TILE", "TRANSPOSE", "GATHER", "SCATTER", "RESIZE", "CAST",
+    "RESCALE", "CONST", "IDENTITY", "CUSTOM", "COND_IF", "WHILE_LOOP", "VARIABLE", "VARIABLE_WRITE",
+    "VARIABLE_READ", "CONST_SHAPE",
+)  # fmt: skip
+CONSTANTS = frozenset(("CONST", "CONST_SHAPE"))
+"""Operators that compute nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestor:
+    """The node of a graph that another was made from; numbers of graphs mean something in one process only."""
+
+    name: str
+    graph: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator: its kind, the names of the tensors that it reads and writes, and what its node was made from.
+
+    There is no ancestor where a pass has made the node of nothing, or the file was written without locations.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    ancestor: Ancestor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A partition: its tensors by name, and its operators in the order in which others count them."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    operators: tuple[Operator, ...]
+
+
+def read(data: bytes, where: str) -> Graph:
+    """The graph in a file; FormatError, placed at `where`, when it is damaged."""
+    buffer = Buffer(data, where)
+    regions = buffer.root().tables(1)
+    blocks = regions[0].tables(1) if regions else ()
+    if len(blocks) != 1:
+        raise buffer.error(f"it has {len(blocks)} blocks of operators, and not 1")
+    (block,) = blocks
+    operators = tuple(_operator(buffer, table) for table in block.tables(1))
+    return Graph(block.strings(3), block.strings(4), operators)
+
+
+def _operator(buffer: Buffer, table: Table) -> Operator:
+    kind = table.scalar(0, "I")
+    if kind >= len(_NAMES):
+        raise buffer.error(f"it has an operator of kind {kind}, there are {len(_NAMES)}")
+    location = table.table(5)
+    text = location.string(0) if location else ""
+    return Operator(_NAMES[kind], table.strings(3), table.strings(4), _ancestor(text))
+
+
+def _ancestor(text: str) -> Ancestor | None:
+    """The first node of the trace in a location, whatever else that is."""
+    try:
+        info = cast("Mapping[str, Mapping[str, object]]", json.loads(text))["torch_info"]
+        first = cast("list[Mapping[str, object]]", info["node_trace"])[0]
+        return Ancestor(str(first["name"]), cast("int", first["graph_id"]))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None

@@ -1,0 +1,170 @@
+"""Each operation of a command stream is traced to the TOSA operators and the lines of the model that it computes."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.npu.ethosu.mixed import built
+from tests.npu.ethosu.perturb import confirmed, confirmed_build, partitions
+
+from deuteron.builds import manifest as manifests
+from deuteron.errors import FormatError
+from deuteron.npu.ethosu import database as databases
+from deuteron.npu.ethosu import origins, tosa
+from deuteron.npu.ethosu.program import EthosUProgram, program_of
+from deuteron.npu.ethosu.record import VelaFiles, record_of
+from deuteron.npu.schedule import NO_SCHEDULE
+from deuteron.runtime import pte
+
+SUMMARY = "system_config,memory_mode,core_clock\nMine,Sram_Only,1000000.0\n"
+
+
+def entry() -> manifests.Partition:
+    return manifests.read(built()).partitions[0]
+
+
+def payload() -> bytes:
+    return pte.read((built() / "model.pte").read_bytes()).methods[0].delegates[0].payload
+
+
+def files() -> VelaFiles:
+    return VelaFiles((built() / "npu_0.tosa").read_bytes(), (built() / "npu_0.xml").read_text("utf-8"), SUMMARY)
+
+
+def test_each_operation_is_of_operators_and_lines() -> None:
+    partition = entry()
+    lines = [
+        (kernel.kernel, " ".join(partition.ops[op].op for op in kernel.ops), _codes(partition, kernel.ops))
+        for kernel in partition.kernels
+    ]
+    assert len(lines) == 38
+    assert set(lines[:17]) == {("average_pool", "TRANSPOSE", ("x = self.first(x)",))}
+    assert lines[17:] == [
+        ("conv", "CONV2D RESCALE", ("x = self.first(x)", "x = torch.relu(x)")),
+        ("depthwise", "DEPTHWISE_CONV2D RESCALE", ("y = self.second(x)",)),
+        ("conv", "CONV2D RESCALE TABLE", ("y = self.third(y)", "y = torch.sigmoid(y)")),
+        ("add", "RESCALE RESCALE ADD RESCALE", ("x = x + y",)),
+        ("max_pool", "MAX_POOL2D", ("x = functional.max_pool2d(x, 2)",)),
+        *(
+            (kernel, ops, ("x = x.mean((2, 3))",))
+            for kernel, ops in (
+                ("average_pool", "RESCALE REDUCE_SUM"),
+                ("reduce_sum", "RESCALE REDUCE_SUM"),
+                ("sub", "RESCALE REDUCE_SUM"),
+                ("average_pool", "REDUCE_SUM"),
+                ("reduce_sum", "REDUCE_SUM RESCALE"),
+                ("mul", "RESCALE MUL RESCALE"),
+            )
+        ),
+        ("conv", "CONV2D RESCALE RESHAPE", ("x = self.last(x)",)),
+        *(
+            (kernel, ops, ("return torch.softmax(x, -1)",))
+            for kernel, ops in (
+                ("max_pool", "REDUCE_MAX"),
+                ("add", "RESCALE"),
+                ("mul", "RESCALE"),
+                ("add", "RESCALE"),
+                ("mul", "RESCALE"),
+                ("sub", "SUB"),
+                ("mul", "RESCALE TABLE"),
+                ("conv", "RESCALE REDUCE_SUM RESCALE TABLE"),
+                ("mul", "RESCALE RESCALE MUL RESCALE"),
+            )
+        ),
+    ]
+    named = {op for kernel in partition.kernels for op in kernel.ops}
+    left = {op.op for op in partition.ops if op.index not in named}
+    assert left == {"CONST", "CONST_SHAPE", "RESCALE"}  # the last is of the mean's divisor, which Vela computes
+
+
+def _codes(partition: manifests.Partition, ops: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(source.code for op in ops for source in partition.ops[op].source))
+
+
+def test_a_table_is_of_the_line_that_asks_for_it() -> None:
+    tables = [op for op in entry().ops if op.op == "TABLE"]
+    assert [(op.nodes, op.source[0].code) for op in tables] == [
+        (("aten_sigmoid_default",), "y = torch.sigmoid(y)"),
+        (("aten_exp_default",), "return torch.softmax(x, -1)"),
+        (("aten_reciprocal_default",), "return torch.softmax(x, -1)"),
+    ]
+
+
+def test_changed_operators_confirm_the_map(tmp_path: Path) -> None:
+    direct, found, operations = confirmed_build(built(), tmp_path)
+    assert (direct >= 10, found) == (True, operations)
+
+
+def test_a_wrong_map_is_found(tmp_path: Path) -> None:
+    """The check itself: operators of the depthwise convolution and of the one before it are exchanged."""
+    (partition,) = partitions(built())
+    kernels = list(partition.kernels)
+    kernels[17], kernels[18] = (replace(kernels[i], ops=kernels[j].ops) for i, j in ((17, 18), (18, 17)))
+    with pytest.raises(AssertionError, match="operation 17 changed, the build names"):
+        confirmed(replace(partition, kernels=kernels), tmp_path, every=2)
+
+
+def test_each_value_is_written_before_it_is_read() -> None:
+    values = entry().dataflow
+    known = set(values.inputs)
+    for *read, written in values.uses():
+        assert {use.buffer for use in read} <= known | {"weights"}
+        known.add(written.buffer)
+    assert known.issuperset(values.outputs)
+
+
+QUEUE = re.compile(r'(name="queue">.*?"scheduled_id"\n.*?\n).*?(\]\]>)', re.DOTALL)
+"""Its first row."""
+HINT = "\n\nhint: build the model again; the file is damaged, or another version of Vela wrote it"
+DAMAGES: dict[str, tuple[Callable[[VelaFiles], VelaFiles], str]] = {
+    "a table less": (
+        lambda made: replace(made, database=made.database.replace('name="queue"', 'name="other"')),
+        "npu 0: Vela's debug database has no table `queue`" + HINT,
+    ),
+    "no number": (
+        lambda made: replace(made, database=made.database.replace('"Sram","OpLocal",0,', '"Sram","OpLocal",x,')),
+        "npu 0: Vela's debug database has 'x' as `start_time`" + HINT,
+    ),
+    "fewer commands": (
+        lambda made: replace(made, database=QUEUE.sub(r"\1\2", made.database)),
+        "npu 0: Vela's debug database is of another command stream\n\nhint: build the model again",
+    ),
+    "no TOSA": (
+        lambda made: replace(made, tosa=made.tosa[:100]),
+        "npu 0: an offset leads to bytes",
+    ),
+    "no summary": (
+        lambda made: replace(made, summary="experiment\ndefault\n"),
+        "npu 0: Vela's summary does not say for which system it is\n\nhint: build the model again",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_what_is_damaged_is_said(name: str) -> None:
+    damage, message = DAMAGES[name]
+    with pytest.raises(FormatError) as raised:
+        record_of(payload(), damage(files()), "npu 0")
+    assert str(raised.value).startswith(message)
+
+
+def test_a_schedule_is_of_its_program() -> None:
+    program = program_of(payload(), "npu 0")
+    schedule = entry().schedule
+    with pytest.raises(FormatError) as raised:
+        program.scheduled(replace(schedule, steps=schedule.steps[1:]))
+    assert str(raised.value) == ("the schedule is of 43 commands, the program has 44\n\nhint: build the model again")
+    assert isinstance(program.scheduled(NO_SCHEDULE), EthosUProgram)
+
+
+def test_copies_belong_to_the_operation_that_they_are_issued_for() -> None:
+    program = program_of(payload(), "npu 0")
+    database = databases.read(files().database, "xml")
+    scheduled = origins.schedule(program.stream, database)
+    kinds = [[program.stream.operations[i].kind for i in one.operations] for one in scheduled]
+    assert ["copy", "conv"] in kinds
+    assert ["copy", "copy", "conv"] in kinds
+    assert all(operations[-1] != "copy" for operations in kinds)
+    assert len(tosa.read(files().tosa, "tosa").operators) > sum(len(one.ops) for one in scheduled)
