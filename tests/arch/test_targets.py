@@ -9,7 +9,10 @@ from deuteron.arch.targets import Certainty, CpuOperators, MemoryKind
 from deuteron.errors import FormatError, OptionError
 
 CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m33", "cortex-m4", "cortex-m55", "cortex-m7", "cortex-m85")
-ETHOSU = ("ethos-u55-128", "ethos-u55-256", "ethos-u55-32", "ethos-u55-64", "ethos-u65-256", "ethos-u65-512")
+ETHOSU = (
+    "ethos-u55-128", "ethos-u55-256", "ethos-u55-32", "ethos-u55-64", "ethos-u65-256", "ethos-u65-512",
+    "ethos-u85-1024", "ethos-u85-128", "ethos-u85-2048", "ethos-u85-256", "ethos-u85-512",
+)  # fmt: skip
 NPUS = (*ETHOSU, "imxrt700", "imxrt700cm")
 ALL = ", ".join(f"`{name}`" for name in (*CPUS, *NPUS))
 
@@ -58,7 +61,7 @@ def test_an_ethos_u_is_what_vela_calls_it(name: str):
     arch = targets.load(name)
     assert isinstance(arch.npu, targets.EthosU)
     assert (arch.npu.target, f"{arch.npu.family}-{arch.npu.macs_per_cycle}") == (name, name)
-    assert (arch.cpu.name, arch.cpu.operators, arch.memories) == ("cortex-m55", CpuOperators.PORTABLE, ())
+    assert (arch.cpu.name, arch.cpu.operators, arch.memories) == ("cortex-m85" if "u85" in name else "cortex-m55", CpuOperators.PORTABLE, ())
     with pytest.raises(OptionError) as caught:
         arch.need_neutron()
     assert str(caught.value) == f"the NPU of `{name}` is an Arm Ethos-U\n\nhint: this is for `imxrt700`, `imxrt700cm`"

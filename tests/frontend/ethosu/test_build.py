@@ -113,7 +113,7 @@ def test_vela_gets_the_options() -> None:
     assert flags in build.pte
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u65-512"])
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u65-512", "ethos-u85-1024"])
 def test_a_target_is_the_accelerator(target: str) -> None:
     method = pte.read((built(layer, target) / "model.pte").read_bytes()).methods[0]
     (partition,) = partitions_of(method)
