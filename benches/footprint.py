@@ -44,6 +44,7 @@ class Result:
         flash_selected: of the whole image, model and all.
         flash_all: the same with all kernels.
         saved: per kernel that the model does not call.
+        shared: what such kernels share.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Result:
     flash_selected: int
     flash_all: int
     saved: dict[str, int]
+    shared: int
 
 
 def measure(build: Path, toolchain: Toolchain) -> Result:
@@ -78,6 +80,7 @@ def measure(build: Path, toolchain: Toolchain) -> Result:
         selected.image,
         everything.image,
         {r.part: r.total for r in everything.rows if r.module == "kernels" and r.part not in (linked | {"table_fast"})},
+        everything.module("inner").total - selected.module("inner").total,
     )
 
 
@@ -100,7 +103,8 @@ def report(results: Iterable[Result]) -> None:
         cells = (cell.rjust(max(10, len(head) + 3)) for cell, head in zip(row, rows[0], strict=True))
         print(f"{label:<17}{''.join(cells)}".rstrip())
     for r in results:
-        print(f"\n{r.model}: kernels left out, B: " + ", ".join(f"{name} {n:,}" for name, n in r.saved.items()))
+        saved = {**r.saved, "what these share": r.shared}
+        print(f"\n{r.model}: kernels left out, B: " + ", ".join(f"{name} {n:,}" for name, n in saved.items()))
 
 
 def main() -> int:

@@ -8,8 +8,8 @@
 # With GCC for a device, a section that the linker script does not place is an error of the link, because start-up code
 # would not fill it; set DEUTERON_PLACE_ALL to OFF where a script relies on the linker's own choice.
 #
-# The CPU operators' inner work is that for the processor that the compiler is told of; DTN_INNER chooses another:
-# portable, dsp or mve.
+# The inner work of operators and kernels is that for the processor that the compiler is told of; DTN_INNER chooses
+# another: portable, dsp or mve.
 #
 # A port is the project's own (firmware/port/template is a place to start); link it and the bundle beside the library:
 #
@@ -23,11 +23,11 @@ if(NOT TARGET deuteron::firmware)
   file(GLOB _deuteron_sources CONFIGURE_DEPENDS
     "${_deuteron_root}/src/executor/*.c" "${_deuteron_root}/src/operators/*.c"
     "${_deuteron_root}/src/cortex_m/*.c" "${_deuteron_root}/src/io/*.c" "${_deuteron_root}/src/driver/*.c"
-    "${_deuteron_root}/src/kernels/check/*.c" "${_deuteron_root}/src/kernels/fast/*.c"
-    "${_deuteron_root}/src/kernels/table_fast.c")
+    "${_deuteron_root}/src/kernels/check/*.c" "${_deuteron_root}/src/kernels/table_fast.c")
   include("${CMAKE_CURRENT_LIST_DIR}/inner.cmake")
   dtn_inner_sources(_deuteron_inner)
-  add_library(deuteron_firmware STATIC EXCLUDE_FROM_ALL ${_deuteron_sources} ${_deuteron_inner})
+  dtn_device_kernels(_deuteron_kernels)
+  add_library(deuteron_firmware STATIC EXCLUDE_FROM_ALL ${_deuteron_sources} ${_deuteron_kernels} ${_deuteron_inner})
   target_include_directories(deuteron_firmware PUBLIC "${_deuteron_root}/include")
   target_compile_features(deuteron_firmware PUBLIC c_std_99)
   set_target_properties(deuteron_firmware PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)

@@ -1,5 +1,5 @@
-# The inner work of the Cortex-M operators (firmware/src/cortex_m/inner.h): portable C, or written for the instructions of
-# a kind of cores. Unless DTN_INNER says which, the compiler is asked what its processor has; a host's is portable.
+# The inner work of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or
+# written for the instructions of a kind of cores. Unless DTN_INNER says which, the compiler is asked what its processor has; a host's is portable.
 include(CheckCSourceCompiles)
 
 foreach(feature DSP MVE)
@@ -17,16 +17,20 @@ elseif(DTN_HAS_DSP)
 else()
   set(_dtn_inner portable)
 endif()
-set(DTN_INNER ${_dtn_inner} CACHE STRING "Inner work of the Cortex-M operators: portable, dsp or mve")
+set(DTN_INNER ${_dtn_inner} CACHE STRING "Inner work of operators and kernels: portable, dsp or mve")
 set_property(CACHE DTN_INNER PROPERTY STRINGS portable dsp mve)
 if(NOT DTN_INNER MATCHES "^(portable|dsp|mve)$")
   message(FATAL_ERROR "DTN_INNER is `${DTN_INNER}`; it can be portable, dsp or mve")
 endif()
 
-# dtn_inner_sources(<variable>): the files of that directory, and from `portable` those that it lacks, with their flags.
-# Call it where the target is made that they are for. board/library.py says the same, and why.
+# dtn_inner_sources(<variable> [<root>]): the files of that directory, and from `portable` those that it lacks, with their
+# flags: for the Cortex-M operators, or below another root. Call it where the target is made that they are for.
+# board/library.py says the same, and why.
 function(dtn_inner_sources result)
   set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/cortex_m")
+  if(ARGC GREATER 1)
+    set(root "${ARGV1}")
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS "${root}/${DTN_INNER}/*.c")
   if(DTN_INNER STREQUAL "dsp" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-O3;-fno-schedule-insns")
@@ -38,6 +42,22 @@ function(dtn_inner_sources result)
   foreach(name ${names})
     if(NOT EXISTS "${root}/${DTN_INNER}/${name}")
       list(APPEND sources "${root}/portable/${name}")
+    endif()
+  endforeach()
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()
+
+# dtn_device_kernels(<variable>): the NPU's kernels for a device, with their inner work. Those of `device` take it in place
+# of what compilers vectorise.
+function(dtn_device_kernels result)
+  set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/kernels")
+  dtn_inner_sources(sources "${root}/once")
+  file(GLOB own CONFIGURE_DEPENDS "${root}/once/*.c" "${root}/device/*.c")
+  list(APPEND sources ${own})
+  file(GLOB names CONFIGURE_DEPENDS RELATIVE "${root}/fast" "${root}/fast/*.c")
+  foreach(name ${names})
+    if(NOT EXISTS "${root}/device/${name}")
+      list(APPEND sources "${root}/fast/${name}")
     endif()
   endforeach()
   set(${result} ${sources} PARENT_SCOPE)

@@ -9,7 +9,7 @@ void random_conv2d(build_t *build, uint64_t *state)
     dtn_conv2d_s8_params_t p = {
         .batches = test_between(state, 1, 2),
         .in_c = random_size(state, 48),
-        .out_c = random_size(state, 48),
+        .out_c = random_size(state, 80),
         .in_h = y.in,
         .out_h = y.out,
         .kernel_h = y.kernel,
@@ -66,6 +66,9 @@ void random_depthwise(build_t *build, uint64_t *state)
         .in_zp = random_zero_point(state),
         .out_zp = random_zero_point(state),
     };
+    if (p.multiplier > 1 && p.in_c <= 4) {
+        p.multiplier = random_size(state, 80);
+    }
     p.out_c = p.in_c * p.multiplier;
     random_clamp(state, &p.act_min, &p.act_max);
     p.requant_count = test_between(state, 0, 2) == 0 ? 1 : p.out_c;

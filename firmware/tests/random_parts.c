@@ -29,9 +29,13 @@ void random_clamp(uint64_t *state, int32_t *lo, int32_t *hi)
 
 void random_row(uint64_t *state, int32_t *multiplier, int32_t *shift)
 {
-    bool usual = test_between(state, 0, 7) != 0;
-    *multiplier = usual ? test_between(state, 1 << 30, INT32_MAX) : test_between(state, 0, INT32_MAX);
-    *shift = usual ? test_between(state, 33, 46) : test_between(state, 1, 62);
+    int32_t choice = test_between(state, 0, 7);
+    *multiplier = choice == 0 ? test_between(state, 0, INT32_MAX) : test_between(state, 1 << 30, INT32_MAX);
+    *shift = choice == 0 ? test_between(state, 1, 62) : test_between(state, 33, 46);
+    if (choice == 1) {
+        /* Sums meet ties. */
+        *multiplier = test_between(state, 4, 7) << 28;
+    }
 }
 
 void random_mean_factor(uint64_t *state, int32_t *multiplier, int32_t *shift)

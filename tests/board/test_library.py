@@ -1,4 +1,4 @@
-"""Which files an image is made of: the inner work of the Cortex-M operators is chosen by the core."""
+"""Which files an image is made of: the inner work of the Cortex-M operators and the kernels is chosen by the core."""
 
 import re
 import subprocess
@@ -11,6 +11,7 @@ from deuteron.board import boards, library
 from deuteron.board.library import FIRMWARE
 
 CORTEX_M = FIRMWARE / "src" / "cortex_m"
+KERNELS = FIRMWARE / "src" / "kernels"
 DECLARED = re.compile(r"/\*\* (\w+\.c):.*?\*/\n\w+ (dtn_\w+)\(", re.DOTALL)
 PROCESSORS = {
     "-mcpu=cortex-m0plus": "portable",
@@ -38,6 +39,30 @@ def test_each_directory_has_files_of_the_portable_names(inner: InnerWork) -> Non
         assert source.path.parent.name == (inner.value if stem in stems(inner) else "portable")
         scheduled = "-fno-schedule-insns" not in source.flags
         assert scheduled == (source.path.parent.name != "dsp")
+
+
+@pytest.mark.parametrize("inner", InnerWork, ids=lambda inner: inner.value)
+def test_kernels_have_the_inner_work_of_the_operators(inner: InnerWork) -> None:
+    """But for what is done element by element, where what is rounded differs."""
+    operators = {source.path.stem: source for source in library.inner_work(inner)}
+    kernels = [source for source in library.kernels(inner) if source.path.parent.parent.name == "once"]
+    shared = [source for source in kernels if source.path.stem != "sum"]
+    assert {source.path.stem for source in shared} == {"convolution", "depthwise", "pairs", "product"}
+    for source in shared:
+        (origin,) = source.includes
+        like = operators[source.path.stem]
+        assert (origin, source.flags) == (like.path, like.flags)
+        lines = [line for line in source.path.read_text("utf-8").splitlines() if line]
+        assert lines[0] == '#include "../rounding.h"'
+        assert (source.path.parent / lines[-1].split('"')[1]).resolve() == origin
+
+
+def test_a_device_has_each_kernel_once() -> None:
+    sources = [source for source in library.kernels(InnerWork.PORTABLE) if source.name.startswith("kernels.")]
+    chosen = {source.path.stem: source.path for source in sources}
+    assert len(chosen) == len(sources)
+    assert set(chosen) == {path.stem for path in (KERNELS / "fast").glob("*.c")}
+    assert set((KERNELS / "device").glob("*.c")) <= set(chosen.values())
 
 
 def test_the_core_of_a_board_decides() -> None:

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "cortex_m.h"
+#include "twice.h"
 
 /** The factors of the channels, and zero point and limits of the output. */
 typedef struct {
@@ -62,9 +63,7 @@ static inline int8_t dtn_cm_scaled(const dtn_cm_scale_t *scale, const dtn_cm_fac
     if (factor->drop > DTN_CM_MOST_DROP) {
         return dtn_cm_scaled_rarely(scale, factor, sum);
     }
-    /* 2^30 or, with the sign of the sum, -2^30. */
-    int32_t half = (int32_t)((sum & UINT32_C(0x80000000)) | UINT32_C(0x40000000));
-    int64_t product = (int64_t)(int32_t)sum * factor->multiplier + half;
+    int64_t product = (int64_t)(int32_t)sum * factor->multiplier + dtn_cm_half(sum);
     int32_t value = (((int32_t)(product >> 32) >> factor->drop) + 1 + 2 * scale->offset) >> 1;
     return (int8_t)dtn_cm_clamp(value, scale->lo, scale->hi);
 }

@@ -21,6 +21,7 @@ typedef struct {
     const int8_t *weights;
     const int32_t *bias; /**< or kernel sums: one per channel, or NULL */
     int8_t *output;
+    size_t channels; /**< of the output: all, or some that lie side by side */
     dtn_cm_scale_t scale;
 } dtn_cm_convolution_t;
 
@@ -35,6 +36,13 @@ bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int
 
 /** The values of a call that has been checked; false when its factors are out of range. */
 bool dtn_cm_convolution(const dtn_operator_call_t *call, dtn_cm_convolution_t *convolution);
+
+/** How many channels of a depthwise convolution lie side by side and are of one kind: all, or those of one input. */
+static inline size_t dtn_cm_alike(const dtn_cm_convolution_t *convolution)
+{
+    size_t of_one = (size_t)(convolution->p->out_c / convolution->p->in_c);
+    return of_one == 1 || of_one > convolution->channels ? convolution->channels : of_one;
+}
 
 /** What is added to the products of a channel. */
 static inline uint32_t dtn_cm_bias(const dtn_cm_convolution_t *convolution, size_t channel)

@@ -20,9 +20,13 @@ _LIBRARY: Mapping[str, tuple[str, ...]] = {
     "io": ("src/io/*.c",),
     "messages": ("src/driver/error_string.c",),
     "driver": ("src/driver/[!e]*.c", "src/driver/error.c", "src/kernels/check/check.c"),
-    "kernels": ("src/kernels/check/dtn_check_*.c", "src/kernels/fast/*.c", "src/kernels/table_fast.c"),
+    "kernels": ("src/kernels/check/dtn_check_*.c", "src/kernels/table_fast.c"),
 }
+_KERNELS = ("src/kernels/fast", "src/kernels/device")
+"""The second has what takes the inner work in place of what compilers vectorise."""
 _INNER = "src/cortex_m"
+_ONCE = "src/kernels/once"
+"""The inner work of the Cortex-M operators, and the same for the NPU's kernels, which round once."""
 _FLAGS: Mapping[str, tuple[str, ...]] = {"cortex_m": ("-O3",)}
 """What the compiler gets for a module alone. `benches/cortex_m.py` holds the Cortex-M's operators to a bar that they
 meet only so: on a Cortex-M33 all of them take 18.8 KB instead of 10.5, and its layers 21.4 million instructions instead
@@ -45,18 +49,36 @@ def core(board: Board, *, profiling: bool = False) -> tuple[Source, ...]:
         message = "Deuteron's C sources are not here: firmware is built in a checkout"
         raise MissingToolError(message, where=str(FIRMWARE), hint="clone the repository and run `make setup` there")
     patterns = {**_LIBRARY, "profile": ("src/profile/*.c",)} if profiling else _LIBRARY
-    return (*_named(patterns), *inner_work(cores.load(board.cpu).inner))
+    inner = cores.load(board.cpu).inner
+    return (*_named(patterns), *kernels(inner), *inner_work(inner))
+
+
+def kernels(inner: InnerWork) -> tuple[Source, ...]:
+    """The NPU's kernels for a device, but for their checks and their table, and what they share."""
+    chosen = {path.stem: path for folder in _KERNELS for path in sorted((FIRMWARE / folder).glob("*.c"))}
+    shared = _named({"inner": (f"{_ONCE}/*.c",)})
+    return (
+        *(Source(f"kernels.{stem}", path) for stem, path in chosen.items()),
+        *shared,
+        *_inner("inner", _ONCE, inner),
+    )
 
 
 def inner_work(inner: InnerWork) -> tuple[Source, ...]:
-    """The inner work of the Cortex-M operators: the files of its directory, and of `portable` those that this lacks."""
-    directories = (InnerWork.PORTABLE, inner)
+    """The inner work of the Cortex-M operators: the files of its directory, and of `portable` what this lacks."""
+    return tuple(_inner("cortex_m", _INNER, inner))
+
+
+def _inner(module: str, root: str, inner: InnerWork) -> Iterator[Source]:
     chosen = {
-        path.stem: Source(f"cortex_m.{path.stem}", path, (), (*_FLAGS["cortex_m"], *_INNER_FLAGS.get(directory, ())))
-        for directory in directories
-        for path in sorted((FIRMWARE / _INNER / directory.value).glob("*.c"))
+        path.stem: (directory, path)
+        for directory in (InnerWork.PORTABLE, inner)
+        for path in sorted((FIRMWARE / root / directory.value).glob("*.c"))
     }
-    return tuple(chosen[stem] for stem in sorted(chosen))
+    for stem, (directory, path) in sorted(chosen.items()):
+        origin = FIRMWARE / _INNER / directory.value / path.name
+        includes = (origin,) if origin != path and origin.is_file() else ()
+        yield Source(f"{module}.{stem}", path, includes, (*_FLAGS["cortex_m"], *_INNER_FLAGS.get(directory, ())))
 
 
 def families(firmwares: Iterable[Firmware]) -> tuple[Source, ...]:

@@ -91,6 +91,7 @@ MODULES = (
     "driver",
     "messages",
     "kernels",
+    "inner",
     "model",
     "port",
     "semihost",
@@ -98,8 +99,9 @@ MODULES = (
     LIBRARY,
     PADDED,
 )
-"""In the order of the report. `model` is what the generator of bundles wrote, `messages` the sentences of errors, which
-only images that print them have, and `application` is what takes the place of the runner, `semihost`."""
+"""In the order of the report. `inner` is what kernels share, `model` is what the generator of bundles wrote, `messages`
+the sentences of errors, which only images that print them have, and `application` is what takes the place of the
+runner, `semihost`."""
 
 WITH_PARTS = ("operators", "cortex_m", "kernels", "model")
 """Modules whose parts have rows of their own."""

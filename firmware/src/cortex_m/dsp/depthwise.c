@@ -224,17 +224,15 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     (void)scratch;
     (void)bytes;
     const dtn_cm_windows_t *p = layer->p;
-    size_t outputs = (size_t)p->out_c;
     size_t taps = (size_t)(p->kernel_h * p->kernel_w);
     bool is_shared = p->out_c != p->in_c;
-    /* Channels that lie side by side and are of one kind: all, or those of one input. */
-    size_t like = is_shared ? outputs / (size_t)p->in_c : outputs;
+    size_t like = dtn_cm_alike(layer);
     if (like < BLOCK || taps > TAPS) {
         return false;
     }
     size_t most = TAPS / taps > CHUNK / BLOCK ? CHUNK / BLOCK : TAPS / taps;
-    bool is_plain = dtn_dsp_is_plain(&layer->scale, outputs);
-    for (size_t first = 0; first < outputs; first += like) {
+    bool is_plain = dtn_dsp_is_plain(&layer->scale, layer->channels);
+    for (size_t first = 0; first < layer->channels; first += like) {
         for (size_t j = 0, blocks; j < like; j += BLOCK * blocks) {
             size_t left = (like - j) / BLOCK;
             blocks = left > most ? most : left == 0 ? 1 : left;

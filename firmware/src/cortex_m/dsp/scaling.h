@@ -33,8 +33,7 @@ static inline int32_t dtn_dsp_addend(const dtn_cm_scale_t *scale)
 /** The output for a sum. */
 static inline int8_t dtn_dsp_scaled(int32_t addend, dtn_cm_factor_t factor, uint32_t sum)
 {
-    int32_t half = (int32_t)((sum & UINT32_C(0x80000000)) | UINT32_C(0x40000000));
-    int64_t product = (int64_t)(int32_t)sum * factor.multiplier + half;
+    int64_t product = (int64_t)(int32_t)sum * factor.multiplier + dtn_cm_half(sum);
     return (int8_t)dtn_dsp_half_s8(((int32_t)(product >> 32) >> factor.drop) + addend);
 }
 

@@ -5,6 +5,9 @@
 /* Windows of up to DTN_CM_SHORT elements that are gathered before they are multiplied. */
 enum { BATCH = 12 };
 
+/* Channels whose bias is changed on the stack. */
+enum { WITH_OFFSET = 64 };
+
 /* Windows that wait for their turn, and where the output of the first of them is. */
 typedef struct {
     const int8_t *windows[DTN_CM_TRIPLE];
@@ -141,11 +144,8 @@ static void all_pixels(const dtn_cm_group_t *group, int8_t *room, size_t most)
 }
 
 /* Windows are gathered as bytes: short ones, of which many are multiplied at once, on the stack. */
-bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)
+static bool convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)
 {
-    if (group->bias == NULL || group->offset != 0) {
-        return false;
-    }
     if (group->patch <= DTN_CM_SHORT && group->scale.largest_shift < 0) {
         int8_t room[BATCH * DTN_CM_SHORT];
         all_pixels(group, room, BATCH);
@@ -156,4 +156,37 @@ bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)
     }
     all_pixels(group, (int8_t *)scratch, DTN_CM_TRIPLE);
     return true;
+}
+
+/* Some channels of a group, with what the input's offset adds to their sums: beside the map stands what has none. */
+static bool with_offset(const dtn_cm_group_t *group, size_t first, void *scratch, size_t bytes)
+{
+    int32_t starts[WITH_OFFSET];
+    dtn_cm_group_t some = *group;
+    size_t left = group->outputs - first;
+    some.outputs = left < WITH_OFFSET ? left : WITH_OFFSET;
+    some.weights += first * group->patch;
+    some.output += first;
+    some.scale.multipliers += first;
+    some.scale.shifts += first;
+    some.bias = starts;
+    some.beside -= group->offset;
+    some.offset = 0;
+    for (size_t j = 0; j < some.outputs; j++) {
+        int32_t share = dtn_cm_total(some.weights + j * some.patch, some.patch) * group->offset;
+        starts[j] = group->bias == NULL ? share : dtn_cm_plus(group->bias[first + j], share);
+    }
+    return dtn_cm_is_s8(some.beside) && convolve(&some, scratch, bytes);
+}
+
+bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)
+{
+    if (group->bias != NULL && group->offset == 0) {
+        return convolve(group, scratch, bytes);
+    }
+    bool is_done = true;
+    for (size_t first = 0; is_done && first < group->outputs; first += WITH_OFFSET) {
+        is_done = with_offset(group, first, scratch, bytes);
+    }
+    return is_done;
 }

@@ -126,11 +126,13 @@ static axis_t axis_y(const dtn_cm_windows_t *p)
                     (size_t)p->out_w * (size_t)p->out_c};
 }
 
-/* Across there is no hole in a window, and no window beside the map. */
+/* Along, as much lies behind the map as before it. Across there is no hole in a window, and no window beside the map.
+ */
 static bool has_triples(const axis_t *along, const axis_t *across)
 {
-    return along->kernel == 3 && along->stride == 1 && along->dilation == 1 && along->pad <= 1 &&
-           along->out >= TRIPLE && across->dilation == 1 && across->pad < across->kernel;
+    return along->kernel == 3 && along->out + 2 == along->in + 2 * along->pad && along->stride == 1 &&
+           along->dilation == 1 && along->pad <= 1 && along->out >= TRIPLE && across->dilation == 1 &&
+           across->pad < across->kernel;
 }
 
 /* How many triples make a map, of which the last of a line may have outputs of the one before. */
@@ -370,13 +372,10 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
         return false;
     }
     const axis_t axes[2] = {axis_x(p), axis_y(p)};
-    size_t outputs = (size_t)p->out_c;
-    size_t inputs = (size_t)p->in_c;
-    bool is_shared = outputs != inputs;
+    bool is_shared = p->out_c != p->in_c;
     const axis_t *along = is_shared ? NULL : axis_of_triples(&axes[0], &axes[1]);
-    /* Channels that lie side by side and are of one kind: all, or those of one input. */
-    size_t like = is_shared ? outputs / inputs : outputs;
-    for (size_t first = 0; first < outputs; first += like) {
+    size_t like = dtn_cm_alike(layer);
+    for (size_t first = 0; first < layer->channels; first += like) {
         for (size_t j = 0; j < like; j += LANES) {
             size_t count = like - j < LANES ? like - j : LANES;
             some_channels(layer, first + j, is_shared ? first / like : j, count, count < LANES ? NULL : along, axes);

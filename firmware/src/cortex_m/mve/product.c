@@ -116,21 +116,6 @@ static inline int32x4_t four_sums(const int8_t *x, const int8_t *weights, size_t
     return vector_of(sum_a, sum_b, sum_c, sum_d);
 }
 
-static int32_t total(const int8_t *row, size_t count)
-{
-    int32_t sum = 0;
-    __asm__ volatile("wlstp.8 lr, %[count], 2f\n"
-                     "1:\n"
-                     "vldrb.8 q0, [%[row]], #16\n"
-                     "vaddva.s8 %[sum], q0\n"
-                     "letp lr, 1b\n"
-                     "2:\n"
-                     : [row] "+r"(row), [sum] "+Te"(sum)
-                     : [count] "r"(count)
-                     : "q0", "lr", "memory");
-    return sum;
-}
-
 /* ---- Outputs ---- */
 
 /* Where four channels find their factors: side by side, or one for all four times. */
@@ -334,11 +319,7 @@ static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x
                      "vmov q7[2], q7[0], r0, r10\n"
                      "vmov q7[3], q7[1], r8, r12\n"
                      "vldrw.32 q6, [%[numbers]]\n"
-                     "vadd.i32 q7, q7, %q[starts]\n"
-                     "vqrdmulh.s32 q7, q7, q6\n"
-                     "vshr.s32 q6, q7, #31\n"
-                     "vadd.i32 q7, q7, q6\n"
-                     "vldrw.32 q6, [%[numbers], #16]\n"
+                     "vadd.i32 q7, q7, %q[starts]\n" DTN_CM_TIMES_Q7_Q6 "vldrw.32 q6, [%[numbers], #16]\n"
                      "vrshl.s32 q7, q7, %q[shifts]\n"
                      "vadd.i32 q7, q7, %[offset]\n"
                      "vmax.s32 q7, q7, q6\n"
@@ -379,14 +360,14 @@ void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t 
 /* What the input's offset adds to the sums of a channel. */
 static uint32_t share_of_inputs(const dtn_cm_product_t *p, size_t channel)
 {
-    int32_t weights = total(p->weights + channel * p->depth, p->depth) + (int32_t)p->depth * p->weight_offset;
+    int32_t weights = dtn_cm_total(p->weights + channel * p->depth, p->depth) + (int32_t)p->depth * p->weight_offset;
     return (uint32_t)(weights * p->input_offset);
 }
 
 /* What the weights' offset adds to the sums of a row. */
 static int32_t share_of_weights(const dtn_cm_product_t *p, size_t row)
 {
-    return p->weight_offset == 0 ? 0 : total(p->input + row * p->input_pitch, p->depth) * p->weight_offset;
+    return p->weight_offset == 0 ? 0 : dtn_cm_total(p->input + row * p->input_pitch, p->depth) * p->weight_offset;
 }
 
 static void add_block(const dtn_cm_product_t *p, const dtn_cm_block_t *block)

@@ -11,6 +11,7 @@
 #include <arm_mve.h>
 
 #include "../scale.h"
+#include "twice_lanes.h"
 
 /** Copies bytes. */
 static inline void dtn_cm_copy_bytes(int8_t *to, const int8_t *from, size_t count)
@@ -40,6 +41,22 @@ static inline void dtn_cm_fill_bytes(int8_t *to, int8_t value, size_t count)
                      : "q0", "lr", "memory");
 }
 
+/** The sum of bytes. */
+static inline int32_t dtn_cm_total(const int8_t *bytes, size_t count)
+{
+    int32_t sum = 0;
+    __asm__ volatile("wlstp.8 lr, %[count], 2f\n"
+                     "1:\n"
+                     "vldrb.8 q0, [%[bytes]], #16\n"
+                     "vaddva.s8 %[sum], q0\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [bytes] "+r"(bytes), [sum] "+Te"(sum)
+                     : [count] "r"(count)
+                     : "q0", "lr", "memory");
+    return sum;
+}
+
 /** Factors of four channels, and what their outputs have in common. */
 typedef struct {
     int32x4_t multipliers;
@@ -49,18 +66,11 @@ typedef struct {
     int32x4_t hi;
 } dtn_cm_lanes_t;
 
-/**
- * Outputs of four channels whose shifts are all below 0, as `dtn_cm_scaled` has them.
- *
- * The product is rounded to a multiple of 2^31, a tie up. To round by n bits with ties away from zero, negative values
- * get 1 less before half of 2^n is added, which `vrshl` does. Nothing overflows: multipliers are 0 or more, and so the
- * rounded product is above -2^31.
- */
+/** Outputs of four channels whose shifts are all below 0, as `dtn_cm_scaled` has them. */
 static inline int32x4_t dtn_cm_scaled_lanes(int32x4_t sums, const dtn_cm_lanes_t *lanes)
 {
-    int32x4_t values = vqrdmulhq_s32(sums, lanes->multipliers);
-    values = vaddq_s32(values, vshrq_n_s32(values, 31));
-    values = vaddq_n_s32(vrshlq_s32(values, lanes->shifts), lanes->offset);
+    int32x4_t values = vrshlq_s32(dtn_cm_times(sums, lanes->multipliers), lanes->shifts);
+    values = vaddq_n_s32(values, lanes->offset);
     return vminq_s32(vmaxq_s32(values, lanes->lo), lanes->hi);
 }
 

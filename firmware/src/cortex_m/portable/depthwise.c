@@ -185,12 +185,9 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
 {
     (void)scratch;
     (void)bytes;
-    size_t outputs = (size_t)layer->p->out_c;
-    size_t inputs = (size_t)layer->p->in_c;
-    bool shared = outputs != inputs;
-    /* Channels that lie side by side and are of one kind: all, or those of one input. */
-    size_t like = shared ? outputs / inputs : outputs;
-    for (size_t first = 0; first < outputs; first += like) {
+    bool shared = layer->p->out_c != layer->p->in_c;
+    size_t like = dtn_cm_alike(layer);
+    for (size_t first = 0; first < layer->channels; first += like) {
         for (size_t j = 0, count; j < like; j += count) {
             size_t left = like - j;
             count = left > CHUNK ? CHUNK : left < BLOCK ? left : left / BLOCK * BLOCK;

@@ -8,12 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from deuteron.arch.cores import InnerWork
+from deuteron.board.library import kernels
 from deuteron.npu.neutron.kernels import image
 from deuteron.npu.neutron.kernels.selection import Selection
 
 CHECKOUT = Path(__file__).parents[4]
 FIRMWARE = CHECKOUT / "firmware"
-SOURCES = ("src/driver/*.c", "src/kernels/check/*.c", "src/kernels/fast/*.c", "src/kernels/table_fast.c")
+SOURCES = ("src/driver/*.c", "src/kernels/check/*.c", "src/kernels/table_fast.c")
 PROGRAM = """\
 #include "NeutronDriver.h"
 
@@ -56,6 +58,7 @@ class Toolchain:
         if not library.is_file():
             directory.mkdir(parents=True, exist_ok=True)
             sources = [path for pattern in (*SOURCES, self.port) for path in sorted(FIRMWARE.glob(pattern))]
+            sources += [source.path for source in kernels(InnerWork.PORTABLE)]
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
                 made = pool.map(lambda path: self.compile(path, directory / f"{path.stem}.{os.getpid()}.o"), sources)
                 fresh = self.archive(list(made), directory / f"{os.getpid()}.a")

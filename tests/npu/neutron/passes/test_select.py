@@ -1,5 +1,6 @@
 """Kernel selection: what becomes of ops that take more, or less, than one plain call, and what is refused."""
 
+import numpy as np
 import pytest
 from tests.npu.neutron.ir.cases import CASES, case
 from tests.npu.neutron.passes.text import graph
@@ -8,6 +9,7 @@ from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.kernels.catalogue import Kernel
+from deuteron.npu.neutron.kernels.params import FullyConnectedParams
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.passes.select import LOWERINGS, select
 
@@ -48,6 +50,24 @@ def test_a_reshape_to_an_output_makes_its_source_write_there() -> None:
     )
     assert _kernels(program) == ["lut_s8"]
     assert program.calls[0].operands[2].buffer == "y"
+
+
+def test_the_bias_of_a_fully_connected_layer_has_what_the_zero_point_adds() -> None:
+    program = _select(
+        """
+        input %x: i8[1,2] q(0.5:-3)
+        const %w: i8[2,2] q(0.5:0) = [1,2,-3,4]
+        const %b: i32[2] = [10,20]
+        %y: i8[1,2] q(0.5:0) = fully_connected(%x, %w, %b) @[0]
+        output %y
+        """
+    )
+    (call,) = program.calls
+    assert isinstance(call.params, FullyConnectedParams)
+    assert call.params.in_zp == 0
+    data = {buffer.name: buffer.data for buffer in program.buffers}[call.operands[2].buffer]
+    assert data is not None
+    assert np.frombuffer(data, np.int32).tolist() == [10 + 3 * (1 + 2), 20 + 3 * (4 - 3)]
 
 
 def test_two_outputs_of_one_value_take_a_copy() -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from deuteron.npu.neutron.ir.ops import Conv2D, DepthwiseConv2D, FullyConnected, Op, TransposeConv
 from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.catalogue import CONV2D, DEPTHWISE_CONV2D, FILL, FULLY_CONNECTED
@@ -112,16 +114,22 @@ def depthwise_conv2d(build: Builder, op: DepthwiseConv2D) -> None:
 
 
 def fully_connected(build: Builder, op: FullyConnected) -> None:
-    """Lowers a fully connected layer to one call."""
-    x, weights, _ = op.inputs
+    """Lowers a fully connected layer to one call, whose bias has what the input's zero point adds to the sums."""
+    x, weights, bias = op.inputs
     out_features, in_features = build.type(weights).shape
     requant, requant_count = _requant(build, op)
     params = p.FullyConnectedParams(
         rows=build.type(x).numel // in_features, in_features=in_features, out_features=out_features,
-        requant_count=requant_count, in_zp=build.type(x).q.zero_point, out_zp=build.type(op.outputs[0]).q.zero_point,
+        requant_count=requant_count, in_zp=0, out_zp=build.type(op.outputs[0]).q.zero_point,
         act_min=op.clamp.lo, act_max=op.clamp.hi,
     )  # fmt: skip
-    build.call(op, FULLY_CONNECTED, (*map(build.tensor, op.inputs), requant, build.tensor(op.outputs[0])), params)
+    totals = build.graph.tensor(weights).array().sum(axis=1, dtype=np.int64)
+    addends = build.graph.tensor(bias).array() - build.type(x).q.zero_point * totals
+    operands = (
+        build.tensor(x), build.tensor(weights), build.array(f"{op.outputs[0]}/bias", addends.astype(np.int32)), requant,
+        build.tensor(op.outputs[0]),
+    )  # fmt: skip
+    build.call(op, FULLY_CONNECTED, operands, params)
 
 
 def _requant(build: Builder, op: Op) -> tuple[Ref, int]:

@@ -1,0 +1,29 @@
+/**
+ * @file
+ * twice.h with channels in the lanes.
+ */
+#ifndef DTN_ROUNDING_LANES_H
+#define DTN_ROUNDING_LANES_H
+
+#include <arm_mve.h>
+
+/**
+ * Products, of which 31 bits are left out, to be shifted with ties up.
+ *
+ * They are rounded to a multiple of 2^31, a tie up. To round by n bits with ties away from zero, negative values get 1
+ * less before half of 2^n is added, which `vrshl` does. Nothing overflows: multipliers are 0 or more, and so the
+ * rounded product is above -2^31.
+ */
+static inline int32x4_t dtn_cm_times(int32x4_t sums, int32x4_t multipliers)
+{
+    int32x4_t values = vqrdmulhq_s32(sums, multipliers);
+    return vaddq_s32(values, vshrq_n_s32(values, 31));
+}
+
+/** The same in assembler, from q7 and q6 to q7; q6 is free afterwards. */
+#define DTN_CM_TIMES_Q7_Q6                                                                                             \
+    "vqrdmulh.s32 q7, q7, q6\n"                                                                                        \
+    "vshr.s32 q6, q7, #31\n"                                                                                           \
+    "vadd.i32 q7, q7, q6\n"
+
+#endif /* DTN_ROUNDING_LANES_H */

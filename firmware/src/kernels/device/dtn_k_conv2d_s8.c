@@ -1,0 +1,174 @@
+#include "../check/check.h"
+#include "../once/once.h"
+#include "../window.h"
+
+/* What stays the same through a call. */
+typedef struct {
+    const dtn_conv2d_s8_params_t *p;
+    dtn_cm_windows_t windows; /* what the inner work knows of it */
+    dtn_cm_group_t channels;  /* all; the scale is that of some */
+    dtn_once_outputs_t outputs;
+    const dtn_operand_t *workspace;
+} conv_t;
+
+/* ---- What the inner work does not take: sum by sum ---- */
+
+static uint32_t sum_of(const conv_t *conv, const int8_t *image, dtn_window_t rows, dtn_window_t columns, size_t channel)
+{
+    const dtn_conv2d_s8_params_t *p = conv->p;
+    const int8_t *weights = conv->channels.weights + channel * conv->channels.patch;
+    uint32_t sum = (uint32_t)conv->channels.bias[channel];
+    for (int32_t ky = rows.first; ky < rows.end; ky++) {
+        for (int32_t kx = columns.first; kx < columns.end; kx++) {
+            size_t y = (size_t)(rows.start + (int64_t)ky * p->dilation_h);
+            size_t x = (size_t)(columns.start + (int64_t)kx * p->dilation_w);
+            const int8_t *pixel = image + (y * (size_t)p->in_w + x) * (size_t)p->in_c;
+            const int8_t *tap = weights + ((size_t)ky * (size_t)p->kernel_w + (size_t)kx) * (size_t)p->in_c;
+            for (int32_t c = 0; c < p->in_c; c++) {
+                sum += (uint32_t)((pixel[c] - p->in_zp) * tap[c]);
+            }
+        }
+    }
+    return sum;
+}
+
+/* Some channels from `first` on of all pixels. */
+static void by_sums(const conv_t *conv, size_t first, size_t count)
+{
+    const dtn_conv2d_s8_params_t *p = conv->p;
+    const int8_t *image = conv->channels.input;
+    int8_t *out = conv->channels.output;
+    for (int32_t b = 0; b < p->batches; b++) {
+        for (int32_t oy = 0; oy < p->out_h; oy++) {
+            dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, p->dilation_h, p->in_h);
+            for (int32_t ox = 0; ox < p->out_w; ox++) {
+                dtn_window_t columns = dtn_window(ox, p->stride_w, p->pad_left, p->kernel_w, p->dilation_w, p->in_w);
+                for (size_t channel = first; channel < first + count; channel++) {
+                    uint32_t sum = sum_of(conv, image, rows, columns, channel);
+                    out[channel] = dtn_once_output(&conv->outputs, channel, sum);
+                }
+                out += p->out_pitch;
+            }
+        }
+        image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
+    }
+}
+
+/* ---- Kernels of one by one: every pixel times the weights ---- */
+
+static void points(const conv_t *conv, const dtn_cm_group_t *group)
+{
+    const dtn_conv2d_s8_params_t *p = conv->p;
+    /* Pixels of the output are those of the input, one behind the other, or a line at a time. */
+    bool joined = p->stride_h == 1 && p->stride_w == 1 && p->out_h == p->in_h && p->out_w == p->in_w;
+    int32_t lines = joined ? 1 : p->out_h;
+    size_t line_bytes = (size_t)p->in_w * (size_t)p->in_c;
+    dtn_cm_product_t product = {
+        .weights = group->weights,
+        .bias = group->bias,
+        .output = group->output,
+        .rows = joined ? (size_t)p->out_h * (size_t)p->out_w : (size_t)p->out_w,
+        .depth = group->inputs,
+        .channels = group->outputs,
+        .input_pitch = (size_t)p->stride_w * (size_t)p->in_c,
+        .output_pitch = (size_t)p->out_pitch,
+        .input_offset = group->offset,
+        .scale = group->scale,
+    };
+    for (int32_t b = 0; b < p->batches; b++) {
+        for (int32_t line = 0; line < lines; line++) {
+            product.input = group->input + ((size_t)b * (size_t)p->in_h + (size_t)(line * p->stride_h)) * line_bytes;
+            dtn_once_multiply(&product);
+            product.output += product.rows * product.output_pitch;
+        }
+    }
+}
+
+/* ---- All ---- */
+
+static bool is_usual(const conv_t *conv)
+{
+    const dtn_conv2d_s8_params_t *p = conv->p;
+    const int32_t numbers[] = {p->in_h,     p->in_w,     p->out_h,      p->out_w,      p->kernel_h, p->kernel_w,
+                               p->stride_h, p->stride_w, p->dilation_h, p->dilation_w, p->pad_top,  p->pad_left};
+    return conv->channels.patch <= DTN_CM_MAX_PRODUCTS && dtn_once_are_usual(numbers, sizeof numbers / sizeof *numbers);
+}
+
+static void some_channels(const conv_t *conv, size_t first, size_t count)
+{
+    const dtn_conv2d_s8_params_t *p = conv->p;
+    dtn_once_factors_t factors;
+    dtn_cm_group_t group = conv->channels;
+    group.weights += first * group.patch;
+    group.bias += first;
+    group.output += first;
+    group.outputs = count;
+    group.scale = dtn_once_scale(&conv->outputs, first, count, &factors);
+    if (p->kernel_h == 1 && p->kernel_w == 1) {
+        points(conv, &group);
+    } else if (!dtn_once_convolve(&group, conv->workspace->data, conv->workspace->bytes)) {
+        by_sums(conv, first, count);
+    }
+}
+
+static void run(const conv_t *conv)
+{
+    size_t channels = conv->channels.outputs;
+    if (!is_usual(conv)) {
+        by_sums(conv, 0, channels);
+        return;
+    }
+    for (size_t first = 0, count; first < channels; first += count) {
+        count = dtn_once_channels(channels - first);
+        some_channels(conv, first, count);
+    }
+}
+
+int32_t dtn_k_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
+{
+    if (phase == DTN_PHASE_CHECK) {
+        return (int32_t)dtn_check_conv2d_s8(call);
+    }
+    const dtn_operand_t *operands = call->operands;
+    const dtn_conv2d_s8_params_t *p = (const dtn_conv2d_s8_params_t *)(const void *)call->params;
+    conv_t conv = {
+        .p = p,
+        .windows =
+            {
+                .batches = p->batches,
+                .in_h = p->in_h,
+                .in_w = p->in_w,
+                .in_c = p->in_c,
+                .out_h = p->out_h,
+                .out_w = p->out_w,
+                .out_c = p->out_pitch, /* from a pixel of the output to the next */
+                .kernel_h = p->kernel_h,
+                .kernel_w = p->kernel_w,
+                .stride_h = p->stride_h,
+                .stride_w = p->stride_w,
+                .pad_h = p->pad_top,
+                .pad_w = p->pad_left,
+                .dilation_h = p->dilation_h,
+                .dilation_w = p->dilation_w,
+                .groups = 1,
+            },
+        .channels =
+            {
+                .input = (const int8_t *)operands[DTN_CONV2D_S8_INPUT].data,
+                .weights = (const int8_t *)operands[DTN_CONV2D_S8_WEIGHTS].data,
+                .bias = (const int32_t *)(const void *)operands[DTN_CONV2D_S8_BIAS].data,
+                .output = (int8_t *)operands[DTN_CONV2D_S8_OUTPUT].data,
+                .outputs = (size_t)p->out_c,
+                .inputs = (size_t)p->in_c,
+                .patch = (size_t)p->kernel_h * (size_t)p->kernel_w * (size_t)p->in_c,
+                .joined = p->dilation_w == 1,
+                .offset = -p->in_zp,
+            },
+        .outputs = {(const dtn_requant_row_t *)(const void *)operands[DTN_CONV2D_S8_REQUANT].data,
+                    p->requant_count == 1, p->out_zp, p->act_min, p->act_max},
+        .workspace = &operands[DTN_CONV2D_S8_WORKSPACE],
+    };
+    conv.channels.p = &conv.windows;
+    run(&conv);
+    return DTN_OK;
+}

@@ -1,0 +1,4 @@
+#include "../rounding.h"
+#include "../rounding_lanes.h"
+
+#include "../../../cortex_m/mve/convolution.c"

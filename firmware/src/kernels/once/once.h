@@ -1,0 +1,52 @@
+/**
+ * @file
+ * What the kernels with weights share on a device: the inner work of the Cortex-M operators (cortex_m/inner.h),
+ * compiled to round once (kernels/once), and the factors that it takes.
+ */
+#ifndef DTN_ONCE_H
+#define DTN_ONCE_H
+
+#include "../../cortex_m/inner.h"
+#include "../requant.h"
+
+/** Channels whose factors are on the stack at once. */
+enum { DTN_ONCE_CHANNELS = 64 };
+
+/** The factors of some channels as the inner work takes them. */
+typedef struct {
+    int32_t multipliers[DTN_ONCE_CHANNELS];
+    int32_t shifts[DTN_ONCE_CHANNELS];
+} dtn_once_factors_t;
+
+/** Rows of requantisation, one per channel or one for all, and zero point and limits of the output. */
+typedef struct {
+    const dtn_requant_row_t *rows;
+    bool is_shared;
+    int32_t zero_point;
+    int32_t lo;
+    int32_t hi;
+} dtn_once_outputs_t;
+
+/** How many of `left` channels come next: so many that the last are not just a few. */
+size_t dtn_once_channels(size_t left);
+
+/** The scale of such a number of channels from `first` on; it refers to `factors`, which it fills. */
+dtn_cm_scale_t dtn_once_scale(const dtn_once_outputs_t *outputs, size_t first, size_t count,
+                              dtn_once_factors_t *factors);
+
+/** That of any number of channels which share a row. Depthwise convolutions do not take it. */
+dtn_cm_scale_t dtn_once_shared_scale(const dtn_once_outputs_t *outputs, dtn_once_factors_t *factors);
+
+/** The output of a channel for its sum, by the row itself. */
+int8_t dtn_once_output(const dtn_once_outputs_t *outputs, size_t channel, uint32_t sum);
+
+/** True for numbers of which the inner work makes positions in 32 bits: dimensions, strides and such. */
+bool dtn_once_are_usual(const int32_t *numbers, size_t count);
+
+/* What kernels/once has. */
+void dtn_once_multiply(const dtn_cm_product_t *product);
+bool dtn_once_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
+bool dtn_once_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes);
+int8_t dtn_once_scaled_rarely(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum);
+
+#endif /* DTN_ONCE_H */

@@ -1,0 +1,3 @@
+#include "../rounding.h"
+
+#include "../../../cortex_m/portable/product.c"

@@ -1,0 +1,19 @@
+/**
+ * @file
+ * rounding.h with channels in the lanes, in place of cortex_m/mve/twice_lanes.h.
+ */
+#ifndef DTN_ROUNDING_LANES_H
+#define DTN_ROUNDING_LANES_H
+
+#include <arm_mve.h>
+
+/** Products, of which 31 bits are left out, to be shifted with ties up: what is left out first cannot make a tie. */
+static inline int32x4_t dtn_cm_times(int32x4_t sums, int32x4_t multipliers)
+{
+    return vqdmulhq_s32(sums, multipliers);
+}
+
+/** The same in assembler, from q7 and q6 to q7; q6 is free afterwards. */
+#define DTN_CM_TIMES_Q7_Q6 "vqdmulh.s32 q7, q7, q6\n"
+
+#endif /* DTN_ROUNDING_LANES_H */
