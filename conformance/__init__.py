@@ -12,6 +12,8 @@ find and the package does not bring is given to the processes that run them, and
 - `build/conformance/images`, their EXECUTORCH_ROOT: what stands for the images that the simulators would boot, as
   `deuteron fvp install` writes it.
 
+With `--tosa`, what the Ethos-U tests compile is compared bit for bit with TOSA's reference model, too (`tosa.py`).
+
 Every test is accounted for: it passes, or it fails, or the backend's `deviations.toml` says why it does not run as it
 stands.
 """

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from deuteron.errors import DeuteronError, OptionError
 
-from . import deviations, report
+from . import deviations, report, tosa
 from .backends import BACKENDS, HERE, NXP, Backend
 from .suite import Job, Result, Suite
 
@@ -54,6 +54,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="processes that run tests at the same time (default: 2)")
     parser.add_argument("--list", action="store_true", help="print the ids of the selected tests and stop")
     parser.add_argument("--report", action="store_true", help="run nothing, print the tables of the earlier results")
+    parser.add_argument(
+        "--tosa",
+        action="store_true",
+        help="keep what the Ethos-U tests compile, and compare it bit for bit with TOSA's reference model at the end",
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables to this file")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write where each test stands to this file")
     parser.add_argument("--work", type=Path, default=Path("build/conformance"), help="directory for all that is made")
@@ -72,7 +77,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     if not options.runner.is_file():
         raise OptionError(f"no runner `{options.runner}`", hint="run `make native`")
     backend = BACKENDS[options.backend]
-    suite = Suite(backend, options.work.resolve(), options.runner.resolve(), backend.directory)
+    suite = Suite(backend, options.work.resolve(), options.runner.resolve(), backend.directory, tosa=options.tosa)
     suite.work.mkdir(parents=True, exist_ok=True)
     suite.install_packages()
     suite.install_images()
@@ -105,7 +110,12 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(report.to_json(backend, results, found), encoding="utf-8")
-    return 1 if found.failed or found.missing else 0
+    good = not found.failed and not found.missing
+    if options.tosa:
+        compared = tosa.compare(suite.compiled, suite.packages, lambda name: console.out(f"equal    {name}"))
+        sys.stdout.writelines(f"{line}\n" for line in compared.lines())
+        good = good and not compared.differences
+    return 0 if good else 1
 
 
 def _results(suite: Suite, options: argparse.Namespace) -> Path:

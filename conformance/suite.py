@@ -61,6 +61,7 @@ class Suite:
         root: directory for everything that is made: packages, which all backends share, and `work`.
         runner: executable that takes nxp_executor_runner's command line.
         directory: the tests' directory; ids are relative to it.
+        tosa: whether what is compiled for an Ethos-U is kept, in `compiled`.
         stop: set it to end all runs.
     """
 
@@ -68,6 +69,7 @@ class Suite:
     root: Path
     runner: Path
     directory: Path
+    tosa: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -79,6 +81,11 @@ class Suite:
     def work(self) -> Path:
         """Where working directories and results go."""
         return self.root / self.backend.name
+
+    @property
+    def compiled(self) -> Path:
+        """Where what is compiled for an Ethos-U is kept."""
+        return self.work / "compiled"
 
     @property
     def images(self) -> Path:
@@ -146,6 +153,9 @@ class Suite:
         (directory / "select.jsonl").write_text(rows, encoding="utf-8")
         files = list(dict.fromkeys(str(self.directory / job.test.split("::")[0]) for job in jobs))
         environment = self._environment() | {"DEUTERON_CONFORMANCE_RUN": str(directory)}
+        if self.tosa:
+            self.compiled.mkdir(exist_ok=True)
+            environment["DEUTERON_CONFORMANCE_TOSA"] = str(self.compiled)
         results = _Tail(directory / "results.jsonl")
         with (directory / "log.txt").open("wb") as log:
             # A session of its own, so that a hanging test takes the processes it started with it.

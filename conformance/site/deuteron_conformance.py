@@ -8,9 +8,13 @@ Two environment variables tell it what to do, one or the other:
   appended to `results.jsonl` there; `current` holds the id of the test that is running. A simulator's stand-in adds a
   line to `programs` for each program that it ran.
 
+`DEUTERON_CONFORMANCE_TOSA` is a directory, if it is set, which gets the TOSA program and the compiled partition of each
+call of ExecuTorch's Ethos-U backend: `conformance/tosa.py` runs both.
+
 A file that cannot be imported stands for its tests, whose ids nobody knows: it is listed, and fails when it is run.
 """
 
+import hashlib
 import json
 import os
 import unittest
@@ -27,8 +31,32 @@ MARKED = os.environ.get("DEUTERON_CONFORMANCE_MARKED", "")
 RUN = os.environ.get("DEUTERON_CONFORMANCE_RUN")
 # The suite marks these classes so that pytest leaves them to unittest; here pytest runs them like everything else.
 HIDDEN_FROM_PYTEST = "__test__"
+TOSA = os.environ.get("DEUTERON_CONFORMANCE_TOSA")
 REPORTS = pytest.StashKey[list[pytest.TestReport]]()
 BROKEN: list[pytest.CollectReport] = []
+
+
+def pytest_configure() -> None:
+    """Makes ExecuTorch's Ethos-U backend keep what it compiles, where that is asked for."""
+    if not TOSA:
+        return
+    from executorch.backends.arm.arm_vela import VelaCompileResult  # noqa: TID251 - outside the product
+    from executorch.backends.arm.ethosu import EthosUCompileSpec  # noqa: TID251
+    from executorch.backends.arm.ethosu.backend import EthosUBackend  # noqa: TID251
+
+    compile_tosa = EthosUBackend._compile_tosa_flatbuffer  # noqa: SLF001 - it has no public place to look into
+
+    def compile_and_keep(tosa_flatbuffer: bytes, compile_spec: EthosUCompileSpec) -> VelaCompileResult:
+        result = compile_tosa(tosa_flatbuffer, compile_spec)
+        name = hashlib.sha256(result.processed_bytes + tosa_flatbuffer).hexdigest()[:32]
+        for content, suffix in ((tosa_flatbuffer, "tosa"), (result.processed_bytes, "partition")):
+            (Path(TOSA) / f"{name}.{suffix}").write_bytes(content)
+        with (Path(TOSA) / "tests.jsonl").open("a", encoding="utf-8") as file:
+            test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+            file.write(json.dumps({"partition": name, "test": test}) + "\n")
+        return result
+
+    EthosUBackend._compile_tosa_flatbuffer = staticmethod(compile_and_keep)  # noqa: SLF001
 
 
 def pytest_pycollect_makeitem(obj: object) -> None:

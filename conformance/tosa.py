@@ -1,0 +1,111 @@
+"""What ExecuTorch's Ethos-U tests compile beside TOSA's reference model: the same bytes, for random inputs.
+
+The tests themselves allow steps of quantisation. A folder holds what was compiled, as the plugin keeps it
+(`site/deuteron_conformance.py`): `NAME.tosa`, the program that Vela got, and `NAME.partition`, what it made of it.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.errors import DeuteronError
+from deuteron.npu.ethosu import blob
+from deuteron.runtime.ethosu import Partition
+
+Array = npt.NDArray[np.generic]
+_DTYPES = {1: np.int8, 2: np.int16, 4: np.int32}
+_WIDE = 1000
+"""Integers of 32 bits mostly are counts or sums: larger ones overflow in both, each in its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A partition that does not give the reference's bytes: how many values differ, or what went wrong."""
+
+    name: str
+    values: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All partitions of a folder.
+
+    Attributes:
+        partitions: how many were compared.
+        values: how many outputs those have.
+        differences: those that differ, or cannot be compared.
+    """
+
+    partitions: int
+    values: int
+    differences: tuple[Difference, ...]
+
+    def lines(self) -> Iterator[str]:
+        """The report."""
+        yield (
+            f"{self.partitions} partitions beside TOSA's reference model: {self.values:,} outputs, "
+            f"{sum(d.values for d in self.differences):,} of them differ"
+        )
+        yield from (f"  {d.name}: {d.why or f'{d.values:,} outputs differ'}" for d in self.differences)
+
+
+def compare(folder: Path, packages: Path, told: Callable[[str], object]) -> Comparison:
+    """Every partition of `folder` beside the reference model, which is among `packages`; `told` of each."""
+    if str(packages) not in sys.path:
+        sys.path.append(str(packages))
+    names = sorted(path.stem for path in folder.glob("*.partition"))
+    count, differences = 0, list[Difference]()
+    for name in names:
+        program, payload = (folder / f"{name}.{suffix}" for suffix in ("tosa", "partition"))
+        try:
+            values, different = _compare(program.read_bytes(), payload.read_bytes(), name)
+        except (DeuteronError, RuntimeError, ValueError) as error:
+            differences.append(Difference(name, 0, f"{type(error).__name__}: {error}".splitlines()[0]))
+            continue
+        count += values
+        if different:
+            differences.append(Difference(name, different))
+        told(name)
+    return Comparison(len(names), count, tuple(differences))
+
+
+def _compare(program: bytes, payload: bytes, name: str) -> tuple[int, int]:
+    """How many outputs a partition has, and how many differ from the reference's."""
+    import tosa_reference_model
+
+    parsed = blob.parse(payload, name)
+    generator = np.random.default_rng(0)
+    inputs = [
+        _drawn(generator, shape, tensor.element_bytes)
+        for shape, tensor in zip(_input_shapes(program), parsed.inputs, strict=True)
+    ]
+    results = Partition(parsed, name).run([value.tobytes() for value in inputs])
+    expected: Sequence[Array]
+    expected, status = tosa_reference_model.run(program, inputs, verbosity="LOW")
+    if status != tosa_reference_model.GraphStatus.TOSA_VALID:
+        raise ValueError(f"the reference model refuses the program: {status}")
+    pairs = [(np.frombuffer(data, value.dtype), value) for data, value in zip(results, expected, strict=True)]
+    return sum(value.size for value in expected), sum(int(np.sum(ours != value.ravel())) for ours, value in pairs)
+
+
+def _drawn(generator: np.random.Generator, shape: tuple[int, ...], element_bytes: int) -> Array:
+    dtype = _DTYPES[element_bytes]
+    info = np.iinfo(dtype)
+    low, high = (info.min, info.max) if element_bytes < 4 else (-_WIDE, _WIDE)
+    return generator.integers(low, high, shape, dtype, endpoint=True)
+
+
+def _input_shapes(program: bytes) -> list[tuple[int, ...]]:
+    """The shapes of a TOSA program's inputs."""
+    from tosa import TosaGraph
+
+    block: Any = TosaGraph.TosaGraph.GetRootAs(program, 0).Regions(0).Blocks(0)
+    tensors = {tensor.Name(): tensor for tensor in map(block.Tensors, range(block.TensorsLength()))}
+    inputs = (tensors[block.Inputs(i)] for i in range(block.InputsLength()))
+    return [tuple(tensor.ShapeAsNumpy().tolist()) if tensor.ShapeLength() else () for tensor in inputs]
