@@ -30,7 +30,8 @@ Options:
 
 Commands:
   build     Compile a PyTorch model for a target
-  run       Run a build or a TFLite file on the host, or a build on a board
+  run       Run a build, a .pte or a TFLite file on the host, or a build on a
+            board
   firmware  Build firmware for a board from a build
   bundle    Write a build as C files for firmware of your own
   convert   Convert a TFLite file for the NPU

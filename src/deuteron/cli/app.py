@@ -38,7 +38,7 @@ class Entry:
 
 COMMANDS = (
     Entry("build", "Compile a PyTorch model for a target"),
-    Entry("run", "Run a build or a TFLite file on the host, or a build on a board"),
+    Entry("run", "Run a build, a .pte or a TFLite file on the host, or a build on a board"),
     Entry("firmware", "Build firmware for a board from a build"),
     Entry("bundle", "Write a build as C files for firmware of your own"),
     Entry("convert", "Convert a TFLite file for the NPU"),

@@ -1,4 +1,4 @@
-"""`deuteron run`: a build on this machine, through ExecuTorch's own runtime, or a TFLite file on the driver alone."""
+"""`deuteron run`: a build or `.pte` on this machine, through ExecuTorch's runtime, or a TFLite file without it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -37,7 +37,7 @@ class _Command(click.Command):
 
 
 @partial(new_command, cls=_Command)
-@click.argument("path", metavar="DIR|FILE.tflite", type=Path)
+@click.argument("path", metavar="DIR|FILE", type=Path)
 @click.option(
     "--input",
     "inputs",
@@ -100,11 +100,12 @@ def command(
     target: str | None,
     force: bool,
 ) -> int:
-    """Run the build in DIR, or FILE.tflite; with no `--input`, on random samples.
+    """Run the build in DIR, or a .pte or TFLite file; with no `--input`, on random samples.
 
-    On the host, a build runs through ExecuTorch's own runtime; a TFLite file is converted, unless it has been already,
-    and runs on the NPU driver alone. With `--on`, DIR is a build, for which firmware is made, or firmware that
-    `deuteron firmware` has written; instructions are counted then.
+    On the host, builds and .pte files run through ExecuTorch's own runtime; a TFLite file is converted, unless it has
+    been already, and runs on the NPU driver alone. One that Vela has compiled for an Ethos-U runs as it is. With
+    `--on`, DIR is a build, for which firmware is made, or firmware that `deuteron firmware` has written; instructions
+    are counted then.
     """
     from deuteron import api
     from deuteron.views.run import samples as files

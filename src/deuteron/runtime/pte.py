@@ -6,6 +6,7 @@ them. Slot numbers follow ExecuTorch's `schema/program.fbs`.
 
 import struct
 from enum import IntEnum
+from pathlib import Path
 
 from deuteron.errors import FormatError
 from deuteron.flatbuffer import Buffer, Table
@@ -36,6 +37,15 @@ class _Instruction(IntEnum):
     MOVE = 3
     JUMP_FALSE = 4
     FREE = 5
+
+
+def is_program(path: Path) -> bool:
+    """Whether a file says that it is a program; not when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEADER_AT)[4:] == _IDENTIFIER
+    except OSError:
+        return False
 
 
 def delegates(pte: bytes, where: str = "program") -> tuple[Delegate, ...]:

@@ -4,7 +4,7 @@ import math
 import struct
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,9 @@ from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.edges import find_edges
 from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
+from deuteron.runtime import vela
 from deuteron.runtime.driver import Driver
+from deuteron.runtime.vela import VelaProgram
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
@@ -42,6 +44,7 @@ class TfliteModel:
         outputs: the file's outputs.
         container: what the driver runs; None when the model computes nothing.
         conversion: what the compiler made of it, None for a file that was converted before.
+        vela: what Vela made of it for an Ethos-U, None for a file that it has not compiled.
     """
 
     source: bytes
@@ -50,6 +53,7 @@ class TfliteModel:
     container: Container | None
     conversion: Conversion | None
     _inner: tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]
+    vela: VelaProgram | None = None
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for one array per input of the file."""
@@ -61,7 +65,9 @@ class TfliteModel:
     def run_stored(self, inputs: Sequence[I8]) -> list[I8]:
         """The int8 outputs of what is inside the float edges, for its int8 inputs."""
         shapes = [tensor.shape for tensor in self._inner[1]]
-        if self.container is not None:
+        if self.vela is not None:
+            outputs = self.vela.run(inputs)
+        elif self.container is not None:
             outputs = Driver().run(self.container, [x.tobytes() for x in inputs])
         elif self.conversion is not None:  # each output is an input under another name
             graph = self.conversion.graph
@@ -82,7 +88,7 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
     Raises:
         InputError: there is no such file.
         FormatError: it is no TFLite file, or damaged.
-        UnsupportedError: it holds operators that the NPU does not take; all are named.
+        UnsupportedError: it holds operators that the NPU does not take, or that Vela left to the CPU; all are named.
     """
     data = read(path)
     with told_where(path):
@@ -91,6 +97,10 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
             container, _ = neutron.unwrap(data)
             _check_sizes(container.microcode, _inner(model))
             return _loaded(data, model, container, None)
+        if vela.is_compiled(model):
+            program = vela.program_of(model)
+            program.check()
+            return replace(_loaded(data, model, None, None), vela=program)
         conversion = convert_model(model, target, options)
         return _loaded(data, model, conversion.container, conversion)
 

@@ -11,6 +11,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Partition
 from deuteron.errors import DeuteronError, FormatError, InputError
 from deuteron.npu import families
+from deuteron.npu.ethosu.program import program_in as ethosu_program
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.ir.printer import format_name, format_op, format_type
 from deuteron.npu.neutron.ir.types import TensorType
@@ -21,7 +22,7 @@ from deuteron.npu.neutron.program import program_in
 from deuteron.npu.neutron.tflite import neutron, reader
 from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
 from deuteron.npu.program import NpuProgram
-from deuteron.runtime import pte
+from deuteron.runtime import pte, vela
 from deuteron.runtime.partitions import partitions_of
 
 SCHEMA = 1
@@ -36,6 +37,7 @@ class Kind(Enum):
     PAYLOAD = "delegate payload"
     MICROCODE = "microcode"
     CONVERTED = "converted TFLite file"
+    VELA = "TFLite file that Vela compiled"
     TFLITE = "TFLite file"
 
 
@@ -80,7 +82,7 @@ class Inspection:
             yield from partition.program.lines(partition.name, partition.origins)
         for name, nbytes in self.others:
             yield f"\ndelegate of `{name}`: {nbytes:,} B, not shown"
-        if self.kind in (Kind.BUILD, Kind.PROGRAM):
+        if self.kind in (Kind.BUILD, Kind.PROGRAM, Kind.VELA):
             yield f"\ncpu operators: {', '.join(self.cpu_operators) or 'none'}"
         yield from self.graph
 
@@ -133,6 +135,8 @@ def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | No
             case Kind.CONVERTED:
                 container = neutron.unwrap(data)[0]
                 return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
+            case Kind.VELA:
+                return _compiled(str(path), data)
             case Kind.TFLITE:
                 return Inspection(str(path), kind, len(data), graph=tuple(_graph(data)))
             case None:
@@ -150,7 +154,10 @@ def _kind(data: bytes) -> Kind | None:
     if data[4:8] == b"ET12":
         return Kind.PROGRAM
     if data[4:8] == b"TFL3":
-        return Kind.CONVERTED if neutron.is_converted(decode_tflite(data)) else Kind.TFLITE
+        model = decode_tflite(data)
+        if neutron.is_converted(model):
+            return Kind.CONVERTED
+        return Kind.VELA if vela.is_compiled(model) else Kind.TFLITE
     if data[:4] == MAGIC_BYTES:
         return Kind.MICROCODE
     if len(data) >= 2:
@@ -216,6 +223,15 @@ def _program(path: str, kind: Kind, data: bytes, manifest: Manifest | None) -> I
         others=tuple(others),
         cpu_operators=tuple(op for method in methods for op in method.operators),
     )
+
+
+def _compiled(path: str, data: bytes) -> Inspection:
+    program = vela.program_of(decode_tflite(data))
+    partitions = tuple(
+        Listing(f"npu {i}", ethosu_program(partition.blob, f"npu {i}"), ())
+        for i, partition in enumerate(program.partitions)
+    )
+    return Inspection(path, Kind.VELA, len(data), partitions=partitions, cpu_operators=program.cpu_operators)
 
 
 def _one(path: Path, kind: Kind, data: bytes, container: Container, entry: Partition | None) -> Inspection:

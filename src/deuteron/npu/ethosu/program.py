@@ -132,7 +132,11 @@ class EthosUProgram(NpuProgram):
 
 def program_of(payload: bytes, where: str) -> EthosUProgram:
     """The program in a delegate's payload; FormatError, placed at `where`, when it is damaged."""
-    blob = blobs.parse(payload, where)
+    return program_in(blobs.parse(payload, where), where)
+
+
+def program_in(blob: Blob, where: str) -> EthosUProgram:
+    """The program in a partition that is taken apart; errors are those of `program_of`."""
     return EthosUProgram(blob, decode(blob.command_data, where))
 
 

@@ -1,12 +1,13 @@
-"""What a path and a place to run name: a build or a TFLite file on this machine, a build or firmware on a board."""
+"""What a path and a place to run name: a build or a file on this machine, a build or firmware on a board."""
 
 from pathlib import Path
 
 from deuteron.board.flash import FlashOptions
 from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import OptionError
+from deuteron.runtime import pte
 from deuteron.views.run.board import OnBoard
-from deuteron.views.run.host import BuildOnHost, TfliteOnHost
+from deuteron.views.run.host import BuildOnHost, ProgramOnHost, TfliteOnHost
 from deuteron.views.run.subjects import Subject
 
 
@@ -28,11 +29,14 @@ def subject(
     ):
         if value and not on:
             raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
-    chosen: Subject
-    if on:
-        chosen = OnBoard(path, on, time_out, flash, origin)
-    else:
-        chosen = TfliteOnHost(path, target or DEFAULT_TARGET) if path.is_file() else BuildOnHost(path)
+    chosen = OnBoard(path, on, time_out, flash, origin) if on else _on_host(path, target or DEFAULT_TARGET)
     if target and chosen.is_compiled:
         raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
     return chosen
+
+
+def _on_host(path: Path, target: str) -> Subject:
+    """What runs on this machine; a file is what its content says."""
+    if not path.is_file():
+        return BuildOnHost(path)
+    return ProgramOnHost(path) if pte.is_program(path) else TfliteOnHost(path, target)

@@ -2,10 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.arch import targets
 from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_model
 from deuteron.runtime.inputs import Array, Sample
@@ -74,8 +76,54 @@ class BuildOnHost(_OnHost):
         return compare(self.path, samples, progress)
 
 
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What a `.pte` takes and gives."""
+
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+
+
+class ProgramOnHost(_OnHost):
+    """A `.pte` file without its build, which ExecuTorch's runtime runs."""
+
+    def __init__(self, path: Path) -> None:
+        from deuteron.runtime.host import HostRunner
+
+        self.path = path
+        self._runner = HostRunner(path)
+        sides = (self._runner.inputs, self._runner.outputs)
+        self._model = _Program(
+            *(
+                tuple(TensorInfo(spec.shape, spec.dtype, f"{side} {i}") for i, spec in enumerate(specs))
+                for side, specs in zip(("input", "output"), sides, strict=True)
+            )
+        )
+
+    @property
+    def model(self) -> _Program:
+        """What the program takes and gives."""
+        return self._model
+
+    def check(self, reference: str | None) -> None:
+        """Refuse every reference: what the program was made from is not known."""
+        if reference is not None:
+            raise OptionError(
+                f"`{self.path}` is a program without its build, and has nothing to be compared with",
+                hint="give the directory that `deuteron build` wrote",
+            )
+
+    def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
+        """What runs one sample."""
+        return self._runner.run
+
+    def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
+        """Never called: `check` refuses."""
+        raise NotImplementedError
+
+
 class TfliteOnHost(_OnHost):
-    """A TFLite file, which the driver runs."""
+    """A TFLite file, which the driver runs, or what executes an Ethos-U's command streams."""
 
     def __init__(self, path: Path, target: str) -> None:
         self._model = tflite_model.load(path, target)
@@ -90,6 +138,11 @@ class TfliteOnHost(_OnHost):
         """Refuse what is no reference of a TFLite file."""
         if reference == "host":
             raise OptionError("this runs on the host already", hint="use `--compare litert`")
+        if reference is not None and self._model.vela is not None:
+            raise OptionError(
+                "LiteRT does not run what Vela compiled for an Ethos-U",
+                hint="write outputs with `--output`, and compare them with those of the file that Vela compiled",
+            )
         if reference == "pytorch":
             raise OptionError("a TFLite file is compared with LiteRT, not with PyTorch", hint="use `--compare litert`")
 
