@@ -61,7 +61,8 @@ def test_an_ethos_u_is_what_vela_calls_it(name: str):
     arch = targets.load(name)
     assert isinstance(arch.npu, targets.EthosU)
     assert (arch.npu.target, f"{arch.npu.family}-{arch.npu.macs_per_cycle}") == (name, name)
-    assert (arch.cpu.name, arch.cpu.operators, arch.memories) == ("cortex-m85" if "u85" in name else "cortex-m55", CpuOperators.PORTABLE, ())
+    cpu = "cortex-m85" if "u85" in name else "cortex-m55"
+    assert (arch.cpu.name, arch.cpu.operators, arch.memories) == (cpu, CpuOperators.PORTABLE, ())
     with pytest.raises(OptionError) as caught:
         arch.need_neutron()
     assert str(caught.value) == f"the NPU of `{name}` is an Arm Ethos-U\n\nhint: this is for `imxrt700`, `imxrt700cm`"
