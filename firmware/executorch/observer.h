@@ -10,22 +10,23 @@
 extern "C" {
 #endif
 
-/* One finished run. All pointers are valid only during the callback. */
+/* One finished run. All pointers are valid only during the callback. Tensors of a Neutron are as its driver reads and
+ * writes them, already channels last where the payload asks for it; those of an Ethos-U as they lie in the program. */
 struct deuteron_delegate_call {
     const void *payload; /* the delegate's whole blob, as it lies in the .pte */
     size_t payload_bytes;
     const void *microcode; /* inside the payload */
     size_t microcode_bytes;
     size_t inputs;
-    const void *const *input_data; /* as the driver read them: already channels last where the payload asks for it */
+    const void *const *input_data;
     const size_t *input_bytes;
     size_t outputs;
-    const void *const *output_data; /* as the driver wrote them */
+    const void *const *output_data;
     const size_t *output_bytes;
 };
 
-/* Calls `fn(ctx, call)` after each successful run, on the thread that runs the program; NULL stops it. Not to be
- * called while a program runs. */
+/* Each library with a backend has this, for its own runs: calls `fn(ctx, call)` after each successful run, on the
+ * thread that runs the program; NULL stops it. Not to be called while a program runs. */
 DEUTERON_EXPORT void deuteron_set_observer(void (*fn)(void *ctx, const struct deuteron_delegate_call *call), void *ctx);
 
 /* From now on keeps the error lines that ExecuTorch's runtime logs on this thread, instead of showing them, until they

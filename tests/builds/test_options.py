@@ -4,7 +4,7 @@ import pytest
 
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
-from deuteron.builds.options import Activations, BuildOptions, Converter
+from deuteron.builds.options import Activations, BuildOptions, Converter, WeightValues
 from deuteron.errors import FormatError, OptionError
 
 
@@ -24,7 +24,11 @@ from deuteron.errors import FormatError, OptionError
             verify_each=True,
             force=True,
         ),
-        BuildOptions(vela=VelaOptions("Ethos_U55_Deep_Embedded", "Sram_Only", Optimise.SIZE, 4096)),
+        BuildOptions(
+            activations=Activations.INT16,
+            weights=WeightValues.INT4,
+            vela=VelaOptions("Ethos_U55_Deep_Embedded", "Sram_Only", Optimise.SIZE, 4096),
+        ),
     ],
 )
 def test_options_survive_json(options: BuildOptions):
@@ -57,9 +61,10 @@ def test_operator_names_are_one_word_each(operator: str):
         ({"operators_not_to_delegate": "aten::add"}, "build option `operators_not_to_delegate` cannot be 'aten::add'"),
         ({"operators_not_to_delegate": [1]}, "build option `operators_not_to_delegate` cannot be [1]"),
         ({"converter": None}, "build option `converter` cannot be None"),
+        ({"activations": "int4"}, "build option `activations` cannot be 'int4'"),
+        ({"weights": "int16"}, "build option `weights` cannot be 'int16'"),
         ({"vela": {"optimise": "Speed"}}, "build option `vela` cannot be {'optimise': 'Speed'}"),
         ({"vela": {"arena_cache_size": "4"}}, "build option `vela` cannot be {'arena_cache_size': '4'}"),
-        ({"activations": "int4"}, "build option `activations` cannot be 'int4'"),
     ],
 )
 def test_stored_options_are_checked(data: dict[str, object], text: str):

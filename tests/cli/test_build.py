@@ -40,7 +40,7 @@ Run = Callable[..., Result]
         (
             ["digits", "-o", "out", "--activations", "int16", "--target", "imxrt700cm"],
             2,
-            "error: `--activations int16` is for targets of a CPU alone, and `imxrt700cm` has an NPU\n\n"
+            "error: `--activations int16` is for a CPU alone or an Arm Ethos-U, and `imxrt700cm` has a Neutron\n\n"
             "hint: build for one of them, such as `cortex-m55`, or with activations of int8\n",
         ),
         (

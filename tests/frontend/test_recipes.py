@@ -40,7 +40,7 @@ def test_the_guides_program_runs_as_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Recipe.NEUTRON_PTQ, Recipe.CORTEX_M_PTQ, Recipe.COMBINED_PTQ])
+@pytest.mark.parametrize("kind", [Recipe.NEUTRON_PTQ, Recipe.CORTEX_M_PTQ, Recipe.COMBINED_PTQ, Recipe.ETHOSU_PTQ])
 def test_a_recipe_gives_the_program_of_a_build(kind: Recipe) -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 4, 3), nn.GELU(), nn.Flatten(), nn.Linear(4 * 4 * 4, 3)).eval()

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "../observer.h"
 #include "blob.h"
 #include "deuteron/ethosu.h"
 #include "deuteron/io.h"
@@ -17,6 +18,10 @@ namespace deuteron
 {
 namespace ethosu
 {
+
+void (*observer_fn)(void *, const deuteron_delegate_call *) = nullptr;
+void *observer_ctx = nullptr;
+
 namespace
 {
 
@@ -46,6 +51,7 @@ constexpr size_t kFastScratchBytes = size_t{4} << 20;
 
 /* What outlives a call: one per delegate of a loaded method. */
 struct Handle {
+    Bytes payload;
     Blob blob;
     const dtn_ethosu_config_t *config;
     size_t workspace_bytes;
@@ -99,6 +105,37 @@ Error allocate_all(BackendExecutionContext &context, const Handle &handle, dtn_e
     return allocate(context, "workspace", memory->workspace_bytes, &memory->workspace);
 }
 
+/* Tells the observer, if there is one, of a finished run: its tensors as they lie in the program's memory. */
+Error observe(BackendExecutionContext &context, const Handle &handle, Span<EValue *> args)
+{
+    if (observer_fn == nullptr) {
+        return Error::Ok;
+    }
+    const Blob &blob = handle.blob;
+    const void **const data = static_cast<const void **>(context.allocate(args.size() * sizeof(void *)));
+    size_t *const sizes = static_cast<size_t *>(context.allocate(args.size() * sizeof(size_t)));
+    ET_CHECK_OR_RETURN_ERROR(data != nullptr && sizes != nullptr, MemoryAllocationFailed,
+                             "No memory for the observer's record");
+    for (size_t i = 0; i < args.size(); i++) {
+        const executorch::aten::Tensor tensor = args[i]->toTensor();
+        data[i] = tensor.const_data_ptr();
+        sizes[i] = tensor.nbytes();
+    }
+    deuteron_delegate_call call = {};
+    call.payload = handle.payload.data();
+    call.payload_bytes = handle.payload.size();
+    call.microcode = blob.commands.data();
+    call.microcode_bytes = blob.commands.size();
+    call.inputs = blob.inputs.count();
+    call.input_data = data;
+    call.input_bytes = sizes;
+    call.outputs = blob.outputs.count();
+    call.output_data = data + call.inputs;
+    call.output_bytes = sizes + call.inputs;
+    observer_fn(observer_ctx, &call);
+    return Error::Ok;
+}
+
 class EthosUBackend final : public BackendInterface
 {
   public:
@@ -148,7 +185,7 @@ class EthosUBackend final : public BackendInterface
             ET_CHECK_OK_OR_RETURN_ERROR(copy(bytes, scratch + outputs[i].offset, outputs[i].bytes, "output", i));
             copied.end("copy out", i);
         }
-        return Error::Ok;
+        return observe(context, handle, args);
     }
 
     void destroy(DelegateHandle *opaque) const override
@@ -162,6 +199,7 @@ class EthosUBackend final : public BackendInterface
     static Error load(BackendInitContext &context, const FreeableBuffer &processed, Handle *handle)
     {
         const Bytes bytes(static_cast<const uint8_t *>(processed.data()), processed.size());
+        handle->payload = bytes;
         ET_CHECK_OK_OR_RETURN_ERROR(parse_blob(bytes, context.get_named_data_map(), &handle->blob));
         const Bytes commands = handle->blob.commands;
         handle->config = dtn_ethosu_config_of(commands.data(), commands.size());
@@ -217,3 +255,9 @@ const Error registered = executorch::runtime::register_backend({"EthosUBackend",
 } // namespace
 } // namespace ethosu
 } // namespace deuteron
+
+extern "C" void deuteron_set_observer(void (*fn)(void *ctx, const struct deuteron_delegate_call *call), void *ctx)
+{
+    deuteron::ethosu::observer_fn = fn;
+    deuteron::ethosu::observer_ctx = ctx;
+}

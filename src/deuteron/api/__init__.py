@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from deuteron.builds.options import BuildOptions as BuildOptions
     from deuteron.builds.options import Converter as Converter
     from deuteron.builds.options import Partitioning as Partitioning
+    from deuteron.builds.options import WeightValues as WeightValues
     from deuteron.frontend.examples import COMBINED as COMBINED
     from deuteron.frontend.examples import EXAMPLES as EXAMPLES
     from deuteron.frontend.examples import REFERENCES as REFERENCES
@@ -67,7 +68,7 @@ _NAMES = {
     "board.flash": ("FlashOptions",),
     "board.record": ("FirmwareOptions", "IoCopy", "Kernels", "Weights"),
     "builds.manifest": ("Manifest", "TensorInfo"),
-    "builds.options": ("DEFAULT_TARGET", "Activations", "BuildOptions", "Converter", "Partitioning"),
+    "builds.options": ("DEFAULT_TARGET", "Activations", "BuildOptions", "Converter", "Partitioning", "WeightValues"),
     "frontend.examples": ("COMBINED", "EXAMPLES", "REFERENCES", "ExampleModel"),
     "npu.neutron.convert": ("Conversion", "ConvertOptions"),
     "runtime.inputs": ("check_inputs", "seeded_inputs"),

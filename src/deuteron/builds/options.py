@@ -44,7 +44,7 @@ class Partitioning(Enum):
 
 
 class Activations(Enum):
-    """What the CPU's operators have between them; the value is its spelling on the command line. Weights are int8."""
+    """Of what dtype the values between operators are; the value is its spelling on the command line."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -52,6 +52,16 @@ class Activations(Enum):
 
 _NEUTRON_ALONE = ("converter", "dump_kernel_selection_code", "intermediates", "verify_each")
 """Options about Deuteron's own compiler."""
+
+_ETHOSU_ALONE = ("weights",)
+"""Quantisations that ExecuTorch's Arm backend alone has."""
+
+
+class WeightValues(Enum):
+    """What values weights have; the value is its spelling on the command line."""
+
+    INT8 = "int8"
+    INT4 = "int4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,9 @@ class BuildOptions:
     Attributes:
         converter: whose converter makes the microcode.
         partition: what decides between NPU and CPU.
-        activations: of how many bits activations are, on targets without an NPU; what 16 bits lack has 8.
+        activations: of how many bits activations are, on targets without an NPU, where what 16 bits lack has 8, and on
+            an Ethos-U.
+        weights: what values they have; those of 4 bits for an Ethos-U alone.
         operators_not_to_delegate: edge operators kept on the CPU, named as ExecuTorch's NXP backend names them
             (`aten_convolution_default`; `aten::convolution` style colons are accepted).
         remove_quant_io_ops: leave quantising inputs and dequantising outputs to the application; the program's inputs
@@ -79,6 +91,7 @@ class BuildOptions:
     converter: Converter = Converter.OPEN
     partition: Partitioning = Partitioning.NPU_FIRST
     activations: Activations = Activations.INT8
+    weights: WeightValues = WeightValues.INT8
     operators_not_to_delegate: tuple[str, ...] = ()
     remove_quant_io_ops: bool = False
     use_qat: bool = False
@@ -106,23 +119,30 @@ class BuildOptions:
         """
         self.memory.check(arch)
         self.vela.check(arch)
-        if self.activations is Activations.INT16:
+        is_ethosu = isinstance(arch.npu, EthosU)
+        if self.activations is Activations.INT16 and not is_ethosu:
             self._check_wide(arch)
-        if not isinstance(arch.npu, EthosU):
-            return
-        for option in _NEUTRON_ALONE:
+        for option in _NEUTRON_ALONE if is_ethosu else _ETHOSU_ALONE:
             if getattr(self, option) != getattr(BuildOptions(), option):
+                name = f"--{option.replace('_', '-')}"
                 raise OptionError(
-                    f"`--{option.replace('_', '-')}` is for programs of a Neutron, the NPU of `{arch.name}` is an "
-                    "Arm Ethos-U",
+                    f"`{name}` is for programs of a Neutron, the NPU of `{arch.name}` is an Arm Ethos-U"
+                    if is_ethosu
+                    else f"`{name} {getattr(self, option).value}` is for targets with an Arm Ethos-U alone, "
+                    f"`{arch.name}` has none",
                     hint="leave it out",
                 )
+        if (self.activations, self.weights) == (Activations.INT16, WeightValues.INT4):
+            raise OptionError(
+                "`--activations int16` and `--weights int4` do not go together: ExecuTorch quantises to either",
+                hint="leave out one of the two",
+            )
 
     def _check_wide(self, arch: Arch) -> None:
         """Check that a target has activations of 16 bits, and nothing else is asked for that has not."""
         if arch.npu is not None:
             raise OptionError(
-                f"`--activations int16` is for targets of a CPU alone, and `{arch.name}` has an NPU",
+                f"`--activations int16` is for a CPU alone or an Arm Ethos-U, and `{arch.name}` has a Neutron",
                 hint="build for one of them, such as `cortex-m55`, or with activations of int8",
             )
         if self.use_qat:
@@ -137,6 +157,7 @@ class BuildOptions:
         options["converter"] = self.converter.value
         options["partition"] = self.partition.value
         options["activations"] = self.activations.value
+        options["weights"] = self.weights.value
         options["operators_not_to_delegate"] = list(self.operators_not_to_delegate)
         options["memory"] = self.memory.to_json()
         options["vela"] = self.vela.to_json()
@@ -168,6 +189,8 @@ def _value(name: str, value: object) -> object:
         return Partitioning(value)
     if name == "activations" and value in [member.value for member in Activations]:
         return Activations(value)
+    if name == "weights" and value in [member.value for member in WeightValues]:
+        return WeightValues(value)
     if name == "operators_not_to_delegate" and isinstance(value, list | tuple):
         items = tuple(cast("Sequence[object]", value))
         if all(isinstance(item, str) for item in items):

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     default="int8",
     show_default=True,
     metavar="int8|int16",
-    help="Of how many bits activations are, on a CPU alone; weights have 8.",
+    help="Of how many bits activations are, on a CPU alone or an Ethos-U.",
+)
+@click.option(
+    "--weights", default="int8", show_default=True, metavar="int8|int4", help="Ethos-U: what values weights have."
 )
 @click.option(
     "--operators-not-to-delegate",
@@ -69,6 +72,7 @@ def command(
     converter: str,
     partition: str,
     activations: str,
+    weights: str,
     operators_not_to_delegate: tuple[str, ...],
     train: str | None,
     memory: "MemoryOptions",
@@ -86,6 +90,7 @@ def command(
         converter=api.Converter.parse(converter),
         partition=choice(api.Partitioning, "--partition", partition),
         activations=choice(api.Activations, "--activations", activations),
+        weights=choice(api.WeightValues, "--weights", weights),
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
         memory=memory,
         vela=vela,

@@ -170,6 +170,7 @@ class Flow:
         if self._has_cortex_m:
             cortex_m_forms.write(model)
         forms.write(model)
+        self.side.write(model)
         if self._has_cortex_m:
             lints.check_indices(model)
         annotations.part_biases(model)

@@ -1,6 +1,7 @@
 """Keeps the noise of PyTorch and of ExecuTorch's NXP backend away from our users."""
 
 import logging
+import os
 import sys
 import tempfile
 import warnings
@@ -31,3 +32,27 @@ def quiet() -> Generator[None]:
             for handler in list(logging.root.handlers):  # Python makes one when nothing has been set up
                 if getattr(handler, "stream", None) is sys.stderr:
                     logging.root.removeHandler(handler)
+
+
+@contextmanager
+def overheard() -> Generator[list[str]]:
+    """A list that has, after this context, what was written to standard output and error in it, by C++, too."""
+    said: list[str] = []
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with tempfile.TemporaryFile("w+", errors="replace") as file:
+        try:
+            for descriptor in (1, 2):
+                os.dup2(file.fileno(), descriptor)
+            with redirect_stdout(file), redirect_stderr(file):
+                yield said
+        finally:
+            for descriptor, original in zip((1, 2), kept, strict=True):
+                os.dup2(original, descriptor)
+                os.close(original)
+            file.flush()
+            file.seek(0)
+            said.append(file.read())
+            if logging.getLogger("deuteron").isEnabledFor(logging.DEBUG):
+                sys.stderr.write(said[0])

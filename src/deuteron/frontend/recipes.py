@@ -23,7 +23,8 @@ class Recipe(RecipeType):
     """What a model is quantised for, all in int8, as it is (PTQ) or with training (QAT).
 
     `NEUTRON`: the NPU, beside ExecuTorch's portable operators on the CPU. `CORTEX_M`: the CPU alone. `COMBINED`: the
-    NPU, and the CPU with int8 operators for what the NPU does not take.
+    NPU, and the CPU with int8 operators for what the NPU does not take. `ETHOSU`: an Arm Ethos-U, beside portable
+    operators.
     """
 
     NEUTRON_PTQ = "neutron_int8_ptq"
@@ -32,6 +33,8 @@ class Recipe(RecipeType):
     CORTEX_M_QAT = "cortex_m_int8_qat"
     COMBINED_PTQ = "neutron_cortex_m_int8_ptq"
     COMBINED_QAT = "neutron_cortex_m_int8_qat"
+    ETHOSU_PTQ = "ethosu_int8_ptq"
+    ETHOSU_QAT = "ethosu_int8_qat"
 
     @classmethod
     def get_backend_name(cls) -> str:
@@ -46,7 +49,10 @@ class Recipe(RecipeType):
     @property
     def target(self) -> str:
         """The target where none is given."""
-        return {"NEUTRON": "imxrt700", "CORTEX_M": "cortex-m55", "COMBINED": "imxrt700cm"}[self.name[:-4]]
+        targets_of = {
+            "NEUTRON": "imxrt700", "CORTEX_M": "cortex-m55", "COMBINED": "imxrt700cm", "ETHOSU": "ethos-u55-128"
+        }  # fmt: skip
+        return targets_of[self.name[:-4]]
 
     def fits(self, arch: Arch) -> bool:
         """True for a target with the recipe's processors."""

@@ -34,6 +34,10 @@ class Side(ABC):
         """A context in which models are lowered: the backend finds its compiler, and what it does is recorded."""
 
     @abstractmethod
+    def write(self, model: fx.GraphModule) -> None:
+        """Write operators of a float model otherwise that the backend would leave to the CPU."""
+
+    @abstractmethod
     def quantizer(self) -> Any:
         """PT2E's quantiser for the NPU."""
 

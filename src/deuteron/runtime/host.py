@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError, counted
 from deuteron.native import CORTEX_M, library, load_cortex_m
-from deuteron.npu.families import Family, family_of
+from deuteron.npu.families import NEUTRON, Family, family_of
 from deuteron.runtime import pte
 from deuteron.runtime.observer import DelegateCall, observing
 from deuteron.runtime.program import Method as PlannedMethod
@@ -50,7 +50,7 @@ class HostRunner:
         self.outputs = _tensors(spec.output_specs, "output", self.path)
         self._etdump = etdump
         self._delegate, runtime = _runtime()
-        _check_runtime(runtime, spec, self.path)
+        self._observed = (self._delegate, *_check_runtime(runtime, spec, self.path))
         log: list[str] = []
         try:
             with _kept_log(self._delegate, log):
@@ -84,7 +84,7 @@ class HostRunner:
     @contextmanager
     def observe(self) -> Generator[list[DelegateCall]]:
         """A list that fills with the NPU's calls while the context is open."""
-        with observing(self._delegate) as calls:
+        with observing(self._observed) as calls:
             yield calls
 
     def write_etdump(self, path: Path, debug_path: Path) -> None:
@@ -144,12 +144,16 @@ def _is_index(spec: TensorSpec) -> bool:
     return np.issubdtype(spec.dtype, np.integer) and spec.dtype not in ("int8", "int16")
 
 
-def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> None:
-    """Raises UnsupportedError naming all that the program needs and this process does not have."""
+def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> tuple[ctypes.CDLL, ...]:
+    """The libraries of the backends that the program needs beside the first.
+
+    Raises:
+        UnsupportedError: naming all that the program needs and this process does not have.
+    """
     if any(operator.startswith(CORTEX_M) for operator in method.operators):
         load_cortex_m()
-    for family in filter(None, map(family_of, sorted({delegate.id for delegate in method.delegates}))):
-        _load_backend(family, runtime)
+    families = list(filter(None, map(family_of, sorted({delegate.id for delegate in method.delegates}))))
+    libraries = tuple(_load_backend(family, runtime) for family in families if family is not NEUTRON)
     backends = sorted({d.id for d in method.delegates if not runtime.backend_registry.is_available(d.id)})
     if backends:
         names = ", ".join(f"`{name}`" for name in backends)
@@ -160,6 +164,7 @@ def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> Non
         names = ", ".join(f"`{name}`" for name in missing)
         hint = "build the model so that the NPU takes these operators, or write it with others"
         raise UnsupportedError(f"ExecuTorch's runtime has no operators {names}", where=str(path), hint=hint)
+    return libraries
 
 
 @cache
@@ -182,18 +187,17 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
     return delegate, Runtime.get()
 
 
-def _load_backend(family: Family, runtime: "Runtime") -> None:
-    """Give ExecuTorch's runtime the backend of a family, once in a process."""
-    if runtime.backend_registry.is_available(family.delegate_id):
-        return
+def _load_backend(family: Family, runtime: "Runtime") -> ctypes.CDLL:
+    """The library that gives ExecuTorch's runtime the backend of a family."""
     path = family.host()
     try:
-        ctypes.CDLL(str(path))
+        loaded = ctypes.CDLL(str(path))  # once in a process, however often it is asked for
     except OSError as error:
         message = f"the backend `{family.delegate_id}` does not load: {error}"
         raise MissingToolError(message, where=str(path), hint="build or install it again") from error
     if not runtime.backend_registry.is_available(family.delegate_id):
         raise InternalError(f"the delegate did not register as `{family.delegate_id}`", where=str(path))
+    return loaded
 
 
 def _load(path: Path) -> ctypes.CDLL:

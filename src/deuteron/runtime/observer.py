@@ -2,7 +2,7 @@
 
 import ctypes
 import hashlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ class DelegateCall:
 
     Attributes:
         payload_sha256: which partition: the digest of its payload, as `build.json` lists it.
-        inputs: per NPU input, the int8 values that the kernels read, flat and in the order of the NPU's own layout.
-        outputs: the same for what they wrote.
+        inputs: per NPU input, the bytes that the NPU reads, flat and in the order in which its program takes them.
+        outputs: the same for what it wrote.
     """
 
     payload_sha256: str
@@ -52,8 +52,8 @@ _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 @contextmanager
-def observing(delegate: ctypes.CDLL) -> Generator[list[DelegateCall]]:
-    """A list that fills with the delegate's calls while the context is open.
+def observing(delegates: Iterable[ctypes.CDLL]) -> Generator[list[DelegateCall]]:
+    """A list that fills with the calls of these delegates' libraries while the context is open.
 
     Only one context may be open in a process at a time.
     """
@@ -70,12 +70,15 @@ def observing(delegate: ctypes.CDLL) -> Generator[list[DelegateCall]]:
         calls.append(DelegateCall(digests[payload], inputs, outputs))
 
     callback = _Callback(record)
-    delegate.deuteron_set_observer.argtypes = (_Callback, ctypes.c_void_p)
-    delegate.deuteron_set_observer(callback, None)
+    observed = [delegate for delegate in delegates if hasattr(delegate, "deuteron_set_observer")]
+    for delegate in observed:
+        delegate.deuteron_set_observer.argtypes = (_Callback, ctypes.c_void_p)
+        delegate.deuteron_set_observer(callback, None)
     try:
         yield calls
     finally:
-        delegate.deuteron_set_observer(_Callback(), None)
+        for delegate in observed:
+            delegate.deuteron_set_observer(_Callback(), None)
 
 
 def _values(address: int | None, size: int) -> Int8Array:

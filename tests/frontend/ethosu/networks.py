@@ -36,6 +36,19 @@ class Halves(nn.Module):
         return self.second(torch.where(y > 0, y, y * 2))
 
 
+class Pooled(nn.Module):
+    """A layer with a batch norm, and a pool whose stride is more than an Ethos-U55 has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.norm = nn.BatchNorm2d(8)
+        self.pool = nn.AvgPool2d(6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.pool(torch.relu(self.norm(self.conv(x))))
+
+
 def layer() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Layer` with its input."""
     torch.manual_seed(0)

@@ -163,6 +163,13 @@ def test_options_are_for_targets_that_have_what_they_are_about() -> None:
     assert refused(OptionError, partition=api.Partitioning.COST) == (
         "the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: this is for `imxrt700`, `imxrt700cm`"
     )
+    assert refused(OptionError, "cortex-m55", weights=api.WeightValues.INT4) == (
+        "`--weights int4` is for targets with an Arm Ethos-U alone, `cortex-m55` has none\n\nhint: leave it out"
+    )
+    assert refused(OptionError, weights=api.WeightValues.INT4, activations=api.Activations.INT16) == (
+        "`--activations int16` and `--weights int4` do not go together: ExecuTorch quantises to either\n\n"
+        "hint: leave out one of the two"
+    )
     with pytest.raises(OptionError) as caught:
         VelaOptions(arena_cache_size=0)
     assert str(caught.value) == "`--arena-cache-size` is 0, it must be above 0"

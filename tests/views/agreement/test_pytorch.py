@@ -111,21 +111,21 @@ def test_a_sound_build_of_every_other_operator_passes(samples: list[Sample], tmp
 
 
 def test_a_wrong_bit_of_the_npu_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
-    check = compare._Partition.check
+    check = compare._InTflite.check
 
-    def flipped(self: compare._Partition, call: DelegateCall) -> None:
+    def flipped(self: compare._InTflite, call: DelegateCall) -> None:
         output = call.outputs[0].copy()
         output[2] ^= 1
         check(self, replace(call, outputs=(output,)))
 
-    monkeypatch.setattr(compare._Partition, "check", flipped)
+    monkeypatch.setattr(compare._InTflite, "check", flipped)
     found = compare.compare(directory, samples)
     assert found.failures() == ("partition 0: 3 of 15 results of the NPU differ from the interpreter",)
     assert "bounds broken:" in found.text()
 
 
 def test_a_partition_that_never_ran_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compare._Partition, "check", lambda self, call: None)
+    monkeypatch.setattr(compare._InTflite, "check", lambda self, call: None)
     assert compare.compare(directory, samples).failures() == ("partition 0: ran 0 times on 3 samples",)
 
 

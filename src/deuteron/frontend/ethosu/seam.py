@@ -4,13 +4,10 @@ The wheel quantises, partitions, writes each partition in TOSA and has Vela comp
 through is recorded by wrapping the function that does the last two, whose behaviour stays as it is.
 """
 
-import logging
-import os
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +17,13 @@ from torch.export import ExportedProgram
 
 from deuteron.arch.targets import EthosU
 from deuteron.arch.vela import VelaOptions
-from deuteron.builds.options import BuildOptions
+from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import recording as recordings
 from deuteron.frontend.ethosu.origins import Origin, by_operator, debug_handle_map, noted
 from deuteron.frontend.nodes import WHY, computing, name_of
 from deuteron.frontend.operators import operator_name
+from deuteron.frontend.quiet import overheard
 from deuteron.frontend.side import Tell
 from deuteron.frontend.source_lines import source_of
 from deuteron.npu.ethosu.record import NO_FILES, NO_RECORD, Record, VelaFiles, record_of
@@ -73,11 +71,18 @@ def compile_spec(npu: EthosU, options: VelaOptions) -> Any:
 
 
 def quantizer(npu: EthosU, options: BuildOptions) -> Any:
-    """The wheel's quantiser, for all operators in int8."""
-    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+    """The wheel's quantiser, for all operators; with training `flow.trainable` makes its observers round, too."""
+    from executorch.backends.arm import quantizer as wheel
+    from executorch.backends.arm.quantizer.arm_quantizer import get_symmetric_a8w4_quantization_config
 
-    made = EthosUQuantizer(compile_spec(npu, options.vela))
-    made.set_global(get_symmetric_quantization_config())
+    if options.activations is Activations.INT16:
+        config: Any = wheel.get_symmetric_a16w8_quantization_config()
+    elif options.weights is WeightValues.INT4:
+        config = get_symmetric_a8w4_quantization_config(is_qat=False)
+    else:
+        config = wheel.get_symmetric_quantization_config()
+    made = wheel.EthosUQuantizer(compile_spec(npu, options.vela))
+    made.set_global(config)
     return made
 
 
@@ -160,7 +165,7 @@ def observed(recording: Recording) -> Generator[None]:
             spec.dump_intermediate_artifacts_to(folder)
             spec.dump_debug_info(ArmCompileSpec.DebugMode.TOSA)
             spec.compiler_flags.append("--enable-debug-db")
-            with _said() as said:
+            with overheard() as said:
                 result = preprocess(edge_program, getattr(spec, "_to_list")())  # noqa: B009 - as the wheel does
             _check_said(said[0], len(recording.partitions) - 1, nodes)
             files = _files(Path(folder))
@@ -194,30 +199,6 @@ def _check_said(said: str, partition: int, nodes: list[fx.Node]) -> None:
         where=str(source) if source else None,
         hint="keep an operator on the CPU with `--operators-not-to-delegate`, or build for another accelerator",
     )
-
-
-@contextmanager
-def _said() -> Generator[list[str]]:
-    """A list that has, after this context, what was written to standard output and error in it, by C++, too."""
-    said: list[str] = []
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    with tempfile.TemporaryFile("w+", errors="replace") as file:
-        try:
-            for descriptor in (1, 2):
-                os.dup2(file.fileno(), descriptor)
-            with redirect_stdout(file), redirect_stderr(file):
-                yield said
-        finally:
-            for descriptor, original in zip((1, 2), kept, strict=True):
-                os.dup2(original, descriptor)
-                os.close(original)
-            file.flush()
-            file.seek(0)
-            said.append(file.read())
-            if logging.getLogger("deuteron").isEnabledFor(logging.DEBUG):
-                sys.stderr.write(said[0])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from deuteron.arch.targets import EthosU
 from deuteron.builds.manifest import Partition
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError
-from deuteron.frontend.ethosu import seam, vela
+from deuteron.frontend.ethosu import forms, seam, vela
 from deuteron.frontend.ethosu.partition import describe, files
 from deuteron.frontend.ethosu.seam import Recording
 from deuteron.frontend.side import Side, Tell
@@ -38,6 +38,10 @@ class EthosUSide(Side):
         """A context in which what passes through the backend is recorded."""
         with self.imported(), seam.observed(recording):
             yield
+
+    def write(self, model: fx.GraphModule) -> None:
+        """Write operators of a float model otherwise that the backend would leave to the CPU."""
+        forms.write(model)
 
     def quantizer(self) -> Any:
         """The wheel's quantiser."""

@@ -2,22 +2,26 @@
 
 Three comparisons, each on the same inputs:
 
-1. What the NPU computed in ExecuTorch's runtime equals the IR interpreter on the partition's TFLite file, bit for bit.
-2. Operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value correctly rounded,
-   and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides (`spec/rounding.md`).
+1. What the NPU computed in ExecuTorch's runtime equals the IR interpreter on the partition's TFLite file, bit for bit;
+   where it is an Ethos-U, TOSA's reference model on the partition in TOSA.
+2. For the Neutron, operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value
+   correctly rounded, and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides
+   (`spec/rounding.md`).
 3. End to end, no output is further than `MAX_STEPS` quantisation steps from PyTorch's, and where it holds the scores of
    classes, the best of each row is the same.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from deuteron.arch import targets
 from deuteron.builds import manifest as manifests
 from deuteron.errors import FormatError, InputError, counted
 from deuteron.frontend import saved
@@ -28,6 +32,7 @@ from deuteron.runtime.host import HostRunner
 from deuteron.runtime.observer import DelegateCall
 from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, count, steps_apart
 from deuteron.views.agreement.opinion import opinion
+from deuteron.views.agreement.tosa import TosaModel
 
 MAX_STEPS = 2
 """How many quantisation steps an output may be from PyTorch's."""
@@ -35,7 +40,7 @@ MAX_STEPS = 2
 
 @dataclass(slots=True)
 class PartitionResult:
-    """The NPU against the interpreter; `mismatches` of `elements` outputs differ and none may."""
+    """The NPU against what defines its results; `mismatches` of `elements` outputs differ and none may."""
 
     index: int
     calls: int = 0
@@ -104,17 +109,18 @@ class OutputResult:
 
 @dataclass(frozen=True, slots=True)
 class PytorchComparison(BoundedComparison):
-    """The result; `passed` tells whether all bounds hold."""
+    """The result; `passed` tells whether all bounds hold, `definition` what the NPU is compared with."""
 
     samples: int
     partitions: tuple[PartitionResult, ...]
     operators: tuple[OperatorResult, ...]
     outputs: tuple[OutputResult, ...]
+    definition: str = "the interpreter"
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each bound that is broken."""
         broken = [
-            f"partition {p.index}: {p.mismatches} of {p.elements} results of the NPU differ from the interpreter"
+            f"partition {p.index}: {p.mismatches} of {p.elements} results of the NPU differ from {self.definition}"
             for p in self.partitions
             if p.mismatches
         ]
@@ -149,12 +155,13 @@ class PytorchComparison(BoundedComparison):
     def text(self) -> str:
         """The result as lines for a terminal."""
         lines = [f"compared on {counted(self.samples, 'sample')}", ""]
-        lines += ["NPU against interpreter, bit for bit"]
+        lines += [f"NPU against {self.definition.removeprefix('the ')}, bit for bit"]
         lines += [
             f"  partition {p.index}: {p.mismatches:,} of {p.elements:,} results differ in {p.calls} calls"
             for p in self.partitions
         ] or ["  nothing was delegated"]
-        lines += ["", *_operator_table(self.operators), "", "end to end against quantised PyTorch"]
+        lines += ["", *_operator_table(self.operators)] if self.operators else []
+        lines += ["", "end to end against quantised PyTorch"]
         lines += [_output_line(out) for out in self.outputs]
         return "\n".join([*lines, *self.verdict()])
 
@@ -214,10 +221,9 @@ def compare(
         )
     reference = saved.load(folder / manifests.REFERENCE)
     runner = HostRunner(folder / manifests.PROGRAM)
-    partitions = [
-        _Partition(i, p, data)
-        for i, (p, data) in enumerate(zip(manifest.partitions, manifests.tflites(folder, manifest), strict=True))
-    ]
+    is_ethosu = isinstance(targets.load(manifest.target).npu, targets.EthosU)
+    checks = _InTosa if is_ethosu else _InTflite
+    partitions = [checks(i, p, folder) for i, p in enumerate(manifest.partitions)]
     batches = {info.shape[0] for info in manifest.inputs if info.shape}
     outputs = [OutputResult(i, scores=_are_scores(info.shape, batches)) for i, info in enumerate(manifest.outputs)]
     with _one_thread():
@@ -236,6 +242,7 @@ def compare(
         tuple(p.result for p in partitions),
         tuple(op for p in partitions for op in p.operators.values()),
         tuple(outputs),
+        checks.definition,
     )
 
 
@@ -259,27 +266,52 @@ def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torc
     return reference.run(inputs)
 
 
-@dataclass(slots=True)
-class _Partition:
-    """One partition: its graph, and what has been counted of it."""
+class _Partition(ABC):
+    """A partition: what has been counted of it and of its operators, and what its results are compared with."""
 
-    index: int
-    entry: manifests.Partition
-    tflite: bytes
-    graph: Graph = field(init=False)
-    result: PartitionResult = field(init=False)
-    operators: dict[ops.Op, OperatorResult] = field(init=False)
+    definition = "the interpreter"
 
-    def __post_init__(self) -> None:
-        self.graph = reader.read(self.tflite)
-        self.result = PartitionResult(self.index)
-        names = reader.op_names(self.tflite)
+    def __init__(self, index: int, entry: manifests.Partition) -> None:
+        self.entry = entry
+        self.result = PartitionResult(index)
+        self.operators: dict[ops.Op, OperatorResult] = {}
+
+    @abstractmethod
+    def check(self, call: DelegateCall) -> None:
+        """Compare one run of the NPU."""
+
+
+class _InTosa(_Partition):
+    """One for an Ethos-U."""
+
+    definition = "TOSA's reference model"
+
+    def __init__(self, index: int, entry: manifests.Partition, folder: Path) -> None:
+        super().__init__(index, entry)
+        path = folder / manifests.tosa_name(index)
+        self.model = TosaModel(path.read_bytes(), str(path))
+
+    def check(self, call: DelegateCall) -> None:
+        """Compare one run of the NPU."""
+        self.result.calls += 1
+        for wanted, ours in zip(self.model.run(call.inputs), call.outputs, strict=True):
+            count(self.result, steps_apart(ours.view(wanted.dtype), wanted))
+
+
+class _InTflite(_Partition):
+    """One for a Neutron."""
+
+    def __init__(self, index: int, entry: manifests.Partition, folder: Path) -> None:
+        super().__init__(index, entry)
+        tflite = (folder / manifests.tflite_name(index)).read_bytes()
+        self.graph = reader.read(tflite)
+        names = reader.op_names(tflite)
         self.operators = {
-            op: OperatorResult(self.index, op.origin[0], names[op.origin[0]], op.outputs[0]) for op in self.graph.ops
+            op: OperatorResult(index, op.origin[0], names[op.origin[0]], op.outputs[0]) for op in self.graph.ops
         }
 
     def check(self, call: DelegateCall) -> None:
-        """Compares one run of the NPU, and each operator on the way."""
+        """Compare one run of the NPU, and each operator on the way."""
         values = interpret.run(
             self.graph, [_shaped(self.graph, n, a) for n, a in zip(self.graph.inputs, call.inputs, strict=True)]
         )

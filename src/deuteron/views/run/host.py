@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deuteron.arch import targets
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import OptionError
@@ -56,11 +55,6 @@ class BuildOnHost(_OnHost):
             raise OptionError(
                 "a build is compared with PyTorch, not with LiteRT",
                 hint="use `--compare`, or run one of its TFLite files, `npu_0.tflite` and so on",
-            )
-        if reference == "pytorch" and isinstance(targets.load(self._manifest.target).npu, targets.EthosU):
-            raise OptionError(
-                f"`{self.path}` is built for an Arm Ethos-U, and such builds are not compared yet",
-                hint="compare what `deuteron run -o` writes",
             )
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:

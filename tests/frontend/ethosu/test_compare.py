@@ -1,0 +1,103 @@
+"""Builds for Ethos-U beside TOSA's reference model, bit for bit, and beside quantised PyTorch."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.frontend.ethosu.networks import Pooled, built, halves, layer
+from torch import nn
+
+from deuteron import api
+from deuteron.errors import FormatError, MissingToolError
+from deuteron.frontend import saved
+from deuteron.views.agreement.pytorch import PytorchComparison, compare
+from deuteron.views.agreement.tosa import TosaModel
+
+
+def compared(make: Callable[[], Any], directory: Path) -> PytorchComparison:
+    """On the input that the network was calibrated with, and others within its range."""
+    inputs = make()[1]
+    rng = np.random.default_rng(0)
+    scales = (1.0, *rng.uniform(-1, 1, 3))
+    return compare(directory, [[x.numpy() * np.float32(scale) for x in inputs] for scale in scales])
+
+
+def test_every_partition_is_what_tosa_defines() -> None:
+    comparison = compared(halves, built(halves))
+    assert comparison.passed, comparison.failures()
+    assert [(p.calls, p.mismatches) for p in comparison.partitions] == [(4, 0), (4, 0)]
+    assert comparison.text().splitlines()[:4] == [
+        "compared on 4 samples",
+        "",
+        "NPU against TOSA's reference model, bit for bit",
+        f"  partition 0: 0 of {comparison.partitions[0].elements} results differ in 4 calls",
+    ]
+    assert "operator by operator" not in comparison.text()
+
+
+def trained(module: nn.Module) -> Iterator[float]:
+    """A step of training."""
+    loss = module(torch.randn(1, 3, 8, 8)).square().mean()
+    loss.backward()
+    torch.optim.SGD(module.parameters(), 1e-3).step()
+    yield float(loss)
+
+
+@pytest.mark.parametrize(
+    ("options", "dtype", "levels"),
+    [
+        (api.BuildOptions(activations=api.Activations.INT16), "int16", 127),
+        (api.BuildOptions(weights=api.WeightValues.INT4), "int8", 7),
+        (api.BuildOptions(use_qat=True), "int8", 127),
+    ],
+    ids=["int16 activations", "int4 weights", "trained"],
+)
+def test_each_quantisation_is_what_tosa_defines(
+    options: api.BuildOptions, dtype: str, levels: int, tmp_path: Path
+) -> None:
+    """And pools whose one window is the whole image are the NPU's."""
+    torch.manual_seed(0)
+    inputs = [(torch.randn(1, 3, 8, 8),) for _ in range(3)]
+    train = trained if options.use_qat else None
+    directory = tmp_path / "build"
+    build = api.build(
+        Pooled().eval(), inputs[0], target="ethos-u55-128", calibration=inputs, train=train, options=options,
+        output=directory,
+    )  # fmt: skip
+    assert [node.op for node in build.manifest.nodes if node.partition is None] == []
+    assert len(build.losses) == options.use_qat
+    comparison = compare(directory, [[x.numpy() for x in sample] for sample in inputs])
+    assert comparison.passed, comparison.failures()
+    assert comparison.partitions[0].elements == 8 * len(inputs)
+    assert [tensor.dtype for tensor in build.manifest.partitions[0].outputs] == [dtype]
+    weights = [v for v in saved.load(directory / "reference.pt2").module.state_dict().values() if v.dtype == torch.int8]
+    assert [int(w.abs().max()) for w in weights] == [levels]
+
+
+def test_a_difference_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = TosaModel.run
+    monkeypatch.setattr(TosaModel, "run", lambda self, inputs: [y + np.int8(1) for y in run(self, inputs)])
+    assert compared(layer, built(layer)).failures() == (
+        "partition 0: 32 of 32 results of the NPU differ from TOSA's reference model",
+    )
+
+
+def test_without_the_reference_model_nothing_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tosa_reference_model", None)
+    with pytest.raises(MissingToolError) as caught:
+        compared(layer, built(layer))
+    assert str(caught.value) == (
+        "TOSA's reference model, package `tosa-tools`, is not installed, and what an Ethos-U computes is compared with "
+        "it\n\nhint: install it with `pip install 'deuteron[ethos-u]'`"
+    )
+
+
+def test_a_partition_that_is_another_is_told() -> None:
+    model = TosaModel((built(layer) / "npu_0.tosa").read_bytes(), "npu_0.tosa")
+    with pytest.raises(FormatError) as caught:
+        model.run([])
+    assert str(caught.value) == "npu_0.tosa: the partition has 1 input in TOSA, and 0 inputs for the NPU"
