@@ -63,7 +63,7 @@ def main() -> int:
         numbers = f"{row['operations']:>11}{row['mapped']:>8}{row['confirmed']:>11}{row['directly']:>10}"
         print(f"{name:<24}{numbers}{every:>12}", flush=True)
     wrong = [name for name, row in rows.items() if not row["operations"] == row["mapped"] == row["confirmed"]]
-    return finish(rows, options.json, [f"{name}: an operation is not mapped or not confirmed" for name in wrong])
+    return finish(rows, [f"{name}: an operation is not mapped or not confirmed" for name in wrong], options.json)
 
 
 if __name__ == "__main__":

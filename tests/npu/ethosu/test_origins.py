@@ -13,8 +13,11 @@ from deuteron.builds import manifest as manifests
 from deuteron.errors import FormatError
 from deuteron.npu.ethosu import database as databases
 from deuteron.npu.ethosu import origins, tosa
+from deuteron.npu.ethosu.estimates import schedule_of
+from deuteron.npu.ethosu.isa import CONFIGS
 from deuteron.npu.ethosu.program import EthosUProgram, program_of
 from deuteron.npu.ethosu.record import VelaFiles, record_of
+from deuteron.npu.ethosu.stream import FeatureMap, Operation, Span, Stream
 from deuteron.npu.schedule import NO_SCHEDULE
 from deuteron.runtime import pte
 
@@ -168,3 +171,30 @@ def test_copies_belong_to_the_operation_that_they_are_issued_for() -> None:
     assert ["copy", "copy", "conv"] in kinds
     assert all(operations[-1] != "copy" for operations in kinds)
     assert len(tosa.read(files().tosa, "tosa").operators) > sum(len(one.ops) for one in scheduled)
+
+
+def test_a_buffer_lives_from_its_copy_to_what_reads_it() -> None:
+    """Vela's moments are longer: two buffers in one place share one where weights come in turns."""
+    shape = FeatureMap("scratch", 0, (1, 1, 16), "int8", in_bricks=False, zero_point=0)
+    fetched = Span("scratch", 64, 16)
+    operations = (
+        Operation(0, "conv", (shape,), shape),
+        Operation(4, "copy", source=Span("weights", 0, 16), target=fetched),
+        Operation(8, "conv", (shape,), shape, constants=(fetched,)),
+        Operation(12, "conv", (shape,), shape),
+    )
+    rows = {
+        "perf": [{"id": "1", "op_cycles": "4"}, {"id": "2", "op_cycles": "6"}],
+        "perf_debug": [{"id": "1", "time_index": "0"}, {"id": "2", "time_index": "2"}],
+        "tensors": [tensor("buffer", 1, 2, 64), tensor("result", 2, 3, 0)],
+    }
+    database = databases.Database({name: tuple(table) for name, table in rows.items()}, "xml")
+    rows_of = [origins.Scheduled(1, "before", (), (0,)), origins.Scheduled(2, "result", (), (1, 2, 3))]
+    (memory,) = schedule_of(Stream(CONFIGS[0], 16, operations), rows_of, database, "Mine", 1).memories
+    assert [(b.name, b.first, b.last) for b in memory.blocks] == [("buffer", 1, 2), ("result", 1, 3)]
+    assert (memory.nbytes, memory.bound) == (80, 32)
+
+
+def tensor(name: str, first: int, last: int, start: int) -> databases.Row:
+    times = {"start_time": str(first), "end_time": str(last)}
+    return {"name": name, "memory": "Sram", "start_address": hex(start), "end_address": hex(start + 16), **times}

@@ -1,9 +1,11 @@
 """Vela's estimates of a command stream, and where its tensors lie when, from its debug database."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from deuteron.npu.ethosu.database import Database, Row
 from deuteron.npu.ethosu.origins import Scheduled
+from deuteron.npu.ethosu.stream import SHRAM, WEIGHTS, Operation, Span, Stream
 from deuteron.npu.schedule import SAME, Block, Memory, Schedule, Step
 
 _SRAM, _INSIDE = "Sram", "shram"
@@ -11,11 +13,14 @@ _SRAM, _INSIDE = "Sram", "shram"
 _USES = ("Lut", "FeatureMap", "Weights", "Scales")
 
 
-def schedule_of(scheduled: Sequence[Scheduled], database: Database, system: str, clock: int) -> Schedule:
-    """What Vela tells of a stream's operations, of which `scheduled` are those of its schedule.
+def schedule_of(
+    stream: Stream, scheduled: Sequence[Scheduled], database: Database, system: str, clock: int
+) -> Schedule:
+    """What Vela tells of a stream's operations.
 
     Args:
-        scheduled: those.
+        stream: those.
+        scheduled: the operations of Vela's schedule in it.
         database: where it tells it.
         system: the system that it was told of.
         clock: of the NPU there, in Hz.
@@ -24,7 +29,7 @@ def schedule_of(scheduled: Sequence[Scheduled], database: Database, system: str,
     details = {int(row["id"]): row for row in database.rows("perf_debug")}
     steps = tuple(_step(one, rows[one.number], details[one.number], database) for one in scheduled)
     times = [database.number(details[one.number], "time_index") for one in scheduled]
-    return Schedule("Vela", system, clock, steps, tuple(_memories(database, scheduled, times)))
+    return Schedule("Vela", system, clock, steps, tuple(_memories(database, scheduled, times, stream.operations)))
 
 
 def _step(one: Scheduled, row: Row, detail: Row, database: Database) -> Step:
@@ -45,7 +50,9 @@ def _step(one: Scheduled, row: Row, detail: Row, database: Database) -> Step:
     )
 
 
-def _memories(database: Database, scheduled: Sequence[Scheduled], times: Sequence[int]) -> Iterator[Memory]:
+def _memories(
+    database: Database, scheduled: Sequence[Scheduled], times: Sequence[int], operations: Sequence[Operation]
+) -> Iterator[Memory]:
     """The memories by their names in the database.
 
     Tensors that share their bytes and their time, as results in the place of operands do, are one block.
@@ -56,19 +63,33 @@ def _memories(database: Database, scheduled: Sequence[Scheduled], times: Sequenc
         start, stop, first, last = (database.number(row, column) for column in columns)
         kept.setdefault(row["memory"], {}).setdefault((start, stop, first, last), []).append(row["name"])
     for memory, live in kept.items():
-        blocks = tuple(_blocks(live.items(), scheduled, times))
-        yield Memory(memory, max(stop for _, stop, _, _ in live), alive(blocks), blocks)
+        blocks: list[Block] = []
+        for (start, stop, first, last), names in live.items():
+            # An operation takes two moments; a buffer of weights lives from the second of the one before its own on.
+            inside = [(time, one) for time, one in zip(times, scheduled, strict=True) if first - 1 <= time <= last]
+            if inside:
+                commands = [number for _, one in inside for number in one.operations]
+                block = Block(SAME.join(dict.fromkeys(names)), start, stop - start, min(commands), max(commands))
+                end = max(time for time, _ in inside)
+                own = [number for time, one in inside if time == end for number in one.operations]
+                blocks.append(_filled(block, own, operations))
+        yield Memory(memory, max(stop for _, stop, _, _ in live), alive(blocks), tuple(blocks))
 
 
-def _blocks(
-    live: Iterable[tuple[tuple[int, int, int, int], list[str]]], scheduled: Sequence[Scheduled], times: Sequence[int]
-) -> Iterator[Block]:
-    """Each from the first command in its time to the last; an operation of the schedule takes two moments."""
-    for (start, stop, first, last), names in live:
-        inside = [one.operations for one, time in zip(scheduled, times, strict=True) if first - 1 <= time <= last]
-        if inside:
-            begin, end = min(map(min, inside)), max(map(max, inside))
-            yield Block(SAME.join(dict.fromkeys(names)), start, stop - start, begin, end)
+def _filled(block: Block, commands: Sequence[int], operations: Sequence[Operation]) -> Block:
+    """A block that copies fill, from the first of these to the last operation that reads of it; others as they are.
+
+    Vela's moments are longer than commands, so that buffers in one place can share a moment. `commands` are those of
+    the operation that reads it.
+    """
+    fills = [i for i in sorted(commands) if (target := operations[i].target) and _begins(target, block)]
+    reads = [i for i in commands if fills and i > fills[0] and any(_begins(s, block) for s in operations[i].constants)]
+    return replace(block, first=fills[0], last=max(reads)) if reads else block
+
+
+def _begins(span: Span, block: Block) -> bool:
+    """Whether bytes outside of the constants and of the NPU begin where a block does."""
+    return span.memory not in (WEIGHTS, SHRAM) and span.offset == block.offset
 
 
 def alive(blocks: Sequence[Block]) -> int:

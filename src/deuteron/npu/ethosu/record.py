@@ -45,7 +45,7 @@ def record_of(payload: bytes, files: VelaFiles, where: str) -> Record:
     graph = tosa.read(files.tosa, where)
     database = databases.read(files.database, where)
     scheduled = origins.schedule(program.stream, database)
-    schedule = schedule_of(scheduled, database, *_system(files.summary, where))
+    schedule = schedule_of(program.stream, scheduled, database, *_system(files.summary, where))
     values = dataflow(program.blob, program.stream, graph, scheduled, schedule.memories)
     return Record(graph, origins.provenance(program.stream, graph, scheduled), values, schedule)
 
