@@ -103,6 +103,11 @@ BROKEN: dict[str, tuple[Callable[[list[Command]], None], str]] = {
         "command 2: `copy` at 0x00174 reads byte 0x0 of scratch as its source, "
         "which `conv` at 0x00148 still writes: no KERNEL_WAIT stands between",
     ),
+    "weights that an operation still writes": (
+        put(Op.CONV, address(Long.WEIGHT_BASE, 0x900), count=1),
+        "command 5: `conv` at 0x00264 reads byte 0x900 of scratch as its weights, "
+        "which `depthwise` at 0x001e0 still writes: no KERNEL_WAIT stands between",
+    ),
     "blocks too early": (
         put(Op.ELEMENTWISE, short(Short.BLOCKDEP, 3)),
         "command 6: `add` at 0x00308 reads byte 0x1200 of scratch as its input, "
