@@ -17,14 +17,27 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.npu.ethosu import vela
 from tests.npu.ethosu.networks import ACCELERATORS, KINDS, network
+from tests.npu.neutron.tflite import cases
 
+from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.build_native import executorch_root
+
+OPERATORS = KINDS | {
+    "matmul": cases.batch_matmul,
+    "bilinear": cases.resize(ops.ResizeBilinear),
+    "mean": cases.reduction(ops.Mean, 0.05),
+    "transpose": cases.transpose,
+    "logistic": cases.logistic,
+    "transpose_conv": cases.transpose_conv,
+}
 
 
 def partitions(directory: Path) -> tuple[str, ...]:
     """The files of the partitions that are mutated, made in a directory."""
-    models = {"network": emit(network())} | {kind: emit(make(np.random.default_rng(1))) for kind, make in KINDS.items()}
+    models = {"network": emit(network())} | {
+        kind: emit(make(np.random.default_rng(1))) for kind, make in OPERATORS.items()
+    }
     files: list[str] = []
     for number, (name, model) in enumerate(models.items()):
         for accelerator in ACCELERATORS if name == "network" else ACCELERATORS[number % 6 :: 6]:
