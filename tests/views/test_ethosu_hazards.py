@@ -1,0 +1,60 @@
+"""What a build for an Ethos-U shows when its commands do not wait where they must: the command, and the user's line."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.npu.ethosu import mixed
+from tests.npu.ethosu.commands import HEADER_WORDS, read
+from tests.npu.ethosu.mixed import built
+
+from deuteron.builds import manifest as manifests
+from deuteron.errors import FormatError
+from deuteron.npu.ethosu.isa import Op
+from deuteron.views.memory import planning
+from deuteron.views.simulate import simulate_build
+
+BLOCK_HEADER = 32
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Path:
+    """A build whose commands go on although a copy of weights may run: its first wait is for all but one."""
+    build = tmp_path / "build"
+    shutil.copytree(built(), build)
+    path = build / manifests.PROGRAM
+    program = bytearray(path.read_bytes())
+    name = program.index(b"cmd_data")
+    size = int.from_bytes(program[name + 16 : name + 20], "little")
+    commands = read(bytes(program[name + BLOCK_HEADER : name + BLOCK_HEADER + size]))
+    wait = next(i for i, command in enumerate(commands) if command.code is Op.DMA_WAIT)
+    words = sum(1 + (command.payload is not None) for command in commands[:wait])
+    at = name + BLOCK_HEADER + 4 * (HEADER_WORDS + words)
+    assert program[at : at + 4] == bytes((Op.DMA_WAIT, 0, 0, 0))
+    program[at + 2] = 1
+    record = (build / manifests.NAME).read_text("utf-8")
+    names = [hashlib.sha256(data).hexdigest() for data in (path.read_bytes(), program)]
+    assert names[0] in record
+    (build / manifests.NAME).write_text(record.replace(*names), "utf-8")
+    path.write_bytes(program)
+    return build
+
+
+def test_it_is_told_with_the_line_of_the_model(hasty: Path) -> None:
+    assert simulate_build(built()).passed
+    line = Path(mixed.__file__).read_text("utf-8").splitlines().index("        x = self.first(x)") + 1
+    words = "`conv` at 0x00354 reads byte 0x{} of scratch as its {}, which `copy` at 0x00298 still writes"
+    place = f"(CONV2D mixed.py:{line} RESCALE)"
+    told = [
+        f"command 18: {words.format(at, part)}: no DMA_WAIT stands between {place}"
+        for at, part in (("990", "weights"), ("8f0", "scales"))
+    ]
+    simulation = simulate_build(hasty)
+    assert [line for line in simulation.lines() if "wrong" in line] == [f"  wrong: {text}" for text in told]
+    with pytest.raises(FormatError) as caught:
+        planning(hasty)
+    assert str(caught.value) == (
+        f"{hasty}: the microcode of npu 0 is unsound: {told[0]}\n\n"
+        "hint: `deuteron sim` lists all that is wrong; build the model again"
+    )
