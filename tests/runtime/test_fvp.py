@@ -221,6 +221,21 @@ def test_an_image_has_the_operators_of_its_build(sine: Path, capsys: pytest.Capt
     np.testing.assert_allclose(y, np.maximum(np.sin([1, -2]), 0), rtol=1e-6)
 
 
+def test_an_image_has_the_memory_of_its_build(
+    folder: Path, partition: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = partition.index(b"scratch_size") + 32
+    large = partition[:at] + ((2 << 20) + 16).to_bytes(4, "little") + partition[at + 4 :]
+    (folder / "program.pte").write_bytes(program(large, ((1, 6, 5, 3),), ((1, 3, 3, 9),)))
+    assert refused(folder, capsys, U55, words(folder, "i0.bin", image=folder / IMAGE)) == (
+        "E: program.pte, delegate 0: the partition needs 2,097,168 B of scratch memory, ExecuTorch's runner for its "
+        "tests, `arm_semihosting_executor_runner_corstone-300`, has 2,097,152 B\n\n"
+        "hint: boot an image in a folder of another name: it is taken to have enough\n"
+    )
+    (folder / "own.elf").touch()
+    assert stand_in.main([U55, *words(folder, "i0.bin", image=folder / "own.elf")]) == 0
+
+
 def test_programs_that_are_there_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / U65).write_text("Arm's own")
     with pytest.raises(OptionError) as raised:

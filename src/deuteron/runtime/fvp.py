@@ -2,7 +2,7 @@
 
 A program runs in ExecuTorch's runtime on this machine with our backends; what it computes is what the simulator would,
 bit for bit, but nothing is said of time. The image that a simulator would boot is never read: the name of its folder
-tells which operators ExecuTorch's build of it has on the CPU.
+tells which operators ExecuTorch's build of it has on the CPU, and how much memory.
 """
 
 import re
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import deuteron
 from deuteron.builds.output import check_file, write_files
-from deuteron.errors import InputError, InternalError, OptionError, UnsupportedError
+from deuteron.errors import CapacityError, InputError, InternalError, OptionError, UnsupportedError
 from deuteron.native import runner
 from deuteron.npu.ethosu import blob, stream
 from deuteron.npu.ethosu.isa import CONFIGS
@@ -57,8 +57,13 @@ _PORTABLE = frozenset(
 )
 """What ExecuTorch's `backends/arm/test/setup_testing.sh` adds to the runners that it calls `portable-ops`."""
 
-_RUNNER = re.compile(r"arm_semihosting_executor_runner_(?P<portable>portable-ops_)?corstone-(300|300-u65|320)")
+_RUNNER = re.compile(
+    r"arm_semihosting_executor_runner_(?P<portable>portable-ops_)?(?P<board>corstone-(300|300-u65|320))"
+)
 """What those of Ethos-U are called; the runners of other tests have other operators."""
+
+_SCRATCH_BYTES = {"corstone-300": 2 << 20, "corstone-300-u65": 64 << 20, "corstone-320": 64 << 20}
+"""What those reserve for the scratch memory of a partition, by their memory mode: `Shared_Sram` or `Dedicated_Sram`."""
 
 _IMAGE = "Stands for ExecuTorch's runner, which Deuteron's stand-in for the simulator does not boot.\n"
 
@@ -156,6 +161,7 @@ def run(simulation: Simulation) -> int:
     Raises:
         InputError: a file is missing.
         UnsupportedError: the program is for another accelerator, or the image lacks operators of it.
+        CapacityError: the image has less memory than it needs.
         InternalError: the program fails.
     """
     outputs = on_host(simulation, runner())
@@ -179,7 +185,7 @@ def on_host(simulation: Simulation, runner: Path) -> list[bytes]:
         raise InputError(f"there is no input `{missing[0]}`", where=str(simulation.folder))
     for method in program.methods:
         _check_operators(simulation, method)
-        _check_accelerator(simulation, method)
+        _check_partitions(simulation, method)
     with tempfile.TemporaryDirectory() as scratch:
         names = ("--model", simulation.program, "--inputs", ",".join(simulation.inputs), "--output", scratch)
         try:
@@ -298,31 +304,45 @@ def _title(npu: str) -> str:
     return npu.replace("ethos-u", "Ethos-U")
 
 
+def _build_of(image: Path) -> re.Match[str] | None:
+    """Which of ExecuTorch's builds for its tests an image is, by its folder; None for others."""
+    return next(filter(None, map(_RUNNER.fullmatch, image.parts)), None)
+
+
 def _check_operators(simulation: Simulation, method: Method) -> None:
     """Refuse operators that ExecuTorch's build of the image lacks; images of others have all that this computer has."""
-    found = next(filter(None, map(_RUNNER.fullmatch, simulation.image.parts)), None)
-    if found is None:
+    build = _build_of(simulation.image)
+    if build is None:
         return
-    allowed = _PORTABLE if found["portable"] else frozenset[str]()
+    allowed = _PORTABLE if build["portable"] else frozenset[str]()
     lacking = sorted({name for name in method.operators if name not in allowed and not name.startswith(_ALWAYS)})
     if lacking:
         raise UnsupportedError(
-            f"ExecuTorch's runner for its tests, `{found[0]}`, has no {', '.join(f'`{name}`' for name in lacking)}",
+            f"ExecuTorch's runner for its tests, `{build[0]}`, has no {', '.join(f'`{name}`' for name in lacking)}",
             where=simulation.program,
             hint="boot an image in a folder of another name: it is taken to have every operator",
         )
 
 
-def _check_accelerator(simulation: Simulation, method: Method) -> None:
-    """Refuse partitions for another accelerator than the simulator's."""
+def _check_partitions(simulation: Simulation, method: Method) -> None:
+    """Refuse partitions for another accelerator than the simulator's, or for more memory than the image's build has."""
+    build = _build_of(simulation.image)
     for i, delegate in enumerate(method.delegates):
         if not blob.is_ours(delegate.id):
             continue
         where = f"{simulation.program}, delegate {i}"
-        name = stream.config_of(blob.parse(delegate.payload, where).command_data, where).name
+        partition = blob.parse(delegate.payload, where)
+        name = stream.config_of(partition.command_data, where).name
         if name != simulation.accelerator:
             raise UnsupportedError(
                 f"the commands are for {name}, the simulator's NPU is {simulation.accelerator}", where=where,
                 hint="lower the model for the simulator's NPU, or start the simulator of the model's NPU with its "
                 "`num_macs`",
             )  # fmt: skip
+        if build is not None and partition.scratch_bytes > _SCRATCH_BYTES[build["board"]]:
+            raise CapacityError(
+                f"the partition needs {partition.scratch_bytes:,} B of scratch memory, ExecuTorch's runner for its "
+                f"tests, `{build[0]}`, has {_SCRATCH_BYTES[build['board']]:,} B",
+                where=where,
+                hint="boot an image in a folder of another name: it is taken to have enough",
+            )
