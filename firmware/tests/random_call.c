@@ -12,7 +12,7 @@ static void random_fully_connected(build_t *build, uint64_t *state)
         .rows = test_between(state, 1, 3),
         .in_features = random_size(state, 80),
         .out_features = test_between(state, 0, 3) == 0 ? test_between(state, 64, 200) : random_size(state, 80),
-        .in_zp = random_zero_point(state),
+        .in_zp = test_between(state, 0, 1) == 0 ? 0 : random_zero_point(state),
         .out_zp = random_zero_point(state),
     };
     random_clamp(state, &p.act_min, &p.act_max);

@@ -60,6 +60,58 @@ static inline __attribute__((always_inline)) void dot(const row_t *row, const in
     dtn_add_totals(products, sums);
 }
 
+/* Adds the products of a row whose zero point is 0 with four channels of weights, `step` apart, to sums. */
+static inline void dot_plain(const row_t *row, const int8_t *weights, size_t step, int32_t *sums)
+{
+    dtn_vector_t products[4] = {dtn_splat(0), dtn_splat(0), dtn_splat(0), dtn_splat(0)};
+    size_t k = 0;
+    for (; k + DTN_VALUES <= row->count; k += DTN_VALUES) {
+        dtn_vector_t in = dtn_plain(row->in + k);
+#pragma GCC unroll 8
+        for (int c = 0; c < 4; c++) {
+            products[c] = dtn_dot_plain(products[c], in, dtn_weights(weights + (size_t)c * step + k));
+        }
+    }
+    if (k < row->count) {
+#pragma GCC unroll 8
+        for (int c = 0; c < 4; c++) {
+            dtn_vector_t w = dtn_weights(weights + (size_t)c * step + row->count - DTN_VALUES);
+            products[c] = dtn_dot_plain(products[c], row->last, w);
+        }
+    }
+    dtn_add_totals(products, sums);
+}
+
+/* One row of inputs after the other, whose zero point is 0: what the compiler makes of all. */
+static void run_plain(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t *layer, const int8_t *in, int8_t *out)
+{
+    dtn_limits_t limits = {p->out_zp, p->act_min, p->act_max};
+    row_t row = {.in = in, .count = (size_t)p->in_features};
+    for (int32_t r = 0; r < p->rows; r++) {
+        const int8_t *weights = layer->weights;
+        dtn_vector_t excess = dtn_splat(dtn_excess(row.in, row.count));
+        row.last = dtn_last_plain(row.in + row.count, row.count % DTN_VALUES);
+        for (int32_t first = 0; first < p->out_features; first += DTN_LANES) {
+            int32_t n = p->out_features - first < DTN_LANES ? p->out_features - first : DTN_LANES;
+            int32_t head[DTN_PANEL_HEAD];
+            int32_t j = 0;
+            dtn_panel_head(layer, first, n, head);
+            for (; j + 3 < n; j += 4, weights += 4 * row.count) {
+                dot_plain(&row, weights, row.count, head + j);
+            }
+            for (; j < n; j++, weights += row.count) {
+                int32_t sums[4] = {head[j]};
+                dot_plain(&row, weights, 0, sums);
+                head[j] = sums[0];
+            }
+            dtn_vector_t sums = dtn_subtract(dtn_load(head), excess);
+            dtn_store_s8(out + first, dtn_scale(sums, head + DTN_LANES), &limits, n);
+        }
+        row.in += row.count;
+        out += p->out_features;
+    }
+}
+
 /* Rows shorter than a vector: a vector's channels at a time, all rows with one panel. */
 static void run_short(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t *layer, const int8_t *in, int8_t *out)
 {
@@ -138,6 +190,8 @@ int32_t DTN_LEVEL_NAME(dtn_k_fully_connected_s8)(const dtn_call_t *call, dtn_pha
     }
     if (p->in_features < DTN_VALUES) {
         run_short(p, &layer, in, out);
+    } else if (p->in_zp == 0) {
+        run_plain(p, &layer, in, out);
     } else {
         run_long(p, &layer, in, out);
     }

@@ -86,4 +86,32 @@ static inline dtn_vector_t dtn_dot_offset(dtn_vector_t sums, dtn_vector_t offset
     return sums;
 }
 
+/** Products of DTN_VALUES inputs whose zero point is 0 with weights, and what is to be taken off these. */
+static inline dtn_vector_t dtn_dot_plain(dtn_vector_t sums, dtn_vector_t in, dtn_vector_t weights)
+{
+    return dtn_dot(sums, in, weights);
+}
+
+static inline int32_t dtn_excess(const int8_t *in, size_t count)
+{
+    (void)in;
+    (void)count;
+    return 0;
+}
+
+static inline dtn_vector_t dtn_plain(const int8_t *in)
+{
+    return dtn_inputs(in, 0);
+}
+
+/** The last `rest` inputs of a vector, behind zeros. */
+static inline dtn_vector_t dtn_last_plain(const int8_t *end, size_t rest)
+{
+    int8_t values[DTN_VALUES] = {0};
+    for (size_t i = 1; i <= rest; i++) {
+        values[DTN_VALUES - i] = end[-(ptrdiff_t)i];
+    }
+    return dtn_inputs(values, 0);
+}
+
 #endif /* DTN_PAIRS_H */

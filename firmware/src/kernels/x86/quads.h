@@ -84,4 +84,33 @@ static inline dtn_vector_t dtn_dot_offset(dtn_vector_t sums, dtn_vector_t offset
     return dtn_dot(sums, offset, weights);
 }
 
+/** Products of DTN_VALUES inputs whose zero point is 0 with weights: here weights become unsigned, which adds 128 times
+ * the inputs, whatever the channel. */
+static inline dtn_vector_t dtn_dot_plain(dtn_vector_t sums, dtn_vector_t in, dtn_vector_t weights)
+{
+    return dtn_dot(sums, dtn_flip(weights), in);
+}
+
+static inline int32_t dtn_excess(const int8_t *in, size_t count)
+{
+    int32_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += in[i];
+    }
+    return 128 * sum;
+}
+
+static inline dtn_vector_t dtn_plain(const int8_t *in)
+{
+    return dtn_load_bytes(in);
+}
+
+/** The last `rest` inputs of a vector, behind zeros. */
+static inline dtn_vector_t dtn_last_plain(const int8_t *end, size_t rest)
+{
+    int8_t values[DTN_VALUES] = {0};
+    memcpy(values + DTN_VALUES - rest, end - rest, rest);
+    return dtn_load_bytes(values);
+}
+
 #endif /* DTN_QUADS_H */
