@@ -39,7 +39,15 @@ Array = npt.NDArray[np.generic]
 Whole = npt.NDArray[np.int64]
 Pair = tuple[int, int]
 
-TYPES = {"int8": ElementType.S8, "int32": ElementType.S32, "uint8": ElementType.U8, "float32": ElementType.F32}
+TYPES = {
+    "int8": ElementType.S8,
+    "int16": ElementType.S16,
+    "int32": ElementType.S32,
+    "int64": ElementType.S64,
+    "uint8": ElementType.U8,
+    "float32": ElementType.F32,
+    "bool": ElementType.BOOL,
+}
 BOARDS = ("an505", "an547")
 
 

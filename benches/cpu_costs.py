@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import cortex_m
+import cpu_costs_added as added
 import numpy as np
 import numpy.typing as npt
 from cortex_m import Call, Layer, Maker
@@ -145,8 +146,8 @@ def pools() -> Iterator[Case]:
 
 def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     """A row per call."""
-    cases = [*layers(), *pools()]
-    cases += [case for size in SIZES for case in elementwise(size)]
+    cases = [*layers(), *pools(), *(Case(*row) for row in added.layers())]
+    cases += [case for size in SIZES for case in (*elementwise(size), *(Case(*row) for row in added.elementwise(size)))]
     maker = Maker()
     for case in cases:
         maker.add(case.call, case.name)

@@ -1,6 +1,7 @@
 """Where the native libraries are. `make native` builds them into `runtime/lib/`."""
 
 import ctypes
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -36,6 +37,13 @@ def library(name: LibraryName) -> Path:
         message = f"the native library `{path.name}` is not built"
         raise MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
     return path
+
+
+def stale(operators: Iterable[str]) -> MissingToolError:
+    """The error for operators of ours that the library lacks, once it is loaded."""
+    names = ", ".join(f"`{name}`" for name in operators)
+    message = f"the native library of Cortex-M operators lacks {names}: it was built from other sources"
+    return MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
 
 
 @cache

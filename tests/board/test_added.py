@@ -7,6 +7,7 @@ from tests import store
 from tests.frontend.added import NETWORKS
 
 from deuteron import api
+from deuteron.arch.cores import Work
 from deuteron.board import boards, qemu, record
 
 pytestmark = pytest.mark.slow
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_board_computes_what_executorchs_runtime_does(name: str) -> None:
     build = store.network(NETWORKS[name], name, target="cortex-m33")
+    assert Work.UNKNOWN not in {node.work for node in api.read_manifest(build).nodes}
     board = boards.load("an505")
     data = api.seeded_inputs(api.read_manifest(build), 2)
     firmware: Path = store.firmware(build, board)

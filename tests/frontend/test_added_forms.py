@@ -86,6 +86,25 @@ def test_scores_that_count_for_nothing_have_a_number_taken_away() -> None:
     assert made.steps <= 1
 
 
+class Weighed(nn.Module):
+    """Scores, some of which count for nothing, as an input says by a number that stands for infinity."""
+
+    def forward(self, s: Tensor, m: Tensor) -> Tensor:
+        return (s + ((1 - m) * -1e9).reshape(2, 7)).softmax(-1)
+
+
+def test_a_computed_mask_times_what_stands_for_infinity_is_refused() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        combine(Weighed(), (2, 7), (2, 7), target="cortex-m33")
+    line = inspect.getsourcelines(Weighed.forward)[1] + 1
+    assert isinstance(caught.value.__cause__, UnsupportedError)
+    assert str(caught.value.__cause__) == (
+        f"{__file__}:{line}: `aten::mul.Tensor` multiplies by -1e+09, beside which int8 tells no other numbers apart, "
+        "at `return (s + ((1 - m) * -1e9).reshape(2, 7)).softmax(-1)`\n\nhint: of scores that shall count for nothing "
+        "in a softmax take a number away, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
+    )
+
+
 @pytest.mark.parametrize(
     ("fill", "operator", "number"),
     [

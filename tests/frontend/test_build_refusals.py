@@ -4,6 +4,7 @@ import importlib.metadata
 import inspect
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,9 @@ from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.errors import InputError, InternalError, MissingToolError, OptionError, UnsupportedError
+from deuteron.frontend.cpu import need_runnable
 from deuteron.frontend.neutron import seam
+from deuteron.native import LIBRARY_DIRECTORY
 from deuteron.npu.neutron.sdk import surface
 from deuteron.npu.neutron.tflite import decode as flat
 from deuteron.npu.neutron.tflite.encode import encode
@@ -162,4 +165,13 @@ def test_an_operator_that_the_wheel_quantised_and_cannot_convert(monkeypatch: py
         f"{__file__}:{inspect.getsourcelines(Cuts.forward)[1] + 1}: ExecuTorch's NXP backend quantised "
         "`aten::slice_copy.Tensor` in a way that it cannot convert, at `return torch.tanh(x)[:, 2:6]`\n\n"
         "hint: keep it on the CPU with `--operators-not-to-delegate aten::slice_copy`"
+    )
+
+
+def test_a_library_without_an_operator_of_ours_is_not_the_models_fault():
+    with pytest.raises(MissingToolError) as caught:
+        need_runnable([SimpleNamespace(name="deuteron::later", overload="out")], ())
+    assert str(caught.value) == (
+        f"{LIBRARY_DIRECTORY}: the native library of Cortex-M operators lacks `deuteron::later.out`: it was built from "
+        "other sources\n\nhint: run `make native` in Deuteron's checkout"
     )

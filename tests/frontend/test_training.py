@@ -56,6 +56,28 @@ def test_a_model_exported_for_training_computes_as_in_evaluation() -> None:
     assert all(value.requires_grad for _, value in model.named_parameters())
 
 
+class Dropping(nn.Module):
+    """Dropouts that are no operators of their own: between the layers of an LSTM, and of attention's shares."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.lstm = nn.LSTM(4, 4, num_layers=2, dropout=0.5, batch_first=True)
+        self.attention = nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, _ = self.lstm(x)
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+def test_layers_that_drop_values_keep_them() -> None:
+    net, x = Dropping(), torch.randn(1, 5, 4)
+    wanted = net.eval()(x)
+    model = exported(net, x)
+    evaluate(model)
+    assert torch.allclose(model(x), wanted, atol=1e-5)
+
+
 def test_a_model_for_training_takes_any_number_of_samples() -> None:
     net, x = Net(), torch.randn(5, 2, 6, 6)
     wanted = net.eval()(x)

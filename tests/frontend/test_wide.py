@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.arch import targets
+from deuteron.arch.cores import Work
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m import values
@@ -52,6 +53,9 @@ def test_a_program_without_float_edges_gives_what_a_table_does(activations: api.
     for stored in (False, True):
         options, path = api.BuildOptions(activations=activations, remove_quant_io_ops=stored), tmp_path / str(stored)
         built = api.build(model, inputs, target="cortex-m33", options=options, calibration=[inputs], output=path)
+        wide = activations is api.Activations.INT16
+        layer, table = (Work.WIDE_LAYER, Work.WIDE_TABLE) if wide else (Work.LINEAR, Work.TABLE)
+        assert [node.work for node in built.manifest.nodes] == [layer, table]
         reference = saved.load(path / "reference.pt2")
         x = inputs[0]
         if stored and (affine := reference.inputs[0]) is not None:

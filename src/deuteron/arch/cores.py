@@ -39,13 +39,30 @@ class Work(Enum):
     TRANSPOSE = "transpose"  # byte by byte
     QUANTISE = "quantise"
     DEQUANTISE = "dequantise"
+    TOTAL = "total"  # a sum or mean over dimensions
+    PLACE = "place"  # of an extremum
+    RUNNING = "running"  # sums up to each element
+    NORM = "norm"  # by statistics of groups
+    SHARE = "share"  # the logarithm of a softmax
+    MASKED = "masked"  # a softmax over what a mask lets through
+    COMPARE = "compare"
+    CHOICE = "choice"
+    RESIZE = "resize"  # between rows and columns
+    WIDE_LAYER = "wide_layer"  # with activations of 16 bits, as all that follow
+    WIDE_DEPTHWISE = "wide_depthwise"
+    WIDE_SUM = "wide_sum"
+    WIDE_PRODUCT = "wide_product"
+    WIDE_TABLE = "wide_table"
+    WIDE_POOL = "wide_pool"
+    REQUANTISE = "requantise"  # between 8 and 16 bits
     NOTHING = "nothing"  # another name for the same bytes, or done by the operator before
     UNKNOWN = "unknown"  # nobody has counted
 
     @property
     def multiplies(self) -> bool:
         """Whether its terms are multiply-accumulates."""
-        return self in (Work.CONVOLUTION, Work.POINTS, Work.DEPTHWISE, Work.APART, Work.LINEAR)
+        narrow = (Work.CONVOLUTION, Work.POINTS, Work.DEPTHWISE, Work.APART, Work.LINEAR)
+        return self in (*narrow, Work.WIDE_LAYER, Work.WIDE_DEPTHWISE)
 
 
 class InnerWork(Enum):

@@ -13,13 +13,14 @@ from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
 from deuteron.frontend.source_lines import source_of
-from deuteron.native import CORTEX_M, load_cortex_m
+from deuteron.native import CORTEX_M, load_cortex_m, stale
 from deuteron.npu.neutron.kernels import names
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
 _QUANTISES = Work.QUANTISE, "quantises what integer operators read"
 _DEQUANTISES = Work.DEQUANTISE, "turns integers into float for those who read them so"
 _COPIES = Work.TRANSPOSE, "copies an image into the order of memory that its reader takes"
+_SCALES = "brings values to the scale that their reader has"
 _ADDED = {
     "quantize_per_tensor": _QUANTISES,
     "quantize_per_channel": _QUANTISES,
@@ -28,11 +29,10 @@ _ADDED = {
     "_clone_dim_order": _COPIES,
     "_to_dim_order_copy": _COPIES,
     "transpose": _COPIES,
+    "quantized_activation": (Work.TABLE, _SCALES),
+    "interpolate_s16": (Work.WIDE_TABLE, _SCALES),
     **dict.fromkeys(
-        ("quantized_activation", "interpolate_s16"), (Work.TABLE, "brings values to the scale that their reader has")
-    ),
-    **dict.fromkeys(
-        ("requantise_s16", "requantise_s8"), (Work.TABLE, "brings values to the dtype that their reader takes")
+        ("requantise_s16", "requantise_s8"), (Work.REQUANTISE, "brings values to the dtype that their reader takes")
     ),
     "pad": (Work.MOVE, "pads an image for the operator that reads it"),
 }
@@ -112,6 +112,7 @@ def need_runnable(operators: Sequence[Any], ops: tuple[CpuOp, ...]) -> None:
 
     Raises:
         UnsupportedError: naming the operator and the line of the model that asks for it.
+        MissingToolError: when our library lacks an operator that it should have.
     """
     from executorch.runtime import Runtime
 
@@ -121,6 +122,8 @@ def need_runnable(operators: Sequence[Any], ops: tuple[CpuOp, ...]) -> None:
     known = runtime.operator_registry.operator_names
     for operator in operators:
         name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
+        if name not in known and name.startswith(CORTEX_M):
+            raise stale([name])
         if name not in known:
             raise _no_kernel(operator.name, ops)
 

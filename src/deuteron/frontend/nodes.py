@@ -31,13 +31,36 @@ _VIEWS = frozenset({"view_copy", "squeeze_copy", "unsqueeze_copy", "alias_copy",
 _POOLS: Mapping[str, Work] = {
     "avg_pool2d": Work.AVERAGE,
     "_adaptive_avg_pool2d": Work.AVERAGE,
-    "mean": Work.AVERAGE,
+    "mean": Work.TOTAL,
+    "sum": Work.TOTAL,
+    "argmax": Work.PLACE,
+    "argmin": Work.PLACE,
     "max_pool2d": Work.LARGEST,
     "max_pool2d_with_indices": Work.LARGEST,
     "amax": Work.LARGEST,
     "amin": Work.LARGEST,
 }
 _SUMS = frozenset({"add", "sub", "maximum", "minimum"})
+_BY_ELEMENTS: Mapping[str, Work] = {
+    "_softmax": Work.SOFTMAX,
+    "softmax": Work.SOFTMAX,
+    "_masked_softmax": Work.MASKED,
+    **dict.fromkeys(("_log_softmax", "log_softmax"), Work.SHARE),
+    **dict.fromkeys(("layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "rms_norm"), Work.NORM),
+    "cumsum": Work.RUNNING,
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), Work.COMPARE),
+    "where": Work.CHOICE,
+    "upsample_bilinear2d": Work.RESIZE,
+}
+_WIDE: Mapping[Work, Work] = {
+    **dict.fromkeys((Work.CONVOLUTION, Work.POINTS, Work.LINEAR), Work.WIDE_LAYER),
+    **dict.fromkeys((Work.DEPTHWISE, Work.APART), Work.WIDE_DEPTHWISE),
+    **dict.fromkeys((Work.AVERAGE, Work.LARGEST), Work.WIDE_POOL),
+    Work.SUM: Work.WIDE_SUM,
+    Work.PRODUCT: Work.WIDE_PRODUCT,
+    Work.TABLE: Work.WIDE_TABLE,
+}
+"""What work is with activations of 16 bits."""
 
 
 def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
@@ -97,6 +120,13 @@ def name_of(node: fx.Node) -> str:
 
 def _work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, int, int]:
     """What a node does, and how many elements and terms that is on a CPU core."""
+    work, elements, terms = _narrow_work_of(node, constants)
+    is_wide = any(_read(arg).dtype == torch.int16 for arg in node.all_input_nodes if arg.name not in constants)
+    return _WIDE.get(work, work) if is_wide else work, elements, terms
+
+
+def _narrow_work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, int, int]:
+    """The same if activations have 8 bits."""
     base = base_name(node.target)
     results, moved = _value(node).numel(), _nbytes(_written(node))
     if multiplies := _macs(node):
@@ -106,8 +136,8 @@ def _work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, int, int]
         window = cast("Sequence[int]", node.args[1]) if base.endswith(("pool2d", "indices")) else ()
         terms = results * math.prod(window) if base in ("avg_pool2d", "max_pool2d_with_indices") else first.numel()
         return _POOLS[base], results, terms
-    if base == "_softmax":
-        return Work.SOFTMAX, results, 0
+    if base in _BY_ELEMENTS:
+        return _BY_ELEMENTS[base], results, 0
     if base in ("_clone_dim_order", "_to_dim_order_copy", "permute_copy", "transpose_copy"):
         return _copy_work(node), moved, 0
     if base in _VIEWS:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError, counted
-from deuteron.native import CORTEX_M, library, load_cortex_m
+from deuteron.native import CORTEX_M, library, load_cortex_m, stale
 from deuteron.npu.families import NEUTRON, Family, family_of
 from deuteron.runtime import pte
 from deuteron.runtime.observer import DelegateCall, observing
@@ -160,6 +160,8 @@ def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> tup
         hint = f"this runtime serves {', '.join(sorted(runtime.backend_registry.registered_backend_names))}"
         raise UnsupportedError(f"the program is for backends that are not here: {names}", where=str(path), hint=hint)
     missing = sorted(set(method.operators) - runtime.operator_registry.operator_names)
+    if ours := [name for name in missing if name.startswith(CORTEX_M)]:
+        raise stale(ours)
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
         hint = "build the model so that the NPU takes these operators, or write it with others"

@@ -8,11 +8,20 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.errors import UnsupportedError
+from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.quantise.forms import call, constant, constant_value, value_of
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
+
+_PRODUCTS = (aten.mul.Tensor, aten.mul.Scalar)
+_VIEWS = (aten.unsqueeze.default, aten.view.default, aten.reshape.default, aten.expand.default)
+
+_LESS = (
+    "of scores that shall count for nothing in a softmax take a number away, as in "
+    "`torch.where(mask, s - 8.0, s).softmax(-1)`"
+)
 
 LEAST = -1e4
 """What is added to a score that counts for nothing: infinity, or a number such that no share is left."""
@@ -58,10 +67,26 @@ def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
             _need_scores(scores, left_out, value)
         case aten.add.Tensor, (fx.Node() as x, fx.Node() as bias) if not scores.kwargs:
             added = constant_value(model, bias)
+            if added is None:
+                _need_small(x, bias)
             return None if added is None or not (added <= LEAST).any() else _biased(model, node, x, bias, added)
         case _:
             return None
     return None if left_out is None else _masked(model, node, x, left_out)
+
+
+def _need_small(*addends: fx.Node) -> None:
+    """Let no addend of scores be a computed mask times a number that stands for infinity: it would set the scale.
+
+    Raises:
+        UnsupportedError: for the first that is.
+    """
+    for addend in addends:
+        while addend.target in _VIEWS:
+            addend = cast(fx.Node, addend.args[0])  # noqa: PLW2901 - what is viewed is the addend
+        factor = addend.args[1] if addend.target in _PRODUCTS else 0
+        if isinstance(factor, int | float) and abs(factor) >= -LEAST:
+            raise refusal(addend, f"multiplies by {factor:g}, beside which int8 tells no other numbers apart", _LESS)
 
 
 def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:

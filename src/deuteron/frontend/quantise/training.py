@@ -20,6 +20,9 @@ Train = Callable[[fx.GraphModule], object]
 YIELDS = "write a generator that trains the model it is given and says `yield loss.item()` after each step or epoch"
 DIVERGES = "train with a lower learning rate, or clip the gradients"
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_EVALUATED = {"training": False, "train": False, "dropout_p": 0.0}
+"""Arguments of operators that differ in training: of norms, of recurrent layers, of attention."""
+
 _RESHAPES = (aten.view.default, aten.reshape.default, aten.expand.default)
 
 
@@ -156,9 +159,9 @@ def evaluate(model: fx.GraphModule) -> None:
         if "dropout" in schema.name or (counts and not node.users):
             model.graph.erase_node(node)
             continue
-        for index, argument in enumerate(schema.arguments):
-            if argument.name == "training":
-                node.args = (*node.args[:index], False, *node.args[index + 1 :])
+        for index, argument in enumerate(schema.arguments[: len(node.args)]):
+            if argument.name in _EVALUATED:
+                node.args = (*node.args[:index], _EVALUATED[argument.name], *node.args[index + 1 :])
     model.recompile()
 
 
