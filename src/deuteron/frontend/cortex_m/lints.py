@@ -17,6 +17,7 @@ from deuteron.frontend.cortex_m.elementwise import is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY, is_channels_last
 from deuteron.frontend.cortex_m.marks import is_quantised
 from deuteron.frontend.cortex_m.refusals import mixes, refusal
+from deuteron.frontend.cortex_m.rewrites import BUILD
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
@@ -44,11 +45,10 @@ _ANY_ORDER = frozenset({"maximum", "minimum", "transpose"})
 _DILATION = {"max_pool2d_with_indices": 4}
 """Where operators over windows have a dilation among their arguments that kernels lack."""
 
-_BUILD = "build for a target whose CPU runs portable operators: `imxrt700`"
-_EARLIER = f"compute it before the model, which then takes float32, or {_BUILD}"
-_PORTABLE = f"write it with other operators, or {_BUILD}"
-_INDICES = f"leave out `return_indices=True`, or {_BUILD}"
-_SLICES = f"write it as `torch.maximum` of slices, or {_BUILD}"
+_EARLIER = f"compute it before the model, which then takes float32, or {BUILD}"
+_PORTABLE = f"write it with other operators, or {BUILD}"
+_INDICES = f"leave out `return_indices=True`, or {BUILD}"
+_SLICES = f"write it as `torch.maximum` of slices, or {BUILD}"
 
 
 def check_scales(program: ExportedProgram) -> None:

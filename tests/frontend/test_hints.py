@@ -1,0 +1,54 @@
+"""What errors and the guide say to write instead of operators without an int8 form: it is built, and says the same."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.frontend.combining import combine
+from torch import Tensor, fx, nn
+
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.cortex_m import rewrites
+from deuteron.frontend.cortex_m.rewrites import REWRITES
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "first-model.md"
+
+
+class Code(nn.Module):
+    """A line of Python, of a tensor `x`."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        namespace: dict[str, object] = {"torch": torch}
+        exec(f"def line(x): return {code}", namespace)
+        self.line = namespace["line"]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.line(x)  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_an_operator_with_a_rewrite_is_refused_with_it(name: str) -> None:
+    exported = torch.export.export(Code(REWRITES[name].example), (torch.randn(2, 3),), strict=True)
+    model = exported.module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    with pytest.raises(UnsupportedError) as caught:
+        rewrites.check(model)
+    first, _, hint = str(caught.value).partition("\n\nhint: ")
+    assert f": `aten::{name}" in first
+    assert " has no int8 form on the CPU, at `" in first
+    assert hint == REWRITES[name].hint
+
+
+@pytest.mark.parametrize("name", [name for name, rewrite in REWRITES.items() if not rewrite.said])
+def test_what_an_error_says_to_write_computes_the_same_and_is_built(name: str) -> None:
+    rewrite, x = REWRITES[name], torch.randn(2, 3)
+    torch.testing.assert_close(Code(rewrite.instead)(x), Code(rewrite.example)(x))
+    assert combine(Code(rewrite.instead), (2, 3), target="cortex-m33").steps <= 1
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_the_guide_says_the_same(name: str) -> None:
+    rewrite = REWRITES[name]
+    rows = [line.split("|")[1:3] for line in GUIDE.read_text().splitlines() if f"`{rewrite.example}`" in line]
+    assert [instead.strip() for _, instead in rows] == [rewrite.said or f"`{rewrite.instead}`"]
