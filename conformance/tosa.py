@@ -22,8 +22,8 @@ _DTYPES = {1: np.int8, 2: np.int16, 4: np.int32}
 _WIDE = 1000
 """Integers of 32 bits mostly are counts or sums: larger ones overflow in both, each in its way."""
 _SHIFT = 3
-"""Values up to this can be shifted by each other and stay in 8 bits. TOSA gives shifts beyond a type no meaning; of what
-a shift takes out of its type TOSA keeps the low bits, where the NPU keeps to the type's ends."""
+"""Values up to this can be shifted by each other and stay in 8 bits. TOSA gives shifts beyond a type no meaning; of
+what a shift takes out of its type TOSA keeps the low bits, where the NPU keeps to the type's ends."""
 
 
 @dataclass(frozen=True, slots=True)
