@@ -271,6 +271,37 @@ static void test_resize(uint64_t *state)
     stream_free(&stream);
 }
 
+/* A product of 32 bits is shifted only: a scale of 2^30 stands for 1. */
+static void test_wide_product(uint64_t *state)
+{
+    const int32_t sizes[3] = {1, 2, 5};
+    const u85_turn_t none = {{0, 1, 2}, 3, 0};
+    uint32_t shift = (uint32_t)test_between(state, 31, 40), rounding = (uint32_t)test_between(state, 0, 5);
+    bool is_one = test_between(state, 0, 1) == 1;
+    stream_t stream;
+    stream_new(&stream, any_config(state), state);
+    test_map_t a = {1, IN_AT, 1, 2, 5, 4, true, false, 0}, b = {1, SECOND_AT, 1, 2, 5, 4, true, true, 0};
+    test_map_t out = {1, U85_OUT_AT, 1, 2, 5, 4, true, false, 0};
+    stream_map(&stream, &dtn_eu_ifm_registers, &a, 0);
+    stream_map(&stream, &dtn_eu_ifm2_registers, &b, 0);
+    stream_short(&stream, REG_IFM_UPSCALE, 0);
+    stream_short(&stream, REG_IFM_BROADCAST, 0);
+    stream_short(&stream, REG_IFM2_BROADCAST, 0);
+    u85_put_output(&stream, &none, sizes, &out, true);
+    u85_put_scale(&stream, REG_IFM_SCALE, 1, 0, 0);
+    u85_put_scale(&stream, REG_IFM2_SCALE, 1, 0, 0);
+    u85_put_scale(&stream, REG_OFM_SCALE, is_one ? 1U : 1U << 30, shift, rounding);
+    stream_op(&stream, DTN_ETHOSU_OP_ELEMENTWISE, 0);
+    dtn_ethosu_event_t event;
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
+    for (int32_t i = 0; i < 10; i++) {
+        int64_t product = (int64_t)map_value(&stream, &a, 0, i / 5, i % 5) * map_value(&stream, &b, 0, i / 5, i % 5);
+        CHECK_EQUAL(map_stored(&stream, &out, 0, i / 5, i % 5),
+                    u85_finished(&out, u85_scaled(product, 1, shift, rounding)));
+    }
+    stream_free(&stream);
+}
+
 /* ---- Copies ---- */
 
 /* Planes of rows, one of whose sides may be found by indices of 32 bits with gaps between those of the planes. */
@@ -419,6 +450,7 @@ int main(int count, char **arguments)
         test_elementwise(&state);
         test_product(&state);
         test_resize(&state);
+        test_wide_product(&state);
         test_copy(&state);
         if (test_failures != before) {
             printf("seed %" PRIu64 "\n", seed + i);

@@ -33,6 +33,9 @@ enum { SPREADS_H = 1, SPREADS_W = 2, SPREADS_C = 4, SCALAR = 8 };
 /* Fields of the scales of operands. */
 enum { DOUBLE_AT = 6, ROUNDING_AT = 13 };
 
+/* The field of an input's precision for the size of its elements, and that of 32 bits. */
+enum { SIZE_AT = 2, SIZE_32 = 2 };
+
 /* Channels at a time. */
 enum { CHANNELS = 16 };
 
@@ -152,7 +155,14 @@ static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, elementwise_t *e)
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_output(m, &e->out, &e->output);
     }
-    return fault == DTN_ETHOSU_OK ? dtn_eu_ofm_factor(m, false, &e->factor) : fault;
+    if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_eu_ofm_factor(m, false, &e->factor);
+    }
+    /* Products of 32 bits are shifted only: their scale is 1 or 2^30, which stands for 1. */
+    if (e->kind == MUL && dtn_eu_field(m, REG_IFM_PRECISION, SIZE_AT, 2) == SIZE_32) {
+        e->factor.scale = 1;
+    }
+    return fault;
 }
 
 /* An operand, scaled. */

@@ -19,6 +19,7 @@ KINDS = {
     "add": cases.binary(ops.Add, 2.0),
     "max_pool": cases.pool(ops.MaxPool2D),
     "softmax": cases.softmax,
+    "resize": cases.resize(ops.ResizeBilinear),
 }
 
 
