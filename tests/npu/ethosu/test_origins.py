@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.frontend.ethosu import networks
 from tests.npu.ethosu.mixed import built
 from tests.npu.ethosu.perturb import confirmed, confirmed_build, partitions
 
@@ -198,3 +199,31 @@ def test_a_buffer_lives_from_its_copy_to_what_reads_it() -> None:
 def tensor(name: str, first: int, last: int, start: int) -> databases.Row:
     times = {"start_time": str(first), "end_time": str(last)}
     return {"name": name, "memory": "Sram", "start_address": hex(start), "end_address": hex(start + 16), **times}
+
+
+def test_an_operator_belongs_to_what_writes_its_result_and_to_its_readers_only_else() -> None:
+    """A sum is reshaped, which changes no byte, and read; before it its operand is rescaled, which nothing writes."""
+    one = FeatureMap("scratch", 0, (1, 1, 16), "int8", in_bricks=False, zero_point=0)
+    stream = Stream(CONFIGS[0], 8, (Operation(0, "add", (one,), one), Operation(4, "mul", (one,), one)))
+    graph = tosa.Graph(
+        ("x",),
+        ("z",),
+        (
+            tosa.Operator("RESCALE", ("x",), ("wide",)),
+            tosa.Operator("ADD", ("wide",), ("sum",)),
+            tosa.Operator("RESCALE", ("sum",), ("narrow",)),
+            tosa.Operator("RESHAPE", ("narrow",), ("flat",)),
+            tosa.Operator("MUL", ("flat",), ("z",)),
+        ),
+    )
+    scheduled = [origins.Scheduled(1, "flat", (1,), (0,)), origins.Scheduled(2, "z", (4,), (1,))]
+    provenance = origins.provenance(stream, graph, scheduled)
+    assert [kernel.ops for kernel in provenance.kernels] == [(0, 1, 2, 3), (4,)]
+    assert [fate.fate.value for fate in provenance.ops] == ["kernels", "kernels", "kernels", "free", "kernels"]
+
+
+def test_a_result_that_is_known_before_is_of_its_node() -> None:
+    (partition, _) = manifests.read(networks.built(networks.halves)).partitions
+    (copied,) = (kernel for kernel in partition.kernels if kernel.kernel == "average_pool")
+    assert [partition.ops[op].nodes for op in copied.ops] == [("aten_full_default",)]
+    assert [kernel.ops for kernel in partition.kernels][:2] == [(10, 13, 18, 20), (25, 27, 32)]

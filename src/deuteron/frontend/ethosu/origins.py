@@ -1,8 +1,8 @@
 """Which edge nodes each TOSA operator of a partition was made from, and so which of them an operation stands for.
 
 Arm's passes change a partition's program in its place, but keep what each node was made from, and its operator tells
-that. Tables are made of nothing, but are called like the node that they stand for. A node of which no operator tells,
-such as a relu that only bounds a result, is computed with those before it.
+that. Tables, and results that are known before, are made of nothing, but are called like the node that they stand for.
+A node of which no operator tells, such as a relu that only bounds a result, is computed with those before it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from torch.export import ExportedProgram
 from deuteron.frontend.neutron.handles import with_neighbours
 from deuteron.frontend.nodes import computing, name_of
 from deuteron.frontend.recording import EdgeNode, edge_node
-from deuteron.npu.ethosu.tosa import Ancestor, Graph, Operator
+from deuteron.npu.ethosu.tosa import CONSTANTS, Ancestor, Graph, Operator
 from deuteron.npu.provenance import KernelOrigin
 
-_TABLE = "_table_constant"
-"""How Arm's backend calls the table of a node, behind its name."""
+_TABLE, _KNOWN = "_table_constant", "_pre_computed"
+"""How Arm's backend calls the table of a node, and the result of one that is known before, behind its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,16 @@ def _sources(node: fx.Node, known: Collection[fx.Node]) -> Iterator[fx.Node]:
 
 
 def by_operator(nodes: Sequence[Origin], graph: Graph) -> dict[int, tuple[Origin, ...]]:
-    """For each TOSA operator (by index) the edge nodes that it comes from; those beside it where nothing tells."""
+    """For each TOSA operator (by index) the edge nodes that it comes from; those beside it where nothing tells.
+
+    A constant is of the nodes that its name tells, if it does.
+    """
     by_name = {origin.name: origin for origin in nodes}
     known: dict[int, tuple[Origin, ...]] = {}
     last: dict[str, int] = {}
     for index, operator in enumerate(graph.operators):
         own = [o for o in nodes if o.ancestor is not None and o.ancestor == operator.ancestor]
-        if found := own or [by_name[name] for name in _tabled(operator) if name in by_name]:
+        if found := own or [by_name[name] for name in _called(operator) if name in by_name]:
             known[index] = tuple(found)
             last |= {origin.name: index for origin in found}
     for origin in nodes:
@@ -84,13 +87,20 @@ def by_operator(nodes: Sequence[Origin], graph: Graph) -> dict[int, tuple[Origin
         if origin.name not in last and before:
             last[origin.name] = max(before)
             known[max(before)] = (*known[max(before)], origin)
-    return with_neighbours(graph.operators, known)
+    beside = with_neighbours(graph.operators, known)
+    return {
+        index: known.get(index, ()) if operator.name in CONSTANTS else beside[index]
+        for index, operator in enumerate(graph.operators)
+    }
 
 
-def _tabled(operator: Operator) -> Iterable[str]:
-    """The nodes that a table's name tells."""
-    if operator.name == "TABLE" and operator.inputs[-1].endswith(_TABLE):
-        yield operator.inputs[-1].removesuffix(_TABLE).removeprefix("b_")
+def _called(operator: Operator) -> Iterable[str]:
+    """The nodes that the name of a table or of a constant tells."""
+    names = {"TABLE": operator.inputs[-1:], "CONST": operator.outputs}.get(operator.name, ())
+    for name in names:
+        for suffix in (_TABLE, _KNOWN):
+            if name.endswith(suffix):
+                yield name.removesuffix(suffix).removeprefix("b_")
 
 
 def debug_handle_map(

@@ -8,7 +8,6 @@ from deuteron.frontend.ethosu.origins import by_operator
 from deuteron.frontend.ethosu.seam import Lowered
 from deuteron.npu.ethosu.blob import Tensor
 from deuteron.npu.ethosu.program import program_of
-from deuteron.npu.ethosu.tosa import CONSTANTS
 
 _DTYPES = {1: "int8", 2: "int16", 4: "int32"}
 
@@ -42,11 +41,11 @@ def _tensors(tensors: Sequence[Tensor], names: Sequence[str]) -> tuple[TensorInf
 
 
 def _ops(partition: Lowered) -> Iterator[PartitionOp]:
-    """The operators of its TOSA graph; constants come from no node."""
+    """The operators of its TOSA graph."""
     graph = partition.record.graph
     origins = by_operator(partition.nodes, graph)
     for index, operator in enumerate(graph.operators):
-        nodes = [] if operator.name in CONSTANTS else [origin.node for origin in origins[index]]
+        nodes = [origin.node for origin in origins[index]]
         sources = dict.fromkeys(node.source for node in nodes if node.source)
         yield PartitionOp(index, operator.name, operator.outputs, tuple(node.name for node in nodes), tuple(sources))
 

@@ -159,9 +159,8 @@ class _Walk:
         """The calls that write an operator's result, or else of those that read it."""
         found = set[int]()
         for name in self._operators[index].outputs:
-            for reader in self._readers.get(name, ()):
-                found |= self._past(reader, calls, self.onwards)
-            found |= self._writers.get(name, set())
+            readers = (self._past(reader, calls, self.onwards) for reader in self._readers.get(name, ()))
+            found |= self._writers.get(name) or set[int]().union(*readers)
         return found
 
     def back(self, index: int, calls: Mapping[int, set[int]]) -> set[int]:
