@@ -12,6 +12,7 @@ from deuteron.cli.options import choice, target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.cli.vela import vela_options
+from deuteron.errors import counted
 
 if TYPE_CHECKING:
     from deuteron.api import Build
@@ -115,8 +116,8 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
     for i, part in enumerate(manifest.partitions):
         if is_ethosu:
             printer.data(
-                f"npu {i}: commands {part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch "
-                f"{part.scratch_bytes:,} B"
+                f"npu {i}: {counted(len(part.kernels), 'operation')}; commands {part.microcode_bytes:,} B, weights "
+                f"{part.weights_bytes:,} B, scratch {part.scratch_bytes:,} B"
             )
             continue
         proven = " (proven optimal)" if part.scratch_proven_optimal else ""

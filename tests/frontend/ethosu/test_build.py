@@ -16,11 +16,14 @@ from tests.store import Network
 from torch import nn
 
 from deuteron import api
+from deuteron.arch import targets
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
 from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.ethosu import vela
+from deuteron.frontend.ethosu.partition import describe
+from deuteron.frontend.ethosu.seam import Lowered
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner
@@ -119,6 +122,18 @@ def test_a_target_is_the_accelerator(target: str) -> None:
     (partition,) = partitions_of(method)
     payload = method.delegates[partition.delegate].payload
     assert program_of(payload, "npu 0").stream.config.name == target
+
+
+def test_commands_for_another_accelerator_are_no_build_of_this_one() -> None:
+    method = pte.read((built(layer) / "model.pte").read_bytes()).methods[0]
+    other = targets.load("ethos-u55-256").npu
+    assert isinstance(other, targets.EthosU)
+    with pytest.raises(UnsupportedError) as caught:
+        describe(0, Lowered(payload=method.delegates[0].payload), other)
+    assert str(caught.value) == (
+        "npu 0: the commands are for `ethos-u55-128`, the build is for `ethos-u55-256`\n\n"
+        "hint: install the releases that `deuteron doctor` names"
+    )
 
 
 def test_what_vela_finds_wrong_is_an_error() -> None:

@@ -12,10 +12,11 @@ from tests.frontend.ethosu.networks import Pooled, built, halves, layer
 from torch import nn
 
 from deuteron import api
-from deuteron.errors import FormatError, MissingToolError
+from deuteron.errors import FormatError, MissingToolError, OptionError
 from deuteron.frontend import saved
 from deuteron.views.agreement.pytorch import PytorchComparison, compare
 from deuteron.views.agreement.tosa import TosaModel
+from deuteron.views.run.host import BuildOnHost
 
 
 def compared(make: Callable[[], Any], directory: Path) -> PytorchComparison:
@@ -94,6 +95,12 @@ def test_without_the_reference_model_nothing_is_compared(monkeypatch: pytest.Mon
         "TOSA's reference model, package `tosa-tools`, is not installed, and what an Ethos-U computes is compared with "
         "it\n\nhint: install it with `pip install 'deuteron[ethos-u]'`"
     )
+
+
+def test_a_build_has_nothing_for_litert() -> None:
+    with pytest.raises(OptionError) as caught:
+        BuildOnHost(built(layer)).check("litert")
+    assert str(caught.value) == "a build is compared with PyTorch, not with LiteRT\n\nhint: use `--compare`"
 
 
 def test_a_partition_that_is_another_is_told() -> None:

@@ -3,7 +3,9 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
+from deuteron.arch.targets import EthosU
 from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, database_name, tosa_name
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.ethosu.origins import by_operator
 from deuteron.frontend.ethosu.seam import Lowered
 from deuteron.npu.ethosu.blob import Tensor
@@ -12,9 +14,20 @@ from deuteron.npu.ethosu.program import program_of
 _DTYPES = {1: "int8", 2: "int16", 4: "int32"}
 
 
-def describe(index: int, partition: Lowered) -> Partition:
-    """The manifest's entry for a partition."""
-    blob = program_of(partition.payload, f"npu {index}").blob
+def describe(index: int, partition: Lowered, npu: EthosU) -> Partition:
+    """The manifest's entry for a partition.
+
+    Raises:
+        UnsupportedError: its commands are for another NPU.
+    """
+    program = program_of(partition.payload, f"npu {index}")
+    if (compiled_for := program.stream.config.name) != npu.target:
+        raise UnsupportedError(
+            f"the commands are for `{compiled_for}`, the build is for `{npu.target}`",
+            where=f"npu {index}",
+            hint="install the releases that `deuteron doctor` names",
+        )
+    blob = program.blob
     record = partition.record
     return Partition(
         payload_sha256=hashlib.sha256(partition.payload).hexdigest(),

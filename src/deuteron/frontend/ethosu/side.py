@@ -78,7 +78,7 @@ class EthosUSide(Side):
 
     def describe(self, recording: Recording) -> tuple[Partition, ...]:
         """The manifest's entry for each partition."""
-        return tuple(describe(index, partition) for index, partition in enumerate(recording.partitions))
+        return tuple(describe(index, partition, self._npu) for index, partition in enumerate(recording.partitions))
 
     def files(self, recording: Recording) -> Mapping[str, bytes]:
         """Each partition as Vela got it, and what Vela tells of it."""

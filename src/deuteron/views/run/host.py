@@ -52,10 +52,9 @@ class BuildOnHost(_OnHost):
         if reference == "host":
             raise OptionError("this runs on the host already", hint="name a board with `--on`")
         if reference == "litert":
-            raise OptionError(
-                "a build is compared with PyTorch, not with LiteRT",
-                hint="use `--compare`, or run one of its TFLite files, `npu_0.tflite` and so on",
-            )
+            has_tflite = manifests.tflite_name(0) in self._manifest.files
+            files = ", or run one of its TFLite files, `npu_0.tflite` and so on" if has_tflite else ""
+            raise OptionError("a build is compared with PyTorch, not with LiteRT", hint=f"use `--compare`{files}")
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
         """What runs one sample."""
