@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import DeuteronError
+from deuteron.frontend.quiet import overheard
 from deuteron.npu.ethosu import blob
 from deuteron.runtime.ethosu import Partition
 
@@ -89,7 +90,8 @@ def _compare(program: bytes, payload: bytes, name: str) -> tuple[int, int]:
         generator = np.random.default_rng(0)
         pairs = zip(shapes, parsed.inputs, strict=True)
         inputs = [_drawn(generator, shape, tensor.element_bytes, most) for shape, tensor in pairs]
-        expected, status = tosa_reference_model.run(program, inputs, verbosity="LOW")
+        with overheard():  # it warns of each program's version
+            expected, status = tosa_reference_model.run(program, inputs, verbosity="LOW")
         if status == tosa_reference_model.GraphStatus.TOSA_VALID:
             break
     else:

@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from executorch.exir import to_edge
 from tests.npu.ethosu.test_family import layer, program
 from tests.npu.ethosu.vela import compiled
 
@@ -189,18 +192,21 @@ def test_what_is_missing_is_said(folder: Path, capsys: pytest.CaptureFixture[str
     )
 
 
-@pytest.fixture
-def sine(folder: Path) -> Path:
-    """A program of an operator that stays on the CPU, and one that `portable-ops` runners have."""
-    import torch
-    from executorch.exir import to_edge
+def exported(function: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...]) -> bytes:
+    """A program of operators that all stay on the CPU."""
 
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.relu(torch.sin(x))
+            return function(x)
 
-    exported = torch.export.export(Model().eval(), (torch.zeros(2),))
-    (folder / "program.pte").write_bytes(to_edge(exported).to_executorch().buffer)
+    program = to_edge(torch.export.export(Model().eval(), (torch.zeros(shape),)))
+    return program.to_executorch().buffer
+
+
+@pytest.fixture
+def sine(folder: Path) -> Path:
+    """A program of an operator that stays on the CPU, and one that `portable-ops` runners have."""
+    (folder / "program.pte").write_bytes(exported(lambda x: torch.relu(torch.sin(x)), (2,)))
     np.array([1, -2], np.float32).tofile(folder / "i0.bin")
     return folder
 
@@ -213,6 +219,16 @@ def test_an_image_has_the_operators_of_its_build(sine: Path, capsys: pytest.Capt
         assert refused(sine, capsys, U55, words(sine, "i0.bin", image=image)) == (
             f"E: program.pte: ExecuTorch's runner for its tests, `{build}`, has no {lacking}{hint}"
         )
+    (sine / "program.pte").write_bytes(exported(lambda x: torch.bmm(x, x), (1, 2, 2)))
+    for board, lacks in (("corstone-300", True), ("corstone-320", False)):
+        image = sine / "arm_test" / f"arm_semihosting_executor_runner_portable-ops_{board}" / "arm_executor_runner"
+        np.ones((1, 2, 2), np.float32).tofile(sine / "i0.bin")
+        given = words(sine, "i0.bin", image=image)
+        assert (stand_in.main([U55, *given]) == 1) == lacks
+        assert ("has no `aten::bmm.out`" in capsys.readouterr().out) == lacks
+    (sine / "out-0.bin").unlink()
+    (sine / "program.pte").write_bytes(exported(lambda x: torch.relu(torch.sin(x)), (2,)))
+    np.array([1, -2], np.float32).tofile(sine / "i0.bin")
     own = sine / "own" / "arm_executor_runner"
     own.parent.mkdir()
     own.touch()

@@ -30,31 +30,45 @@ _HOW = "start the simulator as ExecuTorch's `backends/arm/test/runner_utils.py` 
 _ALWAYS = ("quantized_decomposed::", "cortex_m::")
 """What the names of the operators begin with that every build of ExecuTorch's runner has."""
 
-_PORTABLE = frozenset(
+_SHARED = frozenset(
     (
         "aten::_native_batch_norm_legit_no_training.out",
+        "aten::as_strided_copy.out",
+        "aten::convolution.out",
+        "aten::mean.out",
+        "aten::permute_copy.out",
+        "aten::relu.out",
+        "aten::where.self_out",
+        "dim_order_ops::_to_dim_order_copy.out",
+    )
+)
+_SMALL = _SHARED | frozenset(
+    (
         "aten::add.out",
         "aten::arange.start_out",
-        "aten::as_strided_copy.out",
         "aten::avg_pool2d.out",
         "aten::clamp.out",
-        "aten::convolution.out",
         "aten::eq.Tensor_out",
         "aten::expand_copy.out",
         "aten::fmod.Scalar_out",
         "aten::gt.Tensor_out",
         "aten::index_select.out",
         "aten::logical_not.out",
-        "aten::mean.out",
         "aten::mul.out",
-        "aten::permute_copy.out",
-        "aten::relu.out",
         "aten::squeeze_copy.dims",
-        "aten::where.self_out",
         "dim_order_ops::_clone_dim_order.out",
-        "dim_order_ops::_to_dim_order_copy.out",
     )
 )
+_LARGE = _SHARED | frozenset(
+    (
+        "aten::bmm.out",
+        "aten::copy_",
+        "aten::full_like.out",
+        "aten::index.Tensor_out",
+        "aten::scalar_tensor.out",
+    )
+)
+_PORTABLE = {"corstone-300": _SMALL, "corstone-300-u65": _SMALL, "corstone-320": _LARGE}
 """What ExecuTorch's `backends/arm/test/setup_testing.sh` adds to the runners that it calls `portable-ops`."""
 
 _RUNNER = re.compile(
@@ -314,7 +328,7 @@ def _check_operators(simulation: Simulation, method: Method) -> None:
     build = _build_of(simulation.image)
     if build is None:
         return
-    allowed = _PORTABLE if build["portable"] else frozenset[str]()
+    allowed = _PORTABLE[build["board"]] if build["portable"] else frozenset[str]()
     lacking = sorted({name for name in method.operators if name not in allowed and not name.startswith(_ALWAYS)})
     if lacking:
         raise UnsupportedError(
