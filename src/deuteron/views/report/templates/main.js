@@ -112,7 +112,7 @@ function summary() {
     ...(data.utilisation === null ? [] : [["of the NPU's array used in it", share(data.utilisation)]]),
     ["multiply-accumulates", number(macs)],
     ...(slowest ? [["longest", `${share(slowest.ticks / Math.max(1, data.ticks))} ${data.parts[slowest.parts[0]].label}`]] : []),
-    ...(data.left_out ? [["operators on the CPU, not in these times", number(data.left_out)]] : []),
+    ...(data.left_out ? [[`operators on the CPU, not ${data.measure}, not in these times`, number(data.left_out)]] : []),
     ...(data.lost ? [["events lost: there was no room for them", number(data.lost)]] : []),
   ];
   document.getElementById("summary").replaceChildren(...tiles.map(([name, value]) =>
