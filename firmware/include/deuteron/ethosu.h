@@ -6,6 +6,10 @@
  * Memory is the caller's: a machine, its SHRAM, a workspace and the regions that the stream addresses. Nothing is
  * allocated, and every field of a command is checked before it is used. The bytes of a machine's memory are read and
  * written as on a little-endian core.
+ *
+ * Of an Ethos-U85 these are refused: branches, pools that give places of maxima or have scales of their channels, sums
+ * of pools and depthwise convolutions that another operation goes on with, its own tanh and sigmoid, resizes that
+ * repeat, and maps of three tiles.
  */
 #ifndef DEUTERON_ETHOSU_H
 #define DEUTERON_ETHOSU_H
