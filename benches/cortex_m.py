@@ -2,12 +2,15 @@
 
 Layers are those of MLPerf Tiny's networks and some more; two images per board have them as steps, and are made like
 any other: the operators with -O3, what calls them with -Os. Instructions are counted by the emulator, one per
-instruction whatever a core would need for it; they are not cycles. The CMSIS-NN column is commit 99f736a6 of
+instruction whatever a core would need for it. The CMSIS-NN column is commit 99f736a6 of
 2026-07-15, `arm_*_wrapper_s8` and `arm_fully_connected_s8`, with the same compiler and emulator and -O3: its DSP
 instructions on the Cortex-M33, its vectors on the Cortex-M55; layers without a number have not been counted with it.
 The last column is plain C, with -O3, that gathers windows and makes four channels at a time. No layer may need more
 than the bar of its board, a share of CMSIS-NN's instructions, and neither may the geometric mean of these shares.
 Outputs must equal whole-number arithmetic in Python.
+
+Cycles are estimated from the same counts, instruction by instruction (`cortex_m_cycles.py`); how far the model was off
+where somebody measured silicon is printed beside them.
 
 make bench-cortex-m
 """
@@ -20,8 +23,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import geometric_mean
 
+import cortex_m_cycles
 import numpy as np
 import numpy.typing as npt
+from cortex_m_cycles import Counter, disassembled, estimate
 from ending import finish
 
 from deuteron.board import boards, image, qemu, record
@@ -59,8 +64,7 @@ class Bar:
     mean: float
 
 
-BARS = {"an547": Bar(0.85, 0.55)}
-"""By board; where there is none the plain C is the bar."""
+BARS = {"an505": Bar(0.85, 0.65), "an547": Bar(0.80, 0.55)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +257,17 @@ class Maker:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A layer on a board: instructions of ours, and where they are known of CMSIS-NN and of the plain C."""
+    """A layer on a board: counted instructions of ours, and where they are known of CMSIS-NN and of the plain C.
+
+    Attributes:
+        cycles: of ours, estimated.
+    """
 
     layer: str
     board: str
     macs: int
     instructions: int
+    cycles: int
     cmsis_nn: int | None
     plain_c: int | None
     right: bool
@@ -271,8 +280,7 @@ class Result:
     @property
     def most(self) -> int | None:
         """Instructions that are allowed."""
-        bar = BARS.get(self.board)
-        return self.plain_c if bar is None or self.cmsis_nn is None else int(bar.layer * self.cmsis_nn)
+        return None if self.cmsis_nn is None else int(BARS[self.board].layer * self.cmsis_nn)
 
     def problems(self) -> list[str]:
         """What is not as it must be."""
@@ -323,31 +331,41 @@ def _image(layers: Sequence[Layer], board: Board, toolchain: Toolchain, generato
         maker.add(call, layer.name)
     bundle = maker.bundle()
     with tempfile.TemporaryDirectory() as scratch:
-        link(bundle, board, record.FirmwareOptions(), (), toolchain, Path(scratch))
-        run = qemu.run(Path(scratch), recorded(bundle, board), board, [[]]).runs[0]
+        work = Path(scratch)
+        link(bundle, board, record.FirmwareOptions(), (), toolchain, work)
+        counter = Counter(work / record.ELF, work)
+        run = qemu.run(work, recorded(bundle, board), board, [[]], options=counter.options).runs[0]
+        code = disassembled(work / record.ELF)
+        counts = counter.steps(len(layers), len(bundle.outputs))
+        cycles = [estimate(board.cpu, code, step) for step in counts]
     steps = [event.instructions for event in run.events if event.kind is qemu.EventKind.STEP]
     return [
         Result(
-            layer.name, board.name, call.macs, count, *layer.peers.get(board.name, (None, None)),
+            layer.name, board.name, call.macs, count, estimated, *layer.peers.get(board.name, (None, None)),
             np.array_equal(found.ravel(), call.expected.ravel()),
         )
-        for layer, call, count, found in zip(layers, calls, steps, run.outputs, strict=True)
+        for layer, call, count, estimated, found in zip(layers, calls, steps, cycles, run.outputs, strict=True)
     ]  # fmt: skip
 
 
 def report(results: Sequence[Result]) -> None:
     """Prints the table."""
-    print(f"{'layer':<37}{'board':<7}{'instructions':>13}{'per MAC':>9}{'CMSIS-NN':>11}{'ratio':>7}{'plain C':>11}")
+    print(
+        f"{'layer':<37}{'board':<7}{'instructions':>13}{'per MAC':>9}{'cycles':>11}{'per MAC':>9}{'CMSIS-NN':>11}"
+        f"{'ratio':>7}{'plain C':>11}"
+    )
     for r in results:
         peers = "".join(
             f"{'' if number is None else format(number, pattern):>{width}}"
             for number, pattern, width in ((r.cmsis_nn, ",", 11), (r.share, ".2f", 7), (r.plain_c, ",", 11))
         )
         ours = f"{r.layer:<37}{r.board:<7}{r.instructions:>13,}{r.instructions / r.macs:>9.2f}"
-        print(f"{ours}{peers}{'' if r.right else '  WRONG'}".rstrip())
+        estimated = f"{r.cycles:>11,}{r.cycles / r.macs:>9.2f}"
+        print(f"{ours}{estimated}{peers}{'' if r.right else '  WRONG'}".rstrip())
     for name in dict.fromkeys(r.board for r in results):
         mean = mean_share([r for r in results if r.board == name])
-        print(f"{'geometric mean':<37}{name:<7}{mean:>40.3f}")
+        print(f"{'geometric mean':<37}{name:<7}{mean:>60.3f}")
+    cortex_m_cycles.report()
 
 
 def main() -> int:
@@ -358,7 +376,12 @@ def main() -> int:
     toolchain = Toolchain.find(image.OBJECTS)
     results = [result for name in BOARDS for result in measure(boards.load(name), toolchain)]
     report(results)
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
+    data = {
+        "kind": {"instructions": "counted", "cycles": "estimated"},
+        "compiler": toolchain.version,
+        "results": [asdict(result) for result in results],
+        "silicon": [asdict(row) for row in cortex_m_cycles.PUBLISHED],
+    }
     return finish(data, problems(results), options.json)
 
 

@@ -41,12 +41,12 @@ static int32_t out_of(uint64_t *state, layer_kind_t kind, int32_t in, int32_t ke
 static void random_axis(uint64_t *state, layer_kind_t kind, int32_t *in, int32_t *out, int32_t *kernel, int32_t *stride,
                         int32_t *pad, int32_t *dilation)
 {
-    *kernel = test_between(state, 0, 1) == 0 ? 1 : test_between(state, 1, 4);
+    *kernel = test_between(state, 0, 1) == 0 ? 1 : test_between(state, 1, 5);
     *stride = test_between(state, 1, 3);
     *dilation = kind == TRANSPOSED ? 1 : test_between(state, 1, 2);
     *pad = test_between(state, 0, 1) == 0 ? 0 : test_between(state, 0, 3);
     int32_t least = *dilation * (*kernel - 1) + 1 - 2 * *pad;
-    *in = (least < 1 ? 1 : least) + test_between(state, 0, 4);
+    *in = (least < 1 ? 1 : least) + test_between(state, 0, 8);
     if (kind == TRANSPOSED) {
         int32_t room = ((*in - 1) * *stride + *kernel - 1) / 2;
         *pad = *pad < room ? *pad : room;

@@ -1,31 +1,88 @@
-"""The bar of `benches/cortex_m.py`, held in every test run: outputs, and instructions beside plain C."""
+"""The bars of `benches/cortex_m.py`: outputs, instructions beside CMSIS-NN's; and the cycles that it estimates."""
 
 import pytest
-from benches import cortex_m
+from benches import cortex_m, cortex_m_cycles
 
 from deuteron.board import boards, image
 from deuteron.board.toolchain import Toolchain
 
-pytestmark = pytest.mark.slow
+CYCLES = {
+    "cortex-m33": (1.1, 1.5),
+    "cortex-m55": (1.0, 1.4),
+}
+"""Least and most estimated cycles per counted instruction of a large layer."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", cortex_m.BOARDS)
 def test_layers_keep_to_their_bar(board: str) -> None:
-    results = cortex_m.measure(boards.load(board), Toolchain.find(image.OBJECTS))
+    machine = boards.load(board)
+    results = cortex_m.measure(machine, Toolchain.find(image.OBJECTS))
     assert [result.layer for result in results] == [layer.name for layer in cortex_m.LAYERS]
     assert cortex_m.problems(results) == []
+    least, most = CYCLES[machine.cpu]
+    large = [result for result in results if result.instructions > 100_000]
+    assert {r.layer: r.cycles / r.instructions for r in large if not least < r.cycles / r.instructions < most} == {}
 
 
 def test_the_bench_tells_what_is_wrong() -> None:
-    slow = cortex_m.Result("a layer", "an547", macs=100, instructions=900, cmsis_nn=1000, plain_c=1000, right=True)
+    slow = cortex_m.Result("a layer", "an547", 100, 900, cycles=0, cmsis_nn=1000, plain_c=1000, right=True)
     assert cortex_m.problems([slow]) == [
-        "a layer on an547: 900 instructions, 850 are allowed",
+        "a layer on an547: 900 instructions, 800 are allowed",
         "an547: 0.900 of CMSIS-NN's instructions, 0.55 are allowed",
     ]
-    uncounted = cortex_m.Result("a layer", "an547", macs=1, instructions=9, cmsis_nn=None, plain_c=None, right=True)
+    uncounted = cortex_m.Result("a layer", "an547", 1, 9, cycles=0, cmsis_nn=None, plain_c=None, right=True)
     assert uncounted.problems() == []
-    result = cortex_m.Result("a layer", "an505", macs=100, instructions=1001, cmsis_nn=500, plain_c=1000, right=False)
-    assert result.problems() == [
+    wrong = cortex_m.Result("a layer", "an505", 100, 852, cycles=0, cmsis_nn=1000, plain_c=5000, right=False)
+    assert cortex_m.problems([wrong]) == [
         "a layer on an505: the output is wrong",
-        "a layer on an505: 1,001 instructions, 1,000 are allowed",
+        "a layer on an505: 852 instructions, 850 are allowed",
+        "an505: 0.852 of CMSIS-NN's instructions, 0.65 are allowed",
     ]
+
+
+def cycles(cpu: str, *lines: str) -> int:
+    """The estimate for a block of instructions that ran once."""
+    code = [cortex_m_cycles.Instruction(2 * i, *line.split(" ", 1)) for i, line in enumerate(lines)]
+    return cortex_m_cycles.estimate(cpu, code, dict.fromkeys(range(0, 2 * len(lines), 2), 1))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lines"),
+    [
+        (2, ("add r0, r1", "add r2, r0")),
+        (3, ("ldr r0, [r1]", "add r2, r0")),
+        (2, ("ldr r0, [r1]", "add r2, r3")),
+        (2, ("ldr r0, [r1]", "mov r0, r2")),
+        (2, ("ldrd r0, r1, [r2]",)),
+        (4, ("push {r4, r5, lr}",)),
+        (2, ("bne.n 0",)),
+        (2, ("bls.n 0",)),
+        (3, ("bl 0",)),
+    ],
+)  # fmt: skip
+def test_cycles_of_a_cortex_m33(wanted: int, lines: tuple[str, ...]) -> None:
+    assert cycles("cortex-m33", *lines) == wanted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lines"),
+    [
+        (2, ("vldrb.u8 q0, [r0], #16", "vmladava.s8 r2, q0, q1")),
+        (3, ("vldrb.u8 q0, [r0], #16", "vldrb.u8 q1, [r1], #16")),
+        (4, ("vldrb.u8 q0, [r0, q1]",)),
+        (1, ("vadd.i32 q0, q0, q1", "letp lr, 0")),
+        (4, ("vmladava.s8 r2, q0, q1", "add r3, r2")),
+        (3, ("ldr r0, [r1]", "add r2, r0")),
+        (2, ("b.n 0",)),
+    ],
+)  # fmt: skip
+def test_cycles_of_a_cortex_m55(wanted: int, lines: tuple[str, ...]) -> None:
+    assert cycles("cortex-m55", *lines) == wanted
+
+
+def test_the_check_of_the_cycles_says_how_far_the_model_is_off(capsys: pytest.CaptureFixture[str]) -> None:
+    cortex_m_cycles.report()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith(" estimated  measured  error")
+    assert lines[3].split() == ["depthwise", "3x3", "32,", "112x112", "11.26", "M", "13.72", "M", "-18%"]

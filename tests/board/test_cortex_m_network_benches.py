@@ -1,7 +1,7 @@
 """The benches of Cortex-M networks and of what stands beside their layers: bars, and what they say of a missed one."""
 
 import pytest
-from benches import cortex_m_elements, cortex_m_networks
+from benches import cortex_m_elements, cortex_m_networks, cortex_m_sizes
 
 from deuteron.board import boards, image, qemu
 from deuteron.board.toolchain import Toolchain
@@ -43,3 +43,12 @@ def test_the_instructions_of_a_network_are_told_apart_by_kind() -> None:
     assert cortex_m_networks.kinds_of(run, titles) == {
         "conv": 103, "add": 20, "copies of inputs and outputs": 11, "between": 6,
     }  # fmt: skip
+
+
+def test_sizes_are_told_per_network_and_kind_of_inner_work(capsys: pytest.CaptureFixture[str]) -> None:
+    codes = {"portable": {"a": 1000, "b": 234}, "dsp": {"a": 2000}, "mve": {"a": 30}}
+    cortex_m_sizes.report([cortex_m_sizes.Result("net", variant, objects) for variant, objects in codes.items()])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["bytes", "of", "operators", "portable", "dsp", "mve"],
+        ["net", "1,234", "2,000", "30"],
+    ]

@@ -33,6 +33,7 @@ PROGRAMS = (
     "test_port",
     "test_cortex_m_layers",
     "test_cortex_m_layers_dsp",
+    "test_cortex_m_elements_dsp",
     "test_cortex_m_elements",
     "test_ethosu",
     "test_ethosu_85",

@@ -76,4 +76,16 @@ static inline dtn_cm_window_t dtn_cm_window(int32_t out, int32_t stride, int32_t
     return window;
 }
 
+/** Outputs first..end-1 of a line have windows of which no column lies beside the map; there may be none. */
+typedef struct {
+    int32_t first;
+    int32_t end;
+} dtn_cm_inside_t;
+
+static inline dtn_cm_inside_t dtn_cm_inside(const dtn_cm_windows_t *p)
+{
+    int32_t room = p->in_w + p->pad_w - (p->kernel_w - 1) * p->dilation_w;
+    return (dtn_cm_inside_t){(p->pad_w + p->stride_w - 1) / p->stride_w, room > 0 ? (room - 1) / p->stride_w + 1 : 0};
+}
+
 #endif /* DTN_WINDOWS_H */

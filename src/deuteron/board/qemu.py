@@ -100,6 +100,7 @@ def run(
     *,
     time_out: float = TIME_OUT,
     event_capacity: int = 0,
+    options: Sequence[str] = (),
 ) -> Report:
     """The outputs and counts of a firmware directory on samples of its inputs, one after the other.
 
@@ -110,6 +111,7 @@ def run(
         samples: inputs of each run.
         time_out: seconds.
         event_capacity: of a profiling image: events of a run that it has room for; 0 for all that fit into memory.
+        options: further ones of the emulator.
 
     Raises:
         MissingToolError: when QEMU is not installed.
@@ -130,7 +132,7 @@ def run(
             words += ("--input", f"in{i}")
         for i in range(len(firmware.outputs)):
             words += ("--output", f"out{i}")
-        status, said = emulate(directory / ELF, board, words, work, time_out=time_out)
+        status, said = emulate(directory / ELF, board, words, work, time_out=time_out, options=options)
         if status:
             raise _error(status, said, directory / ELF)
         outputs = [(work / f"out{i}").read_bytes() for i in range(len(firmware.outputs))]
@@ -139,9 +141,17 @@ def run(
 
 
 def emulate(
-    elf: Path, board: Board, words: Sequence[str], work: Path, *, time_out: float = TIME_OUT
+    elf: Path,
+    board: Board,
+    words: Sequence[str],
+    work: Path,
+    *,
+    time_out: float = TIME_OUT,
+    options: Sequence[str] = (),
 ) -> tuple[int, str]:
     """The exit status of an image, started in the directory `work` with a command line, and what it printed.
+
+    `options` are further ones of the emulator.
 
     Raises:
         MissingToolError: when QEMU is not installed.
@@ -151,7 +161,8 @@ def emulate(
     semihosting = ",".join(("enable=on", "target=native", *(f"arg={word}" for word in words)))
     command = (
         program, "-M", board.machine, "-nographic", "-monitor", "none", "-serial", "null",
-        "-icount", f"shift={_SHIFT},sleep=off", "-semihosting-config", semihosting, "-kernel", elf.absolute(),
+        "-icount", f"shift={_SHIFT},sleep=off", "-semihosting-config", semihosting, *options,
+        "-kernel", elf.absolute(),
     )  # fmt: skip
     try:
         done = subprocess.run(

@@ -1,5 +1,5 @@
 #include "../inner.h"
-#include "instructions.h"
+#include "loops.h"
 #include "scaling.h"
 
 /* Channels that are summed at once, most that are made at a pixel before the next, and most of the weights of four
@@ -19,18 +19,24 @@ typedef struct {
     size_t taps_row;
 } steps_t;
 
+/* What the sums of four channels start at, and their factors. */
+typedef struct {
+    uint32_t bias[BLOCK];
+    dtn_cm_factor_t factors[BLOCK];
+} block_t;
+
 /* Channels side by side, with what does not change from pixel to pixel. */
 typedef struct {
     const int8_t *input;
     int8_t *output;
-    size_t blocks;
+    size_t count; /* of blocks */
     steps_t steps;
-    uint32_t offsets; /* of the inputs: in both halves, or one number where channels share an input */
+    bool has_nine_taps; /* each kernel, three by three */
+    uint32_t offsets;   /* of the inputs: in both halves, or one number where channels share an input */
     const dtn_cm_scale_t *scale;
     int32_t addend; /* as dtn_dsp_addend */
     bool is_plain;  /* as dtn_dsp_is_plain */
-    uint32_t bias[CHUNK];
-    dtn_cm_factor_t factors[CHUNK];
+    block_t blocks[CHUNK / BLOCK];
     tap_t taps[TAPS]; /* of the first block, then of the next */
 } chunk_t;
 
@@ -110,49 +116,57 @@ static inline sums_t add_part(const chunk_t *chunk, part_t part, sums_t sums, bo
 /* The outputs of four channels. */
 static inline void store(const chunk_t *chunk, const dtn_cm_factor_t *factors, sums_t sums, int8_t *out)
 {
+    const uint32_t four[] = {sums.a, sums.b, sums.c, sums.d};
     if (chunk->is_plain) {
-        int32_t addend = chunk->addend;
-        out[0] = dtn_dsp_scaled(addend, factors[0], sums.a);
-        out[1] = dtn_dsp_scaled(addend, factors[1], sums.b);
-        out[2] = dtn_dsp_scaled(addend, factors[2], sums.c);
-        out[3] = dtn_dsp_scaled(addend, factors[3], sums.d);
+        dtn_dsp_store_four(four, factors, chunk->addend, out);
     } else {
-        out[0] = dtn_cm_scaled(chunk->scale, &factors[0], sums.a);
-        out[1] = dtn_cm_scaled(chunk->scale, &factors[1], sums.b);
-        out[2] = dtn_cm_scaled(chunk->scale, &factors[2], sums.c);
-        out[3] = dtn_cm_scaled(chunk->scale, &factors[3], sums.d);
+        for (size_t i = 0; i < BLOCK; i++) {
+            out[i] = dtn_cm_scaled(chunk->scale, &factors[i], four[i]);
+        }
     }
 }
 
-static inline void four_channels(const chunk_t *chunk, size_t first, const part_t *part, bool is_shared, int8_t *out)
+/* All channels of an output pixel: of any part of a window. Functions of their own, which have all registers. */
+static inline __attribute__((always_inline)) void any_pixel(const chunk_t *chunk, const part_t *window, size_t taps,
+                                                            bool is_shared, int8_t *out)
 {
-    const uint32_t *bias = chunk->bias + first;
-    sums_t sums = {bias[0], bias[1], bias[2], bias[3]};
-    store(chunk, chunk->factors + first, add_part(chunk, *part, sums, is_shared), out);
-}
-
-/* Functions of their own, whose loops then have all registers. */
-__attribute__((noinline)) static void of_own_inputs(const chunk_t *chunk, size_t first, const part_t *part, int8_t *out)
-{
-    four_channels(chunk, first, part, false, out);
-}
-
-__attribute__((noinline)) static void of_one_input(const chunk_t *chunk, size_t first, const part_t *part, int8_t *out)
-{
-    four_channels(chunk, first, part, true, out);
-}
-
-/* All channels of an output pixel. */
-static inline void one_pixel(const chunk_t *chunk, part_t part, size_t taps, bool is_shared, int8_t *out)
-{
-    for (size_t first = 0; first < BLOCK * chunk->blocks; first += BLOCK) {
-        if (is_shared) {
-            of_one_input(chunk, first, &part, out + first);
-        } else {
-            of_own_inputs(chunk, first, &part, out + first);
-            part.input += BLOCK;
-        }
+    part_t part = *window;
+    const block_t *block = chunk->blocks;
+    for (size_t left = chunk->count; left != 0; left--) {
+        const uint32_t *bias = block->bias;
+        sums_t sums = {bias[0], bias[1], bias[2], bias[3]};
+        store(chunk, block->factors, add_part(chunk, part, sums, is_shared), out);
+        part.input += is_shared ? 0 : BLOCK;
         part.taps += taps;
+        out += BLOCK;
+        block++;
+    }
+}
+
+__attribute__((noinline)) static void of_own_inputs(const chunk_t *chunk, const part_t *window, size_t taps,
+                                                    int8_t *out)
+{
+    any_pixel(chunk, window, taps, false, out);
+}
+
+__attribute__((noinline)) static void of_one_input(const chunk_t *chunk, const part_t *window, size_t taps, int8_t *out)
+{
+    any_pixel(chunk, window, taps, true, out);
+}
+
+/* Of a window of three by three that lies on the map as a whole. */
+__attribute__((noinline)) static void of_nine_inputs(const chunk_t *chunk, const int8_t *input, int8_t *out)
+{
+    const block_t *block = chunk->blocks;
+    const tap_t *taps = chunk->taps;
+    for (size_t left = chunk->count; left != 0; left--) {
+        uint32_t four[BLOCK] = {block->bias[0], block->bias[1], block->bias[2], block->bias[3]};
+        dtn_dsp_add_nine(input, chunk->steps.input_column, chunk->steps.input_row, chunk->offsets, &taps->even, four);
+        store(chunk, block->factors, (sums_t){four[0], four[1], four[2], four[3]}, out);
+        input += BLOCK;
+        taps += 9;
+        out += BLOCK;
+        block++;
     }
 }
 
@@ -178,7 +192,13 @@ static void all_pixels(const dtn_cm_convolution_t *layer, const chunk_t *chunk, 
                     rows.end - rows.first,
                     columns.end - columns.first,
                 };
-                one_pixel(chunk, part, taps, is_shared, out);
+                if (is_shared) {
+                    of_one_input(chunk, &part, taps, out);
+                } else if (chunk->has_nine_taps && part.rows == 3 && part.columns == 3) {
+                    of_nine_inputs(chunk, part.input, out);
+                } else {
+                    of_own_inputs(chunk, &part, taps, out);
+                }
                 out += p.out_c;
             }
         }
@@ -195,7 +215,8 @@ static void some_channels(const dtn_cm_convolution_t *layer, size_t channel, siz
     chunk_t chunk = {
         .input = layer->input + input,
         .output = layer->output + channel,
-        .blocks = blocks,
+        .count = blocks,
+        .has_nine_taps = p->kernel_h == 3 && p->kernel_w == 3,
         .steps = {column, (size_t)p->dilation_h * (size_t)p->in_w * (size_t)p->in_c, (size_t)p->kernel_w},
         .offsets = is_shared ? (uint32_t)p->in_offset : dtn_dsp_twice(p->in_offset),
         .scale = &layer->scale,
@@ -204,8 +225,8 @@ static void some_channels(const dtn_cm_convolution_t *layer, size_t channel, siz
     };
     tap_t *tap = chunk.taps;
     for (size_t j = 0; j < BLOCK * blocks; j++) {
-        chunk.bias[j] = dtn_cm_bias(layer, channel + j);
-        chunk.factors[j] = dtn_cm_factor(&layer->scale, channel + j);
+        chunk.blocks[j / BLOCK].bias[j % BLOCK] = dtn_cm_bias(layer, channel + j);
+        chunk.blocks[j / BLOCK].factors[j % BLOCK] = dtn_cm_factor(&layer->scale, channel + j);
     }
     for (size_t j = 0; j < blocks; j++) {
         const int8_t *weights = layer->weights + channel + BLOCK * j;

@@ -22,6 +22,12 @@ static inline int32_t dtn_dsp_high(uint32_t halves)
     return (int16_t)(uint16_t)(halves >> 16);
 }
 
+static inline void dtn_dsp_store_two(uint32_t first, uint32_t second, uint32_t words[2])
+{
+    words[0] = first;
+    words[1] = second;
+}
+
 static inline uint32_t dtn_dsp_even(uint32_t bytes)
 {
     return dtn_dsp_pack((int8_t)(uint8_t)bytes, (int8_t)(uint8_t)(bytes >> 16));
@@ -67,18 +73,6 @@ static inline int32_t dtn_dsp_half_s8(int32_t number)
 {
     int32_t half = number >> 1; /* all compilers that we know shift the sign in */
     return half < INT8_MIN ? INT8_MIN : half > INT8_MAX ? INT8_MAX : half;
-}
-
-static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
-                                         uint32_t sums[4])
-{
-    for (size_t i = 0; i < 4; i++) {
-        for (size_t four = 0; four < 4 * turns; four++) {
-            uint32_t bytes = dtn_dsp_load(weights + i * pitch + 4 * four);
-            sums[i] = dtn_dsp_both(inputs[2 * four], dtn_dsp_even(bytes), sums[i]);
-            sums[i] = dtn_dsp_both(inputs[2 * four + 1], dtn_dsp_odd(bytes), sums[i]);
-        }
-    }
 }
 
 static inline int32_t dtn_dsp_s8(int32_t number)

@@ -22,6 +22,16 @@ static inline uint32_t dtn_dsp_load(const void *bytes)
 
 #if defined(__ARM_FEATURE_DSP)
 
+/** Stores two words at once, which GCC makes no one instruction of. */
+static inline void dtn_dsp_store_two(uint32_t first, uint32_t second, uint32_t words[2])
+{
+    struct {
+        uint32_t words[2];
+    } *const both = (void *)words;
+    /* Uv: a register with a small offset, which is what the instruction takes. */
+    __asm__("strd %1, %2, %0" : "=Uv"(*both) : "r"(first), "r"(second));
+}
+
 /** Bytes 0 and 2, with their signs, as the lower and the upper half. */
 static inline uint32_t dtn_dsp_even(uint32_t bytes)
 {
@@ -88,43 +98,6 @@ static inline int32_t dtn_dsp_half_s8(int32_t number)
     int32_t half;
     __asm__("ssat %0, #8, %1, asr #1" : "=r"(half) : "r"(number));
     return half;
-}
-
-/**
- * Adds the products of 16 * `turns` inputs, at least one turn, to the sums of four rows of weights, `pitch` apart. For
- * each four inputs there are two words: elements 0 and 2, then 1 and 3. A loop as a whole: GCC leaves it too few
- * registers.
- */
-static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
-                                         uint32_t sums[4])
-{
-#define DTN_DSP_ROW(sum, place)                                                                                        \
-    "ldr %[u], " place "\n sxtb16 %[v], %[u], ror #8\n sxtb16 %[u], %[u]\n"                                            \
-    "smlad %[" sum "], %[x], %[u], %[" sum "]\n smlad %[" sum "], %[y], %[v], %[" sum "]\n"
-#define DTN_DSP_FOUR                                                                                                   \
-    "ldrd %[x], %[y], [%[in]], #8\n" DTN_DSP_ROW("b", "[%[w], %[pitch]]") DTN_DSP_ROW("c", "[%[w], %[pitch], lsl #1]") \
-        DTN_DSP_ROW("d", "[%[last]], #4") DTN_DSP_ROW("a", "[%[w]], #4")
-    const uint32_t *end = inputs + 8 * turns;
-    const int8_t *last = weights + 3 * pitch;
-    uint32_t a = sums[0];
-    uint32_t b = sums[1];
-    uint32_t c = sums[2];
-    uint32_t d = sums[3];
-    uint32_t x;
-    uint32_t y;
-    uint32_t u;
-    uint32_t v;
-    __asm__("1:\n" DTN_DSP_FOUR DTN_DSP_FOUR DTN_DSP_FOUR DTN_DSP_FOUR "cmp %[in], %[end]\n bne 1b\n"
-            : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [in] "+&r"(inputs), [w] "+&r"(weights),
-              [last] "+&r"(last), [x] "=&r"(x), [y] "=&r"(y), [u] "=&r"(u), [v] "=&r"(v)
-            : [pitch] "r"(pitch), [end] "r"(end)
-            : "cc", "memory");
-    sums[0] = a;
-    sums[1] = b;
-    sums[2] = c;
-    sums[3] = d;
-#undef DTN_DSP_ROW
-#undef DTN_DSP_FOUR
 }
 
 /** The int8 that is closest to a number. */

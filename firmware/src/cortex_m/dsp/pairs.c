@@ -1,4 +1,5 @@
 #include "pairs.h"
+#include "loops.h"
 #include "scaling.h"
 
 void dtn_dsp_make_block(dtn_dsp_block_t *block, const int8_t *weights, size_t depth, const int32_t *bias,
@@ -142,29 +143,44 @@ void dtn_dsp_store_pair(const dtn_dsp_block_t *block, const dtn_dsp_sums_t *sums
     }
 }
 
+/* Some channels from `first` on, two by two, with usual factors and limits; rows of four elements or more. */
+__attribute__((noinline)) static void multiply_plainly(const dtn_dsp_block_t *block, const dtn_dsp_pair_t *pair,
+                                                       size_t first, size_t count, int8_t *x, int8_t *y)
+{
+    const uint32_t *inputs = pair->quads->x;
+    dtn_dsp_pairs_t pairs = {
+        .inputs = inputs,
+        .last = inputs + pair->count / 4 * 4 * DTN_DSP_QUAD,
+        .end = inputs + pair->count * DTN_DSP_QUAD,
+        .rest = pair->rest.x,
+        .missing = pair->rest_count == 0 ? 0 : 4 - pair->rest_count,
+        .two = &block->twos[(first + 1) / 2],
+        .outputs = {x + first, y + first},
+        .addend = block->addend,
+        .left = count,
+        .depth = block->depth,
+    };
+    dtn_dsp_multiply_pairs(&pairs, block->weights + first * block->depth, block->depth);
+}
+
 void dtn_dsp_multiply_pair(const dtn_dsp_block_t *block, const dtn_dsp_pair_t *rows, int8_t *x, int8_t *y)
 {
-    /* Copies, which no store to the output can change. */
-    const dtn_dsp_pair_t pair = *rows;
-    const size_t depth = block->depth;
-    const size_t last = block->last;
-    const size_t next = block->next;
-    const size_t other = next * depth;
-    const int32_t addend = block->addend;
-    const bool is_plain = block->is_plain;
-    const dtn_dsp_two_t *two = block->twos;
-    const int8_t *weights = block->weights;
-    size_t channel = 0;
-    for (;; channel = channel + 2 < last ? channel + 2 : last) {
-        const int8_t *w = weights + channel * depth;
-        dtn_dsp_sums_t sums = {two->bias[0], two->bias[1], two->bias[0], two->bias[1]};
-        add_pair(&pair, w, w + other, depth, &sums);
-        if (is_plain) {
-            store_plainly(two, addend, next, &sums, x + channel, y + channel);
-        } else {
-            store_other(block->scale, two, next, &sums, x + channel, y + channel);
+    if (block->is_plain && block->next == 1 && rows->count != 0) {
+        multiply_plainly(block, rows, 0, block->last / 2 + 1, x, y);
+        if (block->last % 2 != 0) {
+            multiply_plainly(block, rows, block->last, 1, x, y);
         }
-        if (channel == last) {
+        return;
+    }
+    const size_t depth = block->depth;
+    const dtn_dsp_two_t *two = block->twos;
+    size_t channel = 0;
+    for (;; channel = channel + 2 < block->last ? channel + 2 : block->last) {
+        const int8_t *w = block->weights + channel * depth;
+        dtn_dsp_sums_t sums = {two->bias[0], two->bias[1], two->bias[0], two->bias[1]};
+        add_pair(rows, w, w + block->next * depth, depth, &sums);
+        store_other(block->scale, two, block->next, &sums, x + channel, y + channel);
+        if (channel == block->last) {
             return;
         }
         two++;

@@ -65,8 +65,7 @@ enum { DTN_DSP_QUAD = sizeof(dtn_dsp_quad_t) / sizeof(uint32_t) };
 static inline void dtn_dsp_unpack_four(const int8_t *row, uint32_t offsets, uint32_t *words)
 {
     uint32_t bytes = dtn_dsp_load(row);
-    words[0] = dtn_dsp_add_even(offsets, bytes);
-    words[1] = dtn_dsp_add_odd(offsets, bytes);
+    dtn_dsp_store_two(dtn_dsp_add_even(offsets, bytes), dtn_dsp_add_odd(offsets, bytes), words);
 }
 
 /** Unpacks `count` fours of a row to two words each, `step` words apart: the rows x of quads, the rows y, or a row. */

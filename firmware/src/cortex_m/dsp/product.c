@@ -1,12 +1,12 @@
 #include "../dot.h"
 #include "../inner.h"
-#include "instructions.h"
+#include "loops.h"
 #include "pairs.h"
 #include "scaling.h"
 
 /* Elements of two rows, or of one, that are unpacked on the stack, and channels whose sums wait for the next of these:
  * then each part of the rows is unpacked once for all of them. */
-enum { PART = 128, LONG_PART = 256, WAITING = 32 };
+enum { PART = 128, LONG_PART = 640, WAITING = 32 };
 
 static size_t least(size_t a, size_t b)
 {
@@ -100,42 +100,52 @@ static inline uint32_t add_four(const uint32_t *words, const int8_t *weights, ui
     return dtn_dsp_both(words[0], dtn_dsp_even(bytes), sum);
 }
 
-/* Adds the products of fours with four rows of weights. A function of its own, whose loop then has all registers. */
-__attribute__((noinline)) static void add_to_four(const uint32_t *words, size_t fours, const int8_t *weights,
-                                                  size_t pitch, uint32_t sums[4])
+/* Adds the products of fours with four rows of weights, or with two. */
+static inline void add_rows(const uint32_t *words, size_t fours, const int8_t *weights, size_t pitch, size_t rows,
+                            uint32_t *sums)
 {
-    size_t turns = fours / 4;
-    if (turns != 0) {
+    const size_t turns = fours / 4;
+    if (turns != 0 && rows == 4) {
         dtn_dsp_add_four_rows(words, turns, weights, pitch, sums);
+    } else if (turns != 0) {
+        dtn_dsp_add_two_rows(words, turns, weights, pitch, sums);
     }
     for (size_t i = 4 * turns; i < fours; i++) {
-        for (size_t j = 0; j < 4; j++) {
+        for (size_t j = 0; j < rows; j++) {
             sums[j] = add_four(words + 2 * i, weights + j * pitch + 4 * i, sums[j]);
         }
     }
 }
 
-/* The same with two rows. */
+/* Functions of their own, whose loops then have all registers. */
+__attribute__((noinline)) static void add_to_four(const uint32_t *words, size_t fours, const int8_t *weights,
+                                                  size_t pitch, uint32_t sums[4])
+{
+    add_rows(words, fours, weights, pitch, 4, sums);
+}
+
 __attribute__((noinline)) static void add_to_two(const uint32_t *words, size_t fours, const int8_t *weights,
                                                  size_t pitch, uint32_t sums[2])
 {
-    const int8_t *other = weights + pitch;
-    uint32_t a = sums[0];
-    uint32_t b = sums[1];
-    for (; fours != 0; fours--) {
-        a = add_four(words, weights, a);
-        b = add_four(words, other, b);
-        words += 2;
-        weights += 4;
-        other += 4;
+    add_rows(words, fours, weights, pitch, 2, sums);
+}
+
+/* The same with the elements of a part that make no four. */
+__attribute__((noinline)) static void add_rest(const dtn_cm_product_t *p, size_t at, size_t count, size_t first,
+                                               size_t channels, uint32_t *sums)
+{
+    const int8_t *weights = p->weights + first * p->depth + at;
+    for (size_t k = count / 4 * 4; k < count; k++) {
+        int32_t input = p->input[at + k] + p->input_offset;
+        for (size_t i = 0; i < channels; i++) {
+            sums[i] += (uint32_t)(input * weights[i * p->depth + k]);
+        }
     }
-    sums[0] = a;
-    sums[1] = b;
 }
 
 /* Adds the products of a part of a row, from element `at` on, to the sums of channels from `first` on. */
-static void add_part(const dtn_cm_product_t *p, const uint32_t *words, size_t at, size_t first, size_t channels,
-                     uint32_t sums[WAITING])
+static inline void add_part(const dtn_cm_product_t *p, const uint32_t *words, size_t at, size_t first, size_t channels,
+                            uint32_t *sums)
 {
     size_t count = least(p->depth - at, LONG_PART);
     const int8_t *weights = p->weights + first * p->depth + at;
@@ -147,32 +157,50 @@ static void add_part(const dtn_cm_product_t *p, const uint32_t *words, size_t at
         /* A single one goes with itself, to a sum that is not used. */
         add_to_two(words, count / 4, weights + i * p->depth, i + 1 < channels ? p->depth : 0, &sums[i]);
     }
-    for (size_t k = count / 4 * 4; k < count; k++) {
-        int32_t input = p->input[at + k] + p->input_offset;
-        for (i = 0; i < channels; i++) {
-            sums[i] += (uint32_t)(input * weights[i * p->depth + k]);
-        }
+    if (count % 4 != 0) {
+        add_rest(p, at, count, first, channels, sums);
     }
 }
 
-static void store(const dtn_cm_scale_t *scale, bool is_plain, size_t first, size_t channels,
-                  const uint32_t sums[WAITING], int8_t *output)
-{
-    const int32_t addend = dtn_dsp_addend(scale);
-    for (size_t i = 0; i < channels; i++) {
-        dtn_cm_factor_t factor = dtn_cm_factor(scale, first + i);
-        output[i] = is_plain ? dtn_dsp_scaled(addend, factor, sums[i]) : dtn_cm_scaled(scale, &factor, sums[i]);
-    }
-}
-
-/* One row makes no pairs: it is unpacked, a part at a time, for many channels. */
-static void one_row(const dtn_cm_product_t *p)
+/* A row that is alone, of one part, whole fours and 16 or more, with one factor: what nearly all linear layers have. */
+__attribute__((noinline)) static void short_row(const dtn_cm_product_t *p)
 {
     uint32_t words[LONG_PART / 2];
-    const uint32_t start = shared(p, p->input);
-    const uint32_t offsets = dtn_dsp_twice(p->input_offset);
+    const dtn_cm_factor_t factor = dtn_cm_factor(&p->scale, 0);
+    const int32_t addend = dtn_dsp_addend(&p->scale);
+    const size_t depth = p->depth;
+    const size_t whole = p->channels / 4 * 4;
+    dtn_dsp_unpack(p->input, dtn_dsp_twice(p->input_offset), depth / 4, words, 2);
+    if (whole != 0) {
+        dtn_dsp_fours_t fours = {
+            .inputs = words,
+            .last = words + depth / 16 * 8,
+            .end = words + depth / 2,
+            .bias = p->bias,
+            .output = p->output,
+            .addend = addend,
+            .factor = {factor.multiplier, (int32_t)factor.drop},
+            .left = whole / 4,
+            .depth = depth,
+        };
+        dtn_dsp_multiply_fours(&fours, p->weights, depth);
+    }
+    for (size_t i = whole; i < p->channels; i += 2) {
+        /* A single one goes with itself. */
+        const size_t next = i + 1 < p->channels ? 1 : 0;
+        uint32_t sums[2] = {(uint32_t)p->bias[i], (uint32_t)p->bias[i + next]};
+        add_rows(words, depth / 4, p->weights + i * depth, next * depth, 2, sums);
+        p->output[i] = dtn_dsp_scaled(addend, factor, sums[0]);
+        p->output[i + next] = dtn_dsp_scaled(addend, factor, sums[1]);
+    }
+}
+
+/* Any other row that is alone: it is unpacked, a part at a time, for many channels. */
+static void long_row(const dtn_cm_product_t *p)
+{
+    uint32_t words[LONG_PART / 2];
     const dtn_cm_scale_t scale = p->scale; /* a copy, which no store to the output can change */
-    const bool is_plain = dtn_dsp_is_plain(&scale, p->channels);
+    const uint32_t start = shared(p, p->input);
     for (size_t first = 0; first < p->channels; first += WAITING) {
         uint32_t sums[WAITING];
         size_t channels = least(p->channels - first, WAITING);
@@ -180,21 +208,25 @@ static void one_row(const dtn_cm_product_t *p)
             sums[i] = start + (p->bias == NULL ? 0U : (uint32_t)p->bias[first + i]);
         }
         for (size_t at = 0; at < p->depth; at += LONG_PART) {
-            if (first == 0 || p->depth > LONG_PART) {
-                size_t count = least(p->depth - at, LONG_PART);
-                dtn_dsp_unpack(p->input + at, offsets, count / 4, words, 2);
-            }
+            dtn_dsp_unpack(p->input + at, dtn_dsp_twice(p->input_offset), least(p->depth - at, LONG_PART) / 4, words,
+                           2);
             add_part(p, words, at, first, channels, sums);
         }
-        store(&scale, is_plain, first, channels, sums, p->output + first);
+        for (size_t i = 0; i < channels; i++) {
+            dtn_cm_factor_t factor = dtn_cm_factor(&scale, first + i);
+            p->output[first + i] = dtn_cm_scaled(&scale, &factor, sums[i]);
+        }
     }
 }
 
 void dtn_cm_multiply(const dtn_cm_product_t *product)
 {
-    if (product->rows == 1) {
-        one_row(product);
-    } else {
+    if (product->rows > 1) {
         all_rows(product);
+    } else if (product->depth - 16 <= LONG_PART - 16 && product->depth % 4 == 0 && product->weight_offset == 0 &&
+               product->bias != NULL && product->scale.step == 0 && dtn_dsp_is_plain(&product->scale, 1)) {
+        short_row(product);
+    } else {
+        long_row(product);
     }
 }

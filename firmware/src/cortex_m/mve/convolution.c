@@ -83,18 +83,6 @@ static void multiply(const dtn_cm_group_t *group, waiting_t *waiting)
     waiting->count = 0;
 }
 
-/* Outputs first..end-1 of a line have windows of which no column lies beside the map. */
-typedef struct {
-    int32_t first;
-    int32_t end;
-} inside_t;
-
-static inside_t inside_of(const dtn_cm_windows_t *p)
-{
-    int32_t room = p->in_w + p->pad_w - (p->kernel_w - 1) * p->dilation_w;
-    return (inside_t){(p->pad_w + p->stride_w - 1) / p->stride_w, room > 0 ? (room - 1) / p->stride_w + 1 : 0};
-}
-
 static void all_pixels(const dtn_cm_group_t *group, int8_t *room, size_t most)
 {
     const dtn_cm_windows_t *p = group->p;
@@ -103,7 +91,7 @@ static void all_pixels(const dtn_cm_group_t *group, int8_t *room, size_t most)
     const size_t line = (size_t)p->kernel_w * inputs;
     const size_t pitch = (size_t)p->dilation_h * (size_t)p->in_w * inputs;
     const int32_t lines = p->kernel_h;
-    const inside_t inside = inside_of(p);
+    const dtn_cm_inside_t inside = dtn_cm_inside(p);
     /* A window of one line need not be copied, unless many are to lie one behind the other. */
     const bool are_in_place = lines == 1 && most == DTN_CM_TRIPLE;
     dtn_cm_place_t place = {.image = group->input};

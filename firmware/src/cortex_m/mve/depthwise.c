@@ -25,6 +25,13 @@ typedef struct {
     int32_t columns;
 } taps_t;
 
+/* Sums of three outputs. */
+typedef struct {
+    int32x4_t a;
+    int32x4_t b;
+    int32x4_t c;
+} sums_t;
+
 /* From a pixel to its neighbour in a window, and from a row to the next. */
 static inline size_t column_of(const dtn_cm_windows_t *p)
 {
@@ -36,61 +43,190 @@ static inline size_t row_of(const dtn_cm_windows_t *p)
     return (size_t)p->dilation_h * (size_t)p->in_w * (size_t)p->in_c;
 }
 
-/* ---- Windows one by one ---- */
-
-/*
- * Sums of a window's part on the map. Compiled for each kind of chunk: four channels with inputs of their own, which
- * are read without a predicate, and any.
- */
-static inline __attribute__((always_inline)) int32x4_t window_sums(const chunk_t *chunk, taps_t taps, bool is_plain)
+/* The bias, and what the input's offset adds to the sums of so many taps. */
+static int32x4_t starts_of(const chunk_t *chunk, const int8_t *weights, int32_t taps)
 {
-    const dtn_cm_windows_t *p = chunk->p;
-    const size_t column = column_of(p);
-    const size_t row = row_of(p);
-    const size_t weights_row = (size_t)p->kernel_w * LANES;
-    const int32_t offset = p->in_offset;
+    int32x4_t sums = vdupq_n_s32(0);
+    for (; taps > 0; taps--) {
+        sums = vaddq_s32(sums, vldrbq_s32(weights));
+        weights += LANES;
+    }
+    return vmlaq_n_s32(chunk->bias, sums, chunk->p->in_offset);
+}
+
+/* Stores three outputs `step` apart. Assembler, since GCC loads many a number again to find those that this takes. */
+static inline void store_three(const dtn_cm_lanes_t *lanes, sums_t sums, int8_t *to, size_t step)
+{
+    int32_t offset = lanes->offset;
+    /* clang-format off */
+    __asm__ volatile(
+        "vldrw.32 q3, [%[lanes], %[multipliers]]\n"
+        "vldrw.32 q7, [%[lanes], %[shifts]]\n"
+        DTN_CM_TIMES("%q[a]", "q3", "q4")
+        DTN_CM_TIMES("%q[b]", "q3", "q5")
+        DTN_CM_TIMES("%q[c]", "q3", "q6")
+        "vldrw.32 q3, [%[lanes], %[lo]]\n"
+        "vldrw.32 q4, [%[lanes], %[hi]]\n"
+        "vrshl.s32 %q[a], %q[a], q7\n"
+        "vrshl.s32 %q[b], %q[b], q7\n"
+        "vadd.i32 %q[a], %q[a], %[offset]\n"
+        "vrshl.s32 %q[c], %q[c], q7\n"
+        "vadd.i32 %q[b], %q[b], %[offset]\n"
+        "vmax.s32 %q[a], %q[a], q3\n"
+        "vadd.i32 %q[c], %q[c], %[offset]\n"
+        "vmin.s32 %q[a], %q[a], q4\n"
+        "vstrb.32 %q[a], [%[to]]\n"
+        "add %[to], %[to], %[step]\n"
+        "vmax.s32 %q[b], %q[b], q3\n"
+        "vmin.s32 %q[b], %q[b], q4\n"
+        "vstrb.32 %q[b], [%[to]]\n"
+        "add %[to], %[to], %[step]\n"
+        "vmax.s32 %q[c], %q[c], q3\n"
+        "vmin.s32 %q[c], %q[c], q4\n"
+        "vstrb.32 %q[c], [%[to]]\n"
+        : [a] "+&w"(sums.a), [b] "+&w"(sums.b), [c] "+&w"(sums.c), [to] "+&l"(to)
+        : [step] "r"(step), [lanes] "r"(lanes), [offset] "r"(offset),
+          [multipliers] "i"(offsetof(dtn_cm_lanes_t, multipliers)), [shifts] "i"(offsetof(dtn_cm_lanes_t, shifts)),
+          [lo] "i"(offsetof(dtn_cm_lanes_t, lo)), [hi] "i"(offsetof(dtn_cm_lanes_t, hi))
+        : "q3", "q4", "q5", "q6", "q7", "memory");
+    /* clang-format on */
+}
+
+/* ---- Any windows: three share weights where all of their columns lie on the map, others are made one by one ---- */
+
+/* Sums of a window's part on the map: of four channels with inputs of their own, or of any. */
+static inline int32x4_t window_sums(const chunk_t *chunk, taps_t taps, size_t column, size_t row, bool is_plain)
+{
+    const size_t weights_row = (size_t)chunk->p->kernel_w * LANES;
+    const int32_t offset = chunk->p->in_offset;
     int32x4_t sums = chunk->bias;
-    for (int32_t rows = taps.rows; rows > 0; rows--) {
+    for (int32_t rows = taps.columns == 0 ? 0 : taps.rows; rows > 0; rows--) {
         const int8_t *x = taps.input;
         const int8_t *w = taps.weights;
-        for (int32_t left = taps.columns; left > 0; left--) {
+        int32_t left = taps.columns;
+        do {
             int32x4_t inputs = is_plain           ? vldrbq_s32(x)
                                : chunk->is_shared ? vdupq_n_s32(*x)
                                                   : vldrbq_z_s32(x, chunk->there);
             sums = vaddq_s32(sums, vmulq_s32(vaddq_n_s32(inputs, offset), vldrbq_s32(w)));
             x += column;
             w += LANES;
-        }
+        } while (--left > 0);
         taps.input += row;
         taps.weights += weights_row;
     }
     return sums;
 }
 
-/* Functions of their own, in which the compiler has registers for everything. */
-static __attribute__((noinline)) int32x4_t plain_sums(const chunk_t *chunk, taps_t taps)
+/*
+ * Outputs first..end-1 of a line, one by one. Compiled for each kind of chunk: four channels with inputs of their own,
+ * which are read without a predicate, and any.
+ */
+static inline __attribute__((always_inline)) void
+single_windows(const chunk_t *chunk, const taps_t *line, int32_t first, int32_t end, int8_t *output, bool is_plain)
 {
-    return window_sums(chunk, taps, true);
-}
-
-static __attribute__((noinline)) int32x4_t any_sums(const chunk_t *chunk, taps_t taps)
-{
-    return window_sums(chunk, taps, false);
-}
-
-static void line_of_windows(const chunk_t *chunk, taps_t line, int8_t *output)
-{
-    const dtn_cm_windows_t *p = chunk->p;
-    const bool is_plain = !chunk->is_shared && chunk->is_full;
-    for (int32_t ox = 0; ox < p->out_w; ox++) {
-        dtn_cm_window_t columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
-        taps_t taps = line;
-        taps.input += (size_t)(columns.start + columns.first * p->dilation_w) * (size_t)p->in_c;
+    if (first == end) {
+        return;
+    }
+    /* Copies, which no store to the output can change. */
+    const dtn_cm_windows_t p = *chunk->p;
+    const dtn_cm_lanes_t lanes = chunk->lanes;
+    const size_t column = column_of(&p);
+    const size_t row = row_of(&p);
+    const taps_t rows = *line;
+    int8_t *to = output + (size_t)first * (size_t)p.out_c;
+    for (int32_t ox = first; ox < end; ox++) {
+        dtn_cm_window_t columns = dtn_cm_window(ox, p.stride_w, p.pad_w, p.kernel_w, p.dilation_w, p.in_w);
+        taps_t taps = rows;
+        taps.input += (size_t)(columns.start + columns.first * p.dilation_w) * (size_t)p.in_c;
         taps.weights += (size_t)columns.first * LANES;
         taps.columns = columns.end - columns.first;
-        int32x4_t sums = is_plain ? plain_sums(chunk, taps) : any_sums(chunk, taps);
-        vstrbq_p_s32(output, dtn_cm_scaled_lanes(sums, &chunk->lanes), chunk->there);
-        output += p->out_c;
+        int32x4_t outputs = dtn_cm_scaled_lanes(window_sums(chunk, taps, column, row, is_plain), &lanes);
+        if (is_plain) {
+            vstrbq_s32(to, outputs);
+        } else {
+            vstrbq_p_s32(to, outputs, chunk->there);
+        }
+        to += p.out_c;
+    }
+}
+
+/* Functions of their own, in which the compiler has registers for everything. */
+static __attribute__((noinline)) void plain_windows(const chunk_t *chunk, const taps_t *line, int32_t first,
+                                                    int32_t end, int8_t *output)
+{
+    single_windows(chunk, line, first, end, output, true);
+}
+
+static __attribute__((noinline)) void any_windows(const chunk_t *chunk, const taps_t *line, int32_t first, int32_t end,
+                                                  int8_t *output)
+{
+    single_windows(chunk, line, first, end, output, false);
+}
+
+/*
+ * Sums of three windows, each so far apart from the next, with one row of the kernel on the map or more. Both loops are
+ * assembler, since GCC keeps no vectors in their registers around one.
+ */
+static inline sums_t three_windows(taps_t taps, size_t column, size_t row, size_t apart, int32x4_t starts)
+{
+    register int32x4_t a __asm__("q0") = starts;
+    register int32x4_t b __asm__("q1") = starts;
+    register int32x4_t c __asm__("q2") = starts;
+    /* From a position of the third window to the next of the first, and from there to the next row. */
+    const size_t next = column - 2 * apart;
+    const size_t next_row = row - (size_t)taps.columns * column;
+    __asm__ volatile("1:\n"
+                     "dls lr, %[columns]\n"
+                     "2:\n"
+                     "vldrb.s32 q3, [%[w]], #4\n"
+                     "vldrb.s32 q4, [%[x]]\n"
+                     "add %[x], %[x], %[apart]\n"
+                     "vmul.i32 q5, q4, q3\n"
+                     "vldrb.s32 q4, [%[x]]\n"
+                     "vadd.i32 q0, q0, q5\n"
+                     "vmul.i32 q6, q4, q3\n"
+                     "add %[x], %[x], %[apart]\n"
+                     "vldrb.s32 q4, [%[x]]\n"
+                     "vadd.i32 q1, q1, q6\n"
+                     "vmul.i32 q5, q4, q3\n"
+                     "add %[x], %[x], %[next]\n"
+                     "vadd.i32 q2, q2, q5\n"
+                     "le lr, 2b\n"
+                     "add %[x], %[x], %[next_row]\n"
+                     "subs %[rows], %[rows], #1\n"
+                     "bne 1b\n"
+                     : "+&w"(a), "+&w"(b),
+                       "+&w"(c), [w] "+&l"(taps.weights), [x] "+&l"(taps.input), [rows] "+&r"(taps.rows)
+                     : [columns] "r"(taps.columns), [apart] "r"(apart), [next] "r"(next), [next_row] "r"(next_row)
+                     : "q3", "q4", "q5", "q6", "lr", "cc", "memory");
+    return (sums_t){a, b, c};
+}
+
+/* Outputs first..end-1 of a line, three or more, whose columns all lie on the map, and of the rows one or more. */
+static __attribute__((noinline)) void whole_windows(const chunk_t *chunk, const taps_t *line, int32_t first,
+                                                    int32_t end, int8_t *output)
+{
+    const dtn_cm_windows_t *p = chunk->p;
+    const size_t outputs = (size_t)p->out_c;
+    const size_t column = column_of(p);
+    const size_t row = row_of(p);
+    const size_t apart = (size_t)p->stride_w * (size_t)p->in_c;
+    const int32x4_t starts = starts_of(chunk, line->weights, line->rows * p->kernel_w);
+    taps_t taps = *line;
+    taps.columns = p->kernel_w;
+    taps.input += (size_t)first * apart - (size_t)p->pad_w * (size_t)p->in_c;
+    int8_t *to = output + (size_t)first * outputs;
+    for (int32_t left = end - first; left > 0; left -= TRIPLE) {
+        if (left < TRIPLE) {
+            /* Some of the last are made once more. */
+            const size_t again = (size_t)(TRIPLE - left);
+            taps.input -= again * apart;
+            to -= again * outputs;
+        }
+        store_three(&chunk->lanes, three_windows(taps, column, row, apart, starts), to, outputs);
+        taps.input += TRIPLE * apart;
+        to += TRIPLE * outputs;
     }
 }
 
@@ -150,13 +286,6 @@ typedef struct {
     size_t last_step;
 } columns_t;
 
-/* Sums of three outputs. */
-typedef struct {
-    int32x4_t a;
-    int32x4_t b;
-    int32x4_t c;
-} sums_t;
-
 /*
  * Sums over the rows of a kernel of three columns: per row three weights and five inputs are read for nine products.
  * MVE has no multiplication of vectors that adds, and widening loads need their address in r0 to r7. The sums, the
@@ -206,34 +335,12 @@ static inline sums_t three_outputs(columns_t columns, const int8_t *weights, int
                      "vadd.i32 q2, q2, q7\n"
                      "le lr, 1b\n"
                      "2:\n"
-                     : "+w"(a), "+w"(b), "+w"(c), "+r"(left), [w] "+l"(weights), [first] "+l"(columns.first),
-                       [middle] "+l"(columns.middle), [last] "+l"(columns.last)
+                     : "+&w"(a), "+&w"(b), "+&w"(c), "+&r"(left), [w] "+&l"(weights), [first] "+&l"(columns.first),
+                       [middle] "+&l"(columns.middle), [last] "+&l"(columns.last)
                      : [column] "r"(column), [back] "r"(back), [first_step] "r"(columns.first_step),
                        [last_step] "r"(columns.last_step)
                      : "q3", "q4", "q5", "q6", "q7", "memory");
     return (sums_t){a, b, c};
-}
-
-/* What the input's offset adds to the sums of some rows of the kernel, and the bias. */
-static int32x4_t starts_of(const chunk_t *chunk, const int8_t *weights, int32_t rows)
-{
-    int32x4_t sums = vdupq_n_s32(0);
-    for (int32_t left = rows * TRIPLE; left > 0; left--) {
-        sums = vaddq_s32(sums, vldrbq_s32(weights));
-        weights += LANES;
-    }
-    return vmlaq_n_s32(chunk->bias, sums, chunk->p->in_offset);
-}
-
-static inline void store_three(const chunk_t *chunk, sums_t sums, int8_t *to, size_t step)
-{
-    /* A copy, which no store to the output can change. */
-    const dtn_cm_lanes_t lanes = chunk->lanes;
-    vstrbq_s32(to, dtn_cm_scaled_lanes(sums.a, &lanes));
-    to += step;
-    vstrbq_s32(to, dtn_cm_scaled_lanes(sums.b, &lanes));
-    to += step;
-    vstrbq_s32(to, dtn_cm_scaled_lanes(sums.c, &lanes));
 }
 
 /* All outputs of an image, in lines along an axis. */
@@ -242,24 +349,26 @@ static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, con
 {
     const size_t step = along->in_step;
     const size_t row = across->in_step;
+    const size_t out_step = along->out_step;
+    const int32_t kernel = across->kernel;
     const bool is_padded = along->pad == 1;
     const int8_t zero_point = (int8_t)-chunk->p->in_offset;
     const int8_t beside[LANES] = {zero_point, zero_point, zero_point, zero_point};
-    const int32x4_t whole = starts_of(chunk, chunk->weights, across->kernel);
+    const int32x4_t whole = starts_of(chunk, chunk->weights, kernel * TRIPLE);
     for (int32_t line = 0, start = -across->pad; line < across->out; line++, start += across->stride) {
         /* The rows of the kernel that lie on the map. */
         const int32_t skipped = start < 0 ? -start : 0;
         const int32_t after = across->in - start;
-        const int32_t count = (after < across->kernel ? after : across->kernel) - skipped;
+        const int32_t count = (after < kernel ? after : kernel) - skipped;
         const int8_t *weights = chunk->weights + skipped * TRIPLE * LANES;
-        const int32x4_t starts = count == across->kernel ? whole : starts_of(chunk, weights, count);
+        const int32x4_t starts = count == kernel ? whole : starts_of(chunk, weights, count * TRIPLE);
         const int8_t *x = input + (size_t)(start + skipped) * row + (is_padded ? 0 : step);
         int8_t *to = output;
         columns_t columns = {is_padded ? beside : x - step, x, x + TRIPLE * step, is_padded ? 0 : row, row};
         int32_t left = along->out;
         for (; left > TRIPLE; left -= TRIPLE) {
-            store_three(chunk, three_outputs(columns, weights, count, step, row, starts), to, along->out_step);
-            to += TRIPLE * along->out_step;
+            store_three(&chunk->lanes, three_outputs(columns, weights, count, step, row, starts), to, out_step);
+            to += TRIPLE * out_step;
             columns.middle = columns.last;
             columns.first = columns.middle - step;
             columns.first_step = row;
@@ -271,8 +380,8 @@ static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, con
         columns.first -= again * step;
         columns.last = is_padded ? beside : columns.last - again * step;
         columns.last_step = is_padded ? 0 : row;
-        to -= again * along->out_step;
-        store_three(chunk, three_outputs(columns, weights, count, step, row, starts), to, along->out_step);
+        to -= again * out_step;
+        store_three(&chunk->lanes, three_outputs(columns, weights, count, step, row, starts), to, out_step);
         output += across->out_step;
     }
 }
@@ -293,6 +402,9 @@ static const axis_t *axis_of_triples(const axis_t *x, const axis_t *y)
 static void lines_of_windows(const chunk_t *chunk, const int8_t *input, int8_t *output)
 {
     const dtn_cm_windows_t *p = chunk->p;
+    const dtn_cm_inside_t inside = dtn_cm_inside(p);
+    const bool is_plain = !chunk->is_shared && chunk->is_full;
+    const bool has_three = is_plain && inside.end - inside.first >= TRIPLE;
     for (int32_t oy = 0; oy < p->out_h; oy++) {
         dtn_cm_window_t rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
         size_t y = (size_t)(rows.start + rows.first * p->dilation_h);
@@ -301,7 +413,15 @@ static void lines_of_windows(const chunk_t *chunk, const int8_t *input, int8_t *
             .weights = chunk->weights + rows.first * p->kernel_w * LANES,
             .rows = rows.end - rows.first,
         };
-        line_of_windows(chunk, line, output);
+        if (has_three && line.rows > 0) {
+            plain_windows(chunk, &line, 0, inside.first, output);
+            whole_windows(chunk, &line, inside.first, inside.end, output);
+            plain_windows(chunk, &line, inside.end, p->out_w, output);
+        } else if (is_plain) {
+            plain_windows(chunk, &line, 0, p->out_w, output);
+        } else {
+            any_windows(chunk, &line, 0, p->out_w, output);
+        }
         output += (size_t)p->out_w * (size_t)p->out_c;
     }
 }
@@ -327,38 +447,29 @@ static inline void collect_weights(chunk_t *chunk, const int8_t *from, size_t co
 }
 
 /* Up to four channels from `channel` on, with inputs from `input` on; in triples along an axis, or window by window. */
-static void some_channels(const dtn_cm_convolution_t *layer, size_t channel, size_t input, size_t count,
+static void some_channels(chunk_t *chunk, const dtn_cm_convolution_t *layer, size_t channel, size_t input, size_t count,
                           const axis_t *along, const axis_t axes[2])
 {
     const dtn_cm_windows_t *p = layer->p;
-    const dtn_cm_scale_t *scale = &layer->scale;
-    chunk_t chunk;
-    chunk.p = p;
-    chunk.there = vctp32q(count);
-    chunk.is_full = count == LANES;
-    chunk.is_shared = p->out_c != p->in_c;
-    chunk.bias = layer->bias == NULL ? vdupq_n_s32(0) : vldrwq_z_s32(layer->bias + channel, chunk.there);
-    chunk.lanes = (dtn_cm_lanes_t){
-        .multipliers = vldrwq_z_s32(scale->multipliers + channel, chunk.there),
-        .shifts = vldrwq_z_s32(scale->shifts + channel, chunk.there),
-        .offset = scale->offset,
-        .lo = vdupq_n_s32(scale->lo),
-        .hi = vdupq_n_s32(scale->hi),
-    };
+    chunk->there = vctp32q(count);
+    chunk->is_full = count == LANES;
+    chunk->bias = layer->bias == NULL ? vdupq_n_s32(0) : vldrwq_z_s32(layer->bias + channel, chunk->there);
+    chunk->lanes.multipliers = vldrwq_z_s32(layer->scale.multipliers + channel, chunk->there);
+    chunk->lanes.shifts = vldrwq_z_s32(layer->scale.shifts + channel, chunk->there);
     const axis_t *x = &axes[0];
     const axis_t *y = &axes[1];
     if (count < LANES) {
-        collect_weights(&chunk, layer->weights + channel, count, true);
+        collect_weights(chunk, layer->weights + channel, count, true);
     } else {
-        collect_weights(&chunk, layer->weights + channel, LANES, along != y);
+        collect_weights(chunk, layer->weights + channel, LANES, along != y);
     }
     for (int32_t b = 0; b < p->batches; b++) {
         const int8_t *image = layer->input + input + (size_t)b * (size_t)p->in_h * y->in_step;
         int8_t *to = layer->output + channel + (size_t)b * (size_t)p->out_h * y->out_step;
         if (along == NULL) {
-            lines_of_windows(&chunk, image, to);
+            lines_of_windows(chunk, image, to);
         } else {
-            lines_of_triples(&chunk, along, along == x ? y : x, image, to);
+            lines_of_triples(chunk, along, along == x ? y : x, image, to);
         }
     }
 }
@@ -368,17 +479,25 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     (void)scratch;
     (void)bytes;
     const dtn_cm_windows_t *p = layer->p;
-    if (layer->scale.largest_shift >= 0 || p->kernel_h * p->kernel_w > MOST_TAPS) {
+    const dtn_cm_scale_t *scale = &layer->scale;
+    if (scale->largest_shift >= 0 || p->kernel_h * p->kernel_w > MOST_TAPS) {
         return false;
     }
     const axis_t axes[2] = {axis_x(p), axis_y(p)};
     bool is_shared = p->out_c != p->in_c;
     const axis_t *along = is_shared ? NULL : axis_of_triples(&axes[0], &axes[1]);
+    chunk_t chunk;
+    chunk.p = p;
+    chunk.is_shared = is_shared;
+    chunk.lanes.offset = scale->offset;
+    chunk.lanes.lo = vdupq_n_s32(scale->lo);
+    chunk.lanes.hi = vdupq_n_s32(scale->hi);
     size_t like = dtn_cm_alike(layer);
     for (size_t first = 0; first < layer->channels; first += like) {
         for (size_t j = 0; j < like; j += LANES) {
             size_t count = like - j < LANES ? like - j : LANES;
-            some_channels(layer, first + j, is_shared ? first / like : j, count, count < LANES ? NULL : along, axes);
+            some_channels(&chunk, layer, first + j, is_shared ? first / like : j, count, count < LANES ? NULL : along,
+                          axes);
         }
     }
     return true;

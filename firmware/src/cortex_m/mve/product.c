@@ -69,7 +69,7 @@ static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *wei
                      "sub r6, r9, r2\n"
                      "cmp r11, r4\n"
                      "bne 1b\n"
-                     : "+r"(x), "+r"(y), "+r"(z), "+r"(w), "+r"(to)
+                     : "+&r"(x), "+&r"(y), "+&r"(z), "+&r"(w), "+&r"(to)
                      : [depth] "m"(depth), [steps] "m"(steps), [end] "m"(end)
                      : "r0", "r2", "r4", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
 }
@@ -109,8 +109,8 @@ static inline int32x4_t four_sums(const int8_t *x, const int8_t *weights, size_t
                      "vmladava.s8 %[sum_d], q0, q2\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [x] "+r"(x), [a] "+r"(weights), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [sum_a] "+Te"(sum_a),
-                       [sum_b] "+Te"(sum_b), [sum_c] "+Te"(sum_c), [sum_d] "+Te"(sum_d)
+                     : [x] "+&r"(x), [a] "+&r"(weights), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),
+                       [sum_a] "+&Te"(sum_a), [sum_b] "+&Te"(sum_b), [sum_c] "+&Te"(sum_c), [sum_d] "+&Te"(sum_d)
                      : [depth] "r"(depth)
                      : "q0", "q1", "q2", "lr", "memory");
     return vector_of(sum_a, sum_b, sum_c, sum_d);
@@ -252,31 +252,45 @@ static void one_row_rarely(const dtn_cm_block_t *block, const int8_t *row, int8_
 void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int8_t *output)
 {
     const dtn_cm_scale_t *scale = block->scale;
-    if (block->count < LANES || scale->largest_shift >= 0) {
+    size_t left = block->count;
+    if (left < LANES || scale->largest_shift >= 0) {
         one_row_rarely(block, row, output);
         return;
     }
-    const int32_t *multipliers = scale->multipliers + block->first * scale->step;
-    const int32_t *shifts = scale->shifts + block->first * scale->step;
-    const bool is_shared = scale->step == 0;
+    const int32_t *multipliers = scale->multipliers;
+    const int32_t *shifts = scale->shifts;
     const int32_t *starts = block->starts;
     const int8_t *weights = block->weights;
     const size_t depth = block->depth;
-    const size_t last = block->count - LANES;
+    const bool is_shared = scale->step == 0;
     dtn_cm_lanes_t lanes = common_lanes(scale);
-    lanes.multipliers = vdupq_n_s32(*multipliers);
-    lanes.shifts = vdupq_n_s32(*shifts);
-    for (size_t j = 0;; j += LANES) {
-        /* The last four channels may have some that are made once more. */
-        j = j < last ? j : last;
-        int32x4_t sums = four_sums(row, weights + j * depth, depth, depth, starts + j);
+    if (is_shared) {
+        lanes.multipliers = vdupq_n_s32(*multipliers);
+        lanes.shifts = vdupq_n_s32(*shifts);
+    } else {
+        multipliers += block->first;
+        shifts += block->first;
+    }
+    for (;;) {
+        int32x4_t sums = four_sums(row, weights, depth, depth, starts);
         if (!is_shared) {
-            lanes.multipliers = vldrwq_s32(multipliers + j);
-            lanes.shifts = vldrwq_s32(shifts + j);
+            lanes.multipliers = vldrwq_s32(multipliers);
+            lanes.shifts = vldrwq_s32(shifts);
         }
-        vstrbq_s32(output + j, dtn_cm_scaled_lanes(sums, &lanes));
-        if (j == last) {
+        vstrbq_s32(output, dtn_cm_scaled_lanes(sums, &lanes));
+        left -= LANES;
+        if (left == 0) {
             return;
+        }
+        /* The last four channels may have some that are made once more. */
+        const size_t next = left < LANES ? left : LANES;
+        left += LANES - next;
+        weights += next * depth;
+        starts += next;
+        output += next;
+        if (!is_shared) {
+            multipliers += next;
+            shifts += next;
         }
     }
 }
@@ -319,15 +333,15 @@ static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x
                      "vmov q7[2], q7[0], r0, r10\n"
                      "vmov q7[3], q7[1], r8, r12\n"
                      "vldrw.32 q6, [%[numbers]]\n"
-                     "vadd.i32 q7, q7, %q[starts]\n" DTN_CM_TIMES_Q7_Q6 "vldrw.32 q6, [%[numbers], #16]\n"
-                     "vrshl.s32 q7, q7, %q[shifts]\n"
-                     "vadd.i32 q7, q7, %[offset]\n"
-                     "vmax.s32 q7, q7, q6\n"
-                     "vldrw.32 q6, [%[numbers], #32]\n"
-                     "vmin.s32 q7, q7, q6\n"
-                     "vstrb.32 q7, [%[to]]\n"
-                     "add %[to], %[to], %[to_pitch]\n"
-                     "le lr, 1b\n"
+                     "vadd.i32 q7, q7, %q[starts]\n" DTN_CM_TIMES("q7", "q6", "q6") "vldrw.32 q6, [%[numbers], #16]\n"
+                                                                                    "vrshl.s32 q7, q7, %q[shifts]\n"
+                                                                                    "vadd.i32 q7, q7, %[offset]\n"
+                                                                                    "vmax.s32 q7, q7, q6\n"
+                                                                                    "vldrw.32 q6, [%[numbers], #32]\n"
+                                                                                    "vmin.s32 q7, q7, q6\n"
+                                                                                    "vstrb.32 q7, [%[to]]\n"
+                                                                                    "add %[to], %[to], %[to_pitch]\n"
+                                                                                    "le lr, 1b\n"
                      : [x] "+&r"(x), [to] "+&l"(to), "+&r"(left)
                      : [a] "w"(a), [b] "w"(b), [c] "w"(c), [d] "w"(d), [starts] "w"(starts), [shifts] "w"(shifts),
                        [numbers] "r"(numbers), [offset] "r"(offset), [x_pitch] "r"(x_pitch), [to_pitch] "r"(to_pitch)

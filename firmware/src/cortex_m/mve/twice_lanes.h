@@ -20,10 +20,10 @@ static inline int32x4_t dtn_cm_times(int32x4_t sums, int32x4_t multipliers)
     return vaddq_s32(values, vshrq_n_s32(values, 31));
 }
 
-/** The same in assembler, from q7 and q6 to q7; q6 is free afterwards. */
-#define DTN_CM_TIMES_Q7_Q6                                                                                             \
-    "vqrdmulh.s32 q7, q7, q6\n"                                                                                        \
-    "vshr.s32 q6, q7, #31\n"                                                                                           \
-    "vadd.i32 q7, q7, q6\n"
+/** The same in assembler: values times multipliers, with a register that may be that of the multipliers. */
+#define DTN_CM_TIMES(values, multipliers, free)                                                                        \
+    "vqrdmulh.s32 " values ", " values ", " multipliers "\n"                                                           \
+    "vshr.s32 " free ", " values ", #31\n"                                                                             \
+    "vadd.i32 " values ", " values ", " free "\n"
 
 #endif /* DTN_ROUNDING_LANES_H */

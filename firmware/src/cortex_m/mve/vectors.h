@@ -22,7 +22,7 @@ static inline void dtn_cm_copy_bytes(int8_t *to, const int8_t *from, size_t coun
                      "vstrb.8 q0, [%[to]], #16\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [to] "+r"(to), [from] "+r"(from)
+                     : [to] "+&r"(to), [from] "+&r"(from)
                      : [count] "r"(count)
                      : "q0", "lr", "memory");
 }
@@ -36,7 +36,7 @@ static inline void dtn_cm_fill_bytes(int8_t *to, int8_t value, size_t count)
                      "vstrb.8 q0, [%[to]], #16\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [to] "+r"(to)
+                     : [to] "+&r"(to)
                      : [count] "r"(count), [value] "r"(value)
                      : "q0", "lr", "memory");
 }
@@ -51,7 +51,7 @@ static inline int32_t dtn_cm_total(const int8_t *bytes, size_t count)
                      "vaddva.s8 %[sum], q0\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [bytes] "+r"(bytes), [sum] "+Te"(sum)
+                     : [bytes] "+&r"(bytes), [sum] "+&Te"(sum)
                      : [count] "r"(count)
                      : "q0", "lr", "memory");
     return sum;

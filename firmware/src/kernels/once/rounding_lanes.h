@@ -13,7 +13,7 @@ static inline int32x4_t dtn_cm_times(int32x4_t sums, int32x4_t multipliers)
     return vqdmulhq_s32(sums, multipliers);
 }
 
-/** The same in assembler, from q7 and q6 to q7; q6 is free afterwards. */
-#define DTN_CM_TIMES_Q7_Q6 "vqdmulh.s32 q7, q7, q6\n"
+/** The same in assembler: values times multipliers, with a register that may be that of the multipliers. */
+#define DTN_CM_TIMES(values, multipliers, free) "vqdmulh.s32 " values ", " values ", " multipliers "\n"
 
 #endif /* DTN_ROUNDING_LANES_H */
