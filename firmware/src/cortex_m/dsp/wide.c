@@ -44,11 +44,10 @@ static void add_few(const int16_t *inputs, const int8_t *const rows[DTN_CM_ROWS]
         d = add_four(four, wd + k, d);
     }
     for (; k < end; k++) {
-        uint32_t input = (uint32_t)inputs[k];
-        a += input * (uint32_t)wa[k];
-        b += input * (uint32_t)wb[k];
-        c += input * (uint32_t)wc[k];
-        d += input * (uint32_t)wd[k];
+        a += (uint32_t)(inputs[k] * wa[k]);
+        b += (uint32_t)(inputs[k] * wb[k]);
+        c += (uint32_t)(inputs[k] * wc[k]);
+        d += (uint32_t)(inputs[k] * wd[k]);
     }
     sums[0] += (int32_t)a;
     sums[1] += (int32_t)b;
