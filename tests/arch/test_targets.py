@@ -13,7 +13,8 @@ ETHOSU = (
     "ethos-u55-128", "ethos-u55-256", "ethos-u55-32", "ethos-u55-64", "ethos-u65-256", "ethos-u65-512",
     "ethos-u85-1024", "ethos-u85-128", "ethos-u85-2048", "ethos-u85-256", "ethos-u85-512",
 )  # fmt: skip
-NPUS = (*ETHOSU, "imxrt700", "imxrt700cm")
+BESIDE = tuple(f"{name}cm" for name in ETHOSU if "u85" not in name)
+NPUS = (*sorted((*ETHOSU, *BESIDE)), "imxrt700", "imxrt700cm")
 ALL = ", ".join(f"`{name}`" for name in (*CPUS, *NPUS))
 
 
@@ -38,6 +39,12 @@ def test_imxrt700_has_the_published_figures():
         ("xspi0", MemoryKind.FLASH, False),
     ]
     assert npu.prefetch_area.value == 1200 * 1024
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_an_ethos_u_beside_a_cpu_at_work_is_the_same(name: str):
+    alone, beside = targets.load(name.removesuffix("cm")), targets.load(name)
+    assert (beside.npu, beside.cpu.name, beside.cpu.operators) == (alone.npu, alone.cpu.name, CpuOperators.CORTEX_M)
 
 
 def test_the_combined_target_is_the_same_chip_with_int8_operators_on_the_cpu():

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Self, cast
 
 from deuteron.arch.memory import MemoryOptions
-from deuteron.arch.targets import Arch, EthosU
+from deuteron.arch.targets import Arch, CpuOperators, EthosU
 from deuteron.arch.vela import VelaOptions
 from deuteron.errors import FormatError, OptionError
 
@@ -132,6 +132,14 @@ class BuildOptions:
                     f"`{arch.name}` has none",
                     hint="leave it out",
                 )
+        if is_ethosu and arch.cpu.operators is CpuOperators.CORTEX_M:
+            for option in ("activations", "weights"):
+                if (value := getattr(self, option)) != getattr(BuildOptions(), option):
+                    raise OptionError(
+                        f"`--{option} {value.value}` is for an Ethos-U alone, and the CPU of `{arch.name}` takes parts "
+                        "of a model in int8",
+                        hint=f"build for `{arch.name.removesuffix('cm')}`",
+                    )
         if (self.activations, self.weights) == (Activations.INT16, WeightValues.INT4):
             raise OptionError(
                 "`--activations int16` and `--weights int4` do not go together: ExecuTorch quantises to either",

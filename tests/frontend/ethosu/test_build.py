@@ -181,6 +181,10 @@ def test_options_are_for_targets_that_have_what_they_are_about() -> None:
     assert refused(OptionError, "cortex-m55", weights=api.WeightValues.INT4) == (
         "`--weights int4` is for targets with an Arm Ethos-U alone, `cortex-m55` has none\n\nhint: leave it out"
     )
+    assert refused(OptionError, "ethos-u65-256cm", weights=api.WeightValues.INT4) == (
+        "`--weights int4` is for an Ethos-U alone, and the CPU of `ethos-u65-256cm` takes parts of a model in int8\n\n"
+        "hint: build for `ethos-u65-256`"
+    )
     assert refused(OptionError, weights=api.WeightValues.INT4, activations=api.Activations.INT16) == (
         "`--activations int16` and `--weights int4` do not go together: ExecuTorch quantises to either\n\n"
         "hint: leave out one of the two"

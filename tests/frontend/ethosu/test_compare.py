@@ -12,6 +12,7 @@ from tests.frontend.ethosu.networks import Pooled, built, halves, layer
 from torch import nn
 
 from deuteron import api
+from deuteron.builds import manifest as manifests
 from deuteron.errors import FormatError, MissingToolError, OptionError
 from deuteron.frontend import saved
 from deuteron.views.agreement.pytorch import PytorchComparison, compare
@@ -38,6 +39,20 @@ def test_every_partition_is_what_tosa_defines() -> None:
         f"  partition 0: 0 of {comparison.partitions[0].elements} results differ in 4 calls",
     ]
     assert "operator by operator" not in comparison.text()
+
+
+def test_the_cortex_m_takes_the_rest_in_int8() -> None:
+    directory = built(halves, "ethos-u55-128cm")
+    manifest = manifests.read(directory)
+    assert [op.op for op in manifest.cpu_ops] == [
+        "cortex_m::quantize_per_tensor",
+        "deuteron::compare",
+        "deuteron::choose",
+        "cortex_m::dequantize_per_tensor",
+    ]
+    comparison = compared(halves, directory)
+    assert comparison.passed, comparison.failures()
+    assert [(p.calls, p.mismatches) for p in comparison.partitions] == [(4, 0), (4, 0)]
 
 
 def trained(module: nn.Module) -> Iterator[float]:

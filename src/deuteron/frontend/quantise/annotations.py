@@ -26,6 +26,9 @@ from torchao.quantization.pt2e.quantizer import (
 from deuteron.frontend.cortex_m.marks import measured
 
 _KEY = "quantization_annotation"
+_MARKS = ("quantizer_matched", "_arm_annotation_info")
+"""What ExecuTorch's Arm and Cortex-M quantisers put beside annotations; they leave alone what has the first."""
+
 _MUL = re.compile(r"\bmul\.")
 _LAYER = re.compile(r"\b(conv\w*|linear)\.")
 _OUT_OF_RANGE = re.compile(r"\b(exp|neg|sum)\.")
@@ -120,7 +123,8 @@ def groups(model: fx.GraphModule) -> list[list[fx.Node]]:
 def clear(model: fx.GraphModule, nodes: Iterable[fx.Node] | None = None) -> None:
     """Take the annotations away from these nodes, or from all."""
     for node in model.graph.nodes if nodes is None else nodes:
-        node.meta.pop(_KEY, None)
+        for key in (_KEY, *_MARKS):
+            node.meta.pop(key, None)
 
 
 def fake_quantise(model: fx.GraphModule) -> None:
