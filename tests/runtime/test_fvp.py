@@ -14,7 +14,7 @@ from tests.npu.ethosu.vela import compiled
 
 import deuteron
 from deuteron.cli import stand_in
-from deuteron.errors import OptionError
+from deuteron.errors import InputError, InternalError, OptionError
 from deuteron.runtime import fvp
 from deuteron.runtime.fvp import Simulation
 
@@ -89,6 +89,10 @@ WRONG = {
     "half an option of the runner": (
         words(FOLDER, line="runner -m y -o"),
         "the runner's command line has an unknown option `-o`: `runner -m y -o`" + HOW,
+    ),
+    "half a quotation": (
+        words(FOLDER, line="runner -m 'y -o x"),
+        "the runner's command line cannot be read, No closing quotation: `runner -m 'y -o x`" + HOW,
     ),
     "time": (
         [*words(FOLDER), "--timelimit=soon"], "`--timelimit soon` is no number of seconds" + HOW,
@@ -192,6 +196,35 @@ def test_what_is_missing_is_said(folder: Path, capsys: pytest.CaptureFixture[str
     )
 
 
+def test_a_program_that_does_not_end_in_time(folder: Path) -> None:
+    slow = folder / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    asked = Simulation.of(fvp.fvp(U55), [*words(folder, "i0.bin", image=folder / IMAGE), "--timelimit=0.01"])
+    with pytest.raises(InputError) as raised:
+        fvp.on_host(asked, slow)
+    assert str(raised.value) == (
+        "program.pte: the program still ran after 0.01 s, the `--timelimit`\n\nhint: give a longer `--timelimit`"
+    )
+
+
+def test_inputs_that_a_program_does_not_take(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "i0.bin").write_bytes(bytes(7))
+    assert refused(folder, capsys, U55, words(folder, "i0.bin", image=folder / IMAGE)) == (
+        "E: program.pte: `i0.bin` has 7 bytes; the input tensor takes 90\n"
+    )
+
+
+def test_a_runner_that_crashes(folder: Path) -> None:
+    crashing = folder / "crashing"
+    crashing.write_text("#!/bin/sh\necho out of luck >&2\nkill -SEGV $$\n")
+    crashing.chmod(0o755)
+    asked = Simulation.of(fvp.fvp(U55), words(folder, "i0.bin", image=folder / IMAGE))
+    with pytest.raises(InternalError) as raised:
+        fvp.on_host(asked, crashing)
+    assert str(raised.value) == "program.pte: the program that runs it ended with status -11: out of luck"
+
+
 def exported(function: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...]) -> bytes:
     """A program of operators that all stay on the CPU."""
 
@@ -261,3 +294,16 @@ def test_programs_that_are_there_are_not_replaced(tmp_path: Path) -> None:
     )
     assert [path.name for path in tmp_path.iterdir()] == [U65]
     assert fvp.install(tmp_path, force=True) == tuple(tmp_path / one.name for one in fvp.FVPS)
+
+
+def test_images_that_are_there_are_not_replaced(tmp_path: Path) -> None:
+    image = tmp_path / IMAGE
+    image.parent.mkdir(parents=True)
+    image.write_bytes(b"\x7fELF of a checkout")
+    with pytest.raises(OptionError) as raised:
+        fvp.install(tmp_path)
+    assert str(raised.value) == f"`{image}` exists\n\nhint: choose another name, or replace it with `--force`"
+    assert image.read_bytes() == b"\x7fELF of a checkout"
+    assert [path.name for path in tmp_path.iterdir()] == ["arm_test"]
+    assert len(fvp.install(tmp_path, force=True)) == 3
+    assert image.read_bytes() != b"\x7fELF of a checkout"

@@ -285,7 +285,8 @@ def install_fvps(directory: str | Path, *, force: bool = False) -> tuple[Path, .
     """Stand-ins for Arm's simulators, written into a directory under the simulators' names.
 
     Raises:
-        DeuteronError: programs of these names are there and `force` is not given, or the directory cannot be written.
+        DeuteronError: programs or images of these names are there and `force` is not given, or the directory cannot be
+            written.
     """
     from deuteron.runtime import fvp
 

@@ -20,7 +20,7 @@ def command() -> None:
 
 @new_command
 @click.argument("directory", metavar="DIR", type=Path)
-@click.option("--force", is_flag=True, help="Replace programs of these names that are there.")
+@click.option("--force", is_flag=True, help="Replace programs and images of these names that are there.")
 def install(printer: Printer, *, directory: Path, force: bool) -> None:
     """Write programs with the simulators' names into DIR.
 

@@ -173,10 +173,10 @@ def run(simulation: Simulation) -> int:
     """How many outputs a simulation has, which are written.
 
     Raises:
-        InputError: a file is missing.
+        InputError: a file is missing, or the program fails on these inputs or does not end in time.
         UnsupportedError: the program is for another accelerator, or the image lacks operators of it.
         CapacityError: the image has less memory than it needs.
-        InternalError: the program fails.
+        InternalError: what runs the program crashes.
     """
     outputs = on_host(simulation, runner())
     for i, data in enumerate(outputs):
@@ -209,11 +209,14 @@ def on_host(simulation: Simulation, runner: Path) -> list[bytes]:
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             message = f"the program still ran after {simulation.seconds:g} s, the `--timelimit`"
-            raise InternalError(message, where=simulation.program) from error
+            raise InputError(message, where=simulation.program, hint="give a longer `--timelimit`") from error
         if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-            said = lines or done.stderr.splitlines() or [f"it ended with status {done.returncode}"]
-            raise InternalError(said[0].removeprefix("error: "))
+            said = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
+            if not said:
+                why = "".join(f": {line}" for line in done.stderr.splitlines()[:1])
+                message = f"the program that runs it ended with status {done.returncode}{why}"
+                raise InternalError(message, where=simulation.program)
+            raise InputError(said[0], where=simulation.program)
         return [path.read_bytes() for path in sorted(Path(scratch).glob("[0-9]*.bin"))]
 
 
@@ -231,7 +234,7 @@ def install(folder: Path, *, force: bool = False) -> tuple[Path, ...]:
     `folder` is for PATH, and for the EXECUTORCH_ROOT below which ExecuTorch's tests look for images.
 
     Raises:
-        OptionError: a program of that name is there, and not to be replaced.
+        OptionError: a program or image of that name is there, and not to be replaced.
         InputError: the folder cannot be written.
     """
     programs = {
@@ -243,7 +246,7 @@ def install(folder: Path, *, force: bool = False) -> tuple[Path, ...]:
         for one in FVPS
         for kind in ("", "portable-ops_")
     }
-    for path in programs:
+    for path in (*programs, *images):
         if path.parent.is_dir():
             check_file(path, force=force)
     try:
@@ -293,7 +296,11 @@ def _setting(settings: dict[str, str], name: str) -> str:
 
 def _runner_options(line: str) -> tuple[str, tuple[str, ...], str]:
     """The program, the inputs and the outputs' name in the command line of ExecuTorch's runner."""
-    _, *words = [*shlex.split(line), ""][:-1] or [""]
+    try:
+        words = shlex.split(line)[1:]
+    except ValueError as error:
+        message = f"the runner's command line cannot be read, {error}: `{line}`"
+        raise OptionError(message, hint=_HOW) from error
     pairs = list(zip(words[::2], words[1::2], strict=False))
     unknown = [name for name, _ in pairs if name not in ("-m", "-i", "-o")]
     if len(words) % 2 or unknown:
