@@ -13,9 +13,11 @@ from tests.npu.ethosu.vela import compiled as compile_tflite
 from tests.npu.neutron.tflite import cases, litert
 from tests.npu.neutron.tflite.files import with_float_edges
 
+from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.npu.neutron.tflite.encode import encode
+from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator, FlatTensor
 
 from .conftest import Result
 
@@ -47,6 +49,31 @@ def test_a_file_that_vela_compiled_gives_what_litert_gives_for_its_source(
     result = deuteron("run", compiled / f"{name}_vela.tflite", "--input", x, "--output", y)
     assert (result.code, result.err) == (0, f"wrote `{y}`\n")
     np.testing.assert_array_equal(np.load(y), np.stack([litert.run_bytes(source, [one])[0] for one in samples]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "has_edges"), [("uint8", False), ("uint8", True), ("int16", False), ("int16", True), ("int32", False)]
+)
+def test_tensors_of_every_type_are_what_litert_gives(
+    dtype: str, has_edges: bool, deuteron: Run, tmp_path: Path
+) -> None:
+    """Values that no int8 has, and reals beyond what the type holds where the file quantises them."""
+    quant = None if dtype == "int32" else Quant((2**-8,), (0,))
+    tensors = tuple(FlatTensor(name, (1, 4, 4, 2), dtype.upper(), quant) for name in "xy")
+    options = {"FusedActivationFunction": 0, "PotScaleInt16": 0}
+    source = encode(FlatModel("m", tensors, (0,), (1,), (FlatOperator("ADD", (0, 0), (1,), "AddOptions", options),)))
+    source = with_float_edges(source) if has_edges else source
+    compile_tflite(source, "ethos-u55-128", tmp_path)
+    limits = np.iinfo(dtype)
+    spread = np.linspace(limits.min // 2, limits.max // 2, 32).reshape(1, 4, 4, 2)
+    sample = (spread * 2**-6).astype(np.float32) if has_edges else spread.astype(dtype)
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, sample)
+    result = deuteron("run", tmp_path / "vela/model_vela.tflite", "--input", x, "--output", y)
+    assert (result.code, result.err) == (0, f"wrote `{y}`\n")
+    (wanted,) = litert.run_bytes(source, [sample])
+    assert np.load(y).dtype == wanted.dtype
+    np.testing.assert_array_equal(np.load(y), wanted)
 
 
 def test_a_file_that_vela_compiled_is_listed(compiled: Path, deuteron: Run) -> None:

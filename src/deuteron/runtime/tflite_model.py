@@ -29,9 +29,6 @@ from deuteron.runtime.vela import VelaProgram
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
-I8 = npt.NDArray[np.int8]
-
-_NUMPY = {"INT8": "int8", "FLOAT32": "float32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +54,27 @@ class TfliteModel:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for one array per input of the file."""
-        outer, inner = self.inputs, self._inner[0]
-        stored = [_stored(x, info, tensor) for x, info, tensor in zip(inputs, outer, inner, strict=True)]
-        results = self.run_stored(stored)
+        results = self.run_stored(self.stored_inputs(inputs))
         return [_outer(y, info, tensor) for y, info, tensor in zip(results, self.outputs, self._inner[1], strict=True)]
 
-    def run_stored(self, inputs: Sequence[I8]) -> list[I8]:
-        """The int8 outputs of what is inside the float edges, for its int8 inputs."""
-        shapes = [tensor.shape for tensor in self._inner[1]]
+    def run_stored(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs of what is inside the float edges, for its inputs, both as they are stored."""
         if self.vela is not None:
             outputs = self.vela.run(inputs)
         elif self.container is not None:
             outputs = Driver().run(self.container, [x.tobytes() for x in inputs])
         elif self.conversion is not None:  # each output is an input under another name
             graph = self.conversion.graph
-            values = interpret.run(graph, inputs)
+            values = interpret.run(graph, [x.astype(np.int8, copy=False) for x in inputs])
             outputs = [values[name].tobytes() for name in graph.outputs]
         else:
             raise InternalError("a converted file without microcode")
-        return [np.frombuffer(data, np.int8).reshape(shape) for data, shape in zip(outputs, shapes, strict=True)]
+        return [
+            np.frombuffer(data, _dtype(tensor)).reshape(tensor.shape)
+            for data, tensor in zip(outputs, self._inner[1], strict=True)
+        ]
 
-    def stored_inputs(self, inputs: Sequence[Array]) -> list[I8]:
+    def stored_inputs(self, inputs: Sequence[Array]) -> list[Array]:
         """What the edges make of one array per input of the file."""
         return [_stored(x, info, t) for x, info, t in zip(inputs, self.inputs, self._inner[0], strict=True)]
 
@@ -165,28 +162,35 @@ def _listed(sizes: Sequence[int]) -> str:
 
 def _infos(model: FlatModel, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:
     tensors = (model.tensors[index] for index in indices)
-    return tuple(TensorInfo(t.shape, _NUMPY.get(t.dtype, t.dtype.lower()), t.name) for t in tensors)
+    return tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in tensors)
 
 
-def _stored(x: Array, info: TensorInfo, tensor: FlatTensor) -> I8:
-    """`x` as TFLite's QUANTIZE stores it, halves away from zero; int8 as it is."""
-    if info.dtype == "int8":
-        return x.astype(np.int8)
+def _dtype(tensor: FlatTensor) -> np.dtype[np.generic]:
+    """numpy's dtype of a tensor, which has the same name."""
+    return np.dtype(tensor.dtype.lower())
+
+
+def _stored(x: Array, info: TensorInfo, tensor: FlatTensor) -> Array:
+    """`x` as TFLite's QUANTIZE stores it, halves away from zero; as it is where there is none."""
+    dtype = _dtype(tensor)
+    if info.dtype == dtype.name:
+        return x.astype(dtype)
     real: F32 = x.astype(np.float32)
     if not np.isfinite(real).all():
         raise InputError(f"input `{info.name}` holds NaN or infinite values; they cannot be quantised")
     quant = _quant(tensor)
     steps = (real / np.float32(quant.scale)).astype(np.float64)
     rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
-    return np.clip(rounded + quant.zero_point, -128, 127).astype(np.int8)
+    limits = np.iinfo(dtype.name)
+    return np.clip(rounded + quant.zero_point, limits.min, limits.max).astype(dtype)
 
 
-def _outer(y: I8, info: TensorInfo, tensor: FlatTensor) -> Array:
-    """`y` as TFLite's DEQUANTIZE gives it; int8 as it is."""
-    if info.dtype == "int8":
+def _outer(y: Array, info: TensorInfo, tensor: FlatTensor) -> Array:
+    """`y` as TFLite's DEQUANTIZE gives it; as it is where there is none."""
+    if info.dtype == _dtype(tensor).name:
         return y
     quant = _quant(tensor)
-    return (y.astype(np.int32) - quant.zero_point).astype(np.float32) * np.float32(quant.scale)
+    return (y.astype(np.int64) - quant.zero_point).astype(np.float32) * np.float32(quant.scale)
 
 
 def _quant(tensor: FlatTensor) -> Quant:

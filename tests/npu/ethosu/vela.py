@@ -8,7 +8,12 @@ from pathlib import Path
 import numpy as np
 import tflite
 
-_BYTES = {tflite.TensorType.INT8: 1, tflite.TensorType.INT16: 2, tflite.TensorType.INT32: 4}
+_BYTES = {
+    tflite.TensorType.INT8: 1,
+    tflite.TensorType.UINT8: 1,
+    tflite.TensorType.INT16: 2,
+    tflite.TensorType.INT32: 4,
+}
 
 
 def compiled(model: bytes, accelerator: str, folder: Path) -> bytes | None:
