@@ -16,7 +16,7 @@ from rich.console import Console
 from deuteron.errors import DeuteronError, OptionError
 
 from . import deviations, report, tosa
-from .backends import BACKENDS, HERE, NXP, Backend
+from .backends import BACKENDS, ETHOS_U, HERE, NXP, Backend
 from .suite import Job, Result, Suite
 
 # Small enough that little is lost when a process dies, large enough that starting Python and torch does not count.
@@ -77,6 +77,11 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     if not options.runner.is_file():
         raise OptionError(f"no runner `{options.runner}`", hint="run `make native`")
     backend = BACKENDS[options.backend]
+    if options.tosa and backend is not ETHOS_U:
+        raise OptionError(
+            f"`--tosa` is for Ethos-U programs, and the tests of `{backend.name}` compile none",
+            hint=f"add `--backend {ETHOS_U.name}`",
+        )
     suite = Suite(backend, options.work.resolve(), options.runner.resolve(), backend.directory, tosa=options.tosa)
     suite.work.mkdir(parents=True, exist_ok=True)
     suite.install_packages()
@@ -94,6 +99,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     results = _earlier(kept, options)
     todo = [test for test in tests if test not in results and (test not in deviating or deviating[test].runs)]
     if not options.report:
+        tosa.forget(suite.compiled, {*todo})
         console.print(f"{len(todo)} of {len(tests)} selected tests to run, {options.jobs} at a time")
         _run_all(
             suite,
@@ -112,9 +118,10 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         options.json.write_text(report.to_json(backend, results, found), encoding="utf-8")
     good = not found.failed and not found.missing
     if options.tosa:
-        compared = tosa.compare(suite.compiled, suite.packages, lambda name: console.out(f"equal    {name}"))
+        ran = {*tests} & {*results}
+        compared = tosa.compare(suite.compiled, suite.packages, ran, lambda name: console.out(f"equal    {name}"))
         sys.stdout.writelines(f"{line}\n" for line in compared.lines())
-        good = good and not compared.differences
+        good = good and compared.passed
     return 0 if good else 1
 
 

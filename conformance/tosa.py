@@ -1,11 +1,13 @@
 """What ExecuTorch's Ethos-U tests compile beside TOSA's reference model: the same bytes, for random inputs.
 
 The tests themselves allow steps of quantisation. A folder holds what was compiled, as the plugin keeps it
-(`site/deuteron_conformance.py`): `NAME.tosa`, the program that Vela got, and `NAME.partition`, what it made of it.
+(`site/deuteron_conformance.py`): `NAME.tosa`, the program that Vela got, and `NAME.partition`, what it made of it;
+`tests.jsonl` says for which test.
 """
 
+import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.errors import DeuteronError
+from deuteron.errors import DeuteronError, counted
 from deuteron.frontend.quiet import overheard
 from deuteron.npu.ethosu import blob
 from deuteron.runtime.ethosu import Partition
 
 Array = npt.NDArray[np.generic]
+_TESTS = "tests.jsonl"
 _DTYPES = {1: np.int8, 2: np.int16, 4: np.int32}
 _WIDE = 1000
 """Integers of 32 bits mostly are counts or sums: larger ones overflow in both, each in its way."""
@@ -38,49 +41,79 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All partitions of a folder.
+    """All partitions that some tests compiled.
 
     Attributes:
         partitions: how many were compared.
         values: how many outputs those have.
+        narrow: how many of them were compared for inputs from 0 to 3 alone.
         differences: those that differ, or cannot be compared.
     """
 
     partitions: int
     values: int
+    narrow: int
     differences: tuple[Difference, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether there were any, and all gave the reference's bytes."""
+        return self.partitions > 0 and not self.differences
 
     def lines(self) -> Iterator[str]:
         """The report."""
+        if not self.partitions:
+            yield (
+                "nothing was compared with TOSA's reference model: no selected test compiled anything for an Ethos-U "
+                "with `--tosa`"
+            )
+            return
         yield (
-            f"{self.partitions} partitions beside TOSA's reference model: {self.values:,} outputs, "
+            f"{counted(self.partitions, 'partition')} beside TOSA's reference model: {self.values:,} outputs, "
             f"{sum(d.values for d in self.differences):,} of them differ"
         )
+        if self.narrow:
+            yield f"  {self.narrow} of them with inputs from 0 to {_SHIFT} alone: the reference model refuses others"
         yield from (f"  {d.name}: {d.why or f'{d.values:,} outputs differ'}" for d in self.differences)
 
 
-def compare(folder: Path, packages: Path, told: Callable[[str], object]) -> Comparison:
-    """Every partition of `folder` beside the reference model, which is among `packages`; `told` of each."""
+def forget(folder: Path, tests: Collection[str]) -> None:
+    """Forget what these tests compiled, which run again."""
+    rows = [json.dumps(row) + "\n" for row in _rows(folder) if row["test"] not in tests]
+    if folder.is_dir():
+        (folder / _TESTS).write_text("".join(rows), encoding="utf-8")
+
+
+def compare(folder: Path, packages: Path, tests: Collection[str], report_equal: Callable[[str], object]) -> Comparison:
+    """What these tests compiled beside the reference model, which is among `packages`; equal ones are reported."""
     if str(packages) not in sys.path:
         sys.path.append(str(packages))
-    names = sorted(path.stem for path in folder.glob("*.partition"))
-    count, differences = 0, list[Difference]()
+    names = sorted({row["partition"] for row in _rows(folder) if row["test"] in tests})
+    count, narrow, differences = 0, 0, list[Difference]()
     for name in names:
         program, payload = (folder / f"{name}.{suffix}" for suffix in ("tosa", "partition"))
         try:
-            values, different = _compare(program.read_bytes(), payload.read_bytes(), name)
+            values, different, most = _compare(program.read_bytes(), payload.read_bytes(), name)
         except (DeuteronError, RuntimeError, ValueError) as error:
             differences.append(Difference(name, 0, f"{type(error).__name__}: {error}".splitlines()[0]))
             continue
         count += values
+        narrow += most == _SHIFT
         if different:
             differences.append(Difference(name, different))
-        told(name)
-    return Comparison(len(names), count, tuple(differences))
+        else:
+            report_equal(name)
+    return Comparison(len(names), count, narrow, tuple(differences))
 
 
-def _compare(program: bytes, payload: bytes, name: str) -> tuple[int, int]:
-    """How many outputs a partition has, and how many differ from the reference's."""
+def _rows(folder: Path) -> list[dict[str, str]]:
+    """Which test compiled what."""
+    path = folder / _TESTS
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+
+def _compare(program: bytes, payload: bytes, name: str) -> tuple[int, int, int]:
+    """How many outputs a partition has, how many differ from the reference's, and the `most` that it was drawn with."""
     import tosa_reference_model
 
     parsed = blob.parse(payload, name)
@@ -98,7 +131,8 @@ def _compare(program: bytes, payload: bytes, name: str) -> tuple[int, int]:
         raise ValueError(f"the reference model refuses the program: {status}")
     results = Partition(parsed, name).run([value.tobytes() for value in inputs])
     pairs = [(np.frombuffer(data, value.dtype), value) for data, value in zip(results, expected, strict=True)]
-    return sum(value.size for value in expected), sum(int(np.sum(ours != value.ravel())) for ours, value in pairs)
+    different = sum(int(np.sum(ours != value.ravel())) for ours, value in pairs)
+    return sum(value.size for value in expected), different, most
 
 
 def _drawn(generator: np.random.Generator, shape: tuple[int, ...], element_bytes: int, most: int) -> Array:

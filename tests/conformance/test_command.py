@@ -70,6 +70,32 @@ def test_a_runner_that_is_not_built(
     assert capsys.readouterr().err == f"error: no runner `{suite}/runner`\n\nhint: run `make native`\n"
 
 
+def test_only_an_ethos_u_has_tosa(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, suite, "--tosa") == 2
+    assert capsys.readouterr().err == (
+        "error: `--tosa` is for Ethos-U programs, and the tests of `nxp` compile none\n\n"
+        "hint: add `--backend ethos_u`\n"
+    )
+
+
+@pytest.mark.parametrize("options", [(), ("--resume",), ("--report",)], ids=["run", "resumed", "reported"])
+def test_a_comparison_of_nothing_fails(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(Suite, "install_images", lambda _: None)
+    selected = ("--backend", "ethos_u", "-k", "[3]")
+    assert call(monkeypatch, suite, *selected) == 0
+    (suite / "work/ethos_u/compiled").mkdir()
+    (suite / "work/ethos_u/compiled/stale.partition").touch()
+    assert call(monkeypatch, suite, *selected, "--tosa", *options) == 1
+    assert capsys.readouterr().out.endswith(
+        "nothing was compared with TOSA's reference model: no selected test compiled anything for an Ethos-U with "
+        "`--tosa`\n"
+    )
+
+
 def test_resuming_and_running_failures_again(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call(monkeypatch, suite, "--shard", "1/2", "--jobs", "1") == 0
     assert recorded(suite) == list(TESTS[::2])

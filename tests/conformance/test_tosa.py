@@ -1,7 +1,10 @@
 """Partitions beside TOSA's reference model: equal ones, others, and what cannot be compared."""
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from conformance import tosa
 from conformance.tosa import Difference
@@ -18,14 +21,52 @@ def folder(tmp_path: Path) -> Path:
     (delegate,) = pte.delegates((directory / "model.pte").read_bytes())
     (tmp_path / "layer.tosa").write_bytes((directory / "npu_0.tosa").read_bytes())
     (tmp_path / "layer.partition").write_bytes(delegate.payload)
+    (tmp_path / "tests.jsonl").write_text(json.dumps({"partition": "layer", "test": "f.py::test"}) + "\n")
     return tmp_path
 
 
 def test_a_partition_gives_the_bytes_of_the_reference(folder: Path) -> None:
-    told: list[str] = []
-    compared = tosa.compare(folder, folder, told.append)
-    assert (compared.partitions, compared.values, compared.differences, told) == (1, 8, (), ["layer"])
-    assert list(compared.lines()) == ["1 partitions beside TOSA's reference model: 8 outputs, 0 of them differ"]
+    equal: list[str] = []
+    compared = tosa.compare(folder, folder, ("f.py::test",), equal.append)
+    assert (compared.partitions, compared.values, compared.differences, equal) == (1, 8, (), ["layer"])
+    assert compared.passed
+    assert list(compared.lines()) == ["1 partition beside TOSA's reference model: 8 outputs, 0 of them differ"]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["other tests", "run again"])
+def test_only_what_the_tests_compiled_is_compared(folder: Path, again: bool) -> None:
+    tosa.forget(folder, ("f.py::test",) if again else ("f.py::other",))
+    compared = tosa.compare(folder, folder, ("f.py::test",) if again else ("f.py::other",), print)
+    assert (compared.partitions, compared.passed) == (0, False)
+    assert list(compared.lines()) == [
+        "nothing was compared with TOSA's reference model: no selected test compiled anything for an Ethos-U with "
+        "`--tosa`"
+    ]
+    assert tosa.compare(folder, folder, ("f.py::test",), print).passed is not again
+
+
+def test_nothing_was_ever_kept(tmp_path: Path) -> None:
+    tosa.forget(tmp_path / "compiled", ("f.py::test",))
+    assert tosa.compare(tmp_path / "compiled", tmp_path, ("f.py::test",), print).partitions == 0
+
+
+def test_values_that_the_reference_model_refuses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tosa_reference_model
+
+    run = tosa_reference_model.run
+
+    def refuse(program: bytes, inputs: list[Any], verbosity: str) -> Any:
+        if any(np.any((x < 0) | (x > 3)) for x in inputs):
+            return [], tosa_reference_model.GraphStatus.TOSA_UNPREDICTABLE
+        return run(program, inputs, verbosity=verbosity)
+
+    monkeypatch.setattr(tosa_reference_model, "run", refuse)
+    compared = tosa.compare(folder, folder, ("f.py::test",), print)
+    assert (compared.narrow, compared.passed) == (1, True)
+    assert list(compared.lines()) == [
+        "1 partition beside TOSA's reference model: 8 outputs, 0 of them differ",
+        "  1 of them with inputs from 0 to 3 alone: the reference model refuses others",
+    ]
 
 
 def test_other_constants_differ(folder: Path) -> None:
@@ -35,7 +76,9 @@ def test_other_constants_differ(folder: Path) -> None:
     at = payload.index(weights)
     # The biases of the first channels, in the scales before the weights.
     path.write_bytes(payload[:at] + bytes(x ^ 0x40 for x in weights[:16]) + payload[at + 16 :])
-    compared = tosa.compare(folder, folder, print)
+    equal: list[str] = []
+    compared = tosa.compare(folder, folder, ("f.py::test",), equal.append)
+    assert (equal, compared.passed) == ([], False)
     assert [difference.name for difference in compared.differences] == ["layer"]
     assert 0 < compared.differences[0].values <= 8
     assert list(compared.lines())[1] == f"  layer: {compared.differences[0].values} outputs differ"
@@ -44,7 +87,7 @@ def test_other_constants_differ(folder: Path) -> None:
 def test_what_cannot_be_compared_is_told(folder: Path) -> None:
     path = folder / "layer.partition"
     path.write_bytes(path.read_bytes()[:-32])
-    (difference,) = tosa.compare(folder, folder, print).differences
+    (difference,) = tosa.compare(folder, folder, ("f.py::test",), print).differences
     assert difference == Difference(
         "layer", 0, f"FormatError: layer: the partition ends at byte {path.stat().st_size}, before its last block"
     )
