@@ -17,11 +17,15 @@ def write(model: fx.GraphModule) -> None:
 
 
 def _unmoved(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
-    window, *given = cast("tuple[Any, ...]", pool.args[1:])
-    stride = numbers((given[0] if given else None) or window, 2)
-    sizes = pool.meta["val"].shape[-2:]
-    moved = [step if size > 1 else 1 for size, step in zip(sizes, stride, strict=True)]
-    return None if moved == stride else call(pool, pool.target, pool.args[0], window, moved, *given[1:])
+    image, window, *given = cast("tuple[Any, ...]", pool.args)
+    stride, pads, steps = (*given, *((), 0, 1)[len(given) :])[:3]
+    if pool.target is aten.avg_pool2d.default:
+        steps = 1  # what stands there says how sizes are rounded
+    stride = numbers(stride or window, 2)
+    axes = zip(image.meta["val"].shape[-2:], *(numbers(value, 2) for value in (window, pads, steps)), strict=True)
+    is_whole = [size + 2 * pad == (extent - 1) * step + 1 for size, extent, pad, step in axes]
+    moved = [1 if whole else move for whole, move in zip(is_whole, stride, strict=True)]
+    return None if moved == stride else call(pool, pool.target, image, window, moved, *given[1:])
 
 
 _FORMS: Mapping[object, Form] = {aten.avg_pool2d.default: _unmoved, aten.max_pool2d.default: _unmoved}

@@ -1,0 +1,60 @@
+"""Pools of a float model that are written otherwise for an Ethos-U: they give what they gave."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+from deuteron.frontend.ethosu import forms
+from deuteron.frontend.quantise.forms import numbers
+
+POOLS = {torch.ops.aten.avg_pool2d.default, torch.ops.aten.max_pool2d.default}
+
+
+class Pool(nn.Module):
+    """A pool of an input."""
+
+    def __init__(self, pool: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.pool, self.args, self.kwargs = pool, args, kwargs
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.pool(x, *self.args, **self.kwargs)
+
+
+def stride(pool: Any, shape: tuple[int, ...], window: Any, *args: Any, **kwargs: Any) -> list[int]:
+    """The stride of a pool that was rewritten, and gives the same."""
+    x = torch.randn(shape)
+    module = Pool(pool, window, *args, **kwargs)
+    model = torch.export.export(module, (x,), strict=True).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    forms.write(model)
+    (node,) = (node for node in model.graph.nodes if node.target in POOLS)
+    torch.testing.assert_close(model(x), module(x))
+    assert node.meta["val"].shape == module(x).shape
+    return numbers((node.args[2] if len(node.args) > 2 else None) or window, 2)
+
+
+@pytest.mark.parametrize("pool", [functional.avg_pool2d, functional.max_pool2d])
+def test_a_window_that_is_the_whole_image_moves_by_one_step(pool: Any) -> None:
+    assert stride(pool, (1, 2, 6, 6), 6) == [1, 1]
+    assert stride(pool, (1, 2, 6, 12), 6) == [1, 6]
+    assert stride(pool, (1, 2, 4, 4), 6, 5, 1) == [1, 1]
+    assert stride(pool, (2, 6, 5), [6, 5], 4) == [1, 1]
+
+
+@pytest.mark.parametrize("pool", [functional.avg_pool2d, functional.max_pool2d])
+@pytest.mark.parametrize(("size", "window"), [(3, 2), (4, 3), (5, 3), (7, 4)])
+def test_a_window_that_leaves_rows_out_keeps_its_stride(pool: Any, size: int, window: int) -> None:
+    assert stride(pool, (1, 2, size, size), window) == [window, window]
+    assert stride(pool, (1, 2, window, size), window) == [1, window]
+
+
+def test_gaps_in_a_window_count() -> None:
+    assert stride(functional.max_pool2d, (1, 2, 5, 6), 3, 4, dilation=2) == [1, 4]
+
+
+def test_a_size_that_is_rounded_up_counts_as_it_is() -> None:
+    assert stride(functional.avg_pool2d, (1, 2, 4, 6), 5, 5, 1, ceil_mode=True) == [5, 5]
