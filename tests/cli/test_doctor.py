@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -32,6 +33,15 @@ VERSIONS = {
     "torch": "2.13.0+cpu",
     "ethos-u-vela": "5.1.0",
 }
+NATIVES = (
+    *(
+        f"native {name}"
+        for name in (
+            "driver", "driver_ref", "delegate", "cortex_m", "ethosu", "ethosu_driver", "ethosu_watch", "packing",
+        )
+    ),
+    "deuteron-runner",
+)  # fmt: skip
 PROGRAMS = {"gcc": "12.2.0", "g++": "12.2.0", "cmake": "3.25.1"}
 
 
@@ -51,7 +61,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             return Path(f"libdeuteron_{name}.so")
 
         monkeypatch.setattr(metadata, "version", version)
+
+        def runner() -> Path:
+            return library("runner")
+
         monkeypatch.setattr(native, "library", library)
+        monkeypatch.setattr(native, "runner", runner)
         monkeypatch.setattr(installation, "_program_version", programs.get)
         monkeypatch.setattr(installation, "_has_arm_libc", lambda: f"{PREFIX}gcc" in programs)
         monkeypatch.setattr(installation, "_python", lambda: iter(()))
@@ -61,33 +76,36 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 GOOD = """\
-ok       click              8.3.0          >=8.1
-ok       flatbuffers        25.2.10        >=24.3.25
-ok       jinja2             3.1.6          >=3.1
-ok       numpy              2.2.0          >=2.0
-ok       ortools            9.15.6755      >=9.12
-ok       perfetto           0.59.1         >=0.16
-ok       pyelftools         0.33           >=0.31
-ok       rich               14.0.0         >=13
-ok       tflite             2.18.0         ==2.18.0
-ok       uplot-python       1.1.1          >=1.1
-ok       executorch         1.5.1          ==1.5.1
-ok       torch              2.13.0+cpu     ==2.13.0
-ok       ethos-u-vela       5.1.0          ==5.1.0
-absent   tosa-tools         -              ==2026.5.0, builds for Arm Ethos-U
-ok       native driver      built          runs microcode
-ok       native driver_ref  built          checks kernels
-ok       native delegate    built          joins ExecuTorch's runtime
-ok       native cortex_m    built          runs Cortex-M operators
-ok       native ethosu      built          runs programs of Arm Ethos-U
-ok       native packing     built          plans memory
-ok       gcc                12.2.0         compiles the driver and the kernels (`make native`)
-ok       g++                12.2.0         compiles the delegate (`make native`)
-ok       cmake              3.25.1         drives both (`make native`)
-absent   arm-none-eabi-gcc  -              compiles firmware for boards
-absent   qemu-system-arm    -              runs firmware without a board
-absent   newlib for Arm     -              the C library of firmware for boards
-absent   eiq_neutron_sdk    -              vendor converter (`--converter vendor`)
+ok       click                 8.3.0          >=8.1
+ok       flatbuffers           25.2.10        >=24.3.25
+ok       jinja2                3.1.6          >=3.1
+ok       numpy                 2.2.0          >=2.0
+ok       ortools               9.15.6755      >=9.12
+ok       perfetto              0.59.1         >=0.16
+ok       pyelftools            0.33           >=0.31
+ok       rich                  14.0.0         >=13
+ok       tflite                2.18.0         ==2.18.0
+ok       uplot-python          1.1.1          >=1.1
+ok       executorch            1.5.1          ==1.5.1
+ok       torch                 2.13.0+cpu     ==2.13.0
+ok       ethos-u-vela          5.1.0          ==5.1.0
+absent   tosa-tools            -              ==2026.5.0, builds for Arm Ethos-U
+ok       native driver         built          runs microcode
+ok       native driver_ref     built          checks kernels
+ok       native delegate       built          joins ExecuTorch's runtime
+ok       native cortex_m       built          runs Cortex-M operators
+ok       native ethosu         built          runs programs of Arm Ethos-U
+ok       native ethosu_driver  built          runs them behind Arm's driver API
+ok       native ethosu_watch   built          watches their commands for missing waits
+ok       native packing        built          plans memory
+ok       deuteron-runner       built          runs programs without Python
+ok       gcc                   12.2.0         compiles the driver and the kernels (`make native`)
+ok       g++                   12.2.0         compiles the delegate (`make native`)
+ok       cmake                 3.25.1         drives both (`make native`)
+absent   arm-none-eabi-gcc     -              compiles firmware for boards
+absent   qemu-system-arm       -              runs firmware without a board
+absent   newlib for Arm        -              the C library of firmware for boards
+absent   eiq_neutron_sdk       -              vendor converter (`--converter vendor`)
 
 tosa-tools: optional; run `make setup`, or `pip install 'deuteron[ethos-u]'`
 
@@ -121,7 +139,7 @@ def test_wrong_and_missing_packages(deuteron: Run, machine: Callable[..., None])
         "executorch: run `make setup`, or `pip install 'deuteron[executorch]'`",
         "torch: run `pip install 'torch==2.13.0'`",
     ]
-    assert "UNFIT    torch              2.12.1         ==2.13.0\n" in result.out
+    assert "UNFIT    torch                 2.12.1         ==2.13.0\n" in result.out
     assert result.out.endswith("\n3 required things are not right\n")
 
 
@@ -129,9 +147,11 @@ def test_native_libraries_that_are_not_built(deuteron: Run, machine: Callable[..
     machine(natives=False, programs={})
     result = deuteron("doctor")
     assert result.code == 1
-    assert mends(result)[0] == "native driver: run `make native` in the source checkout"
+    assert mends(result) == [f"{name}: run `make native` in the source checkout" for name in NATIVES]
+    assert {name.removeprefix("native ") for name in NATIVES[:-1]} == {*get_args(native.LibraryName)}
     assert (
-        "absent   gcc                -              compiles the driver and the kernels (`make native`)\n" in result.out
+        "absent   gcc                   -              compiles the driver and the kernels (`make native`)\n"
+        in result.out
     )
 
 

@@ -20,7 +20,7 @@ def command(printer: Printer) -> int:
         printer.json({"schema": 1, "ok": not bad, "checks": [_record(check) for check in checks]})
     else:
         for check in checks:
-            printer.data(f"{check.state.value:<8} {check.name:<18} {check.found:<14} {check.wanted}")
+            printer.data(f"{check.state.value:<8} {check.name:<21} {check.found:<14} {check.wanted}")
         for check in (*bad, *(c for c in checks if c.is_absent)):
             printer.data(f"\n{check.name}: {check.mend}")
         printer.data(f"\n{_verdict(len(bad))}")

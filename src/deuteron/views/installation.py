@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -122,15 +123,22 @@ def _natives() -> Iterator[Check]:
         "delegate": "joins ExecuTorch's runtime",
         "cortex_m": "runs Cortex-M operators",
         "ethosu": "runs programs of Arm Ethos-U",
+        "ethosu_driver": "runs them behind Arm's driver API",
+        "ethosu_watch": "watches their commands for missing waits",
         "packing": "plans memory",
     }
     for name, purpose in purposes.items():
-        try:
-            native.library(name)
-            what, state = "built", State.OK
-        except DeuteronError:
-            what, state = "-", State.MISSING
-        yield Check(f"native {name}", state, what, purpose, "run `make native` in the source checkout")
+        yield _native(f"native {name}", partial(native.library, name), purpose)
+    yield _native("deuteron-runner", native.runner, "runs programs without Python")
+
+
+def _native(name: str, find: Callable[[], Path], purpose: str) -> Check:
+    try:
+        find()
+        what, state = "built", State.OK
+    except DeuteronError:
+        what, state = "-", State.MISSING
+    return Check(name, state, what, purpose, "run `make native` in the source checkout")
 
 
 PROGRAMS = (
