@@ -57,9 +57,9 @@ def confirmed(partition: Partition, folder: Path, every: int = 1) -> tuple[int, 
     assert plain.command_data == blobs.parse(partition.payload, "payload").command_data, "Vela is called otherwise"
     direct: set[int] = set()
     for (op, _), other in zip(changes, others, strict=True):
-        named = [kernel.index for kernel in partition.kernels if op in kernel.ops]
-        if not _is_like(plain, other) or not named:
+        if not _is_like(plain, other):
             continue
+        named = [kernel.index for kernel in partition.kernels if op in kernel.ops]
         changed = [*_differing(plain, other)]
         if changed:
             assert changed[0] in named, f"operator {op}: operation {changed[0]} changed, the build names {named}"

@@ -110,6 +110,20 @@ def test_a_wrong_map_is_found(tmp_path: Path) -> None:
         confirmed(replace(partition, kernels=kernels), tmp_path, every=2)
 
 
+def test_a_map_that_names_too_little_is_found(tmp_path: Path) -> None:
+    """The check itself: the RESCALE behind each convolution is left out."""
+    (partition,) = partitions(built())
+    graph = tosa.read(partition.tosa, "tosa")
+    kernels = [
+        replace(kernel, ops=tuple(op for op in kernel.ops if graph.operators[op].name != "RESCALE"))
+        if kernel.kernel in ("conv", "depthwise")
+        else kernel
+        for kernel in partition.kernels
+    ]
+    with pytest.raises(AssertionError, match=r"operation 17 changed, the build names \[\]"):
+        confirmed(replace(partition, kernels=kernels), tmp_path)
+
+
 def test_each_value_is_written_before_it_is_read() -> None:
     values = entry().dataflow
     known = set(values.inputs)
