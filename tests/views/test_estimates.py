@@ -141,12 +141,16 @@ def refused(error: type[DeuteronError], path: Path, **options: object) -> str:
 def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     program = built() / "model.pte"
     assert refused(InputError, program) == (
-        f"`{program}` is a file: what its times and memories are estimated from is kept beside it, in its build\n\n"
+        f"`{program}` is a file: what its times and memories are told from is kept beside it, in its build\n\n"
         "hint: give the directory that `deuteron build` has written"
     )
     assert refused(OptionError, built(), clock=1_000_000) == (
         "`--clock` is for simulated times, Vela estimates those of `ethos-u55-128` when it compiles\n\n"
         "hint: build the model again, with another `--vela-system-config` or `--memory-mode`"
+    )
+    assert refused(OptionError, built(), first_run=True) == (
+        "`--first-run` is for weights that stay in SRAM from run to run, `ethos-u55-128` has none\n\n"
+        "hint: leave it out: every run takes as long as the first one"
     )
     bare = tmp_path / "bare"
     shutil.copytree(built(), bare)

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.frontend.ethosu import networks
 from tests.npu.ethosu import mixed
 from tests.npu.ethosu.commands import HEADER_WORDS, read
 from tests.npu.ethosu.mixed import built
@@ -12,6 +13,7 @@ from tests.npu.ethosu.mixed import built
 from deuteron.builds import manifest as manifests
 from deuteron.errors import FormatError
 from deuteron.npu.ethosu.isa import Op
+from deuteron.views import simulate
 from deuteron.views.memory import planning
 from deuteron.views.simulate import simulate_build
 
@@ -58,3 +60,22 @@ def test_it_is_told_with_the_line_of_the_model(hasty: Path) -> None:
         f"{hasty}: the microcode of npu 0 is unsound: {told[0]}\n\n"
         "hint: `deuteron sim` lists all that is wrong; build the model again"
     )
+
+
+def test_of_an_ethos_u85_is_said_that_nobody_watches() -> None:
+    """Neither that it is sound, nor that it is not, which would end `deuteron sim` with an error."""
+    simulation = simulate_build(networks.built(networks.layer, "ethos-u85-256"))
+    watched = simulate_build(built())
+    note = "not watched: whether the commands wait for each other where they must"
+    assert (simulation.sound, watched.sound, simulation.passed) == (None, True, True)
+    assert [line for line in simulation.lines() if "watched" in line] == [note]
+    assert "watched" not in "".join(watched.lines())
+    plain = simulation.to_json()
+    assert (plain["sound"], watched.to_json()["sound"]) == (None, True)
+    (partition,) = plain["partitions"]  # type: ignore[misc]
+    assert partition["hazards"] is None
+    both = simulate.changes(watched, simulation)
+    assert (both.passed, both.to_json()["before"], both.to_json()["after"]) == (
+        True, {**both.to_json()["before"], "sound": True}, {**both.to_json()["after"], "sound": None},
+    )  # fmt: skip
+    assert [line for line in both.lines() if "watched" in line] == [f"B: {note}"]

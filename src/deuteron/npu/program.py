@@ -133,10 +133,13 @@ class NpuProgram(ABC):
     def timeline(self, engine: Engine, *, keep_resident: bool = True) -> Timeline:
         """One run, simulated; `keep_resident` where resident weights are there from the run before."""
 
-    def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
-        """Everything that would make the program compute something else than `values` says; none in a sound one."""
+    def hazards(self, values: Dataflow) -> tuple[Hazard, ...] | None:
+        """Everything that would make the program compute something else than `values` says; none in a sound one.
+
+        None where the family does not look.
+        """
         del values
-        return ()
+        return None
 
     def placements(self, values: Dataflow) -> tuple[Placement, ...]:
         """The memories that the program has, whose blocks live from command to command."""

@@ -121,13 +121,13 @@ class EthosUProgram(NpuProgram):
         """The weights and scales of an operation that lie where a copy has brought them."""
         return (span for span in self.stream.operations[number].constants if span.memory != WEIGHTS)
 
-    def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
+    def hazards(self, values: Dataflow) -> tuple[Hazard, ...] | None:
         """Where the commands do not wait, read what nothing has written, or are refused; `values` are not needed.
 
-        Of an Ethos-U85, whose operations wait in other ways, nothing is told.
+        None for an Ethos-U85, whose operations wait in other ways.
         """
         del values
-        return () if self.stream.config.is_u85 else watches.watch(self.blob, self.stream).hazards
+        return None if self.stream.config.is_u85 else watches.watch(self.blob, self.stream).hazards
 
 
 def program_of(payload: bytes, where: str) -> EthosUProgram:

@@ -68,7 +68,7 @@ class SimulationChanges:
 
     @property
     def passed(self) -> bool:
-        """Whether neither has a hazard."""
+        """Whether no hazard is seen in either."""
         return self.before.passed and self.after.passed
 
     def lines(self) -> Iterator[str]:
@@ -83,7 +83,8 @@ class SimulationChanges:
         yield f"{self.same} kernels take the same in both"
         for side in (self.before, self.after):
             for number, run in enumerate(side.partitions):
-                yield from (f"wrong in npu {number} of {side.path}: {run.told(hazard)}" for hazard in run.hazards)
+                hazards = run.hazards or ()
+                yield from (f"wrong in npu {number} of {side.path}: {run.told(hazard)}" for hazard in hazards)
 
     def totals(self) -> tuple[float, float]:
         """Microseconds of both."""
@@ -96,8 +97,8 @@ class SimulationChanges:
         return {
             "schema": SCHEMA,
             "kind": self.before.kind,
-            "before": {"path": self.before.path, "microseconds": before, "sound": self.before.passed},
-            "after": {"path": self.after.path, "microseconds": after, "sound": self.after.passed},
+            "before": {"path": self.before.path, "microseconds": before, "sound": self.before.sound},
+            "after": {"path": self.after.path, "microseconds": after, "sound": self.after.sound},
             "differences": [{**asdict(row), "change": row.change} for row in self.changes],
             "same": self.same,
         }

@@ -8,10 +8,11 @@ from pathlib import Path
 from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
 from deuteron.arch.memory import MemoryOptions
+from deuteron.arch.targets import EthosU
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Partition
 from deuteron.builds.output import check_file, write_files
-from deuteron.errors import InputError
+from deuteron.errors import InputError, OptionError
 from deuteron.npu.program import NpuProgram
 from deuteron.npu.timeline import Activity, Hazard, Measure, Timeline
 from deuteron.runtime import pte
@@ -25,12 +26,15 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionRun:
-    """One partition: its program, the timeline of a run, and what is wrong with the program, if anything is."""
+    """One partition: its program, the timeline of a run, and what is wrong with the program, if anything is.
+
+    `hazards` is None for an NPU whose programs nobody watches.
+    """
 
     program: NpuProgram
     entry: Partition
     timeline: Timeline
-    hazards: tuple[Hazard, ...]
+    hazards: tuple[Hazard, ...] | None
 
     def origin(self, command: int) -> str:
         """The TFLite operators that a kernel call computes, and the first line of the model that they come from."""
@@ -74,9 +78,16 @@ class Simulation:
     """Bytes for which the partitions were planned anew; None for the microcode of the build."""
 
     @property
+    def sound(self) -> bool | None:
+        """Whether no partition has a hazard; None where none is seen, and not all are watched."""
+        if any(run.hazards for run in self.partitions):
+            return False
+        return None if any(run.hazards is None for run in self.partitions) else True
+
+    @property
     def passed(self) -> bool:
-        """Whether no partition has a hazard."""
-        return not any(run.hazards for run in self.partitions)
+        """Whether no hazard is seen."""
+        return self.sound is not False
 
     @property
     def kind(self) -> str:
@@ -126,6 +137,8 @@ class Simulation:
         if self.sram_budget is not None:
             yield f"planned anew for {self.sram_budget:,} bytes of SRAM and this flash; the build is as it was"
         yield from resident
+        if any(run.hazards is None for run in self.partitions):
+            yield "not watched: whether the commands wait for each other where they must"
 
     def to_json(self) -> dict[str, object]:
         """The report as plain values; times in cycles of the NPU's clock."""
@@ -139,6 +152,7 @@ class Simulation:
             "flash_bandwidth": self.engine.flash_bandwidth,
             "sram_budget": self.sram_budget,
             "resident": self.resident.name.lower(),
+            "sound": self.sound,
             "cycles": self.cycles,
             "utilisation": self.utilisation,
             "partitions": [_partition_json(run) for run in self.partitions],
@@ -165,11 +179,12 @@ def simulate_build(
     Raises:
         InputError: the directory is no build, or has nothing for our NPU driver.
         FormatError: it is damaged.
+        OptionError: one of these is for another NPU than the build's, or out of range.
         CapacityError: it does not fit into `sram_budget`.
     """
     if directory.is_file():
         raise InputError(
-            f"`{directory}` is a file: what its times and memories are estimated from is kept beside it, in its build",
+            f"`{directory}` is a file: what its times and memories are told from is kept beside it, in its build",
             hint="give the directory that `deuteron build` has written",
         )
     manifest = manifests.read(directory)
@@ -178,6 +193,11 @@ def simulate_build(
         raise InputError(
             f"`{directory}` is built for `{arch.name}`, which has no NPU",
             hint="`deuteron inspect` shows what is in it, `deuteron profile` where its time goes",
+        )
+    if first_run and isinstance(arch.npu, EthosU):
+        raise OptionError(
+            f"`--first-run` is for weights that stay in SRAM from run to run, `{arch.name}` has none",
+            hint="leave it out: every run takes as long as the first one",
         )
     MemoryOptions(sram_budget=sram_budget, flash_bandwidth=flash_bandwidth).check(arch)
     planned = manifest.options.memory.flash_bandwidth
@@ -249,7 +269,7 @@ def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
                 f"{max(shares, key=lambda name: shares[name]):<8}  {event.name}  {run.origin(event.command)}"
             )
             stalled = 0
-    for hazard in run.hazards:
+    for hazard in run.hazards or ():
         yield f"  wrong: {run.told(hazard)}"
 
 
@@ -261,7 +281,9 @@ def _partition_json(run: PartitionRun) -> dict[str, object]:
         "utilisation": timeline.utilisation,
         "bound": timeline.bound(),
         "totals": {activity.value: timeline.total(activity) for activity in Activity},
-        "hazards": [
+        "hazards": None
+        if run.hazards is None
+        else [
             {"command": hazard.command, "message": hazard.message, "origin": run.origin(hazard.command)}
             for hazard in run.hazards
         ],
