@@ -11,6 +11,7 @@ from deuteron import api
 from deuteron.arch.cores import Work
 from deuteron.builds.manifest import CpuOp, Manifest, ModelInfo, Node
 from deuteron.errors import OptionError
+from deuteron.npu.schedule import Schedule, Step
 from deuteron.views import costs as placement
 from deuteron.views.costs import Costs, Island
 from deuteron.views.explain import Explanation
@@ -105,6 +106,23 @@ def test_a_target_without_an_npu_has_no_part_for_it():
     )
     assert [line.split()[0] for line in lines[3:5]] == ["cpu", "cpu,"]
     assert not any("npu" in line for line in lines)
+
+
+def test_cycles_of_two_clocks_are_told_apart():
+    """Vela's are of the NPU's clock, and of the CPU's beside an Ethos-U nothing is known."""
+    steps = (Step((0,), 70, 60, 50, 0, 1, 1), Step((1,), 30, 20, 10, 0, 1, 1))
+    part = replace(MANIFEST.partitions[0], schedule=Schedule("Vela", "a system", 500_000_000, steps))
+    build = replace(BUILD, target="ethos-u55-128cm", partitions=(part,))
+    beside, alone = Explanation("out", build, replace(COSTS, islands=())), Explanation("out", BUILD, COSTS)
+    assert list(beside.lines())[3:7] == [
+        "npu                  2         2,700         700  100  estimated by Vela",
+        "cpu                  2             0         400          890  estimated",
+        "cpu, added           3             0           0        6,400  estimated",
+        "The NPU's cycles are of its own clock, the CPU's of the CPU's: they do not add up",
+    ]
+    assert [share.clock for share in beside.shares()] == ["npu", "cpu", "cpu"]
+    assert [share.clock for share in alone.shares()] == ["npu", "npu", "npu"]
+    assert [share["clock"] for share in beside.to_json()["summary"]] == ["npu", "cpu", "cpu"]  # type: ignore[attr-defined]
 
 
 def test_only_islands_that_lose_are_kept_with_the_numbers():

@@ -58,7 +58,7 @@ class Island:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one run of a build takes, in cycles of the NPU's clock, or of the CPU's where there is no NPU.
+    """What one run of a build takes, in cycles of a Neutron's clock, or of the CPU's where there is none.
 
     Attributes:
         islands: partition by partition.

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from deuteron.arch import targets
-from deuteron.arch.targets import CpuOperators
+from deuteron.arch.targets import CpuOperators, Neutron
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import CpuOp, Manifest, Node
 from deuteron.views import costs as placement
@@ -17,7 +17,10 @@ _CPU = {CpuOperators.CORTEX_M: "int8 Cortex-M operators", CpuOperators.PORTABLE:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one processor does of a run; `cycles` is None where that of an operator is not known."""
+    """What one processor does of a run; `cycles` is None where that of an operator is not known.
+
+    `clock` is whose clock these cycles are of, `npu` or `cpu`.
+    """
 
     runs_on: str
     kind: str
@@ -25,6 +28,7 @@ class Share:
     macs: int
     nbytes: int
     cycles: int | None
+    clock: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,12 @@ class Explanation:
         npu_cycles, kind = self._npu_cycles()
         turns = [island.turns for island in self.costs.islands if island.turns != 0]
         counted = [cost for op, cost in zip(self.manifest.cpu_ops, self.costs.added, strict=True) if not op.computes]
-        has_npu = targets.load(self.manifest.target).npu is not None
+        arch = targets.load(self.manifest.target)
+        clock = "npu" if isinstance(arch.npu, Neutron) else "cpu"  # what `Costs` compares by
         return (
-            *([Share("npu", kind, len(npu), _macs(npu), _nbytes(npu), npu_cycles)] if has_npu else []),
-            Share("cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values())),
-            Share("cpu, added", "estimated", len(added) + len(turns), 0, 0, _sum([*counted, *turns])),
+            *([Share("npu", kind, len(npu), _macs(npu), _nbytes(npu), npu_cycles, "npu")] if arch.npu else []),
+            Share("cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values()), clock),
+            Share("cpu, added", "estimated", len(added) + len(turns), 0, 0, _sum([*counted, *turns]), clock),
         )
 
     def _npu_cycles(self) -> tuple[int | None, str]:
@@ -80,6 +85,8 @@ class Explanation:
             counts = "".join(f"{n:>{w},}" for n, w in ((share.operators, 10), (share.macs, 14), (share.nbytes, 12)))
             cycles = "not known" if share.cycles is None else f"{share.cycles:,}  {share.kind}"
             yield f"{share.runs_on:<12}{counts}  {cycles:>22}"
+        if len({share.clock for share in self.shares() if share.cycles}) > 1:
+            yield "The NPU's cycles are of its own clock, the CPU's of the CPU's: they do not add up"
         yield ""
         for node in self.manifest.nodes:
             yield from self._node_lines(node)
