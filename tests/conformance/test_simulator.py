@@ -85,7 +85,7 @@ def test_a_program_that_the_host_refuses(folder: Path) -> None:
     (folder / "i1.bin").write_bytes(np.array(4).tobytes())
     done = run(folder, *words(folder, "i0.bin", "i1.bin", image=folder / "runner.elf"))
     assert done.returncode == 1
-    assert done.stdout.startswith("E: method `forward` failed on sample")
+    assert done.stdout.startswith("E: program.pte: method `forward` failed on sample")
 
 
 def test_programs_for_the_npu_need_no_board(folder: Path) -> None:
