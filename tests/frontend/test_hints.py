@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 from tests.frontend.combining import combine
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m import rewrites
 from deuteron.frontend.cortex_m.rewrites import REWRITES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "first-model.md"
@@ -27,13 +26,11 @@ class Code(nn.Module):
         return self.line(x)  # pyright: ignore[reportCallIssue]
 
 
+@pytest.mark.parametrize("target", ["cortex-m33", "imxrt700cm"])
 @pytest.mark.parametrize("name", REWRITES)
-def test_an_operator_with_a_rewrite_is_refused_with_it(name: str) -> None:
-    exported = torch.export.export(Code(REWRITES[name].example), (torch.randn(2, 3),), strict=True)
-    model = exported.module(check_guards=False)
-    assert isinstance(model, fx.GraphModule)
+def test_an_operator_with_a_rewrite_is_refused_with_it(name: str, target: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        rewrites.check(model)
+        combine(Code(REWRITES[name].example), (2, 3), target=target)
     first, _, hint = str(caught.value).partition("\n\nhint: ")
     assert f": `aten::{name}" in first
     assert " has no int8 form on the CPU, at `" in first
@@ -45,6 +42,24 @@ def test_what_an_error_says_to_write_computes_the_same_and_is_built(name: str) -
     rewrite, x = REWRITES[name], torch.randn(2, 3)
     torch.testing.assert_close(Code(rewrite.instead)(x), Code(rewrite.example)(x))
     assert combine(Code(rewrite.instead), (2, 3), target="cortex-m33").steps <= 1
+
+
+@pytest.mark.parametrize("code", ["x.var(-1)", "torch.einsum('ab,ac->bc', x, x)"])
+def test_what_an_ethos_u_takes_needs_no_form_on_the_cpu(code: str) -> None:
+    lowered = combine(Code(f"torch.relu({code})"), (2, 3), target="ethos-u55-128cm")
+    assert lowered.partitions == 1
+    assert set(lowered.operators) <= {"cortex_m::quantize_per_tensor", "cortex_m::dequantize_per_tensor"}
+
+
+def test_what_an_ethos_u_leaves_is_refused_with_what_to_do() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        combine(Code("torch.relu(x).sort(-1).values"), (2, 3), target="ethos-u55-128cm")
+    first, _, hint = str(caught.value).partition("\n\nhint: ")
+    assert ": `aten::sort` has no int8 form on the CPU, at `" in first
+    assert hint == (
+        "give what it orders as an output of the model, and order it in the application, or build for a target whose "
+        "CPU runs portable operators, such as `imxrt700` and `ethos-u55-128`"
+    )
 
 
 @pytest.mark.parametrize("name", REWRITES)

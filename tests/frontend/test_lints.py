@@ -17,7 +17,8 @@ from deuteron.frontend.cortex_m.layout import COPY
 
 AT = ", at `return self.function(*inputs)`\n\n"
 PORTABLE = (
-    AT + "hint: write it with other operators, or build for a target whose CPU runs portable operators: `imxrt700`"
+    AT + "hint: write it with other operators, or build for a target whose CPU runs "
+    "portable operators, such as `imxrt700` and `ethos-u55-128`"
 )
 LAST, PLAIN = [0, 2, 3, 1], [0, 1, 2, 3]
 LIMITS = (-128, 127, torch.int8)
@@ -94,7 +95,8 @@ def test_what_reads_numbers_is_to_be_computed_before_the_model() -> None:
     found = program(looked_up, torch.zeros(3, 2), torch.zeros(4, dtype=torch.int64))
     assert refusal(lints.check_operators, found) == (
         "`aten::embedding` reads `inputs_1` of int64 and has no int8 form on the CPU" + AT + "hint: compute it before "
-        "the model, which then takes float32, or build for a target whose CPU runs portable operators: `imxrt700`"
+        "the model, which then takes float32, or build for a target whose CPU runs "
+        "portable operators, such as `imxrt700` and `ethos-u55-128`"
     )
 
 
@@ -112,7 +114,7 @@ def test_arithmetic_reads_no_other_numbers_beside_quantised_ones(function: Calla
     assert refusal(lints.check_dtypes, program(function, torch.zeros(3), index)) == (
         "`aten::add.Tensor` reads `inputs_1` of int64 beside float32: both sides must be float32" + AT + "hint: "
         "compute it before the model, which then takes float32, or build for a target whose CPU runs portable "
-        "operators: `imxrt700`"
+        "operators, such as `imxrt700` and `ethos-u55-128`"
     )
     lints.check_dtypes(program(added, torch.zeros(3), torch.zeros(3)))
     lints.check_dtypes(program(added, index, index))
@@ -126,7 +128,8 @@ def test_windows_with_gaps_are_refused() -> None:
     image = torch.zeros(1, 2, 8, 8)
     assert refusal(lints.check_dilations, program(dilated_pool, image)) == (
         "`aten::max_pool2d_with_indices` with dilation [2, 2] has no int8 form on the CPU" + AT + "hint: write it as "
-        "`torch.maximum` of slices, or build for a target whose CPU runs portable operators: `imxrt700`"
+        "`torch.maximum` of slices, or build for a target whose CPU runs "
+        "portable operators, such as `imxrt700` and `ethos-u55-128`"
     )
     lints.check_dilations(program(moved, image))
 

@@ -60,5 +60,6 @@ def test_indices_are_refused_where_nothing_gives_them(target: str) -> None:
     assert failure(UnsupportedError, Both(), x, target=target, calibration=[x]) == (
         f"{__file__}:{number}: `aten::max_pool2d_with_indices` gives indices, which no operator for int8 on the CPU "
         f"does, at `{code}`\n\n"
-        "hint: leave out `return_indices=True`, or build for a target whose CPU runs portable operators: `imxrt700`"
+        "hint: leave out `return_indices=True`, or build for a target whose CPU runs "
+        "portable operators, such as `imxrt700` and `ethos-u55-128`"
     )

@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from deuteron.arch.targets import Arch
 from deuteron.builds.options import Activations
 from deuteron.frontend.cortex_m import backend as cortex_m
+from deuteron.frontend.cortex_m import rewrites
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
@@ -86,6 +87,7 @@ def quantizer(
             model = cortex_m.prepare(side.quantizer().transform_for_annotation(model), activations)
             make_explicit(model)
             npu = _annotate_npu(model, side, refused.on_cpu) if arch.npu else frozenset[str]()
+            rewrites.check(model, npu)
             annotations.clear(model)
             put_channels_last(model, {node.name for node in model.graph.nodes} - npu)
             return model

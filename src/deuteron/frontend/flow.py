@@ -23,7 +23,6 @@ from deuteron.frontend import combined, shortcuts, sides
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import forms as cortex_m_forms
 from deuteron.frontend.cortex_m import lints, values
-from deuteron.frontend.cortex_m import rewrites as cortex_m_rewrites
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.export import check_exported, check_repeatable
@@ -174,7 +173,6 @@ class Flow:
         self.side.write(model)
         if self._has_cortex_m:
             lints.check_indices(model)
-            cortex_m_rewrites.check(model)
         annotations.part_biases(model)
         give_strides(model)
         return model

@@ -3,7 +3,7 @@
 The guide `docs/guides/first-model.md` has the same rows; a test builds what they say.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor, fx
@@ -12,7 +12,7 @@ from deuteron.errors import all_refused
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.operators import base_name
 
-BUILD = "build for a target whose CPU runs portable operators: `imxrt700`"
+BUILD = "build for a target whose CPU runs portable operators, such as `imxrt700` and `ethos-u55-128`"
 
 
 _ORDERS = "give what it orders as an output of the model, and order it in the application"
@@ -54,8 +54,8 @@ REWRITES: Mapping[str, Rewrite] = {
 """By the names of the operators in PyTorch's registry, without overload."""
 
 
-def check(model: fx.GraphModule) -> None:
-    """Check that an exported model has none of the operators with a rewrite.
+def check(model: fx.GraphModule, on_npu: Collection[str]) -> None:
+    """Check that a float model has none of the operators with a rewrite but those of the NPU, by their nodes' names.
 
     Raises:
         UnsupportedError: naming each of them, its line and what to write instead.
@@ -63,7 +63,8 @@ def check(model: fx.GraphModule) -> None:
     refused = [
         refusal(node, "has no int8 form on the CPU", REWRITES[name].hint)
         for node in model.graph.nodes
-        if node.op == "call_function" and (name := base_name(node.target)) in REWRITES and _reads_floats(node)
+        if node.op == "call_function" and node.name not in on_npu
+        if (name := base_name(node.target)) in REWRITES and _reads_floats(node)
     ]
     if refused:
         raise all_refused(refused)
