@@ -302,6 +302,47 @@ static void test_wide_product(uint64_t *state)
     stream_free(&stream);
 }
 
+/* Sums that leave 64 bits go round: those that a product starts at, and those that get a bias. */
+static void test_large_sums(uint64_t *state)
+{
+    const int32_t sizes[3] = {1, 1, 1};
+    const u85_turn_t none = {{0, 1, 2}, 3, 0};
+    const uint8_t scales[10] = {1, 0, 0, 0, 1};
+    const int64_t most = INT64_MAX;
+    const int16_t one = 1;
+    test_map_t in = {1, IN_AT, 1, 1, 1, 2, true, false, 0}, second = {1, SECOND_AT, 1, 1, 1, 2, true, false, 0};
+    test_map_t start = {1, START_AT, 1, 1, 1, 8, true, false, 0}, out = {1, U85_OUT_AT, 1, 1, 1, 1, true, false, 0};
+    for (uint32_t is_product = 0; is_product < 2; is_product++) {
+        stream_t stream;
+        stream_new(&stream, any_config(state), state);
+        memcpy(stream.memory.regions[0].data, scales, sizeof scales);
+        memcpy(stream.memory.regions[1].data + IN_AT, &one, sizeof one);
+        memcpy(stream.memory.regions[1].data + SECOND_AT, &one, sizeof one);
+        memcpy(stream.memory.regions[1].data + START_AT, &most, sizeof most);
+        put_window(&stream, 1, 1, 1);
+        u85_put_output(&stream, &none, sizes, &out, is_product == 1);
+        u85_put_scale(&stream, REG_OFM_SCALE, 1, 0, 0);
+        stream_short(&stream, REG_SCALE_REGION, 0);
+        stream_long(&stream, REG_SCALE_BASE, 0);
+        stream_long(&stream, REG_SCALE_LENGTH, sizeof scales);
+        stream_map(&stream, &dtn_eu_ifm2_registers, &start, 0);
+        stream_short(&stream, REG_IFM2_PRECISION, 1U | 3U << 2);
+        stream_short(&stream, REG_ACC_FORMAT, 2U << 4 | is_product << 6);
+        stream_op(&stream, DTN_ETHOSU_OP_POOL, 4);
+        if (is_product == 1) {
+            stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+            stream_map(&stream, &dtn_eu_ifm2_registers, &second, 0);
+            stream_short(&stream, REG_OFM_BLK_DEPTH_M1, 15);
+            stream_short(&stream, REG_ACC_FORMAT, 1U << 4);
+            stream_op(&stream, DTN_ETHOSU_OP_CONV, 1);
+        }
+        dtn_ethosu_event_t event;
+        CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
+        CHECK_EQUAL(map_stored(&stream, &out, 0, 0, 0), INT8_MIN);
+        stream_free(&stream);
+    }
+}
+
 /* ---- Copies ---- */
 
 /* Planes of rows, one of whose sides may be found by indices of 32 bits with gaps between those of the planes. */
@@ -381,6 +422,24 @@ static void test_index(uint64_t *state)
     }
 }
 
+/* Rows of no bytes: each would take its time, and none would count. */
+static void test_empty_rows(uint64_t *state)
+{
+    stream_t stream;
+    stream_new(&stream, "ethos-u85-256", state);
+    stream_short(&stream, REG_DMA0_SRC_REGION, 1U | 1U << 9);
+    stream_short(&stream, REG_DMA0_DST_REGION, 1);
+    stream_short(&stream, REG_DMA0_SIZE0, 0xFFFF);
+    for (uint32_t opcode = REG_DMA0_SRC; opcode <= REG_DMA0_DST_STRIDE1; opcode++) {
+        stream_long(&stream, opcode, 0);
+    }
+    stream_op(&stream, DTN_ETHOSU_OP_DMA_START, 0);
+    dtn_ethosu_event_t event;
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_FIELD);
+    CHECK_EQUAL(event.detail, REG_DMA0_LEN);
+    stream_free(&stream);
+}
+
 /* ---- What is refused ---- */
 
 /* A stream that a register's value or an operation ends: the fault, and its detail. */
@@ -444,6 +503,8 @@ int main(int count, char **arguments)
     uint64_t any = seed;
     test_refused(&any);
     test_index(&any);
+    test_empty_rows(&any);
+    test_large_sums(&any);
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t state = (seed + i) * UINT64_C(0x9E3779B97F4A7C15) + 1;
         int before = test_failures;

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "deuteron/ethosu_device.h"
+#include "ethosu_85.h"
 #include "ethosu_driver.h"
-#include "ethosu_stream.h"
 #include "test.h"
 
 enum { COPIED = 64, FAST_BYTES = 1024, REGIONS = 3 };
@@ -234,15 +234,67 @@ static void test_check(void)
 {
     job_t job;
     new_job(&job, "ethos-u55-128");
-    device.workspace_bytes = 1;
+    device.workspace_needed = 1;
     CHECK_EQUAL(dtn_ethosu_device_check(&device, job.stream.words, (size_t)job.bytes, job.sizes, REGIONS), 0);
-    CHECK_EQUAL(device.workspace_bytes, 0);
+    CHECK_EQUAL(device.workspace_needed, 0);
     job.sizes[2] = 0;
     CHECK_EQUAL(dtn_ethosu_device_check(&device, job.stream.words, (size_t)job.bytes, job.sizes, REGIONS),
                 DTN_ETHOSU_REGION);
     CHECK_EQUAL(device.event.detail, 2);
     CHECK_EQUAL(dtn_ethosu_device_check(&device, job.sizes, sizeof job.sizes, job.sizes, REGIONS), DTN_ETHOSU_HEADER);
     CHECK(dtn_ethosu_device_bytes() == sizeof device && dtn_ethosu_driver_bytes() == sizeof driver, "other sizes");
+    stream_free(&job.stream);
+}
+
+/* A stream of an Ethos-U85 that needs 16 bytes: an output of 2 x 5 that is turned on its way. */
+static void new_turned_job(job_t *job)
+{
+    const int32_t sizes[3] = {1, 2, 5};
+    const u85_turn_t turn = {{1, 0, 2}, 3, 1U << 11};
+    test_map_t in = {1, 0x100, 1, 2, 5, 1, true, false, 0};
+    test_map_t out = {1, 0x200, 2, 1, 5, 1, true, false, 0};
+    new_job(job, "ethos-u85-256");
+    job->stream.count = 8;
+    stream_map(&job->stream, &dtn_eu_ifm_registers, &in, 0);
+    stream_short(&job->stream, REG_IFM_UPSCALE, 0);
+    stream_short(&job->stream, REG_IFM_BROADCAST, 0);
+    u85_put_output(&job->stream, &turn, sizes, &out, true);
+    u85_put_scale(&job->stream, REG_IFM_SCALE, 1, 0, 0);
+    u85_put_scale(&job->stream, REG_OFM_SCALE, 1, 0, 0);
+    stream_op(&job->stream, DTN_ETHOSU_OP_ELEMENTWISE, 6);
+    job->bytes = (int)stream_end(&job->stream);
+}
+
+/* A check leaves a device's memory as it is, and says when that is too small. */
+static void test_check_of_memory(void)
+{
+    static __attribute__((aligned(16))) uint8_t workspace[16];
+    static const struct {
+        bool has_workspace;
+        size_t workspace_bytes, less_shram;
+        dtn_ethosu_fault_t fault;
+        uint64_t detail;
+    } cases[] = {
+        {false, 0, 0, DTN_ETHOSU_OK, 0},         {true, 8, 0, DTN_ETHOSU_WORKSPACE, 16},
+        {true, 16, 0, DTN_ETHOSU_OK, 0},         {true, 0, 0, DTN_ETHOSU_WORKSPACE, 16},
+        {true, 16, 1, DTN_ETHOSU_SHRAM_SIZE, 0},
+    };
+    job_t job;
+    new_turned_job(&job);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        device.workspace = cases[i].has_workspace ? workspace : NULL;
+        device.workspace_bytes = cases[i].workspace_bytes;
+        device.shram_bytes = job.stream.config->shram_bytes - cases[i].less_shram;
+        CHECK_EQUAL(dtn_ethosu_device_check(&device, job.stream.words, (size_t)job.bytes, job.sizes, REGIONS),
+                    cases[i].fault);
+        CHECK_EQUAL(device.fault, cases[i].fault);
+        CHECK_EQUAL(device.event.detail, cases[i].detail);
+        CHECK(device.workspace_bytes == cases[i].workspace_bytes, "case %zu: a check has changed the workspace", i);
+        CHECK(cases[i].less_shram > 0 || device.workspace_needed == 16, "case %zu: %zu bytes", i,
+              device.workspace_needed);
+    }
+    device.workspace = NULL;
+    device.workspace_bytes = 0;
     stream_free(&job.stream);
 }
 
@@ -255,5 +307,6 @@ int main(void)
     test_refusals();
     test_release();
     test_check();
+    test_check_of_memory();
     return test_result();
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../src/ethosu/scale.h"
 #include "../src/ethosu/weights.h"
 #include "ethosu_stream.h"
 #include "test.h"
@@ -144,6 +145,21 @@ static void test_copied_work(void)
     stream_free(&stream);
 }
 
+/* An output without a table has no place of one, whatever stood there. */
+static void test_no_table(void)
+{
+    static const char *const configs[] = {"ethos-u55-128", "ethos-u85-256"};
+    for (size_t i = 0; i < 2; i++) {
+        dtn_ethosu_t machine = {.config = dtn_ethosu_config(configs[i])};
+        const dtn_eu_map_t map = {.bytes = 1, .is_signed = true};
+        dtn_eu_output_t output;
+        memset(machine.is_set, 0xFF, sizeof machine.is_set);
+        memset(&output, 0xA5, sizeof output);
+        CHECK_EQUAL(dtn_eu_output(&machine, &map, &output), DTN_ETHOSU_OK);
+        CHECK(output.table_at == 0 && output.table_bytes == 0 && output.table_data == NULL, "there is a table");
+    }
+}
+
 static void test_alignment(void)
 {
     stream_t stream;
@@ -196,6 +212,7 @@ static void test_copies(void)
     /* What Vela 5.1.0 writes for a table behind a transpose on this configuration. */
     check_copy(1 << 8, 16 * 1024, 256, DTN_ETHOSU_SHRAM, 16 * 1024);
     check_copy(0, 0x30, 100, DTN_ETHOSU_READ_ONLY, 0);
+    check_copy(1, 0x30, 0, DTN_ETHOSU_FIELD, REG_DMA0_LEN);
     check_copy(1, STREAM_MEMORY - 99, 100, DTN_ETHOSU_BOUNDS, STREAM_MEMORY - 99);
     check_copy(1, 0, STREAM_MEMORY, DTN_ETHOSU_BOUNDS, 0x10);
     /* An Ethos-U55 has no copies of two dimensions: nothing can set how many rows there are. */
@@ -351,6 +368,7 @@ int main(int count, char **arguments)
     test_bricks();
     test_tables();
     test_copied_work();
+    test_no_table();
     test_alignment();
     test_unset();
     test_opcodes();

@@ -307,6 +307,30 @@ static void test_buffers(void)
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = DTN_ETHOSU_FIELD, .at = REG_ACC_FORMAT);
 }
 
+/* Blocks are at most 32 x 64 x 128 large: such have buffers of 514 KiB. */
+static void test_block_sizes(void)
+{
+    static const struct {
+        uint16_t opcode;
+        uint32_t most;
+    } registers[] = {{REG_OFM_BLK_HEIGHT_M1, 31}, {REG_OFM_BLK_WIDTH_M1, 63}, {REG_OFM_BLK_DEPTH_M1, 127}};
+    stream_t stream;
+    uint32_t at;
+    for (uint32_t i = 0; i < 6; i++) {
+        new_sums(&stream, "ethos-u55-128");
+        stream_short(&stream, registers[i / 2].opcode, i % 2 == 0 ? registers[i / 2].most + 1 : 0xFFFF);
+        at = sum(&stream, INPUT_AT, 0);
+        ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = DTN_ETHOSU_FIELD, .at = registers[i / 2].opcode);
+    }
+    new_sums(&stream, "ethos-u55-128");
+    for (uint32_t i = 0; i < 3; i++) {
+        stream_short(&stream, registers[i].opcode, registers[i].most);
+    }
+    at = sum(&stream, INPUT_AT, 0);
+    ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_BUFFERS, .part = DTN_ETHOSU_PART_BUFFERS,
+        .region = DTN_ETHOSU_SHRAM_REGION, .at = 514 * 1024);
+}
+
 /* A table of 256 entries behind the buffers; on the smallest configurations the buffers of operations without a table
  * may reach to the SHRAM's end. */
 static void test_tables(void)
@@ -409,6 +433,7 @@ int main(void)
     test_third_kernel();
     test_blocks();
     test_buffers();
+    test_block_sizes();
     test_tables();
     test_refused();
     test_values();

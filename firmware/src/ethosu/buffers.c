@@ -3,6 +3,9 @@
 /* Banks of the output's buffer, which are the first; the positions that a part of a kernel has at most. */
 enum { OUTPUT_BANKS = 2, PART = 8 };
 
+/* The largest blocks of any of these NPUs. */
+enum { MOST_HEIGHT = 32, MOST_WIDTH = 64, MOST_DEPTH = 128 };
+
 /* Formats of accumulators. */
 enum { I32 = 0, I40 = 1, F16 = 2 };
 
@@ -60,6 +63,16 @@ dtn_ethosu_fault_t dtn_eu_blocks(dtn_ethosu_t *m, const dtn_eu_accesses_t *acces
     blocks->height = dtn_eu_count(m, REG_OFM_BLK_HEIGHT_M1);
     blocks->width = dtn_eu_count(m, REG_OFM_BLK_WIDTH_M1);
     blocks->depth = dtn_eu_count(m, REG_OFM_BLK_DEPTH_M1);
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    if (blocks->height > MOST_HEIGHT) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_BLK_HEIGHT_M1);
+    }
+    if (blocks->width > MOST_WIDTH || blocks->depth > MOST_DEPTH) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD,
+                            blocks->width > MOST_WIDTH ? REG_OFM_BLK_WIDTH_M1 : REG_OFM_BLK_DEPTH_M1);
+    }
     blocks->in_depth = blocks->depth;
     blocks->in_parts = 1;
     /* Operations whose outputs have terms of all input channels read these in parts. */
@@ -70,7 +83,7 @@ dtn_ethosu_fault_t dtn_eu_blocks(dtn_ethosu_t *m, const dtn_eu_accesses_t *acces
                                                            : rounded(least(channels, is_part_kernel ? 16 : 32), 8);
         blocks->in_parts = divided(channels, blocks->in_depth);
     }
-    return fault;
+    return DTN_ETHOSU_OK;
 }
 
 /* Banks of an input's buffer, of which there are two: one is filled while the other is read. */

@@ -33,6 +33,9 @@ uint8_t *dtn_eu_copy_side(dtn_ethosu_t *m, uint16_t region, uint16_t address, ui
 static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, dtn_eu_rows_t *rows)
 {
     *rows = (dtn_eu_rows_t){.row = dtn_eu_address(m, REG_DMA0_LEN), .rows = 1};
+    if (rows->row == 0) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_LEN);
+    }
     uint32_t dimensions = 1 + dtn_eu_field(m, REG_DMA0_DST_REGION, DIMENSIONS_AT, 2);
     if (dtn_eu_field(m, REG_DMA0_SRC_REGION, DIMENSIONS_AT, 2) != 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_STRIDED_COPY, REG_DMA0_SRC_REGION);

@@ -94,6 +94,10 @@ static dtn_ethosu_fault_t read_sizes(dtn_ethosu_t *m, uint32_t dimensions, copy_
     if (fault == DTN_ETHOSU_OK && (copy->rows == 0 || copy->planes == 0)) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, copy->rows == 0 ? REG_DMA0_SIZE0 : REG_DMA0_SIZE1);
     }
+    /* Rows of no bytes would be no work, however many. */
+    if (fault == DTN_ETHOSU_OK && copy->length == 0) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_LEN);
+    }
     return fault == DTN_ETHOSU_OK ? dtn_eu_work(m, copy->rows * copy->planes, copy->length) : fault;
 }
 

@@ -167,6 +167,7 @@ dtn_ethosu_fault_t dtn_eu_output(dtn_ethosu_t *m, const dtn_eu_map_t *map, dtn_e
     output->rounding = (dtn_eu_rounding_t)rounding;
     output->zero_point = map->zero_point;
     output->table = DTN_EU_NO_TABLE;
+    output->table_at = 0;
     output->table_bytes = 0;
     output->table_data = NULL;
     uint32_t function = dtn_eu_field(m, REG_ACTIVATION, 0, 5);

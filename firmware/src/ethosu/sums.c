@@ -42,6 +42,12 @@ dtn_ethosu_fault_t dtn_eu_sums(dtn_ethosu_t *m, int32_t height, int32_t width, i
     return fault;
 }
 
+/* A sum of 64 bits, which goes round: a stream may start at any. */
+static int64_t added(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 static void start(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, int32_t count, int64_t *values)
 {
     int32_t narrow[CHANNELS];
@@ -53,7 +59,7 @@ static void start(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, 
         if (map->bytes == SUM_BYTES) {
             memcpy(&value, dtn_eu_channel_at(map, (uint8_t *)(uintptr_t)pixel, first + i), sizeof value);
         }
-        values[i] += value;
+        values[i] = added(values[i], value);
     }
 }
 
@@ -77,7 +83,7 @@ void dtn_eu_sums_put(const dtn_eu_sums_t *sums, const dtn_eu_map_t *out, const d
         return;
     }
     for (int32_t i = 0; i < count; i++) {
-        values[i] = dtn_eu_scaled(values[i] + channels[i].bias, channels[i].factor, output->rounding);
+        values[i] = dtn_eu_scaled(added(values[i], channels[i].bias), channels[i].factor, output->rounding);
     }
     uint8_t *pixel = dtn_eu_pixel(out, y, x);
     if (out->bytes == SUM_BYTES) {

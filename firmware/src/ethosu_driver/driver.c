@@ -47,14 +47,21 @@ dtn_ethosu_fault_t dtn_ethosu_device_check(struct ethosu_device *device, const v
     if (config == NULL || regions > DTN_ETHOSU_REGIONS) {
         return refuse(device, config == NULL ? DTN_ETHOSU_HEADER : DTN_ETHOSU_REGION);
     }
+    if (device->shram_bytes < config->shram_bytes) {
+        return refuse(device, DTN_ETHOSU_SHRAM_SIZE);
+    }
     for (size_t i = 0; i < regions; i++) {
         memory.regions[i].bytes = region_bytes[i];
         memory.regions[i].is_read_only = i == CONSTANTS;
     }
-    device->fault =
+    dtn_ethosu_fault_t fault =
         dtn_ethosu_check(&device->machine, config, command_data, command_data_bytes, &memory, &device->event);
-    device->workspace_bytes = memory.workspace_bytes;
-    return device->fault;
+    device->workspace_needed = memory.workspace_bytes;
+    if (fault == DTN_ETHOSU_OK && device->workspace != NULL && device->workspace_bytes < device->workspace_needed) {
+        device->event.detail = device->workspace_needed;
+        fault = DTN_ETHOSU_WORKSPACE;
+    }
+    return refuse(device, fault);
 }
 
 /* ---- Drivers ---- */

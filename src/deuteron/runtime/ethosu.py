@@ -38,6 +38,7 @@ class _Device(ctypes.Structure):
         ("workspace_bytes", ctypes.c_size_t),
         ("fault", ctypes.c_int),
         ("event", _Event),
+        ("workspace_needed", ctypes.c_size_t),
     )
 
 
@@ -76,6 +77,8 @@ class Partition:
         self._commands = _Memory(len(blob.command_data), blob.command_data)
         self._place = _Memory(self._library.dtn_ethosu_device_bytes())
         self._device = _Device.from_address(self._place.address)
+        shram = _Memory(_SHRAM_BYTES)
+        self._device.shram, self._device.shram_bytes = shram.address, shram.size
         sizes = [len(blob.weights), blob.scratch_bytes, 0]
         if self._check(sizes) == _NO_REGION and self._device.event.detail == _FAST_SCRATCH:
             sizes[_FAST_SCRATCH] = _FAST_SCRATCH_BYTES
@@ -83,7 +86,9 @@ class Partition:
         if self._device.fault:
             raise FormatError(f"the commands are refused: {self._fault()}", where=where, hint=_HINT)
         self._regions = [_Memory(sizes[0], blob.weights), *map(_Memory, sizes[1:])]
-        self._own = _Memory(_SHRAM_BYTES), _Memory(self._device.workspace_bytes)
+        workspace = _Memory(self._device.workspace_needed)
+        self._device.workspace, self._device.workspace_bytes = workspace.address, workspace.size
+        self._own = shram, workspace  # the device has only their addresses
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
         """The outputs for the bytes of each input."""
@@ -92,9 +97,6 @@ class Partition:
             if len(data) != tensor.nbytes:
                 raise InternalError(f"an input has {len(data)} bytes, not {tensor.nbytes}", where=self._where)
             scratch.write(tensor.offset, data)
-        shram, workspace = self._own
-        self._device.shram, self._device.shram_bytes = shram.address, shram.size
-        self._device.workspace, self._device.workspace_bytes = workspace.address, workspace.size
         driver = _Memory(self._library.dtn_ethosu_driver_bytes())
         bases = (ctypes.c_uint64 * len(self._regions))(*(region.address for region in self._regions))
         sizes = (ctypes.c_size_t * len(self._regions))(*(region.size for region in self._regions))
@@ -110,7 +112,6 @@ class Partition:
     def _check(self, sizes: Sequence[int]) -> int:
         """The fault of the commands with regions of these sizes."""
         counts = (ctypes.c_size_t * len(sizes))(*sizes)
-        self._device.shram_bytes = _SHRAM_BYTES
         return int(
             self._library.dtn_ethosu_device_check(
                 self._place.address, self._commands.address, self._commands.size, counts, len(sizes)
