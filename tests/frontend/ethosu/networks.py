@@ -49,6 +49,17 @@ class Pooled(nn.Module):
         return self.pool(torch.relu(self.norm(self.conv(x))))
 
 
+class Flags(nn.Module):
+    """A layer, and which of its results are above 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.first(x) > 0
+
+
 def layer() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Layer` with its input."""
     torch.manual_seed(0)
@@ -59,6 +70,17 @@ def halves() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Halves` with its input."""
     torch.manual_seed(0)
     return Halves().eval(), (torch.randn(1, 8),), api.BuildOptions()
+
+
+def flags() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Flags` with its input."""
+    torch.manual_seed(0)
+    return Flags().eval(), (torch.randn(1, 8),), api.BuildOptions()
+
+
+def asked() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Halves` with its input, the condition on the CPU."""
+    return *halves()[:2], api.BuildOptions(operators_not_to_delegate=("aten::gt",))
 
 
 def built(make: Callable[[], Any], target: str = "ethos-u55-128") -> Path:

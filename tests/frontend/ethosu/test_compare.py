@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.frontend.ethosu.networks import Pooled, built, halves, layer
+from tests.frontend.ethosu.networks import Pooled, asked, built, flags, halves, layer
 from torch import nn
 
 from deuteron import api
@@ -53,6 +53,19 @@ def test_the_cortex_m_takes_the_rest_in_int8() -> None:
     comparison = compared(halves, directory)
     assert comparison.passed, comparison.failures()
     assert [(p.calls, p.mismatches) for p in comparison.partitions] == [(4, 0), (4, 0)]
+
+
+def test_what_is_boolean_is_compared_as_that() -> None:
+    directory = built(flags, "ethos-u85-256")
+    (partition,) = manifests.read(directory).partitions
+    assert ([t.dtype for t in partition.inputs], [t.dtype for t in partition.outputs]) == (["int8"], ["bool"])
+    comparison = compared(flags, directory)
+    assert comparison.passed, comparison.failures()
+    assert [(p.calls, p.elements, p.mismatches) for p in comparison.partitions] == [(4, 24, 0)]
+    directory = built(asked, "ethos-u85-256")
+    assert "bool" in [t.dtype for part in manifests.read(directory).partitions for t in part.inputs]
+    comparison = compared(asked, directory)
+    assert comparison.passed, comparison.failures()
 
 
 def trained(module: nn.Module) -> Iterator[float]:

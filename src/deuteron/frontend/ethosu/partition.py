@@ -1,7 +1,7 @@
 """What a build keeps of each partition for an Ethos-U: sizes, operators with their source, and what Vela tells."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from deuteron.arch.targets import EthosU
 from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, database_name, tosa_name
@@ -10,8 +10,6 @@ from deuteron.frontend.ethosu.origins import by_operator
 from deuteron.frontend.ethosu.seam import Lowered
 from deuteron.npu.ethosu.blob import Tensor
 from deuteron.npu.ethosu.program import program_of
-
-_DTYPES = {1: "int8", 2: "int16", 4: "int32"}
 
 
 def describe(index: int, partition: Lowered, npu: EthosU) -> Partition:
@@ -39,8 +37,8 @@ def describe(index: int, partition: Lowered, npu: EthosU) -> Partition:
         prefetch_bytes=0,
         prefetch_bound=0,
         prefetch_proven_optimal=False,
-        inputs=_tensors(blob.inputs, record.graph.inputs),
-        outputs=_tensors(blob.outputs, record.graph.outputs),
+        inputs=_tensors(blob.inputs, record.graph.inputs, record.graph.dtypes),
+        outputs=_tensors(blob.outputs, record.graph.outputs, record.graph.dtypes),
         ops=tuple(_ops(partition)),
         kernels=record.provenance.kernels,
         dataflow=record.values,
@@ -48,9 +46,9 @@ def describe(index: int, partition: Lowered, npu: EthosU) -> Partition:
     )
 
 
-def _tensors(tensors: Sequence[Tensor], names: Sequence[str]) -> tuple[TensorInfo, ...]:
+def _tensors(tensors: Sequence[Tensor], names: Sequence[str], dtypes: Mapping[str, str]) -> tuple[TensorInfo, ...]:
     pairs = zip(tensors, names, strict=True)
-    return tuple(TensorInfo(tensor.shape, _DTYPES[tensor.element_bytes], name) for tensor, name in pairs)
+    return tuple(TensorInfo(tensor.shape, dtypes[name], name) for tensor, name in pairs)
 
 
 def _ops(partition: Lowered) -> Iterator[PartitionOp]:

@@ -5,7 +5,7 @@ Slot numbers follow the schema of TOSA 1.0.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from deuteron.flatbuffer import Buffer, Table
@@ -21,6 +21,8 @@ _NAMES = (
     "RESCALE", "CONST", "IDENTITY", "CUSTOM", "COND_IF", "WHILE_LOOP", "VARIABLE", "VARIABLE_WRITE",
     "VARIABLE_READ", "CONST_SHAPE",
 )  # fmt: skip
+_DTYPES = {1: "bool", 3: "int8", 4: "int16", 5: "int32"}
+"""numpy's dtypes by TOSA's numbers of them."""
 CONSTANTS = frozenset(("CONST", "CONST_SHAPE"))
 """Operators that compute nothing."""
 
@@ -48,11 +50,16 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A partition: its tensors by name, and its operators in the order in which others count them."""
+    """A partition: its tensors by name, and its operators in the order in which others count them.
+
+    Attributes:
+        dtypes: numpy's dtypes of the tensors that have one.
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     operators: tuple[Operator, ...]
+    dtypes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def read(data: bytes, where: str) -> Graph:
@@ -64,7 +71,9 @@ def read(data: bytes, where: str) -> Graph:
         raise buffer.error(f"it has {len(blocks)} blocks of operators, and not 1")
     (block,) = blocks
     operators = tuple(_operator(buffer, table) for table in block.tables(1))
-    return Graph(block.strings(3), block.strings(4), operators)
+    types = ((table.string(0), table.scalar(2, "I")) for table in block.tables(2))
+    dtypes = {name: _DTYPES[number] for name, number in types if number in _DTYPES}
+    return Graph(block.strings(3), block.strings(4), operators, dtypes)
 
 
 def _operator(buffer: Buffer, table: Table) -> Operator:

@@ -10,7 +10,7 @@ from deuteron.errors import FormatError, MissingToolError, counted
 from deuteron.frontend.quiet import overheard
 from deuteron.views.agreement.counting import Array
 
-_DTYPES = {3: np.int8, 4: np.int16, 5: np.int32}
+_DTYPES = {1: np.bool_, 3: np.int8, 4: np.int16, 5: np.int32}
 """numpy's dtypes by TOSA's numbers of them, of what a partition takes and gives."""
 
 
