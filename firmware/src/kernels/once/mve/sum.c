@@ -23,6 +23,7 @@ static inline int32x4_t sums(const dtn_once_sum_t *s, const lanes_t *lanes, int3
     int32x4_t values = vrshlq_n_s32(upper, -s->shift);
     /* Ties were rounded up: of an odd number to the even one below. */
     int32x4_t rest = veorq_s32(vshlq_r_s32(upper, 32 - s->shift), lanes->half);
+    /* GCC 12 crashes here on `vcmpeqq_n_s32` with a constant when it optimises, hence the vector of zeros. */
     mve_pred16_t ties = vcmpeqq_s32(vorrq_s32(rest, vshlq_n_s32(lower, 16)), lanes->zero);
     values = vandq_m_s32(values, values, lanes->even, ties);
     return vminq_s32(vmaxq_s32(vaddq_n_s32(values, s->zero_point), lanes->lo), lanes->hi);
