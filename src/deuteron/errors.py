@@ -48,11 +48,16 @@ class UnsupportedError(DeuteronError):
 
 
 def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
-    """One error for all operators that were refused, each named with its place; the first one's hint serves for all."""
+    """One error for all operators that were refused, each named with its place, and its hint where these differ."""
     if len(refused) == 1:
         return refused[0]
-    lines = "".join(f"\n  {error.where}: {error.message}" for error in refused)
-    return UnsupportedError(f"{len(refused)} operators cannot be compiled:{lines}", hint=refused[0].hint)
+    common, *others = dict.fromkeys(error.hint for error in refused)
+    lines = [f"{len(refused)} operators cannot be compiled:"]
+    for error in refused:
+        lines.append(f"  {error.where}: {error.message}")
+        if others and error.hint:
+            lines.append(f"    hint: {error.hint}")
+    return UnsupportedError("\n".join(lines), hint=None if others else common)
 
 
 class CapacityError(DeuteronError):

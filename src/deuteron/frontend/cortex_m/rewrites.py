@@ -20,12 +20,12 @@ _ORDERS = "give what it orders as an output of the model, and order it in the ap
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What does the work of an operator; both are Python, of a tensor `x` of rows.
+    """What does the work of an operator in one call of it, as an example; both are Python, of a tensor `x` of rows.
 
     Attributes:
         example: the operator as models have it.
         instead: what is built.
-        said: how an error says it, if not as what to write.
+        said: how an error says it, if not by the example.
     """
 
     example: str
@@ -35,7 +35,7 @@ class Rewrite:
     @property
     def hint(self) -> str:
         """What to do, as errors say it."""
-        return f"{self.said or f'write it as `{self.instead}`'}, or {BUILD}"
+        return f"{self.said or f'write it with other operators, as `{self.example}` is `{self.instead}`'}, or {BUILD}"
 
 
 _VARIANCE = "(x - x.mean(-1, keepdim=True)).square().sum(-1) / (x.shape[-1] - 1)"
@@ -43,7 +43,7 @@ _VARIANCE = "(x - x.mean(-1, keepdim=True)).square().sum(-1) / (x.shape[-1] - 1)
 REWRITES: Mapping[str, Rewrite] = {
     "var": Rewrite("x.var(-1)", _VARIANCE),
     "std": Rewrite("x.std(-1)", f"({_VARIANCE}).sqrt()"),
-    "prod": Rewrite("x.prod(-1)", "x[..., 0] * x[..., 1] * x[..., 2]"),
+    "prod": Rewrite("x[..., :3].prod(-1)", "x[..., 0] * x[..., 1] * x[..., 2]"),
     "logsumexp": Rewrite("x.logsumexp(-1)", "x.amax(-1) + (x - x.amax(-1, keepdim=True)).exp().sum(-1).log()"),
     "roll": Rewrite("x.roll(1, -1)", "torch.cat([x[..., -1:], x[..., :-1]], -1)"),
     "einsum": Rewrite("torch.einsum('ab,ac->bc', x, x)", "x.transpose(0, 1) @ x"),
