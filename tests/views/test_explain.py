@@ -163,7 +163,11 @@ def test_builds_go_on_until_the_whole_gets_no_faster(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("target", "text"),
     [
-        ("cortex-m33", "target `cortex-m33` has no NPU\n\nhint: choose one that has: `imxrt700`, `imxrt700cm`"),
+        (
+            "cortex-m33",
+            "`--partition cost` compares a Neutron with the CPU, and `cortex-m33` has none\n\n"
+            "hint: build for `imxrt700cm`, or with `--partition npu-first`",
+        ),
         (
             "imxrt700",
             "`--partition cost` compares with int8 operators on the CPU, which `imxrt700` does not have\n\n"

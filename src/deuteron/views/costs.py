@@ -193,14 +193,15 @@ def check_target(target: str) -> None:
     """Checks that costs of NPU and CPU can be compared.
 
     Raises:
-        OptionError: for a target without an NPU, or of whose CPU nobody has counted what its operators take.
+        OptionError: for a target without a Neutron, or of whose CPU nobody has counted what its operators take.
     """
     arch = targets.load(target)
-    arch.need_neutron()
+    hint = "build for `imxrt700cm`, or with `--partition npu-first`"
+    if not isinstance(arch.npu, Neutron):
+        raise OptionError(f"`--partition cost` compares a Neutron with the CPU, and `{target}` has none", hint=hint)
     if arch.cpu.operators is not CpuOperators.CORTEX_M:
         raise OptionError(
-            f"`--partition cost` compares with int8 operators on the CPU, which `{target}` does not have",
-            hint="build for `imxrt700cm`, or with `--partition npu-first`",
+            f"`--partition cost` compares with int8 operators on the CPU, which `{target}` does not have", hint=hint
         )
 
 

@@ -176,7 +176,8 @@ def test_options_are_for_targets_that_have_what_they_are_about() -> None:
         "hint: tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`"
     )
     assert refused(OptionError, partition=api.Partitioning.COST) == (
-        "the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: this is for `imxrt700`, `imxrt700cm`"
+        "`--partition cost` compares a Neutron with the CPU, and `ethos-u55-128` has none\n\n"
+        "hint: build for `imxrt700cm`, or with `--partition npu-first`"
     )
     assert refused(OptionError, "cortex-m55", weights=api.WeightValues.INT4) == (
         "`--weights int4` is for targets with an Arm Ethos-U alone, `cortex-m55` has none\n\nhint: leave it out"
