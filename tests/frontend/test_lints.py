@@ -134,9 +134,10 @@ def test_windows_with_gaps_are_refused() -> None:
     lints.check_dilations(program(moved, image))
 
 
-def test_what_takes_int8_values_for_numbers_is_refused() -> None:
-    assert refusal(lints.check_operators, program(absolute, int8(3))) == (
-        "`aten::abs` would take int8 values for the numbers that they stand for" + PORTABLE
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
+def test_what_takes_quantised_values_for_numbers_is_refused(dtype: torch.dtype) -> None:
+    assert refusal(lints.check_operators, program(absolute, torch.zeros(3, dtype=dtype))) == (
+        f"`aten::abs` would take {str(dtype)[6:]} values for the numbers that they stand for" + PORTABLE
     )
 
 

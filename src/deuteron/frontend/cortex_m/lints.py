@@ -100,8 +100,8 @@ def check_operators(program: ExportedProgram) -> None:
     """Checks that every operator between the inputs' and outputs' quantisation is an int8 one, and gets images right.
 
     Raises:
-        UnsupportedError: naming each operator that would compute in float, that would take int8 values for numbers, or
-            whose kernel would refuse the order of its memory.
+        UnsupportedError: naming each operator that would compute in float, that would take quantised values for numbers,
+            or whose kernel would refuse the order of its memory.
     """
     refused: list[UnsupportedError] = []
     copies: list[UnsupportedError] = []  # of ours, in float for what they are made for: that is to blame
@@ -118,8 +118,9 @@ def check_operators(program: ExportedProgram) -> None:
         elif _base(node) in _IN_ORDER and not all(value.is_contiguous() for value in values):
             hint = "give it tensors in the order of their shapes, with `.contiguous()`"
             refused.append(refusal(node, "would take images in channels-last memory for contiguous ones", hint))
-        elif any(value.dtype in _STORED for value in values) and _base(node) not in MOVES:
-            refused.append(refusal(node, "would take int8 values for the numbers that they stand for", _PORTABLE))
+        elif _base(node) not in MOVES and (stored := [value.dtype for value in values if value.dtype in _STORED]):
+            what = f"would take {_named(stored[0])} values for the numbers that they stand for"
+            refused.append(refusal(node, what, _PORTABLE))
     _raise(refused or copies)
 
 
@@ -234,7 +235,11 @@ def _converted(node: fx.Node) -> fx.Node:
 def _numbers(args: Iterable[fx.Node]) -> str:
     """The tensors among these of numbers that stand for themselves, and their dtypes."""
     numbers = [(arg.name, value.dtype) for arg in args for value in _tensors(arg) if _counts(value)]
-    return " and ".join(f"`{name}` of {str(dtype).removeprefix('torch.')}" for name, dtype in numbers)
+    return " and ".join(f"`{name}` of {_named(dtype)}" for name, dtype in numbers)
+
+
+def _named(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _counts(value: Tensor) -> bool:
