@@ -100,8 +100,8 @@ def check_operators(program: ExportedProgram) -> None:
     """Checks that every operator between the inputs' and outputs' quantisation is an int8 one, and gets images right.
 
     Raises:
-        UnsupportedError: naming each operator that would compute in float, that would take quantised values for numbers,
-            or whose kernel would refuse the order of its memory.
+        UnsupportedError: naming each operator that would compute in float, that would take quantised values for
+            numbers, or whose kernel would refuse the order of its memory.
     """
     refused: list[UnsupportedError] = []
     copies: list[UnsupportedError] = []  # of ours, in float for what they are made for: that is to blame
