@@ -6,7 +6,7 @@
 #include "ethosu_85.h"
 #include "test.h"
 
-enum { IN_AT = 0x100, SECOND_AT = 0x3000, START_AT = 0x6000 };
+enum { IN_AT = 0x100, SECOND_AT = 0x3000, START_AT = 0x6000, OP_IRQ = 0x001 };
 
 static const char *any_config(uint64_t *state)
 {
@@ -47,6 +47,7 @@ static void test_chain(uint64_t *state)
     }
     stream_short(&stream, REG_ACC_FORMAT, 0);
     stream_op(&stream, DTN_ETHOSU_OP_POOL, kind);
+    stream_op(&stream, OP_IRQ, 0);
     stream_map(&stream, &dtn_eu_ifm_registers, &between, 0);
     stream_short(&stream, REG_IFM_PRECISION, 1U | 2U << 2 | (uint32_t)DTN_EU_CHAINED << 14);
     stream_map(&stream, &dtn_eu_ifm2_registers, &second, 0);
@@ -213,6 +214,52 @@ static void test_product(uint64_t *state)
     stream_free(&stream);
 }
 
+/* A product whose second input and output have one place in a chain: what it reads was there before. */
+static void test_chained_product(uint64_t *state)
+{
+    const uint32_t chained = (uint32_t)DTN_EU_CHAINED << 14;
+    const u85_turn_t none = {{0, 1, 2}, 3, 0};
+    const int32_t depth = test_between(state, 1, 20);
+    const int32_t sizes[3] = {1, test_between(state, 1, 6), test_between(state, 1, 20)};
+    const int32_t second_sizes[3] = {1, sizes[2], depth};
+    test_map_t in = {1, IN_AT, 1, sizes[1], depth, 1, true, false, 0};
+    test_map_t second = {1, SECOND_AT, 1, sizes[2], depth, 1, true, false, 0}, between = second;
+    test_map_t out = {1, U85_OUT_AT, 1, sizes[1], sizes[2], 1, true, false, 0}, behind = out;
+    between.region = behind.region = 2;
+    stream_t stream;
+    stream_new(&stream, any_config(state), state);
+    put_window(&stream, depth, 1, 1);
+    stream_map(&stream, &dtn_eu_ifm_registers, &second, 0);
+    u85_put_output(&stream, &none, second_sizes, &between, true);
+    stream_short(&stream, REG_OFM_PRECISION, 1U | 1U << 8 | chained);
+    u85_put_scale(&stream, REG_OFM_SCALE, 1, 0, 1);
+    stream_short(&stream, REG_ACC_FORMAT, 0);
+    stream_op(&stream, DTN_ETHOSU_OP_POOL, 0);
+    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_eu_ifm2_registers, &between, chained);
+    u85_put_output(&stream, &none, sizes, &behind, true);
+    stream_short(&stream, REG_OFM_PRECISION, 1U | 1U << 8 | chained);
+    u85_put_scale(&stream, REG_OFM_SCALE, 1, 9, 1);
+    stream_short(&stream, REG_OFM_BLK_DEPTH_M1, 15);
+    stream_op(&stream, DTN_ETHOSU_OP_CONV, 1);
+    put_window(&stream, sizes[2], 1, 1);
+    stream_map(&stream, &dtn_eu_ifm_registers, &behind, chained);
+    u85_put_output(&stream, &none, sizes, &out, true);
+    u85_put_scale(&stream, REG_OFM_SCALE, 1, 0, 1);
+    stream_op(&stream, DTN_ETHOSU_OP_POOL, 0);
+    dtn_ethosu_event_t event;
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
+    for (int32_t at = 0; at < sizes[1] * sizes[2]; at++) {
+        int32_t x = at / sizes[2], c = at % sizes[2];
+        int64_t sum = 0;
+        for (int32_t i = 0; i < depth; i++) {
+            sum += (int64_t)map_value(&stream, &in, 0, x, i) * map_value(&stream, &second, 0, c, i);
+        }
+        CHECK_EQUAL(map_stored(&stream, &out, 0, x, c), u85_finished(&out, u85_scaled(sum, 1, 9, 1)));
+    }
+    stream_free(&stream);
+}
+
 static int32_t held(int32_t value, int32_t size)
 {
     return value < 0 ? 0 : value >= size ? size - 1 : value;
@@ -271,13 +318,14 @@ static void test_resize(uint64_t *state)
     stream_free(&stream);
 }
 
-/* A product of 32 bits is shifted only: a scale of 2^30 stands for 1. */
+/* A product of 32 bits is shifted only: a scale of 2^30 stands for 1, and others are refused. */
 static void test_wide_product(uint64_t *state)
 {
     const int32_t sizes[3] = {1, 2, 5};
     const u85_turn_t none = {{0, 1, 2}, 3, 0};
     uint32_t shift = (uint32_t)test_between(state, 31, 40), rounding = (uint32_t)test_between(state, 0, 5);
-    bool is_one = test_between(state, 0, 1) == 1;
+    static const uint32_t scales[] = {1, 1U << 30, 3};
+    uint32_t scale = scales[test_between(state, 0, 2)];
     stream_t stream;
     stream_new(&stream, any_config(state), state);
     test_map_t a = {1, IN_AT, 1, 2, 5, 4, true, false, 0}, b = {1, SECOND_AT, 1, 2, 5, 4, true, true, 0};
@@ -290,11 +338,12 @@ static void test_wide_product(uint64_t *state)
     u85_put_output(&stream, &none, sizes, &out, true);
     u85_put_scale(&stream, REG_IFM_SCALE, 1, 0, 0);
     u85_put_scale(&stream, REG_IFM2_SCALE, 1, 0, 0);
-    u85_put_scale(&stream, REG_OFM_SCALE, is_one ? 1U : 1U << 30, shift, rounding);
+    u85_put_scale(&stream, REG_OFM_SCALE, scale, shift, rounding);
     stream_op(&stream, DTN_ETHOSU_OP_ELEMENTWISE, 0);
     dtn_ethosu_event_t event;
-    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
-    for (int32_t i = 0; i < 10; i++) {
+    CHECK_EQUAL(stream_run(&stream, &event), scale == 3 ? DTN_ETHOSU_UNSUPPORTED : DTN_ETHOSU_OK);
+    CHECK_EQUAL(event.detail, scale == 3 ? REG_OFM_SCALE : 0);
+    for (int32_t i = 0; scale != 3 && i < 10; i++) {
         int64_t product = (int64_t)map_value(&stream, &a, 0, i / 5, i % 5) * map_value(&stream, &b, 0, i / 5, i % 5);
         CHECK_EQUAL(map_stored(&stream, &out, 0, i / 5, i % 5),
                     u85_finished(&out, u85_scaled(product, 1, shift, rounding)));
@@ -422,28 +471,31 @@ static void test_index(uint64_t *state)
     }
 }
 
-/* Rows of no bytes: each would take its time, and none would count. */
-static void test_empty_rows(uint64_t *state)
+/* Rows of no bytes: each would take its time, and none would count. And targets with dimensions of their own. */
+static void test_refused_copies(uint64_t *state)
 {
-    stream_t stream;
-    stream_new(&stream, "ethos-u85-256", state);
-    stream_short(&stream, REG_DMA0_SRC_REGION, 1U | 1U << 9);
-    stream_short(&stream, REG_DMA0_DST_REGION, 1);
-    stream_short(&stream, REG_DMA0_SIZE0, 0xFFFF);
-    for (uint32_t opcode = REG_DMA0_SRC; opcode <= REG_DMA0_DST_STRIDE1; opcode++) {
-        stream_long(&stream, opcode, 0);
+    for (uint32_t length = 0; length <= 1; length++) {
+        stream_t stream;
+        stream_new(&stream, "ethos-u85-256", state);
+        for (uint32_t opcode = REG_DMA0_SRC; opcode <= REG_DMA0_DST_STRIDE1; opcode++) {
+            stream_long(&stream, opcode, 0);
+        }
+        stream_short(&stream, REG_DMA0_SRC_REGION, 1U | 1U << 9);
+        stream_short(&stream, REG_DMA0_DST_REGION, 1U | length << 10);
+        stream_short(&stream, REG_DMA0_SIZE0, 0xFFFF);
+        stream_long(&stream, REG_DMA0_LEN, length);
+        stream_op(&stream, DTN_ETHOSU_OP_DMA_START, 0);
+        dtn_ethosu_event_t event;
+        CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_FIELD);
+        CHECK_EQUAL(event.detail, length == 0 ? (uint32_t)REG_DMA0_LEN : (uint32_t)REG_DMA0_DST_REGION);
+        stream_free(&stream);
     }
-    stream_op(&stream, DTN_ETHOSU_OP_DMA_START, 0);
-    dtn_ethosu_event_t event;
-    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_FIELD);
-    CHECK_EQUAL(event.detail, REG_DMA0_LEN);
-    stream_free(&stream);
 }
 
 /* ---- What is refused ---- */
 
 /* A stream that a register's value or an operation ends: the fault, and its detail. */
-static void check_refused(uint64_t *state, uint32_t opcode, uint32_t value, uint32_t op, uint32_t param,
+static void check_refused(uint64_t *state, uint32_t opcode, uint64_t value, uint32_t op, uint32_t param,
                           dtn_ethosu_fault_t expected, uint64_t detail)
 {
     const int32_t sizes[3] = {2, 2, 4};
@@ -454,13 +506,17 @@ static void check_refused(uint64_t *state, uint32_t opcode, uint32_t value, uint
     stream_new(&stream, "ethos-u85-256", state);
     put_window(&stream, 4, 1, 1);
     stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_eu_ifm2_registers, &in, 0);
+    stream_short(&stream, REG_IFM_BROADCAST, 0);
+    u85_put_scale(&stream, REG_IFM_SCALE, 1, 0, 1);
     u85_put_output(&stream, &none, sizes, &out, true);
     u85_put_scale(&stream, REG_OFM_SCALE, 1, 0, 1);
+    stream_short(&stream, REG_OFM_BLK_DEPTH_M1, 15);
     stream_short(&stream, REG_ACC_FORMAT, 0);
     if (opcode >> 8 == 1) {
-        stream_short(&stream, opcode, value);
+        stream_short(&stream, opcode, (uint32_t)value);
     } else {
-        stream_long(&stream, opcode, (uint64_t)value << 32 | 1U);
+        stream_long(&stream, opcode, value);
     }
     if (op != 0x100) {
         stream_op(&stream, op, param);
@@ -476,7 +532,8 @@ static void check_refused(uint64_t *state, uint32_t opcode, uint32_t value, uint
 
 static void test_refused(uint64_t *state)
 {
-    const uint32_t sum = 3, chained = 2U << 14, pool = DTN_ETHOSU_OP_POOL, precision = REG_OFM_PRECISION;
+    const uint32_t average = 1, sum = 3, chained = 2U << 14, pool = DTN_ETHOSU_OP_POOL, precision = REG_OFM_PRECISION;
+    const uint32_t reversed = 1U | 1U << 8 | 1U << 9, turned = 1U | 1U << 8 | 1U << 11;
     check_refused(state, REG_ACC_FORMAT, 0, pool, sum, DTN_ETHOSU_OK, 0);
     check_refused(state, REG_ACC_FORMAT, 0, 0x100, 0, DTN_ETHOSU_BRANCH, 0x100);
     check_refused(state, REG_ACC_FORMAT, 0, pool, 6, DTN_ETHOSU_ARGMAX, pool);
@@ -486,8 +543,20 @@ static void test_refused(uint64_t *state)
     check_refused(state, REG_ACC_FORMAT, 3U << 4, pool, 4, DTN_ETHOSU_FIELD, REG_ACC_FORMAT);
     check_refused(state, precision, 1U | 1U << 8 | 4U << 11, pool, sum, DTN_ETHOSU_FIELD, precision);
     check_refused(state, precision, 1U | 1U << 8 | 1U << 14, pool, sum, DTN_ETHOSU_TILES, precision);
+    check_refused(state, precision, turned, pool, sum, DTN_ETHOSU_OK, 0);
+    check_refused(state, precision, turned | reversed, pool, sum, DTN_ETHOSU_UNSUPPORTED, precision);
+    check_refused(state, precision, turned | chained, pool, sum, DTN_ETHOSU_UNSUPPORTED, precision);
+    check_refused(state, precision, reversed | chained, pool, sum, DTN_ETHOSU_UNSUPPORTED, precision);
+    check_refused(state, REG_OFM_SCALE, 1, pool, average, DTN_ETHOSU_OK, 0);
+    check_refused(state, REG_OFM_SCALE, 2, pool, average, DTN_ETHOSU_UNSUPPORTED, REG_OFM_SCALE);
+    check_refused(state, REG_OFM_SCALE, UINT64_C(1) << 32 | 1U, pool, average, DTN_ETHOSU_UNSUPPORTED, REG_OFM_SCALE);
+    check_refused(state, REG_IFM_BROADCAST, 1U << 4, DTN_ETHOSU_OP_ELEMENTWISE, 6, DTN_ETHOSU_FIELD, REG_IFM_BROADCAST);
+    check_refused(state, REG_IFM2_BROADCAST, 1U << 6, DTN_ETHOSU_OP_ELEMENTWISE, 0, DTN_ETHOSU_FIELD,
+                  REG_IFM2_BROADCAST);
+    check_refused(state, REG_WEIGHT_FORMAT, 1U << 1, DTN_ETHOSU_OP_CONV, 0, DTN_ETHOSU_FIELD, REG_WEIGHT_FORMAT);
+    check_refused(state, REG_WEIGHT_FORMAT, 1U << 5, DTN_ETHOSU_OP_CONV, 0, DTN_ETHOSU_FIELD, REG_WEIGHT_FORMAT);
     check_refused(state, REG_IFM_PRECISION, 1U | chained, pool, sum, DTN_ETHOSU_REGION, 1);
-    check_refused(state, REG_OFM_SCALE, 6U << 13, pool, sum, DTN_ETHOSU_FIELD, REG_OFM_SCALE);
+    check_refused(state, REG_OFM_SCALE, UINT64_C(6) << 45 | 1U, pool, sum, DTN_ETHOSU_FIELD, REG_OFM_SCALE);
     check_refused(state, REG_ACTIVATION, 10, pool, sum, DTN_ETHOSU_BUILT_IN, REG_ACTIVATION);
     check_refused(state, REG_ACTIVATION, 2, pool, sum, DTN_ETHOSU_FIELD, REG_ACTIVATION);
     check_refused(state, REG_ACTIVATION, 5, pool, sum, DTN_ETHOSU_FIELD, precision);
@@ -503,7 +572,7 @@ int main(int count, char **arguments)
     uint64_t any = seed;
     test_refused(&any);
     test_index(&any);
-    test_empty_rows(&any);
+    test_refused_copies(&any);
     test_large_sums(&any);
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t state = (seed + i) * UINT64_C(0x9E3779B97F4A7C15) + 1;
@@ -511,6 +580,7 @@ int main(int count, char **arguments)
         test_chain(&state);
         test_elementwise(&state);
         test_product(&state);
+        test_chained_product(&state);
         test_resize(&state);
         test_wide_product(&state);
         test_copy(&state);

@@ -145,6 +145,26 @@ static void test_copied_work(void)
     stream_free(&stream);
 }
 
+/* A product of 32 bits is shifted only: by a scale of 1, or of 2^30, which stands for 1. */
+static void test_wide_product(void)
+{
+    static const uint32_t scales[] = {1, 1U << 30, 0, 2, 3U << 29};
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        test_map_t in = {0, 0x20, 2, 2, 4, 4, true, false, 0}, out = {1, 0x40, 2, 2, 4, 4, true, false, 0};
+        dtn_ethosu_event_t event = {0};
+        stream_t stream;
+        new_sum(&stream);
+        stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+        stream_map(&stream, &dtn_eu_ifm2_registers, &in, 0);
+        stream_map(&stream, &dtn_eu_ofm_registers, &out, 1U << 8);
+        stream_long(&stream, REG_OFM_SCALE, scales[i]);
+        stream_op(&stream, DTN_ETHOSU_OP_ELEMENTWISE, 0);
+        CHECK_EQUAL(stream_run(&stream, &event), i < 2 ? DTN_ETHOSU_OK : DTN_ETHOSU_UNSUPPORTED);
+        CHECK_EQUAL(event.detail, i < 2 ? 0 : REG_OFM_SCALE);
+        stream_free(&stream);
+    }
+}
+
 /* An output without a table has no place of one, whatever stood there. */
 static void test_no_table(void)
 {
@@ -368,6 +388,7 @@ int main(int count, char **arguments)
     test_bricks();
     test_tables();
     test_copied_work();
+    test_wide_product();
     test_no_table();
     test_alignment();
     test_unset();

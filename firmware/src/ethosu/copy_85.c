@@ -118,6 +118,10 @@ static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, copy_t *copy)
     if (fault == DTN_ETHOSU_OK && dimensions > 2) {
         fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_SRC_REGION);
     }
+    /* The source says for both sides of how many dimensions the copy is. */
+    if (fault == DTN_ETHOSU_OK && dtn_eu_field(m, REG_DMA0_DST_REGION, DIMENSIONS_AT, 2) != 0) {
+        fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_DST_REGION);
+    }
     if (fault == DTN_ETHOSU_OK) {
         fault = read_sizes(m, dimensions, copy);
     }

@@ -65,9 +65,8 @@ static dtn_ethosu_fault_t read_scales(dtn_ethosu_t *m, elementwise_t *e)
             return fault;
         }
     }
-    /* Products of 32 bits are shifted only: their scale is 1 or 2^30, which stands for 1. */
     if (e->kind == MUL && e->a.bytes == 4) {
-        e->factor.scale = 1;
+        return dtn_eu_shift_only(m, &e->factor);
     }
     if (e->kind != ADD && e->kind != SUB) {
         return DTN_ETHOSU_OK;

@@ -97,7 +97,10 @@ static dtn_ethosu_fault_t read_operand(dtn_ethosu_t *m, const dtn_eu_map_registe
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
-    uint32_t spreads = dtn_eu_field(m, broadcast, 0, 4);
+    uint32_t spreads = dtn_eu_short(m, broadcast);
+    if (spreads > (SPREADS_H | SPREADS_W | SPREADS_C | SCALAR)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, broadcast);
+    }
     operand->spreads = spreads;
     operand->is_scalar = false;
     if ((spreads & SCALAR) != 0 || dtn_eu_storage(m, registers) == DTN_EU_NOWHERE) {
@@ -158,9 +161,8 @@ static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, elementwise_t *e)
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_ofm_factor(m, false, &e->factor);
     }
-    /* Products of 32 bits are shifted only: their scale is 1 or 2^30, which stands for 1. */
-    if (e->kind == MUL && dtn_eu_field(m, REG_IFM_PRECISION, SIZE_AT, 2) == SIZE_32) {
-        e->factor.scale = 1;
+    if (fault == DTN_ETHOSU_OK && e->kind == MUL && dtn_eu_field(m, REG_IFM_PRECISION, SIZE_AT, 2) == SIZE_32) {
+        fault = dtn_eu_shift_only(m, &e->factor);
     }
     return fault;
 }

@@ -113,6 +113,12 @@ static dtn_ethosu_fault_t take_workspace(dtn_ethosu_t *m, bool is_depthwise, dtn
     return DTN_ETHOSU_OK;
 }
 
+/* True for a product of two inputs, of an Ethos-U85: the command's parameter says so. */
+static bool is_matrix(const dtn_ethosu_t *m, bool is_depthwise)
+{
+    return dtn_eu_is_u85(m) && !is_depthwise && (m->event.param & 1U) != 0;
+}
+
 static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
 {
     const dtn_eu_geometry_t *g = &layer->geometry;
@@ -120,6 +126,20 @@ static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_l
         return dtn_eu_fault(m, DTN_ETHOSU_GEOMETRY, REG_IFM_DEPTH_M1);
     }
     dtn_ethosu_fault_t fault = dtn_eu_input(m, g, g->in_c, &layer->input);
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
+    layer->products = layer->input.bytes == 1 ? PRODUCTS_8 : PRODUCTS_16;
+    /* Inputs of 16 bits are signed and have no zero point; there are none of 32. */
+    if (layer->input.bytes > 2 ||
+        (layer->input.bytes == 2 && (!layer->input.is_signed || layer->input.zero_point != 0))) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
+    }
+    /* All inputs first: in a chain the output may take their place. */
+    layer->is_matrix = is_matrix(m, is_depthwise);
+    if (layer->is_matrix) {
+        fault = dtn_eu_matrix_85(m, layer);
+    }
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_sums(m, g->out_h, g->out_w, g->out_c, &layer->sums);
     }
@@ -135,22 +155,7 @@ static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_l
     if (fault == DTN_ETHOSU_OK && layer->sums.has_output) {
         fault = dtn_eu_output(m, &layer->out, &layer->output);
     }
-    if (fault != DTN_ETHOSU_OK) {
-        return fault;
-    }
-    layer->products = layer->input.bytes == 1 ? PRODUCTS_8 : PRODUCTS_16;
-    /* Inputs of 16 bits are signed and have no zero point; there are none of 32. */
-    if (layer->input.bytes > 2 ||
-        (layer->input.bytes == 2 && (!layer->input.is_signed || layer->input.zero_point != 0))) {
-        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
-    }
-    return DTN_ETHOSU_OK;
-}
-
-/* True for a product of two inputs, of an Ethos-U85: the command's parameter says so. */
-static bool is_matrix(const dtn_ethosu_t *m, bool is_depthwise)
-{
-    return dtn_eu_is_u85(m) && !is_depthwise && (m->event.param & 1U) != 0;
+    return fault;
 }
 
 dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
@@ -171,12 +176,9 @@ dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer
     if (layer->block > most || layer->block % m->config->cores != 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_BLK_DEPTH_M1);
     }
-    layer->is_matrix = is_matrix(m, is_depthwise);
-    if (layer->is_matrix) {
-        fault = dtn_eu_matrix_85(m, layer);
-    } else if (dtn_eu_is_u85(m)) {
+    if (dtn_eu_is_u85(m) && !layer->is_matrix) {
         fault = dtn_eu_order_of_85(m, is_depthwise, layer);
-    } else {
+    } else if (!layer->is_matrix) {
         read_order(m, is_depthwise, layer);
     }
     if (fault == DTN_ETHOSU_OK) {

@@ -3,6 +3,9 @@
 /* The field of the output's precision that says that one factor is for all channels. */
 enum { IS_GLOBAL_AT = 8 };
 
+/* Bits of the format of weights: whether the fast one is read, and whether weights are sparse. */
+enum { IS_FAST = 1U << 0, IS_SPARSE = 1U << 4 };
+
 /* The registers of weights, by stream: an Ethos-U85 has four. */
 static const uint16_t weights[DTN_EU_CORES][2] = {{REG_WEIGHT_BASE, REG_WEIGHT_LENGTH},
                                                   {REG_WEIGHT1_BASE, REG_WEIGHT1_LENGTH},
@@ -11,7 +14,7 @@ static const uint16_t weights[DTN_EU_CORES][2] = {{REG_WEIGHT_BASE, REG_WEIGHT_L
 
 dtn_ethosu_fault_t dtn_eu_streams_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
 {
-    bool is_fast = dtn_eu_field(m, REG_WEIGHT_FORMAT, 0, 1) != 0;
+    bool is_fast = (dtn_eu_short(m, REG_WEIGHT_FORMAT) & IS_FAST) != 0;
     const uint8_t *bytes = NULL;
     size_t count = 0;
     layer->source_85 = (dtn_eu_source_85_t){.packed = layer->streams};
@@ -42,14 +45,18 @@ dtn_ethosu_fault_t dtn_eu_streams_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
 dtn_ethosu_fault_t dtn_eu_matrix_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
 {
     const dtn_eu_geometry_t *g = &layer->geometry;
+    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_OFM_PRECISION));
     layer->pitch = (size_t)g->in_c;
+    if (fault != DTN_ETHOSU_OK) {
+        return fault;
+    }
     if (dtn_eu_field(m, REG_OFM_PRECISION, IS_GLOBAL_AT, 1) == 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
     }
     if (g->kernel_h != 1 || g->kernel_w != 1) {
         return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_KERNEL_HEIGHT_M1);
     }
-    dtn_ethosu_fault_t fault = dtn_eu_map(m, &dtn_eu_ifm2_registers, 1, g->out_c, g->in_c, false, &layer->matrix);
+    fault = dtn_eu_map(m, &dtn_eu_ifm2_registers, 1, g->out_c, g->in_c, false, &layer->matrix);
     if (fault == DTN_ETHOSU_OK &&
         (layer->matrix.bytes > 2 ||
          (layer->matrix.bytes == 2 && (!layer->matrix.is_signed || layer->matrix.zero_point != 0)))) {
@@ -68,6 +75,10 @@ dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
+    uint32_t format = dtn_eu_short(m, REG_WEIGHT_FORMAT);
+    if ((format & ~(uint32_t)(IS_FAST | IS_SPARSE)) != 0) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_WEIGHT_FORMAT);
+    }
     if (microblock >= sizeof pixels || dtn_eu_field(m, REG_ACC_FORMAT, 0, 2) > 1) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACC_FORMAT);
     }
@@ -75,12 +86,12 @@ dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu
         return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
     }
     layer->is_wide = dtn_eu_field(m, REG_ACC_FORMAT, 0, 2) == 1;
-    bool is_sparse = dtn_eu_field(m, REG_WEIGHT_FORMAT, 4, 1) != 0;
+    bool is_sparse = (format & IS_SPARSE) != 0;
     bool is_part_kernel = g->is_part_kernel && !is_depthwise;
     bool is_short = layer->input.bytes == 2;
     int32_t channels = m->config->channels / pixels[microblock];
     int32_t streams = m->config->cores;
-    if (channels % (4 * streams) != 0 || (is_depthwise && dtn_eu_short(m, REG_WEIGHT_FORMAT) != 0)) {
+    if (channels % (4 * streams) != 0 || (is_depthwise && format != 0)) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_WEIGHT_FORMAT);
     }
     int32_t block = is_part_kernel                                           ? 16

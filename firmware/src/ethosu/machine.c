@@ -33,8 +33,8 @@ enum { ACTION_CONFIG = 1, ACTION_COMMANDS = 2, ACTION_NOP = 5 };
 /* Commands that are neither registers nor operations. */
 enum { OP_IRQ = 0x001, OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, OP_PMU_MASK = 0x013, OP_BRANCH = 0x100 };
 
-/* The last opcode of what the NPU computes; copies and waits follow. */
-enum { LAST_OPERATION = DTN_ETHOSU_OP_RESIZE };
+/* The first and last opcode of what the NPU computes. */
+enum { FIRST_OPERATION = DTN_ETHOSU_OP_CONV, LAST_OPERATION = DTN_ETHOSU_OP_RESIZE };
 
 /* Fields of a command. */
 enum { OPCODE_MASK = 0x3FF, WORDS_AT = 14, WORDS_MASK = 3, PARAM_AT = 16, ALIGNMENT = 16 };
@@ -269,7 +269,7 @@ static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
     dtn_ethosu_fault_t fault = DTN_ETHOSU_OK;
     uint32_t payload = words == 1 ? word_at(m->commands, m->at) : 0;
     m->at += 4 * (size_t)words;
-    if (words == 0 && opcode <= LAST_OPERATION) {
+    if (words == 0 && opcode >= FIRST_OPERATION && opcode <= LAST_OPERATION) {
         dtn_eu_stage_start(m);
     }
     if (words == 0 && operate(m, opcode, &fault)) {

@@ -134,6 +134,9 @@ dtn_ethosu_fault_t dtn_eu_map(dtn_ethosu_t *m, const dtn_eu_map_registers_t *reg
     }
     bool is_bricks = false;
     dtn_ethosu_fault_t fault = read_type(m, registers, &is_bricks, map);
+    if (fault == DTN_ETHOSU_OK && is_written) {
+        fault = dtn_eu_check_turn(m);
+    }
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }

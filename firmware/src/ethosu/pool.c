@@ -35,7 +35,12 @@ static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
     if (pool->input.bytes > 4) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
     }
-    return dtn_eu_ofm_factor(m, false, &pool->factor);
+    fault = dtn_eu_ofm_factor(m, false, &pool->factor);
+    /* What a mean is scaled by beside its division is not public. */
+    if (fault == DTN_ETHOSU_OK && pool->is_mean && (pool->factor.scale != 1 || pool->factor.shift != 0)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_SCALE);
+    }
+    return fault;
 }
 
 static dtn_ethosu_fault_t read_factor(dtn_ethosu_t *m, pool_t *pool)

@@ -111,6 +111,16 @@ bool dtn_eu_is_turned(const dtn_ethosu_t *m)
                                 dtn_eu_field(m, REG_OFM_PRECISION, REVERSE_AT, 2) != 0);
 }
 
+dtn_ethosu_fault_t dtn_eu_check_turn(dtn_ethosu_t *m)
+{
+    bool is_reversed = dtn_eu_field(m, REG_OFM_PRECISION, REVERSE_AT, 2) != 0;
+    bool is_both = is_reversed && dtn_eu_field(m, REG_OFM_PRECISION, TURN_AT, 3) != 0;
+    if (dtn_eu_is_turned(m) && (is_both || dtn_eu_storage(m, &dtn_eu_ofm_registers) == DTN_EU_CHAINED)) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
+    }
+    return DTN_ETHOSU_OK;
+}
+
 /* Which axis of what is made each axis of the output is; false for values that are reserved. */
 static bool axes_of(const dtn_ethosu_t *m, const uint8_t **axes)
 {

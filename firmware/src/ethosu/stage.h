@@ -30,6 +30,9 @@ dtn_ethosu_fault_t dtn_eu_kept(dtn_ethosu_t *m, bool is_new, dtn_eu_map_t *map);
 /** True when the output is turned or reversed on its way. */
 bool dtn_eu_is_turned(const dtn_ethosu_t *m);
 
+/** A fault for an output that is both, or one of them on its way into a chain: what these are is not public. */
+dtn_ethosu_fault_t dtn_eu_check_turn(dtn_ethosu_t *m);
+
 /** After an operation: lays its output out, where it was staged. */
 dtn_ethosu_fault_t dtn_eu_stage_end(dtn_ethosu_t *m);
 
