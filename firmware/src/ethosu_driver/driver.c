@@ -239,6 +239,10 @@ static dtn_ethosu_fault_t memory_of(const struct ethosu_driver *drv, dtn_ethosu_
     }
     for (int i = 0; i < job->num_base_addr; i++) {
         dtn_ethosu_region_t *region = &memory->regions[i];
+        /* On cores of 32 bits an address may have more. */
+        if (job->base_addr[i] != (uintptr_t)job->base_addr[i]) {
+            return DTN_ETHOSU_BOUNDS;
+        }
         region->data = (uint8_t *)(uintptr_t)job->base_addr[i];
         region->bytes = job->base_addr_size[i];
         region->is_read_only = i == CONSTANTS;
