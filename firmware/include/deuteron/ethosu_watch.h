@@ -95,8 +95,8 @@ typedef struct {
  * `is_read_only` are used. */
 size_t dtn_ethosu_watch_bytes(const dtn_ethosu_config_t *config, const dtn_ethosu_memory_t *memory);
 
-/** Starts a watch at `place`, which is aligned to 8 and has `bytes`; the command data stay in use. Those of an Ethos-U85
- * are DTN_ETHOSU_UNSUPPORTED. */
+/** Starts a watch at `place`, which is aligned to 8 and has `bytes`; the command data stay in use. Those of an
+ * Ethos-U85 are DTN_ETHOSU_UNSUPPORTED. */
 dtn_ethosu_fault_t dtn_ethosu_watch_start(void *place, size_t bytes, const dtn_ethosu_config_t *config,
                                           const void *command_data, size_t command_data_bytes,
                                           const dtn_ethosu_memory_t *memory);

@@ -58,8 +58,8 @@ dtn_ethosu_fault_t dtn_eu_output(dtn_ethosu_t *m, const dtn_eu_map_t *map, dtn_e
 /** The factor of OFM_SCALE, whose scale has a sign or not. */
 dtn_ethosu_fault_t dtn_eu_ofm_factor(dtn_ethosu_t *m, bool is_signed, dtn_eu_factor_t *factor);
 
-/** Makes the factor of a product of 32 bits that of OFM_SCALE: such are shifted only, by a scale of 1, or of 2^30,
- * which stands for 1. */
+/** Makes OFM_SCALE's factor that of a product of 32 bits, which is shifted only: the scale is 1, or 2^30, which stands
+ * for 1; others are a fault. */
 dtn_ethosu_fault_t dtn_eu_shift_only(dtn_ethosu_t *m, dtn_eu_factor_t *factor);
 
 /** value * factor, rounded; what does not fit 64 bits is unspecified. */
