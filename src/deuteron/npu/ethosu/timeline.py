@@ -2,7 +2,8 @@
 
 Vela estimates the operations of its schedule, one after the other. Where one is several commands, such as a transpose
 of many copies, they divide its cycles by the elements that they write. Fetches begin when the operation before them
-does, since the NPU issues them ahead; how long they hold their operation up is in Vela's cycles of that.
+does, since the NPU issues them ahead; how long they hold their operation up is in Vela's cycles of that. Where copies
+are all of an operation, the NPU waits for them as long as Vela says that it takes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,15 +33,20 @@ class _Share:
 def timeline(operations: Sequence[Operation], schedule: Schedule, engine: Engine) -> Timeline:
     """The timeline of one run of a stream's operations, all of which are in a step of the schedule."""
     shares = dict(_shares(operations, schedule))
+    alone = {i for step in schedule.steps if all(operations[i].source for i in step.commands) for i in step.commands}
     events: list[Event] = []
     now = before = free = 0
     for number, operation in enumerate(operations):
         share = shares[number]
         if operation.source is not None:
-            begin, name = max(before, free), f"{operation.source.memory} 0x{operation.source.offset:x}"
-            free = begin + share.of(share.step.transfer)
-            nbytes = operation.source.nbytes
+            name, nbytes = f"{operation.source.memory} 0x{operation.source.offset:x}", operation.source.nbytes
+            cycles = share.of(share.step.cycles if number in alone else share.step.transfer)
+            begin = max(now if number in alone else before, free)
+            free = begin + cycles
             events.append(Event(Track.FLASH, Activity.TRANSFER, number, begin, free, name, nbytes=nbytes))
+            if number in alone and cycles:
+                before, now = now, now + cycles
+                events.append(Event(Track.NPU, Activity.STALL, number, before, now, "memory"))
             continue
         step = share.step
         held = step.cycles - max(step.compute, step.sram)
