@@ -15,6 +15,8 @@ from deuteron import api
 from deuteron.builds import manifest as manifests
 from deuteron.errors import FormatError, MissingToolError, OptionError
 from deuteron.frontend import saved
+from deuteron.runtime.host import HostRunner
+from deuteron.views.agreement import pytorch
 from deuteron.views.agreement.pytorch import PytorchComparison, compare
 from deuteron.views.agreement.tosa import TosaModel
 from deuteron.views.run.host import BuildOnHost
@@ -105,6 +107,30 @@ def test_each_quantisation_is_what_tosa_defines(
     assert [tensor.dtype for tensor in build.manifest.partitions[0].outputs] == [dtype]
     weights = [v for v in saved.load(directory / "reference.pt2").module.state_dict().values() if v.dtype == torch.int8]
     assert [int(w.abs().max()) for w in weights] == [levels]
+
+
+@pytest.mark.parametrize(("activations", "allowed"), [("int8", 2), ("int16", 32)])
+def test_each_quantisation_has_a_bound_of_its_own(
+    activations: str, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outputs at the bound pass, those one step further do not, and the partition is not what is blamed."""
+    module, inputs, _ = layer()
+    options = api.BuildOptions(activations=api.Activations(activations))
+    api.build(module, inputs, target="ethos-u55-128", calibration=[inputs], options=options, output=tmp_path / "build")
+    (affine,) = saved.load(tmp_path / "build/reference.pt2").outputs
+    assert affine is not None
+    scale, samples = affine.scale, [[x.numpy() for x in inputs]]
+    (ours,) = HostRunner(tmp_path / "build/model.pte").run(samples[0])
+
+    def failures(steps: int) -> tuple[str, ...]:
+        monkeypatch.setattr(pytorch, "_expected", lambda *_: (torch.from_numpy(ours) + steps * scale,))
+        return compare(tmp_path / "build", samples).failures()
+
+    assert failures(allowed) == ()
+    assert failures(allowed + 1) == (
+        f"output 0: {allowed + 1} steps from PyTorch's, at most {allowed} are allowed; the NPU's own results are those "
+        "of TOSA's reference model, bit for bit",
+    )
 
 
 def test_a_difference_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
