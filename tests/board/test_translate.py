@@ -372,11 +372,17 @@ def partition(
     return make.program(tuple(tensors[:2]), tuple(tensors[2:]))
 
 
-@pytest.mark.parametrize("backend", ["XnnpackBackend", "EthosUBackend"])
-def test_partitions_of_others_are_named(backend: str) -> None:
-    assert refusal(partition(b"", backend=backend)) == (
-        f"partition 0 is for the backend `{backend}`, firmware has `NeutronBackend` only\n\n"
+def test_partitions_of_others_are_named() -> None:
+    assert refusal(partition(b"", backend="XnnpackBackend")) == (
+        "partition 0 is for the backend `XnnpackBackend`, firmware has `NeutronBackend` only\n\n"
         "hint: build the program with `deuteron build`"
+    )
+
+
+def test_partitions_for_an_npu_without_firmware_are_named() -> None:
+    assert refusal(partition(b"", backend="EthosUBackend")) == (
+        "partition 0 is for the backend `EthosUBackend`, and there is no firmware for its NPU yet\n\n"
+        "hint: run it on this computer: `deuteron run` and `profile` without a board, `sim` for estimated times"
     )
 
 

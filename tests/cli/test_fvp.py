@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from deuteron.runtime import fvp
 
 from .conftest import Result
@@ -24,6 +26,13 @@ def test_programs_are_written_and_listed(deuteron: Run, tmp_path: Path) -> None:
     )
     again = deuteron("fvp", "install", folder, "--force", "--json")
     assert json.loads(again.out) == {"schema": 1, "programs": programs}
+
+
+def test_paths_hold_in_every_folder(deuteron: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "fvp"
+    said = f"for ExecuTorch's tests: export PATH={folder}:$PATH EXECUTORCH_ROOT={folder}\n"
+    assert deuteron("fvp", "install", "fvp").err == said
 
 
 def test_a_folder_that_cannot_be_written(deuteron: Run, tmp_path: Path) -> None:

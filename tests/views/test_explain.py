@@ -42,6 +42,15 @@ COSTS = Costs(ISLANDS, {"gelu": 890, "relu": 0}, (4400, None, 500, 1500))
 LINE = "net.py:12: return self.conv(x)"
 
 
+@pytest.mark.parametrize(
+    ("target", "cpu"),
+    [("cortex-m33", "int16 Cortex-M operators"), ("ethos-u55-128", "ExecuTorch's portable operators")],
+)
+def test_the_title_says_of_how_many_bits_operators_are(target: str, cpu: str):
+    wide = replace(BUILD, target=target, options=replace(BUILD.options, activations=api.Activations.INT16))
+    assert next(Explanation("out", wide, COSTS).lines()) == f"out on {target}: digits; on the CPU {cpu}"
+
+
 def test_text():
     assert list(Explanation("out", BUILD, COSTS).lines()) == [
         "out on imxrt700cm: digits; on the CPU int8 Cortex-M operators",

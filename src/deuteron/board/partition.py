@@ -39,13 +39,18 @@ def delegate_of(delegate: program.Delegate, index: int) -> Delegate:
     """The partition of a program, checked by its family.
 
     Raises:
-        UnsupportedError: when it is for another backend than an NPU's.
+        UnsupportedError: when it is for another backend than an NPU's, or for an NPU without firmware.
         FormatError: when it is damaged.
     """
     name = f"partition {index}"
     family = families.family_of(delegate.id)
-    if family is None or family.firmware is None:
+    if family is None:
         known = ", ".join(f"`{known.delegate_id}`" for known in families.FAMILIES if known.firmware)
         message = f"{name} is for the backend `{delegate.id}`, firmware has {known} only"
         raise UnsupportedError(message, hint="build the program with `deuteron build`")
+    if family.firmware is None:
+        raise UnsupportedError(
+            f"{name} is for the backend `{delegate.id}`, and there is no firmware for its NPU yet",
+            hint="run it on this computer: `deuteron run` and `profile` without a board, `sim` for estimated times",
+        )
     return Delegate(family.firmware, family.firmware.partition(delegate.payload, name))

@@ -35,6 +35,7 @@ def install(printer: Printer, *, directory: Path, force: bool) -> None:
         return
     for path in programs:
         printer.data(str(path))
+    directory = directory.absolute()  # ExecuTorch's tests run elsewhere
     printer.note(f"for ExecuTorch's tests: export PATH={directory}:$PATH EXECUTORCH_ROOT={directory}")
 
 

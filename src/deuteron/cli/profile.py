@@ -8,7 +8,7 @@ import click
 
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
-from deuteron.errors import OptionError
+from deuteron.errors import InputError, OptionError
 from deuteron.views.events.text import SORTS
 
 if TYPE_CHECKING:
@@ -86,8 +86,14 @@ def command(
             "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
         )
     from deuteron import api
+    from deuteron.runtime import pte
     from deuteron.views.events import record
 
+    if pte.is_program(directory):
+        raise InputError(
+            f"`{directory}` is a program without its build, which says what its operators come from",
+            hint="give the directory that `deuteron build` wrote",
+        )
     if directory.is_file() or (directory / record.NAME).is_file():
         others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
         others |= {"--force": force, "--ticks-per-second": ticks_per_second}

@@ -12,7 +12,7 @@ from deuteron.views import costs as placement
 from deuteron.views.costs import Costs
 
 SCHEMA = 1
-_CPU = {CpuOperators.CORTEX_M: "int8 Cortex-M operators", CpuOperators.PORTABLE: "ExecuTorch's portable operators"}
+_CPU = {CpuOperators.CORTEX_M: "{} Cortex-M operators", CpuOperators.PORTABLE: "ExecuTorch's portable operators"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ class Explanation:
     @property
     def cpu(self) -> str:
         """What runs an operator on the CPU."""
-        return _CPU[targets.load(self.manifest.target).cpu.operators]
+        operators = targets.load(self.manifest.target).cpu.operators
+        return _CPU[operators].format(self.manifest.options.activations.value)
 
     def shares(self) -> tuple[Share, ...]:
         """What the NPU does, what the CPU does, and what the CPU does because the model was lowered so."""

@@ -270,6 +270,18 @@ def test_a_profile_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[
     )
 
 
+@pytest.mark.parametrize("options", [(), ("--on", "host")])
+def test_a_program_is_no_profile(options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    program = tmp_path / "bare.pte"
+    program.write_bytes(b"\0\0\0\0ET12")
+    with pytest.raises(SystemExit):
+        main(["profile", str(program), *options])
+    assert capsys.readouterr().err == (
+        f"error: `{program}` is a program without its build, which says what its operators come from\n\n"
+        "hint: give the directory that `deuteron build` wrote\n"
+    )
+
+
 def test_names_command_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     profile = made.profile()
     evil = (
