@@ -23,7 +23,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.ethosu import vela
 from deuteron.frontend.ethosu.partition import describe
-from deuteron.frontend.ethosu.seam import Lowered
+from deuteron.frontend.ethosu.seam import Lowered, compile_spec
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner
@@ -155,10 +155,50 @@ def refused(kind: type[DeuteronError], target: str = "ethos-u55-128", **options:
     return str(caught.value)
 
 
+FLASH = "Ethos_U85_SYS_Flash_Low"
+OUTSIDE = "has tensors outside the SRAM, where"
+FITTING = "has OffChipFlash, which cannot be written\n\nhint: choose one of `Sram_Only`, `Shared_Sram`"
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        (
+            "ethos-u55-128",
+            VelaOptions(memory_mode="Dedicated_Sram_256KB"),
+            f"`--memory-mode Dedicated_Sram_256KB` {OUTSIDE} `Ethos_U55_High_End_Embedded` of `ethos-u55-128` "
+            f"{FITTING}",
+        ),
+        (
+            "ethos-u65-256",
+            VelaOptions("Ethos_U65_Embedded"),
+            "`--memory-mode Dedicated_Sram_384KB`, which ExecuTorch names where nobody does, "
+            f"{OUTSIDE} `Ethos_U65_Embedded` of `ethos-u65-256` {FITTING}",
+        ),
+        (
+            "ethos-u85-256",
+            VelaOptions(FLASH, "Dedicated_Sram"),
+            f"`--memory-mode Dedicated_Sram` {OUTSIDE} `{FLASH}` of `ethos-u85-256` {FITTING}",
+        ),
+    ],
+)
+def test_memory_modes_are_those_of_the_memories(target: str, options: VelaOptions, message: str) -> None:
+    assert refused(OptionError, target, vela=options) == message
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_defaults_are_what_executorch_names(target: str) -> None:
+    npu = targets.load(target).npu
+    assert isinstance(npu, targets.EthosU)
+    system, mode = vela.DEFAULTS[npu.family]
+    flags = compile_spec(npu, VelaOptions()).compiler_flags
+    assert {f"--system-config={system}", f"--memory-mode={mode}"} <= set(flags)
+    vela.check(npu, VelaOptions(system, mode))
+
+
 def test_options_are_for_targets_that_have_what_they_are_about() -> None:
     assert refused(OptionError, vela=VelaOptions(memory_mode="Mine")) == (
-        "Vela knows no `Mine` for `--memory-mode` of `ethos-u55-128`\n\nhint: choose one of `Sram_Only`, "
-        "`Shared_Sram`, `Dedicated_Sram`, `Dedicated_Sram_256KB`, `Dedicated_Sram_384KB`, `Dedicated_Sram_512KB`"
+        "Vela knows no `Mine` for `--memory-mode` of `ethos-u55-128`\n\nhint: choose one of `Sram_Only`, `Shared_Sram`"
     )
     assert refused(OptionError, "ethos-u65-256", vela=VelaOptions("Ethos_U55_Deep_Embedded")) == (
         "Vela knows no `Ethos_U55_Deep_Embedded` for `--vela-system-config` of `ethos-u65-256`\n\nhint: choose one of "
