@@ -11,10 +11,11 @@ from tests.npu.ethosu.commands import HEADER_WORDS, read
 from tests.npu.ethosu.mixed import built
 
 from deuteron.builds import manifest as manifests
-from deuteron.errors import FormatError
 from deuteron.npu.ethosu.isa import Op
+from deuteron.npu.ethosu.program import EthosUProgram
 from deuteron.views import simulate
 from deuteron.views.memory import planning
+from deuteron.views.profile.run import profile_build
 from deuteron.views.simulate import simulate_build
 
 BLOCK_HEADER = 32
@@ -54,12 +55,16 @@ def test_it_is_told_with_the_line_of_the_model(hasty: Path) -> None:
     ]
     simulation = simulate_build(hasty)
     assert [line for line in simulation.lines() if "wrong" in line] == [f"  wrong: {text}" for text in told]
-    with pytest.raises(FormatError) as caught:
-        planning(hasty)
-    assert str(caught.value) == (
-        f"{hasty}: the microcode of npu 0 is unsound: {told[0]}\n\n"
-        "hint: `deuteron sim` lists all that is wrong; build the model again"
+    assert f"  {EthosUProgram.advice}" in simulation.lines()
+    warning = (
+        f"the commands of npu 0 are unsound: {told[0]}, and 1 more, which `deuteron sim` lists; {EthosUProgram.advice}"
     )
+    planned = planning(hasty)
+    assert list(planned.lines())[1:] == list(planning(built()).lines())[1:]
+    assert (planned.warnings, planned.to_json()["warnings"]) == ((warning,), [warning])
+    assert planning(built()).warnings == ()
+    assert profile_build(hasty, on="sim").warnings == (warning,)
+    assert profile_build(built(), on="sim").warnings == ()
 
 
 def test_of_an_ethos_u85_is_said_that_nobody_watches() -> None:

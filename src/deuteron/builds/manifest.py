@@ -68,6 +68,15 @@ class Partition:
         """The first line of the model that a TFLite operator comes from, if any is known."""
         return next(iter(self.ops[op].source), None)
 
+    def origin(self, call: int) -> str:
+        """The operators that a kernel call computes, and the first line of the model of each; empty at the end."""
+        names: list[str] = []
+        for index in self.kernels[call].ops if call < len(self.kernels) else ():
+            names.append(self.ops[index].op)
+            if source := self.source_of(index):
+                names.append(f"{Path(source.file).name}:{source.line}")
+        return " ".join(dict.fromkeys(names))
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

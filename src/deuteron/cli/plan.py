@@ -24,3 +24,5 @@ def command(printer: Printer, *, directory: Path, svg: Path | None, force: bool)
     else:
         for line in planning.lines():
             printer.data(line)
+    for warning in planning.warnings:
+        printer.warn(warning)

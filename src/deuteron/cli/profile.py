@@ -125,9 +125,9 @@ def command(
             output=output or default_output(directory, place),
             force=force,
         )
+    _show(printer, profiled.profile, by, sort, top)
     for warning in profiled.warnings:
         printer.warn(warning)
-    _show(printer, profiled.profile, by, sort, top)
     for path in profiled.files:
         printer.note(f"wrote `{path}`")
 

@@ -122,6 +122,7 @@ def build(
         files[ETRECORD] = etrecord(compiled.manager, [partition.kernels for partition in partitions])
     warnings = [NO_CALIBRATION] * (calibration is None)
     warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
+    warnings += side.warnings(recording, partitions)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),

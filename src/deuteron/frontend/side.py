@@ -84,6 +84,11 @@ class Side(ABC):
     def files(self, recording: Recording[Any]) -> Mapping[str, bytes]:
         """The files that a build keeps of its partitions, by name."""
 
+    def warnings(self, recording: Recording[Any], partitions: Sequence[Partition]) -> tuple[str, ...]:
+        """Sentences about what is wrong with described partitions as their compiler made them."""
+        del recording, partitions
+        return ()
+
     def ask(self, program: ExportedProgram, partitioner: Any) -> None:
         """Let a partitioner see the edge program of an exported one."""
         from executorch.exir import to_edge_transform_and_lower

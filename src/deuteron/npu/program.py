@@ -96,6 +96,7 @@ class NpuProgram(ABC):
         weights_bytes: of its constants.
         linked_bytes: of these, those that lie in SRAM all the time, because nothing fetches them.
         resident_bytes: of these, those that are fetched once and stay.
+        advice: about hazards that another's compiler may leave in a sound file; empty where they mean damage.
     """
 
     operators: str = "tflite op"
@@ -105,6 +106,7 @@ class NpuProgram(ABC):
     weights_bytes: int = 0
     linked_bytes: int = 0
     resident_bytes: int = 0
+    advice: str = ""
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:

@@ -60,6 +60,18 @@ class Flags(nn.Module):
         return self.first(x) > 0
 
 
+class Gate(nn.Module):
+    """A gate over a sequence, whose table Vela 5.1.0 fuses with a transpose and does not wait for long enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(24, 24, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        return torch.sigmoid(y) * x
+
+
 def layer() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Layer` with its input."""
     torch.manual_seed(0)
@@ -76,6 +88,12 @@ def flags() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Flags` with its input."""
     torch.manual_seed(0)
     return Flags().eval(), (torch.randn(1, 8),), api.BuildOptions()
+
+
+def gate() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Gate` with its input."""
+    torch.manual_seed(0)
+    return Gate().eval(), (torch.randn(1, 24, 12),), api.BuildOptions()
 
 
 def asked() -> tuple[Any, Sequence[Any], api.BuildOptions]:

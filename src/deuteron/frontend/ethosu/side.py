@@ -1,12 +1,13 @@
 """An Ethos-U's side of a build: ExecuTorch's unmodified Arm backend."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from torch import fx
 
 from deuteron.arch.targets import EthosU
+from deuteron.builds import hazards
 from deuteron.builds.manifest import Partition
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError
@@ -15,6 +16,7 @@ from deuteron.frontend.ethosu.partition import describe, files
 from deuteron.frontend.ethosu.seam import Recording
 from deuteron.frontend.side import Side, Tell
 from deuteron.frontend.wheel import check_executorch
+from deuteron.npu.ethosu.program import program_of
 
 
 class EthosUSide(Side):
@@ -79,6 +81,14 @@ class EthosUSide(Side):
     def describe(self, recording: Recording) -> tuple[Partition, ...]:
         """The manifest's entry for each partition."""
         return tuple(describe(index, partition, self._npu) for index, partition in enumerate(recording.partitions))
+
+    def warnings(self, recording: Recording, partitions: Sequence[Partition]) -> tuple[str, ...]:
+        """Where Vela's commands do not wait for what they need."""
+        warnings: list[str] = []
+        for number, (lowered, entry) in enumerate(zip(recording.partitions, partitions, strict=True)):
+            program = program_of(lowered.payload, f"npu {number}")
+            warnings += hazards.warnings(number, program, entry, program.hazards(entry.dataflow))
+        return tuple(warnings)
 
     def files(self, recording: Recording) -> Mapping[str, bytes]:
         """Each partition as Vela got it, and what Vela tells of it."""

@@ -23,6 +23,11 @@ class EthosUProgram(NpuProgram):
     """A command stream with its constants, and what Vela tells of it, if that is known."""
 
     operators = "tosa op"
+    advice = (
+        "the commands are Vela's own, and our model of what runs at the same time, which was never held against "
+        "silicon, judges them: write the line in another form, such as with a Conv2d for a Conv1d, or keep one of its "
+        "operators on the CPU with `--operators-not-to-delegate`"
+    )
 
     def __init__(self, blob: Blob, stream: Stream, schedule: Schedule = NO_SCHEDULE) -> None:
         self.blob = blob

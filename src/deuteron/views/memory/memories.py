@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from deuteron.builds import hazards
 from deuteron.builds.output import check_file, write_files
 from deuteron.errors import FormatError
 from deuteron.npu.program import PREFETCH_AREA, Content, Memory
@@ -142,8 +143,17 @@ class Planning:
             "clock": self.simulation.engine.clock,
             "sram": self.simulation.sram,
             "tensors": self.simulation.tensors,
+            "warnings": list(self.warnings),
             "partitions": [asdict(part) for part in self.partitions],
         }
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about what is wrong with the partitions."""
+        warnings: list[str] = []
+        for number, run in enumerate(self.simulation.partitions):
+            warnings += hazards.warnings(number, run.program, run.entry, run.hazards)
+        return tuple(warnings)
 
     def svg(self) -> str:
         """The memories over time as a picture."""
@@ -154,11 +164,11 @@ def planning(directory: Path) -> Planning:
     """What is planned for the build in a directory; errors as `simulate_build`.
 
     Raises:
-        FormatError: also when its microcode is unsound.
+        FormatError: also when its microcode is unsound, unless another's compiler may have made it so.
     """
     simulation = simulate_build(directory)
     for number, run in enumerate(simulation.partitions):
-        if run.hazards:
+        if run.hazards and not run.program.advice:
             raise FormatError(
                 f"the microcode of npu {number} is unsound: {run.told(run.hazards[0])}",
                 where=str(directory),

@@ -85,7 +85,7 @@ def profile_build(
             check_inputs(build.manifest, sample)
         sent = profile_and_packets(build, Wanted(place, repeated(samples, runs)))
     written = () if output is None else write(sent.profile, build, output, sent.packets)
-    warnings = (*sent.warnings, *builds.warnings(build, sent.profile))
+    warnings = (*build.warnings, *sent.warnings, *builds.warnings(build, sent.profile))
     return Profiled(sent.profile, warnings, tuple(written))
 
 

@@ -30,6 +30,7 @@ class Build:
         instructions: what the instructions of its program stand for.
         basis: what simulated times rest on.
         sections: sizes of the firmware that runs it, where there is one.
+        warnings: sentences about what is wrong with its partitions.
     """
 
     directory: Path
@@ -38,6 +39,7 @@ class Build:
     instructions: Instructions
     basis: tuple[str, ...] = ()
     sections: tuple[record.Section, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def program_sha256(self) -> str:
@@ -66,13 +68,14 @@ def read(directory: Path) -> Build:
         )
     partitions: tuple[tuple[PartitionRun, PartitionPlan], ...] = ()
     basis: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     if targets.load(manifest.target).npu is not None:
         planned = planning(directory)
         partitions = tuple(zip(planned.simulation.partitions, planned.partitions, strict=True))
-        basis = planned.simulation.basis
+        basis, warnings = planned.simulation.basis, planned.warnings
     calls = tuple(_calls(run.program) for run, _ in partitions)
     instructions = _instructions(directory / manifests.PROGRAM, manifest, calls)
-    return Build(directory, manifest, partitions, instructions, basis)
+    return Build(directory, manifest, partitions, instructions, basis, warnings=warnings)
 
 
 def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, ...]) -> Instructions:

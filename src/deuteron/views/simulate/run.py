@@ -9,6 +9,7 @@ from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import EthosU
+from deuteron.builds import hazards
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Partition
 from deuteron.builds.output import check_file, write_files
@@ -37,20 +38,12 @@ class PartitionRun:
     hazards: tuple[Hazard, ...] | None
 
     def origin(self, command: int) -> str:
-        """The TFLite operators that a kernel call computes, and the first line of the model that they come from."""
-        number = self.program.calls_before[command]
-        names: list[str] = []
-        for index in self.entry.kernels[number].ops if number < len(self.entry.kernels) else ():
-            op = self.entry.ops[index]
-            names.append(op.op)
-            if op.source:
-                names.append(f"{Path(op.source[0].file).name}:{op.source[0].line}")
-        return " ".join(dict.fromkeys(names))
+        """The operators that a kernel call computes, and the first line of the model that each comes from."""
+        return self.entry.origin(self.program.calls_before[command])
 
     def told(self, hazard: Hazard) -> str:
         """A hazard with the operators of its call, or of the next, and their line of the model."""
-        origin = self.origin(hazard.command)
-        return f"{hazard} ({origin})" if origin else str(hazard)
+        return hazards.told(self.program, self.entry, hazard)
 
 
 class Resident(Enum):
@@ -219,9 +212,8 @@ def simulate_build(
     runs: list[PartitionRun] = []
     for number, (program, entry) in enumerate(programs):
         check_record(entry, program, f"{directory / manifests.NAME}, partition {number}")
-        hazards = program.hazards(entry.dataflow)
         timeline = program.timeline(rates, keep_resident=resident is Resident.KEPT)
-        runs.append(PartitionRun(program, entry, timeline, hazards))
+        runs.append(PartitionRun(program, entry, timeline, program.hazards(entry.dataflow)))
     memory = manifest.options.memory if sram_budget is None else MemoryOptions(sram_budget=sram_budget)
     sram = memory.sram(arch) if arch.memories else 0
     rates = runs[0].timeline.engine  # an estimate brings its clock
@@ -271,6 +263,8 @@ def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
             stalled = 0
     for hazard in run.hazards or ():
         yield f"  wrong: {run.told(hazard)}"
+    if run.hazards and run.program.advice:
+        yield f"  {run.program.advice}"
 
 
 def _partition_json(run: PartitionRun) -> dict[str, object]:
