@@ -170,13 +170,31 @@ def test_input_files_that_cannot_be_read(deuteron: Run, build: Path, tmp_path: P
     path = tmp_path / "x.npy"
     assert deuteron("run", build, "--input", path) == Result(1, "", f"error: `{path}` does not exist\n")
     path.write_text("1, 2, 3")
-    result = deuteron("run", build, "--input", path)
-    assert result.err.startswith(f"error: `{path}` is not a .npy file: ")
+    assert deuteron("run", build, "--input", path) == Result(
+        1,
+        "",
+        f"error: `{path}` is not a .npy file: it begins with b'1, 2, ', not with b'\\x93NUMPY'\n\n"
+        "hint: write it with `numpy.save`\n",
+    )
+    np.save(path, np.zeros(3))
+    path.write_bytes(path.read_bytes()[:-1])
+    assert deuteron("run", build, "--input", path).err.startswith(f"error: `{path}` is not a .npy file: ")
     np.savez(tmp_path / "x.npz", a=np.zeros(3))
     assert deuteron("run", build, "--input", tmp_path / "x.npz") == Result(
         1,
         "",
         f"error: `{tmp_path}/x.npz` is not a .npy file but an archive\n\nhint: write one array with `numpy.save`\n",
+    )
+
+
+def test_an_empty_program_is_called_one(deuteron: Run, tmp_path: Path):
+    path = tmp_path / "empty.pte"
+    path.write_bytes(b"")
+    assert deuteron("run", path) == Result(
+        1,
+        "",
+        f"error: {path}: this is not an ExecuTorch program: it is empty\n\n"
+        "hint: give a `.pte` file that ExecuTorch 1.x or Deuteron wrote\n",
     )
 
 

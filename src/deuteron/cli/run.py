@@ -64,8 +64,8 @@ class _Command(click.Command):
 @click.option(
     "--compare",
     type=click.Choice(REFERENCES),
-    help="Compare every operator with quantised PyTorch (a build) or LiteRT (a file), or a board with the host; "
-    "exit 1 beyond the bounds.",
+    help="Compare with quantised PyTorch (a build) or LiteRT (a file), or a board with the host; exit 1 beyond the "
+    "bounds. Goes operator by operator on a Neutron, by partition on an Ethos-U, end to end on a CPU alone.",
 )
 @click.option(
     "--on", metavar="BOARD", help="Run on a board (`an500`, `an505`, `an547`) in an emulator, not on the host."

@@ -64,7 +64,7 @@ class _Reader:
     def __init__(self, pte: bytes, where: str) -> None:
         self._check = Check(where)
         if len(pte) < _HEADER_AT or pte[4:8] != _IDENTIFIER:
-            problem = f"bytes 4 to 7 are {pte[4:8]!r}, not {_IDENTIFIER!r}"
+            problem = f"bytes 4 to 7 are {pte[4:8]!r}, not {_IDENTIFIER!r}" if pte else "it is empty"
             hint = "give a `.pte` file that ExecuTorch 1.x or Deuteron wrote"
             raise FormatError(f"this is not an ExecuTorch program: {problem}", where=where, hint=hint)
         size, base = self._extended_header(pte)

@@ -36,7 +36,8 @@ def subject(
 
 
 def _on_host(path: Path, target: str) -> Subject:
-    """What runs on this machine; a file is what its content says."""
+    """What runs on this machine; a file is what its content or its name says."""
     if not path.is_file():
         return BuildOnHost(path)
-    return ProgramOnHost(path) if pte.is_program(path) else TfliteOnHost(path, target)
+    is_program = pte.is_program(path) or path.suffix == ".pte"  # also one that is empty or damaged
+    return ProgramOnHost(path) if is_program else TfliteOnHost(path, target)

@@ -3,7 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
@@ -11,6 +13,9 @@ from deuteron.errors import OptionError
 from deuteron.runtime import tflite_model
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.run.subjects import Comparison, Progress, Subject
+
+if TYPE_CHECKING:
+    from deuteron.runtime.host import HostRunner
 
 
 class _OnHost(Subject):
@@ -63,7 +68,7 @@ class BuildOnHost(_OnHost):
         return HostRunner(self.path / manifests.PROGRAM).run
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
-        """The build beside the quantised PyTorch model, operator by operator."""
+        """The build beside the quantised PyTorch model."""
         from deuteron.views.agreement.pytorch import compare
 
         return compare(self.path, samples, progress)
@@ -81,22 +86,29 @@ class ProgramOnHost(_OnHost):
     """A `.pte` file without its build, which ExecuTorch's runtime runs."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def _runner(self) -> "HostRunner":
+        """ExecuTorch's runtime, which takes seconds to load: `check` refuses without it."""
         from deuteron.runtime.host import HostRunner
 
-        self.path = path
-        self._runner = HostRunner(path)
-        sides = (self._runner.inputs, self._runner.outputs)
-        self._model = _Program(
-            *(
-                tuple(TensorInfo(spec.shape, spec.dtype, f"{side} {i}") for i, spec in enumerate(specs))
-                for side, specs in zip(("input", "output"), sides, strict=True)
-            )
-        )
+        return HostRunner(self.path)
 
     @property
     def model(self) -> _Program:
         """What the program takes and gives."""
         return self._model
+
+    @cached_property
+    def _model(self) -> _Program:
+        sides = (self._runner.inputs, self._runner.outputs)
+        return _Program(
+            *(
+                tuple(TensorInfo(spec.shape, spec.dtype, f"{side} {i}") for i, spec in enumerate(specs))
+                for side, specs in zip(("input", "output"), sides, strict=True)
+            )
+        )
 
     def check(self, reference: str | None) -> None:
         """Refuse every reference: what the program was made from is not known."""

@@ -11,6 +11,9 @@ from deuteron.builds.output import check_file, write_files
 from deuteron.errors import InputError, OptionError, counted
 from deuteron.runtime.inputs import Array, Sample, Signature
 
+_ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"
+"""How files begin that `numpy.save` and `numpy.savez` write."""
+
 
 def read_samples(model: Signature, paths: Sequence[Path]) -> list[Sample]:
     """The samples that the input files hold: one, or as many as their extra first dimension says.
@@ -87,6 +90,10 @@ def write_outputs(paths: Sequence[Path], results: Sequence[Sample]) -> None:
 
 def _read_array(path: Path) -> Array:
     try:
+        with path.open("rb") as file:
+            start = file.read(len(_ARRAY))
+        if not start.startswith((_ARRAY, _ARCHIVE)):
+            raise ValueError(f"it begins with {start!r}, not with {_ARRAY!r}")
         array: object = np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"`{path}` does not exist") from None
