@@ -11,6 +11,7 @@ import pytest
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite.files import with_float_edges
 
+from deuteron.arch import targets
 from deuteron.builds import output as outputs
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels import selection
@@ -172,8 +173,7 @@ def test_profiling_is_an_option_of_the_microcode(deuteron: Run, net: Path, tmp_p
         ),
         (
             "--target=other",
-            "unknown target `other`\n\nhint: the targets are `cortex-m0plus`, `cortex-m3`, `cortex-m33`, `cortex-m4`, "
-            "`cortex-m55`, `cortex-m7`, `cortex-m85`, `imxrt700`, `imxrt700cm`",
+            f"unknown target `other`\n\nhint: the targets are {', '.join(f'`{name}`' for name in targets.names())}",
         ),
     ],
 )

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from deuteron.arch import targets
 from deuteron.npu.neutron import support
 
 from .conftest import Result
@@ -82,6 +83,5 @@ def test_a_target_that_there_is_not(deuteron: Run):
     assert deuteron("ops", "--target", "x") == Result(
         2,
         "",
-        "error: unknown target `x`\n\nhint: the targets are `cortex-m0plus`, `cortex-m3`, `cortex-m33`, `cortex-m4`, "
-        "`cortex-m55`, `cortex-m7`, `cortex-m85`, `imxrt700`, `imxrt700cm`\n",
+        f"error: unknown target `x`\n\nhint: the targets are {', '.join(f'`{name}`' for name in targets.names())}\n",
     )
