@@ -61,7 +61,7 @@ npu 0: 27.5 us, 8,934 cycles; 350,368 MACs, 61.3% of the array; bound by compute
 
 LETTERED = "quantized_decomposed_dequantize_per_tensor_default"
 PLAN = """{path} on imxrt700
-SRAM: 3,840 B inputs, outputs and CPU tensors + 1,888 B linked weights + 6,784 B scratch and prefetch area = 12,512 B \
+SRAM: 3,840 B inputs, outputs and CPU tensors + 1,888 B linked weights + 6,784 B scratch = 12,512 B \
 of 7,864,320 B
 
 npu 0: 6,784 B scratch + 1,888 B linked weights

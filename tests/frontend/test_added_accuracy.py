@@ -26,7 +26,7 @@ def computed(target: object, x: Tensor, scale: Affine, result: Affine, *args: ob
     node = graph.call_function(target, (source, *(names.get(id(arg), arg) for arg in args)))
     node.meta["val"] = target(x.float(), *args)
     last = x.dim() == 4 and not x.is_contiguous()
-    call = FORMS[target].call(Site(node, (scale,), result, constants.__getitem__, (source,), last))
+    call = FORMS[target].call(Site(node, (scale,), result, constants.__getitem__, (source,), is_channels_last=last))
     assert call is not None
     flat = (x.permute(0, 2, 3, 1) if last else x).numpy().reshape(-1)
     values = DEFINITIONS[call.operator].compute(call.params, flat, *(c.numpy() for c in call.constants))

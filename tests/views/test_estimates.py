@@ -14,6 +14,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, OptionError, UnsupportedError
 from deuteron.npu.ethosu import database as databases
 from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.npu.program import Memory
 from deuteron.npu.timeline import Activity, Measure
 from deuteron.views.events.events import Kind
 from deuteron.views.inspect import inspect
@@ -89,6 +90,22 @@ def test_the_memory_over_time_is_vela_s() -> None:
         f"result of max_pool MAX_POOL2D {at('x = functional.max_pool2d(x, 2)')}",
     }
     assert any(line.startswith("  most is alive at command ") for line in planned.lines())
+
+
+def test_memories_beside_the_sram_are_not_counted_as_sram() -> None:
+    """As of an Ethos-U65, whose tensors lie in DRAM and, while they are worked on, in SRAM."""
+    planned = planning(built())
+    tensors = planned.simulation.tensors
+    part = replace(planned.partitions[0], memories=(Memory("Dram", 5000, 0, ()), Memory("Sram", 992, 0, ())))
+    small = replace(part, memories=(Memory("Dram", 192, 0, ()), Memory("Sram", 2000, 0, ())))
+    assert replace(planned, partitions=(part,)).total() == (
+        f"SRAM: {tensors:,} B inputs, outputs and CPU tensors + 992 B Sram = {tensors + 992:,} B; 5,000 B Dram"
+    )
+    assert (
+        replace(planned, partitions=(part, small))
+        .total()
+        .endswith(f"+ 2,000 B largest partition = {tensors + 2000:,} B; 5,000 B Dram")
+    )
 
 
 def test_listings_say_what_each_operation_is_of() -> None:

@@ -19,6 +19,9 @@ from deuteron.npu.timeline import Hazard, Timeline
 PREFETCH_AREA = "prefetch area"
 """Name of the memory that weights are fetched to."""
 
+NO_SRAM = frozenset({"Dram", "OnChipFlash", "OffChipFlash"})
+"""Memories that are something else than SRAM, by Vela's names for them."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:

@@ -7,7 +7,7 @@ from pathlib import Path
 from deuteron.builds import hazards
 from deuteron.builds.output import check_file, write_files
 from deuteron.errors import FormatError
-from deuteron.npu.program import PREFETCH_AREA, Content, Memory
+from deuteron.npu.program import NO_SRAM, PREFETCH_AREA, Content, Memory
 from deuteron.views.memory.drawing import Drawing, picture, svg
 from deuteron.views.simulate import PartitionRun, Simulation, simulate_build
 
@@ -108,14 +108,17 @@ class Planning:
                 yield from self._prefetch_lines(number, part.prefetch)
 
     def total(self) -> str:
-        """The SRAM that all of it takes, beside what it was planned for."""
+        """The SRAM that all of it takes, beside what it was planned for, and the largest share of other memories."""
         linked = sum(part.linked_bytes for part in self.partitions)
-        working = max(sum(memory.nbytes for memory in part.memories) for part in self.partitions)
+        working = [[memory for memory in part.memories if memory.name not in NO_SRAM] for part in self.partitions]
+        names = "largest partition" if len(working) > 1 else " and ".join(memory.name for memory in working[0])
         parts = {"inputs, outputs and CPU tensors": self.simulation.tensors, "linked weights": linked}
-        parts["largest partition" if len(self.partitions) > 1 else "scratch and prefetch area"] = working
+        parts[names] = max(sum(memory.nbytes for memory in memories) for memories in working)
         listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
         of = f" of {self.simulation.sram:,} B" if self.simulation.sram else ""
-        return f"SRAM: {listed} = {sum(parts.values()):,} B{of}"
+        others = sorted((m for part in self.partitions for m in part.memories if m.name in NO_SRAM), key=_size)
+        beside = "".join(f"; {nbytes:,} B {name}" for name, nbytes in {m.name: m.nbytes for m in others}.items())
+        return f"SRAM: {listed} = {sum(parts.values()):,} B{of}{beside}"
 
     def _prefetch_lines(self, number: int, area: Prefetch) -> Iterator[str]:
         def us(cycles: int) -> str:
@@ -158,6 +161,10 @@ class Planning:
     def svg(self) -> str:
         """The memories over time as a picture."""
         return svg([drawing for number, part in enumerate(self.partitions) for drawing in part.drawings(number)])
+
+
+def _size(memory: Memory) -> int:
+    return memory.nbytes
 
 
 def planning(directory: Path) -> Planning:

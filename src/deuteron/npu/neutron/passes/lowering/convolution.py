@@ -114,22 +114,30 @@ def depthwise_conv2d(build: Builder, op: DepthwiseConv2D) -> None:
 
 
 def fully_connected(build: Builder, op: FullyConnected) -> None:
-    """Lowers a fully connected layer to one call, whose bias has what the input's zero point adds to the sums."""
-    x, weights, bias = op.inputs
+    """Lowers a fully connected layer to one call, whose bias has what the input's zero point adds, if that is known."""
+    x, weights, _ = op.inputs
     out_features, in_features = build.type(weights).shape
     requant, requant_count = _requant(build, op)
+    bias = _bias_with_zero_point(build, op)
     params = p.FullyConnectedParams(
         rows=build.type(x).numel // in_features, in_features=in_features, out_features=out_features,
-        requant_count=requant_count, in_zp=0, out_zp=build.type(op.outputs[0]).q.zero_point,
-        act_min=op.clamp.lo, act_max=op.clamp.hi,
+        requant_count=requant_count, in_zp=build.type(x).q.zero_point if bias is None else 0,
+        out_zp=build.type(op.outputs[0]).q.zero_point, act_min=op.clamp.lo, act_max=op.clamp.hi,
     )  # fmt: skip
-    totals = build.graph.tensor(weights).array().sum(axis=1, dtype=np.int64)
-    addends = build.graph.tensor(bias).array() - build.type(x).q.zero_point * totals
-    operands = (
-        build.tensor(x), build.tensor(weights), build.array(f"{op.outputs[0]}/bias", addends.astype(np.int32)), requant,
-        build.tensor(op.outputs[0]),
-    )  # fmt: skip
-    build.call(op, FULLY_CONNECTED, operands, params)
+    own = build.tensor(op.inputs[2]) if bias is None else bias
+    build.call(
+        op, FULLY_CONNECTED, (build.tensor(x), build.tensor(weights), own, requant, build.tensor(op.outputs[0])), params
+    )
+
+
+def _bias_with_zero_point(build: Builder, op: FullyConnected) -> Ref | None:
+    """The bias less the sums of the weights times the input's zero point; None where one of them is computed."""
+    x, weights, bias = (build.graph.tensor(name) for name in op.inputs)
+    if not (weights.is_const and bias.is_const):
+        return None
+    totals = weights.array().sum(axis=1, dtype=np.int64)
+    addends = bias.array() - x.type.q.zero_point * totals
+    return build.array(f"{op.outputs[0]}/bias", addends.astype(np.int32))
 
 
 def _requant(build: Builder, op: Op) -> tuple[Ref, int]:
