@@ -4,8 +4,8 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-THRESHOLD = 100_000
-"""New objects between two looks. A graph is hundreds of thousands, of which few go: each look would find them all."""
+THRESHOLD = 10_000_000
+"""New objects between two looks: builds of ordinary models make fewer, and few of theirs would go before the end."""
 
 
 @contextmanager
