@@ -36,7 +36,7 @@ def test_damaged_programs_are_refused_or_translated(name: str, built: Built) -> 
             emit(translate(pte.read(broken), name="damaged"))
         except DeuteronError as error:
             refused.append(error)
-    assert all(error.hint for error in refused)
+    assert all("hint: " in str(error) for error in refused)  # of several operators, one under each
     assert {type(error) for error in refused} >= {FormatError}
     # Most of the file is what a CRC protects: microcode and weights.
     assert len(refused) > FLIPS / 2
