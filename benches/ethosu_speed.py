@@ -39,8 +39,8 @@ from host_inference import (
 from tests.npu.ethosu import vela
 from tests.npu.ethosu.machine import Machine, aligned, shram_bytes
 
+from deuteron.npu.ethosu.memory import FAST_SCRATCH_BYTES
 from deuteron.npu.ethosu.program import program_of
-from deuteron.npu.ethosu.watch import FAST_SCRATCH_BYTES
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.tflite.emit import emit
 

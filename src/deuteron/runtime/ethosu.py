@@ -7,24 +7,12 @@ from functools import cache
 from deuteron.errors import FormatError, InternalError
 from deuteron.native import library
 from deuteron.npu.ethosu.blob import Blob
+from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, SCRATCH, Event, Memory
 
-_ALIGNMENT = 16
 _SHRAM_BYTES = 48 << 10
-_FAST_SCRATCH = 2
-_FAST_SCRATCH_BYTES = 4 << 20
-"""Partitions do not say how much of it they use; more than any memory mode of Vela has."""
 _NO_REGION = 10
 """DTN_ETHOSU_REGION, whose detail is the region."""
 _HINT = "lower the model again"
-
-
-class _Event(ctypes.Structure):
-    _fields_ = (
-        ("offset", ctypes.c_uint32),
-        ("opcode", ctypes.c_uint16),
-        ("param", ctypes.c_uint16),
-        ("detail", ctypes.c_uint64),
-    )
 
 
 class _Device(ctypes.Structure):
@@ -37,26 +25,9 @@ class _Device(ctypes.Structure):
         ("workspace", ctypes.c_void_p),
         ("workspace_bytes", ctypes.c_size_t),
         ("fault", ctypes.c_int),
-        ("event", _Event),
+        ("event", Event),
         ("workspace_needed", ctypes.c_size_t),
     )
-
-
-class _Memory:
-    """Bytes that start at a multiple of 16."""
-
-    def __init__(self, size: int, content: bytes = b"") -> None:
-        self._buffer = ctypes.create_string_buffer(size + _ALIGNMENT)
-        start = ctypes.addressof(self._buffer)
-        self.address = start + -start % _ALIGNMENT
-        self.size = size
-        self.write(0, content)
-
-    def write(self, offset: int, content: bytes) -> None:
-        ctypes.memmove(self.address + offset, content, len(content))
-
-    def read(self, offset: int, size: int) -> bytes:
-        return ctypes.string_at(self.address + offset, size)
 
 
 class Partition:
@@ -74,30 +45,30 @@ class Partition:
         self._library = _load()
         self._blob = blob
         self._where = where
-        self._commands = _Memory(len(blob.command_data), blob.command_data)
-        self._place = _Memory(self._library.dtn_ethosu_device_bytes())
+        self._commands = Memory(len(blob.command_data), blob.command_data)
+        self._place = Memory(self._library.dtn_ethosu_device_bytes())
         self._device = _Device.from_address(self._place.address)
-        shram = _Memory(_SHRAM_BYTES)
+        shram = Memory(_SHRAM_BYTES)
         self._device.shram, self._device.shram_bytes = shram.address, shram.size
         sizes = [len(blob.weights), blob.scratch_bytes, 0]
-        if self._check(sizes) == _NO_REGION and self._device.event.detail == _FAST_SCRATCH:
-            sizes[_FAST_SCRATCH] = _FAST_SCRATCH_BYTES
+        if self._check(sizes) == _NO_REGION and self._device.event.detail == FAST_SCRATCH:
+            sizes[FAST_SCRATCH] = FAST_SCRATCH_BYTES
             self._check(sizes)
         if self._device.fault:
             raise FormatError(f"the commands are refused: {self._fault()}", where=where, hint=_HINT)
-        self._regions = [_Memory(sizes[0], blob.weights), *map(_Memory, sizes[1:])]
-        workspace = _Memory(self._device.workspace_needed)
+        self._regions = [Memory(sizes[0], blob.weights), *map(Memory, sizes[1:])]
+        workspace = Memory(self._device.workspace_needed)
         self._device.workspace, self._device.workspace_bytes = workspace.address, workspace.size
         self._own = shram, workspace  # the device has only their addresses
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
         """The outputs for the bytes of each input."""
-        scratch = self._regions[1]
+        scratch = self._regions[SCRATCH]
         for tensor, data in zip(self._blob.inputs, inputs, strict=True):
             if len(data) != tensor.nbytes:
                 raise InternalError(f"an input has {len(data)} bytes, not {tensor.nbytes}", where=self._where)
             scratch.write(tensor.offset, data)
-        driver = _Memory(self._library.dtn_ethosu_driver_bytes())
+        driver = Memory(self._library.dtn_ethosu_driver_bytes())
         bases = (ctypes.c_uint64 * len(self._regions))(*(region.address for region in self._regions))
         sizes = (ctypes.c_size_t * len(self._regions))(*(region.size for region in self._regions))
         self._library.ethosu_init(driver.address, self._place.address, None, 0, 0, 0)

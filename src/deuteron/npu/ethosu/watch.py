@@ -13,14 +13,12 @@ from functools import cache
 from deuteron.errors import InternalError
 from deuteron.native import library
 from deuteron.npu.ethosu.blob import Blob
+from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, SCRATCH, Event, Memory
 from deuteron.npu.ethosu.stream import SHRAM, Operation, Stream, memory_name
 from deuteron.npu.timeline import Hazard
 
-FAST_SCRATCH_BYTES = 4 << 20
-"""Partitions do not say how much fast scratch memory they use: more than any memory mode of Vela has."""
 _REGIONS, _MOST_HAZARDS, _READS = 8, 8, 6
-_WEIGHTS, _SCRATCH, _FAST_SCRATCH = 0, 1, 2
-_ALIGNMENT = 16
+_WEIGHTS = 0
 
 
 class Kind(IntEnum):
@@ -43,22 +41,13 @@ class _Region(ctypes.Structure):
     _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("is_read_only", ctypes.c_bool))
 
 
-class _Memory(ctypes.Structure):
+class _Memories(ctypes.Structure):
     _fields_ = (
         ("regions", _Region * _REGIONS),
         ("shram", ctypes.c_void_p),
         ("shram_bytes", ctypes.c_size_t),
         ("workspace", ctypes.c_void_p),
         ("workspace_bytes", ctypes.c_size_t),
-    )
-
-
-class _Event(ctypes.Structure):
-    _fields_ = (
-        ("offset", ctypes.c_uint32),
-        ("opcode", ctypes.c_uint16),
-        ("param", ctypes.c_uint16),
-        ("detail", ctypes.c_uint64),
     )
 
 
@@ -76,7 +65,7 @@ class _Hazard(ctypes.Structure):
 
 class _Seen(ctypes.Structure):
     _fields_ = (
-        ("event", _Event),
+        ("event", Event),
         ("count", ctypes.c_uint32),
         ("hazards", _Hazard * _MOST_HAZARDS),
         ("values", ctypes.c_uint64 * _READS),
@@ -119,15 +108,14 @@ class _Watcher:
         self._library = _load()
         self._blob = blob
         self._names = {operation.offset: _called(operation) for operation in stream.operations}
-        memory = _Memory()
+        memory = _Memories()
         memory.regions[_WEIGHTS] = _Region(None, len(blob.weights), True)
-        memory.regions[_SCRATCH] = _Region(None, blob.scratch_bytes, False)
-        memory.regions[_FAST_SCRATCH] = _Region(None, FAST_SCRATCH_BYTES if _is_fast(stream) else 0, False)
+        memory.regions[SCRATCH] = _Region(None, blob.scratch_bytes, False)
+        memory.regions[FAST_SCRATCH] = _Region(None, FAST_SCRATCH_BYTES if _is_fast(stream) else 0, False)
         config = self._library.dtn_ethosu_config(stream.config.name.encode())
-        self._commands = _aligned(len(blob.command_data))
-        ctypes.memmove(self._commands.address, blob.command_data, len(blob.command_data))
+        self._commands = Memory(len(blob.command_data), blob.command_data)
         size = int(self._library.dtn_ethosu_watch_bytes(config, ctypes.byref(memory)))
-        self._place = _aligned(size)
+        self._place = Memory(size)
         fault = self._library.dtn_ethosu_watch_start(
             self._place.address, size, config, self._commands.address, len(blob.command_data), ctypes.byref(memory)
         )
@@ -137,7 +125,7 @@ class _Watcher:
         self.outputs: list[int] = []
         self.is_refused = False
         for tensor in blob.inputs:
-            self._library.dtn_ethosu_watch_input(self._place.address, _SCRATCH, tensor.offset, tensor.nbytes)
+            self._library.dtn_ethosu_watch_input(self._place.address, SCRATCH, tensor.offset, tensor.nbytes)
 
     def steps(self) -> Iterator[Hazard]:
         """The hazards of every command, and of the outputs at the end."""
@@ -156,11 +144,11 @@ class _Watcher:
         for i, tensor in enumerate(self._blob.outputs):
             at, value = ctypes.c_uint64(), ctypes.c_uint64()
             is_whole = self._library.dtn_ethosu_watch_output(
-                self._place.address, _SCRATCH, tensor.offset, tensor.nbytes, ctypes.byref(at), ctypes.byref(value)
+                self._place.address, SCRATCH, tensor.offset, tensor.nbytes, ctypes.byref(at), ctypes.byref(value)
             )
             self.outputs.append(value.value)
             if not is_whole:
-                message = f"output {i} has byte 0x{at.value:x} of {memory_name(_SCRATCH)}, which nothing has written"
+                message = f"output {i} has byte 0x{at.value:x} of {memory_name(SCRATCH)}, which nothing has written"
                 yield Hazard(len(self.values), message)
 
     def _text(self, offset: int, hazard: _Hazard) -> str:
@@ -215,26 +203,12 @@ def _called(operation: Operation) -> str:
 
 def _is_fast(stream: Stream) -> bool:
     """Whether anything lies in the fast scratch memory."""
-    fast = memory_name(_FAST_SCRATCH)
+    fast = memory_name(FAST_SCRATCH)
     for o in stream.operations:
         places = (*o.inputs, o.output, *o.constants, o.source, o.target)
         if any(place is not None and place.memory == fast for place in places):
             return True
     return False
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Memory, and where in it the first multiple of 16 is."""
-
-    buffer: "ctypes.Array[ctypes.c_char]"
-    address: int
-
-
-def _aligned(size: int) -> _Block:
-    buffer = ctypes.create_string_buffer(size + _ALIGNMENT)
-    start = ctypes.addressof(buffer)
-    return _Block(buffer, start + -start % _ALIGNMENT)
 
 
 @cache

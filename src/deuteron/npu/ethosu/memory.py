@@ -1,0 +1,44 @@
+"""What the native libraries for Ethos-U are given and tell, as ctypes: regions, bytes that are aligned, events."""
+
+import ctypes
+
+SCRATCH, FAST_SCRATCH = 1, 2
+"""Numbers of regions; 0 is the weights."""
+FAST_SCRATCH_BYTES = 4 << 20
+"""Partitions do not say how much fast scratch memory they use: more than any memory mode of Vela has."""
+_ALIGNMENT = 16
+
+
+class Event(ctypes.Structure):
+    """A `dtn_ethosu_event_t`: which command, and what is special about it."""
+
+    _fields_ = (
+        ("offset", ctypes.c_uint32),
+        ("opcode", ctypes.c_uint16),
+        ("param", ctypes.c_uint16),
+        ("detail", ctypes.c_uint64),
+    )
+
+
+class Memory:
+    """Bytes of this process that start at a multiple of 16, as the NPU wants them.
+
+    Args:
+        size: how many; zeros.
+        content: what stands in the first of them.
+    """
+
+    def __init__(self, size: int, content: bytes = b"") -> None:
+        self._buffer = ctypes.create_string_buffer(size + _ALIGNMENT)
+        start = ctypes.addressof(self._buffer)
+        self.address = start + -start % _ALIGNMENT
+        self.size = size
+        self.write(0, content)
+
+    def write(self, offset: int, content: bytes) -> None:
+        """Write bytes there."""
+        ctypes.memmove(self.address + offset, content, len(content))
+
+    def read(self, offset: int, size: int) -> bytes:
+        """The bytes there."""
+        return ctypes.string_at(self.address + offset, size)
