@@ -1,58 +1,14 @@
 #include "../check/check.h"
 #include "../once/once.h"
-#include "../window.h"
 
 /* What stays the same through a call. */
 typedef struct {
     const dtn_conv2d_s8_params_t *p;
     dtn_cm_windows_t windows; /* what the inner work knows of it */
     dtn_cm_group_t channels;  /* all; the scale is that of some */
-    dtn_once_outputs_t outputs;
+    dtn_once_sums_t sums;     /* what the inner work does not take */
     const dtn_operand_t *workspace;
 } conv_t;
-
-/* ---- What the inner work does not take: sum by sum ---- */
-
-static uint32_t sum_of(const conv_t *conv, const int8_t *image, dtn_window_t rows, dtn_window_t columns, size_t channel)
-{
-    const dtn_conv2d_s8_params_t *p = conv->p;
-    const int8_t *weights = conv->channels.weights + channel * conv->channels.patch;
-    uint32_t sum = (uint32_t)conv->channels.bias[channel];
-    for (int32_t ky = rows.first; ky < rows.end; ky++) {
-        for (int32_t kx = columns.first; kx < columns.end; kx++) {
-            size_t y = (size_t)(rows.start + (int64_t)ky * p->dilation_h);
-            size_t x = (size_t)(columns.start + (int64_t)kx * p->dilation_w);
-            const int8_t *pixel = image + (y * (size_t)p->in_w + x) * (size_t)p->in_c;
-            const int8_t *tap = weights + ((size_t)ky * (size_t)p->kernel_w + (size_t)kx) * (size_t)p->in_c;
-            for (int32_t c = 0; c < p->in_c; c++) {
-                sum += (uint32_t)((pixel[c] - p->in_zp) * tap[c]);
-            }
-        }
-    }
-    return sum;
-}
-
-/* Some channels from `first` on of all pixels. */
-static void by_sums(const conv_t *conv, size_t first, size_t count)
-{
-    const dtn_conv2d_s8_params_t *p = conv->p;
-    const int8_t *image = conv->channels.input;
-    int8_t *out = conv->channels.output;
-    for (int32_t b = 0; b < p->batches; b++) {
-        for (int32_t oy = 0; oy < p->out_h; oy++) {
-            dtn_window_t rows = dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, p->dilation_h, p->in_h);
-            for (int32_t ox = 0; ox < p->out_w; ox++) {
-                dtn_window_t columns = dtn_window(ox, p->stride_w, p->pad_left, p->kernel_w, p->dilation_w, p->in_w);
-                for (size_t channel = first; channel < first + count; channel++) {
-                    uint32_t sum = sum_of(conv, image, rows, columns, channel);
-                    out[channel] = dtn_once_output(&conv->outputs, channel, sum);
-                }
-                out += p->out_pitch;
-            }
-        }
-        image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
-    }
-}
 
 /* ---- Kernels of one by one: every pixel times the weights ---- */
 
@@ -103,11 +59,11 @@ static void some_channels(const conv_t *conv, size_t first, size_t count)
     group.bias += first;
     group.output += first;
     group.outputs = count;
-    group.scale = dtn_once_scale(&conv->outputs, first, count, &factors);
+    group.scale = dtn_once_scale(&conv->sums.outputs, first, count, &factors);
     if (p->kernel_h == 1 && p->kernel_w == 1) {
         points(conv, &group);
     } else if (!dtn_once_convolve(&group, conv->workspace->data, conv->workspace->bytes)) {
-        by_sums(conv, first, count);
+        dtn_once_by_sums(&conv->sums, first, count);
     }
 }
 
@@ -115,7 +71,7 @@ static void run(const conv_t *conv)
 {
     size_t channels = conv->channels.outputs;
     if (!is_usual(conv)) {
-        by_sums(conv, 0, channels);
+        dtn_once_by_sums(&conv->sums, 0, channels);
         return;
     }
     for (size_t first = 0, count; first < channels; first += count) {
@@ -151,6 +107,7 @@ int32_t dtn_k_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
                 .dilation_h = p->dilation_h,
                 .dilation_w = p->dilation_w,
                 .groups = 1,
+                .in_offset = -p->in_zp,
             },
         .channels =
             {
@@ -164,11 +121,22 @@ int32_t dtn_k_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
                 .joined = p->dilation_w == 1,
                 .offset = -p->in_zp,
             },
-        .outputs = {(const dtn_requant_row_t *)(const void *)operands[DTN_CONV2D_S8_REQUANT].data,
-                    p->requant_count == 1, p->out_zp, p->act_min, p->act_max},
         .workspace = &operands[DTN_CONV2D_S8_WORKSPACE],
     };
     conv.channels.p = &conv.windows;
+    conv.sums = (dtn_once_sums_t){
+        .windows = &conv.windows,
+        .input = conv.channels.input,
+        .weights = conv.channels.weights,
+        .bias = conv.channels.bias,
+        .output = conv.channels.output,
+        .outputs = {(const dtn_requant_row_t *)(const void *)operands[DTN_CONV2D_S8_REQUANT].data,
+                    p->requant_count == 1, p->out_zp, p->act_min, p->act_max},
+        .depth = conv.channels.inputs,
+        .outputs_per_input = conv.channels.outputs,
+        .channel_pitch = conv.channels.patch,
+        .tap_pitch = conv.channels.inputs,
+    };
     run(&conv);
     return DTN_OK;
 }

@@ -40,6 +40,24 @@ dtn_cm_scale_t dtn_once_shared_scale(const dtn_once_outputs_t *outputs, dtn_once
 /** The output of a channel for its sum, by the row itself. */
 int8_t dtn_once_output(const dtn_once_outputs_t *outputs, size_t channel, uint32_t sum);
 
+/** A convolution as sums of products: what the inner work does not take. */
+typedef struct {
+    const dtn_cm_windows_t *windows; /**< `out_c` is from a pixel of the output to the next */
+    const int8_t *input;
+    const int8_t *weights;
+    const int32_t *bias;
+    int8_t *output;
+    dtn_once_outputs_t outputs;
+    size_t depth;             /**< channels of the input that an output sees, side by side */
+    size_t outputs_per_input; /**< so many outputs see the same; the next begin at the next channel of the input */
+    size_t channel_pitch;     /**< from an output's first weight to the next output's */
+    size_t tap_pitch;         /**< from the weights of a position of the kernel to those of the next */
+} dtn_once_sums_t;
+
+/** sums.c: outputs `first` to `first + count - 1` of all pixels; numbers may be such as the inner work does not take.
+ */
+void dtn_once_by_sums(const dtn_once_sums_t *sums, size_t first, size_t count);
+
 /** True for numbers of which the inner work makes positions in 32 bits: dimensions, strides and such. */
 bool dtn_once_are_usual(const int32_t *numbers, size_t count);
 
