@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from deuteron import errors
-from deuteron.errors import DeuteronError
+from deuteron.errors import DeuteronError, UnsupportedError, all_refused
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, DeuteronError)]
 
@@ -43,3 +43,27 @@ def test_exit_codes() -> None:
         "MissingToolError": 2,
         "InternalError": 2,
     }
+
+
+def test_what_is_refused_alike_is_named_once() -> None:
+    def refused(where: str | None, hint: str | None = "do c") -> UnsupportedError:
+        return UnsupportedError("`a` has no b", where=where, hint=hint)
+
+    assert str(all_refused([refused("net.py:3")])) == "net.py:3: `a` has no b\n\nhint: do c"
+    assert str(all_refused([refused("net.py:3"), refused("net.py:4"), refused("net.py:3"), refused(None)])) == (
+        "4 operators cannot be compiled:\n"
+        "  net.py:3: `a` has no b, 2 times\n"
+        "  net.py:4: `a` has no b\n"
+        "  `a` has no b\n\n"
+        "hint: do c"
+    )
+    several = [refused("net.py:3"), refused("net.py:4", "do d"), refused("net.py:5"), refused("net.py:6", None)]
+    assert str(all_refused(several)) == (
+        "4 operators cannot be compiled:\n"
+        "  net.py:3: `a` has no b\n"
+        "  net.py:5: `a` has no b\n"
+        "    hint: do c\n"
+        "  net.py:4: `a` has no b\n"
+        "    hint: do d\n"
+        "  net.py:6: `a` has no b"
+    )

@@ -1,5 +1,6 @@
 """Every error that a user of Deuteron can meet; one root, children by audience."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 
@@ -48,16 +49,22 @@ class UnsupportedError(DeuteronError):
 
 
 def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
-    """One error for all operators that were refused, each named with its place, and its hint where these differ."""
+    """One error for all operators that were refused, each named with its place, and its hint where these differ.
+
+    Those with one place and reason, such as a line in a loop, are named once, with their number.
+    """
     if len(refused) == 1:
         return refused[0]
-    common, *others = dict.fromkeys(error.hint for error in refused)
+    hints = dict.fromkeys(error.hint for error in refused)
     lines = [f"{len(refused)} operators cannot be compiled:"]
-    for error in refused:
-        lines.append(f"  {error.where}: {error.message}")
-        if others and error.hint:
-            lines.append(f"    hint: {error.hint}")
-    return UnsupportedError("\n".join(lines), hint=None if others else common)
+    for hint in hints:
+        counts = Counter((error.where, error.message) for error in refused if error.hint == hint)
+        for (where, message), count in counts.items():
+            place = f"{where}: " if where else ""
+            lines.append(f"  {place}{message}{f', {count} times' if count > 1 else ''}")
+        if hint and len(hints) > 1:
+            lines.append(f"    hint: {hint}")
+    return UnsupportedError("\n".join(lines), hint=None if len(hints) > 1 else refused[0].hint)
 
 
 class CapacityError(DeuteronError):

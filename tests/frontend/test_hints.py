@@ -1,5 +1,6 @@
 """What errors and the guide say to write instead of operators without an int8 form: it is built, and says the same."""
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ import torch
 from tests.frontend.combining import combine
 from torch import Tensor, nn
 
+from deuteron import api
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m.rewrites import REWRITES
+from deuteron.frontend.rewrites import REWRITES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "first-model.md"
 
@@ -62,10 +64,43 @@ def test_each_of_several_operators_has_its_hint() -> None:
         combine(Code("x.roll(1, -1).sort(-1).values + x.sort(-1).values"), (2, 3), target="cortex-m33")
     first, *lines = str(caught.value).splitlines()
     assert first == "3 operators cannot be compiled:"
-    for name, error, hint in zip(("roll", "sort", "sort"), lines[::2], lines[1::2], strict=True):
+    for name, error, hint in zip(("roll", "sort"), lines[::2], lines[1::2], strict=True):
         assert f"{Path(__file__)}:" in error
         assert f": `aten::{name}` has no int8 form on the CPU, at `" in error
+        assert error.endswith(", 2 times") == (name == "sort")
         assert hint == f"    hint: {REWRITES[name].hint}"
+
+
+def test_portable_operators_are_recommended_where_they_are() -> None:
+    portable = [rewrite.example for rewrite in REWRITES.values() if rewrite.is_portable]
+    x = torch.randn(2, 3)
+    assert api.build(Code(f"({', '.join(portable)})"), (x,), calibration=[(x,)]).manifest.partitions == ()
+
+
+def test_an_operator_that_nothing_has_is_refused_with_all_others() -> None:
+    x, code = torch.randn(2, 3), "torch.erfinv(x.sort(-1).values * 0.1) + x.sort(0).values + x.median(-1, keepdim=True).values"
+    with pytest.raises(UnsupportedError) as caught:
+        api.build(Code(code), (x,), calibration=[(x,)])
+    line = "return self.line(x)  # pyright: ignore[reportCallIssue]"
+    where = f"{Path(__file__)}:{inspect.getsourcelines(Code.forward)[1] + 1}"
+
+    def refused(name: str) -> str:
+        nobody = "neither the NPU nor the CPU kernels of ExecuTorch's runtime"
+        return f"  {where}: nothing can run the operator `aten::{name}`: {nobody}, at `{line}`"
+
+    first, *lines = str(caught.value).splitlines()
+    assert first == "4 operators cannot be compiled:"
+    hint = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
+    orders = REWRITES["sort"].said
+    assert sorted(lines) == sorted(
+        [
+            f"{refused('sort')}, 2 times",
+            refused("median"),
+            f"    hint: {orders}",
+            refused("erfinv"),
+            f"    hint: {hint}",
+        ]
+    )
 
 
 @pytest.mark.parametrize("code", ["x.var(-1)", "torch.einsum('ab,ac->bc', x, x)"])
@@ -80,10 +115,7 @@ def test_what_an_ethos_u_leaves_is_refused_with_what_to_do() -> None:
         combine(Code("torch.relu(x).sort(-1).values"), (2, 3), target="ethos-u55-128cm")
     first, _, hint = str(caught.value).partition("\n\nhint: ")
     assert ": `aten::sort` has no int8 form on the CPU, at `" in first
-    assert hint == (
-        "give what it orders as an output of the model, and order it in the application, or build for a target whose "
-        "CPU runs portable operators, such as `imxrt700` and `ethos-u55-128`"
-    )
+    assert hint == "give what it orders as an output of the model, and order it in the application"
 
 
 @pytest.mark.parametrize("name", REWRITES)

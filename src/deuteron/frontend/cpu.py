@@ -9,9 +9,10 @@ from torch import Tensor, fx
 
 from deuteron.arch.cores import Work
 from deuteron.builds.manifest import CpuOp, Node
-from deuteron.errors import InternalError, UnsupportedError
+from deuteron.errors import InternalError, UnsupportedError, all_refused
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
+from deuteron.frontend.rewrites import REWRITES
 from deuteron.frontend.source_lines import source_of
 from deuteron.native import CORTEX_M, load_cortex_m, stale
 from deuteron.npu.neutron.kernels import names
@@ -111,7 +112,7 @@ def need_runnable(operators: Sequence[Any], ops: tuple[CpuOp, ...]) -> None:
     """Checks that ExecuTorch's runtime has every operator of a program's table; the Cortex-M's come with our library.
 
     Raises:
-        UnsupportedError: naming the operator and the line of the model that asks for it.
+        UnsupportedError: naming each operator that it lacks, and the lines of the model that ask for it.
         MissingToolError: when our library lacks an operator that it should have.
     """
     from executorch.runtime import Runtime
@@ -120,27 +121,38 @@ def need_runnable(operators: Sequence[Any], ops: tuple[CpuOp, ...]) -> None:
     if any(operator.name.startswith(CORTEX_M) for operator in operators):
         load_cortex_m()
     known = runtime.operator_registry.operator_names
+    missing: list[str] = []
     for operator in operators:
         name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
         if name not in known and name.startswith(CORTEX_M):
             raise stale([name])
         if name not in known:
-            raise _no_kernel(operator.name, ops)
+            missing.append(operator.name)
+    if missing:
+        raise _no_kernels(missing, ops)
 
 
 def no_out_variant(error: RuntimeError, ops: tuple[CpuOp, ...]) -> UnsupportedError | None:
     """What `to_executorch` means by its error about missing out variants, or None if it is another error."""
     text = str(error)
-    names = _MISSING_OUT.findall(text.partition("out variant")[2])
-    return _no_kernel(names[0], ops) if names else None
+    missing = _MISSING_OUT.findall(text.partition("out variant")[2])
+    return _no_kernels(missing, ops) if missing else None
 
 
-def _no_kernel(name: str, ops: tuple[CpuOp, ...]) -> UnsupportedError:
-    op = next((op for op in ops if names.base_name(op.op) == names.base_name(name)), None)
+def _no_kernels(missing: Iterable[str], ops: Iterable[CpuOp]) -> UnsupportedError:
+    """The error for the operators of these names, wherever the model calls them."""
+    calls: dict[str, list[CpuOp]] = {}
+    for op in ops:
+        calls.setdefault(names.base_name(op.op), []).append(op)
+    return all_refused([_no_kernel(name, op) for name in missing for op in calls.get(names.base_name(name), [None])])
+
+
+def _no_kernel(name: str, op: CpuOp | None) -> UnsupportedError:
     source = op.source[0] if op and op.source else None
+    rewrite = REWRITES.get(names.base_name(name))
     return UnsupportedError(
         f"nothing can run the operator `{name}`: neither the NPU nor the CPU kernels of ExecuTorch's runtime"
         f"{f', at `{source.code}`' if source else ''}",
         where=str(source) if source else None,
-        hint=_HINT,
+        hint=rewrite.advice if rewrite else _HINT,
     )

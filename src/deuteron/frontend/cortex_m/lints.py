@@ -17,10 +17,10 @@ from deuteron.frontend.cortex_m.elementwise import is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY, is_channels_last
 from deuteron.frontend.cortex_m.marks import is_quantised
 from deuteron.frontend.cortex_m.refusals import mixes, refusal
-from deuteron.frontend.cortex_m.rewrites import BUILD
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
+from deuteron.frontend.rewrites import BUILD
 from deuteron.native import CORTEX_M
 
 _IMAGE = 4
