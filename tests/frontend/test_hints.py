@@ -78,7 +78,8 @@ def test_portable_operators_are_recommended_where_they_are() -> None:
 
 
 def test_an_operator_that_nothing_has_is_refused_with_all_others() -> None:
-    x, code = torch.randn(2, 3), "torch.erfinv(x.sort(-1).values * 0.1) + x.sort(0).values + x.median(-1, keepdim=True).values"
+    x = torch.randn(2, 3)
+    code = "torch.erfinv(x.sort(-1).values * 0.1) + x.sort(0).values + x.median(-1, keepdim=True).values"
     with pytest.raises(UnsupportedError) as caught:
         api.build(Code(code), (x,), calibration=[(x,)])
     line = "return self.line(x)  # pyright: ignore[reportCallIssue]"
