@@ -71,8 +71,8 @@ class Table:
         buffer.need(self._vtable, size)
         self._slots = max(0, size - 4) // 2
 
-    def _field(self, slot: int) -> int | None:
-        """Position of a field, None where the table has none."""
+    def place(self, slot: int) -> int | None:
+        """Where a field stands, or the offset to it, None where the table has none."""
         if slot >= self._slots:
             return None
         offset = int(_U16.unpack_from(self._buffer.data, self._vtable + 4 + 2 * slot)[0])
@@ -80,7 +80,7 @@ class Table:
 
     def scalar(self, slot: int, code: str, default: int = 0) -> int:
         """An integer field; `code` is its `struct` format character."""
-        at = self._field(slot)
+        at = self.place(slot)
         if at is None:
             return default
         self._buffer.need(at, struct.calcsize("<" + code))
@@ -88,7 +88,7 @@ class Table:
 
     def scalars(self, slot: int, code: str) -> tuple[int, ...]:
         """A vector of integers, empty where there is none."""
-        at = self._field(slot)
+        at = self.place(slot)
         if at is None:
             return ()
         start, count = self._buffer.vector(self._buffer.follow(at), struct.calcsize("<" + code))
@@ -96,12 +96,12 @@ class Table:
 
     def double(self, slot: int) -> float:
         """A field of type double, 0 where there is none."""
-        at = self._field(slot)
+        at = self.place(slot)
         return 0.0 if at is None else float(_F64.unpack_from(self._buffer.data, self._buffer.need(at, 8))[0])
 
     def doubles(self, slot: int) -> tuple[float, ...]:
         """A vector of doubles, empty where there is none."""
-        at = self._field(slot)
+        at = self.place(slot)
         if at is None:
             return ()
         start, count = self._buffer.vector(self._buffer.follow(at), 8)
@@ -109,7 +109,7 @@ class Table:
 
     def blob(self, slot: int) -> bytes | None:
         """A vector of bytes."""
-        at = self._field(slot)
+        at = self.place(slot)
         if at is None:
             return None
         start, count = self._buffer.vector(self._buffer.follow(at), 1)
@@ -117,12 +117,12 @@ class Table:
 
     def string(self, slot: int) -> str:
         """A string, empty where there is none."""
-        at = self._field(slot)
+        at = self.place(slot)
         return "" if at is None else self._text(at)
 
     def strings(self, slot: int) -> tuple[str, ...]:
         """A vector of strings, empty where there is none."""
-        at = self._field(slot)
+        at = self.place(slot)
         if at is None:
             return ()
         start, count = self._buffer.vector(self._buffer.follow(at), 4)
@@ -142,7 +142,7 @@ class Table:
 
     def table(self, slot: int) -> "Table | None":
         """A table, or the member of a union."""
-        at = self._field(slot)
+        at = self.place(slot)
         return None if at is None else Table(self._buffer, self._buffer.follow(at))
 
     def tables(self, slot: int) -> "tuple[Table, ...]":
@@ -150,7 +150,7 @@ class Table:
         return tuple(self._tables(slot))
 
     def _tables(self, slot: int) -> "Iterator[Table]":
-        at = self._field(slot)
+        at = self.place(slot)
         if at is None:
             return
         start, count = self._buffer.vector(self._buffer.follow(at), 4)

@@ -148,6 +148,9 @@ typedef struct dtn_ethosu {
     void (*observer)(struct dtn_ethosu *machine, const dtn_eu_accesses_t *accesses);
 } dtn_ethosu_t;
 
+/** Bytes of a machine, for callers that cannot know its fields. */
+size_t dtn_ethosu_machine_bytes(void);
+
 /** The configuration with Vela's name for it, or NULL. */
 const dtn_ethosu_config_t *dtn_ethosu_config(const char *name);
 

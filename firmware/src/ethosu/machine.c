@@ -44,6 +44,11 @@ const dtn_ethosu_config_t *dtn_ethosu_config_at(size_t index)
     return index < sizeof configs / sizeof configs[0] ? &configs[index] : NULL;
 }
 
+size_t dtn_ethosu_machine_bytes(void)
+{
+    return sizeof(dtn_ethosu_t);
+}
+
 const dtn_ethosu_config_t *dtn_ethosu_config(const char *name)
 {
     for (size_t i = 0; name != NULL && i < sizeof configs / sizeof configs[0]; i++) {

@@ -8,27 +8,14 @@ import numpy.typing as npt
 
 from deuteron.native import library
 from deuteron.npu.ethosu.isa import Config
+from deuteron.npu.ethosu.memory import Memories, Region
 
 Bytes = npt.NDArray[np.uint8]
-_MACHINE_BYTES, _EVENT_BYTES, _REGIONS = 1 << 15, 64, 8
+_MACHINE_BYTES, _EVENT_BYTES = 1 << 15, 64
 
 
 class RefusedError(Exception):
     """The stream cannot be executed: the number of the fault."""
-
-
-class _Region(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("is_read_only", ctypes.c_bool))
-
-
-class _Memory(ctypes.Structure):
-    _fields_ = (
-        ("regions", _Region * _REGIONS),
-        ("shram", ctypes.c_void_p),
-        ("shram_bytes", ctypes.c_size_t),
-        ("workspace", ctypes.c_void_p),
-        ("workspace_bytes", ctypes.c_size_t),
-    )
 
 
 def aligned(content: Bytes) -> Bytes:
@@ -57,10 +44,10 @@ class Machine:
             aligned(np.zeros(_MACHINE_BYTES, np.uint8)),
             aligned(np.zeros(_EVENT_BYTES, np.uint8)),
         )
-        self._memory = _Memory()
+        self._memory = Memories()
         for number, content in memories.items():
             address = content.ctypes.data if len(content) else None
-            self._memory.regions[number] = _Region(address, len(content), number == 0)
+            self._memory.regions[number] = Region(address, len(content), number == 0)
         self._memory.shram, self._memory.shram_bytes = shram.ctypes.data, len(shram)
         self._judge(self._call("dtn_ethosu_check", self._event))
         self._workspace = aligned(np.zeros(self._memory.workspace_bytes, np.uint8))

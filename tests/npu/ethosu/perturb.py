@@ -162,7 +162,7 @@ def _constants(data: bytes) -> Iterator[tuple[str, int, int]]:
     """(name, first byte, bytes) of each tensor with content."""
     buffer = Buffer(data, "tosa")
     for tensor in buffer.root().tables(1)[0].tables(1)[0].tables(2):
-        at = tensor._field(3)
+        at = tensor.place(3)
         if at is not None:
             start, count = buffer.vector(buffer.follow(at), 1)
             if count:

@@ -8,30 +8,12 @@ import numpy.typing as npt
 
 from deuteron.native import library
 from deuteron.npu.ethosu.blob import Blob
+from deuteron.npu.ethosu.memory import FAST_SCRATCH, SCRATCH, WEIGHTS, Event, Memories, Region
 
-_WEIGHTS, _SCRATCH, _FAST = 0, 1, 2
 _MACHINE_BYTES, _SHRAM_BYTES, _FAST_BYTES = 1 << 15, 96 << 10, 384 << 10
 _STOP, _DMA = 0x000, 0x010
 
 Bytes = npt.NDArray[np.uint8]
-
-
-class _Region(c.Structure):
-    _fields_ = (("data", c.c_void_p), ("bytes", c.c_size_t), ("is_read_only", c.c_bool))
-
-
-class _Memory(c.Structure):
-    _fields_ = (
-        ("regions", _Region * 8),
-        ("shram", c.c_void_p),
-        ("shram_bytes", c.c_size_t),
-        ("workspace", c.c_void_p),
-        ("workspace_bytes", c.c_size_t),
-    )
-
-
-class _Event(c.Structure):
-    _fields_ = (("offset", c.c_uint32), ("opcode", c.c_uint16), ("param", c.c_uint16), ("detail", c.c_uint64))
 
 
 def results(blob: Blob, seed: int = 0) -> Iterator[tuple[int, Bytes, Bytes]]:
@@ -47,10 +29,10 @@ def results(blob: Blob, seed: int = 0) -> Iterator[tuple[int, Bytes, Bytes]]:
     rng = np.random.default_rng(seed)
     for tensor in blob.inputs:
         scratch[tensor.offset : tensor.offset + tensor.nbytes] = rng.integers(0, 256, tensor.nbytes, np.uint8)
-    memory, event = _Memory(), _Event()
-    memory.regions[_WEIGHTS] = _Region(weights.ctypes.data, len(weights), True)
-    memory.regions[_SCRATCH] = _Region(scratch.ctypes.data, len(scratch), False)
-    memory.regions[_FAST] = _Region(fast.ctypes.data, len(fast), False)
+    memory, event = Memories(), Event()
+    memory.regions[WEIGHTS] = Region(weights.ctypes.data, len(weights), True)
+    memory.regions[SCRATCH] = Region(scratch.ctypes.data, len(scratch), False)
+    memory.regions[FAST_SCRATCH] = Region(fast.ctypes.data, len(fast), False)
     config = c.c_void_p(lib.dtn_ethosu_config_of(c.c_void_p(commands.ctypes.data), c.c_size_t(len(commands))))
     stream = (c.c_void_p(machine.ctypes.data), config, c.c_void_p(commands.ctypes.data), c.c_size_t(len(commands)))
     assert lib.dtn_ethosu_check(*stream, c.byref(memory), c.byref(event)) == 0

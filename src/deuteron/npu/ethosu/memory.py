@@ -1,9 +1,9 @@
-"""What the native libraries for Ethos-U are given and tell, as ctypes: regions, bytes that are aligned, events."""
+"""What the native libraries for Ethos-U are given and tell, as ctypes: memories, bytes that are aligned, events."""
 
 import ctypes
 
-SCRATCH, FAST_SCRATCH = 1, 2
-"""Numbers of regions; 0 is the weights."""
+WEIGHTS, SCRATCH, FAST_SCRATCH, REGIONS = 0, 1, 2, 8
+"""Numbers of regions, and how many there may be."""
 FAST_SCRATCH_BYTES = 4 << 20
 """Partitions do not say how much fast scratch memory they use: more than any memory mode of Vela has."""
 _ALIGNMENT = 16
@@ -17,6 +17,24 @@ class Event(ctypes.Structure):
         ("opcode", ctypes.c_uint16),
         ("param", ctypes.c_uint16),
         ("detail", ctypes.c_uint64),
+    )
+
+
+class Region(ctypes.Structure):
+    """A `dtn_ethosu_region_t`."""
+
+    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("is_read_only", ctypes.c_bool))
+
+
+class Memories(ctypes.Structure):
+    """A `dtn_ethosu_memory_t`."""
+
+    _fields_ = (
+        ("regions", Region * REGIONS),
+        ("shram", ctypes.c_void_p),
+        ("shram_bytes", ctypes.c_size_t),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_size_t),
     )
 
 

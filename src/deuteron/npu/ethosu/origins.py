@@ -16,7 +16,7 @@ from deuteron.npu.ethosu.stream import Operation, Stream
 from deuteron.npu.ethosu.tosa import CONSTANTS, Graph
 from deuteron.npu.provenance import Fate, KernelOrigin, OpFate, Provenance
 
-_FREE = frozenset(("RESHAPE", "IDENTITY"))
+FREE = frozenset(("RESHAPE", "IDENTITY"))
 """Operators that change no byte."""
 
 
@@ -111,11 +111,11 @@ def _fates(graph: Graph, named: Mapping[int, set[int]], writers: Mapping[str, se
     calls: dict[int, set[int]] = {}
     for index, operator in reversed(operators):
         own = named.get(index, set()).union(*(writers.get(name, ()) for name in operator.outputs))
-        if not own and index not in walk.constant and operator.name not in _FREE:
+        if not own and index not in walk.constant and operator.name not in FREE:
             own = walk.onwards(index, calls)
         calls[index] = own
     for index, operator in operators:
-        if operator.name in _FREE and index not in walk.constant:
+        if operator.name in FREE and index not in walk.constant:
             calls[index] = named.get(index) or walk.back(index, calls) or walk.onwards(index, calls)
     return tuple(
         OpFate(
@@ -131,7 +131,7 @@ def _fates(graph: Graph, named: Mapping[int, set[int]], writers: Mapping[str, se
 def _fate(name: str, calls: set[int], is_constant: bool) -> Fate:
     if is_constant and not calls:
         return Fate.FOLDED
-    return Fate.FREE if name in _FREE else Fate.KERNELS if calls else Fate.UNUSED
+    return Fate.FREE if name in FREE else Fate.KERNELS if calls else Fate.UNUSED
 
 
 class _Walk:
@@ -169,4 +169,4 @@ class _Walk:
         return set[int]().union(*(self._past(source, calls, self.back) for source in sources))
 
     def _past(self, index: int, calls: Mapping[int, set[int]], walk: Callable[..., set[int]]) -> set[int]:
-        return walk(index, calls) if self._operators[index].name in _FREE else calls.get(index, set())
+        return walk(index, calls) if self._operators[index].name in FREE else calls.get(index, set())

@@ -24,6 +24,7 @@ from deuteron.npu.ethosu.isa import (
 _MAGIC = 0x31504F43
 _CONFIG, _COMMANDS, _NOP = 1, 2, 5
 _OPCODE, _WORDS_AT, _PARAM_AT = 0x3FF, 14, 16
+_ADDRESS = 0xFF_FFFF_FFFF
 WEIGHTS = "weights"
 """Name of the region of constants."""
 _REGIONS = {0: WEIGHTS, 1: "scratch", 2: "fast scratch"}
@@ -58,6 +59,7 @@ class FeatureMap:
         dtype: in numpy's spelling.
         in_bricks: whether 16 channels of a row lie side by side (NHCWB16), instead of all of a pixel (NHWC).
         zero_point: what is subtracted from its elements, or added.
+        strides: bytes from row to row, from pixel to pixel and, of bricks, from brick to brick; 0 where it is chained.
     """
 
     memory: str
@@ -66,6 +68,7 @@ class FeatureMap:
     dtype: str
     in_bricks: bool
     zero_point: int
+    strides: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +225,7 @@ class _Registers:
         return self[register] + 1
 
     def _address(self, register: Long) -> int:
-        return self[register] & 0xFF_FFFF_FFFF
+        return self[register] & _ADDRESS
 
     def _map(self, side: str, shape: tuple[int, int, int]) -> FeatureMap:
         precision = self[Short[f"{side}_PRECISION"]]
@@ -237,7 +240,12 @@ class _Registers:
             f"{'int' if signed else 'uint'}{bits}",
             precision >> 6 & 3 == 1,
             zero_point - 0x10000 if signed and zero_point & 0x8000 else zero_point,
+            self._strides(side),
         )
+
+    def _strides(self, side: str) -> tuple[int, int, int]:
+        y, x, c = (self.values.get(Long[f"{side}_STRIDE_{axis}"], 0) for axis in "YXC")
+        return y & _ADDRESS, x & _ADDRESS, c & _ADDRESS
 
     def _output(self) -> FeatureMap:
         sizes = Short.OFM_HEIGHT_M1, Short.OFM_WIDTH_M1, Short.OFM_DEPTH_M1
@@ -328,15 +336,15 @@ class _Registers85(_Registers):
             plain = replace(plain, dtype="int64")
         match precision >> 14:
             case 2:
-                return replace(plain, memory=f"chain {region}", offset=0)
+                return replace(plain, memory=f"chain {region}", offset=0, strides=(0, 0, 0))
             case 3:
-                return replace(plain, memory="accumulators", offset=0)
+                return replace(plain, memory="accumulators", offset=0, strides=(0, 0, 0))
             case _:
                 return plain
 
     def _address(self, register: Long) -> int:
         """Chained maps have no addresses."""
-        return self.values.get(register, 0) & 0xFF_FFFF_FFFF
+        return self.values.get(register, 0) & _ADDRESS
 
     def _table(self) -> int | None:
         activation = self[Short.ACTIVATION]

@@ -4,7 +4,8 @@ Slot numbers follow the schema of TOSA 1.0.
 """
 
 import json
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -21,8 +22,10 @@ _NAMES = (
     "RESCALE", "CONST", "IDENTITY", "CUSTOM", "COND_IF", "WHILE_LOOP", "VARIABLE", "VARIABLE_WRITE",
     "VARIABLE_READ", "CONST_SHAPE",
 )  # fmt: skip
-_DTYPES = {1: "bool", 3: "int8", 4: "int16", 5: "int32"}
+DTYPES = {1: "bool", 3: "int8", 4: "int16", 5: "int32"}
 """numpy's dtypes by TOSA's numbers of them."""
+_OUTPUTS = 4
+"""The slot of a block's outputs."""
 CONSTANTS = frozenset(("CONST", "CONST_SHAPE"))
 """Operators that compute nothing."""
 
@@ -54,26 +57,53 @@ class Graph:
 
     Attributes:
         dtypes: numpy's dtypes of the tensors that have one.
+        shapes: of the tensors.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     operators: tuple[Operator, ...]
     dtypes: Mapping[str, str] = field(default_factory=dict[str, str])
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 def read(data: bytes, where: str) -> Graph:
     """The graph in a file; FormatError, placed at `where`, when it is damaged."""
     buffer = Buffer(data, where)
+    block = _block(buffer)
+    operators = tuple(_operator(buffer, table) for table in block.tables(1))
+    tensors = {table.string(0): table for table in block.tables(2)}
+    types = {name: table.scalar(2, "I") for name, table in tensors.items()}
+    dtypes = {name: DTYPES[number] for name, number in types.items() if number in DTYPES}
+    shapes = {name: table.scalars(1, "i") for name, table in tensors.items()}
+    return Graph(block.strings(3), block.strings(_OUTPUTS), operators, dtypes, shapes)
+
+
+def with_outputs(data: bytes, names: Sequence[str], where: str) -> bytes:
+    """The file with more outputs behind its own; FormatError, placed at `where`, when it is damaged."""
+    buffer = Buffer(data, where)
+    block = _block(buffer)
+    at = block.place(_OUTPUTS)
+    if at is None:
+        raise buffer.error("it has no outputs")
+    names = (*block.strings(_OUTPUTS), *names)
+    # Offsets lead onwards: a new list of outputs, and all their names, stand behind everything else.
+    start = -(-len(data) // 4) * 4
+    texts, offsets = b"", list[int]()
+    for number, name in enumerate(names):
+        offsets.append(4 * (len(names) - number) + len(texts))
+        text = name.encode()
+        texts += struct.pack("<I", len(text)) + text + bytes(4 - len(text) % 4)
+    head = data[:at] + struct.pack("<I", start - at) + data[at + 4 :]
+    return head.ljust(start, b"\0") + struct.pack(f"<{1 + len(names)}I", len(names), *offsets) + texts
+
+
+def _block(buffer: Buffer) -> Table:
     regions = buffer.root().tables(1)
     blocks = regions[0].tables(1) if regions else ()
     if len(blocks) != 1:
         raise buffer.error(f"it has {len(blocks)} blocks of operators, and not 1")
-    (block,) = blocks
-    operators = tuple(_operator(buffer, table) for table in block.tables(1))
-    types = ((table.string(0), table.scalar(2, "I")) for table in block.tables(2))
-    dtypes = {name: _DTYPES[number] for name, number in types if number in _DTYPES}
-    return Graph(block.strings(3), block.strings(4), operators, dtypes)
+    return blocks[0]
 
 
 def _operator(buffer: Buffer, table: Table) -> Operator:

@@ -13,12 +13,21 @@ from functools import cache
 from deuteron.errors import InternalError
 from deuteron.native import library
 from deuteron.npu.ethosu.blob import Blob
-from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, SCRATCH, Event, Memory
+from deuteron.npu.ethosu.memory import (
+    FAST_SCRATCH,
+    FAST_SCRATCH_BYTES,
+    REGIONS,
+    SCRATCH,
+    WEIGHTS,
+    Event,
+    Memories,
+    Memory,
+    Region,
+)
 from deuteron.npu.ethosu.stream import SHRAM, Operation, Stream, memory_name
 from deuteron.npu.timeline import Hazard
 
-_REGIONS, _MOST_HAZARDS, _READS = 8, 8, 6
-_WEIGHTS = 0
+_MOST_HAZARDS, _READS = 8, 6
 
 
 class Kind(IntEnum):
@@ -35,20 +44,6 @@ class Kind(IntEnum):
 
 _PARTS = ("input", "second input", "weights", "scales", "table", "source", "output", "target", "buffers")
 """What of a command touches memory; the first are read."""
-
-
-class _Region(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("is_read_only", ctypes.c_bool))
-
-
-class _Memories(ctypes.Structure):
-    _fields_ = (
-        ("regions", _Region * _REGIONS),
-        ("shram", ctypes.c_void_p),
-        ("shram_bytes", ctypes.c_size_t),
-        ("workspace", ctypes.c_void_p),
-        ("workspace_bytes", ctypes.c_size_t),
-    )
 
 
 class _Hazard(ctypes.Structure):
@@ -108,10 +103,10 @@ class _Watcher:
         self._library = _load()
         self._blob = blob
         self._names = {operation.offset: _called(operation) for operation in stream.operations}
-        memory = _Memories()
-        memory.regions[_WEIGHTS] = _Region(None, len(blob.weights), True)
-        memory.regions[SCRATCH] = _Region(None, blob.scratch_bytes, False)
-        memory.regions[FAST_SCRATCH] = _Region(None, FAST_SCRATCH_BYTES if _is_fast(stream) else 0, False)
+        memory = Memories()
+        memory.regions[WEIGHTS] = Region(None, len(blob.weights), True)
+        memory.regions[SCRATCH] = Region(None, blob.scratch_bytes, False)
+        memory.regions[FAST_SCRATCH] = Region(None, FAST_SCRATCH_BYTES if _is_fast(stream) else 0, False)
         config = self._library.dtn_ethosu_config(stream.config.name.encode())
         self._commands = Memory(len(blob.command_data), blob.command_data)
         size = int(self._library.dtn_ethosu_watch_bytes(config, ctypes.byref(memory)))
@@ -159,7 +154,7 @@ class _Watcher:
             return f"the buffers of {name} would have to end at byte 0x{hazard.at:x} of {SHRAM}, which is not theirs"
         number = int(hazard.part)
         part, does = _PARTS[number], "reads" if number < _READS else "writes"
-        memory = SHRAM if hazard.region == _REGIONS else memory_name(hazard.region)
+        memory = SHRAM if hazard.region == REGIONS else memory_name(hazard.region)
         other, touches = self._name(hazard.other), "writes" if hazard.other_writes else "reads"
         match hazard.kind:
             case Kind.UNWRITTEN:

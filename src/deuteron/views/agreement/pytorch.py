@@ -3,7 +3,8 @@
 Three comparisons, each on the same inputs:
 
 1. What the NPU computed in ExecuTorch's runtime equals the IR interpreter on the partition's TFLite file, bit for bit;
-   where it is an Ethos-U, TOSA's reference model on the partition in TOSA.
+   where it is an Ethos-U, TOSA's reference model on the partition in TOSA, and so is what its operators leave in
+   memory on the way.
 2. For the Neutron, operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value
    correctly rounded, and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides
    (`spec/rounding.md`).
@@ -12,7 +13,7 @@ Three comparisons, each on the same inputs:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,14 @@ from deuteron.frontend import saved
 from deuteron.npu.neutron.ir import interpret, ops, ties
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.tflite import reader
+from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner
 from deuteron.runtime.observer import DelegateCall
+from deuteron.runtime.partitions import partitions_of
+from deuteron.views.agreement import on_the_way
 from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, count, steps_apart
+from deuteron.views.agreement.on_the_way import NO_COVERAGE, Coverage, OnTheWay, TensorResult
 from deuteron.views.agreement.opinion import opinion
-from deuteron.views.agreement.tosa import TosaModel
 
 MAX_STEPS = 2
 """How many quantisation steps an output may be from PyTorch's."""
@@ -127,6 +131,8 @@ class PytorchComparison(BoundedComparison):
     operators: tuple[OperatorResult, ...]
     outputs: tuple[OutputResult, ...]
     definition: str = "the interpreter"
+    tensors: tuple[TensorResult, ...] = ()
+    coverage: Coverage = NO_COVERAGE
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each bound that is broken."""
@@ -140,6 +146,7 @@ class PytorchComparison(BoundedComparison):
             for p in self.partitions
             if p.calls != self.samples
         ]
+        broken += on_the_way.failures(self.tensors, self.definition)
         for op in self.operators:
             name = f"partition {op.partition}, op {op.index} {op.op}"
             if op.beyond:
@@ -172,6 +179,7 @@ class PytorchComparison(BoundedComparison):
             f"  partition {p.index}: {p.mismatches:,} of {p.elements:,} results differ in {p.calls} calls"
             for p in self.partitions
         ] or ["  nothing was delegated"]
+        lines += on_the_way.lines(self.tensors, self.coverage) if self.tensors else []
         lines += ["", *_operator_table(self.operators)] if self.operators else []
         lines += ["", "end to end against quantised PyTorch"]
         lines += [_output_line(out) for out in self.outputs]
@@ -234,8 +242,7 @@ def compare(
     reference = saved.load(folder / manifests.REFERENCE)
     runner = HostRunner(folder / manifests.PROGRAM)
     is_ethosu = isinstance(targets.load(manifest.target).npu, targets.EthosU)
-    checks = _InTosa if is_ethosu else _InTflite
-    partitions = [checks(i, p, folder) for i, p in enumerate(manifest.partitions)]
+    partitions = [*(_in_tosa(manifest, folder) if is_ethosu else _in_tflite(manifest, folder))]
     batches = {info.shape[0] for info in manifest.inputs if info.shape}
     is_wide = is_ethosu and manifest.options.activations is Activations.INT16
     allowed = MAX_WIDE_STEPS if is_wide else MAX_STEPS
@@ -256,7 +263,9 @@ def compare(
         tuple(p.result for p in partitions),
         tuple(op for p in partitions for op in p.operators.values()),
         tuple(outputs),
-        checks.definition,
+        _InTosa.definition if is_ethosu else _Partition.definition,
+        tuple(tensor for p in partitions for tensor in p.tensors),
+        sum((p.coverage for p in partitions), NO_COVERAGE),
     )
 
 
@@ -289,6 +298,8 @@ class _Partition(ABC):
         self.entry = entry
         self.result = PartitionResult(index)
         self.operators: dict[ops.Op, OperatorResult] = {}
+        self.tensors: Sequence[TensorResult] = ()
+        self.coverage = NO_COVERAGE
 
     @abstractmethod
     def check(self, call: DelegateCall) -> None:
@@ -300,16 +311,24 @@ class _InTosa(_Partition):
 
     definition = "TOSA's reference model"
 
-    def __init__(self, index: int, entry: manifests.Partition, folder: Path) -> None:
+    def __init__(self, index: int, entry: manifests.Partition, payload: bytes, folder: Path) -> None:
         super().__init__(index, entry)
-        path = folder / manifests.tosa_name(index)
-        self.model = TosaModel(path.read_bytes(), str(path))
+        self._way = OnTheWay(index, entry, payload, folder / manifests.tosa_name(index))
+        self.tensors, self.coverage = self._way.results, self._way.coverage
 
     def check(self, call: DelegateCall) -> None:
-        """Compare one run of the NPU."""
+        """Compare one run of the NPU, and what its operators leave in memory."""
         self.result.calls += 1
-        for wanted, ours in zip(self.model.run(call.inputs), call.outputs, strict=True):
+        for wanted, ours in zip(self._way.check(call.inputs), call.outputs, strict=True):
             count(self.result, steps_apart(ours.view(wanted.dtype), wanted))
+
+
+def _in_tosa(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]:
+    """The partitions of a build for an Ethos-U."""
+    program = pte.read((folder / manifests.PROGRAM).read_bytes())
+    parts = [part for method in program.methods for part in partitions_of(method)]
+    for i, (entry, part) in enumerate(zip(manifest.partitions, parts, strict=True)):
+        yield _InTosa(i, entry, part.payload, folder)
 
 
 class _InTflite(_Partition):
@@ -334,6 +353,11 @@ class _InTflite(_Partition):
             count(self.result, steps_apart(values[name], ours))
         for op, result in self.operators.items():
             _check_operator(op, self.graph, values, result)
+
+
+def _in_tflite(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]:
+    """The partitions of one for a Neutron."""
+    return (_InTflite(i, entry, folder) for i, entry in enumerate(manifest.partitions))
 
 
 def _partition_of(call: DelegateCall, partitions: Sequence[_Partition]) -> _Partition:
