@@ -1,4 +1,4 @@
-"""The six reference models on 32 inputs each, the largest on 8: NPU, interpreter, PyTorch and LiteRT within bounds."""
+"""The six reference models on 32 inputs each, the largest on 2: NPU, interpreter, PyTorch and LiteRT within bounds."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from deuteron.npu.neutron.tflite import reader
 from deuteron.runtime.host import HostRunner
 from deuteron.views.agreement.pytorch import compare
 
-SAMPLES, SAMPLES_OF_THE_LARGEST = 32, 8
+SAMPLES, SAMPLES_OF_THE_LARGEST = 32, 2
 LITERT_SAMPLES = 2
 pytestmark = pytest.mark.slow
 
