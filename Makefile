@@ -29,13 +29,17 @@ $(STAMP): pyproject.toml | packages
 	@test -n "$(PYTHON)" || { echo "error: found no Python 3.11, 3.12 or 3.13; set PYTHON to one" >&2; exit 1; }
 	@echo "== setup: Python packages into .venv (about 2 GB the first time)"
 	@test -x $(PY) || $(PYTHON) -m venv .venv
-	@$(PY) -m pip install -qq --editable '.[executorch,examples,dev]'
+	@$(PY) -m pip install -qq --editable '.[executorch,examples,solver,dev]'
 	@$(PY) -m pip install -qq --no-deps tosa-tools==2026.5.0 # of [ethos-u]; alone, because it holds NumPy back
 	@touch $@
 
 native: $(STAMP) ## Build the driver, the kernels and the ExecuTorch delegate for this machine
 	@echo "== native: driver, kernels and delegate"
 	@$(PY) -m deuteron.runtime.build_native
+
+wheel: $(STAMP) ## Build the wheel for this platform into dist/; released ones come from cibuildwheel (pyproject.toml)
+	@echo "== wheel"
+	@$(PY) -m pip wheel -q --no-deps --no-build-isolation --wheel-dir dist .
 
 demo: native ## Train, quantise, compile and run the digits model; prints accuracy and sizes
 	@echo "== demo"
@@ -72,9 +76,9 @@ bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to
 	@$(PY) benches/$(subst -,_,$*).py --json build/benches/$*.json $(ARGS)
 
 clean: ## Remove what was built; .venv stays
-	rm -rf build src/deuteron/runtime/lib demo-out .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist src/deuteron/runtime/lib demo-out .pytest_cache .ruff_cache .hypothesis
 	find src tests tools examples benches -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup packages board-packages native demo lint test clean
+.PHONY: help setup packages board-packages native wheel demo lint test clean
 
 include conformance/conformance.mk

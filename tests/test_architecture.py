@@ -15,7 +15,7 @@ import deuteron
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "deuteron"
 
-COMMON = {"errors", "numerics", "records", "native", "flatbuffer"}
+COMMON = {"errors", "extras", "numerics", "records", "native", "flatbuffer"}
 """What every room may import."""
 
 

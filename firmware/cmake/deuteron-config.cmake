@@ -1,4 +1,4 @@
-# The package `deuteron`: find_package(deuteron REQUIRED PATHS <checkout>/firmware/cmake) gives
+# The package `deuteron`: find_package(deuteron REQUIRED), with -Ddeuteron_DIR="$(deuteron --cmake-dir)", gives
 #
 #   deuteron::firmware                     the firmware library, compiled with the project's own compiler and flags
 #   deuteron_add_bundle(<target> <build>)  a target with the C tables of a build directory, made anew when it changes

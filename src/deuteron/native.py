@@ -1,14 +1,31 @@
-"""Where the native libraries are. `make native` builds them into `runtime/lib/`."""
+"""Where the native libraries and the C sources are, of a checkout and of an installed wheel.
+
+A checkout's libraries are built by `make native`. A wheel brings those that need no ExecuTorch; what joins ExecuTorch's
+runtime is in a wheel that was built beside it, and is otherwise compiled when it is first used.
+"""
 
 import ctypes
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 from deuteron.errors import MissingToolError
 
 LIBRARY_DIRECTORY = Path(__file__).parent / "runtime" / "lib"
+
+_SHARE = Path(__file__).parent / "share"
+_CHECKOUT = Path(__file__).parents[2]
+
+IS_WHEEL = _SHARE.is_dir()
+"""Whether this is an installed wheel, with the C sources inside, and not a checkout."""
+
+FIRMWARE = (_SHARE if IS_WHEEL else _CHECKOUT) / "firmware"
+"""The C sources of driver, kernels, executor and boards, with the CMake package in `cmake/`."""
 
 CORTEX_M = ("cortex_m::", "deuteron::")
 """What the names of the operators begin with that `load_cortex_m` gives: ExecuTorch's Cortex-M backend's, and ours."""
@@ -20,30 +37,87 @@ LibraryName = Literal[
 operators of its Cortex-M backend, and the delegate of Ethos-U; Arm's driver API over executed command streams, and who
 watches these; the search for memory plans."""
 
+RUNNER = "deuteron-runner"
+EXECUTORCH_PARTS = frozenset(
+    (RUNNER, "libdeuteron_delegate.so", "libdeuteron_cortex_m.so", "libdeuteron_ethosu.so"),
+)
+"""The files that are linked with ExecuTorch's runtime."""
+
+
+BUILD_AGAIN = "remove it, and it is compiled again" if IS_WHEEL else "run `make native` again"
+"""What to do with a library that is there and of no use."""
+
+
+def cache_directory() -> Path:
+    """Where what is compiled on this machine is kept: `build/` of a checkout, otherwise a place of the user's own.
+
+    `DEUTERON_CACHE` names another. All of it may be removed at any time.
+    """
+    if chosen := os.environ.get("DEUTERON_CACHE"):
+        return Path(chosen).absolute()
+    if not IS_WHEEL:
+        return _CHECKOUT / "build"
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "deuteron" / version("deuteron")
+
 
 def runner() -> Path:
     """The program that runs a `.pte` without Python; MissingToolError when it has not been built."""
-    path = LIBRARY_DIRECTORY / "deuteron-runner"
-    if not path.is_file():
-        message = f"the native program `{path.name}` is not built"
-        raise MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
-    return path
+    return _file(RUNNER, f"the native program `{RUNNER}` is not built")
 
 
 def library(name: LibraryName) -> Path:
     """The path of a native library; MissingToolError when it has not been built."""
-    path = LIBRARY_DIRECTORY / f"libdeuteron_{name}.so"
-    if not path.is_file():
-        message = f"the native library `{path.name}` is not built"
-        raise MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
-    return path
+    return _file(file_of(name), f"the native library `{file_of(name)}` is not built")
+
+
+def file_of(name: LibraryName) -> str:
+    """The name of a library's file."""
+    return f"libdeuteron_{name}.so"
+
+
+def is_there(name: str) -> bool:
+    """Whether the file of this name is built."""
+    return any((directory / name).is_file() for directory in _directories())
+
+
+def _directories() -> tuple[Path, ...]:
+    return (LIBRARY_DIRECTORY, executorch_directory()) if IS_WHEEL else (LIBRARY_DIRECTORY,)
+
+
+def executorch_directory() -> Path:
+    """Where a wheel's parts for ExecuTorch's runtime are that were compiled on this machine."""
+    return cache_directory() / "executorch"
+
+
+def _file(name: str, absent: str) -> Path:
+    """Where it is, compiled now if a wheel has it as source."""
+    for directory in _directories():
+        if (directory / name).is_file():
+            return directory / name
+    if not IS_WHEEL:
+        raise MissingToolError(absent, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
+    if name not in EXECUTORCH_PARTS:
+        raise MissingToolError(absent, where=str(LIBRARY_DIRECTORY), hint="install Deuteron's wheel again")
+    _compile_parts()
+    return executorch_directory() / name
+
+
+def _compile_parts() -> None:
+    """Have the parts compiled that join ExecuTorch's runtime, in a process of its own."""
+    command = (sys.executable, "-m", "deuteron.runtime.build_native", "--for-executorch")
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # its progress goes to our stderr
+    if done.returncode:
+        message, _, hint = done.stdout.strip().partition("\n\nhint: ")
+        raise MissingToolError(f"what joins ExecuTorch's runtime cannot be compiled: {message}", hint=hint or None)
 
 
 def stale(operators: Iterable[str]) -> MissingToolError:
     """The error for operators of ours that the library lacks, once it is loaded."""
     names = ", ".join(f"`{name}`" for name in operators)
     message = f"the native library of Cortex-M operators lacks {names}: it was built from other sources"
-    return MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
+    hint = f"remove `{executorch_directory()}`" if IS_WHEEL else "run `make native` in Deuteron's checkout"
+    return MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint=hint)
 
 
 @cache
@@ -54,4 +128,4 @@ def load_cortex_m() -> None:
         ctypes.CDLL(str(path))
     except OSError as error:
         message = f"the library of Cortex-M operators does not load: {error}"
-        raise MissingToolError(message, where=str(path), hint="run `make native` again") from error
+        raise MissingToolError(message, where=str(path), hint=BUILD_AGAIN) from error

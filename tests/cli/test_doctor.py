@@ -11,7 +11,6 @@ import pytest
 
 from deuteron import native
 from deuteron.board.toolchain import PREFIX
-from deuteron.errors import MissingToolError
 from deuteron.views import installation
 
 from .conftest import Result
@@ -28,7 +27,6 @@ VERSIONS = {
     "pyelftools": "0.33",
     "rich": "14.0.0",
     "tflite": "2.18.0",
-    "uplot-python": "1.1.1",
     "executorch": "1.5.1",
     "torch": "2.13.0+cpu",
     "ethos-u-vela": "5.1.0",
@@ -55,22 +53,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise metadata.PackageNotFoundError(name)
             return versions[name]
 
-        def library(name: str) -> Path:
-            if not natives:
-                raise MissingToolError("not built")
-            return Path(f"libdeuteron_{name}.so")
-
         monkeypatch.setattr(metadata, "version", version)
-
-        def runner() -> Path:
-            return library("runner")
-
-        monkeypatch.setattr(native, "library", library)
-        monkeypatch.setattr(native, "runner", runner)
+        monkeypatch.setattr(native, "is_there", lambda name: natives)
         monkeypatch.setattr(installation, "_program_version", programs.get)
         monkeypatch.setattr(installation, "_has_arm_libc", lambda: f"{PREFIX}gcc" in programs)
         monkeypatch.setattr(installation, "_python", lambda: iter(()))
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        monkeypatch.setattr(installation, "is_installed", lambda name: name in versions)
 
     return be
 
@@ -80,16 +68,15 @@ ok       click                 8.3.0          >=8.1
 ok       flatbuffers           25.2.10        >=24.3.25
 ok       jinja2                3.1.6          >=3.1
 ok       numpy                 2.2.0          >=2.0
-ok       ortools               9.15.6755      >=9.12
 ok       perfetto              0.59.1         >=0.16
 ok       pyelftools            0.33           >=0.31
 ok       rich                  14.0.0         >=13
 ok       tflite                2.18.0         ==2.18.0
-ok       uplot-python          1.1.1          >=1.1
 ok       executorch            1.5.1          ==1.5.1
 ok       torch                 2.13.0+cpu     ==2.13.0
 ok       ethos-u-vela          5.1.0          ==5.1.0
 absent   tosa-tools            -              ==2026.5.0, builds for Arm Ethos-U
+ok       ortools               9.15.6755      >=9.12
 ok       native driver         built          runs microcode
 ok       native driver_ref     built          checks kernels
 ok       native delegate       built          joins ExecuTorch's runtime
@@ -131,12 +118,12 @@ def mends(result: Result) -> list[str]:
 
 
 def test_wrong_and_missing_packages(deuteron: Run, machine: Callable[..., None]):
-    machine({**{k: v for k, v in VERSIONS.items() if k != "executorch"}, "torch": "2.12.1", "numpy": "1.26.4"})
+    machine({**{k: v for k, v in VERSIONS.items() if k != "click"}, "torch": "2.12.1", "numpy": "1.26.4"})
     result = deuteron("doctor")
     assert result.code == 1
     assert mends(result) == [
+        "click: run `make setup`, or `pip install 'deuteron'`",
         "numpy: run `pip install 'numpy>=2.0'`",
-        "executorch: run `make setup`, or `pip install 'deuteron[executorch]'`",
         "torch: run `pip install 'torch==2.13.0'`",
     ]
     assert "UNFIT    torch                 2.12.1         ==2.13.0\n" in result.out
@@ -155,18 +142,50 @@ def test_native_libraries_that_are_not_built(deuteron: Run, machine: Callable[..
     )
 
 
+WITHOUT_PYTORCH = {name: version for name, version in VERSIONS.items() if name not in ("torch", "executorch")}
+
+
+def test_an_installation_for_tflite_files_is_as_good(deuteron: Run, machine: Callable[..., None]):
+    machine(WITHOUT_PYTORCH)
+    result = deuteron("doctor")
+    assert (result.code, mends(result)) == (0, [])
+    assert (
+        "absent   executorch            -              ==1.5.1, compiles PyTorch models, runs .pte files\n"
+        in result.out
+    )
+    assert result.out.endswith(
+        "\neverything that is required is there\n"
+        "this installation takes TFLite files; for PyTorch models, `pip install 'deuteron[executorch]'`\n"
+    )
+
+
+def test_a_wheel_compiles_what_joins_executorch_when_it_is_used(
+    deuteron: Run, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(native, "IS_WHEEL", True)
+    machine(natives=False)
+    result = deuteron("doctor")
+    assert (
+        "\nnative delegate: nothing to do; it is compiled when it is first used, with g++, cmake and make\n"
+        in result.out
+    )
+    assert "\nnative driver: install Deuteron's wheel again\n" in result.out
+    machine(WITHOUT_PYTORCH, natives=False)
+    assert "\nnative delegate: optional; goes with `pip install 'deuteron[executorch]'`\n" in deuteron("doctor").out
+
+
 def test_json(deuteron: Run, machine: Callable[..., None]):
-    machine({k: v for k, v in VERSIONS.items() if k != "torch"})
+    machine({k: v for k, v in VERSIONS.items() if k != "rich"})
     result = deuteron("doctor", "--json")
     report = json.loads(result.out)
     assert (result.code, report["schema"], report["ok"]) == (1, 1, False)
     assert [c for c in report["checks"] if c["state"] == "missing"] == [
         {
-            "name": "torch",
+            "name": "rich",
             "state": "missing",
             "found": "-",
-            "wanted": "==2.13.0",
-            "mend": "run `make setup`, or `pip install 'deuteron[executorch]'`",
+            "wanted": ">=13",
+            "mend": "run `make setup`, or `pip install 'deuteron'`",
         }
     ]
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from deuteron.api.ask import compare as compare
     from deuteron.api.ask import compare_profiles as compare_profiles
     from deuteron.api.ask import compare_simulations as compare_simulations
+    from deuteron.api.ask import converts_only as converts_only
     from deuteron.api.ask import explain as explain
     from deuteron.api.ask import inspect as inspect
     from deuteron.api.ask import kernels as kernels
@@ -56,9 +57,9 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "api.ask": (
-        "check_installation", "compare", "compare_profiles", "compare_simulations", "explain", "inspect",
-        "kernels", "operators", "plan", "profile", "read_manifest", "read_profile", "report", "run", "run_each",
-        "simulate", "subject", "targets",
+        "check_installation", "compare", "compare_profiles", "compare_simulations", "converts_only", "explain",
+        "inspect", "kernels", "operators", "plan", "profile", "read_manifest", "read_profile", "report", "run",
+        "run_each", "simulate", "subject", "targets",
     ),
     "api.make": (
         "Build", "build", "build_model", "bundle", "convert_file", "firmware", "install_fvps",

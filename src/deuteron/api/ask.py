@@ -311,3 +311,10 @@ def check_installation() -> "tuple[Check, ...]":
     from deuteron.views import installation
 
     return installation.check_installation()
+
+
+def converts_only(checks: "Sequence[Check]") -> bool:
+    """Whether these say of an installation that it takes TFLite files and no PyTorch models."""
+    from deuteron.views import installation
+
+    return installation.converts_only(checks)

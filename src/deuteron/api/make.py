@@ -14,6 +14,7 @@ from deuteron.builds import output as outputs
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
 from deuteron.errors import OptionError, UnsupportedError
+from deuteron.extras import require
 from deuteron.frontend.collecting import seldom_collecting
 from deuteron.frontend.ethosu import vela
 
@@ -74,6 +75,7 @@ def build(
         DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
     """
     _check_options(target, options)
+    _need_pytorch()
     from deuteron.frontend import shortcuts
     from deuteron.frontend.quiet import quiet
 
@@ -134,6 +136,7 @@ def build_model(
     _check_options(target, options)
     if output is not None:
         outputs.check_output(Path(output), force=options.force)
+    _need_pytorch()
     from deuteron.frontend.loader import load, load_train
 
     if train is not None and not options.use_qat:
@@ -151,6 +154,12 @@ def build_model(
         name=loaded.name,
         progress=progress,
     )
+
+
+def _need_pytorch() -> None:
+    """Check that there is what builds need and a converter-only installation lacks."""
+    for package in ("torch", "executorch"):
+        require("executorch", package, "a build of a PyTorch model")
 
 
 def _check_options(target: str, options: BuildOptions) -> None:

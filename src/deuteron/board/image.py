@@ -18,12 +18,12 @@ from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.errors import InputError, OptionError
+from deuteron.native import cache_directory
 from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
 from deuteron.records import entry_of
 from deuteron.runtime import pte
-from deuteron.runtime.build_native import CHECKOUT
 
-OBJECTS = CHECKOUT / "build" / "firmware"
+OBJECTS = cache_directory() / "firmware"
 """Where objects are kept between builds."""
 
 _KEPT = {".elf", ".map", ".c", ".h", ".S", ".bin"}
@@ -45,7 +45,6 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         InputError, FormatError: when there is no undamaged build.
         UnsupportedError: for an operator or tensor that firmware does not have.
         CapacityError: when the model does not fit the board's memories, or the stack what is kept for it.
-        MissingToolError: without the firmware's sources, which stand in a checkout.
     """
     _check_copier(board, options.io_copy)
     manifest = manifests.read(directory)

@@ -7,11 +7,8 @@ from deuteron.arch import cores
 from deuteron.arch.cores import InnerWork
 from deuteron.board.boards import Board
 from deuteron.board.toolchain import Source
-from deuteron.errors import MissingToolError
+from deuteron.native import FIRMWARE
 from deuteron.npu.firmware import Firmware
-from deuteron.runtime.build_native import CHECKOUT
-
-FIRMWARE = CHECKOUT / "firmware"
 
 _LIBRARY: Mapping[str, tuple[str, ...]] = {
     "executor": ("src/executor/*.c",),
@@ -45,9 +42,6 @@ _EVENTS = "events"
 
 def core(board: Board, *, profiling: bool = False) -> tuple[Source, ...]:
     """The firmware library for the board's core, of which the linker takes what it needs."""
-    if not (FIRMWARE / "include").is_dir():
-        message = "Deuteron's C sources are not here: firmware is built in a checkout"
-        raise MissingToolError(message, where=str(FIRMWARE), hint="clone the repository and run `make setup` there")
     patterns = {**_LIBRARY, "profile": ("src/profile/*.c",)} if profiling else _LIBRARY
     inner = cores.load(board.cpu).inner
     return (*_named(patterns), *kernels(inner), *inner_work(inner))

@@ -100,6 +100,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
         ctx.exit()
 
 
+def _print_cmake_directory(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from deuteron.native import FIRMWARE
+
+        ctx.ensure_object(Printer).data(str(FIRMWARE / "cmake"))
+        ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
@@ -108,6 +116,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     is_eager=True,
     callback=_print_version,
     help="Show the version and exit.",
+)
+@click.option(
+    "--cmake-dir",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_cmake_directory,
+    help="Show where the CMake package is, for CMAKE_PREFIX_PATH or deuteron_DIR, and exit.",
 )
 def app() -> None:
     """Take a PyTorch model to a microcontroller whose NPU sits beside a Cortex-M."""

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from deuteron.views.installation import Check
 
 
+CONVERTS_ONLY = "this installation takes TFLite files; for PyTorch models, `pip install 'deuteron[executorch]'`"
+
+
 @new_command
 def command(printer: Printer) -> int:
     """Check Python packages, native libraries and programs; exit with 1 when something required is not right."""
@@ -24,6 +27,8 @@ def command(printer: Printer) -> int:
         for check in (*bad, *(c for c in checks if c.is_absent)):
             printer.data(f"\n{check.name}: {check.mend}")
         printer.data(f"\n{_verdict(len(bad))}")
+        if api.converts_only(checks):
+            printer.data(CONVERTS_ONLY)
     return 1 if bad else 0
 
 

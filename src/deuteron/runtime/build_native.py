@@ -1,15 +1,20 @@
 """`python -m deuteron.runtime.build_native`: builds the native libraries with CMake and puts them where `native` looks.
 
 Works in a checkout, where `firmware/` and `native/` lie beside `src/`; object files go to `build/host` and
-`build/native`.
+`build/native`. With `--for-executorch` it builds what an installed wheel lacks, into the user's cache.
 """
 
+import fcntl
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from deuteron import native
 from deuteron.errors import DeuteronError, InternalError, MissingToolError
 from deuteron.native import LIBRARY_DIRECTORY
 from deuteron.runtime.programs import find_program
@@ -37,22 +42,52 @@ def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTOR
     if not (sources / "CMakeLists.txt").is_file():
         message = "Deuteron's C sources are not here: the native libraries are built in a checkout"
         raise MissingToolError(message, where=str(sources), hint="clone the repository and run `make native` there")
-    find_program("cmake", "cmake", "CMake")
-    find_program(_first(os.environ.get("CC", "cc")), "gcc", "a C compiler")
-    find_program(_first(os.environ.get("CXX", "c++")), "g++", "a C++ compiler")
-    find_program("make", "make", "make")
+    _check_tools()
     delegate = ("-DDTN_EXECUTORCH=ON", f"-DEXECUTORCH_ROOT={executorch_root()}")
     _build(sources, checkout / "build" / "host", destination, *delegate)
     _build(checkout / "native", checkout / "build" / "native", destination)
 
 
-def _build(sources: Path, build: Path, destination: Path, *options: str) -> None:
+def build_for_executorch() -> None:
+    """Build what a wheel has as source, as `build_native`; one process builds, others wait and find it built."""
+    root = executorch_root()
+    _check_tools()
+    cache, destination = native.cache_directory(), native.executorch_directory()
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if all((destination / name).is_file() for name in native.EXECUTORCH_PARTS):
+            return
+        sys.stderr.write(f"compiling what joins ExecuTorch's runtime, once, into `{destination}`\n")
+        sys.stderr.flush()
+        with tempfile.TemporaryDirectory(dir=cache, prefix=".new-") as scratch:
+            work = Path(scratch)
+            log, installed = cache / "executorch.log", work / "installed"
+            log.unlink(missing_ok=True)
+            options = ("-DDTN_EXECUTORCH=ON", f"-DEXECUTORCH_ROOT={root}")
+            _build(native.FIRMWARE, work / "build", installed, *options, log=log)
+            # A process that has loaded the wheel's own driver must not get a second one by the delegate.
+            for ours in (path for path in installed.iterdir() if (LIBRARY_DIRECTORY / path.name).is_file()):
+                ours.unlink()
+                ours.symlink_to(LIBRARY_DIRECTORY / ours.name)
+            shutil.rmtree(destination, ignore_errors=True)
+            installed.rename(destination)
+
+
+def _check_tools() -> None:
+    find_program("cmake", "cmake", "CMake")
+    find_program(_first(os.environ.get("CC", "cc")), "gcc", "a C compiler")
+    find_program(_first(os.environ.get("CXX", "c++")), "g++", "a C++ compiler")
+    find_program("make", "make", "make")
+
+
+def _build(sources: Path, build: Path, destination: Path, *options: str, log: Path | None = None) -> None:
     _run(
         "cmake", "-S", str(sources), "-B", str(build), "-G", "Unix Makefiles", "-DCMAKE_BUILD_TYPE=Release",
-        f"-DCMAKE_INSTALL_PREFIX={destination}", *options,
+        f"-DCMAKE_INSTALL_PREFIX={destination}", *options, log=log,
     )  # fmt: skip
-    _run("cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1))
-    _run("cmake", "--install", str(build))
+    _run("cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1), log=log)
+    _run("cmake", "--install", str(build), log=log)
 
 
 def _first(command: str) -> str:
@@ -60,23 +95,36 @@ def _first(command: str) -> str:
     return command.split(maxsplit=1)[0]
 
 
-def _run(*command: str) -> None:
+def _run(*command: str, log: Path | None = None) -> None:
+    """Run a command whose output goes to the end of a file, or to this process's own."""
     try:
-        subprocess.run(command, check=True)
+        if log is None:
+            subprocess.run(command, check=True)
+        else:
+            with log.open("a") as file:
+                subprocess.run(command, check=True, stdout=file, stderr=subprocess.STDOUT)
     except subprocess.CalledProcessError as error:
         message = f"the native build failed: `{' '.join(command[:3])} ...` ended with exit code {error.returncode}"
-        raise InternalError(message, hint="the reason is in the output above this message") from error
+        where = "in the output above this message" if log is None else f"at the end of `{log}`"
+        raise InternalError(message, hint=f"the reason is {where}") from error
 
 
-def main() -> int:
-    """The exit code."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """The exit code. With `--for-executorch` errors go to standard output, for the process that asks."""
+    for_executorch = "--for-executorch" in arguments
     try:
-        build_native()
+        if for_executorch:
+            build_for_executorch()
+        else:
+            build_native()
     except DeuteronError as error:
-        sys.stderr.write(f"error: {error}\n")
+        if for_executorch:
+            sys.stdout.write(f"{error}\n")
+        else:
+            sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError, counted
-from deuteron.native import CORTEX_M, library, load_cortex_m, stale
+from deuteron.extras import require
+from deuteron.native import BUILD_AGAIN, CORTEX_M, library, load_cortex_m, stale
 from deuteron.npu.families import NEUTRON, Family, family_of
 from deuteron.runtime import pte
 from deuteron.runtime.observer import DelegateCall, observing
@@ -172,6 +173,7 @@ def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> tup
 @cache
 def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
     """Our delegate's library and ExecuTorch's runtime with it; loaded once per process."""
+    require("executorch", "executorch", "a run in ExecuTorch's runtime")
     path = library("delegate")
     with _quiet():
         try:
@@ -185,7 +187,7 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
             delegate = _load(path)
         except OSError as error:
             message = f"the delegate does not load: {error}"
-            raise MissingToolError(message, where=str(path), hint="run `make native` again") from error
+            raise MissingToolError(message, where=str(path), hint=BUILD_AGAIN) from error
     return delegate, Runtime.get()
 
 

@@ -1,20 +1,18 @@
 """What this installation has, what it lacks, and how to mend it."""
 
-import importlib.util
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 
 from deuteron import native
 from deuteron.board.toolchain import COMPILER_PACKAGE, LIBC_PACKAGE, PREFIX, has_libc
-from deuteron.errors import DeuteronError
+from deuteron.extras import is_installed
 
 OLDEST, NEWEST = (3, 11), (3, 13)
 """Versions of Python that ExecuTorch's wheels exist for and we test with."""
@@ -24,7 +22,11 @@ REQUIREMENT = re.compile(
 )
 
 
-OPTIONAL = {"ethos-u": "builds for Arm Ethos-U"}
+OPTIONAL = {
+    "executorch": "compiles PyTorch models, runs .pte files",
+    "ethos-u": "builds for Arm Ethos-U",
+    "solver": "proves plans with `--effort exact`",
+}
 """Extras that not everybody needs, and what for."""
 
 
@@ -78,7 +80,7 @@ def _packages() -> Iterator[Check]:
     """The packages that building and running need, with the versions that our own metadata asks for."""
     for line in metadata.requires("deuteron") or ():
         match = REQUIREMENT.match(line)
-        if match is None or match["extra"] not in (None, "executorch", *OPTIONAL):
+        if match is None or match["extra"] not in (None, *OPTIONAL):
             continue
         name, pins = match["name"], match["pins"]
         extra = f"[{match['extra']}]" if match["extra"] else ""
@@ -116,6 +118,11 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in re.findall(r"\d+", version))
 
 
+def converts_only(checks: Sequence[Check]) -> bool:
+    """Whether this installation takes TFLite files and no PyTorch models, which is as good."""
+    return any(check.is_absent and check.name in ("executorch", "torch") for check in checks)
+
+
 def _natives() -> Iterator[Check]:
     purposes: dict[native.LibraryName, str] = {
         "driver": "runs microcode",
@@ -128,17 +135,22 @@ def _natives() -> Iterator[Check]:
         "packing": "plans memory",
     }
     for name, purpose in purposes.items():
-        yield _native(f"native {name}", partial(native.library, name), purpose)
-    yield _native("deuteron-runner", native.runner, "runs programs without Python")
+        yield _native(f"native {name}", native.file_of(name), purpose)
+    yield _native(native.RUNNER, native.RUNNER, "runs programs without Python")
 
 
-def _native(name: str, find: Callable[[], Path], purpose: str) -> Check:
-    try:
-        find()
-        what, state = "built", State.OK
-    except DeuteronError:
-        what, state = "-", State.MISSING
-    return Check(name, state, what, purpose, "run `make native` in the source checkout")
+def _native(name: str, file: str, purpose: str) -> Check:
+    """What is said of a native file: a wheel compiles some when they are first used."""
+    if native.is_there(file):
+        return Check(name, State.OK, "built", purpose, "")
+    if file in native.EXECUTORCH_PARTS:
+        if not is_installed("executorch"):
+            return Check(name, State.ABSENT, "-", purpose, "optional; goes with `pip install 'deuteron[executorch]'`")
+        if native.IS_WHEEL:
+            mend = "nothing to do; it is compiled when it is first used, with g++, cmake and make"
+            return Check(name, State.ABSENT, "-", purpose, mend)
+    mend = "install Deuteron's wheel again" if native.IS_WHEEL else "run `make native` in the source checkout"
+    return Check(name, State.MISSING, "-", purpose, mend)
 
 
 PROGRAMS = (
@@ -185,7 +197,7 @@ def _program_version(program: str) -> str | None:
 
 
 def _vendor() -> Iterator[Check]:
-    there = importlib.util.find_spec("eiq_neutron_sdk") is not None
+    there = is_installed("eiq_neutron_sdk")
     yield Check(
         "eiq_neutron_sdk",
         State.OK if there else State.ABSENT,

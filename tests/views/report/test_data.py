@@ -4,16 +4,15 @@ import base64
 import hashlib
 import json
 import re
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 from tests.views.report.made import HOSTILE, hostile, profile
 
 from deuteron.cli import main
-from deuteron.errors import FormatError, InputError, MissingToolError
+from deuteron.errors import FormatError, InputError
 from deuteron.views.events import record, tables
-from deuteron.views.report import library, page
+from deuteron.views.report import page
 from deuteron.views.report.data import page_data
 
 
@@ -63,19 +62,6 @@ def test_only_the_scripts_of_the_page_may_run():
         hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in found]
         assert rules[rule].split() == [f"'sha256-{one}'" for one in hashes]
         assert len(hashes) == 2
-
-
-def test_a_missing_chart_library_is_said(monkeypatch: pytest.MonkeyPatch):
-    def missing(name: str) -> None:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(library, "distribution", missing)
-    with pytest.raises(MissingToolError) as error:
-        page.html(profile())
-    assert str(error.value) == (
-        "the report's chart library, Python package `uplot-python`, is not installed\n\n"
-        "hint: install Deuteron again with its dependencies"
-    )
 
 
 def written(tmp_path: Path) -> Path:

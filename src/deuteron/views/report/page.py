@@ -7,26 +7,27 @@ from importlib.resources import files
 
 from deuteron.views.events.record import Profile
 from deuteron.views.report.data import page_data
-from deuteron.views.report.library import HOME, library
 
 FILE = "report.html"
 
 SCRIPTS = ("data.js", "boxes.js", "charts.js", "tables.js", "main.js")
 """In the order in which they need each other."""
 
+CHARTS_HOME = "https://github.com/leeoniya/uPlot"
+"""Where the chart library in `uplot/` is from, unmodified; its licence lies beside it."""
+
 
 def html(profile: Profile) -> str:
-    """One HTML file that shows the profile, asks nothing of any network, and runs no scripts but ours.
-
-    Raises:
-        MissingToolError: the chart library is not installed.
-    """
+    """One HTML file that shows the profile, asks nothing of any network, and runs no scripts but ours."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     folder = files("deuteron.views.report") / "templates"
-    charts = library()
-    scripts = [charts.script, '"use strict";\n' + "\n".join((folder / name).read_text("utf-8") for name in SCRIPTS)]
-    styles = [charts.style, (folder / "report.css").read_text("utf-8")]
+    charts = files("deuteron.views.report") / "uplot"
+    scripts = [
+        (charts / "uPlot.iife.js").read_text("utf-8"),
+        '"use strict";\n' + "\n".join((folder / name).read_text("utf-8") for name in SCRIPTS),
+    ]
+    styles = [(charts / "uPlot.min.css").read_text("utf-8"), (folder / "report.css").read_text("utf-8")]
     environment = Environment(
         loader=PackageLoader("deuteron.views.report"),
         autoescape=True,
@@ -42,7 +43,7 @@ def html(profile: Profile) -> str:
         styles=styles,
         script_hashes=[_hash(text) for text in scripts],
         style_hashes=[_hash(text) for text in styles],
-        library_home=HOME,
+        library_home=CHARTS_HOME,
     )
 
 

@@ -74,9 +74,11 @@ def _improved(
     """A packing that is no larger than `start`, and whether nothing is smaller."""
     try:
         return improve(blocks, start, bound, effort)
-    except MissingToolError:
-        from deuteron.npu.neutron.plan.exact import pack  # its solver takes a while to load
-
+    except MissingToolError as absent:
+        try:
+            from deuteron.npu.neutron.plan.exact import pack  # its solver takes a while to load
+        except ModuleNotFoundError:
+            raise absent from None
         return pack(blocks, start, bound, effort)
 
 

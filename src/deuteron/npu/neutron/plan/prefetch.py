@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from deuteron.arch.engine import Engine
+from deuteron.extras import require
 from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.plan.bound import lower_bound
@@ -108,7 +109,12 @@ def prefetch(
 def proven(
     program: Program, heuristic: Prefetch, engine: Engine, area: int, effort: float, *, keeps: bool = True
 ) -> Prefetch:
-    """The plan with the bound that a solver proves with this effort, and faster where the solver's choices are."""
+    """The plan with the bound that a solver proves with this effort, and faster where the solver's choices are.
+
+    Raises:
+        MissingToolError: without the solver.
+    """
+    require("solver", "ortools", "`--effort exact` with fetches of weights")
     from deuteron.npu.neutron.plan.optimum import optimum  # its solver takes a while to load
 
     if heuristic.proven or len(program.calls) * len(heuristic.chunks) > MOST_CHOICES:
