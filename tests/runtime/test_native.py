@@ -26,6 +26,58 @@ def test_a_library_that_is_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     )
 
 
+def test_a_wheel_that_lacks_a_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
+    monkeypatch.setattr(native, "IS_WHEEL", True)
+    with pytest.raises(MissingToolError) as caught:
+        native.library("driver")
+    assert str(caught.value) == (
+        f"{tmp_path}: the native library `libdeuteron_driver.so` is not built\n\nhint: install Deuteron's wheel again"
+    )
+
+
+def test_a_wheel_compiles_what_joins_executorch_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ours, cache = tmp_path / "lib", tmp_path / "cache"
+    ours.mkdir()
+    (ours / "libdeuteron_driver.so").write_bytes(b"ours")
+    for module in (native, build_native):
+        monkeypatch.setattr(module, "LIBRARY_DIRECTORY", ours)
+    monkeypatch.setattr(native, "IS_WHEEL", True)
+    monkeypatch.setenv("DEUTERON_CACHE", str(cache))
+    builds: list[Path] = []
+
+    def build(sources: Path, work: Path, destination: Path, *options: str, log: Path) -> None:
+        builds.append(sources)
+        destination.mkdir()
+        for name in (*native.EXECUTORCH_PARTS, "libdeuteron_driver.so"):
+            (destination / name).write_bytes(b"compiled")
+
+    def compile_here() -> None:
+        assert build_native.main(["--for-executorch"]) == 0
+
+    monkeypatch.setattr(build_native, "_build", build)
+    monkeypatch.setattr(native, "_compile_parts", compile_here)
+    assert native.library("delegate") == cache / "executorch" / "libdeuteron_delegate.so"
+    assert native.runner() == cache / "executorch" / "deuteron-runner"
+    compile_here()
+    assert builds == [native.FIRMWARE]
+    assert (cache / "executorch" / "libdeuteron_driver.so").samefile(ours / "libdeuteron_driver.so")
+    assert not [path for path in cache.iterdir() if path.name.startswith(".new")]
+
+
+def test_a_wheel_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
+    monkeypatch.setattr(native, "IS_WHEEL", True)
+    monkeypatch.setenv("DEUTERON_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError) as caught:
+        native.library("delegate")
+    assert str(caught.value) == (
+        "what joins ExecuTorch's runtime cannot be compiled: CMake is not installed: found no `cmake` on PATH\n\n"
+        "hint: install it, on Debian with `apt-get install cmake`"
+    )
+
+
 def test_building_without_the_sources(tmp_path: Path) -> None:
     with pytest.raises(MissingToolError) as caught:
         build_native.build_native(tmp_path, tmp_path / "lib")

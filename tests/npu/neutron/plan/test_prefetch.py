@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from tests.npu.neutron.machine.plans import ENGINE, random_program
 
+from deuteron import extras
 from deuteron.arch.memory import Effort, FetchPolicy
+from deuteron.errors import MissingToolError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.dataflow import dataflow
 from deuteron.npu.neutron.kernels.params import Conv2DParams
@@ -221,6 +223,19 @@ def test_calls_whose_weights_stay_in_place_are_not_cut() -> None:
     tight = fetching(program, ENGINE, most // 2, Effort.FAST)
     assert tight is not None
     assert len(tight.program.calls) > len(program.calls)
+
+
+def test_proofs_need_the_solver_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = random_program(0)
+    area = least_area(chunks(unshared(program)))
+    monkeypatch.setattr(extras, "is_installed", lambda package: package != "ortools")
+    assert fetching(program, ENGINE, area, Effort.FAST) is not None
+    with pytest.raises(MissingToolError) as refused:
+        fetching(program, ENGINE, area, Effort.EXACT)
+    assert str(refused.value) == (
+        "`--effort exact` with fetches of weights needs the Python package `ortools`, which is not installed\n\n"
+        "hint: install Deuteron with its extra: `pip install 'deuteron[solver]'`"
+    )
 
 
 def test_the_solver_makes_no_plan_slower_and_proves_its_bound() -> None:
