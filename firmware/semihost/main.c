@@ -5,6 +5,7 @@
 #include "events.h"
 #include "faults.h"
 #include "fetch.h"
+#include "npu.h"
 #include "options.h"
 #include "runner.h"
 #include "semihost.h"
@@ -116,6 +117,9 @@ static void prepare(dtn_executor_t *executor, const dtn_options_t *options, dtn_
     NeutronError error = neutronInit();
     if (error == ENONE && dtn_fetch_install != NULL) {
         error = dtn_fetch_install(options->flash_latency_ns, options->flash_bytes_per_second);
+    }
+    if (dtn_npu_start != NULL && !dtn_npu_start()) {
+        dtn_usage_error("the NPU's driver does not start", "");
     }
     uint32_t start = dtn_port_ticks();
     if (error == ENONE) {

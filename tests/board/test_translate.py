@@ -15,6 +15,7 @@ from deuteron.board.arrays import DTYPES
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.translate import translate
 from deuteron.errors import CapacityError, DeuteronError, FormatError, InputError, UnsupportedError
+from deuteron.npu import families
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.runtime import program as pte
 from deuteron.runtime.program import Free, JumpFalse, Move, Program
@@ -374,14 +375,16 @@ def partition(
 
 def test_partitions_of_others_are_named() -> None:
     assert refusal(partition(b"", backend="XnnpackBackend")) == (
-        "partition 0 is for the backend `XnnpackBackend`, firmware has `NeutronBackend` only\n\n"
+        "partition 0 is for the backend `XnnpackBackend`, firmware has `NeutronBackend` and `EthosUBackend` only\n\n"
         "hint: build the program with `deuteron build`"
     )
 
 
-def test_partitions_for_an_npu_without_firmware_are_named() -> None:
+def test_partitions_for_an_npu_without_firmware_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = replace(families.ETHOSU, firmware=None)
+    monkeypatch.setattr(families, "FAMILIES", (families.NEUTRON, without))
     assert refusal(partition(b"", backend="EthosUBackend")) == (
-        "partition 0 is for the backend `EthosUBackend`, and there is no firmware for its NPU yet\n\n"
+        "partition 0 is for the backend `EthosUBackend`, and there is no firmware for its NPU\n\n"
         "hint: run it on this computer: `deuteron run` and `profile` without a board, `sim` for estimated times"
     )
 
@@ -404,10 +407,10 @@ def test_arguments_of_partitions_must_fit() -> None:
     place, blocks = "instruction 0 of `forward`", payload(ADD, (0, 0))
     hint = "\n\nhint: build the model again"
     assert refusal(partition(blocks, (1, 4, 3, 4))) == (
-        f"{place}: input 0 of partition 0 is int8 of 48 bytes, the microcode takes int8 of 60{hint}"
+        f"{place}: input 0 of partition 0 is int8 of 48 bytes, the NPU takes int8 of 60{hint}"
     )
     assert refusal(partition(blocks, (1, 4, 3, 5), "uint8")) == (
-        f"{place}: input 0 of partition 0 is uint8 of 60 bytes, the microcode takes int8 of 60{hint}"
+        f"{place}: input 0 of partition 0 is uint8 of 60 bytes, the NPU takes int8 of 60{hint}"
     )
     contiguous = "\n\nhint: export the model with contiguous inputs"
     assert refusal(partition(blocks, order=NHWC)) == (

@@ -15,6 +15,8 @@
  * the header of the microcode,
  *
  *   R(DTN_POINTER_BYTES * (inputs + outputs + 2)) + scratch bytes + profile bytes + prefetch bytes
+ *
+ * and of an Ethos-U, with the numbers of its layout (deuteron/npu.h), R(scratch bytes) + R(fast scratch bytes).
  */
 #ifndef DEUTERON_BUNDLE_H
 #define DEUTERON_BUNDLE_H

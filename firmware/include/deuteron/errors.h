@@ -74,7 +74,11 @@ extern "C" {
     X(74, DELEGATE_BLOCK, INVALID, DELEGATE,                                                                           \
       "a block of a delegate does not exist, or is shorter than it says itself")                                       \
     X(75, BUNDLE_TENSOR, INVALID, TENSOR, "an input or output of the bundle names no value, or an input a constant")   \
-    X(76, MEMORY_OVERLAP, INVALID, MEMORY, "a memory given to the executor overlaps one before it")
+    X(76, MEMORY_OVERLAP, INVALID, MEMORY, "a memory given to the executor overlaps one before it")                    \
+    X(77, NPU_COPY, INTERNAL_FAULT, TENSOR, "a copy of a partition's input or output failed or took too long")         \
+    X(78, NPU_BUSY, INTERNAL_FAULT, DELEGATE,                                                                          \
+      "the NPU's driver has no NPU to give: none was started, or all are taken")                                       \
+    X(79, NPU_RUN, INTERNAL_FAULT, DELEGATE, "the NPU's driver refused the run of a partition, or it failed")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */
 typedef enum {

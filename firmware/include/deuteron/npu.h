@@ -40,6 +40,20 @@ typedef struct {
 /** A tensor of a call: the inputs are counted first, then the outputs. */
 dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index);
 
+/** What an NPU does that has the tensors of a call in its working memory, and takes none where they are. */
+typedef struct {
+    /** Where in the working memory it has a tensor, counted as by `dtn_npu_tensor`. */
+    void *(*place)(const dtn_partition_t *partition, uint32_t index);
+
+    /** Runs a checked call whose inputs stand in their places, and returns when the outputs stand in theirs. Of the
+     * core's data cache the executor takes care, as it does with `run`. */
+    NeutronError (*run)(const dtn_partition_t *partition);
+} dtn_npu_apart_t;
+
+/** `run` of families whose `apart` is not NULL: copies the inputs into their places, runs, and copies the outputs from
+ * theirs, by `dtn_io_copy_start` and `dtn_io_copy_wait`. */
+NeutronError dtn_npu_run_apart(const dtn_partition_t *partition, const dtn_npu_call_t *call);
+
 /** How partitions of a family run. */
 struct dtn_npu {
     /**
@@ -65,6 +79,9 @@ struct dtn_npu {
      */
     NeutronError (*run)(const dtn_partition_t *partition, const dtn_npu_call_t *call);
 
+    /** NULL for families that read and write the tensors where they are. */
+    const dtn_npu_apart_t *apart;
+
     /** Ends the use of the context; an error when it was overwritten. */
     NeutronError (*unprepare)(const dtn_partition_t *partition);
 
@@ -77,6 +94,20 @@ struct dtn_npu {
 
 /** NXP's Neutron-C, by the driver of this library: the blocks are microcode, weights and kernels. */
 extern const dtn_npu_t dtn_npu_neutron;
+
+/** Words of the first block of an Ethos-U's partition: bytes of the scratch memory and of the fast scratch memory,
+ * number of inputs and of outputs; then for each of these its offset in the scratch memory and its bytes. */
+enum {
+    DTN_ETHOSU_LAYOUT_SCRATCH,
+    DTN_ETHOSU_LAYOUT_FAST,
+    DTN_ETHOSU_LAYOUT_INPUTS,
+    DTN_ETHOSU_LAYOUT_OUTPUTS,
+    DTN_ETHOSU_LAYOUT_TENSORS
+};
+
+/** Arm's Ethos-U, by the API of Arm's driver (ethosu_driver.h), which the application has to start with `ethosu_init`:
+ * the blocks are the layout, the command data and the weights. */
+extern const dtn_npu_t dtn_npu_ethosu;
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@ from deuteron.native import FIRMWARE
 from deuteron.npu.firmware import Firmware
 
 _LIBRARY: Mapping[str, tuple[str, ...]] = {
-    "executor": ("src/executor/*.c",),
+    "executor": ("src/executor/*.c", "src/executor/ethosu/*.c"),
     "operators": ("src/operators/*.c",),
     "cortex_m": ("src/cortex_m/*.c",),
     "io": ("src/io/*.c",),
@@ -24,7 +24,7 @@ _KERNELS = ("src/kernels/fast", "src/kernels/device")
 _INNER = "src/cortex_m"
 _ONCE = "src/kernels/once"
 """The inner work of the Cortex-M operators, and the same for the NPU's kernels, which round once."""
-_FLAGS: Mapping[str, tuple[str, ...]] = {"cortex_m": ("-O3",)}
+_FLAGS: Mapping[str, tuple[str, ...]] = {"cortex_m": ("-O3",), "stand_in": ("-O2",)}
 """What the compiler gets for a module alone. `benches/cortex_m.py` holds the Cortex-M's operators to a bar that they
 meet only so: on a Cortex-M33 all of them take 51.9 KB instead of 30.8, and the 14 layers of MLPerf Tiny's networks 12.1
 million instructions instead of 12.9."""
@@ -81,6 +81,13 @@ def families(firmwares: Iterable[Firmware]) -> tuple[Source, ...]:
     return tuple(Source(f"npu.{path.stem}", path) for path in paths)
 
 
+def stand_ins(firmwares: Iterable[Firmware]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """What emulated boards have in the place of NPUs: what starts these, and what that takes from an archive."""
+    patterns = dict.fromkeys(firmware.stand_in for firmware in firmwares if firmware.stand_in)
+    starts = tuple(source for *_, last in patterns for source in _named({"port": (last,)}))
+    return starts, tuple(source for first in patterns for source in _named({"stand_in": first[:-1]}))
+
+
 def port(board: Board, *, dma: bool, fetches: bool) -> tuple[Source, ...]:
     """What a board adds; with the override of the copies by DMA or without, and with fetches of weights or without."""
     left_out: set[str] = set()
@@ -102,7 +109,9 @@ def runner(*, profiling: bool = False) -> tuple[Source, ...]:
 
 def port_flags(board: Board) -> tuple[str, ...]:
     """Where the port's headers are."""
-    return tuple(f"-I{FIRMWARE / folder}" for folder in (f"port/{board.name}", "port/cortex_m", "semihost"))
+    return tuple(
+        f"-I{FIRMWARE / folder}" for folder in (f"port/{board.name}", "port/cortex_m", "port/ethosu", "semihost")
+    )
 
 
 def linker_script(board: Board) -> Path:

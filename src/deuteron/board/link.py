@@ -64,12 +64,17 @@ def link(
     profiling = options.use_profiling
     core_flags = (*board.flags, "-DDTN_PROFILING=1") if profiling else board.flags
     flags = (*core_flags, *library.port_flags(board))
-    families = library.families(delegate.firmware for delegate in bundle.delegates)
-    core = toolchain.compile((*library.core(board, profiling=profiling), *families), core_flags, library.FIRMWARE)
+    firmwares = [delegate.firmware for delegate in bundle.delegates]
+    starts, stand_ins = library.stand_ins(firmwares)
+    core = toolchain.compile(
+        (*library.core(board, profiling=profiling), *library.families(firmwares), *stand_ins),
+        core_flags,
+        library.FIRMWARE,
+    )
     toolchain.archive(core, work / ARCHIVE)
     fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
     port_files = library.port(board, dma=options.io_copy is IoCopy.DMA, fetches=fetches)
-    port = toolchain.compile(port_files, flags, library.FIRMWARE)
+    port = toolchain.compile((*port_files, *starts), flags, library.FIRMWARE)
     table = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
     if application is None:
         port += toolchain.compile(library.runner(profiling=profiling), flags, library.FIRMWARE)

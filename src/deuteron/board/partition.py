@@ -20,9 +20,11 @@ def matrices_of(port: FirmwarePort, tensor: TensorValue) -> Matrices | None:
         UnsupportedError: when this tensor cannot be had in the NPU's order.
     """
     spec = tensor.spec
-    if spec.dtype != port.dtype or tensor.bytes != port.bytes:
-        message = f"{port.name} is {spec.dtype} of {tensor.bytes} bytes, the microcode takes {port.dtype}"
+    if port.dtype not in (None, spec.dtype) or tensor.bytes != port.bytes:
+        message = f"{port.name} is {spec.dtype} of {tensor.bytes} bytes, the NPU takes {port.dtype or 'a tensor'}"
         raise UnsupportedError(f"{message} of {port.bytes}", hint="build the model again")
+    if port.channels_last is None:
+        return None
     rank = len(spec.shape)
     if spec.dim_order == tuple(range(rank)):
         channels, positions = (spec.shape[1], math.prod(spec.shape[2:])) if rank > 2 else (1, 1)
@@ -45,12 +47,12 @@ def delegate_of(delegate: program.Delegate, index: int) -> Delegate:
     name = f"partition {index}"
     family = families.family_of(delegate.id)
     if family is None:
-        known = ", ".join(f"`{known.delegate_id}`" for known in families.FAMILIES if known.firmware)
+        known = " and ".join(f"`{known.delegate_id}`" for known in families.FAMILIES if known.firmware)
         message = f"{name} is for the backend `{delegate.id}`, firmware has {known} only"
         raise UnsupportedError(message, hint="build the program with `deuteron build`")
     if family.firmware is None:
         raise UnsupportedError(
-            f"{name} is for the backend `{delegate.id}`, and there is no firmware for its NPU yet",
+            f"{name} is for the backend `{delegate.id}`, and there is no firmware for its NPU",
             hint="run it on this computer: `deuteron run` and `profile` without a board, `sim` for estimated times",
         )
     return Delegate(family.firmware, family.firmware.partition(delegate.payload, name))

@@ -93,6 +93,7 @@ MODULES = (
     "kernels",
     "inner",
     "model",
+    "stand_in",
     "port",
     "semihost",
     "application",
@@ -100,14 +101,14 @@ MODULES = (
     PADDED,
 )
 """In the order of the report. `inner` is what kernels share, `model` is what the generator of bundles wrote, `messages`
-the sentences of errors, which only images that print them have, and `application` is what takes the place of the
-runner, `semihost`."""
+the sentences of errors, which only images that print them have, `stand_in` executes on the core of an emulated board
+what an NPU would, and `application` is what takes the place of the runner, `semihost`."""
 
 WITH_PARTS = ("operators", "cortex_m", "kernels", "model")
 """Modules whose parts have rows of their own."""
 
 _PARTS = re.compile(r"^dtn_(?:k|check|op|cm)_(\w+)$")
-_BLOCKS = re.compile(r"_(constant|microcode|weights|kernels)\d*$")
+_BLOCKS = re.compile(r"_(constant|microcode|commands|weights|kernels)\d*$")
 
 
 def measure(elf: Path, map_file: Path) -> Sizes:

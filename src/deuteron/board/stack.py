@@ -24,12 +24,16 @@ POINTERS: Mapping[str, tuple[str, ...]] = {
     "driver.call": ("kernels.table_fast", "kernels.selection"),
     "driver.model": ("driver.hooks", "port.fetch"),
     "driver.progress": ("semihost.*",),
+    "executor.apart": ("executor.npu_*", "npu.*"),
     "executor.cache": ("executor.npu_*", "npu.*"),
     "executor.delegate": ("executor.npu_*", "npu.*"),
     "executor.step": ("model.dtn_bundle",),
     "port.dma": ("port.fetch", "port.io_copy_dma"),
+    "stand_in.*": ("stand_in.driver", "stand_in.watch"),
 }
-"""What an object's functions call by pointer: those whose address is taken in objects of these names or patterns."""
+"""What the functions of objects of a name or pattern call by pointer: those whose address is taken in objects of
+these. None of an object's own, unless it is among them: a family's `run` may be the executor's, which calls the
+family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +144,14 @@ class Graph:
         direct = tuple(self.at(address) for address in function.calls)
         if not function.indirect:
             return direct
-        tables = POINTERS.get(function.object)
+        tables = next((POINTERS[user] for user in POINTERS if fnmatch.fnmatch(function.object, user)), None)
         if tables is None:
             self._gaps[f"`{function.name}` calls a function by a pointer that may lead anywhere"] = None
             return direct
         takers = [taker for table in tables for taker in fnmatch.filter(self._pointers, table)]
         taken = (self.named(name, taker) for taker in takers for name in self._pointers[taker])
-        return (*direct, *(callee for callees in taken for callee in callees))
+        own = () if function.object in takers else (function.object,)
+        return (*direct, *(callee for callees in taken for callee in callees if callee.object not in own))
 
 
 def available(elf: Path) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from deuteron.errors import UnsupportedError
 from deuteron.native import library
 from deuteron.npu.ethosu import blob as ethosu_blob
+from deuteron.npu.ethosu import firmware as ethosu_firmware
 from deuteron.npu.ethosu import program as ethosu_program
 from deuteron.npu.firmware import Firmware
 from deuteron.npu.neutron import firmware, payload, program
@@ -56,6 +57,7 @@ NEUTRON = Family(
 ETHOSU = Family(
     delegate_id=ethosu_blob.BACKEND_ID,
     program=ethosu_program.program_of,
+    firmware=ethosu_firmware.FIRMWARE,
     host=lambda: library("ethosu"),
 )
 

@@ -36,15 +36,15 @@ class FirmwarePort:
         name: for messages and readers.
         argument: which argument of the partition's call it is.
         bytes: its size.
-        channels_last: whether the NPU wants dimension 1 innermost.
-        dtype: of its elements, in numpy's spelling.
+        channels_last: whether the NPU wants dimension 1 innermost; None where it takes the order that the program has.
+        dtype: of its elements, in numpy's spelling; None where the NPU does not know more than the size.
     """
 
     name: str
     argument: int
     bytes: int
-    channels_last: bool
-    dtype: str = "int8"
+    channels_last: bool | None
+    dtype: str | None = "int8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,11 @@ class Firmware:
         symbol: the C name of its `dtn_npu_t`.
         partition: the partition with these bytes in a program and this name; raises FormatError when it is damaged.
         sources: C files that an image compiles beside the library of `firmware/`.
+        stand_in: what an emulated board has in the NPU's place, as patterns of files in `firmware/`. The last is what
+            starts it, linked as an object; that takes the others from an archive.
     """
 
     symbol: str
     partition: Callable[[bytes, str], FirmwarePartition]
     sources: tuple[Path, ...] = ()
+    stand_in: tuple[str, ...] = ()

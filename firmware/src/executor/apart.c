@@ -1,0 +1,35 @@
+/* NPUs that have the tensors of a call in memory of their own: the copies there and back, which a port may give to a
+ * DMA, and the core's data cache between them and the NPU. */
+#include "cache.h"
+#include "deuteron/io.h"
+
+/* Copies tensor `index` of a call into its place or from there. */
+static NeutronError copy(const dtn_npu_apart_t *apart, const dtn_partition_t *partition, const dtn_npu_call_t *call,
+                         uint32_t index)
+{
+    const dtn_tensor_t tensor = dtn_npu_tensor(call, index);
+    void *place = apart->place(partition, index);
+    const bool in = index < call->input_count;
+    const bool copied = dtn_io_copy_start(in ? place : tensor.data, in ? tensor.data : place, tensor.bytes) == 0 &&
+                        dtn_io_copy_wait() == 0;
+    return copied ? ENONE : dtn_error(DTN_REASON_NPU_COPY, index);
+}
+
+NeutronError dtn_npu_run_apart(const dtn_partition_t *partition, const dtn_npu_call_t *call)
+{
+    const dtn_npu_t *npu = call->executor->bundle->delegates[partition->index].npu;
+    NeutronError error = ENONE;
+    for (uint32_t i = 0; error == ENONE && i < call->input_count; i++) {
+        error = copy(npu->apart, partition, call, i);
+    }
+    if (error != ENONE) {
+        return error;
+    }
+    dtn_cache_clean_working(npu, partition);
+    error = npu->apart->run(partition);
+    dtn_cache_drop_working(npu, partition);
+    for (uint32_t i = 0; error == ENONE && i < call->output_count; i++) {
+        error = copy(npu->apart, partition, call, call->input_count + i);
+    }
+    return error;
+}

@@ -1,0 +1,149 @@
+/*
+ * The Ethos-U family, by the API of Arm's driver: either that driver, or Deuteron's, which executes commands on the
+ * core. Its scratch memory, in which it has the tensors of a call, and its fast scratch memory are the working memory.
+ */
+#include <stddef.h>
+
+#include "deuteron/microcode.h"
+#include "deuteron/npu.h"
+#include "ethosu_driver.h"
+
+/* The blocks, in their order; the words of command data; and the numbers of regions. */
+enum { LAYOUT = 0, COMMANDS = 1, WEIGHTS = 2, BLOCKS = 3 };
+enum { MAGIC = 0x31504F43, OPTIMISER = 1, OPTIMISER_WORDS = 3, STREAM = 2, NOTHING = 5 };
+enum { SCRATCH_REGION = 1, FAST_REGION = 2, REGIONS = 3 };
+
+/* A tensor's words in the layout. */
+enum { OFFSET = 0, BYTES = 1, TENSOR_WORDS = 2 };
+
+static const uint32_t *words_of(const dtn_partition_t *partition, uint32_t block)
+{
+    return (const uint32_t *)partition->blocks[block].data;
+}
+
+static uint32_t tensors_of(const uint32_t *layout)
+{
+    return layout[DTN_ETHOSU_LAYOUT_INPUTS] + layout[DTN_ETHOSU_LAYOUT_OUTPUTS];
+}
+
+static uint64_t aligned(uint32_t bytes)
+{
+    return ((uint64_t)bytes + DTN_ALIGNMENT - 1) / DTN_ALIGNMENT * DTN_ALIGNMENT;
+}
+
+/* Whether the layout is as long as it says, and its tensors lie in the scratch memory. */
+static bool is_layout(const dtn_constant_t *block)
+{
+    const uint32_t *layout = (const uint32_t *)block->data;
+    const uint32_t words = block->bytes / DTN_WORD_BYTES;
+    if (words < DTN_ETHOSU_LAYOUT_TENSORS) {
+        return false;
+    }
+    const uint32_t most = (words - DTN_ETHOSU_LAYOUT_TENSORS) / TENSOR_WORDS;
+    if (layout[DTN_ETHOSU_LAYOUT_INPUTS] > most ||
+        layout[DTN_ETHOSU_LAYOUT_OUTPUTS] > most - layout[DTN_ETHOSU_LAYOUT_INPUTS]) {
+        return false;
+    }
+    const uint32_t scratch = layout[DTN_ETHOSU_LAYOUT_SCRATCH];
+    const uint32_t *tensor = layout + DTN_ETHOSU_LAYOUT_TENSORS;
+    for (uint32_t i = 0; i < tensors_of(layout); i++, tensor += TENSOR_WORDS) {
+        if (tensor[OFFSET] > scratch || tensor[BYTES] > scratch - tensor[OFFSET]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the command data is one command stream that ends with its block, behind what a driver passes over: drivers
+ * go by the lengths in it. */
+static bool is_stream(const dtn_constant_t *block)
+{
+    const uint32_t *word = (const uint32_t *)block->data;
+    uint32_t left = block->bytes / DTN_WORD_BYTES;
+    if (left == 0 || block->bytes > INT32_MAX || *word != MAGIC) {
+        return false;
+    }
+    for (uint32_t length = 1; left > length;) {
+        left -= length;
+        word += length;
+        if ((*word & 0xFF) == STREAM) {
+            return ((*word >> 16) | (*word >> 8 & 0xFF) << 16) == left - 1;
+        }
+        if ((*word & 0xFF) != OPTIMISER && (*word & 0xFF) != NOTHING) {
+            return false;
+        }
+        length = (*word & 0xFF) == OPTIMISER ? OPTIMISER_WORDS : 1;
+    }
+    return false;
+}
+
+static NeutronError prepare(const dtn_partition_t *partition)
+{
+    const bool is_whole = partition->block_count == BLOCKS && is_layout(&partition->blocks[LAYOUT]) &&
+                          is_stream(&partition->blocks[COMMANDS]);
+    return is_whole ? ENONE : dtn_error(DTN_REASON_DELEGATE_BLOCK, partition->index);
+}
+
+static uint64_t working_bytes(const dtn_partition_t *partition)
+{
+    const uint32_t *layout = words_of(partition, LAYOUT);
+    return aligned(layout[DTN_ETHOSU_LAYOUT_SCRATCH]) + aligned(layout[DTN_ETHOSU_LAYOUT_FAST]);
+}
+
+static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t *call)
+{
+    const uint32_t *layout = words_of(partition, LAYOUT);
+    if (call->input_count != layout[DTN_ETHOSU_LAYOUT_INPUTS] ||
+        call->output_count != layout[DTN_ETHOSU_LAYOUT_OUTPUTS]) {
+        return DTN_REASON_DELEGATE;
+    }
+    const uint32_t *tensor = layout + DTN_ETHOSU_LAYOUT_TENSORS;
+    for (uint32_t i = 0; i < tensors_of(layout); i++, tensor += TENSOR_WORDS) {
+        if (dtn_npu_tensor(call, i).bytes != tensor[BYTES]) {
+            return DTN_REASON_DELEGATE;
+        }
+    }
+    return DTN_OK;
+}
+
+static void *place(const dtn_partition_t *partition, uint32_t index)
+{
+    const uint32_t *layout = words_of(partition, LAYOUT);
+    return (uint8_t *)partition->working + layout[DTN_ETHOSU_LAYOUT_TENSORS + index * TENSOR_WORDS + OFFSET];
+}
+
+static NeutronError run(const dtn_partition_t *partition)
+{
+    const uint32_t *layout = words_of(partition, LAYOUT);
+    const dtn_constant_t *commands = &partition->blocks[COMMANDS];
+    const size_t bytes[REGIONS] = {partition->blocks[WEIGHTS].bytes, layout[DTN_ETHOSU_LAYOUT_SCRATCH],
+                                   layout[DTN_ETHOSU_LAYOUT_FAST]};
+    uint8_t *fast = (uint8_t *)partition->working + aligned(layout[DTN_ETHOSU_LAYOUT_SCRATCH]);
+    uint64_t bases[REGIONS] = {(uintptr_t)partition->blocks[WEIGHTS].data, (uintptr_t)partition->working,
+                               (uintptr_t)fast};
+    struct ethosu_driver *driver = ethosu_reserve_driver();
+    if (driver == NULL) {
+        return dtn_error(DTN_REASON_NPU_BUSY, partition->index);
+    }
+    const int failed = ethosu_invoke_v3(driver, commands->data, (int)commands->bytes, bases, bytes,
+                                        bytes[FAST_REGION] == 0 ? FAST_REGION : REGIONS, NULL);
+    ethosu_release_driver(driver);
+    return failed != 0 ? dtn_error(DTN_REASON_NPU_RUN, partition->index) : ENONE;
+}
+
+static NeutronError unprepare(const dtn_partition_t *partition)
+{
+    (void)partition;
+    return ENONE;
+}
+
+static const dtn_npu_apart_t apart = {.place = place, .run = run};
+
+const dtn_npu_t dtn_npu_ethosu = {
+    .prepare = prepare,
+    .working_bytes = working_bytes,
+    .check = check,
+    .run = dtn_npu_run_apart,
+    .apart = &apart,
+    .unprepare = unprepare,
+};

@@ -1,0 +1,118 @@
+"""An Ethos-U that is executed on this computer: `firmware/include/deuteron/ethosu_device.h` through ctypes."""
+
+import ctypes
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cache
+
+from deuteron.errors import FormatError
+from deuteron.native import library
+from deuteron.npu.ethosu.blob import Blob
+from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, Event, Memory
+
+HINT = "lower the model again"
+_SHRAM_BYTES = 48 << 10
+_NO_REGION = 10
+"""DTN_ETHOSU_REGION, whose detail is the region."""
+_ALIGNMENT = 16
+
+
+class _State(ctypes.Structure):
+    """What stands first in a `struct ethosu_device`."""
+
+    _fields_ = (
+        ("config", ctypes.c_void_p),
+        ("shram", ctypes.c_void_p),
+        ("shram_bytes", ctypes.c_size_t),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_size_t),
+        ("fault", ctypes.c_int),
+        ("event", Event),
+        ("workspace_needed", ctypes.c_size_t),
+    )
+
+
+class Device:
+    """An NPU for the commands of one partition, which it has checked.
+
+    Args:
+        blob: the partition.
+        where: what errors call it.
+
+    Raises:
+        FormatError: its commands are refused.
+
+    Attributes:
+        commands: a copy of them in memory.
+        region_bytes: of the weights, the scratch memory and the fast scratch memory; the last is 0 where no command
+            uses it, and otherwise more than any needs.
+    """
+
+    def __init__(self, blob: Blob, where: str) -> None:
+        self._library = load()
+        self._place = Memory(self._library.dtn_ethosu_device_bytes())
+        self._state = _State.from_address(self._place.address)
+        shram = Memory(_SHRAM_BYTES)
+        self._state.shram, self._state.shram_bytes = shram.address, shram.size
+        self._own = [shram]  # the device has only the address
+        self.commands = Memory(len(blob.command_data), blob.command_data)
+        self.region_bytes = [len(blob.weights), blob.scratch_bytes, 0]
+        if self._check(self.region_bytes) == _NO_REGION and self._state.event.detail == FAST_SCRATCH:
+            self.region_bytes[FAST_SCRATCH] = FAST_SCRATCH_BYTES
+            self._check(self.region_bytes)
+        if self._state.fault:
+            raise FormatError(f"the commands are refused: {self.fault}", where=where, hint=HINT)
+
+    @property
+    def address(self) -> int:
+        """What `ethosu_init` takes for the NPU's registers."""
+        return self._place.address
+
+    @property
+    def fault(self) -> str:
+        """What is wrong, and where."""
+        event = self._state.event
+        sentence = bytes(self._library.dtn_ethosu_message(self._state.fault)).decode()
+        return (
+            f"{sentence} (command at byte 0x{event.offset:x}, opcode 0x{event.opcode:03x}, detail 0x{event.detail:x})"
+        )
+
+    def add_workspace(self) -> None:
+        """Give the NPU what it needs beside its registers to execute the commands."""
+        workspace = Memory(self._state.workspace_needed)
+        self._state.workspace, self._state.workspace_bytes = workspace.address, workspace.size
+        self._own.append(workspace)
+
+    def fast_scratch_bytes(self) -> int:
+        """How much of the fast scratch memory the commands use, to a multiple of 16."""
+        *others, most = self.region_bytes
+        sizes = range(0, most + 1, _ALIGNMENT)
+        return sizes[bisect_left(sizes, True, key=lambda size: self._check((*others, size)) == 0)]
+
+    def _check(self, region_bytes: Sequence[int]) -> int:
+        """The fault of the commands with regions of these sizes."""
+        counts = (ctypes.c_size_t * len(region_bytes))(*region_bytes)
+        return int(
+            self._library.dtn_ethosu_device_check(
+                self.address, self.commands.address, self.commands.size, counts, len(region_bytes)
+            )
+        )
+
+
+@cache
+def load() -> ctypes.CDLL:
+    """The library, with the types of what is called in it."""
+    loaded = ctypes.CDLL(str(library("ethosu_driver")))
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    for name, result, arguments in (
+        ("dtn_ethosu_device_bytes", size, ()),
+        ("dtn_ethosu_driver_bytes", size, ()),
+        ("dtn_ethosu_device_check", ctypes.c_int, (pointer, pointer, size, pointer, size)),
+        ("dtn_ethosu_message", ctypes.c_char_p, (ctypes.c_int,)),
+        ("ethosu_init", ctypes.c_int, (pointer, pointer, pointer, size, ctypes.c_uint32, ctypes.c_uint32)),
+        ("ethosu_deinit", None, (pointer,)),
+        ("ethosu_invoke_v3", ctypes.c_int, (pointer, pointer, ctypes.c_int, pointer, pointer, ctypes.c_int, pointer)),
+    ):
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded

@@ -1,0 +1,54 @@
+"""Ethos-U partitions in firmware: `firmware/src/executor/ethosu/npu_ethosu.c` is the other side of this."""
+
+import struct
+from collections.abc import Sequence
+
+from deuteron.npu.ethosu import blob as blobs
+from deuteron.npu.ethosu.blob import Tensor
+from deuteron.npu.ethosu.device import Device
+from deuteron.npu.ethosu.stream import decode
+from deuteron.npu.firmware import Firmware, FirmwareBlock, FirmwarePartition, FirmwarePort
+
+_ALIGNMENT = 16
+
+
+def partition_of(data: bytes, name: str) -> FirmwarePartition:
+    """The partition with these bytes in a program; FormatError when it is damaged."""
+    blob = blobs.parse(data, name)
+    calls = sum(operation.target is None for operation in decode(blob.command_data, name).operations)
+    fast = Device(blob, name).fast_scratch_bytes()
+    tensors = (*blob.inputs, *blob.outputs)
+    layout = (blob.scratch_bytes, fast, len(blob.inputs), len(blob.outputs))
+    words = (*layout, *(word for tensor in tensors for word in (tensor.offset, tensor.nbytes)))
+    return FirmwarePartition(
+        name=name,
+        work=f"{calls} operation{'' if calls == 1 else 's'}",
+        arguments=len(tensors),
+        inputs=_ports(f"of {name}", "input", 0, blob.inputs),
+        outputs=_ports(f"of {name}", "output", len(blob.inputs), blob.outputs),
+        blocks=(
+            FirmwareBlock("layout", struct.pack(f"<{len(words)}I", *words)),
+            FirmwareBlock("commands", blob.command_data),
+            FirmwareBlock("weights", blob.weights, is_weights=True),
+        ),
+        working_bytes=_aligned(blob.scratch_bytes) + _aligned(fast),
+    )
+
+
+def _ports(owner: str, side: str, first: int, tensors: Sequence[Tensor]) -> tuple[FirmwarePort, ...]:
+    return tuple(
+        FirmwarePort(f"{side} {i} {owner}", first + i, tensor.nbytes, channels_last=None, dtype=None)
+        for i, tensor in enumerate(tensors)
+    )
+
+
+def _aligned(size: int) -> int:
+    return size + -size % _ALIGNMENT
+
+
+FIRMWARE = Firmware(
+    "dtn_npu_ethosu",
+    partition_of,
+    stand_in=("src/ethosu/*.c", "src/ethosu_driver/*.c", "port/ethosu/stand_in.c"),
+)
+"""The family's description."""
