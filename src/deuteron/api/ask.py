@@ -98,7 +98,7 @@ def compare(
 
     Args:
         path: as for `subject`.
-        samples: inputs; one random sample by default.
+        samples: inputs; by default one of those that the build has kept, or a random one.
         on: as for `subject`.
         target: as for `subject`.
         origin: as for `subject`.
@@ -106,11 +106,11 @@ def compare(
     Raises:
         DeuteronError: it cannot be run or compared.
     """
-    from deuteron.runtime.inputs import checked, seeded_inputs
+    from deuteron.runtime.inputs import checked
 
     chosen = subject(path, on=on, target=target, origin=origin)
     chosen.check("host" if on else None)
-    inputs = seeded_inputs(chosen.model, 1) if samples is None else samples
+    inputs = chosen.draw(1) if samples is None else samples
     return chosen.compare(list(checked(chosen.model, inputs)))
 
 

@@ -81,6 +81,7 @@ def build(
 
     with quiet(), shortcuts.importing():
         from deuteron.frontend.build import build as build_in_memory
+        from deuteron.views.agreement import quality
 
     directory = None if output is None else Path(output)
     if directory is not None:
@@ -111,10 +112,11 @@ def build(
         result = made(keep) if options.use_qat else result
     else:
         result = made({})
+    manifest = quality.of_program(result)
     if directory is not None:
-        text = result.manifest.to_json().encode()
+        text = manifest.to_json().encode()
         outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
-    return Build(result.manifest, result.pte, directory, result.losses)
+    return Build(manifest, result.pte, directory, result.losses)
 
 
 @seldom_collecting()

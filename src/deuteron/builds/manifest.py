@@ -7,6 +7,7 @@ from typing import Self
 
 from deuteron.arch.cores import Work
 from deuteron.builds.options import BuildOptions
+from deuteron.builds.quality import NOT_MEASURED, Quality
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.provenance import KernelOrigin
 from deuteron.npu.schedule import NO_SCHEDULE, Schedule
@@ -18,7 +19,8 @@ NAME = "build.json"
 PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
-FILE = RecordFile(NAME, 6, "deuteron build MODEL -o DIR", "build the model again")
+SAMPLES = "samples.npz"
+FILE = RecordFile(NAME, 7, "deuteron build MODEL -o DIR", "build the model again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ class Manifest:
     partitions: tuple[Partition, ...]
     cpu_ops: tuple[CpuOp, ...]
     warnings: tuple[str, ...] = ()
+    quality: Quality = NOT_MEASURED
 
     def to_json(self) -> str:
         """The text of `build.json`."""
@@ -193,10 +196,11 @@ def tflites(directory: Path, manifest: Manifest) -> tuple[bytes, ...]:
 def read(directory: Path) -> Manifest:
     """The manifest of a build directory, with every file that it lists unaltered.
 
-    All are present, but for `reference.pt2`: only a comparison needs that, and it is much larger than the program.
+    All are present, but for `reference.pt2` and `samples.npz`: only comparisons need these, and the first is much
+    larger than the program.
 
     Raises:
         InputError: when this is no build directory.
         FormatError: when the manifest or a file is damaged.
     """
-    return FILE.read(directory, Manifest, optional=(REFERENCE,))
+    return FILE.read(directory, Manifest, optional=(REFERENCE, SAMPLES))

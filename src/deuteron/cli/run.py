@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Samples that the text report lists."""
 
-REFERENCES = ("reference", "pytorch", "litert", "host")
+REFERENCES = ("reference", "pytorch", "litert", "host", "float")
 """What `--compare` may name, see `views.run.subjects`; the first, the one that fits the model, need not be."""
 
 
@@ -58,14 +58,16 @@ class _Command(click.Command):
     "--samples",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of random samples when no input is given; 1 by default.",
+    help="Number of samples when no input is given, 1 by default: some that the build has kept, then random ones like "
+    "them.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random samples.")
 @click.option(
     "--compare",
     type=click.Choice(REFERENCES),
     help="Compare with quantised PyTorch (a build) or LiteRT (a file), or a board with the host; exit 1 beyond the "
-    "bounds. Goes operator by operator on a Neutron, by partition on an Ethos-U, end to end on a CPU alone.",
+    "bounds. Goes operator by operator on a Neutron, by partition on an Ethos-U, end to end on a CPU alone. `float`: "
+    "how far a build is from the float model, on samples that it has kept.",
 )
 @click.option(
     "--on", metavar="BOARD", help="Run on a board (`an500`, `an505`, `an547`) in an emulator, not on the host."
@@ -114,8 +116,16 @@ def command(
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
     subject = api.subject(path, on=on, target=target, time_out=time_out, flash=flash, origin=origin)
     subject.check(compare)
+    if compare == "float" and (inputs or samples is not None):
+        raise OptionError(
+            "what the float model gives is known for the samples alone that the build has kept",
+            hint="leave out `--input` and `--samples`; `deuteron build --evaluate` measures other data",
+        )
     files.check_outputs(len(subject.model.outputs), outputs, force=force)
-    data = files.read_samples(subject.model, inputs) if inputs else api.seeded_inputs(subject.model, samples or 1, seed)
+    if inputs:
+        data = files.read_samples(subject.model, inputs)
+    else:
+        data = [*subject.kept_samples().inputs] if compare == "float" else subject.draw(samples or 1, seed)
     for sample in data:
         api.check_inputs(subject.model, sample)
     if bad := files.not_finite(data):
@@ -128,7 +138,7 @@ def command(
             printer.note(f"wrote `{written}`")
         if not compare:
             _report(printer, results, subject)
-    return _compare(printer, subject, data) if compare else 0
+    return _compare(printer, subject, None if compare == "float" else data) if compare else 0
 
 
 def _report(printer: Printer, results: "Sequence[Sample]", subject: "Subject") -> None:
@@ -149,10 +159,13 @@ def _report(printer: Printer, results: "Sequence[Sample]", subject: "Subject") -
         printer.data(text)
 
 
-def _compare(printer: Printer, subject: "Subject", data: "Sequence[Sample]") -> int:
-    """Compare with the reference and report it; 1 when a bound is exceeded."""
+def _compare(printer: Printer, subject: "Subject", data: "Sequence[Sample] | None") -> int:
+    """Compare with the reference, without data with the float model, and report it; 1 when a bound is exceeded."""
     with printer.work("comparing") as progress:
-        comparison = subject.compare(data, lambda done, of: progress("samples", done, of))
+        if data is None:
+            comparison = subject.compare_floats(progress)
+        else:
+            comparison = subject.compare(data, lambda done, of: progress("samples", done, of))
     if printer.as_json:
         printer.json(comparison.to_json())
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 from torch import fx
@@ -16,10 +16,12 @@ from torch.export.graph_signature import OutputKind
 from deuteron.arch import targets
 from deuteron.arch.memory import UNLIMITED
 from deuteron.arch.targets import Arch, CpuOperators
+from deuteron.builds import samples
 from deuteron.builds.manifest import (
     ETRECORD,
     PROGRAM,
     REFERENCE,
+    SAMPLES,
     CpuOp,
     Manifest,
     ModelInfo,
@@ -36,9 +38,13 @@ from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import check_runs, not_exported
 from deuteron.frontend.flow import Flow, Stage
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
+from deuteron.frontend.quality.kept import Kept
 from deuteron.frontend.quantise.training import Train, Trainer, still_norms
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, not_lowered
+
+if TYPE_CHECKING:
+    from deuteron.frontend.quality.evidence import Evidence
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
@@ -63,11 +69,21 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """A finished build: its manifest, the bytes of every other file by name, and the losses in training."""
+    """A finished build.
+
+    Attributes:
+        manifest: of it.
+        files: the bytes of every other file, by name.
+        losses: in training.
+        samples: those of `samples.npz`.
+        floats: the float model that was quantised.
+    """
 
     manifest: Manifest
     files: Mapping[str, bytes]
     losses: tuple[float, ...]
+    samples: samples.Stored
+    floats: torch.nn.Module
 
     @property
     def pte(self) -> bytes:
@@ -108,8 +124,9 @@ def build(
     model, inputs = check_module(module), check_example_inputs(example_inputs)
     steps = _Steps(progress, QAT_STEPS if options.use_qat else STEPS)
     trainer = _trainer(train, options, steps)
+    seen = Kept()
     with quiet():
-        compiled = _compile(model, inputs, calibration, trainer, arch, options, steps, keep)
+        compiled = _compile(model, inputs, calibration, trainer, arch, options, steps, keep, seen)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     side, recording = compiled.flow.side, compiled.flow.recording
     files = {
@@ -124,6 +141,11 @@ def build(
     warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
     warnings += side.warnings(recording, partitions)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
+    outputs = _outputs(program)
+    evidence = _evidence(compiled.flow, program, outputs, seen.some(sum(node.macs for node in nodes)))
+    files[SAMPLES] = samples.to_bytes(evidence.samples)
+    warnings += seen.findings(inputs) if calibration is not None else ()
+    warnings += evidence.findings
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
         executorch=importlib.metadata.version("executorch"),
@@ -134,13 +156,15 @@ def build(
         model=ModelInfo(name or type(model).__name__),
         files={file: entry_of(data) for file, data in files.items()},
         inputs=_inputs(program),
-        outputs=_outputs(program),
+        outputs=outputs,
         nodes=nodes,
         partitions=partitions,
         cpu_ops=compiled.on_cpu,
         warnings=tuple(warnings),
+        quality=evidence.quality,
     )
-    return BuildResult(manifest, files, tuple(trainer.losses) if trainer else ())
+    losses = tuple(trainer.losses) if trainer else ()
+    return BuildResult(manifest, files, losses, evidence.samples, compiled.flow.float_model)
 
 
 def _trainer(train: Train | None, options: BuildOptions, steps: "_Steps") -> Trainer | None:
@@ -182,6 +206,7 @@ def _compile(
     options: BuildOptions,
     steps: "_Steps",
     keep: Mapping[str, str],
+    seen: Kept,
 ) -> _Compiled:
     """The program of a module, by ExecuTorch's own session with the recipe that its users have, too."""
     steps.begin("export")
@@ -191,7 +216,9 @@ def _compile(
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
-        lambda: steps.counted(check_calibration([inputs] if batches is None else batches, inputs), batches),
+        lambda: seen.passing(
+            steps.counted(check_calibration([inputs] if batches is None else batches, inputs), batches)
+        ),
         inputs,
         trainer,
         told=steps.begin,
@@ -206,6 +233,16 @@ def _compile(
     lints.check_orders(plan, on_cpu)
     kept = (*(op.node for op in on_cpu), *flow.refused.edge)
     return _Compiled(session.get_exported_program(), flow, on_cpu, kept, manager)
+
+
+def _evidence(
+    flow: Flow, program: ExportedProgram, outputs: Sequence[TensorInfo], batches: Sequence[Inputs]
+) -> "Evidence":
+    """How good the quantised model is."""
+    from deuteron.frontend.quality.evidence import gather
+
+    with quiet():
+        return gather(flow.float_model, flow.module, program, outputs, batches)
 
 
 def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:

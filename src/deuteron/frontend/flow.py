@@ -80,6 +80,7 @@ class Flow:
     refused: combined.Refused = field(default_factory=combined.Refused)
     stage: Stage = Stage.EXPORT
     on_cpu: tuple[CpuOp, ...] = ()
+    _floats: fx.GraphModule | None = None
     _has_begun: bool = False
     _module: fx.GraphModule | None = None
     _original: rewrites.Original = field(default_factory=rewrites.Original)
@@ -94,6 +95,13 @@ class Flow:
         if self._module is None:
             raise InternalError("the quantised model was asked for before there was one")
         return self._module
+
+    @property
+    def float_model(self) -> fx.GraphModule:
+        """The float model that was quantised, once it has been."""
+        if self._floats is None:
+            raise InternalError("the float model was asked for before it was prepared")
+        return self._floats
 
     @property
     def _has_cortex_m(self) -> bool:
@@ -179,15 +187,15 @@ class Flow:
 
     def _calibrate(self, model: fx.GraphModule) -> fx.GraphModule:
         """The model with observers, which have seen the calibration batches."""
-        from deuteron.frontend.quantise.calibration import (
-            calibrate,  # here, because torchao is not quiet when it is loaded
-            observe_integers,
-        )
+        # Here, because torchao is not quiet when it is loaded.
+        from deuteron.frontend.quality.floats import without_observers
+        from deuteron.frontend.quantise.calibration import calibrate, observe_integers
 
         observe_integers(model)
         if self.calibration is not None:
             self.told("calibrate")
             calibrate(model, self.calibration())
+        self._floats = without_observers(model)  # trained with the other, whose weights it has
         return model
 
     def _quantised(self, model: fx.GraphModule) -> fx.GraphModule:

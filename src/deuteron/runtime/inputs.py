@@ -39,6 +39,32 @@ def seeded_inputs(model: Signature, count: int, seed: int = 0) -> list[Sample]:
     return [tuple(draw(i.shape, np.dtype(i.dtype)) for i in model.inputs) for _ in range(count)]
 
 
+_MANY = 8
+"""Samples of which each element has had values enough to draw from."""
+
+
+def drawn_inputs(model: Signature, count: int, seed: int, like: Sequence[Sample]) -> list[Sample]:
+    """`count` inputs of the model like these samples: some of them, then mixtures; `seeded_inputs` without any.
+
+    Each element of a mixture is that of one of the samples at the same place, or anywhere if there are few of them, so
+    that all lie in the ranges that the model was calibrated for.
+    """
+    if not like:
+        return seeded_inputs(model, count, seed)
+    generator = np.random.default_rng(seed)
+
+    def mixed(values: Array) -> Array:
+        if len(like) < _MANY:
+            return generator.choice(values.reshape(-1), values.shape[1:])
+        rows = generator.integers(len(like), size=values.shape[1:])
+        return np.take_along_axis(values, rows[None], 0)[0]
+
+    order = generator.permutation(len(like))[:count]
+    columns = [np.stack(column) for column in zip(*like, strict=True)]
+    mixtures = [tuple(map(mixed, columns)) for _ in range(count - len(order))]
+    return [*(like[i] for i in order), *mixtures]
+
+
 def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
     """Check number, shape and dtype of one set of inputs against the model's.
 

@@ -8,10 +8,15 @@ from deuteron.arch import targets
 from deuteron.arch.targets import CpuOperators, Neutron
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import CpuOp, Manifest, Node
+from deuteron.errors import counted as counted_things
+from deuteron.records import plain
 from deuteron.views import costs as placement
 from deuteron.views.costs import Costs
 
 SCHEMA = 1
+LAYERS = 12
+"""Layers whose quality the text lists; the JSON has all."""
+
 _CPU = {CpuOperators.CORTEX_M: "{} Cortex-M operators", CpuOperators.PORTABLE: "ExecuTorch's portable operators"}
 
 
@@ -97,6 +102,27 @@ class Explanation:
             yield "added on the CPU:"
             yield from _counted(added)
         yield from self._island_lines()
+        yield from self._quality_lines()
+
+    def _quality_lines(self) -> Iterator[str]:
+        quality = self.manifest.quality
+        if not quality.samples:
+            return
+        yield ""
+        samples = counted_things(quality.samples, "sample")
+        yield f"signal to quantisation noise beside the float model, on {samples}, of {quality.measured}:"
+        for i, output in enumerate(quality.outputs):
+            yield from output.lines(i)
+        if quality.layers:
+            yield ""
+            yield f"{'layers, worst first, of quantised PyTorch':<44}{'own, dB':>9}{'so far, dB':>12}"
+        for layer in quality.layers[:LAYERS]:
+            place = f"  {Path(layer.source[0].file).name}:{layer.source[0].line}" if layer.source else ""
+            yield f"{f'{layer.op} {layer.name}':<44}{layer.own:>9.1f}{layer.sqnr:>12.1f}{place}"
+        if len(quality.layers) > LAYERS:
+            yield f"[{len(quality.layers) - LAYERS} others]"
+        for metric in quality.metrics:
+            yield f"{metric.name}: {metric.program:.6g}, of the float model {metric.model:.6g}"
 
     def _node_lines(self, node: Node) -> Iterator[str]:
         source = node.source[0] if node.source else None
@@ -152,6 +178,7 @@ class Explanation:
                 asdict(island) | {"gain": island.gain, "kind": {"npu": "simulated", "others": "estimated"}}
                 for island in self.costs.islands
             ],
+            "quality": plain(self.manifest.quality),
         }
 
 

@@ -74,7 +74,7 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
     values = _Values(module)
     wanted = flat(values.run(*inputs))
     steps = _Steps(program.module(check_guards=False), values.found)
-    outputs = flat(steps.run(*_given(program, module, inputs)))
+    outputs = flat(steps.run(*given(program, module, inputs)))
     for node, off, most in steps.off:
         if off > most:
             source = source_of(node)
@@ -96,7 +96,7 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
 def differences(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[int]:
     """By how many steps of its scale each output of a program is off the quantised model; 0 for those without one."""
     with torch.no_grad():
-        outputs = flat(program.module(check_guards=False)(*_given(program, module, inputs)))
+        outputs = flat(program.module(check_guards=False)(*given(program, module, inputs)))
         return _output_steps(module, outputs, flat(module(*inputs)))
 
 
@@ -174,8 +174,8 @@ def _noted(node: fx.Node) -> str | None:
     return custom.get(VALUE)
 
 
-def _given(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The inputs as the program takes them: quantised where it does."""
+def given(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The inputs of a quantised model as its program takes them: quantised where it does."""
     nodes = {node.name: node for node in program.graph.nodes}
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     quantised: list[Tensor] = []

@@ -84,6 +84,11 @@ class OnBoard(Subject):
                 )
 
     @property
+    def build(self) -> Path | None:
+        """The build itself, or that which firmware is said to be made from."""
+        return self._origin if self._is_firmware else self._path
+
+    @property
     def model(self) -> Model:
         """What the program takes and gives."""
         return self._model

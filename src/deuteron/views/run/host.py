@@ -12,7 +12,7 @@ from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_model
 from deuteron.runtime.inputs import Array, Sample
-from deuteron.views.run.subjects import Comparison, Progress, Subject
+from deuteron.views.run.subjects import FLOAT, Comparison, Progress, Subject
 
 if TYPE_CHECKING:
     from deuteron.runtime.host import HostRunner
@@ -46,6 +46,11 @@ class BuildOnHost(_OnHost):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._manifest = manifests.read(path)
+
+    @property
+    def build(self) -> Path:
+        """The directory itself."""
+        return self.path
 
     @property
     def model(self) -> manifests.Manifest:
@@ -141,6 +146,10 @@ class TfliteOnHost(_OnHost):
 
     def check(self, reference: str | None) -> None:
         """Refuse what is no reference of a TFLite file."""
+        if reference == FLOAT:
+            raise OptionError(
+                "the float model that a TFLite file was made from is not known", hint="use `--compare litert`"
+            )
         if reference == "host":
             raise OptionError("this runs on the host already", hint="use `--compare litert`")
         if reference is not None and self._model.vela is not None:

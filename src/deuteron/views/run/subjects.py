@@ -2,11 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, cast
 
-from deuteron.runtime.inputs import Array, Sample, Signature
+from deuteron.builds import manifest as manifests
+from deuteron.builds import samples
+from deuteron.errors import OptionError
+from deuteron.runtime.inputs import Array, Sample, Signature, drawn_inputs
+from deuteron.views.agreement import floats
 
-REFERENCES = ("reference", "pytorch", "litert", "host")
+FLOAT = "float"
+"""The float model that a build was made from, known by what it gave for the samples that the build has kept."""
+
+REFERENCES = ("reference", "pytorch", "litert", "host", FLOAT)
 """What a subject may be compared with; the first is the one that fits it."""
 
 
@@ -69,6 +77,36 @@ class Subject(ABC):
     def run_each(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
         """The outputs for one sample after the other; what runs all at once takes all at once."""
         return (list(outputs) for outputs in self.run(list(samples)))
+
+    @property
+    def build(self) -> Path | None:
+        """The directory of the build that it comes from, where that is known."""
+        return None
+
+    def draw(self, count: int, seed: int = 0) -> list[Sample]:
+        """Random samples, like those that its build has kept where there are such."""
+        stored = samples.read(self.build) if self.build else None
+        return drawn_inputs(self.model, count, seed, stored.inputs if stored else ())
+
+    def kept_samples(self) -> samples.Stored:
+        """The samples that its build has kept, with what the float model gives for them.
+
+        Raises:
+            OptionError: there are none.
+        """
+        stored = samples.read(self.build) if self.build else None
+        if stored is None:
+            raise OptionError(
+                f"there is no build with a `{manifests.SAMPLES}`, which says what the float model gives",
+                hint="give the directory that `deuteron build` wrote, or with firmware name that by `--build DIR`",
+            )
+        return stored
+
+    def compare_floats(self, progress: Progress | None = None) -> Comparison:
+        """The outputs for the samples that its build has kept beside those of the float model."""
+        kept = self.kept_samples()
+        build = manifests.read(cast(Path, self.build))
+        return floats.compare(build, self.run(kept.inputs, progress), kept.outputs)
 
     @abstractmethod
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:

@@ -1,0 +1,106 @@
+"""How far a program is from the float model: what a build measures, and keeps in its manifest; free of PyTorch."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deuteron.records import Source
+
+MOST = 150.0
+"""Decibels of what is equal: float32 itself has no more."""
+
+_LISTED = 8
+"""Channels that a text lists."""
+
+PROGRAM, PYTORCH = "program", "quantised PyTorch"
+"""What was measured: the program in ExecuTorch's runtime on the host, or the quantised model where it does not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputQuality:
+    """One output beside the float model's, over all samples.
+
+    Attributes:
+        sqnr: signal to quantisation noise, in dB.
+        axis: the dimension of its channels.
+        channels: the same for each channel; none where it has no such dimension.
+        scale: of the stored integers where the program gives such, else 0.
+        zero_point: the same.
+    """
+
+    sqnr: float
+    axis: int
+    channels: tuple[float, ...]
+    scale: float = 0.0
+    zero_point: int = 0
+
+    def lines(self, index: int) -> Iterator[str]:
+        """As text, for output `index`, with its worst channels."""
+        if not self.channels:
+            yield f"output {index}: integers"
+            return
+        yield f"output {index}: {self.sqnr:.1f} dB"
+        worst = sorted(range(len(self.channels)), key=self.channels.__getitem__)
+        if len(worst) > 1:
+            named = ", ".join(f"{channel}: {self.channels[channel]:.1f}" for channel in worst[:_LISTED])
+            others = f", {len(worst) - _LISTED} others" if len(worst) > _LISTED else ""
+            yield f"  channels of dimension {self.axis}, worst first: {named}{others}"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerQuality:
+    """One value between operators that is quantised.
+
+    Attributes:
+        name: of the node that computes it, as `manifest.Node.quantised`.
+        op: its operator.
+        source: its line of the model.
+        sqnr: of all that was computed up to it, in dB.
+        own: of this operator alone: its inputs are the float model's, rounded.
+    """
+
+    name: str
+    op: str
+    source: tuple[Source, ...]
+    sqnr: float
+    own: float
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number of the user's own: of the float model, and of the program."""
+
+    name: str
+    model: float
+    program: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What was measured.
+
+    Attributes:
+        samples: how many, of the calibration batches.
+        measured: what, of PROGRAM and PYTORCH, for the outputs; layers are always those of quantised PyTorch.
+        outputs: one entry each.
+        layers: those with the least `own` first.
+        metrics: what the user's function gave.
+    """
+
+    samples: int = 0
+    measured: str = PYTORCH
+    outputs: tuple[OutputQuality, ...] = ()
+    layers: tuple[LayerQuality, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+
+
+NOT_MEASURED = Quality()
+
+
+def decibels(signal: float, noise: float) -> float:
+    """The ratio of two sums of squares in dB, to two places; MOST where there is no noise, or next to none."""
+    if not math.isfinite(signal) or not math.isfinite(noise):
+        return -MOST
+    if noise <= signal * 10 ** (-MOST / 10):
+        return MOST
+    return round(max(-MOST, 10 * math.log10(signal / noise)), 2) if signal else -MOST

@@ -1,0 +1,60 @@
+"""`samples.npz`: some of the samples that a build was calibrated with, and what the float model gives for each."""
+
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.builds.manifest import SAMPLES
+from deuteron.errors import FormatError
+
+Array = npt.NDArray[np.generic]
+Sample = tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Samples as the program takes them, and the float model's outputs for each."""
+
+    inputs: tuple[Sample, ...]
+    outputs: tuple[Sample, ...]
+
+
+def to_bytes(stored: Stored) -> bytes:
+    """The file for these samples."""
+    stream = io.BytesIO()
+    sides = {"input": stored.inputs, "output": stored.outputs}
+    arrays = {
+        f"{side}_{i}": np.stack(column)
+        for side, samples in sides.items()
+        for i, column in enumerate(zip(*samples, strict=True))
+    }
+    np.savez_compressed(stream, allow_pickle=False, **arrays)
+    return stream.getvalue()
+
+
+def read(directory: Path) -> Stored | None:
+    """The samples of a build directory; None where the file was deleted.
+
+    Raises:
+        FormatError: it is damaged.
+    """
+    path = directory / SAMPLES
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            sides = [_side(arrays, side) for side in ("input", "output")]
+    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile) as e:
+        raise FormatError(f"`{SAMPLES}` cannot be read: {e}", where=str(path), hint="build the model again") from e
+    return Stored(*sides)
+
+
+def _side(arrays: "np.lib.npyio.NpzFile", side: str) -> tuple[Sample, ...]:
+    count = sum(name.startswith(f"{side}_") for name in arrays.files)
+    columns: Sequence[Array] = [arrays[f"{side}_{i}"] for i in range(count)]
+    return tuple(zip(*columns, strict=True))

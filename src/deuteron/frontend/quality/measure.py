@@ -1,0 +1,252 @@
+"""Signal to quantisation noise of a quantised model's outputs and layers, and what its values do on the way."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.builds.quality import LayerQuality, OutputQuality, decibels
+from deuteron.frontend import saved
+from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.operators import base_name, is_dequantise, is_qdq, is_quantise, operator_name
+from deuteron.frontend.source_lines import source_of
+from deuteron.npu.neutron.kernels import names
+
+_MOVES = """
+alias cat chunk clone contiguous copy detach dropout expand flatten flip getitem permute reshape select slice split
+split_with_sizes squeeze stack t to transpose unbind unflatten unsqueeze view
+"""
+_STILL = frozenset(_MOVES.split())
+"""Operators that move values and compute nothing: what is lost before is lost after."""
+
+_ROWS = frozenset({"linear", "addmm", "mm", "bmm", "matmul", "layer_norm", "transpose", "permute", "softmax"})
+_IMAGES = frozenset({"conv1d", "batch_norm", "conv_transpose1d", "max_pool1d", "avg_pool1d", "unsqueeze", "squeeze"})
+"""Where the channels of a result of three dimensions are: in the last, or in the second."""
+
+
+@dataclass(slots=True)
+class Ratio:
+    """Sums of squares of a value and of what quantisation adds to it; numbers, or one for each channel."""
+
+    signal: Any = 0.0
+    noise: Any = 0.0
+
+    def add(self, wanted: Tensor, actual: Tensor, axis: int | None = None) -> None:
+        """Count one sample in."""
+        wanted, noise = wanted.double(), actual.double() - wanted.double()
+        others = [dim for dim in range(wanted.dim()) if axis is None or dim != axis % wanted.dim()]
+        self.signal = self.signal + (wanted**2).sum(others)
+        self.noise = self.noise + (noise**2).sum(others)
+
+    def channels(self) -> tuple[float, ...]:
+        """Of each channel, in dB."""
+        return tuple(decibels(s, n) for s, n in zip(self.signal.tolist(), self.noise.tolist(), strict=True))
+
+    def total(self) -> float:
+        """Of all together, in dB."""
+        return decibels(float(self.signal.sum()), float(self.noise.sum()))
+
+
+@dataclass(slots=True)
+class Spread:
+    """The least and greatest of each channel of an output: of the float model, and of the quantised one."""
+
+    wanted: list[tuple[Tensor, Tensor]] = field(default_factory=list[tuple[Tensor, Tensor]])
+    actual: list[tuple[Tensor, Tensor]] = field(default_factory=list[tuple[Tensor, Tensor]])
+
+    def add(self, wanted: Tensor, actual: Tensor, axis: int) -> None:
+        """Count one sample in."""
+        for ends, value in ((self.wanted, wanted), (self.actual, actual)):
+            rows = value.movedim(axis, 0).reshape(value.shape[axis], -1)
+            low, high = rows.min(1).values, rows.max(1).values
+            ends[:] = [(torch.minimum(ends[0][0], low), torch.maximum(ends[0][1], high))] if ends else [(low, high)]
+
+
+@dataclass(slots=True)
+class Layer:
+    """A quantised value: the node that computes it, how it is rounded, and what was counted of it."""
+
+    node: fx.Node
+    affine: saved.Affine
+    all: Ratio = field(default_factory=Ratio)
+    own: Ratio = field(default_factory=Ratio)
+    clipped: Ratio = field(default_factory=Ratio)
+    beyond: int = 0
+    elements: int = 0
+
+
+@dataclass(slots=True)
+class Output:
+    """An output: the node, how it is rounded if it is, the dimension of its channels, and what was counted of it."""
+
+    node: fx.Node
+    affine: saved.Affine | None
+    axis: int
+    all: Ratio = field(default_factory=Ratio)
+    spread: Spread = field(default_factory=Spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured: outputs that are float, by index, layers, and the float model's outputs for each sample."""
+
+    samples: Sequence[Inputs]
+    outputs: Mapping[int, Output]
+    layers: tuple[Layer, ...]
+    wanted: tuple[tuple[Tensor, ...], ...]
+
+    def layer_qualities(self) -> tuple[LayerQuality, ...]:
+        """The layers that compute, the worst first."""
+        listed: list[LayerQuality] = []
+        for layer in self.layers:
+            if base_name(layer.node.target) in _STILL:
+                continue
+            source = source_of(layer.node)
+            op = operator_name(layer.node.target) if layer.node.op == "call_function" else "input"
+            sources = (source,) if source else ()
+            listed.append(LayerQuality(layer.node.name, op, sources, layer.all.total(), layer.own.total()))
+        return tuple(sorted(listed, key=lambda layer: layer.own))
+
+    def output_qualities(self) -> tuple[OutputQuality, ...]:
+        """One entry per output; integers have none of their own."""
+        count = len(self.wanted[0])
+        return tuple(
+            OutputQuality(out.all.total(), out.axis, out.all.channels()) if (out := self.outputs.get(i)) else _INTEGER
+            for i in range(count)
+        )
+
+
+_INTEGER = OutputQuality(0.0, 0, ())
+
+
+def measure(floats: fx.GraphModule, quantised: fx.GraphModule, samples: Sequence[Inputs]) -> Measured:
+    """The quantised model beside the float model, from which it was made, on these samples."""
+    layers = {node.name: Layer(node, affine) for node, affine in _quantised_values(floats, quantised)}
+    outputs: dict[int, Output] = {}
+    wanted: list[tuple[Tensor, ...]] = []
+    nodes = flat(quantised.graph.output_node().args[0])
+    with torch.no_grad():
+        for sample in samples:
+            original = _Floats(floats, layers)
+            expected = flat(original.run(*sample))
+            actual = flat(_Quantised(quantised, layers, original.found).run(*sample))
+            _Own(quantised, layers, original.found).run(*sample)
+            wanted.append(tuple(x for x in expected if isinstance(x, Tensor)))
+            for i, (node, ours, theirs) in enumerate(zip(nodes, actual, expected, strict=True)):
+                if not (isinstance(node, fx.Node) and isinstance(ours, Tensor) and isinstance(theirs, Tensor)):
+                    continue
+                if theirs.is_floating_point():
+                    out = outputs.setdefault(i, Output(node, saved.output_affine(node), _axis(node, theirs.dim())))
+                    shape = theirs.shape if theirs.dim() else (1,)
+                    out.all.add(theirs.reshape(shape), ours.reshape(shape), out.axis)
+                    out.spread.add(theirs.reshape(shape), ours.reshape(shape), out.axis)
+    return Measured(samples, outputs, tuple(layers.values()), tuple(wanted))
+
+
+def _quantised_values(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[tuple[fx.Node, saved.Affine]]:
+    """The nodes of both models whose results the quantised one rounds, and how."""
+    known = {node.name for node in floats.graph.nodes}
+    listed: list[tuple[fx.Node, saved.Affine]] = []
+    for node in quantised.graph.nodes:
+        if node.op in ("placeholder", "call_function") and node.name in known and not is_qdq(node):
+            affine = saved.input_affine(node)
+            if affine is not None:
+                listed.append((node, affine))
+    return listed
+
+
+def _axis(node: fx.Node, rank: int) -> int:
+    """The dimension of an output's channels: in images and tables the second, in sequences the last."""
+    if rank != 3:
+        return 1 if rank > 1 else 0
+    source: Any = node
+    while isinstance(source, fx.Node):
+        name = names.base_name(operator_name(source.target))
+        if name in _ROWS or name in _IMAGES:
+            return 1 if name in _IMAGES else 2
+        source = source.args[0] if source.args else None
+    return 2
+
+
+class _Floats(fx.Interpreter):
+    """Runs the float model and keeps the results that the other rounds."""
+
+    def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer]) -> None:
+        super().__init__(module)
+        self._layers = layers
+        self.found: dict[str, Tensor] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if n.name in self._layers:
+            self.found[n.name] = value
+        return value
+
+
+class _Quantised(fx.Interpreter):
+    """Runs the quantised model; counts what all rounding up to each value makes of it, and what its range cuts off."""
+
+    def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer], wanted: Mapping[str, Tensor]) -> None:
+        super().__init__(module)
+        self._layers, self._wanted = layers, wanted
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if (layer := self._layers.get(n.name)) is None:
+            return value
+        wanted, affine = self._wanted[n.name], layer.affine
+        layer.all.add(wanted, affine.real(affine.stored(value)))
+        kept = wanted.clamp(*(affine.real(torch.tensor(end)).item() for end in (affine.least, affine.most)))
+        layer.clipped.add(wanted, kept)
+        layer.beyond += int(((wanted - kept).abs() > affine.scale).sum())
+        layer.elements += wanted.numel()
+        return value
+
+
+class _Own(fx.Interpreter):
+    """Runs each operator of the quantised model on the float model's values, rounded; counts what it makes of them."""
+
+    def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer], wanted: Mapping[str, Tensor]) -> None:
+        super().__init__(module)
+        self._layers, self._wanted = layers, wanted
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if (layer := self._layers.get(n.name)) is None:
+            return value
+        layer.own.add(self._wanted[n.name], layer.affine.real(layer.affine.stored(value)))
+        return self._wanted[n.name]
+
+
+def constants(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[tuple[fx.Node, Tensor, Tensor]]:
+    """The constants that are operands of operators, but for layers' weights and biases: of the node, float, rounded."""
+    originals = {node.name: node for node in floats.graph.nodes}
+    listed: list[tuple[fx.Node, Tensor, Tensor]] = []
+    runner = fx.Interpreter(quantised)
+    for node in quantised.graph.nodes:
+        original = originals.get(node.name)
+        if node.op != "call_function" or original is None or is_qdq(node):
+            continue
+        for before, after in zip(original.all_input_nodes, node.all_input_nodes, strict=False):
+            if before.op != "get_attr" or not is_dequantise(after):
+                continue
+            stored = after.args[0]
+            if isinstance(stored, fx.Node) and is_quantise(stored):
+                stored = stored.args[0]
+            value: object = fx.Interpreter(floats).fetch_attr(str(before.target))
+            if isinstance(value, Tensor) and value.is_floating_point():
+                listed.append((node, value, _evaluate(runner, after)))
+    return listed
+
+
+def _evaluate(runner: fx.Interpreter, node: fx.Node) -> Any:
+    """A node that depends on constants alone."""
+    if node.op == "get_attr":
+        return runner.fetch_attr(str(node.target))
+    args = fx.map_arg(node.args, lambda arg: _evaluate(runner, arg))
+    kwargs = fx.map_arg(node.kwargs, lambda arg: _evaluate(runner, arg))
+    target: Any = node.target
+    return target(*args, **kwargs)

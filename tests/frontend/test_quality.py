@@ -1,0 +1,168 @@
+"""How far quantised models are from float ones, and what is found wrong with them: quantised, and not lowered."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from benches import planted
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+from deuteron.arch import targets
+from deuteron.builds.options import BuildOptions
+from deuteron.frontend import combined, sides
+from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.quality.findings import findings
+from deuteron.frontend.quality.floats import without_observers
+from deuteron.frontend.quality.kept import Kept
+from deuteron.frontend.quality.measure import Measured, measure
+from deuteron.frontend.quantise.calibration import calibrate
+from deuteron.frontend.quiet import quiet
+from deuteron.frontend.recording import Recording
+
+Pair = tuple[fx.GraphModule, fx.GraphModule]
+
+
+def pair(module: nn.Module, batches: Sequence[Inputs]) -> Pair:
+    """The float model and the quantised one, for a Cortex-M55."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    arch, example = targets.load("cortex-m55"), batches[0]
+    side = sides.of(arch, BuildOptions())
+    quantizer = combined.quantizer(arch, side, combined.Refused(), Recording[Any](), lambda: example)
+    exported: Any = torch.export.export(module.eval(), example, strict=True).module(check_guards=False)
+    with side.imported(), quiet():
+        prepared = prepare_pt2e(exported, quantizer)
+        calibrate(prepared, batches)
+        floats = without_observers(prepared)
+        return floats, convert_pt2e(prepared)
+
+
+def measured(module: nn.Module, batches: Sequence[Inputs]) -> tuple[Measured, tuple[str, ...]]:
+    floats, quantised = pair(module, batches)
+    result = measure(floats, quantised, batches)
+    return result, findings(floats, quantised, result)
+
+
+def told(text: str) -> str:
+    """A finding without the path of the file."""
+    return text.rpartition("/")[2]
+
+
+@cache
+def found(name: str) -> tuple[str, ...]:
+    """The findings of a planted defect, in its model and in its calibration."""
+    defect = next(one for one in planted.DEFECTS if one.name == name)
+    module, example, batches = defect.make()
+    kept = Kept()
+    seen = list(kept.passing(iter(batches)))
+    return (*map(told, measured(module, seen)[1]), *kept.findings(example))
+
+
+@pytest.mark.parametrize("defect", planted.DEFECTS, ids=lambda defect: defect.name)
+def test_a_planted_defect_is_found(defect: planted.Defect):
+    assert any(defect.warning in text for text in found(defect.name))
+
+
+def test_a_column_that_dies_is_told_with_its_line_and_what_to_do():
+    assert found("dead_column") == (
+        "planted.py:33: output 0: channel 1 is always 0, where the float model gives -0.08228 to 0.6637: one step of the "
+        "whole output is 2.12; return channels of unlike ranges as outputs of their own, or scale them alike and let the "
+        "application undo that",
+        "planted.py:33: a constant of 1 to 1000 has 1 of 2 values that become 0 when it is quantised, with one step for "
+        "all its values; write it with values of like size, or split it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "wrong_scale",
+            "input 0 reaches 3.475 in the calibration batches, and 607 in the example input: if these are scaled unlike "
+            "each other, ranges are wrong; give both as the application does",
+        ),
+        (
+            "all_zeros",
+            "input 0 is 0 everywhere in all calibration batches: its range, and all that is computed from it, say nothing "
+            "of real data; calibrate with inputs as the application has them",
+        ),
+        ("equal_batches", "all calibration batches are equal, and measure no more than one does; give unlike ones"),
+    ],
+)
+def test_calibration_that_cannot_be_right(name: str, text: str):
+    assert found(name)[-1] == text
+
+
+class Cut(nn.Module):
+    """Calibrated with small values, and one place is given a range that cuts off."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(x * 2.0) + x
+
+
+def test_a_range_that_cuts_off_values():
+    torch.manual_seed(0)
+    small = [(torch.randn(1, 8) * 0.1,) for _ in range(8)]
+    floats, quantised = pair(Cut(), small)
+    large = [(torch.randn(1, 8),)]
+    text = findings(floats, quantised, measure(floats, quantised, large))
+    assert any("the range of input `x`, " in one and "% of its values by more than a step" in one for one in text)
+
+
+SOUND: dict[str, Callable[[], nn.Module]] = {
+    "convolutions": lambda: nn.Sequential(nn.Conv2d(2, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)),
+    "classifier": lambda: nn.Sequential(
+        nn.Conv2d(2, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10), nn.Softmax(-1)
+    ),
+    "gate": lambda: nn.Sequential(nn.Conv2d(2, 4, 3), nn.Sigmoid(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5)),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_networks_have_no_findings(name: str):
+    torch.manual_seed(0)
+    batches = [(torch.randn(1, 2, 8, 8),) for _ in range(16)]
+    result, text = measured(SOUND[name](), batches)
+    assert text == ()
+    assert all(output.sqnr > 25 for output in result.output_qualities())
+
+
+class Lossy(nn.Module):
+    """A difference of like values, which loses most, between two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8, bias=False), nn.Linear(8, 4)
+        with torch.no_grad():
+            self.first.weight.copy_(torch.eye(8) + 0.02 * torch.randn(8, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        return self.last(y - x)
+
+
+def test_the_layer_that_loses_most_comes_first():
+    torch.manual_seed(0)
+    result, _ = measured(Lossy(), [(torch.randn(1, 8),) for _ in range(8)])
+    layers = result.layer_qualities()
+    assert layers[0].op == "aten::sub.Tensor"
+    assert [layer.own for layer in layers] == sorted(layer.own for layer in layers)
+    assert layers[0].source[0].code == "return self.last(y - x)"
+    (output,) = result.output_qualities()
+    assert len(output.channels) == 4
+    assert output.sqnr == pytest.approx(next(layer.sqnr for layer in layers if layer.name == "linear_1"))
+
+
+def test_samples_are_kept_at_even_distances():
+    kept = Kept()
+    batches = [(torch.tensor([float(i)]),) for i in range(200)]
+    assert len(list(kept.passing(iter(batches)))) == 200
+    assert kept.total == 200
+    values = [int(batch[0]) for batch in kept.some(macs=1)]
+    assert values[0] == 0
+    assert len(values) == 32
+    assert max(b - a for a, b in zip(values, values[1:], strict=False)) <= 8
+    assert len(kept.some(macs=10**9)) == 4
