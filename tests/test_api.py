@@ -110,3 +110,21 @@ def test_what_is_no_list_of_arrays_is_refused():
     with pytest.raises(InputError) as caught:
         api.check_inputs(model, [[1.0]])
     assert str(caught.value) == "input 0 is a list\n\nhint: give a NumPy array; of a tensor that is `x.numpy()`"
+
+
+def test_calibration_that_does_not_fit_is_told_before_any_work():
+    import torch
+
+    begun: list[str] = []
+    with pytest.raises(InputError) as caught:
+        api.build(
+            torch.nn.ReLU(),
+            torch.zeros(1, 2),
+            calibration=[(torch.zeros(1, 2), torch.zeros(1))],
+            progress=lambda step, index, count: begun.append(step),
+        )
+    assert begun == []
+    assert str(caught.value) == (
+        "calibration batch 0 has 2 inputs, the model takes 1\n\n"
+        "hint: leave out the labels that a data set gives beside its inputs: `[x for x, y in loader]`"
+    )

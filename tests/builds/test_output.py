@@ -70,6 +70,14 @@ def test_a_missing_parent_is_named(tmp_path: Path):
     assert str(caught.value) == f"the folder `{tmp_path / 'a'}` does not exist\n\nhint: create it first"
 
 
+def test_a_folder_that_takes_nothing_is_told_before_the_work():
+    with pytest.raises(InputError) as caught:
+        output.check_output(Path("/proc/build"), force=False)
+    assert str(caught.value) == (
+        "`/proc/build` cannot be written: No such file or directory\n\nhint: choose a folder that you may write to"
+    )
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_a_failure_while_writing_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool

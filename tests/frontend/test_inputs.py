@@ -1,9 +1,11 @@
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 import pytest
 import torch
 
 from deuteron.errors import InputError
-from deuteron.frontend.inputs import check_calibration, check_example_inputs
+from deuteron.frontend.inputs import check_calibration, check_early, check_example_inputs
 
 EXAMPLE = (torch.zeros(1, 3, 4, 4), torch.zeros(1, dtype=torch.int64))
 GOOD = (torch.ones(1, 3, 4, 4), torch.ones(1, dtype=torch.int64))
@@ -23,6 +25,41 @@ def test_batches_are_checked_only_when_they_are_used():
     assert next(check_calibration(batches(), EXAMPLE))[0].shape == (1, 3, 4, 4)
 
 
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [torch.arange(4.0).reshape(4, 1, 1)],
+        torch.arange(4.0).reshape(4, 1, 1),
+        np.arange(4, dtype=np.float32).reshape(4, 1, 1),
+        torch.arange(4.0).reshape(4, 1, 1, 1),
+        [torch.arange(3.0).reshape(3, 1, 1), torch.full((1, 1, 1), 3.0)],
+        [(np.arange(4, dtype=np.float32).reshape(4, 1, 1),)],
+    ],
+    ids=["a batch", "a tensor", "an array", "a tensor of batches", "batches", "a batch in a tuple"],
+)
+def test_a_batch_of_several_samples_is_taken_apart(batches: Iterable[object]):
+    samples = list(check_calibration(batches, (torch.zeros(1, 1, 1),)))
+    assert [(x.shape, float(x)) for (x,) in samples] == [((1, 1, 1), i) for i in range(4)]
+
+
+def test_what_makes_batches_one_by_one_is_asked_for_the_first_early_and_loses_none():
+    asked: list[int] = []
+
+    def batches() -> Iterator[object]:
+        for i in range(3):
+            asked.append(i)
+            yield torch.full((1, 2), float(i))
+
+    checked = check_early(batches(), (torch.zeros(1, 2),))
+    assert asked == [0]
+    assert [float(x[0, 0]) for (x,) in check_calibration(checked, (torch.zeros(1, 2),))] == [0, 1, 2]
+
+
+def test_a_list_is_checked_early_to_its_end():
+    with pytest.raises(InputError, match="calibration batch 2, input 0 has shape"):
+        check_early([torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(1, 3)], (torch.zeros(1, 2),))
+
+
 NAN = torch.ones(1, 3, 4, 4)
 NAN[0, 0, 0, :3] = torch.tensor([float("nan"), float("inf"), float("-inf")])
 
@@ -34,6 +71,11 @@ NAN[0, 0, 0, :3] = torch.tensor([float("nan"), float("inf"), float("-inf")])
             GOOD[:1],
             "calibration batch 1 has 1 input, the model takes 2\n\n"
             "hint: each batch is a tensor or a tuple with one tensor per argument of `forward`",
+        ),
+        (
+            (*GOOD, torch.zeros(1)),
+            "calibration batch 1 has 3 inputs, the model takes 2\n\n"
+            "hint: leave out the labels that a data set gives beside its inputs: `[(x0, x1) for x0, x1, y in loader]`",
         ),
         ((GOOD[0], 3), "calibration batch 1, input 1 is of type `int`, not a tensor"),
         (

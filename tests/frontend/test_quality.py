@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -68,11 +69,11 @@ def test_a_planted_defect_is_found(defect: planted.Defect):
 
 def test_a_column_that_dies_is_told_with_its_line_and_what_to_do():
     assert found("dead_column") == (
-        "planted.py:33: output 0: channel 1 is always 0, where the float model gives -0.08228 to 0.6637: one step of the "
-        "whole output is 2.12; return channels of unlike ranges as outputs of their own, or scale them alike and let the "
-        "application undo that",
-        "planted.py:33: a constant of 1 to 1000 has 1 of 2 values that become 0 when it is quantised, with one step for "
-        "all its values; write it with values of like size, or split it",
+        "planted.py:33: output 0: channel 1 is always 0, where the float model gives -0.08228 to 0.6637: one step of "
+        "the whole output is 2.12; return channels of unlike ranges as outputs of their own, or scale them alike and "
+        "let the application undo that",
+        "planted.py:33: a constant of 1 to 1000 has 1 of 2 values that become 0 when it is quantised, with one step "
+        "for all its values; write it with values of like size, or split it",
     )
 
 
@@ -81,13 +82,13 @@ def test_a_column_that_dies_is_told_with_its_line_and_what_to_do():
     [
         (
             "wrong_scale",
-            "input 0 reaches 3.475 in the calibration batches, and 607 in the example input: if these are scaled unlike "
-            "each other, ranges are wrong; give both as the application does",
+            "input 0 reaches 3.475 in the calibration batches, and 607 in the example input: if these are scaled "
+            "unlike each other, ranges are wrong; give both as the application does",
         ),
         (
             "all_zeros",
-            "input 0 is 0 everywhere in all calibration batches: its range, and all that is computed from it, say nothing "
-            "of real data; calibrate with inputs as the application has them",
+            "input 0 is 0 everywhere in all calibration batches: its range, and all that is computed from it, say "
+            "nothing of real data; calibrate with inputs as the application has them",
         ),
         ("equal_batches", "all calibration batches are equal, and measure no more than one does; give unlike ones"),
     ],
@@ -164,5 +165,5 @@ def test_samples_are_kept_at_even_distances():
     values = [int(batch[0]) for batch in kept.some(macs=1)]
     assert values[0] == 0
     assert len(values) == 32
-    assert max(b - a for a, b in zip(values, values[1:], strict=False)) <= 8
+    assert max(b - a for a, b in pairwise(values)) <= 8
     assert len(kept.some(macs=10**9)) == 4

@@ -75,17 +75,20 @@ def build(
         DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
     """
     _check_options(target, options)
+    directory = None if output is None else Path(output)
+    if directory is not None:
+        outputs.check_output(directory, force=options.force)
     _need_pytorch()
-    from deuteron.frontend import shortcuts
+    from deuteron.frontend import inputs, shortcuts
     from deuteron.frontend.quiet import quiet
+
+    example_inputs = inputs.check_example_inputs(example_inputs)
+    if calibration is not None:
+        calibration = inputs.check_early(calibration, example_inputs)
 
     with quiet(), shortcuts.importing():
         from deuteron.frontend.build import build as build_in_memory
         from deuteron.views.agreement import quality
-
-    directory = None if output is None else Path(output)
-    if directory is not None:
-        outputs.check_output(directory, force=options.force)
 
     def made(keep: Mapping[str, str], *, untrained: bool = False) -> "BuildResult":
         nonlocal calibration

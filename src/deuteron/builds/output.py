@@ -15,10 +15,17 @@ def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
 
     Raises:
         OptionError: when something is there that may not be replaced.
-        InputError: when the parent directory does not exist.
+        InputError: when the parent directory does not exist, or nothing can be written into it.
     """
     if not directory.absolute().parent.is_dir():
         raise InputError(f"the folder `{directory.absolute().parent}` does not exist", hint="create it first")
+    try:
+        with _beside(directory):
+            pass
+    except OSError as e:
+        raise InputError(
+            f"`{directory}` cannot be written: {e.strerror or e}", hint="choose a folder that you may write to"
+        ) from e
     if not (directory.exists() or directory.is_symlink()):
         return
     if not force:
@@ -82,7 +89,7 @@ def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: s
     check_output(directory, force=force, record=record)
     target = directory.absolute()
     try:
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
+        with _beside(directory) as scratch:
             fresh = Path(scratch) / "new"
             fresh.mkdir()
             for name, data in files.items():
@@ -90,6 +97,11 @@ def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: s
             _replace(fresh, target, Path(scratch) / "old")
     except OSError as e:
         raise InputError(f"`{directory}` cannot be written: {e.strerror or e}") from e
+
+
+def _beside(directory: Path) -> tempfile.TemporaryDirectory[str]:
+    """A directory in the same folder, on the same disk therefore, for the length of a context."""
+    return tempfile.TemporaryDirectory(dir=directory.absolute().parent, prefix=f".{directory.name}.")
 
 
 def _replace(fresh: Path, target: Path, aside: Path) -> None:

@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -299,7 +299,7 @@ class _Steps:
 
     def counted(self, batches: Iterator[Inputs], source: object) -> Iterator[Inputs]:
         """The batches, each reported when it begins."""
-        total = f" of {len(source)}" if isinstance(source, Sized) else ""
+        total = f" of {len(cast('Sequence[object]', source))}" if isinstance(source, list | tuple) else ""
         for index, batch in enumerate(batches):
             self.begin(f"calibrate, batch {index + 1}{total}")
             yield batch

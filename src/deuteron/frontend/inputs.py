@@ -1,6 +1,7 @@
 """The checks on what a user hands over: the module, its example inputs, its calibration batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import cast
 
 import numpy as np
@@ -48,11 +49,31 @@ def check_example_inputs(inputs: object) -> Inputs:
     return tuple(tensors)
 
 
+def check_early(batches: Iterable[object], example: Inputs) -> Iterable[object]:
+    """The calibration batches, checked before any work: the samples of a list, what makes them one by one by its first.
+
+    Raises:
+        InputError: naming the batch that does not fit.
+    """
+    if isinstance(batches, list | tuple | Tensor | np.ndarray):
+        return list(check_calibration(cast("Iterable[object]", batches), example))
+    first = iter(batches)
+    head = list(islice(first, 1))
+    for _ in check_calibration(head, example):
+        pass
+    return chain(head, first) if first is batches else batches
+
+
 def check_calibration(batches: Iterable[object], example: Inputs) -> Iterator[Inputs]:
-    """The calibration batches one by one, each like the example inputs in number, shape and dtype, and finite."""
+    """The calibration batches one by one, each like the example inputs in number, shape and dtype, and finite.
+
+    Where the example is one sample, a batch of several, and one tensor of all, are taken apart into samples.
+    """
+    is_whole = isinstance(batches, Tensor | np.ndarray) and batches.ndim == example[0].dim()
     count = 0
-    for batch in batches:
-        yield _check_batch(_as_tuple(batch), example, f"calibration batch {count}")
+    for batch in [cast(object, batches)] if is_whole else batches:
+        for sample in _samples(_as_tuple(batch), example):
+            yield _check_batch(sample, example, f"calibration batch {count}")
         count += 1
     if count == 0:
         raise InputError(
@@ -61,11 +82,28 @@ def check_calibration(batches: Iterable[object], example: Inputs) -> Iterator[In
         )
 
 
+def _samples(batch: tuple[object, ...], example: Inputs) -> Iterable[tuple[object, ...]]:
+    """The samples of a batch, if it has more than the example's one; else the batch."""
+    values = [torch.tensor(value) if isinstance(value, np.ndarray) else value for value in batch]
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    counts = {x.shape[0] for x in tensors if x.dim()}
+    is_one = all(like.dim() and like.shape[0] == 1 for like in example)
+    if len(tensors) != len(batch) or len(batch) != len(example) or not is_one or len(counts) != 1 or counts == {0}:
+        return [batch]
+    if any(x.shape[1:] != like.shape[1:] for x, like in zip(tensors, example, strict=True)):
+        return [batch]
+    return [tuple(x[i : i + 1] for x in tensors) for i in range(counts.pop())]
+
+
 def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Inputs:
     if len(batch) != len(example):
+        names = ", ".join(f"x{i}" for i in range(len(example))) if len(example) > 1 else "x"
+        sample = f"({names})" if len(example) > 1 else names
         raise InputError(
             f"{name} has {counted(len(batch), 'input')}, the model takes {len(example)}",
-            hint="each batch is a tensor or a tuple with one tensor per argument of `forward`",
+            hint=f"leave out the labels that a data set gives beside its inputs: `[{sample} for {names}, y in loader]`"
+            if len(batch) == len(example) + 1
+            else "each batch is a tensor or a tuple with one tensor per argument of `forward`",
         )
     tensors: list[Tensor] = []
     for i, (item, like) in enumerate(zip(batch, example, strict=True)):
