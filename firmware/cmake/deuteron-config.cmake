@@ -4,6 +4,8 @@
 #   deuteron_add_bundle(<target> <build>)  a target with the C tables of a build directory, made anew when it changes
 #   deuteron_add_kernels(<target> <build>...)  the table of kernels of a project with several bundles
 #   deuteron_require_io_copy(<executable>)  its link fails unless it has an override of the copies of inputs and outputs
+#   deuteron_require_override(<executable> <symbol>)  the same for any weak function
+#   deuteron_add_arm_io_copy(<executable>)  the copies of ExecuTorch's own Ethos-U delegate by these
 #
 # With GCC for a device, a section that the linker script does not place is an error of the link, because start-up code
 # would not fill it; set DEUTERON_PLACE_ALL to OFF where a script relies on the linker's own choice.
@@ -135,4 +137,29 @@ function(deuteron_require_io_copy target)
     TARGET ${target} POST_BUILD
     COMMAND "${DEUTERON_PROGRAM}" kernels show "$<TARGET_FILE:${target}>" --check-override --quiet
     VERBATIM)
+endfunction()
+
+# deuteron_require_override(<executable> <symbol>)
+#
+# Lets the linker look for an override of a weak function in static libraries, too, and reads the linked image: the build
+# fails when it has none.
+function(deuteron_require_override target symbol)
+  _deuteron_check(deuteron_require_override)
+  target_link_options(${target} PRIVATE "-Wl,-u,${symbol}")
+  add_custom_command(
+    TARGET ${target} POST_BUILD
+    COMMAND "${DEUTERON_PROGRAM}" kernels show "$<TARGET_FILE:${target}>" --check-override "${symbol}" --quiet
+    VERBATIM)
+endfunction()
+
+# deuteron_add_arm_io_copy(<executable>)
+#
+# ExecuTorch's own Ethos-U delegate, unmodified, copies its inputs and outputs by the hooks of deuteron/io.h, and an
+# inference fails after a copy that has (deuteron/arm_io.h). The override is an object of the executable, so that the
+# order of its libraries does not matter; link deuteron::firmware, which has the hooks, last.
+function(deuteron_add_arm_io_copy target)
+  target_sources(${target} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/arm_io/arm_ethos_io_memcpy.c")
+  target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include")
+  target_link_options(${target} PRIVATE "-Wl,--wrap=ethosu_invoke_v3")
+  deuteron_require_override(${target} arm_ethos_io_memcpy)
 endfunction()

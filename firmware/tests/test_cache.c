@@ -8,35 +8,40 @@
  */
 #include <string.h>
 
+#include "deuteron/io.h"
 #include "deuteron/port.h"
 #include "program.h"
 #include "test.h"
 
-enum { LINE = 32, TENSOR = 48, WORKING = 32, BLOCK = 32, CONTEXT = DTN_CONTEXT_BYTES };
+enum { LINE = 32, TENSOR = 48, WORKING = 4 * LINE, BLOCK = 32, CONTEXT = DTN_CONTEXT_BYTES };
 
 /* Where parts of the memories start. The tensors share a line, which both of them may. */
 enum { INPUT_AT = 0, OUTPUT_AT = TENSOR, CONTEXT_AT = 2 * TENSOR, WORKING_AT = CONTEXT_AT + CONTEXT };
+/* Where an NPU has its tensors that has them in the working memory. */
+enum { OWN_INPUT_AT = WORKING_AT + LINE, OWN_OUTPUT_AT = OWN_INPUT_AT + TENSOR };
 enum { BLOCK_AT = WORKING_AT + WORKING, BYTES = BLOCK_AT + BLOCK, LINES = BYTES / LINE };
 
 typedef enum { CLEAN, INVALIDATE } action_t;
 
-/* A kind of calls: what is done to the part that starts there, before or after the NPU has run. */
+/* A kind of calls: what is done to the part that starts there, before or after the NPU has run; and whether it is one
+ * where the NPU has its tensors in the working memory, too. */
 typedef struct {
     action_t action;
     size_t part;
     bool after;
+    bool if_apart;
     const char *name;
 } kind_t;
 
 static const kind_t kinds[] = {
-    {CLEAN, BLOCK_AT, false, "clean the block"},
-    {CLEAN, INPUT_AT, false, "clean the input"},
-    {CLEAN, OUTPUT_AT, false, "clean the output before the run"},
-    {CLEAN, WORKING_AT, false, "clean the working memory before the run"},
-    {CLEAN, OUTPUT_AT, true, "clean the output after the run"},
-    {CLEAN, WORKING_AT, true, "clean the working memory after the run"},
-    {INVALIDATE, OUTPUT_AT, true, "invalidate the output"},
-    {INVALIDATE, WORKING_AT, true, "invalidate the working memory"},
+    {CLEAN, BLOCK_AT, false, true, "clean the block"},
+    {CLEAN, INPUT_AT, false, false, "clean the input"},
+    {CLEAN, OUTPUT_AT, false, false, "clean the output before the run"},
+    {CLEAN, WORKING_AT, false, true, "clean the working memory before the run"},
+    {CLEAN, OUTPUT_AT, true, false, "clean the output after the run"},
+    {CLEAN, WORKING_AT, true, true, "clean the working memory after the run"},
+    {INVALIDATE, OUTPUT_AT, true, false, "invalidate the output"},
+    {INVALIDATE, WORKING_AT, true, true, "invalidate the working memory"},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -65,6 +70,7 @@ static void drop(size_t line)
     memcpy(fetched.lines[line], held.lines[line], LINE);
 }
 
+static const dtn_npu_t *family;
 static bool on_core;    /* whether the family computes on the core, as it would without an NPU */
 static bool has_run;    /* the NPU, in this run of the program */
 static size_t left_out; /* kind of the calls that do nothing; KINDS for none */
@@ -155,21 +161,38 @@ static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t
     return call->input_count == 1 && call->output_count == 1 ? DTN_OK : DTN_REASON_DELEGATE;
 }
 
-static NeutronError run(const dtn_partition_t *partition, const dtn_npu_call_t *call)
+static NeutronError compute(const dtn_partition_t *partition, size_t input_at, size_t output_at)
 {
     uint8_t *memory = on_core ? seen.bytes : held.bytes;
-    CHECK(dtn_npu_tensor(call, 0).data == seen.bytes + INPUT_AT, "the input is elsewhere");
-    CHECK(dtn_npu_tensor(call, 1).data == seen.bytes + OUTPUT_AT, "the output is elsewhere");
     CHECK(*(const uint8_t *)partition->context == 0x5C, "the context was not kept");
     memory[WORKING_AT]++;
     for (size_t i = 0; i < TENSOR; i++) {
-        memory[OUTPUT_AT + i] = (uint8_t)(memory[INPUT_AT + i] + memory[BLOCK_AT + i % BLOCK] + memory[WORKING_AT]);
+        memory[output_at + i] = (uint8_t)(memory[input_at + i] + memory[BLOCK_AT + i % BLOCK] + memory[WORKING_AT]);
     }
     for (size_t line = 0; line < LINES && !on_core; line++) {
         write_back(line); /* the lines that were dirty when it started: the core has written nothing since */
     }
     has_run = true;
     return ENONE;
+}
+
+static NeutronError run(const dtn_partition_t *partition, const dtn_npu_call_t *call)
+{
+    CHECK(dtn_npu_tensor(call, 0).data == seen.bytes + INPUT_AT, "the input is elsewhere");
+    CHECK(dtn_npu_tensor(call, 1).data == seen.bytes + OUTPUT_AT, "the output is elsewhere");
+    return compute(partition, INPUT_AT, OUTPUT_AT);
+}
+
+/* The same by an NPU that has its tensors in the working memory. */
+
+static void *place(const dtn_partition_t *partition, uint32_t index)
+{
+    return (uint8_t *)partition->working + (index == 0 ? OWN_INPUT_AT : OWN_OUTPUT_AT) - WORKING_AT;
+}
+
+static NeutronError run_there(const dtn_partition_t *partition)
+{
+    return compute(partition, OWN_INPUT_AT, OWN_OUTPUT_AT);
 }
 
 static NeutronError unprepare(const dtn_partition_t *partition)
@@ -186,11 +209,21 @@ static const dtn_npu_t adder = {
     .unprepare = unprepare,
 };
 
+static const dtn_npu_apart_t there = {.place = place, .run = run_there};
+static const dtn_npu_t adder_apart = {
+    .prepare = prepare,
+    .working_bytes = working_bytes,
+    .check = check,
+    .run = dtn_npu_run_apart,
+    .apart = &there,
+    .unprepare = unprepare,
+};
+
 static void start(program_t *program)
 {
     dtn_bundle_t *bundle = &program->bundle;
     dtn_constant_t block = {seen.bytes + BLOCK_AT, BLOCK, 0};
-    dtn_delegate_t delegate = {&adder, 0, 1};
+    dtn_delegate_t delegate = {family, 0, 1};
     dtn_step_t step = {DTN_STEP_DELEGATE, 0, 0, 1, 1, 0};
     program_start(program);
     program->words[0] = program_value(program, 0, TENSOR, DTN_TYPE_S8);
@@ -241,15 +274,74 @@ static bool is_right(void)
     return right;
 }
 
-int main(void)
+/* Copies that fail, by their number in a run: the program's input is 0, that of the partition 1, and so on. */
+static int copies, failing = -1;
+
+int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
+    memcpy(dst, src, size);
+    return 0;
+}
+
+int32_t dtn_io_copy_wait(void)
+{
+    return copies++ == failing ? -1 : 0;
+}
+
+static void test_calls(const dtn_npu_t *npu)
+{
+    const bool is_apart = npu->apart != NULL;
+    family = npu;
+    memset(called, 0, sizeof called);
     left_out = KINDS;
     CHECK(is_right(), "wrong with every call");
     for (size_t i = 0; i < KINDS; i++) {
-        CHECK(called[i] == (kinds[i].part == BLOCK_AT ? 1 : 3), "%u calls to %s", (unsigned)called[i], kinds[i].name);
+        size_t wanted = is_apart && !kinds[i].if_apart ? 0 : kinds[i].part == BLOCK_AT ? 1 : 3;
+        CHECK(called[i] == wanted, "%u calls to %s", (unsigned)called[i], kinds[i].name);
     }
     for (left_out = 0; left_out < KINDS; left_out++) {
-        CHECK(!is_right(), "right without the calls to %s", kinds[left_out].name);
+        const bool needed = kinds[left_out].if_apart || !is_apart;
+        CHECK(is_right() != needed, "%s without the calls to %s", needed ? "right" : "wrong", kinds[left_out].name);
     }
+    left_out = KINDS;
+}
+
+/* Copies of a partition's tensors that fail end the run, and the next is right. */
+static void test_failed_copies(void)
+{
+    program_t program;
+    dtn_executor_t executor;
+    uint8_t input[TENSOR] = {0};
+    uint8_t output[TENSOR];
+    const void *inputs[] = {input};
+    void *outputs[] = {output};
+    family = &adder_apart;
+    memset(&held, 0, sizeof held);
+    memset(&fetched, 0, sizeof fetched);
+    memset(&seen, 0, sizeof seen);
+    start(&program);
+    has_run = false;
+    CHECK_EQUAL(dtn_executor_init(&executor, &program.bundle, program.memories), ENONE);
+    for (uint32_t tensor = 0; tensor < 2; tensor++) {
+        copies = 0;
+        failing = 1 + (int)tensor;
+        has_run = false;
+        CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), dtn_error(DTN_REASON_NPU_COPY, tensor));
+        CHECK_EQUAL(executor.step, 0);
+        CHECK(has_run == (tensor == 1), "the NPU ran on an input that was not there, or did not run");
+        failing = -1;
+        has_run = false;
+        CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), ENONE);
+        CHECK_EQUAL(output[TENSOR - 1], 1 + 2 * tensor);
+    }
+    CHECK_EQUAL(dtn_executor_deinit(&executor), ENONE);
+    program_free(&program);
+}
+
+int main(void)
+{
+    test_calls(&adder);
+    test_calls(&adder_apart);
+    test_failed_copies();
     return test_result();
 }

@@ -98,6 +98,7 @@ def test_show_an_image(deuteron: Run, tmp_path: Path) -> None:
         "kind": "image",
         "kernels": [{"number": 1, "name": "conv2d_s8", "function": "dtn_k_conv2d_s8"}],
         "unused": ["dtn_k_add_s8"],
+        "ethos_u": None,
     }
 
 

@@ -43,9 +43,12 @@ PROGRAMS = (
     "test_ethosu_faults",
     "test_ethosu_driver",
     "test_ethosu_watch",
+    "test_ethosu_threads",
+    "test_arm_io",
     "fuzz_driver",
     "fuzz_bundle",
 )
+THREADED = ("test_threads", "test_ethosu_threads")
 
 
 def command(*words: str | Path) -> str:
@@ -71,8 +74,8 @@ def build() -> Path:
 
 @pytest.fixture(scope="module")
 def threads() -> Path:
-    """The program with threads, under the thread sanitizer."""
-    return built(BUILD.with_name("firmware-tests-threads"), "thread", "test_threads") / "tests" / "test_threads"
+    """The directory of the programs with threads, under the thread sanitizer."""
+    return built(BUILD.with_name("firmware-tests-threads"), "thread", *THREADED) / "tests"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -89,12 +92,13 @@ def test_every_file_is_c99_for_any_processor_without_fused_products(build: Path)
         assert "-march=" not in entry["command"], entry["file"]
 
 
-def test_what_may_happen_at_the_same_time_does_not_race(threads: Path) -> None:
-    assert command(threads) == ""
+@pytest.mark.parametrize("name", THREADED)
+def test_what_may_happen_at_the_same_time_does_not_race(threads: Path, name: str) -> None:
+    assert command(threads / name) == ""
 
 
 def test_the_thread_sanitizer_reports_what_may_not(threads: Path) -> None:
-    done = subprocess.run((threads, "race"), capture_output=True, text=True, check=False)
+    done = subprocess.run((threads / "test_threads", "race"), capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "WARNING: ThreadSanitizer: data race" in done.stderr
     assert "neutronRunBlocking" in done.stderr

@@ -25,6 +25,11 @@
     X(3, dtn_on_timer0)                                                                                                \
     X(4, dtn_on_timer1)                                                                                                \
     X(30, dtn_on_dma0)                                                                                                 \
-    X(31, dtn_on_dma1)
+    X(31, dtn_on_dma1)                                                                                                 \
+    X(DTN_ETHOSU_INTERRUPT, dtn_on_ethosu)
+
+/** The Ethos-U55 of the FPGA image, which QEMU does not have. */
+#define DTN_ETHOSU_BASE UINT32_C(0x58102000)
+#define DTN_ETHOSU_INTERRUPT 56
 
 #endif /* DTN_BOARD_H */

@@ -271,12 +271,13 @@ def report(profile: str | Path, output: str | Path | None = None, *, force: bool
     return write_page(Path(profile), None if output is None else Path(output), force=force)
 
 
-def kernels(path: str | Path, *, check_override: bool = False) -> "Holding":
+def kernels(path: str | Path, *, check_override: bool | str = False) -> "Holding":
     """The kernels in a linked image, a kernel selection file, a build, firmware, or a program.
 
     Args:
         path: of it.
-        check_override: refuse an image whose inputs and outputs are copied by the weak default.
+        check_override: refuse an image whose inputs and outputs are copied by the weak default; or the name of another
+            weak function, of which it must have an override.
 
     Raises:
         DeuteronError: it holds no kernels that could be listed, or has no override.

@@ -81,6 +81,11 @@ def families(firmwares: Iterable[Firmware]) -> tuple[Source, ...]:
     return tuple(Source(f"npu.{path.stem}", path) for path in paths)
 
 
+def silicon() -> tuple[Source, ...]:
+    """What starts a board's own Ethos-U by Arm's driver."""
+    return tuple(_named({"port": ("port/ethosu/silicon.c",)}))
+
+
 def stand_ins(firmwares: Iterable[Firmware]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """What emulated boards have in the place of NPUs: what starts these, and what that takes from an archive."""
     patterns = dict.fromkeys(firmware.stand_in for firmware in firmwares if firmware.stand_in)

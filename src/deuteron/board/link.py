@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from deuteron.board import library, record
+from deuteron.board import ethosu_driver, library, record
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, emit
 from deuteron.board.record import FirmwareOptions, IoCopy, Kernels, Weights
+from deuteron.board.size import NPU_DRIVER
 from deuteron.board.tensor_places import padded
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
 from deuteron.errors import CapacityError
@@ -18,6 +19,8 @@ from deuteron.npu.neutron.kernels.catalogue import Kernel
 from deuteron.npu.neutron.kernels.selection import FILE_NAME, Selection
 
 ARCHIVE = "libdeuteron.a"
+NPU_ARCHIVE = f"lib{NPU_DRIVER}.a"
+"""Of a driver that is not ours."""
 SELECTION = f"neutron{FILE_NAME}"
 
 _FREE = "SRAM"
@@ -66,12 +69,15 @@ def link(
     flags = (*core_flags, *library.port_flags(board))
     firmwares = [delegate.firmware for delegate in bundle.delegates]
     starts, stand_ins = library.stand_ins(firmwares)
-    core = toolchain.compile(
-        (*library.core(board, profiling=profiling), *library.families(firmwares), *stand_ins),
-        core_flags,
-        library.FIRMWARE,
-    )
+    sources = (*library.core(board, profiling=profiling), *library.families(firmwares))
+    archives, driver = (ARCHIVE,), _npu_driver(bundle, options)
+    if driver:
+        sources, starts, stand_ins = driver.calling(sources), driver.calling(library.silicon()), ()
+    core = toolchain.compile((*sources, *stand_ins), core_flags, library.FIRMWARE)
     toolchain.archive(core, work / ARCHIVE)
+    if driver:
+        archives = (*archives, NPU_ARCHIVE)
+        core += _write_npu_driver(driver, toolchain, core_flags, work)
     fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
     port_files = library.port(board, dma=options.io_copy is IoCopy.DMA, fetches=fetches)
     port = toolchain.compile((*port_files, *starts), flags, library.FIRMWARE)
@@ -91,7 +97,7 @@ def link(
         )
         for item in objects:
             shutil.copyfile(item.path, work / item.path.name)
-        inputs = (*(item.path.name for item in objects), ARCHIVE)
+        inputs = (*(item.path.name for item in objects), *archives)
         regions, fits = toolchain.link(
             inputs, (*board.flags, PLACE_ALL, *sized, f"-L{script.parent}"), script, work / record.ELF
         )
@@ -99,6 +105,26 @@ def link(
         if fits and all(region.used <= region.size for region in needed):
             return Linked(placement, regions, (*objects, *core))
     raise _overflow(bundle, board, options.weights, needed)
+
+
+def _npu_driver(bundle: Bundle, options: FirmwareOptions) -> ethosu_driver.EthosUDriver | None:
+    """The driver that an image was asked to have for silicon."""
+    if options.ethosu_driver is None:
+        return None
+    names = (delegate.partition.accelerator for delegate in bundle.delegates)
+    return ethosu_driver.find(Path(options.ethosu_driver), [*dict.fromkeys(name for name in names if name)])
+
+
+def _write_npu_driver(
+    driver: ethosu_driver.EthosUDriver, toolchain: Toolchain, flags: Sequence[str], work: Path
+) -> tuple[Object, ...]:
+    """The objects that the driver was compiled to, none of a library; its archive is written."""
+    if driver.library:
+        shutil.copyfile(driver.library, work / NPU_ARCHIVE)
+        return ()
+    compiled = toolchain.compile(driver.sources, flags, library.FIRMWARE)
+    toolchain.archive(compiled, work / NPU_ARCHIVE)
+    return compiled
 
 
 def _runner_bytes(bundle: Bundle) -> int:

@@ -16,7 +16,7 @@ from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Value
 from deuteron.board.record import ELF, Firmware
-from deuteron.errors import CapacityError, FormatError, InternalError
+from deuteron.errors import CapacityError, FormatError, InternalError, OptionError
 from deuteron.runtime.programs import find_program
 
 PROGRAM = "qemu-system-arm"
@@ -115,10 +115,17 @@ def run(
 
     Raises:
         MissingToolError: when QEMU is not installed.
+        OptionError: when the image is for silicon.
         FormatError: when the image refuses its program, in the driver's words.
         CapacityError: when it does not end in time.
         InternalError: when the image or the emulator fails otherwise.
     """
+    if firmware.options.ethosu_driver is not None:
+        raise OptionError(
+            f"`{directory}` was linked with a driver for an Ethos-U, which the emulator of `{board.name}` does not "
+            "have",
+            hint="build the firmware without `--ethos-u-driver`: the core then does what the NPU would",
+        )
     with tempfile.TemporaryDirectory(prefix="deuteron-qemu-") as scratch:
         work = Path(scratch)
         flash = firmware.flash

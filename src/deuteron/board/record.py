@@ -48,6 +48,8 @@ class FirmwareOptions:
         stack: bytes to keep for the stack; None for what the linker script keeps by itself.
         flash: what is other than the figures that the build was made for.
         use_profiling: record and send events of each run; without it nothing of that is in the image.
+        ethosu_driver: directory of Arm's driver, by which the image runs on silicon; None for the stand-in of an
+            Ethos-U that emulated boards have.
     """
 
     kernels: Kernels = Kernels.SELECTED
@@ -56,6 +58,7 @@ class FirmwareOptions:
     stack: int | None = None
     flash: FlashOptions = field(default_factory=FlashOptions)
     use_profiling: bool = False
+    ethosu_driver: str | None = None
 
     def __post_init__(self) -> None:
         if self.stack is not None and not 0 < self.stack < 1 << 32:
@@ -115,7 +118,7 @@ class Firmware:
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("firmware.json", 4, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+FILE = RecordFile("firmware.json", 5, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
 ELF = "firmware.elf"
 MAP = "firmware.map"
 

@@ -13,6 +13,9 @@ from deuteron.board.mapfile import PADDING, Piece, pieces
 RESERVED = {".stack": "stack", ".dtn_arena": "arenas", ".dtn_ext_arena": "arenas in external memory"}
 """Sections that only keep memory free: told apart from what the program's variables take."""
 
+NPU_DRIVER = "npu_driver"
+"""The module, and the archive, of a driver that is not ours."""
+
 _EXTERNAL = ".dtn_ext"
 """The section whose bytes are loaded into external memory, not into flash."""
 
@@ -94,6 +97,7 @@ MODULES = (
     "inner",
     "model",
     "stand_in",
+    NPU_DRIVER,
     "port",
     "semihost",
     "application",
@@ -102,7 +106,8 @@ MODULES = (
 )
 """In the order of the report. `inner` is what kernels share, `model` is what the generator of bundles wrote, `messages`
 the sentences of errors, which only images that print them have, `stand_in` executes on the core of an emulated board
-what an NPU would, and `application` is what takes the place of the runner, `semihost`."""
+what an NPU would, `npu_driver` is that of an NPU's maker, and `application` is what takes the place of the runner,
+`semihost`."""
 
 WITH_PARTS = ("operators", "cortex_m", "kernels", "model")
 """Modules whose parts have rows of their own."""
@@ -148,6 +153,8 @@ def _owner(piece: Piece) -> tuple[str, str]:
     if not piece.file or piece.section == PADDING:
         return PADDED, ""
     module, _, name = piece.object.partition(".")
+    if f"{NPU_DRIVER}.a(" in piece.file:
+        return NPU_DRIVER, ""
     if module not in MODULES:
         return LIBRARY, ""
     if module == "model":

@@ -35,6 +35,12 @@ from deuteron.cli.printer import Printer
 @click.option("--stack", metavar="SIZE", help="What to keep for the stack (`16Ki`).  [default: 8Ki]")
 @flash_options
 @click.option("--use-profiling", is_flag=True, help="Record events of each run, and let the port send them.")
+@click.option(
+    "--ethos-u-driver",
+    metavar="DIR",
+    type=Path,
+    help="Arm's driver: a checkout, or its headers and library. The image is for silicon then, not for the emulator.",
+)
 @click.option("--diff", "other", metavar="OTHER", type=Path, help="Show what changed from another firmware directory.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
@@ -49,6 +55,7 @@ def command(
     stack: str | None,
     flash: FlashOptions,
     use_profiling: bool,
+    ethos_u_driver: Path | None,
     other: Path | None,
     force: bool,
 ) -> None:
@@ -66,6 +73,7 @@ def command(
         None if stack is None else parse_size("--stack", stack),
         flash,
         use_profiling,
+        None if ethos_u_driver is None else str(ethos_u_driver),
     )
     before = record.read(other) if other else None
     with printer.work(f"building firmware for {board}"):

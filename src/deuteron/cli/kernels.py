@@ -11,6 +11,12 @@ from deuteron.cli.printer import Printer
 if TYPE_CHECKING:
     from deuteron.views.kernels import Holding
 
+_ETHOSU = {
+    "DRIVER": "by a driver with the API of Arm's; nothing of Deuteron's stand-in",
+    "STAND_IN": "Deuteron's stand-in, which executes its commands on the core",
+}
+"""What an image may have for one, by the names of `EthosU`."""
+
 
 @click.group()
 def command() -> None:
@@ -41,20 +47,27 @@ def merge(printer: Printer, *, files: tuple[Path, ...], output: Path, force: boo
 @new_command
 @click.argument("path", metavar="ELF|FILE|DIR", type=Path)
 @click.option(
-    "--check-override", is_flag=True, help="Fail unless the image has an override of the copies of inputs and outputs."
+    "--check-override",
+    is_flag=False,
+    flag_value="",
+    metavar="[SYMBOL]",
+    help="Fail unless the image has an override of this weak function, or of the copies of inputs and outputs.",
 )
-def show(printer: Printer, *, path: Path, check_override: bool) -> None:
+def show(printer: Printer, *, path: Path, check_override: str | None) -> None:
     """Show which kernels something holds.
 
     That is a linked image, a kernel selection file, the directory of a build or of a firmware, or a file that
     `deuteron inspect` reads. Of an image, its table of kernels is read; functions of kernels that were linked although
-    the table does not name them are listed, too. Of a build or a `.pte`, the kernels that its partitions call. With
-    `--check-override`, an image fails whose copies of inputs and outputs are the weak default: a linker takes it in
-    silence when an override stands in an archive.
+    the table does not name them are listed, too. Of a build or a `.pte`, the kernels that its partitions call. An
+    Ethos-U has no kernels: of an image that drives one, what stands behind the API of its driver.
+
+    With `--check-override`, an image fails whose copies of inputs and outputs are the weak default: a linker takes it
+    in silence when an override stands in an archive. With `--check-override arm_ethos_io_memcpy`, or the name of any
+    other weak function, an image fails that has no override of that.
     """
     from deuteron import api
 
-    _print(printer, api.kernels(path, check_override=check_override))
+    _print(printer, api.kernels(path, check_override=check_override is not None and (check_override or True)))
 
 
 command.add_command(merge)
@@ -74,6 +87,7 @@ def _print(printer: Printer, holding: "Holding") -> None:
                 "kind": holding.kind,
                 "kernels": kernels,
                 "unused": list(holding.unused),
+                "ethos_u": None if holding.ethosu is None else holding.ethosu.value,
             }
         )
         return
@@ -82,5 +96,7 @@ def _print(printer: Printer, holding: "Holding") -> None:
     for kernel, what in holding.kernels:
         text = what if isinstance(what, str) else ", ".join(what)
         printer.data(f"  {kernel.kind:>3}  {kernel.name:<22}  {text}")
+    if holding.ethosu is not None:
+        printer.data(f"Ethos-U: {_ETHOSU[holding.ethosu.name]}")
     if holding.unused:
         printer.data(f"linked, but not in the table: {', '.join(holding.unused)}")

@@ -62,6 +62,7 @@ class FirmwarePartition:
         budget_bytes: the part of it that the SRAM budget of a build bounds.
         fetches_weights: whether a run copies weights by the port's hooks; a smaller budget makes it need less.
         kernels: names of the family's kernels that it calls, for families whose kernels are linked one by one.
+        accelerator: what it was compiled for, where drivers are built for one.
     """
 
     name: str
@@ -74,6 +75,7 @@ class FirmwarePartition:
     budget_bytes: int = 0
     fetches_weights: bool = False
     kernels: frozenset[str] = frozenset()
+    accelerator: str = ""
 
 
 @dataclass(frozen=True, slots=True)

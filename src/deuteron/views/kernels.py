@@ -23,13 +23,17 @@ _TEXT_START = 64
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Kernels in something: where and what it is, each with its function or the partitions that call it, and others."""
+    """Kernels in something: where and what it is, each with its function or the partitions that call it, and others.
+
+    Of an image also what it has for an Ethos-U, which has no kernels.
+    """
 
     path: Path
     kind: str
     title: str
     kernels: tuple[tuple[Kernel, str | tuple[str, ...]], ...]
     unused: tuple[str, ...] = ()
+    ethosu: override.EthosU | None = None
 
 
 def merge(files: Sequence[Path], output: Path, *, force: bool) -> selection.Selection:
@@ -44,12 +48,13 @@ def merge(files: Sequence[Path], output: Path, *, force: bool) -> selection.Sele
     return merged
 
 
-def holding(path: Path, *, check_override: bool = False) -> Holding:
+def holding(path: Path, *, check_override: bool | str = False) -> Holding:
     """What a linked image, a kernel selection file, the directory of a build or of firmware, or a program holds.
 
     Args:
         path: of it.
-        check_override: refuse an image whose inputs and outputs are not copied by an override, and what is no image.
+        check_override: refuse an image whose inputs and outputs are not copied by an override, or, with the name of a
+            weak function, one without an override of that, and what is no image.
 
     Raises:
         InputError, FormatError: it cannot be read, or is damaged.
@@ -57,14 +62,18 @@ def holding(path: Path, *, check_override: bool = False) -> Holding:
     """
     if (path / _IMAGE).is_file():
         path /= _IMAGE
-    held = _called(path) if path.is_dir() else _file(path)
+    symbol = check_override if isinstance(check_override, str) else None
+    held = _called(path) if path.is_dir() else _file(path, needs_table=symbol is None)
     if check_override:
         if held.kind != "image":
             raise OptionError(
                 f"`--check-override` looks into an image, and `{path}` is none: {held.title}",
                 hint="give the ELF file that the linker wrote",
             )
-        override.check_override(path)
+        if symbol is None:
+            override.check_override(path)
+        else:
+            override.check_symbol(path, symbol)
     return held
 
 
@@ -94,8 +103,11 @@ def _selection(path: Path) -> selection.Selection:
     return selection.Selection.of(kernel for kernel in KERNELS if kernel.name in called)
 
 
-def _file(path: Path) -> Holding:
-    """What a file holds; the first bytes tell what it is, and a kernel selection file is text."""
+def _file(path: Path, *, needs_table: bool) -> Holding:
+    """What a file holds; the first bytes tell what it is, and a kernel selection file is text.
+
+    An image needs a table of kernels where no other question is asked, and it has no Ethos-U.
+    """
     try:
         data = path.read_bytes()
     except OSError as e:
@@ -104,9 +116,12 @@ def _file(path: Path) -> Holding:
         if 0 in data[:_TEXT_START]:
             return _called(path)
         return selected(path, selection.parse(data, str(path)))
-    linked = image.parse(data, str(path))
+    linked = image.parse(data, str(path), needs_table=False)
+    ethosu = override.ethosu_of(path)
+    if needs_table and ethosu is None:
+        linked = image.parse(data, str(path))
     table = tuple((entry.kernel, entry.function) for entry in linked.table)
-    return Holding(path, "image", "image", table, linked.unused)
+    return Holding(path, "image", "image", table, linked.unused, ethosu)
 
 
 def _called(path: Path) -> Holding:

@@ -15,7 +15,8 @@ _ALIGNMENT = 16
 def partition_of(data: bytes, name: str) -> FirmwarePartition:
     """The partition with these bytes in a program; FormatError when it is damaged."""
     blob = blobs.parse(data, name)
-    calls = sum(operation.target is None for operation in decode(blob.command_data, name).operations)
+    stream = decode(blob.command_data, name)
+    calls = sum(operation.target is None for operation in stream.operations)
     fast = Device(blob, name).fast_scratch_bytes()
     tensors = (*blob.inputs, *blob.outputs)
     layout = (blob.scratch_bytes, fast, len(blob.inputs), len(blob.outputs))
@@ -32,6 +33,7 @@ def partition_of(data: bytes, name: str) -> FirmwarePartition:
             FirmwareBlock("weights", blob.weights, is_weights=True),
         ),
         working_bytes=_aligned(blob.scratch_bytes) + _aligned(fast),
+        accelerator=stream.config.name,
     )
 
 

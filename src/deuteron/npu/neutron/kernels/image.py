@@ -47,18 +47,18 @@ class Image:
     unused: tuple[str, ...]
 
 
-def parse(data: bytes, name: str) -> Image:
+def parse(data: bytes, name: str, *, needs_table: bool = True) -> Image:
     """What the ELF file of these bytes holds: an object, a library or a program, whose name errors give.
 
     Raises:
-        FormatError: it is no ELF file, damaged, stripped of symbols, or has no table of kernels.
+        FormatError: it is no ELF file, damaged, stripped of symbols, or, where one is needed, has no table of kernels.
     """
     if data.startswith(_ARCHIVE_MAGIC):
         raise FormatError("this is an archive, which the linker has yet to choose from", where=name, hint=_LINKED)
     if not data.startswith(_ELF_MAGIC):
         raise FormatError("this is not an ELF file", where=name, hint=_LINKED)
     try:
-        return _Reader(ELFFile(io.BytesIO(data))).image()
+        return _Reader(ELFFile(io.BytesIO(data)), needs_table).image()
     except DeuteronError as e:
         raise type(e)(e.message, hint=e.hint, where=name) from e
     except Exception as e:
@@ -77,8 +77,9 @@ class _Place:
 class _Reader:
     """One ELF file with a symbol table."""
 
-    def __init__(self, elf: Any) -> None:
+    def __init__(self, elf: Any, needs_table: bool) -> None:
         self._elf = elf
+        self._needs_table = needs_table
         self._is_object = elf["e_type"] == "ET_REL"
         self._slot = elf.elfclass // 8
         self._symbols: Any = elf.get_section_by_name(".symtab")
@@ -89,7 +90,8 @@ class _Reader:
 
     def image(self) -> Image:
         """What the file holds."""
-        if not any(symbol.name.startswith("dtn_") for symbol in self._symbols.iter_symbols()):
+        names = (symbol.name for symbol in self._symbols.iter_symbols())
+        if self._needs_table and not any(name.startswith("dtn_") for name in names):
             raise FormatError("nothing in it is Deuteron's: no symbol is called `dtn_...`", hint=_LINKED)
         functions = self._functions()
         table = tuple(self._table(functions))
@@ -129,6 +131,8 @@ class _Reader:
     def _entries(self, functions: Mapping[_Place, list[str]]) -> Iterator[list[str] | None]:
         """Of each entry the names of the function that it points to, None where it points nowhere."""
         tables = [s for s in self._symbols.iter_symbols() if s.name == TABLE and isinstance(s["st_shndx"], int)]
+        if not tables and not self._needs_table:
+            return
         if not tables:
             message = f"there is no table `{TABLE}` in it: the driver of Deuteron was not linked"
             raise FormatError(message, hint=_LINKED)

@@ -1,0 +1,85 @@
+"""Arm's driver for Ethos-U, from a checkout or as a library with its headers: for images that run on silicon."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from deuteron.board.toolchain import Source
+from deuteron.errors import InputError, OptionError
+from deuteron.native import FIRMWARE
+
+_HEADER = "ethosu_driver.h"
+_CORE = "src/ethosu_driver.c"
+_DEVICES = {"u55": "ethosu_device_u55_u65.c", "u65": "ethosu_device_u55_u65.c", "u85": "ethosu_device_u85.c"}
+_ACCELERATOR = re.compile(r"ethos-(u\d+)-(\d+)")
+_FAMILY = "executor.npu_ethosu"
+_HINT = "give a checkout of Arm's driver, or a directory with its headers and its one library"
+
+
+@dataclass(frozen=True, slots=True)
+class EthosUDriver:
+    """The driver.
+
+    Attributes:
+        headers: directory of its headers.
+        sources: of a checkout, what is compiled; none of a library.
+        library: the archive; None of a checkout.
+    """
+
+    headers: Path
+    sources: tuple[Source, ...]
+    library: Path | None
+
+    def calling(self, sources: Sequence[Source]) -> tuple[Source, ...]:
+        """These sources, of which those that call the driver take its own header."""
+        included = tuple(sorted(self.headers.glob("*.h")))
+        flags = ("-iquote", str(self.headers))
+        return tuple(
+            replace(source, includes=(*source.includes, *included), flags=(*source.flags, *flags))
+            if source.name == _FAMILY or (source.path.parent.name == "ethosu" and source.name.startswith("port."))
+            else source
+            for source in sources
+        )
+
+
+def find(directory: Path, accelerators: Sequence[str]) -> EthosUDriver:
+    """The driver in a directory, for images whose partitions are compiled for these accelerators.
+
+    Raises:
+        OptionError: there is no partition for an Ethos-U, or there are some for several.
+        InputError: the directory holds no driver.
+    """
+    if not accelerators:
+        raise OptionError(
+            "`--ethos-u-driver` is for programs of an Arm Ethos-U, this one has none", hint="leave it out"
+        )
+    directory = directory.absolute()
+    headers = next((d for d in (directory / "include", directory) if (d / _HEADER).is_file()), None)
+    if headers is None:
+        raise InputError(f"`{directory}` holds no `{_HEADER}`, nor does its `include`", hint=_HINT)
+    if (directory / _CORE).is_file():
+        return EthosUDriver(headers, _sources(directory, headers, accelerators), None)
+    libraries = sorted(directory.rglob("*.a"))
+    if len(libraries) != 1:
+        counted = f"{len(libraries)} libraries" if libraries else "no library"
+        raise InputError(f"`{directory}` holds {counted} and no `{_CORE}`", hint=_HINT)
+    return EthosUDriver(headers, (), libraries[0])
+
+
+def _sources(directory: Path, headers: Path, accelerators: Sequence[str]) -> tuple[Source, ...]:
+    """What a checkout's own build compiles for an accelerator, without its log."""
+    products = {match.groups() for name in accelerators if (match := _ACCELERATOR.fullmatch(name))}
+    if len(products) != 1:
+        listed = ", ".join(f"`{name}`" for name in accelerators)
+        raise OptionError(f"a driver is compiled for one accelerator, the program is for {listed}")
+    ((arch, macs),) = products
+    own = directory / "src"
+    flags = (
+        "-std=gnu11", "-w", "-DNDEBUG", "-DETHOSU", f"-DETHOSU_ARCH={arch}", f"-DETHOSU_MACS={macs}",
+        f"-DETHOS{arch.upper()}", "-DETHOSU_LOG_ENABLE=0", "-DETHOSU_LOG_SEVERITY=0", "-iquote", str(headers),
+        f"-I{FIRMWARE / 'port' / 'ethosu' / 'cmsis'}",
+    )  # fmt: skip
+    included = tuple(sorted((*headers.glob("*.h"), *own.glob("*.h"))))
+    names = ("ethosu_driver.c", "ethosu_pmu.c", _DEVICES[arch])
+    return tuple(Source(f"npu_driver.{Path(name).stem}", own / name, included, flags) for name in names)

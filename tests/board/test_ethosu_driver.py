@@ -1,0 +1,153 @@
+"""Images for silicon: Arm's driver in the stand-in's place, as a library or as its sources."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests import store
+from tests.npu.ethosu import mixed
+
+from deuteron import api
+from deuteron.board import boards, ethosu_driver, image, qemu, record
+from deuteron.board import library as library_of_boards
+from deuteron.board.override import EthosU
+from deuteron.board.record import FirmwareOptions
+from deuteron.board.toolchain import PREFIX, Toolchain
+from deuteron.errors import DeuteronError
+
+BOARD = boards.load("an547")
+
+HEADER = """\
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+struct ethosu_driver { uint32_t words[40]; };
+#define ethosu_release_driver ethosu_release_driver_of_the_stub
+int ethosu_init(struct ethosu_driver *drv, void *const base, const void *fast, const size_t bytes, uint32_t secure,
+                uint32_t privileged);
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *data, const int size, uint64_t *const bases,
+                     const size_t *sizes, const int count, void *user);
+struct ethosu_driver *ethosu_reserve_driver(void);
+void ethosu_release_driver(struct ethosu_driver *drv);
+void ethosu_irq_handler(struct ethosu_driver *drv);
+"""
+"""What of Arm's header the firmware needs, and a name that only this one has."""
+
+SOURCE = """\
+#include "ethosu_driver.h"
+#ifdef ETHOSU
+#if !defined(ETHOSU55) || ETHOSU_MACS != 128 || ETHOSU_LOG_ENABLE
+#error "not for this accelerator"
+#endif
+#include <cmsis_compiler.h>
+#else
+#define __WFE()
+#endif
+static struct ethosu_driver *only;
+int ethosu_init(struct ethosu_driver *drv, void *const base, const void *fast, const size_t bytes, uint32_t secure,
+                uint32_t privileged)
+{
+    only = drv;
+    return 0;
+}
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *data, const int size, uint64_t *const bases,
+                     const size_t *sizes, const int count, void *user)
+{
+    __WFE();
+    return 0;
+}
+struct ethosu_driver *ethosu_reserve_driver(void) { return only; }
+void ethosu_release_driver(struct ethosu_driver *drv) {}
+void ethosu_irq_handler(struct ethosu_driver *drv) {}
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A driver as its repository has it."""
+    folder = tmp_path / "checkout"
+    for name, text in {
+        "include/ethosu_driver.h": HEADER,
+        "src/ethosu_driver.c": SOURCE,
+        "src/ethosu_pmu.c": "int ethosu_pmu;\n",
+        "src/ethosu_device_u55_u65.c": "int ethosu_device_u55;\n",
+        "src/ethosu_device_u85.c": "#error another NPU's\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def library(checkout: Path, tmp_path: Path) -> Path:
+    """The same as a library beside its headers."""
+    folder = tmp_path / "library"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "ethosu_driver.h").write_text(HEADER)
+    made = folder / "driver.o"
+    flags = ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-Os", "-ffunction-sections", "-I", folder)
+    subprocess.run((f"{PREFIX}gcc", *flags, "-c", checkout / "src/ethosu_driver.c", "-o", made), check=True)
+    subprocess.run((f"{PREFIX}ar", "rcs", folder / "lib" / "libethosu.a", made), check=True)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["checkout", "library"])
+def test_an_image_for_silicon_has_nothing_of_the_stand_in(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    options = FirmwareOptions(ethosu_driver=str(request.getfixturevalue(kind)))
+    made = image.build(mixed.built(), BOARD, options, Toolchain.find(image.OBJECTS))
+    image.write(made, tmp_path / "firmware", force=False)
+    assert made.record.sizes.module("stand_in").total == 0
+    assert 20 < made.record.sizes.module("npu_driver").total < 200
+    assert b"ethosu_release_driver_of_the_stub" in made.files[record.ELF]
+    assert made.record.stack.gaps == ()
+    assert api.kernels(tmp_path / "firmware").ethosu is EthosU.DRIVER
+    assert api.kernels(store.firmware(mixed.built(), BOARD)).ethosu is EthosU.STAND_IN
+    with pytest.raises(DeuteronError) as raised:
+        qemu.run(tmp_path / "firmware", made.record, BOARD, [])
+    assert str(raised.value) == (
+        f"`{tmp_path / 'firmware'}` was linked with a driver for an Ethos-U, which the emulator of `an547` does not "
+        "have\n\nhint: build the firmware without `--ethos-u-driver`: the core then does what the NPU would"
+    )
+
+
+HINT = "\n\nhint: give a checkout of Arm's driver, or a directory with its headers and its one library"
+
+
+def test_what_holds_no_driver_is_refused(checkout: Path, library: Path, tmp_path: Path) -> None:
+    def refusal(directory: Path, *accelerators: str) -> str:
+        with pytest.raises(DeuteronError) as raised:
+            ethosu_driver.find(directory, accelerators)
+        return str(raised.value)
+
+    assert refusal(checkout) == (
+        "`--ethos-u-driver` is for programs of an Arm Ethos-U, this one has none\n\nhint: leave it out"
+    )
+    assert refusal(checkout, "ethos-u55-128", "ethos-u55-256") == (
+        "a driver is compiled for one accelerator, the program is for `ethos-u55-128`, `ethos-u55-256`"
+    )
+    assert refusal(tmp_path, "ethos-u55-128") == (
+        f"`{tmp_path}` holds no `ethosu_driver.h`, nor does its `include`{HINT}"
+    )
+    (checkout / "src/ethosu_driver.c").unlink()
+    assert refusal(checkout, "ethos-u55-128") == f"`{checkout}` holds no library and no `src/ethosu_driver.c`{HINT}"
+    (library / "libother.a").write_bytes(b"")
+    assert refusal(library, "ethos-u55-128") == f"`{library}` holds 2 libraries and no `src/ethosu_driver.c`{HINT}"
+
+
+@pytest.mark.slow
+def test_a_project_with_executorchs_delegate_gets_the_override_or_no_image(tmp_path: Path) -> None:
+    source, build = Path(__file__).parent / "consumer_arm", tmp_path / "build"
+    program = Path(sys.executable).with_name("deuteron")
+    package = (f"-Ddeuteron_DIR={library_of_boards.FIRMWARE / 'cmake'}", f"-DDEUTERON_PROGRAM={program}")
+    subprocess.run(("cmake", "-S", source, "-B", build, *package), check=True, capture_output=True)
+    subprocess.run(("cmake", "--build", build, "--target", "right"), check=True, capture_output=True)
+    subprocess.run((build / "right",), check=True)
+    done = subprocess.run(("cmake", "--build", build, "--target", "wrong"), capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert (
+        "error: `wrong` has the weak default of `arm_ethos_io_memcpy`, though an override was asked for" in done.stderr
+    )
