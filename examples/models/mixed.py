@@ -93,7 +93,7 @@ class Attention(nn.Module):
 
 
 class RefusedMiddle(nn.Module):
-    """3x32x32 to 10 classes, with activations and a pool between its convolutions that the NPU does not take."""
+    """3x32x32 to 10 classes, with a pool between its convolutions that the NPU does not take."""
 
     def __init__(self) -> None:
         super().__init__()

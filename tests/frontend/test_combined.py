@@ -26,7 +26,7 @@ EDGES = {"cortex_m::quantize_per_tensor": 1, "cortex_m::dequantize_per_tensor": 
 
 
 class Middle(nn.Module):
-    """An activation that the NPU does not have, between a convolution and a linear layer that it has."""
+    """An activation that is a table on either side, between a convolution and a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Middle(nn.Module):
 
 
 def test_two_quantisers_on_one_model_leave_nothing_in_float() -> None:
-    found = combine(Middle(), IMAGE, target=NPU)
+    found = combine(Middle(), IMAGE, target=NPU, keep="gelu")
     assert found.partitions == 2
     assert found.operators == EDGES | {"cortex_m::quantized_activation": 1}
     assert found.steps == 0
@@ -49,6 +49,30 @@ def test_a_linear_layer_is_one_operator_on_either_side() -> None:
     found = combine(Middle(), IMAGE, target=NPU, keep="addmm")
     assert found.partitions == 1
     assert found.operators["cortex_m::quantized_linear"] == 1
+    assert found.steps == 0
+
+
+class OnNpu(nn.Module):
+    """Functions of one number, whole and written out, and changes of scale: all between layers of the NPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.gate, self.last = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 3)
+        self.linear, self.out = nn.Linear(64, 12), nn.Linear(12, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv(x)
+        x = functional.mish(x * torch.sigmoid(x))
+        x = x * functional.hardsigmoid(self.gate(functional.adaptive_avg_pool2d(x, 1)))
+        x = functional.silu(self.last(x))
+        x = torch.tanh(self.linear(x.flatten(1)))
+        return functional.softplus(self.out(x)) * 2 - 1
+
+
+def test_functions_of_one_number_and_changes_of_scale_never_leave_the_npu() -> None:
+    found = combine(OnNpu(), IMAGE, target=NPU)
+    assert (found.partitions, found.operators) == (1, EDGES)
     assert found.steps == 0
 
 

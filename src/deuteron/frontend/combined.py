@@ -21,13 +21,10 @@ from deuteron.frontend.cortex_m import rewrites
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
-from deuteron.frontend.nodes import QUANTISED, WHY, computing, nodes_of
+from deuteron.frontend.nodes import MARK, QUANTISED, WHY, computing, nodes_of
 from deuteron.frontend.quantise import annotations
 from deuteron.frontend.recording import EdgeNode, Recording, edge_node
 from deuteron.frontend.side import Side
-
-MARK = "deuteron_npu"
-"""Key among a node's custom metadata: the name that it had when it was quantised for the NPU."""
 
 
 class LeftOverError(Exception):
@@ -121,7 +118,7 @@ def _leaves_more(
     known = len(refused.on_cpu)
     module = seam.quantise(copy.deepcopy(model), [sample], trial)
     quantise_once(module)
-    side.ask(torch.export.export(module, sample, strict=True), asks(state=module.state_dict))
+    side.ask(torch.export.export(module, sample, strict=True), asks(state=module.state_dict), module.state_dict())
     return len(refused.on_cpu) > known
 
 

@@ -212,7 +212,7 @@ class Flow:
         if program.dialect == "EDGE":
             return []
         self.told("partition and convert")
-        return self.side.edge_passes() if self.arch.npu else []
+        return self.side.edge_passes(program, self._state()) if self.arch.npu else []
 
     def _io_passes(self, edge: Any) -> Any:
         return seam.io_passes(edge) if self.options.remove_quant_io_ops else []

@@ -23,6 +23,9 @@ KEY = "deuteron_node"
 QUANTISED = "deuteron_name"
 """Key among a node's custom metadata: its name when it was quantised, which is the same in every build of a model."""
 
+MARK = "deuteron_npu"
+"""Key among a node's custom metadata: the name that it had when it was quantised for the NPU."""
+
 WHY = "deuteron_why"
 """Key of a node's metadata: why the NPU does not take it."""
 
@@ -51,6 +54,7 @@ _BY_ELEMENTS: Mapping[str, Work] = {
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), Work.COMPARE),
     "where": Work.CHOICE,
     "upsample_bilinear2d": Work.RESIZE,
+    "table": Work.TABLE,
 }
 _WIDE: Mapping[Work, Work] = {
     **dict.fromkeys((Work.CONVOLUTION, Work.POINTS, Work.LINEAR), Work.WIDE_LAYER),

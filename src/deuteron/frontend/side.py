@@ -57,8 +57,11 @@ class Side(ABC):
         """How edge programs are made."""
 
     @abstractmethod
-    def edge_passes(self) -> Any:
-        """The passes that bring an edge program into the form that the partitioner wants."""
+    def edge_passes(self, program: ExportedProgram, state: Mapping[str, Any]) -> Any:
+        """The passes that bring an edge program into the form that the partitioner wants.
+
+        `state` is the quantised module's state dict.
+        """
 
     @abstractmethod
     def last_passes(self) -> Any:
@@ -89,11 +92,11 @@ class Side(ABC):
         del recording, partitions
         return ()
 
-    def ask(self, program: ExportedProgram, partitioner: Any) -> None:
-        """Let a partitioner see the edge program of an exported one."""
+    def ask(self, program: ExportedProgram, partitioner: Any, state: Mapping[str, Any]) -> None:
+        """Let a partitioner see the edge program of an exported one, whose module's state dict is `state`."""
         from executorch.exir import to_edge_transform_and_lower
 
-        passes: Sequence[Any] | Any = self.edge_passes()
+        passes: Sequence[Any] | Any = self.edge_passes(program, state)
         to_edge_transform_and_lower(
             program, transform_passes=passes or None, partitioner=[partitioner], compile_config=self.edge_config()
         )

@@ -19,8 +19,10 @@ REGISTRY = """\
 import json, pathlib, sys
 from deuteron.npu.neutron import sdk
 sdk.install(sdk.Session(pathlib.Path(sys.argv[1])))
+from deuteron.frontend.neutron import tables
 from executorch.backends.nxp.backend.edge_program_converter import functions_converters
-print(json.dumps([str(edge) for edge in functions_converters]))
+with tables.registered():
+    print(json.dumps([str(edge) for edge in functions_converters]))
 """
 
 WITHOUT_EDGE = {"EXPAND_DIMS", "QUANTIZE", "SQUEEZE", "STRIDED_SLICE"}

@@ -60,11 +60,12 @@ def operand(node: fx.Node) -> fx.Node | None:
     """The one activation that a node is an elementwise function of, beside numbers; None for any other node."""
     if node.op != "call_function" or not is_elementwise(node.target):
         return None
-    inputs = [arg for arg in node.all_input_nodes if not _is_number(arg)]
+    inputs = [arg for arg in node.all_input_nodes if not is_number(arg)]
     return inputs[0] if len(inputs) == 1 else None
 
 
-def _is_number(node: fx.Node) -> bool:
+def is_number(node: fx.Node) -> bool:
+    """True for a constant of one element."""
     value: object = node.meta.get("val")
     return node.op == "get_attr" and isinstance(value, Tensor) and value.numel() == 1
 
@@ -77,7 +78,10 @@ class Tables:
     """
 
     def __init__(
-        self, program: ExportedProgram, constants: Mapping[str, Tensor], dtype: torch.dtype = torch.int8
+        self,
+        program: ExportedProgram | fx.GraphModule,
+        constants: Mapping[str, Tensor],
+        dtype: torch.dtype = torch.int8,
     ) -> None:
         self._program = program
         self._constants = constants

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import fx
+from torch.export import ExportedProgram
 
 from deuteron.arch.targets import EthosU
 from deuteron.builds import hazards
@@ -62,7 +63,7 @@ class EthosUSide(Side):
         """How edge programs are made."""
         return seam.edge_config()
 
-    def edge_passes(self) -> Any:
+    def edge_passes(self, program: ExportedProgram, state: Mapping[str, Any]) -> Any:
         """None: the partitioner takes edge programs as they are."""
         return []
 

@@ -13,7 +13,7 @@ import operator
 import re
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +28,7 @@ from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import MissingToolError
 from deuteron.frontend import recording as recordings
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.neutron import here
+from deuteron.frontend.neutron import here, tables
 from deuteron.frontend.neutron.handles import debug_handle_map
 from deuteron.frontend.neutron.results import slice_splits, take_first
 from deuteron.frontend.neutron.telling import telling
@@ -84,8 +84,10 @@ def converter(options: BuildOptions) -> Generator[sdk.Session]:
             sdk.uninstall()
             _need_vendor_package()
         try:
-            _bind(here if options.converter is Converter.OPEN else multiprocessing)
-            yield session
+            is_open = options.converter is Converter.OPEN
+            _bind(here if is_open else multiprocessing)
+            with tables.registered() if is_open else nullcontext():
+                yield session
         finally:
             sdk.uninstall()
 
@@ -145,7 +147,7 @@ def quantizer(target: str, converter: Converter) -> Any:
     from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
 
-    from deuteron.frontend.quantise import annotations  # here, because torchao is not quiet when it is loaded
+    from deuteron.frontend.quantise import annotations, chains  # here, because torchao is not quiet when it is loaded
 
     class MendedQuantizer(NeutronQuantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -155,10 +157,15 @@ def quantizer(target: str, converter: Converter) -> Any:
             return sliced.graph_module
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            if converter is Converter.OPEN:
+                # What the wheel would have together is asked of another first: nodes behind a chain share its scale.
+                NeutronQuantizer(spec).annotate(model)
+                annotations.clear(model, set(model.graph.nodes) - chains.annotate(model, act_qspec(False)))
             annotated = super().annotate(model)
             return annotations.mend(annotated, act_qspec(False), any_factor=converter is Converter.OPEN)
 
-    return MendedQuantizer(target_spec(target, converter))
+    spec = target_spec(target, converter)
+    return MendedQuantizer(spec)
 
 
 def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
@@ -211,9 +218,16 @@ def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: Bu
             preserve_ops=[aten.prelu.default, aten.pad.default, aten.hardswish.default],
         )
 
+    kept = options.operators_not_to_delegate
+    has_tables = options.converter is Converter.OPEN
+
     class Late(Partitioner):
-        def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool] | None]:
-            return made().ops_to_not_decompose(ep)
+        def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool]]:
+            operators, wanted = made().ops_to_not_decompose(ep)
+            if not has_tables:
+                return operators, wanted
+            is_tabled = tables.wanted(ep.graph_module, tables.numbers_of(ep, state()), kept)
+            return [*operators, *tables.preserved()], lambda node: wanted(node) or is_tabled(node)
 
         def partition(self, exported_program: ExportedProgram) -> PartitionResult:
             return made().partition(exported_program)
@@ -236,11 +250,25 @@ def program_config() -> Any:
     return ExecutorchBackendConfig(extract_delegate_segments=False)
 
 
-def edge_passes() -> Any:
-    """The passes that bring an edge program into the form that the partitioner wants."""
+def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: BuildOptions) -> Any:
+    """The passes that bring an edge program into the form that the partitioner wants; it takes tables then."""
     from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+    from torch.fx.passes.infra.pass_base import PassResult
 
-    return NeutronEdgePassManager()
+    base: Any = NeutronEdgePassManager
+    call: Callable[..., Any] = base.__call__
+
+    numbers = tables.numbers_of(program, state)
+
+    class Passes(base):
+        def __call__(self, module: fx.GraphModule) -> Any:
+            result: Any = call(self, module)
+            if options.converter is not Converter.OPEN:
+                return result
+            tables.put(result.graph_module, numbers, options.operators_not_to_delegate)
+            return PassResult(result.graph_module, modified=True)
+
+    return Passes()
 
 
 def io_passes(edge: Any) -> Any:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from torch import fx
+from torch.export import ExportedProgram
 
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch
@@ -63,9 +64,9 @@ class NeutronSide(Side):
         """How edge programs are made."""
         return seam.edge_config()
 
-    def edge_passes(self) -> Any:
+    def edge_passes(self, program: ExportedProgram, state: Mapping[str, Any]) -> Any:
         """The passes that bring an edge program into the form that the partitioner wants."""
-        return seam.edge_passes()
+        return seam.edge_passes(program, state, self._options)
 
     def last_passes(self) -> Any:
         """The passes over what is left of an edge program after delegation."""

@@ -12,13 +12,13 @@ from deuteron.frontend.nodes import WHY, computing
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.side import Tell
 
-_KEPT = "NXP_DO_NOT_DELEGATE"
+KEPT = "NXP_DO_NOT_DELEGATE"
 """Key of a node's metadata: the partitioner is to leave it."""
 
 
 def keep(node: fx.Node, why: str) -> None:
     """Tell that the partitioner leaves the node, for this reason."""
-    node.meta |= {_KEPT: True, WHY: why}
+    node.meta |= {KEPT: True, WHY: why}
 
 
 def telling(base: Any, tell: Tell) -> Any:
@@ -49,11 +49,11 @@ def telling(base: Any, tell: Tell) -> Any:
             return result
 
         def validate_partitioning_result(self, graph: fx.Graph, partitions: Any, options: Any, parameters: Any) -> bool:
-            kept = {node for node in graph.nodes if node.meta.get(_KEPT)}
+            kept = {node for node in graph.nodes if node.meta.get(KEPT)}
             context = partitions, options, self.neutron_target_spec, parameters
             valid = validate(self, graph, partitions, options, parameters)
             for node in graph.nodes:
-                if node.meta.get(_KEPT) and node not in kept:
+                if node.meta.get(KEPT) and node not in kept:
                     converter = module.supported_ops.get(node.target)
                     asked = refusal(converter.supports_partitioning_result, node, *context) if converter else ""
                     node.meta[WHY] = asked or (

@@ -1,4 +1,4 @@
-"""The edge operators that ExecuTorch's NXP backend delegates, and the TFLite operators that it makes of each.
+"""The edge operators that ExecuTorch's NXP backend delegates, and ours; the TFLite operators that come of each.
 
 A table, because asking the backend takes seconds to import; a test holds it to the backend's registry.
 """
@@ -48,6 +48,7 @@ EDGE_OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "aten.upsample_bilinear2d.vec": ("RESIZE_BILINEAR",),
         "aten.upsample_nearest2d.vec": ("RESIZE_NEAREST_NEIGHBOR",),
         "aten.view_copy.default": ("RESHAPE",),
+        "deuteron.table.default": ("DeuteronTable",),
         "dim_order_ops._clone_dim_order.default": ("TRANSPOSE",),
     }
 )

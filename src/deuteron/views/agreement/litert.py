@@ -41,6 +41,8 @@ def computes(op: Op, graph: Graph) -> bool:
         case ops.Add() | ops.Sub():
             # Ends the process when a step of the result is below 2^-19 of an operand's: it has 20 bits to scale up by.
             return 2 * max(graph.type(name).q.scale for name in op.inputs) < 2**20 * out.scale
+        case ops.Lookup():
+            return False
         case ops.Softmax():
             # It ends the process when the input's factor is not above 1, or the exponentials of a row add up to 512.
             short = graph.type(op.inputs[0]).shape[-1] < 512

@@ -117,6 +117,9 @@ class _Operands:
                 return functional.leaky_relu(x, op.alpha)
             case ops.Quantize():
                 return x
+            case ops.Lookup():
+                entries = torch.tensor(op.entries, dtype=torch.int8)
+                return dequantise(entries[self.stored(op.inputs[0]).long() + 128], target.q, self.dtype)
             case _:
                 return self._movement(op, x, target)
 

@@ -319,6 +319,13 @@ def leaky_relu(rng: np.random.Generator) -> Case:
     return b.finish(ops.LeakyRelu(inputs=("x",), outputs=("y",), alpha=f32(rng.uniform(-1, 2))))
 
 
+def lookup(rng: np.random.Generator) -> Case:
+    b = Builder(rng)
+    b.input("x", (5, 52))
+    entries = tuple(rng.integers(-128, 128, 256).tolist())
+    return b.finish(ops.Lookup(inputs=("x",), outputs=("y",), entries=entries))
+
+
 CASES: dict[type[ops.Op], Callable[[np.random.Generator], Case]] = {
     ops.Conv2D: conv2d,
     ops.DepthwiseConv2D: depthwise_conv2d,
@@ -349,6 +356,7 @@ CASES: dict[type[ops.Op], Callable[[np.random.Generator], Case]] = {
     ops.Quantize: quantize,
     ops.Unary: unary,
     ops.LeakyRelu: leaky_relu,
+    ops.Lookup: lookup,
 }
 
 

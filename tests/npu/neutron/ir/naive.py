@@ -262,6 +262,9 @@ class _Naive:
             return pole if real == 0 else 0
         return self.stored(Fraction(value) / self.out_scale)
 
+    def lookup(self, at: Index) -> int:
+        return self.op.entries[self.x[at] + 128]
+
     def leaky_relu(self, at: Index) -> int:
         real = (int(self.x[at]) - self.in_zero) * self.in_scale
         return self.stored((real if real >= 0 else real * Fraction(self.op.alpha)) / self.out_scale)

@@ -67,6 +67,7 @@ def test_spellings() -> None:
         "depthwise_conv2d",
         "fully_connected",
         "leaky_relu",
+        "lookup",
         "max_pool2d",
         "maximum",
         "mean",

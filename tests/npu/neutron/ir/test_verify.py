@@ -105,6 +105,8 @@ OP_FAULTS = [
     ("conv2d(%a, %w, %b)", "conv2d(%a, %w, %b) stride=(1,2) pads=(0,0,1,3)", 1, "c",
      f"{PADS}; found rows (0, 0) and columns (1, 3) round a window of 1x1"),
     ("value=-5", "value=-129", 2, "p", "the value of a padding is within -128..127; found -129"),
+    ("max_pool2d(%x) window=(3,3) stride=(1,1) pads=(1,1,1,1)", "lookup(%x) entries=(1,2)", 0, "a",
+     "a table has 256 entries within -128..127; found 2 entries"),
     ("max_pool2d(%x) window=(3,3) stride=(1,1) pads=(1,1,1,1)",
      "resize_bilinear(%x) align_corners=yes half_pixel_centers=yes", 0, "a",
      "a resize has aligned corners or half-pixel centres, not both; found both"),

@@ -1,10 +1,15 @@
-"""Activations and padding that join the kernel beside them."""
+"""Activations and padding that join the kernel beside them, and tables that join each other."""
 
+import numpy as np
 import pytest
 from tests.npu.neutron.passes.text import check, check_unchanged
 
+from deuteron.npu.neutron.ir.interpret import run
+from deuteron.npu.neutron.ir.ops import Lookup
+from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.passes.fuse_activation import FuseActivation
 from deuteron.npu.neutron.passes.fuse_padding import FusePadding
+from deuteron.npu.neutron.passes.fuse_tables import FuseTables
 
 CONV = """const %w: i8[1,3,3,1] q(0.5:0) = [1,2,3,4,5,6,7,8,9]
         const %b: i32[1] = [10]"""
@@ -122,5 +127,38 @@ def test_an_average_pool_keeps_its_padding() -> None:
         %p: i8[1,5,5,1] q(0.5:-128) = pad(%x) paddings=((0,0),(1,0),(0,1),(0,0)) value=-128 @[0]
         %y: i8[1,4,4,1] q(0.5:-128) = average_pool2d(%p) window=(2,2) stride=(1,1) @[1]
         output %y
+        """,
+    )
+
+
+def test_functions_in_a_row_are_one_table() -> None:
+    before = parse_graph(
+        """graph g {
+        input %x: i8[2] q(0.5:0)
+        %a: i8[2] q(0.0078125:0) = unary(%x) function=tanh @[0]
+        %b: i8[2] q(0.01:3) = quantize(%a) @[1]
+        %y: i8[2] q(0.02:-128) = unary(%b) function=abs @[2]
+        output %y
+        }"""
+    )
+    after = FuseTables().apply(before)
+    (op,) = after.ops
+    assert isinstance(op, Lookup)
+    assert (op.inputs, op.outputs, op.origin) == (("x",), ("y",), (0, 1, 2))
+    every = np.arange(-128, 128, dtype=np.int8).reshape(128, 2)
+    for pair in every:
+        np.testing.assert_array_equal(run(after, [pair])["y"], run(before, [pair])["y"])
+
+
+@pytest.mark.parametrize("rest", ["output %a", "%z: i8[2] q(0.5:0) = add(%a, %a) @[2]\noutput %z"])
+def test_a_table_whose_result_others_read_stays_apart(rest: str) -> None:
+    check_unchanged(
+        FuseTables(),
+        f"""
+        input %x: i8[2] q(0.5:0)
+        %a: i8[2] q(0.25:0) = unary(%x) function=abs @[0]
+        %y: i8[2] q(0.5:0) = quantize(%a) @[1]
+        output %y
+        {rest}
         """,
     )

@@ -41,6 +41,7 @@ def test_pass_names_are_unique() -> None:
         "remove-no-ops",
         "fuse-activation",
         "fuse-padding",
+        "fuse-tables",
         "merge-moves",
     ]
 

@@ -14,6 +14,7 @@ from deuteron.npu.neutron.tflite.forms import ACTIVATIONS, same_pads
 Rng = np.random.Generator
 Shape = tuple[int, ...]
 ORIGIN = (0,)
+ENTRIES = tuple((37 * x) % 256 - 128 for x in range(256))
 SOFTMAX_QUANT = Quant((1 / 256,), (-128,))
 """The only output quantisation that LiteRT's int8 softmax takes."""
 
@@ -355,4 +356,5 @@ CASES: Mapping[str, Callable[[Rng], Graph]] = {
     "TANH": unary(ops.Function.TANH),
     "TRANSPOSE": transpose,
     "TRANSPOSE_CONV": transpose_conv,
+    "DeuteronTable": elementwise(lambda: ops.Lookup(inputs=("x",), outputs=("y",), origin=ORIGIN, entries=ENTRIES)),
 }

@@ -75,7 +75,7 @@ def run_op(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> Array:
             return _resize_bilinear(op, x, target)
         case ops.Softmax():
             return _softmax(op, x, sources[0].q, target.q)
-        case ops.Quantize() | ops.Unary() | ops.LeakyRelu():
+        case ops.Quantize() | ops.Unary() | ops.LeakyRelu() | ops.Lookup():
             return _lookup(x, function_table(op, graph))
         case _:
             return _moved(op, [values[name] for name in op.inputs], target)

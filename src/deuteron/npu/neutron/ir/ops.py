@@ -271,3 +271,10 @@ class LeakyRelu(Op):
     """x where its real value is at least 0, else alpha * x."""
 
     alpha: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup(Op):
+    """The stored value `entries[x + 128]` for each stored value x, whatever function that is."""
+
+    entries: tuple[int, ...]

@@ -105,7 +105,7 @@ def output_shape(op: ops.Op, inputs: tuple[Shape, ...], declared: Shape) -> Shap
         case ops.Softmax():
             _need(len(inputs[0]) > 0, "a scalar has no innermost dimension")
             return inputs[0]
-        case ops.Quantize() | ops.Unary() | ops.LeakyRelu():
+        case ops.Quantize() | ops.Unary() | ops.LeakyRelu() | ops.Lookup():
             return inputs[0]
         case _:
             raise InternalError(f"operator {type(op).__name__} has no shape rule")

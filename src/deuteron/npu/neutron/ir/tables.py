@@ -1,14 +1,21 @@
 """The 256-entry tables behind functions of one stored value."""
 
+import numpy as np
+
 from deuteron import numerics
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 
-Tabled = ops.Unary | ops.LeakyRelu | ops.Quantize
+Computed = ops.Unary | ops.LeakyRelu | ops.Quantize
+"""Operators whose table is that of a real function."""
+
+Tabled = Computed | ops.Lookup
 """Operators of which each result depends on one stored value alone."""
 
+ENTRIES = 256
 
-def real_function(op: Tabled) -> numerics.RealFunction | None:
+
+def real_function(op: Computed) -> numerics.RealFunction | None:
     """The real function of the op, None when it only requantises."""
     match op:
         case ops.Unary():
@@ -21,4 +28,6 @@ def real_function(op: Tabled) -> numerics.RealFunction | None:
 
 def function_table(op: Tabled, graph: Graph) -> numerics.I8:
     """table[x + 128] = the op's result for stored input x."""
+    if isinstance(op, ops.Lookup):
+        return np.array(op.entries, np.int8)
     return numerics.unary_table(real_function(op), graph.type(op.inputs[0]).q, graph.type(op.outputs[0]).q)

@@ -13,7 +13,7 @@ from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.interpret import run_op
 from deuteron.npu.neutron.ir.shapes import resize_positions
 from deuteron.npu.neutron.ir.sums import Weighted, pool_counts, pool_taps, products, weighted_sums
-from deuteron.npu.neutron.ir.tables import Tabled, real_function
+from deuteron.npu.neutron.ir.tables import Computed, real_function
 from deuteron.npu.neutron.ir.types import Quant
 
 Array = npt.NDArray[np.generic]
@@ -32,7 +32,7 @@ LAMBDA = 8.0
 
 _Rounding = (
     Weighted | ops.BatchMatMul | ops.Add | ops.Sub | ops.Mul | ops.Maximum | ops.Minimum | ops.Prelu | ops.AveragePool2D
-    | ops.Mean | ops.Sum | ops.ResizeBilinear | ops.Softmax | Tabled
+    | ops.Mean | ops.Sum | ops.ResizeBilinear | ops.Softmax | Computed
 )  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def _weighted(op: Weighted, graph: Graph, values: Mapping[str, Array]) -> _Exact
     return _summed(sums * factors, sizes * factors, weights.size // len(bias) + 1)
 
 
-def _tabled(op: Tabled, x: F64, out: Quant) -> _Exact:
+def _tabled(op: Computed, x: F64, out: Quant) -> _Exact:
     """A function's own rounding, and that of x as far as the function carries it on; no value at all is stored 0."""
     step = out.scale
     function = real_function(op) or np.positive

@@ -10,6 +10,7 @@ from deuteron.errors import VerifyError
 from deuteron.npu.neutron.ir import ops, shapes
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.printer import format_op
+from deuteron.npu.neutron.ir.tables import ENTRIES
 from deuteron.npu.neutron.ir.types import DType, Quant
 
 GraphRule = Callable[[Graph], str | None]
@@ -239,6 +240,14 @@ def _pad_value(op: ops.Op, _: Graph) -> str | None:
     return None if not isinstance(op, ops.Pad) or -128 <= op.value <= 127 else f"found {op.value}"
 
 
+def _entries(op: ops.Op, _: Graph) -> str | None:
+    """A table has 256 entries within -128..127."""
+    if not isinstance(op, ops.Lookup) or (len(op.entries) == ENTRIES and all(-128 <= n <= 127 for n in op.entries)):
+        return None
+    outside = next((entry for entry in op.entries if not -128 <= entry <= 127), None)
+    return f"found {len(op.entries)} entries" if outside is None else f"found {outside}"
+
+
 def _centres(op: ops.Op, _: Graph) -> str | None:
     """A resize has aligned corners or half-pixel centres, not both."""
     return "found both" if isinstance(op, ops.ResizeBilinear) and op.align_corners and op.half_pixel_centers else None
@@ -269,5 +278,6 @@ OP_RULES: tuple[tuple[type[ops.Op] | tuple[type[ops.Op], ...], OpRule], ...] = (
     (ops.Op, _clamp),
     (SPATIAL, _pads),
     (ops.Pad, _pad_value),
+    (ops.Lookup, _entries),
     (ops.ResizeBilinear, _centres),
 )

@@ -10,6 +10,7 @@ from deuteron.npu.neutron.passes.canonicalise import Canonicalise
 from deuteron.npu.neutron.passes.fold_constants import FoldConstants
 from deuteron.npu.neutron.passes.fuse_activation import FuseActivation
 from deuteron.npu.neutron.passes.fuse_padding import FusePadding
+from deuteron.npu.neutron.passes.fuse_tables import FuseTables
 from deuteron.npu.neutron.passes.merge_moves import MergeMoves
 from deuteron.npu.neutron.passes.push_transposes import PushTransposes
 from deuteron.npu.neutron.passes.remove_no_ops import RemoveNoOps
@@ -26,6 +27,7 @@ def passes() -> tuple[Pass, ...]:
         RemoveNoOps(),
         FuseActivation(),
         FusePadding(),
+        FuseTables(),
         MergeMoves(),  # once all has moved, for what several read stays where it is
     )
 

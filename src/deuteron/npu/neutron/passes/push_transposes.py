@@ -114,7 +114,7 @@ class _Work:
 def _before(op: Op, perm: Perm, graph: Graph) -> tuple[Op | None, Perm]:
     """The op on inputs that are not transposed yet, and the permutation that its result then takes."""
     match op:
-        case ops.Unary() | ops.LeakyRelu() | ops.Quantize():
+        case ops.Unary() | ops.LeakyRelu() | ops.Lookup() | ops.Quantize():
             return op, perm
         case ops.Add() | ops.Sub() | ops.Mul() | ops.Maximum() | ops.Minimum():
             return (op if _keep_rank(op, graph, len(perm)) else None), perm

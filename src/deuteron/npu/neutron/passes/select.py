@@ -84,6 +84,7 @@ LOWERINGS: Mapping[type[ops.Op], Lowering] = MappingProxyType(
         ops.Unary: Lowering(elementwise.table, (LUT,)),
         ops.LeakyRelu: Lowering(elementwise.table, (LUT,)),
         ops.Quantize: Lowering(elementwise.table, (LUT,)),
+        ops.Lookup: Lowering(elementwise.table, (LUT,)),
         ops.Softmax: Lowering(elementwise.softmax, (SOFTMAX,)),
         ops.AveragePool2D: Lowering(reduction.average_pool, (AVERAGE_POOL,)),
         ops.MaxPool2D: Lowering(reduction.max_pool, (MAX_POOL,)),

@@ -222,6 +222,7 @@ class _Decoder:
             kind=kind,
             options=options,
             custom_code=custom_code,
+            custom_options=b"" if (data := table.vector("CustomOptions")) is None else data.tobytes(),
         )
 
     def options(self, table: _Table) -> tuple[str, Options]:

@@ -4,6 +4,7 @@ The exception is a padding that SAME does not give: it becomes a PADV2 operator 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.shapes import window_count
 from deuteron.npu.neutron.ir.types import DType, Tensor
 from deuteron.npu.neutron.tflite.encode import encode
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator, FlatTensor
+from deuteron.npu.neutron.tflite.flat import CUSTOM, TABLE, FlatModel, FlatOperator, FlatTensor
 from deuteron.npu.neutron.tflite.forms import ACTIVATIONS, same_pads
 
 _ACTIVATION_CODES = {"NONE": 0, "RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}
@@ -131,6 +132,10 @@ class _Emitter:
                 self.add(op, function.name, "")
             case ops.LeakyRelu(alpha=alpha):
                 self.add(op, "LEAKY_RELU", "LeakyReluOptions", {"Alpha": alpha})
+            case ops.Lookup(entries=entries):
+                self.add(op, CUSTOM, "")
+                options = bytes(entry & 255 for entry in entries)
+                self.operators[-1] = replace(self.operators[-1], custom_code=TABLE, custom_options=options)
             case _:
                 raise UnsupportedError(f"operator {type(op).__name__} has no TFLite form", where=_where(op))
 

@@ -132,6 +132,8 @@ class Encoder:
             fields["BuiltinOptions"] = self.table(
                 op.kind, **{name: op.options[name] for name in OPTION_FIELDS[op.kind]}
             )
+        if op.custom_options:
+            fields["CustomOptions"] = self.integers(list(op.custom_options), "u1")
         return self.table("Operator", **fields)
 
     def operator_code(self, name: str, custom_code: str) -> int:

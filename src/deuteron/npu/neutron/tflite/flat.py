@@ -16,6 +16,9 @@ NO_TENSOR = -1
 CUSTOM = "CUSTOM"
 """Operator name of every custom operator; `custom_code` tells them apart."""
 
+TABLE = "DeuteronTable"
+"""The custom operator that looks its result up, for functions that TFLite lacks: its options are the 256 entries."""
+
 Options = Mapping[str, int | float]
 
 OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -85,7 +88,10 @@ class FlatTensor:
 
 @dataclass(frozen=True, slots=True)
 class FlatOperator:
-    """An operator: operands are tensor indices, `options` the fields of the table `kind` ("" for none)."""
+    """An operator: operands are tensor indices, `options` the fields of the table `kind` ("" for none).
+
+    A custom one has a code and bytes of its own.
+    """
 
     name: str
     inputs: tuple[int, ...]
@@ -93,6 +99,7 @@ class FlatOperator:
     kind: str = ""
     options: Options = field(default_factory=dict[str, int | float])
     custom_code: str = ""
+    custom_options: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from deuteron.npu.neutron.microcode.format import MAX_TENSORS
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.edges import find_edges
 from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
-from deuteron.npu.neutron.tflite.operators.table import LOWERINGS
+from deuteron.npu.neutron.tflite.operators.table import lowering_of
 from deuteron.npu.neutron.tflite.site import HINT_MALFORMED, Names, Site
 
 _DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32}
@@ -110,7 +110,7 @@ def _lower_all(sites: Iterable[Site]) -> tuple[Op, ...]:
 def _lower(site: Site) -> Op:
     """The IR op of one TFLite operator, after the checks that all operators share."""
     op = site.op
-    lowering = LOWERINGS.get(op.name)
+    lowering = lowering_of(op)
     if lowering is None:
         raise site.unsupported(
             "this operator cannot be compiled",

@@ -9,6 +9,7 @@ from deuteron.npu.neutron.ir.ops import (
     FullyConnected,
     Function,
     LeakyRelu,
+    Lookup,
     Maximum,
     Mean,
     Minimum,
@@ -23,6 +24,7 @@ from deuteron.npu.neutron.ir.ops import (
     Sum,
     Unary,
 )
+from deuteron.npu.neutron.ir.tables import ENTRIES
 from deuteron.npu.neutron.tflite.site import Site
 
 
@@ -119,6 +121,15 @@ def softmax(site: Site) -> Op:
 def quantize(site: Site) -> Op:
     """From INT8 to INT8: another quantisation of the same values."""
     return Quantize(inputs=(site.operand(0),), outputs=(site.output(),), origin=(site.index,))
+
+
+def lookup(site: Site) -> Op:
+    """Any function: the operator's 256 bytes are the results for the stored values -128 to 127."""
+    table = site.op.custom_options
+    if len(table) != ENTRIES:
+        raise site.malformed(f"a table of {len(table)} entries instead of {ENTRIES}")
+    entries = tuple(entry - 256 if entry > 127 else entry for entry in table)
+    return Lookup(inputs=(site.operand(0),), outputs=(site.output(),), origin=(site.index,), entries=entries)
 
 
 def unary(function: Function) -> Callable[[Site], Op]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.ops import Function, Op
+from deuteron.npu.neutron.tflite.flat import CUSTOM, TABLE, FlatOperator
 from deuteron.npu.neutron.tflite.operators import dense, movement, windowed
 from deuteron.npu.neutron.tflite.site import Site
 
@@ -49,6 +50,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "DEPTHWISE_CONV_2D": Lowering(
         windowed.depthwise_conv_2d, ops.DepthwiseConv2D, "DepthwiseConv2DOptions", range(2, 4)
     ),
+    TABLE: Lowering(dense.lookup, ops.Lookup, "", _ONE),
     "EXP": _function(Function.EXP),
     "EXPAND_DIMS": Lowering(movement.drop_or_add_dimensions, ops.Reshape, "ExpandDimsOptions", _TWO),
     "FULLY_CONNECTED": Lowering(dense.fully_connected, ops.FullyConnected, "FullyConnectedOptions", range(2, 4)),
@@ -88,3 +90,9 @@ LOWERINGS: Mapping[str, Lowering] = {
     "TRANSPOSE": Lowering(movement.transpose, ops.Transpose, "TransposeOptions", _TWO),
     "TRANSPOSE_CONV": Lowering(windowed.transpose_conv, ops.TransposeConv, "TransposeConvOptions", range(3, 5)),
 }
+"""By the names of the schema, and for custom operators by their codes."""
+
+
+def lowering_of(op: FlatOperator) -> Lowering | None:
+    """How this operator becomes an IR op; None when it cannot."""
+    return LOWERINGS.get(op.custom_code if op.name == CUSTOM else op.name)
