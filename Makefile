@@ -67,6 +67,7 @@ test: board-packages ## Run every check: lint, types, C warnings, all tests, a p
 	@$(PY) -m conformance --jobs $(JOBS) --slice
 	@$(PY) -m conformance --backend cortex_m --jobs $(JOBS) --slice
 	@$(PY) -m conformance --backend ethos_u --jobs $(JOBS) --slice
+	@$(PY) -m conformance --backend ethos_u85 --jobs $(JOBS) --slice
 
 bench-activations bench-boards bench-cortex-m bench-cortex-m-elements bench-cortex-m-networks bench-cortex-m-sizes bench-dispatch bench-footprint bench-networks bench-overlap bench-profile-cost bench-profile-map bench-report-load: board-packages
 

@@ -16,11 +16,11 @@ from rich.console import Console
 from deuteron.errors import DeuteronError, OptionError
 
 from . import deviations, report, tosa
-from .backends import BACKENDS, ETHOS_U, HERE, NXP, Backend
+from .backends import BACKENDS, HERE, NXP, Backend
 from .suite import Job, Result, Suite
 
-# Small enough that little is lost when a process dies, large enough that starting Python and torch does not count.
-TESTS_PER_PROCESS = 50
+# Few enough for the memory of a process, so many that starting Python and torch and importing the tests does not count.
+TESTS_PER_PROCESS = 200
 
 
 def main() -> int:
@@ -77,10 +77,10 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     if not options.runner.is_file():
         raise OptionError(f"no runner `{options.runner}`", hint="run `make native`")
     backend = BACKENDS[options.backend]
-    if options.tosa and backend is not ETHOS_U:
+    if options.tosa and not backend.tosa:
+        names = " or ".join(f"`--backend {one.name}`" for one in BACKENDS.values() if one.tosa)
         raise OptionError(
-            f"`--tosa` is for Ethos-U programs, and the tests of `{backend.name}` compile none",
-            hint=f"add `--backend {ETHOS_U.name}`",
+            f"`--tosa` is for Ethos-U programs, and the tests of `{backend.name}` compile none", hint=f"add {names}"
         )
     suite = Suite(backend, options.work.resolve(), options.runner.resolve(), backend.directory, tosa=options.tosa)
     suite.work.mkdir(parents=True, exist_ok=True)
@@ -111,17 +111,19 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         )
     found = report.account(tests, results, deviating)
     report.show(Console(width=200), backend, tests, results, found)
-    if options.markdown:
-        options.markdown.write_text(report.markdown(backend, tests, results, found, known), encoding="utf-8")
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(report.to_json(backend, results, found), encoding="utf-8")
     good = not found.failed and not found.missing
+    lines: tuple[str, ...] = ()
     if options.tosa:
         ran = {*tests} & {*results}
         compared = tosa.compare(suite.compiled, suite.packages, ran, lambda name: console.out(f"equal    {name}"))
-        sys.stdout.writelines(f"{line}\n" for line in compared.lines())
+        lines = tuple(compared.lines())
+        sys.stdout.writelines(f"{line}\n" for line in lines)
         good = good and compared.passed
+    if options.markdown:
+        options.markdown.write_text(report.markdown(backend, tests, results, found, known, lines), encoding="utf-8")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(report.to_json(backend, results, found), encoding="utf-8")
     return 0 if good else 1
 
 

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -23,6 +23,8 @@ class Backend:
         tests: the directory of its tests in the package; ids are relative to it.
         test_seconds: a test that takes longer hangs.
         marked: of the tests that expect to fail for a reason with these words, which alone are run; empty for all.
+        configurations: what the report counts apart: a title, and a pattern for the ids of tests.
+        tosa: whether they compile programs for an Ethos-U, which TOSA's reference model can run, too.
         environment: what their processes find in the environment. `{runner}` stands for the runner of programs,
             `{folder}` for the folder here, `{bin}` for the simulators' stand-ins, `{images}` for what stands for
             their images, `{package}` for ExecuTorch's, `{python}` for this Python, `{path}` for the PATH so far.
@@ -37,6 +39,8 @@ class Backend:
     test_seconds: float
     environment: Mapping[str, str]
     marked: str = ""
+    tosa: bool = False
+    configurations: tuple[tuple[str, str], ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -92,24 +96,45 @@ CORTEX_M = Backend(
         "TORCH_HOME": "{folder}/no-weights",
     },
 )
+
+
+def _of_widths(npu: str, accelerator: str) -> Iterator[tuple[str, str]]:
+    """The configurations of an NPU's tests, whose ids say what is not int8."""
+    wide, narrow = "16a8w|a16w8|INT16", "a8w4"
+    yield f"{accelerator}, int8", f"^(?=.*_{npu})(?!.*({wide}|{narrow}))"
+    yield f"{accelerator}, inputs of 16 bits", f"^(?=.*_{npu}).*({wide})"
+    yield f"{accelerator}, weights of 4 bits", f"^(?=.*_{npu}).*{narrow}"
+
+
+_ARM_ENVIRONMENT = {
+    "PATH": "{bin}" + os.pathsep + "{path}",
+    "EXECUTORCH_ROOT": "{images}",
+    "FLATC_EXECUTABLE": "{package}/data/bin/flatc",
+    "DEUTERON_CONFORMANCE_PYTHON": "{python}",
+    "DEUTERON_CONFORMANCE_RUNNER": "{runner}",
+    "https_proxy": "http://127.0.0.1:9",
+    "TORCH_HOME": "{folder}/no-weights",
+}
 ETHOS_U = Backend(
     name="ethos_u",
-    title="Ethos-U",
+    title="Ethos-U55 and -U65",
     command="conformance-ethos-u",
     lifted="what upstream's runner lacks",
     where="each on the host",
     tests="arm/test",
     test_seconds=600,
-    environment={
-        "PATH": "{bin}" + os.pathsep + "{path}",
-        "EXECUTORCH_ROOT": "{images}",
-        "FLATC_EXECUTABLE": "{package}/data/bin/flatc",
-        "DEUTERON_CONFORMANCE_PYTHON": "{python}",
-        "DEUTERON_CONFORMANCE_RUNNER": "{runner}",
-        "https_proxy": "http://127.0.0.1:9",
-        "TORCH_HOME": "{folder}/no-weights",
-    },
+    environment=_ARM_ENVIRONMENT,
     marked="Corstone-300",
+    tosa=True,
+    configurations=(*_of_widths("u55", "ethos-u55-128"), ("ethos-u65-256", "_u65")),
 )
-BACKENDS = {backend.name: backend for backend in (NXP, CORTEX_M, ETHOS_U)}
+ETHOS_U85 = replace(
+    ETHOS_U,
+    name="ethos_u85",
+    title="Ethos-U85",
+    command="conformance-ethos-u85",
+    marked="Corstone-320",
+    configurations=tuple(_of_widths("u85", "ethos-u85-128")),
+)
+BACKENDS = {backend.name: backend for backend in (NXP, CORTEX_M, ETHOS_U, ETHOS_U85)}
 """By name."""

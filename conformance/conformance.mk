@@ -7,7 +7,11 @@ conformance-cortex-m: native board-packages ## Run ExecuTorch's own Cortex-M tes
 	@$(PY) -m conformance --backend cortex_m --jobs $(JOBS) --json build/conformance/cortex_m/report.json $(ARGS)
 
 conformance-ethos-u: native ## Run ExecuTorch's own tests of Ethos-U55 and -U65 that want Arm's simulator, without it (hours); ARGS as above
-	@echo "== conformance: Ethos-U"
+	@echo "== conformance: Ethos-U55 and -U65"
 	@$(PY) -m conformance --backend ethos_u --jobs $(JOBS) --json build/conformance/ethos_u/report.json $(ARGS)
 
-.PHONY: conformance conformance-cortex-m conformance-ethos-u
+conformance-ethos-u85: native ## Run those that want the simulator of an Ethos-U85, without it (hours); ARGS as above
+	@echo "== conformance: Ethos-U85"
+	@$(PY) -m conformance --backend ethos_u85 --jobs $(JOBS) --json build/conformance/ethos_u85/report.json $(ARGS)
+
+.PHONY: conformance conformance-cortex-m conformance-ethos-u conformance-ethos-u85

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
@@ -83,11 +83,18 @@ def show(
 def summary(backend: Backend, tests: Sequence[str], results: Mapping[str, Result], found: Account) -> str:
     """The share that passes, and how many ran programs instead of a simulator."""
     good = len(found.passed) + len(found.lifted)
-    text = f"{good} of {len(tests)} tests pass ({100 * good / max(1, len(tests)):.1f} %)"
+    text = f"{good} of {len(tests)} tests pass ({_percent(good, len(tests))})"
+    if found.missing:
+        run = len(tests) - len(found.missing)
+        text += f", {_percent(good, run)} of the {run} that were run: this is a part of the suite"
     programs = [result.programs for test in tests if (result := results.get(test)) is not None and result.programs]
     if not programs:
         return f"{text}."
     return f"{text}; {len(programs)} of them ran {sum(programs)} programs, {backend.where}."
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / max(1, whole):.1f} %"
 
 
 def to_json(backend: Backend, results: Mapping[str, Result], found: Account) -> str:
@@ -103,9 +110,14 @@ def to_json(backend: Backend, results: Mapping[str, Result], found: Account) -> 
 
 
 def markdown(
-    backend: Backend, tests: Sequence[str], results: Mapping[str, Result], found: Account, known: Iterable[Deviation]
+    backend: Backend,
+    tests: Sequence[str],
+    results: Mapping[str, Result],
+    found: Account,
+    known: Iterable[Deviation],
+    compared: Iterable[str] = (),
 ) -> str:
-    """The tables as a page, without times, which differ from machine to machine."""
+    """The tables as a page, without times, which differ from machine to machine; `compared` is said of programs."""
     lines = [
         f"# ExecuTorch's own {backend.title} tests",
         "",
@@ -116,20 +128,30 @@ def markdown(
         "",
         summary(backend, tests, results, found),
         "",
-        f"| file | {' | '.join(_COLUMNS.values())} | tests |",
-        "|---|" + "--:|" * (len(_COLUMNS) + 1),
+        *(line for sentence in compared for line in (f"{sentence.strip()}.", "")),
     ]
-    members = [getattr(found, name) for name in _COLUMNS]
-    for file in sorted({_file(test) for test in tests}):
-        counts = [sum(_file(test) == file for test in group) for group in (*members, tests)]
-        lines.append(f"| {file} | " + " | ".join(str(count or "") for count in counts) + " |")
-    lines.append("| all | " + " | ".join(str(len(group)) for group in (*members, tests)) + " |")
+    if backend.configurations:
+        rows = {
+            title: {test for test in tests if re.search(pattern, test)} for title, pattern in backend.configurations
+        }
+        lines += [*_rows("configuration", rows, found), ""]
+    files = {file: {test for test in tests if _file(test) == file} for file in sorted({*map(_file, tests)})}
+    lines += _rows("file", files | {"all": {*tests}}, found)
     lines += ["", "## Deviations", "", "| tests | reason | number | why |", "|---|---|--:|---|"]
     lines += [f"| `{one.tests}` | {one.reason} | {one.count} | {one.why} |" for one in known]
     if found.failed:
         lines += ["", "## Failures", "", "| test | cause |", "|---|---|"]
         lines += [f"| `{test}` | {cause(results[test]).replace('|', '/')} |" for test in found.failed]
     return "\n".join(lines) + "\n"
+
+
+def _rows(what: str, groups: Mapping[str, Sequence[str]], found: Account) -> Iterator[str]:
+    """A table with a row for each group of tests."""
+    yield f"| {what} | {' | '.join(_COLUMNS.values())} | tests |"
+    yield "|---|" + "--:|" * (len(_COLUMNS) + 1)
+    for title, group in groups.items():
+        counts = [len({*group} & {*getattr(found, name)}) for name in _COLUMNS]
+        yield f"| {title} | " + " | ".join(str(count or "") for count in (*counts, len(group))) + " |"
 
 
 def _by_file(backend: Backend, tests: Sequence[str], results: Mapping[str, Result], found: Account) -> Table:

@@ -19,6 +19,8 @@ from .backends import HERE, Backend
 
 SITE = HERE / "site"
 REQUIREMENTS = HERE / "requirements.txt"
+START_SECONDS = 600
+"""A process that takes longer until its first test hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ class Suite:
                 self._command(*files), cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
             )
         try:
-            outcome = yield from self._follow(process, results)
+            outcome = yield from self._follow(process, results, directory / "current")
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -173,17 +175,22 @@ class Suite:
         if current.is_file() and (test := current.read_text(encoding="utf-8")):
             yield Result(test, outcome, error=f"the process ended with {process.returncode}")
 
-    def _follow(self, process: subprocess.Popen[bytes], results: "_Tail") -> Generator[Result, None, str]:
+    def _follow(
+        self, process: subprocess.Popen[bytes], results: "_Tail", current: Path
+    ) -> Generator[Result, None, str]:
         """Yields results while the process runs; returns the outcome of a test that it does not finish."""
         last = time.monotonic()
+        limit = max(START_SECONDS, self.backend.test_seconds)
         while process.poll() is None:
             time.sleep(0.2)
+            if limit != self.backend.test_seconds and current.is_file():
+                limit, last = self.backend.test_seconds, time.monotonic()
             for result in results.read():
                 last = time.monotonic()
                 yield result
             if self.stop.is_set():
                 raise KeyboardInterrupt
-            if time.monotonic() - last > self.backend.test_seconds:
+            if time.monotonic() - last > limit:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 return "timeout"

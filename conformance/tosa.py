@@ -2,13 +2,14 @@
 
 The tests themselves allow steps of quantisation. A folder holds what was compiled, as the plugin keeps it
 (`site/deuteron_conformance.py`): `NAME.tosa`, the program that Vela got, and `NAME.partition`, what it made of it;
-`tests.jsonl` says for which test.
+`tests.jsonl` says for which test, and `equal.jsonl` which were compared and gave the same bytes: names are those of the
+content, so that these need not be compared again before their tests run again.
 """
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from deuteron.runtime.ethosu import Partition
 
 Array = npt.NDArray[np.generic]
 _TESTS = "tests.jsonl"
+_EQUAL = "equal.jsonl"
 _DTYPES = {1: np.int8, 2: np.int16, 4: np.int32}
 _WIDE = 1000
 """Integers of 32 bits mostly are counts or sums: larger ones overflow in both, each in its way."""
@@ -40,16 +42,28 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class _Compared:
+    """How many outputs a partition has, how many differ from the reference's, and the `most` of its inputs' range."""
+
+    partition: str
+    values: int
+    different: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """All partitions that some tests compiled.
 
     Attributes:
+        tests: how many tests compiled any.
         partitions: how many were compared.
         values: how many outputs those have.
         narrow: how many of them were compared for inputs from 0 to 3 alone.
         differences: those that differ, or cannot be compared.
     """
 
+    tests: int
     partitions: int
     values: int
     narrow: int
@@ -69,7 +83,8 @@ class Comparison:
             )
             return
         yield (
-            f"{counted(self.partitions, 'partition')} beside TOSA's reference model: {self.values:,} outputs, "
+            f"{counted(self.partitions, 'partition')} of {counted(self.tests, 'test')} beside TOSA's reference model: "
+            f"{self.values:,} outputs, "
             f"{sum(d.values for d in self.differences):,} of them differ"
         )
         if self.narrow:
@@ -79,41 +94,53 @@ class Comparison:
 
 def forget(folder: Path, tests: Collection[str]) -> None:
     """Forget what these tests compiled, which run again."""
-    rows = [json.dumps(row) + "\n" for row in _rows(folder) if row["test"] not in tests]
-    if folder.is_dir():
-        (folder / _TESTS).write_text("".join(rows), encoding="utf-8")
+    if not folder.is_dir():
+        return
+    rows = _rows(folder / _TESTS)
+    again = {row["partition"] for row in rows if row["test"] in tests}
+    _write(folder / _TESTS, (row for row in rows if row["test"] not in tests))
+    _write(folder / _EQUAL, (row for row in _rows(folder / _EQUAL) if row["partition"] not in again))
 
 
 def compare(folder: Path, packages: Path, tests: Collection[str], report_equal: Callable[[str], object]) -> Comparison:
     """What these tests compiled beside the reference model, which is among `packages`; equal ones are reported."""
     if str(packages) not in sys.path:
         sys.path.append(str(packages))
-    names = sorted({row["partition"] for row in _rows(folder) if row["test"] in tests})
+    compiled = [row for row in _rows(folder / _TESTS) if row["test"] in tests]
+    known = {row["partition"]: _Compared(**row) for row in _rows(folder / _EQUAL)}
+    names = sorted({row["partition"] for row in compiled})
     count, narrow, differences = 0, 0, list[Difference]()
     for name in names:
-        program, payload = (folder / f"{name}.{suffix}" for suffix in ("tosa", "partition"))
-        try:
-            values, different, most = _compare(program.read_bytes(), payload.read_bytes(), name)
-        except (DeuteronError, RuntimeError, ValueError) as error:
-            differences.append(Difference(name, 0, f"{type(error).__name__}: {error}".splitlines()[0]))
-            continue
-        count += values
-        narrow += most == _SHIFT
-        if different:
-            differences.append(Difference(name, different))
-        else:
-            report_equal(name)
-    return Comparison(len(names), count, narrow, tuple(differences))
+        one = known.get(name)
+        if one is None:
+            program, payload = (folder / f"{name}.{suffix}" for suffix in ("tosa", "partition"))
+            try:
+                one = _compare(program.read_bytes(), payload.read_bytes(), name)
+            except (DeuteronError, RuntimeError, ValueError) as error:
+                differences.append(Difference(name, 0, f"{type(error).__name__}: {error}".splitlines()[0]))
+                continue
+            if one.different:
+                differences.append(Difference(name, one.different))
+            else:
+                with (folder / _EQUAL).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(one)) + "\n")
+                report_equal(name)
+        count += one.values
+        narrow += one.most == _SHIFT
+    return Comparison(len({row["test"] for row in compiled}), len(names), count, narrow, tuple(differences))
 
 
-def _rows(folder: Path) -> list[dict[str, str]]:
-    """Which test compiled what."""
-    path = folder / _TESTS
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, if it is there."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
-def _compare(program: bytes, payload: bytes, name: str) -> tuple[int, int, int]:
-    """How many outputs a partition has, how many differ from the reference's, and the `most` that it was drawn with."""
+def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def _compare(program: bytes, payload: bytes, name: str) -> _Compared:
+    """A partition beside the reference."""
     import tosa_reference_model
 
     parsed = blob.parse(payload, name)
@@ -132,7 +159,7 @@ def _compare(program: bytes, payload: bytes, name: str) -> tuple[int, int, int]:
     results = Partition(parsed, name).run([value.tobytes() for value in inputs])
     pairs = [(np.frombuffer(data, value.dtype), value) for data, value in zip(results, expected, strict=True)]
     different = sum(int(np.sum(ours != value.ravel())) for ours, value in pairs)
-    return sum(value.size for value in expected), different, most
+    return _Compared(name, sum(value.size for value in expected), different, most)
 
 
 def _drawn(generator: np.random.Generator, shape: tuple[int, ...], element_bytes: int, most: int) -> Array:

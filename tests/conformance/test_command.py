@@ -76,7 +76,7 @@ def test_only_an_ethos_u_has_tosa(
     assert call(monkeypatch, suite, "--tosa") == 2
     assert capsys.readouterr().err == (
         "error: `--tosa` is for Ethos-U programs, and the tests of `nxp` compile none\n\n"
-        "hint: add `--backend ethos_u`\n"
+        "hint: add `--backend ethos_u` or `--backend ethos_u85`\n"
     )
 
 

@@ -4,7 +4,7 @@ import json
 from io import StringIO
 
 from conformance import report
-from conformance.backends import CORTEX_M, NXP
+from conformance.backends import CORTEX_M, ETHOS_U, NXP
 from conformance.deviations import Deviation, Reason
 from conformance.suite import Result
 from rich.console import Console
@@ -81,9 +81,28 @@ def test_the_page_has_each_file_each_deviation_and_each_failure() -> None:
         "1 of 3 tests pass (33.3 %).",
         "| f.py | 1 |  |  |  |  | 1 |",
         "| g.py |  |  | 1 | 1 |  | 2 |",
-        "| all | 1 | 0 | 1 | 1 | 0 | 3 |",
+        "| all | 1 |  | 1 | 1 |  | 3 |",
         "| `*` | network | 1 | Downloads. |",
         "| `g.py::bad` | failed: no / yes |",
+    ):
+        assert line in lines
+
+
+def test_a_part_of_a_suite_is_called_one_and_counted_by_configuration() -> None:
+    passed = ("f.py::test_u65_INT", "f.py::test_u55_INT[a]", "f.py::test_16a8w_u55_INT[a]")
+    results = {test: Result(test, "passed") for test in passed}
+    tests = (*results, "f.py::test_u55_INT_a8w4", "f.py::test_u55_INT_a16w8", "f.py")
+    found = report.account(tests, results, {})
+    lines = report.markdown(ETHOS_U, tests, results, found, (), ("1 partition", "  1 of them")).splitlines()
+    for line in (
+        "3 of 6 tests pass (50.0 %), 100.0 % of the 3 that were run: this is a part of the suite.",
+        "1 partition.",
+        "1 of them.",
+        "| ethos-u55-128, int8 | 1 |  |  |  |  | 1 |",
+        "| ethos-u55-128, inputs of 16 bits | 1 |  |  |  | 1 | 2 |",
+        "| ethos-u55-128, weights of 4 bits |  |  |  |  | 1 | 1 |",
+        "| ethos-u65-256 | 1 |  |  |  |  | 1 |",
+        "| all | 3 |  |  |  | 3 | 6 |",
     ):
         assert line in lines
 

@@ -64,16 +64,16 @@ def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`x + 3 * 0.5`, exported with the two numbers as inputs."""
+    """`x + 3 * 0.5`, exported with the two numbers as inputs, a truth value and nothing."""
     import torch
     from executorch.exir import to_edge
 
     class Numbers(torch.nn.Module):
-        def forward(self, x: torch.Tensor, n: int, r: float) -> torch.Tensor:
-            return x + n * r
+        def forward(self, x: torch.Tensor, n: int, r: float, add: bool, other: torch.Tensor | None) -> torch.Tensor:
+            return x + n * r if add and other is None else x
 
     path = tmp_path_factory.mktemp("program") / "numbers.pte"
-    exported = torch.export.export(Numbers().eval(), (torch.zeros(2), 3, 0.5))
+    exported = torch.export.export(Numbers().eval(), (torch.zeros(2), 3, 0.5, True, None))
     path.write_bytes(to_edge(exported).to_executorch().buffer)
     return path
 
@@ -103,14 +103,20 @@ def test_bytes_become_floats(program: Path, sample: Path, tmp_path: Path) -> Non
 
 
 def test_numbers_among_the_inputs(numbers: Path, tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("x", "n", "r")]
-    for path, array in zip(files, (np.ones(2, np.float32), np.array(3), np.array(0.5)), strict=True):
+    files = [tmp_path / name for name in ("x", "n", "r", "add", "other")]
+    values = (np.ones(2, np.float32), np.array(3), np.array(0.5), np.array(True), np.zeros(0))
+    for path, array in zip(files, values, strict=True):
         array.tofile(path)
     words = ("--model", numbers, "--inputs", ",".join(map(str, files)), "--output", tmp_path / "out")
     assert run(*words).code == 0
     np.testing.assert_array_equal(np.fromfile(tmp_path / "out/0000.bin", np.float32), [2.5, 2.5])
     files[1].write_bytes(bytes(4))
     assert run(*words).stderr == f"error: `{files[1]}` has 4 bytes; the input is a number of 8"
+    files[1].write_bytes(np.array(3).tobytes())
+    files[3].write_bytes(bytes(1))
+    assert run(*words).stderr.startswith("error: method `forward` failed on sample `.`: ")
+    files[3].write_bytes(bytes(2))
+    assert run(*words).stderr == f"error: `{files[3]}` has 2 bytes; the input is a truth value of 1"
 
 
 def test_files_of_one_sample(program: Path, sample: Path, tmp_path: Path) -> None:

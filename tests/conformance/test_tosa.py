@@ -30,7 +30,15 @@ def test_a_partition_gives_the_bytes_of_the_reference(folder: Path) -> None:
     compared = tosa.compare(folder, folder, ("f.py::test",), equal.append)
     assert (compared.partitions, compared.values, compared.differences, equal) == (1, 8, (), ["layer"])
     assert compared.passed
-    assert list(compared.lines()) == ["1 partition beside TOSA's reference model: 8 outputs, 0 of them differ"]
+    assert list(compared.lines()) == [
+        "1 partition of 1 test beside TOSA's reference model: 8 outputs, 0 of them differ"
+    ]
+    assert tosa.compare(folder, folder, ("f.py::test",), equal.append) == compared
+    assert equal == ["layer"], "it is not compared again before it is compiled again"
+    tosa.forget(folder, ("f.py::test",))
+    (folder / "tests.jsonl").write_text(json.dumps({"partition": "layer", "test": "f.py::test"}) + "\n")
+    tosa.compare(folder, folder, ("f.py::test",), equal.append)
+    assert equal == ["layer", "layer"]
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["other tests", "run again"])
@@ -64,7 +72,7 @@ def test_values_that_the_reference_model_refuses(folder: Path, monkeypatch: pyte
     compared = tosa.compare(folder, folder, ("f.py::test",), print)
     assert (compared.narrow, compared.passed) == (1, True)
     assert list(compared.lines()) == [
-        "1 partition beside TOSA's reference model: 8 outputs, 0 of them differ",
+        "1 partition of 1 test beside TOSA's reference model: 8 outputs, 0 of them differ",
         "  1 of them with inputs from 0 to 3 alone: the reference model refuses others",
     ]
 

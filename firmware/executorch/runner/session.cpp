@@ -100,17 +100,35 @@ TensorPtr make_input(const TensorInfo &info, std::vector<uint8_t> bytes)
                                                   info.scalar_type());
 }
 
-/* A number of the file. The runtime compares it with that of the program, which was exported for it. */
-template <typename Number> EValue load_number(const std::filesystem::path &path)
+/* A value of the file that is no tensor. The runtime compares it with that of the program, which was exported for it.
+ */
+template <typename Value> Value load_value(const std::filesystem::path &path, const std::string &kind)
 {
     const std::vector<uint8_t> bytes = read_file(path);
-    if (bytes.size() != sizeof(Number)) {
-        throw Failure("`" + path.string() + "` has " + std::to_string(bytes.size()) +
-                      " bytes; the input is a number of " + std::to_string(sizeof(Number)));
+    if (bytes.size() != sizeof(Value)) {
+        throw Failure("`" + path.string() + "` has " + std::to_string(bytes.size()) + " bytes; the input is a " + kind +
+                      " of " + std::to_string(sizeof(Value)));
     }
-    Number number;
-    std::memcpy(&number, bytes.data(), sizeof number);
-    return EValue(number);
+    Value value;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+}
+
+/* An input that is no tensor. There is nothing in the file of one that the program was exported without. */
+EValue load_other(Tag tag, const std::filesystem::path &path, size_t index)
+{
+    switch (tag) {
+    case Tag::Int:
+        return EValue(load_value<int64_t>(path, "number"));
+    case Tag::Double:
+        return EValue(load_value<double>(path, "number"));
+    case Tag::Bool:
+        return EValue(load_value<uint8_t>(path, "truth value") != 0);
+    case Tag::None:
+        return EValue();
+    default:
+        throw Failure("input " + std::to_string(index) + " of the program is neither a tensor nor a number");
+    }
 }
 
 /* The inputs of a sample; `tensors` owns what those that are tensors refer to. */
@@ -124,16 +142,12 @@ std::vector<EValue> load_inputs(const MethodMeta &meta, const Sample &sample, st
     std::vector<EValue> inputs;
     for (size_t i = 0; i < meta.num_inputs(); i++) {
         const Result<Tag> tag = meta.input_tag(i);
-        if (tag.ok() && *tag == Tag::Int) {
-            inputs.push_back(load_number<int64_t>(sample.inputs[i]));
-            continue;
+        if (!tag.ok()) {
+            throw Failure("cannot describe input " + std::to_string(i) + ": " + describe(tag.error()));
         }
-        if (tag.ok() && *tag == Tag::Double) {
-            inputs.push_back(load_number<double>(sample.inputs[i]));
+        if (*tag != Tag::Tensor) {
+            inputs.push_back(load_other(*tag, sample.inputs[i], i));
             continue;
-        }
-        if (!tag.ok() || *tag != Tag::Tensor) {
-            throw Failure("input " + std::to_string(i) + " of the program is neither a tensor nor a number");
         }
         const Result<TensorInfo> info = meta.input_tensor_meta(i);
         if (!info.ok()) {
