@@ -158,6 +158,9 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, 
                         uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                         void *user_arg);
 
+/** That `ethosu_wait` without `block` executes an operation: Arm's driver looks whether the job has ended. */
+#define DTN_ETHOSU_WAIT_STEPS 1
+
 /**
  * Executes the job up to its end, or, unless `block`, its next operation alone: 1 while there are others, 0 at the end,
  * -1 after a fault, which the device tells, -2 without a job.

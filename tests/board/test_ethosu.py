@@ -27,6 +27,8 @@ from deuteron.npu.ethosu.firmware import partition_of
 from deuteron.npu.ethosu.isa import Short
 from deuteron.npu.ethosu.stream import config_of
 from deuteron.npu.firmware import FirmwareBlock
+from deuteron.views.events.events import Kind
+from deuteron.views.profile import on_board, subject
 
 BOARD = boards.load("an547")
 
@@ -42,14 +44,20 @@ def test_a_partition_says_where_its_tensors_lie(payload: bytes) -> None:
     parsed = blob.parse(payload, "npu 0")
     partition = partition_of(payload, "npu 0")
     layout, commands, weights = partition.blocks
-    words = struct.unpack("<8I", layout.data)
+    words = struct.unpack("<9I", layout.data)
     (x,), (y,) = parsed.inputs, parsed.outputs
-    assert words == (parsed.scratch_bytes, words[1], 1, 1, x.offset, x.nbytes, y.offset, y.nbytes)
+    assert words == (parsed.scratch_bytes, words[1], 1, 1, 0, x.offset, x.nbytes, y.offset, y.nbytes)
     assert commands == FirmwareBlock("commands", parsed.command_data)
     assert weights == FirmwareBlock("weights", parsed.weights, is_weights=True)
     assert partition.working_bytes == sum(size + -size % 16 for size in words[:2])
     assert [(port.argument, port.bytes) for port in (*partition.inputs, *partition.outputs)] == [(0, 90), (1, 81)]
     assert (partition.work, partition.arguments) == ("1 operation", 2)
+
+
+def test_a_partition_has_room_for_records_where_it_is_profiled(payload: bytes) -> None:
+    plain, recorded = (partition_of(payload, "npu 0", is_recorded=recorded) for recorded in (False, True))
+    assert recorded.working_bytes - plain.working_bytes == 16 * 2
+    assert struct.unpack_from("<5I", recorded.blocks[0].data)[4] == 1
 
 
 def test_the_fast_scratch_memory_is_as_large_as_the_commands_need(payload: bytes) -> None:
@@ -110,7 +118,7 @@ def test_what_no_driver_may_be_given_is_refused_on_the_board(payload: bytes, tmp
     make.delegates[0] = replace(make.delegates[0], id=blob.BACKEND_ID)
     bundle = translate(make.program((x,), (y,)), name="layer")
     layout, commands, _ = bundle.delegates[0].partition.blocks
-    words = list(struct.unpack("<8I", layout.data))
+    words = list(struct.unpack("<9I", layout.data))
     block = (
         "error: bundle version 2: a block of a delegate does not exist, or is shorter than it says itself "
         "(reason 74, detail 0)\n"
@@ -119,8 +127,8 @@ def test_what_no_driver_may_be_given_is_refused_on_the_board(payload: bytes, tmp
     for i, (name, data, text) in enumerate(
         (
             ("layout", layout.data[:12], block),
-            ("layout", struct.pack("<8I", *words[:2], 2, *words[3:]), block),
-            ("layout", struct.pack("<8I", *words[:4], words[0] - 80, *words[5:]), block),
+            ("layout", struct.pack("<9I", *words[:2], 2, *words[3:]), block),
+            ("layout", struct.pack("<9I", *words[:5], words[0] - 80, *words[6:]), block),
             ("commands", commands.data[:-4], block),
             ("commands", commands.data[:16], block),
             ("commands", b"COP2" + commands.data[4:], block),
@@ -130,3 +138,22 @@ def test_what_no_driver_may_be_given_is_refused_on_the_board(payload: bytes, tmp
     ):
         (tmp_path / str(i)).mkdir()
         assert said(with_block(bundle, name, data), tmp_path / str(i)) == text, (i, name)
+
+
+@pytest.mark.slow
+def test_a_profile_of_the_board_has_each_operation_of_the_npu(tmp_path: Path) -> None:
+    build = mixed.built()
+    (data,) = api.seeded_inputs(api.read_manifest(build), 1)
+    profiles = [on_board.profile(subject.read(build), BOARD.name, [data]) for _ in range(2)]
+    events, again = (profile.profile.stream.events for profile in profiles)
+    assert events == again
+    (program,) = (partition.program for partition in api.inspect(build).partitions)
+    assert [e.name for e in events if e.kind is Kind.KERNEL] == [call.kernel for call in program.calls]
+    assert sum(e.kind is Kind.FETCH for e in events) == len(program.commands) - len(program.calls)
+    (delegate,) = (e for e in events if e.kind is Kind.DELEGATE)
+    kernels = sum(e.stop - e.start for e in events if e.kind is Kind.KERNEL)
+    assert 0.9 < kernels / (delegate.stop - delegate.start) < 1
+    assert profiles[0].warnings == (
+        "instructions of the NPU's operations are those of its stand-in on the core, which executes them: no time of "
+        "the NPU, which `deuteron sim` estimates",
+    )

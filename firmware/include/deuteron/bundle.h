@@ -16,7 +16,8 @@
  *
  *   R(DTN_POINTER_BYTES * (inputs + outputs + 2)) + scratch bytes + profile bytes + prefetch bytes
  *
- * and of an Ethos-U, with the numbers of its layout (deuteron/npu.h), R(scratch bytes) + R(fast scratch bytes).
+ * and of an Ethos-U, with the numbers of its layout (deuteron/npu.h), R(scratch bytes) + R(fast scratch bytes), and 16
+ * for each recorded operation and one more if there are any.
  */
 #ifndef DEUTERON_BUNDLE_H
 #define DEUTERON_BUNDLE_H

@@ -96,12 +96,14 @@ struct dtn_npu {
 extern const dtn_npu_t dtn_npu_neutron;
 
 /** Words of the first block of an Ethos-U's partition: bytes of the scratch memory and of the fast scratch memory,
- * number of inputs and of outputs; then for each of these its offset in the scratch memory and its bytes. */
+ * number of inputs and of outputs, number of operations and copies that runs record, 0 for none; then for each tensor
+ * its offset in the scratch memory and its bytes. */
 enum {
     DTN_ETHOSU_LAYOUT_SCRATCH,
     DTN_ETHOSU_LAYOUT_FAST,
     DTN_ETHOSU_LAYOUT_INPUTS,
     DTN_ETHOSU_LAYOUT_OUTPUTS,
+    DTN_ETHOSU_LAYOUT_RECORDED,
     DTN_ETHOSU_LAYOUT_TENSORS
 };
 

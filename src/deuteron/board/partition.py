@@ -37,8 +37,8 @@ def matrices_of(port: FirmwarePort, tensor: TensorValue) -> Matrices | None:
     raise UnsupportedError(message, hint="export the model with contiguous inputs")
 
 
-def delegate_of(delegate: program.Delegate, index: int) -> Delegate:
-    """The partition of a program, checked by its family.
+def delegate_of(delegate: program.Delegate, index: int, *, is_recorded: bool = False) -> Delegate:
+    """The partition of a program, checked by its family; with room for records of its commands if asked.
 
     Raises:
         UnsupportedError: when it is for another backend than an NPU's, or for an NPU without firmware.
@@ -55,4 +55,5 @@ def delegate_of(delegate: program.Delegate, index: int) -> Delegate:
             f"{name} is for the backend `{delegate.id}`, and there is no firmware for its NPU",
             hint="run it on this computer: `deuteron run` and `profile` without a board, `sim` for estimated times",
         )
-    return Delegate(family.firmware, family.firmware.partition(delegate.payload, name))
+    read = family.firmware.recorded if is_recorded else None
+    return Delegate(family.firmware, (read or family.firmware.partition)(delegate.payload, name))

@@ -35,7 +35,7 @@ def translate(program: Program, manifest: Manifest | None = None, *, name: str, 
     """
     for candidate in program.methods:
         if candidate.name == method:
-            return _with_quantisation(_Translator(candidate, Origins(manifest)).bundle(name), program)
+            return _with_quantisation(_Translator(candidate, manifest).bundle(name), program)
     known = ", ".join(f"`{candidate.name}`" for candidate in program.methods)
     raise InputError(f"the program has no method `{method}`", hint=f"its methods are {known}")
 
@@ -67,11 +67,14 @@ class _End:
 class _Translator:
     """One method on its way."""
 
-    def __init__(self, method: Method, origins: Origins) -> None:
+    def __init__(self, method: Method, manifest: Manifest | None) -> None:
         self._method = method
-        self._origins = origins
+        self._origins = Origins(manifest)
+        is_recorded = manifest is not None and manifest.options.use_profiling
         self._places = TensorPlaces(method)
-        self._delegates = tuple(delegate_of(delegate, i) for i, delegate in enumerate(method.delegates))
+        self._delegates = tuple(
+            delegate_of(delegate, i, is_recorded=is_recorded) for i, delegate in enumerate(method.delegates)
+        )
         self._functions: list[str] = []
         self._steps: list[Step] = []
         self._number = 0

@@ -85,6 +85,7 @@ class Firmware:
     Attributes:
         symbol: the C name of its `dtn_npu_t`.
         partition: the partition with these bytes in a program and this name; raises FormatError when it is damaged.
+        recorded: the same, with room for the records of a run's commands; None where its bytes say whether it has that.
         sources: C files that an image compiles beside the library of `firmware/`.
         stand_in: what an emulated board has in the NPU's place, as patterns of files in `firmware/`. The last is what
             starts it, linked as an object; that takes the others from an archive.
@@ -92,5 +93,6 @@ class Firmware:
 
     symbol: str
     partition: Callable[[bytes, str], FirmwarePartition]
+    recorded: Callable[[bytes, str], FirmwarePartition] | None = None
     sources: tuple[Path, ...] = ()
     stand_in: tuple[str, ...] = ()

@@ -6,6 +6,7 @@
 
 #include "deuteron/microcode.h"
 #include "deuteron/npu.h"
+#include "deuteron/port.h"
 #include "ethosu_driver.h"
 
 /* The blocks, in their order; the words of command data; and the numbers of regions. */
@@ -84,10 +85,17 @@ static NeutronError prepare(const dtn_partition_t *partition)
     return is_whole ? ENONE : dtn_error(DTN_REASON_DELEGATE_BLOCK, partition->index);
 }
 
+/* Where the records stand in the working memory. */
+static uint64_t records_at(const uint32_t *layout)
+{
+    return aligned(layout[DTN_ETHOSU_LAYOUT_SCRATCH]) + aligned(layout[DTN_ETHOSU_LAYOUT_FAST]);
+}
+
 static uint64_t working_bytes(const dtn_partition_t *partition)
 {
     const uint32_t *layout = words_of(partition, LAYOUT);
-    return aligned(layout[DTN_ETHOSU_LAYOUT_SCRATCH]) + aligned(layout[DTN_ETHOSU_LAYOUT_FAST]);
+    const uint64_t recorded = layout[DTN_ETHOSU_LAYOUT_RECORDED];
+    return records_at(layout) + (recorded == 0 ? 0 : (recorded + 1) * DTN_PROFILE_RECORD_BYTES);
 }
 
 static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t *call)
@@ -112,6 +120,64 @@ static void *place(const dtn_partition_t *partition, uint32_t index)
     return (uint8_t *)partition->working + layout[DTN_ETHOSU_LAYOUT_TENSORS + index * TENSOR_WORDS + OFFSET];
 }
 
+#if DTN_PROFILING
+enum { START = 1, STOP = 3, RECORD_WORDS = 4 };
+
+static uint32_t *records_of(const dtn_partition_t *partition)
+{
+    return (uint32_t *)(void *)((uint8_t *)partition->working + records_at(words_of(partition, LAYOUT)));
+}
+
+/* How many records a run makes: one for each operation, where the driver's own steps tell them apart, and the last for
+ * all. */
+static uint32_t record_count(const dtn_partition_t *partition)
+{
+    const uint32_t recorded = words_of(partition, LAYOUT)[DTN_ETHOSU_LAYOUT_RECORDED];
+#ifdef DTN_ETHOSU_WAIT_STEPS
+    return recorded == 0 ? 0 : recorded + 1;
+#else
+    return recorded == 0 ? 0 : 1;
+#endif
+}
+
+/* Waits for a job, and records it; 0, or another value when it failed. */
+static int wait_recorded(struct ethosu_driver *driver, const dtn_partition_t *partition)
+{
+    uint32_t *record = records_of(partition);
+    uint32_t left = record_count(partition);
+    const uint32_t begin = dtn_port_ticks();
+    uint32_t start = begin;
+    uint32_t stop = begin;
+    int state = 1;
+    while (state == 1) {
+#ifdef DTN_ETHOSU_WAIT_STEPS
+        state = ethosu_wait(driver, left <= 1);
+#else
+        state = ethosu_wait(driver, true);
+#endif
+        stop = dtn_port_ticks();
+        if (state == 1 && left > 1) {
+            record[START] = start;
+            record[STOP] = stop;
+            record += RECORD_WORDS;
+            left--;
+        }
+        start = stop;
+    }
+    if (left == 1) {
+        record[START] = begin;
+        record[STOP] = stop;
+    }
+    return state;
+}
+
+static const uint32_t *records(const dtn_partition_t *partition, uint32_t *count)
+{
+    *count = record_count(partition);
+    return records_of(partition);
+}
+#endif
+
 static NeutronError run(const dtn_partition_t *partition)
 {
     const uint32_t *layout = words_of(partition, LAYOUT);
@@ -125,8 +191,13 @@ static NeutronError run(const dtn_partition_t *partition)
     if (driver == NULL) {
         return dtn_error(DTN_REASON_NPU_BUSY, partition->index);
     }
-    const int failed = ethosu_invoke_v3(driver, commands->data, (int)commands->bytes, bases, bytes,
-                                        bytes[FAST_REGION] == 0 ? FAST_REGION : REGIONS, NULL);
+    const int regions = bytes[FAST_REGION] == 0 ? FAST_REGION : REGIONS;
+#if DTN_PROFILING
+    int failed = ethosu_invoke_async(driver, commands->data, (int)commands->bytes, bases, bytes, regions, NULL);
+    failed = failed != 0 ? failed : wait_recorded(driver, partition);
+#else
+    const int failed = ethosu_invoke_v3(driver, commands->data, (int)commands->bytes, bases, bytes, regions, NULL);
+#endif
     ethosu_release_driver(driver);
     return failed != 0 ? dtn_error(DTN_REASON_NPU_RUN, partition->index) : ENONE;
 }
@@ -146,4 +217,7 @@ const dtn_npu_t dtn_npu_ethosu = {
     .run = dtn_npu_run_apart,
     .apart = &apart,
     .unprepare = unprepare,
+#if DTN_PROFILING
+    .records = records,
+#endif
 };

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from functools import partial
 
 from deuteron.npu.ethosu import blob as blobs
 from deuteron.npu.ethosu.blob import Tensor
@@ -10,16 +11,22 @@ from deuteron.npu.ethosu.stream import decode
 from deuteron.npu.firmware import Firmware, FirmwareBlock, FirmwarePartition, FirmwarePort
 
 _ALIGNMENT = 16
+_RECORD_BYTES = 16
+"""DTN_PROFILE_RECORD_BYTES of deuteron/microcode.h."""
 
 
-def partition_of(data: bytes, name: str) -> FirmwarePartition:
-    """The partition with these bytes in a program; FormatError when it is damaged."""
+def partition_of(data: bytes, name: str, *, is_recorded: bool = False) -> FirmwarePartition:
+    """The partition with these bytes in a program; FormatError when it is damaged.
+
+    Runs record each operation and copy if it `is_recorded`, in an image that records events.
+    """
     blob = blobs.parse(data, name)
     stream = decode(blob.command_data, name)
     calls = sum(operation.target is None for operation in stream.operations)
     fast = Device(blob, name).fast_scratch_bytes()
     tensors = (*blob.inputs, *blob.outputs)
-    layout = (blob.scratch_bytes, fast, len(blob.inputs), len(blob.outputs))
+    recorded = len(stream.operations) if is_recorded else 0
+    layout = (blob.scratch_bytes, fast, len(blob.inputs), len(blob.outputs), recorded)
     words = (*layout, *(word for tensor in tensors for word in (tensor.offset, tensor.nbytes)))
     return FirmwarePartition(
         name=name,
@@ -32,7 +39,9 @@ def partition_of(data: bytes, name: str) -> FirmwarePartition:
             FirmwareBlock("commands", blob.command_data),
             FirmwareBlock("weights", blob.weights, is_weights=True),
         ),
-        working_bytes=_aligned(blob.scratch_bytes) + _aligned(fast),
+        working_bytes=_aligned(blob.scratch_bytes)
+        + _aligned(fast)
+        + (_RECORD_BYTES * (recorded + 1) if recorded else 0),
         accelerator=stream.config.name,
     )
 
@@ -51,6 +60,7 @@ def _aligned(size: int) -> int:
 FIRMWARE = Firmware(
     "dtn_npu_ethosu",
     partition_of,
+    recorded=partial(partition_of, is_recorded=True),
     stand_in=("src/ethosu/*.c", "src/ethosu_driver/*.c", "port/ethosu/stand_in.c"),
 )
 """The family's description."""

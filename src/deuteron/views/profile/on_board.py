@@ -20,6 +20,10 @@ from deuteron.views.events.sources import packets as board
 from deuteron.views.profile import subject as builds
 from deuteron.views.profile.subject import Build
 
+_STAND_IN = (
+    "instructions of the NPU's operations are those of its stand-in on the core, which executes them: no time of the "
+    "NPU, which `deuteron sim` estimates"
+)
 PLACE = "board"
 """Where a profile was made whose events came in a file."""
 
@@ -33,7 +37,7 @@ class Sent:
 
     Attributes:
         packets: what it sent, empty where that was an ETDump.
-        warnings: sentences about what did not arrive.
+        warnings: sentences about what did not arrive, or is not what it seems.
     """
 
     profile: record.Profile
@@ -53,7 +57,8 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
     received = board.read(report.packets, build.program_sha256, PACKETS)
     stream = _stream(build, received.packets, PACKETS)
     made_here = builds.profile(replace(build, sections=_sections(built.record)), name, stream)
-    return Sent(made_here, report.packets, received.warnings)
+    stand_in = (_STAND_IN,) if built.record.sizes.module("stand_in").total else ()
+    return Sent(made_here, report.packets, (*received.warnings, *stand_in))
 
 
 def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -> Sent:
