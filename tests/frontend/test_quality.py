@@ -157,6 +157,24 @@ def test_the_layer_that_loses_most_comes_first():
     assert output.sqnr == pytest.approx(next(layer.sqnr for layer in layers if layer.name == "linear_1"))
 
 
+class Likeness(nn.Module):
+    """One number for each sample, and one without dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.first(x)
+        return y.mean(1), y[0, 0]
+
+
+def test_outputs_of_one_dimension_and_of_none():
+    torch.manual_seed(0)
+    result, _ = measured(Likeness(), [(torch.randn(1, 8),) for _ in range(8)])
+    assert [(output.axis, len(output.channels)) for output in result.output_qualities()] == [(0, 1), (0, 1)]
+
+
 def test_samples_are_kept_at_even_distances():
     kept = Kept()
     batches = [(torch.tensor([float(i)]),) for i in range(200)]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deuteron.frontend.quantise.training import Train
     from deuteron.npu.neutron.convert import Conversion, ConvertOptions
     from deuteron.npu.neutron.kernels.selection import Selection
+    from deuteron.views.agreement.quality import Evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def build(
     target: str = DEFAULT_TARGET,
     calibration: Iterable[object] | None = None,
     train: "Train | None" = None,
+    evaluate: "Evaluate | None" = None,
     output: str | Path | None = None,
     options: BuildOptions = BuildOptions(),
     name: str | None = None,
@@ -66,6 +68,7 @@ def build(
         target: a name that `deuteron targets` lists.
         calibration: batches like the example inputs; the ranges of all tensors are measured on them.
         train: trains the model that it is given, in place, and yields the loss of each step; for `options.use_qat`.
+        evaluate: gives a number, or numbers by name, for a model that it may call; for the float model and the program.
         output: a directory that must not exist yet, unless `options.force` is set.
         options: everything else.
         name: what the manifest calls the model; its class by default.
@@ -115,7 +118,7 @@ def build(
         result = made(keep) if options.use_qat else result
     else:
         result = made({})
-    manifest = quality.of_program(result)
+    manifest = quality.of_program(result, evaluate)
     if directory is not None:
         text = manifest.to_json().encode()
         outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
@@ -129,6 +132,7 @@ def build_model(
     target: str = DEFAULT_TARGET,
     calibration: Iterable[object] | None = None,
     train: str | None = None,
+    evaluate: str | None = None,
     output: str | Path | None = None,
     options: BuildOptions = BuildOptions(),
     progress: "Progress | None" = None,
@@ -136,17 +140,19 @@ def build_model(
     """The build of a model by name: `file.py:function` or the name of an example; otherwise as `build`.
 
     `calibration` takes the place of the batches that the model's function returns. With `options.use_qat` the function
-    `train`, `file.py:function`, trains; by default the one that is called so in the model's file.
+    `train`, `file.py:function`, trains; by default the one that is called so in the model's file. `evaluate` is of the
+    same form.
     """
     _check_options(target, options)
     if output is not None:
         outputs.check_output(Path(output), force=options.force)
     _need_pytorch()
-    from deuteron.frontend.loader import load, load_train
+    from deuteron.frontend.loader import load, load_evaluate, load_train
 
     if train is not None and not options.use_qat:
         raise OptionError("`--train` is given without `--use-qat`", hint="give both, or neither")
     trains = load_train(model, train) if options.use_qat else None
+    evaluates = None if evaluate is None else load_evaluate(evaluate)
     loaded = load(model)
     return build(
         loaded.module,
@@ -154,6 +160,7 @@ def build_model(
         target=target,
         calibration=loaded.calibration if calibration is None else calibration,
         train=trains,
+        evaluate=evaluates,
         output=output,
         options=options,
         name=loaded.name,

@@ -74,6 +74,10 @@ class Metric:
     model: float
     program: float
 
+    def text(self) -> str:
+        """Both, in a line."""
+        return f"{self.name}: {self.program:.6g}, of the float model {self.model:.6g}"
+
 
 @dataclass(frozen=True, slots=True)
 class Quality:

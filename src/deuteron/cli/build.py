@@ -57,6 +57,11 @@ if TYPE_CHECKING:
 @click.option("--remove-quant-io-ops", is_flag=True, help="Leave quantising inputs and outputs to the application.")
 @click.option("--use-qat", is_flag=True, help="Train the model with quantisation in it before it is built.")
 @click.option("--train", metavar="FILE.py:FUNCTION", help="What trains; by default `train` of the model's file.")
+@click.option(
+    "--evaluate",
+    metavar="FILE.py:FUNCTION",
+    help="Also measure by a function that takes a model, which it may call with tensors, and returns a number.",
+)
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
 @vela_options
@@ -76,6 +81,7 @@ def command(
     weights: str,
     operators_not_to_delegate: tuple[str, ...],
     train: str | None,
+    evaluate: str | None,
     memory: "MemoryOptions",
     vela: "VelaOptions",
     **flags: bool,
@@ -98,7 +104,9 @@ def command(
         **flags,
     )
     with printer.work(f"building {model}") as progress:
-        build = api.build_model(model, target=target, train=train, output=output, options=options, progress=progress)
+        build = api.build_model(
+            model, target=target, train=train, evaluate=evaluate, output=output, options=options, progress=progress
+        )
     for warning in build.manifest.warnings:
         printer.warn(warning)
     if printer.as_json:
@@ -112,6 +120,8 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
     manifest = build.manifest
     if build.losses:
         printer.note(f"trained in {len(build.losses)} steps: loss {build.losses[0]:.4g} to {build.losses[-1]:.4g}")
+    for metric in manifest.quality.metrics:
+        printer.data(metric.text())
     is_ethosu = isinstance(targets.load(manifest.target).npu, targets.EthosU)
     for i, part in enumerate(manifest.partitions):
         if is_ethosu:

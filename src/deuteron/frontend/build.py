@@ -2,9 +2,10 @@
 
 import importlib.metadata
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -32,7 +33,7 @@ from deuteron.builds.manifest import (
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.frontend import combined, saved, shortcuts, sides
-from deuteron.frontend.cortex_m import lints
+from deuteron.frontend.cortex_m import lints, values
 from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import check_runs, not_exported
@@ -77,6 +78,7 @@ class BuildResult:
         losses: in training.
         samples: those of `samples.npz`.
         floats: the float model that was quantised.
+        stored: gives inputs of that as the program takes them.
     """
 
     manifest: Manifest
@@ -84,6 +86,7 @@ class BuildResult:
     losses: tuple[float, ...]
     samples: samples.Stored
     floats: torch.nn.Module
+    stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
 
     @property
     def pte(self) -> bytes:
@@ -163,8 +166,9 @@ def build(
         warnings=tuple(warnings),
         quality=evidence.quality,
     )
+    stored = partial(values.given, program, compiled.flow.module)
     losses = tuple(trainer.losses) if trainer else ()
-    return BuildResult(manifest, files, losses, evidence.samples, compiled.flow.float_model)
+    return BuildResult(manifest, files, losses, evidence.samples, compiled.flow.float_model, stored)
 
 
 def _trainer(train: Train | None, options: BuildOptions, steps: "_Steps") -> Trainer | None:

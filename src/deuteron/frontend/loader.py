@@ -20,6 +20,8 @@ from deuteron.frontend.quantise.training import YIELDS, Train
 
 RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
 
+EVALUATES = "`--evaluate FILE.py:FUNCTION` names what takes a model that it may call, and returns a number"
+
 TRAINS = f"`--train FILE.py:FUNCTION` names what trains: {YIELDS}"
 
 
@@ -68,6 +70,24 @@ def load_train(model: str, train: str | None = None) -> Train:
     path = path.resolve()
     with _import_path(path.parent):
         return _function(_execute(path), function, path, TRAINS, typed=train is not None)
+
+
+def load_evaluate(spec: str) -> Callable[[object], object]:
+    """The function `file.py:function` that evaluates a model; what it raises becomes an error with its line.
+
+    Raises:
+        InputError: when there is no such file or function.
+    """
+    file, colon, function = spec.rpartition(":")
+    if not colon:
+        raise InputError(f"`{spec}` is not of the form `file.py:function`", hint=EVALUATES)
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"the file `{file}` does not exist", hint=_near_files(path))
+    path = path.resolve()
+    with _import_path(path.parent):
+        evaluate = _function(_execute(path), function, path, EVALUATES)
+    return lambda model: _run(lambda: evaluate(model), path, f"`{function}`")
 
 
 def _no_such_model(spec: str) -> InputError:

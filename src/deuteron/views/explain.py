@@ -122,7 +122,7 @@ class Explanation:
         if len(quality.layers) > LAYERS:
             yield f"[{len(quality.layers) - LAYERS} others]"
         for metric in quality.metrics:
-            yield f"{metric.name}: {metric.program:.6g}, of the float model {metric.model:.6g}"
+            yield metric.text()
 
     def _node_lines(self, node: Node) -> Iterator[str]:
         source = node.source[0] if node.source else None

@@ -37,9 +37,8 @@ class Ratio:
     def add(self, wanted: Tensor, actual: Tensor, axis: int | None = None) -> None:
         """Count one sample in."""
         wanted, noise = wanted.double(), actual.double() - wanted.double()
-        others = [dim for dim in range(wanted.dim()) if axis is None or dim != axis % wanted.dim()]
-        self.signal = self.signal + (wanted**2).sum(others)
-        self.noise = self.noise + (noise**2).sum(others)
+        self.signal = self.signal + _squares(wanted, axis)
+        self.noise = self.noise + _squares(noise, axis)
 
     def channels(self) -> tuple[float, ...]:
         """Of each channel, in dB."""
@@ -48,6 +47,12 @@ class Ratio:
     def total(self) -> float:
         """Of all together, in dB."""
         return decibels(float(self.signal.sum()), float(self.noise.sum()))
+
+
+def _squares(values: Tensor, axis: int | None) -> Tensor:
+    """The sum of squares, of each channel if there is an axis of such."""
+    rows = values.reshape(1, -1) if axis is None else values.movedim(axis, 0).reshape(values.shape[axis], -1)
+    return (rows**2).sum(1)
 
 
 @dataclass(slots=True)
