@@ -1,11 +1,12 @@
-"""Every reference model on both emulated boards: the host's bits, instructions, and what a DMA takes off the core.
+"""Every reference model on emulated boards: the host's bits, instructions, and what a DMA takes off the core.
 
-A row is one model on one board. Outputs must be the host's bit for bit, and two runs must count the same. Instructions
-are counted by the emulator, one per instruction whatever a core would need for it; they are not cycles. The copies of
-inputs and outputs are counted by the core (`--io-copy cpu`) and, on a board with a DMA, with the override (`dma`): at
-least 90 % fewer instructions for tensors of 4 KiB and more.
+A row is one model on one board that its target fits. Outputs must be the host's bit for bit, and two runs must count
+the same. Instructions are counted by the emulator, one per instruction whatever a core would need for it; they are not
+cycles. The copies of inputs and outputs are counted by the core (`--io-copy cpu`) and, on a board with a DMA, with the
+override (`dma`): at least 90 % fewer instructions for tensors of 4 KiB and more.
 
 make bench-boards
+python benches/boards.py --target ethos-u55-128    whose operations the core executes in the NPU's place
 """
 
 import argparse
@@ -19,6 +20,7 @@ from pathlib import Path
 from ending import finish
 
 from deuteron import api
+from deuteron.arch import cores, targets
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.record import FirmwareOptions, IoCopy, Weights
@@ -148,16 +150,19 @@ def main() -> int:
     parser.add_argument("--builds", type=Path, help="directory of builds by name, used where there is one")
     parser.add_argument("--samples", type=int, default=2, help="inputs per model; MobileNetV2 gets one")
     parser.add_argument("models", nargs="*", help="names of reference models; all by default")
+    parser.add_argument("--target", default=api.DEFAULT_TARGET, help="what they are built for")
     options = parser.parse_args()
     toolchain = Toolchain.find(image.OBJECTS)
     results: list[Result] = []
+    wanted = cores.load(targets.load(options.target).cpu.name).inner
+    fitting = [board for board in map(boards.load, boards.names()) if cores.load(board.cpu).inner.has(wanted)]
     with tempfile.TemporaryDirectory() as scratch:
         for name in options.models or [example.name for example in api.REFERENCES]:
             build = options.builds / name if options.builds else Path(scratch) / name
             if not build.is_dir():
-                api.build_model(name, output=build)
+                api.build_model(name, target=options.target, output=build)
             samples = 1 if name in EXTERNAL else options.samples
-            results += [measure(build, boards.load(board), samples, toolchain) for board in boards.names()]
+            results += [measure(build, board, samples, toolchain) for board in fitting]
     report(results)
     rows = [asdict(result) for result in results]
     data = {"kind": "counted", "compiler": toolchain.version, "results": rows}

@@ -73,12 +73,20 @@ typedef struct {
     size_t traceBufferSize;
 } NeutronTraceConfig;
 
+/** What a copy hook copies from. ExecuTorch's delegate with EXTERNAL_MEM has had a hook that takes `const void *` since
+ * release 1.4: compile it with DTN_COPY_FROM_CONST. Older ones, and the API by itself, have `void *`. */
+#ifdef DTN_COPY_FROM_CONST
+#define DTN_COPY_SOURCE const void
+#else
+#define DTN_COPY_SOURCE void
+#endif
+
 /** How weights get from flash to SRAM; the channel (0 to 3) ties a wait to the copy before it. These hooks cannot fail;
  * `dtn_set_fetch_hooks` (deuteron/driver.h) takes some that can. */
 typedef struct {
     /** Starts to copy `size` bytes, a multiple of 16 between 16-byte aligned addresses, and may return before it is
      * done. */
-    void (*copy)(void *dst, void *src, uint32_t size, uint32_t channel);
+    void (*copy)(void *dst, DTN_COPY_SOURCE *src, uint32_t size, uint32_t channel);
     /** Returns when the copy on `channel` is done; called once after each `copy`. */
     void (*wait)(uint32_t channel);
 } NeutronConfig;

@@ -17,6 +17,8 @@ from deuteron.board.toolchain import PREFIX, Toolchain
 from deuteron.errors import DeuteronError
 
 BOARD = boards.load("an547")
+MAX_CODE = 3000
+"""Bytes that the executor may take with the Ethos-U's part, beside a driver: with Arm's own, 4,500."""
 
 HEADER = """\
 #include <stdbool.h>
@@ -112,6 +114,23 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
         f"`{tmp_path / 'firmware'}` was linked with a driver for an Ethos-U, which the emulator of `an547` does not "
         "have\n\nhint: build the firmware without `--ethos-u-driver`: the core then does what the NPU would"
     )
+
+
+@pytest.mark.slow
+def test_the_executor_with_an_ethosu_is_small_and_takes_two_functions_of_libc(checkout: Path, tmp_path: Path) -> None:
+    options = FirmwareOptions(ethosu_driver=str(checkout))
+    made = image.build(mixed.built(), BOARD, options, Toolchain.find(image.OBJECTS))
+    ours = made.record.sizes.module("executor", "io", "driver")
+    assert 2000 < ours.text + ours.rodata <= MAX_CODE
+    sources = [s for s in library_of_boards.core(BOARD) if s.name.partition(".")[0] in ("executor", "io")]
+    compiled = Toolchain.find(image.OBJECTS).compile(sources, BOARD.flags, library_of_boards.FIRMWARE)
+    said = subprocess.run(
+        (f"{PREFIX}nm", *(item.path for item in compiled)), capture_output=True, text=True, check=True
+    )
+    lines = [line.split() for line in said.stdout.splitlines() if line.startswith(" ") or line[:1].isalnum()]
+    undefined = {words[1] for words in lines if words[0] == "U"}
+    others = {name for name in undefined if not name.startswith(("dtn_", "ethosu_", "neutron"))}
+    assert others <= {"memcpy", "memset"}
 
 
 HINT = "\n\nhint: give a checkout of Arm's driver, or a directory with its headers and its one library"

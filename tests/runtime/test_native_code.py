@@ -20,9 +20,14 @@ def compile_and_run(output: Path, *arguments: str) -> subprocess.CompletedProces
     return subprocess.run((str(output),), capture_output=True, text=True, check=False)
 
 
-def test_driver_api_is_the_one_that_executorchs_delegate_uses(tmp_path: Path) -> None:
+@pytest.mark.parametrize("copies_from_const", [False, True])
+@pytest.mark.parametrize("options", [(), ("-DEXTERNAL_MEM", "-DNO_HEAP_USAGE=1", "-DNEUTRON_NPU_POWER_GATING")])
+def test_driver_api_is_the_one_that_executorchs_delegate_uses(
+    options: tuple[str, ...], copies_from_const: bool, tmp_path: Path
+) -> None:
+    source = ("-DDTN_COPY_FROM_CONST",) if copies_from_const else ()
     arguments = (str(SOURCES / "tests" / "api_compat.cpp"), str(library("driver")), f"-Wl,-rpath,{LIBRARY_DIRECTORY}")
-    done = compile_and_run(tmp_path / "api_compat", *arguments)
+    done = compile_and_run(tmp_path / "api_compat", *options, *source, *arguments)
     assert (done.returncode, done.stdout) == (0, "")
 
 
