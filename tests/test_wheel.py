@@ -120,6 +120,13 @@ def test_everything_but_builds_runs_without_pytorch(python: Path, tmp_path: Path
     )
     assert "kernel calls" in run(python, "convert", model, "-o", converted)
     assert run(python, "run", converted, "--seed", "1") == run(python, "run", model, "--seed", "1")
+    assert run(python, "sim", model).startswith(f"{model} on imxrt700, simulated: ")
+    assert "CONV_2D" in run(python, "plan", model)
+    assert "MAX_POOL_2D" in run(python, "explain", model)
+    assert "ADD" in run(python, "profile", model, "--on", "sim", "-o", tmp_path / "profile")
+    assert (tmp_path / "profile" / "report.html").is_file()
+    assert "stack" in run(python, "firmware", model, "--board", "an505", "-o", tmp_path / "firmware")
+    run(python, "run", model, "--on", "an505", "--compare", "host")
 
 
 def test_a_build_says_what_to_install(python: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What can be asked: of builds, files, profiles and boards, of the targets, and of this installation."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,7 @@ def subject(
     """What is to be run, compared with its reference, or asked for what an emulator has counted.
 
     Args:
-        path: a build directory, a TFLite file, or with `on` the directory of a build or of firmware.
+        path: a build directory, a TFLite file, or with `on` also the directory of firmware.
         on: a board, in an emulator; the host by default.
         target: what a TFLite file is converted for, unless it has been.
         time_out: seconds after which an emulator counts as hung.
@@ -125,39 +126,49 @@ def inspect(path: str | Path) -> "Inspection":
     return view.inspect(Path(path))
 
 
-def explain(directory: str | Path) -> "Explanation":
+def explain(path: str | Path, *, target: str | None = None) -> "Explanation":
     """Where each operator of a build runs, why, and what that costs.
 
+    Args:
+        path: a build directory, or a TFLite file, which is converted for this.
+        target: what a TFLite file is converted for.
+
     Raises:
-        InputError, FormatError: the directory is no undamaged build.
+        InputError, FormatError: it is no undamaged build or TFLite file.
     """
+    from deuteron.runtime.tflite_build import build_directory
     from deuteron.views import explain as view
 
-    return view.explain(Path(directory))
+    return replace(view.explain(build_directory(Path(path), target)), path=str(path))
 
 
-def plan(directory: str | Path, *, svg: str | Path | None = None, force: bool = False) -> "Planning":
+def plan(
+    path: str | Path, *, target: str | None = None, svg: str | Path | None = None, force: bool = False
+) -> "Planning":
     """The memories of a build over time and its fetches, beside their lower bounds.
 
     Args:
-        directory: of the build.
+        path: as for `explain`.
+        target: as for `explain`.
         svg: also write a picture of it to this file.
         force: replace the picture if it exists.
 
     Raises:
-        DeuteronError: the directory is no undamaged build with a part on the NPU, or the picture cannot be written.
+        DeuteronError: there is no undamaged build with a part on the NPU, or the picture cannot be written.
     """
+    from deuteron.runtime.tflite_build import build_directory
     from deuteron.views import memory
 
-    planning = memory.planning(Path(directory))
+    planning = replace(memory.planning(build_directory(Path(path), target)), path=str(path))
     if svg is not None:
         memory.write_svg(planning, Path(svg), force=force)
     return planning
 
 
 def simulate(
-    directory: str | Path,
+    path: str | Path,
     *,
+    target: str | None = None,
     flash_bandwidth: int | None = None,
     clock: int | None = None,
     sram_budget: int | None = None,
@@ -168,7 +179,8 @@ def simulate(
     """One run of a build on a model of its target.
 
     Args:
-        directory: of the build.
+        path: as for `explain`.
+        target: as for `explain`.
         flash_bandwidth: bytes per second, instead of what the build was planned for.
         clock: Hz of NPU and CPU, instead of the target's.
         sram_budget: plan the partitions anew for so many bytes.
@@ -177,18 +189,21 @@ def simulate(
         force: replace the trace if it exists.
 
     Raises:
-        DeuteronError: the directory is no undamaged build with a part on the NPU, it does not fit into `sram_budget`,
-            or the trace cannot be written.
+        DeuteronError: there is no undamaged build with a part on the NPU, it does not fit into `sram_budget`, or the
+            trace cannot be written.
     """
+    from deuteron.runtime.tflite_build import build_directory
     from deuteron.views import simulate as view
 
     numbers: dict[str, object] = {"flash_bandwidth": flash_bandwidth, "clock": clock, "sram_budget": sram_budget}
     for name, number in numbers.items():
         if number is not None and not isinstance(number, int):
             raise OptionError(f"`{name}` is {number!r}, allowed are whole numbers", hint="`512Ki` is `512 << 10` here")
+    directory = build_directory(Path(path), target)
     simulation = view.simulate_build(
-        Path(directory), flash_bandwidth=flash_bandwidth, clock=clock, sram_budget=sram_budget, first_run=first_run
+        directory, flash_bandwidth=flash_bandwidth, clock=clock, sram_budget=sram_budget, first_run=first_run
     )
+    simulation = replace(simulation, path=str(path))
     if trace is not None:
         view.write_trace(simulation, Path(trace), force=force)
     return simulation
@@ -202,8 +217,9 @@ def compare_simulations(before: "Simulation", after: "Simulation") -> "Simulatio
 
 
 def profile(
-    directory: str | Path,
+    path: str | Path,
     *,
+    target: str | None = None,
     on: str = "host",
     samples: "Sequence[Sample] | None" = None,
     runs: int | None = None,
@@ -215,7 +231,8 @@ def profile(
     """Where the time of a build goes.
 
     Args:
-        directory: of the build.
+        path: as for `explain`.
+        target: as for `explain`.
         on: `host`, `sim`, or a board, in an emulator.
         samples: inputs of the runs; random ones by default.
         runs: how often to run, with the samples over and over; once each by default.
@@ -226,12 +243,13 @@ def profile(
 
     Raises:
         OptionError: an option does not fit, or `output` exists.
-        DeuteronError: the directory is no undamaged build, or what ran failed.
+        DeuteronError: there is no undamaged build, or what ran failed.
     """
     from deuteron.views.profile.run import profile_build
 
     return profile_build(
-        Path(directory),
+        Path(path),
+        target=target,
         on=on,
         samples=samples,
         runs=runs,

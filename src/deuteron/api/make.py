@@ -236,14 +236,23 @@ def convert_file(
 
 
 def firmware(
-    directory: str | Path,
+    path: str | Path,
     board: str,
     output: str | Path | None = None,
     *,
+    target: str | None = None,
     options: "FirmwareOptions | None" = None,
     force: bool = False,
 ) -> "Image":
-    """The image of a build for a board; written to the directory `output` if one is given.
+    """The image of a build, or of a TFLite file, for a board; written to the directory `output` if one is given.
+
+    Args:
+        path: a build directory, or a TFLite file, which is converted for this.
+        board: a name that `deuteron firmware --help` lists.
+        output: must not exist yet, unless `force` is set.
+        target: what a TFLite file is converted for.
+        options: everything else.
+        force: replace `output`.
 
     Raises:
         DeuteronError: the build, an option or the output cannot be used, a tool is missing, or the model does not fit;
@@ -252,20 +261,23 @@ def firmware(
     from deuteron.board import boards, image
     from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
+    from deuteron.runtime.tflite_build import build_directory
 
     chosen = boards.load(board)
     if output is not None:
         image.check_output(Path(output), force=force)
-    built = image.build(Path(directory), chosen, options or FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    directory = build_directory(Path(path), target)
+    built = image.build(directory, chosen, options or FirmwareOptions(), Toolchain.find(image.OBJECTS))
     if output is not None:
         image.write(built, Path(output), force=force)
     return built
 
 
 def bundle(
-    directory: str | Path,
+    path: str | Path,
     output: str | Path,
     *,
+    target: str | None = None,
     options: "EmitOptions | None" = None,
     kernels: "Kernels | None" = None,
     force: bool = False,
@@ -273,8 +285,9 @@ def bundle(
     """The files of a build as C tables, for firmware of one's own, written to the directory `output`.
 
     Args:
-        directory: of the build.
+        path: a build directory, or a TFLite file, which is converted for this.
         output: must not exist yet, unless `force` is set.
+        target: what a TFLite file is converted for.
         options: symbol and placement.
         kernels: those that the model calls, which is the default, or all.
         force: replace `output`.
@@ -285,10 +298,11 @@ def bundle(
     from deuteron.board.emit import EmitOptions
     from deuteron.board.generate import generate
     from deuteron.board.record import Kernels
+    from deuteron.runtime.tflite_build import build_directory
 
-    target = Path(output)
-    names = generate(Path(directory), target, options or EmitOptions(), kernels or Kernels.SELECTED, force=force)
-    return tuple(target / name for name in names)
+    directory, written = build_directory(Path(path), target), Path(output)
+    names = generate(directory, written, options or EmitOptions(), kernels or Kernels.SELECTED, force=force)
+    return tuple(written / name for name in names)
 
 
 def merge_kernel_selections(files: "Sequence[str | Path]", output: str | Path, *, force: bool = False) -> "Selection":

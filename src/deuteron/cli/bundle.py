@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
-from deuteron.cli.options import choice
+from deuteron.cli.options import choice, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("directory", metavar="DIR", type=Path)
+@click.argument("path", metavar="DIR|FILE.tflite", type=Path)
+@tflite_target_option
 @click.option("-o", "--output", metavar="OUT", required=True, type=Path, help="Directory to write.")
 @click.option("--symbol", default="dtn_bundle", show_default=True, metavar="NAME", help="C name of the program.")
 @click.option(
@@ -35,7 +36,8 @@ from deuteron.cli.printer import Printer
 def command(
     printer: Printer,
     *,
-    directory: Path,
+    path: Path,
+    target: str | None,
     output: Path,
     symbol: str,
     kernels: str,
@@ -44,7 +46,7 @@ def command(
     data: str,
     force: bool,
 ) -> None:
-    """Write the build in DIR as C tables, which any project can compile and link with the firmware library."""
+    """Write a build or a TFLite file as C tables, which any project can compile and link with the firmware library."""
     from deuteron import api
     from deuteron.board.emit import Data, EmitOptions, Placement
     from deuteron.board.record import Kernels
@@ -52,7 +54,7 @@ def command(
     places = choice(Placement, "--weights", weights), choice(Placement, "--arenas", arenas)
     options = EmitOptions(symbol, *places, choice(Data, "--data", data))
     selected = choice(Kernels, "--kernels", kernels)
-    paths = api.bundle(directory, output, options=options, kernels=selected, force=force)
+    paths = api.bundle(path, output, target=target, options=options, kernels=selected, force=force)
     if printer.as_json:
         printer.json({"schema": 1, "directory": str(output), "files": [path.name for path in paths]})
     for path in paths:

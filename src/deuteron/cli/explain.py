@@ -5,16 +5,18 @@ from pathlib import Path
 import click
 
 from deuteron.cli.options import command as new_command
+from deuteron.cli.options import tflite_target_option
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("directory", metavar="DIR", type=Path)
-def command(printer: Printer, *, directory: Path) -> None:
-    """Show where each operator of the build in DIR runs, why it is not on the NPU, and what that costs."""
+@click.argument("path", metavar="DIR|FILE.tflite", type=Path)
+@tflite_target_option
+def command(printer: Printer, *, path: Path, target: str | None) -> None:
+    """Show where each operator of a build, or of a TFLite file, runs, why it is not on the NPU, and what that costs."""
     from deuteron import api
 
-    explanation = api.explain(directory)
+    explanation = api.explain(path, target=target)
     if printer.as_json:
         printer.json(explanation.to_json())
     else:

@@ -8,13 +8,14 @@ import click
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
 from deuteron.cli.memory import parse_size
-from deuteron.cli.options import choice
+from deuteron.cli.options import choice, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("directory", metavar="DIR", type=Path)
+@click.argument("path", metavar="DIR|FILE.tflite", type=Path)
+@tflite_target_option
 @click.option("--board", required=True, metavar="an500|an505|an547", help="The board to build for.")
 @click.option("-o", "--output", metavar="OUT", required=True, type=Path, help="Directory to write.")
 @click.option(
@@ -46,7 +47,8 @@ from deuteron.cli.printer import Printer
 def command(
     printer: Printer,
     *,
-    directory: Path,
+    path: Path,
+    target: str | None,
     board: str,
     output: Path,
     kernels: str,
@@ -59,7 +61,7 @@ def command(
     other: Path | None,
     force: bool,
 ) -> None:
-    """Compile and link the build in DIR for a board, write the image to OUT, and report its size.
+    """Compile and link a build or a TFLite file for a board, write the image to OUT, and report its size.
 
     OUT holds the image, the linker's map, the program as C tables, and `firmware.json` about all of it.
     """
@@ -77,7 +79,7 @@ def command(
     )
     before = record.read(other) if other else None
     with printer.work(f"building firmware for {board}"):
-        image = api.firmware(directory, board, output, options=options, force=force)
+        image = api.firmware(path, board, output, target=target, options=options, force=force)
     if printer.as_json:
         printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(image.record))}, indent=2))
     else:

@@ -59,6 +59,11 @@ target_option = click.option(
 )
 """What is compiled for."""
 
+tflite_target_option = click.option(
+    "--target", metavar="NAME", help=f"What a TFLite file is converted for.  [default: {DEFAULT_TARGET}]"
+)
+"""The same where a build says it."""
+
 
 def choice(kind: type[E], option: str, value: str) -> E:
     """The member of an enum that an option's value spells."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deuteron.cli.options import command as new_command
+from deuteron.cli.options import tflite_target_option
 from deuteron.cli.printer import Printer
 from deuteron.errors import InputError, OptionError
 from deuteron.views.events.text import SORTS
@@ -19,7 +20,8 @@ BY = ("module", "line", "operator", "kernel")
 
 
 @new_command
-@click.argument("directory", metavar="DIR", type=Path, required=False)
+@click.argument("directory", metavar="DIR|FILE.tflite", type=Path, required=False)
+@tflite_target_option
 @click.option("--on", metavar=ON, help="Where the build runs.  [default: host]")
 @click.option("-o", "--output", metavar="OUT", type=Path, help="Directory to write.  [default: DIR/profile_ON]")
 @click.option(
@@ -49,6 +51,7 @@ def command(
     printer: Printer,
     *,
     directory: Path | None,
+    target: str | None,
     on: str | None,
     output: Path | None,
     runs: int | None,
@@ -61,7 +64,7 @@ def command(
     top: int | None,
     force: bool,
 ) -> None:
-    """Run the build in DIR and show where its time goes: by module, line of the model, operator and kernel call.
+    """Run a build or a TFLite file and show where its time goes: by module, line, operator and kernel call.
 
     Of a profile that was written before, its directory or `profile.json`, DIR shows the tables.
 
@@ -87,6 +90,7 @@ def command(
         )
     from deuteron import api
     from deuteron.runtime import pte
+    from deuteron.runtime.tflite_build import build_directory, is_tflite
     from deuteron.views.events import record
 
     if pte.is_program(directory):
@@ -94,9 +98,9 @@ def command(
             f"`{directory}` is a program without its build, which says what its operators come from",
             hint="give the directory that `deuteron build` wrote",
         )
-    if directory.is_file() or (directory / record.NAME).is_file():
+    if not is_tflite(directory) and (directory.is_file() or (directory / record.NAME).is_file()):
         others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
-        others |= {"--force": force, "--ticks-per-second": ticks_per_second}
+        others |= {"--target": target, "--force": force, "--ticks-per-second": ticks_per_second}
         _refuse(f"`{directory}` is a profile: its tables are shown, and nothing runs", others)
         _show(printer, api.read_profile(directory), by, sort, top)
         return
@@ -113,10 +117,11 @@ def command(
     if inputs:
         from deuteron.views.run.samples import read_samples
 
-        samples = read_samples(api.read_manifest(directory), inputs)
+        samples = read_samples(api.read_manifest(build_directory(directory, target)), inputs)
     with printer.work(f"profiling on {place}"):
         profiled = api.profile(
             directory,
+            target=target,
             on=place,
             samples=samples,
             runs=runs,

@@ -8,6 +8,7 @@ import click
 
 from deuteron.cli.memory import parse_size
 from deuteron.cli.options import command as new_command
+from deuteron.cli.options import tflite_target_option
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 @new_command
-@click.argument("directory", metavar="DIR", type=Path, required=False)
+@click.argument("path", metavar="DIR|FILE.tflite", type=Path, required=False)
+@tflite_target_option
 @click.option("--compare", metavar="A B", type=(Path, Path), help="Two builds, the largest changes first, not one DIR.")
 @click.option("--flash-bandwidth", metavar="RATE", help="Of the flash (`100MB/s`), instead of what was planned for.")
 @click.option("--sram-budget", metavar="SIZE", help="Plan anew for so much SRAM (`512Ki`); the build stays as it is.")
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 def command(
     printer: Printer,
     *,
-    directory: Path | None,
+    path: Path | None,
+    target: str | None,
     compare: tuple[Path, Path] | None,
     flash_bandwidth: str | None,
     sram_budget: str | None,
@@ -36,7 +39,7 @@ def command(
     trace: Path | None,
     force: bool,
 ) -> int:
-    """Simulate one run of the build in DIR: kernels, stalls and fetches; exit 1 when its microcode is unsound."""
+    """Simulate one run of a build or a TFLite file: kernels, stalls, fetches; exit 1 when its microcode is unsound."""
     from deuteron import api
 
     numbers = {
@@ -45,9 +48,9 @@ def command(
         "clock": None if clock is None else parse_size("--clock", clock),
     }
 
-    simulate = partial(api.simulate, **numbers, first_run=first_run)
+    simulate = partial(api.simulate, target=target, **numbers, first_run=first_run)
     shown: Simulation | SimulationChanges
-    match directory, compare:
+    match path, compare:
         case None, (Path() as before, Path() as after) if trace is None:
             shown = api.compare_simulations(simulate(before), simulate(after))
         case None, (_, _):

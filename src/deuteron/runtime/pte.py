@@ -23,13 +23,13 @@ from deuteron.runtime.program import (
 )
 from deuteron.runtime.pte_values import Check, Content, ValueReader
 
-_IDENTIFIER = b"ET12"
+IDENTIFIER = b"ET12"
 _HEADER_MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQQ")
 _HEADER_AT = 8
 
 
-class _Instruction(IntEnum):
+class InstructionKind(IntEnum):
     """Members of the union of instructions."""
 
     KERNEL_CALL = 1
@@ -43,7 +43,7 @@ def is_program(path: Path) -> bool:
     """Whether a file says that it is a program; not when it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(_HEADER_AT)[4:] == _IDENTIFIER
+            return file.read(_HEADER_AT)[4:] == IDENTIFIER
     except OSError:
         return False
 
@@ -63,8 +63,8 @@ class _Reader:
 
     def __init__(self, pte: bytes, where: str) -> None:
         self._check = Check(where)
-        if len(pte) < _HEADER_AT or pte[4:8] != _IDENTIFIER:
-            problem = f"bytes 4 to 7 are {pte[4:8]!r}, not {_IDENTIFIER!r}" if pte else "it is empty"
+        if len(pte) < _HEADER_AT or pte[4:8] != IDENTIFIER:
+            problem = f"bytes 4 to 7 are {pte[4:8]!r}, not {IDENTIFIER!r}" if pte else "it is empty"
             hint = "give a `.pte` file that ExecuTorch 1.x or Deuteron wrote"
             raise FormatError(f"this is not an ExecuTorch program: {problem}", where=where, hint=hint)
         size, base = self._extended_header(pte)
@@ -144,17 +144,17 @@ class _Reader:
 
     def _instruction(self, instruction: Table) -> Instruction:
         kind = instruction.scalar(0, "B")
-        self._check.that(kind in _Instruction.__members__.values(), f"an instruction has the unknown kind {kind}")
+        self._check.that(kind in InstructionKind.__members__.values(), f"an instruction has the unknown kind {kind}")
         table = self._check.present(instruction.table(1), f"an instruction of kind {kind} has no content")
         first = table.scalar(0, "i")
         match kind:
-            case _Instruction.KERNEL_CALL:
+            case InstructionKind.KERNEL_CALL:
                 return KernelCall(first, table.scalars(1, "i"))
-            case _Instruction.DELEGATE_CALL:
+            case InstructionKind.DELEGATE_CALL:
                 return DelegateCall(first, table.scalars(1, "i"))
-            case _Instruction.MOVE:
+            case InstructionKind.MOVE:
                 return Move(first, table.scalar(1, "i"))
-            case _Instruction.JUMP_FALSE:
+            case InstructionKind.JUMP_FALSE:
                 return JumpFalse(first, table.scalar(1, "i"))
             case _:
                 return Free(first)

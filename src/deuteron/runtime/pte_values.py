@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 _MAX_RANK = 16
 """Most dimensions of a tensor in ExecuTorch's runtime."""
 
-_DTYPES = {
+DTYPES = {
     0: ("uint8", 1),
     1: ("int8", 1),
     2: ("int16", 2),
@@ -32,7 +32,7 @@ _DTYPES = {
 }
 
 
-class _Kind(IntEnum):
+class Kind(IntEnum):
     """Members of the union of values."""
 
     NULL = 1
@@ -111,35 +111,35 @@ class ValueReader:
         return tuple(_resolved(value, values) if isinstance(value, _IntList) else value for value in values)
 
     def _value(self, kind: int, value: Table, kinds: Sequence[int]) -> "Value | _IntList":
-        self.check.that(kind in _Kind.__members__.values(), f"a value has the unknown kind {kind}")
-        if kind == _Kind.NULL:
+        self.check.that(kind in Kind.__members__.values(), f"a value has the unknown kind {kind}")
+        if kind == Kind.NULL:
             return None
         table = self.check.present(value.table(1), f"a value of kind {kind} has no content")
         match kind:
-            case _Kind.TENSOR:
+            case Kind.TENSOR:
                 return self._tensor(table)
-            case _Kind.STRING:
+            case Kind.STRING:
                 return table.string(0)
-            case _Kind.DOUBLE:
+            case Kind.DOUBLE:
                 return table.double(0)
-            case _Kind.BOOL:
+            case Kind.BOOL:
                 return table.scalar(0, "b") != 0
-            case _Kind.INT_LIST:
-                return _IntList(self._elements(table.scalars(0, "q"), kinds, (_Kind.INT,)))
-            case _Kind.DOUBLE_LIST:
+            case Kind.INT_LIST:
+                return _IntList(self._elements(table.scalars(0, "q"), kinds, (Kind.INT,)))
+            case Kind.DOUBLE_LIST:
                 return table.doubles(0)
-            case _Kind.BOOL_LIST:
+            case Kind.BOOL_LIST:
                 return tuple(item != 0 for item in table.scalars(0, "b"))
-            case _Kind.TENSOR_LIST:
-                return TensorList(self._elements(table.scalars(0, "i"), kinds, (_Kind.TENSOR,)))
-            case _Kind.OPTIONAL_TENSOR_LIST:
+            case Kind.TENSOR_LIST:
+                return TensorList(self._elements(table.scalars(0, "i"), kinds, (Kind.TENSOR,)))
+            case Kind.OPTIONAL_TENSOR_LIST:
                 items = table.scalars(0, "i")
-                self._elements(tuple(item for item in items if item != -1), kinds, (_Kind.TENSOR, _Kind.NULL))
+                self._elements(tuple(item for item in items if item != -1), kinds, (Kind.TENSOR, Kind.NULL))
                 return TensorList(tuple(None if item == -1 else item for item in items))
             case _:
                 return table.scalar(0, "q")
 
-    def _elements(self, items: tuple[int, ...], kinds: Sequence[int], allowed: Sequence[_Kind]) -> tuple[int, ...]:
+    def _elements(self, items: tuple[int, ...], kinds: Sequence[int], allowed: Sequence[Kind]) -> tuple[int, ...]:
         """The items, indices of values of the allowed kinds."""
         for item in items:
             kind = self.check.index("list element", item, kinds)
@@ -161,8 +161,8 @@ class ValueReader:
     def _spec(self, table: Table) -> tuple[TensorSpec, int]:
         """Type, shape and order of a tensor, and its size in bytes."""
         check, scalar_type = self.check, table.scalar(0, "b")
-        check.that(scalar_type in _DTYPES, f"a tensor has the unknown scalar type {scalar_type}")
-        dtype, item_bytes = _DTYPES[scalar_type]
+        check.that(scalar_type in DTYPES, f"a tensor has the unknown scalar type {scalar_type}")
+        dtype, item_bytes = DTYPES[scalar_type]
         first, shape, order = table.scalar(1, "i"), table.scalars(2, "i"), table.scalars(3, "B")
         check.that(first == 0, f"a tensor starts at element {first} of its memory, which must be 0")
         check.that(len(shape) <= _MAX_RANK, f"a tensor has {len(shape)} dimensions, at most {_MAX_RANK} are allowed")

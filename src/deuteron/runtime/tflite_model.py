@@ -52,6 +52,11 @@ class TfliteModel:
     _inner: tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]
     vela: VelaProgram | None = None
 
+    @property
+    def stored(self) -> tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]:
+        """The inputs and the outputs of what is inside the float edges."""
+        return self._inner
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for one array per input of the file."""
         results = self.run_stored(self.stored_inputs(inputs))

@@ -11,6 +11,7 @@ from deuteron.builds import output as outputs
 from deuteron.errors import OptionError, UnsupportedError
 from deuteron.runtime.host import Array, HostRunner
 from deuteron.runtime.inputs import Sample, check_inputs, seeded_inputs
+from deuteron.runtime.tflite_build import build_directory
 from deuteron.views.events import record
 from deuteron.views.events.events import Stream
 from deuteron.views.events.exports import inspector
@@ -38,13 +39,15 @@ class Profiled:
 
 
 def default_output(directory: Path, place: str) -> Path:
-    """Where the profile of a build is written unless told otherwise; what is there is always replaced."""
-    return directory / f"profile_{place}"
+    """Where the profile of a build or file is written unless told otherwise; what is there is always replaced."""
+    name = f"profile_{place}"
+    return directory.with_name(f"{directory.name}.{name}") if directory.is_file() else directory / name
 
 
 def profile_build(
     directory: Path,
     *,
+    target: str | None = None,
     on: str = "host",
     samples: Sequence[Sample] | None = None,
     runs: int | None = None,
@@ -56,7 +59,8 @@ def profile_build(
     """The profile of runs of a build.
 
     Args:
-        directory: of the build.
+        directory: of the build, or a TFLite file.
+        target: what the file is converted for.
         on: one of PLACES.
         samples: inputs of the runs; random ones by default.
         runs: how often to run, with the samples over and over; once each by default.
@@ -75,7 +79,7 @@ def profile_build(
         raise OptionError(f"unknown value `{on}` of `--on`", hint=f"choose one of {listed}")
     if output not in (None, default_output(directory, place)):
         outputs.check_output(output, force=force, record=record.NAME)
-    build = builds.read(directory)
+    build = builds.read(build_directory(directory, target))
     if events is not None:
         sent = board.from_events(build, events, ticks_per_second)
     else:

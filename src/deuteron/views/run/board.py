@@ -51,9 +51,18 @@ class OnBoard(Subject):
     """A build, for which firmware is made, or firmware, on a board."""
 
     def __init__(
-        self, path: Path, board: str, time_out: float | None, flash: FlashOptions, origin: Path | None = None
+        self,
+        path: Path,
+        board: str,
+        time_out: float | None,
+        flash: FlashOptions,
+        origin: Path | None = None,
+        host: Subject | None = None,
     ) -> None:
+        """`host` is what `path` was made from, if that runs on the host and is no build."""
         self._path = path
+        self._host = host
+        self.is_compiled = host is None
         self._origin = origin
         self._board = boards.load(board)
         self._time_out = time_out or qemu.TIME_OUT
@@ -132,7 +141,8 @@ class OnBoard(Subject):
         """The board's outputs beside the host's."""
         ours = self._ran.outputs if self._ran and self._ran.samples is samples else self.run(samples)
         theirs: list[Sample] = []
-        for i, outputs in enumerate(BuildOnHost(self._origin or self._path).run_each(samples)):
+        host = self._host or BuildOnHost(self._origin or self._path)
+        for i, outputs in enumerate(host.run_each(samples)):
             if progress is not None:
                 progress(i, len(samples))
             theirs.append(tuple(outputs))

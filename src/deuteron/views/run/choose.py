@@ -6,6 +6,7 @@ from deuteron.board.flash import FlashOptions
 from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import OptionError
 from deuteron.runtime import pte
+from deuteron.runtime.tflite_build import build_directory, is_tflite
 from deuteron.views.run.board import OnBoard
 from deuteron.views.run.host import BuildOnHost, ProgramOnHost, TfliteOnHost
 from deuteron.views.run.subjects import Subject
@@ -29,7 +30,11 @@ def subject(
     ):
         if value and not on:
             raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
-    chosen = OnBoard(path, on, time_out, flash, origin) if on else _on_host(path, target or DEFAULT_TARGET)
+    if on and is_tflite(path):
+        host = TfliteOnHost(path, target or DEFAULT_TARGET)
+        chosen = OnBoard(build_directory(path, target), on, time_out, flash, origin, host)
+    else:
+        chosen = OnBoard(path, on, time_out, flash, origin) if on else _on_host(path, target or DEFAULT_TARGET)
     if target and chosen.is_compiled:
         raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
     return chosen

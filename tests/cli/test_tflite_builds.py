@@ -1,0 +1,83 @@
+"""A TFLite file in the place of a build: everything that is asked of builds is asked of it, converted in memory."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.test_inspect import GRAPH
+from tests.npu.neutron.tflite.files import with_float_edges
+
+from deuteron import api
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.runtime import pte
+from deuteron.runtime.tflite_build import build_directory
+
+from .conftest import Result
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(params=[False, True], ids=["int8", "float edges"])
+def net(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A TFLite file of three operators, with int8 or with float inputs and outputs."""
+    data = emit(parse_graph(GRAPH))
+    path = tmp_path / "net.tflite"
+    path.write_bytes(with_float_edges(data) if request.param else data)
+    return path
+
+
+def test_each_view_of_a_build(deuteron: Run, net: Path, tmp_path: Path) -> None:
+    explained = deuteron("explain", net)
+    assert explained.out.startswith(f"{net} on imxrt700: net; on the CPU ExecuTorch's portable operators\n")
+    assert "npu 0  CONV_2D\nnpu 0  MAX_POOL_2D\nnpu 0  ADD\n" in explained.out
+    assert deuteron("sim", net).out.startswith(f"{net} on imxrt700, simulated: ")
+    assert json.loads(deuteron("sim", net, "--json").out)["path"] == str(net)
+    assert "CONV_2D" in deuteron("plan", net).out
+    profiled = deuteron("profile", net, "--on", "sim", "--by", "operator")
+    assert profiled.code == 0
+    assert (tmp_path / "net.tflite.profile_sim" / "report.html").is_file()
+    assert deuteron("bundle", net, "-o", tmp_path / "bundle").code == 0
+    assert "dtn_bundle.c" in {path.name for path in (tmp_path / "bundle").iterdir()}
+    assert deuteron("firmware", net, "--board", "an505", "-o", tmp_path / "firmware").code == 0
+    assert api.read_manifest(build_directory(net)).partitions[0].ops[-1].op in ("ADD", "DEQUANTIZE")
+
+
+def test_a_board_gives_what_the_host_gives(deuteron: Run, net: Path) -> None:
+    result = deuteron("run", net, "--on", "an505", "--compare", "host", "--samples", "3", "--target", "imxrt700")
+    assert (result.code, result.err) == (0, "")
+
+
+def test_executorchs_runtime_runs_the_program(net: Path) -> None:
+    directory = build_directory(net)
+    (info,) = api.read_manifest(directory).inputs
+    x = np.random.default_rng(3).integers(-9, 9, info.shape).astype(info.dtype)
+    np.testing.assert_array_equal(api.run(directory, [x])[0], api.run(net, [x])[0])
+
+
+def test_the_program_says_what_the_file_says(net: Path) -> None:
+    (method,) = pte.read((build_directory(net) / "model.pte").read_bytes()).methods
+    manifest = api.read_manifest(build_directory(net))
+    sides = [[method.values[i] for i in side] for side in (method.inputs, method.outputs)]
+    for values, infos in zip(sides, (manifest.inputs, manifest.outputs), strict=True):
+        assert [(v.spec.shape, v.spec.dtype) for v in values] == [(i.shape, i.dtype) for i in infos]
+    called = [i for op in manifest.cpu_ops for i in op.instructions]
+    assert called == [i for i, step in enumerate(method.chains[0]) if type(step).__name__ == "KernelCall"]
+
+
+def test_what_has_been_compiled_is_refused(deuteron: Run, tmp_path: Path) -> None:
+    source, converted = tmp_path / "net.tflite", tmp_path / "npu.tflite"
+    source.write_bytes(emit(parse_graph(GRAPH)))
+    assert deuteron("convert", source, "-o", converted).code == 0
+    assert deuteron("sim", converted) == Result(
+        1,
+        "",
+        f"error: `{converted}`: the file has been converted or compiled already\n\n"
+        "hint: give the file that it was made from\n",
+    )
+    directory = build_directory(source)
+    assert deuteron("plan", directory, "--target", "imxrt700") == Result(
+        2, "", f"error: `{directory}` has been compiled for its target already\n\nhint: leave out `--target`\n"
+    )
