@@ -25,8 +25,9 @@ Usage: deuteron [OPTIONS] COMMAND [ARGS]...
   Take a PyTorch model to a microcontroller whose NPU sits beside a Cortex-M.
 
 Options:
-  --version   Show the version and exit.
-  -h, --help  Show this message and exit.
+  --version    Show the version and exit.
+  --cmake-dir  Show where the CMake package is and exit.
+  -h, --help   Show this message and exit.
 
 Commands:
   build     Compile a PyTorch model for a target

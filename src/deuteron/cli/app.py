@@ -123,7 +123,7 @@ def _print_cmake_directory(ctx: click.Context, _param: click.Parameter, wanted: 
     expose_value=False,
     is_eager=True,
     callback=_print_cmake_directory,
-    help="Show where the CMake package is, for CMAKE_PREFIX_PATH or deuteron_DIR, and exit.",
+    help="Show where the CMake package is and exit.",
 )
 def app() -> None:
     """Take a PyTorch model to a microcontroller whose NPU sits beside a Cortex-M."""
