@@ -147,7 +147,8 @@ def test_comparisons_that_there_are_not(deuteron: Run, net: Path, converted: Pat
     assert deuteron("run", net, "--compare=vela") == Result(
         2,
         "",
-        "error: invalid value for `--compare`: `vela` is not one of `reference`, `pytorch`, `litert`, `host`, `float`\n\n"
+        "error: invalid value for `--compare`: `vela` is not one of `reference`, `pytorch`, `litert`, `host`, `float`\n"
+        "\n"
         "hint: `deuteron run --help` lists what is allowed\n",
     )
 
