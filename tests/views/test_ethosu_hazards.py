@@ -13,6 +13,7 @@ from tests.npu.ethosu.mixed import built
 from deuteron.builds import manifest as manifests
 from deuteron.npu.ethosu.isa import Op
 from deuteron.npu.ethosu.program import EthosUProgram
+from deuteron.npu.program import NpuProgram
 from deuteron.views import simulate
 from deuteron.views.memory import planning
 from deuteron.views.profile.run import profile_build
@@ -67,9 +68,23 @@ def test_it_is_told_with_the_line_of_the_model(hasty: Path) -> None:
     assert profile_build(built(), on="sim").warnings == ()
 
 
-def test_of_an_ethos_u85_is_said_that_nobody_watches() -> None:
-    """Neither that it is sound, nor that it is not, which would end `deuteron sim` with an error."""
+def test_a_comparison_says_what_to_do(hasty: Path) -> None:
+    lines = [*simulate.changes(simulate_build(built()), simulate_build(hasty)).lines()]
+    assert [line.startswith(f"wrong in npu 0 of {hasty}: command 18: ") for line in lines[-3:-1]] == [True, True]
+    assert lines[-1] == f"  {EthosUProgram.advice}"
+
+
+def test_an_ethos_u85_is_watched() -> None:
     simulation = simulate_build(networks.built(networks.layer, "ethos-u85-256"))
+    assert (simulation.sound, simulation.passed) == (True, True)
+    assert "watched" not in "".join(simulation.lines())
+
+
+def test_where_nobody_watches_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither that it is sound, nor that it is not, which would end `deuteron sim` with an error."""
+    with monkeypatch.context() as family:
+        family.setattr(EthosUProgram, "hazards", NpuProgram.hazards)
+        simulation = simulate_build(networks.built(networks.layer, "ethos-u85-256"))
     watched = simulate_build(built())
     note = "not watched: whether the commands wait for each other where they must"
     assert (simulation.sound, watched.sound, simulation.passed) == (None, True, True)

@@ -3,11 +3,12 @@
  * Command streams of an Ethos-U, watched: what of them is right only if the NPU does one thing after the other.
  *
  * The NPU starts operations and copies in the order of their commands, and does not wait for their end. Up to two
- * operations and one copy, of an Ethos-U65 two, run beside what starts next. NPU_OP_KERNEL_WAIT n and NPU_OP_DMA_WAIT n
- * stop the commands until at most the n last of either kind run. Operations read and write block by block, in order:
- * with NPU_SET_BLOCKDEP n, block i of an operation is read when all but the n - i last blocks of the one before have
- * been written. Whether a stream waits where it must is what this watches, with a cell for each byte that it can write:
- * who wrote and read it last. Nothing is executed and no data are needed; memory is the caller's.
+ * operations and one copy, of an Ethos-U65 two, of an Ethos-U85 four, run beside what starts next. NPU_OP_KERNEL_WAIT n
+ * and NPU_OP_DMA_WAIT n stop the commands until at most the n last of either kind run. Operations read and write block
+ * by block, in order: with NPU_SET_BLOCKDEP n, block i of an operation is read when all but the n - i last blocks of
+ * the one before have been written. Of an Ethos-U85 up to four copies run at once, n goes to 7, and tables have a
+ * memory of their own. Whether a stream waits where it must is what this watches, with a cell for each byte that it can
+ * write: who wrote and read it last. Nothing is executed and no data are needed; memory is the caller's.
  */
 #ifndef DEUTERON_ETHOSU_WATCH_H
 #define DEUTERON_ETHOSU_WATCH_H
@@ -18,9 +19,9 @@
 extern "C" {
 #endif
 
-/** The number of the SHRAM where others are of regions; operations, or copies, that may run at once; and hazards that
- * are told of one command. */
-enum { DTN_ETHOSU_SHRAM_REGION = DTN_ETHOSU_REGIONS, DTN_ETHOSU_AT_ONCE = 2, DTN_ETHOSU_MOST_HAZARDS = 8 };
+/** The number of the SHRAM where others are of regions; copies that may run at once, of which there are more than
+ * operations; and hazards that are told of one command. */
+enum { DTN_ETHOSU_SHRAM_REGION = DTN_ETHOSU_REGIONS, DTN_ETHOSU_AT_ONCE = 4, DTN_ETHOSU_MOST_HAZARDS = 8 };
 
 /** One row per hazard: X(number, NAME, sentence). Numbers are never reused. */
 #define DTN_ETHOSU_HAZARDS(X)                                                                                          \
@@ -87,7 +88,8 @@ typedef struct {
     dtn_ethosu_cell_t *cells[DTN_ETHOSU_REGIONS + 1];
     uint32_t kernels[DTN_ETHOSU_AT_ONCE]; /**< those that may run, the last one first; 0: none */
     uint32_t copies[DTN_ETHOSU_AT_ONCE];
-    uint32_t operations; /**< so far */
+    uint32_t operations;        /**< so far */
+    struct dtn_eu_needs *needs; /**< of the operation, of an Ethos-U85 */
     dtn_ethosu_seen_t *seen;
 } dtn_ethosu_watch_t;
 
@@ -95,8 +97,7 @@ typedef struct {
  * `is_read_only` are used. */
 size_t dtn_ethosu_watch_bytes(const dtn_ethosu_config_t *config, const dtn_ethosu_memory_t *memory);
 
-/** Starts a watch at `place`, which is aligned to 8 and has `bytes`; the command data stay in use. Those of an
- * Ethos-U85 are DTN_ETHOSU_UNSUPPORTED. */
+/** Starts a watch at `place`, which is aligned to 8 and has `bytes`; the command data stay in use. */
 dtn_ethosu_fault_t dtn_ethosu_watch_start(void *place, size_t bytes, const dtn_ethosu_config_t *config,
                                           const void *command_data, size_t command_data_bytes,
                                           const dtn_ethosu_memory_t *memory);

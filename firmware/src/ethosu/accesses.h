@@ -5,24 +5,49 @@
 #ifndef DTN_ETHOSU_ACCESSES_H
 #define DTN_ETHOSU_ACCESSES_H
 
+#include "deuteron/ethosu_watch.h"
 #include "scale.h"
 #include "window.h"
 
-/** A copy: rows that lie one behind the other at its source, and `pitch` apart at its target. */
+/** Where a side of a copy has its rows: from one to the next, from one plane to the next; `reach` bytes at most. */
 typedef struct {
     uint64_t row;
+    uint64_t plane;
+    uint64_t reach;
+    bool is_indexed; /**< which rows is known only when it runs */
+} dtn_eu_side_t;
+
+/** A copy: planes of rows of `length` bytes. */
+typedef struct {
+    uint64_t length;
     uint64_t rows;
-    uint64_t pitch;
+    uint64_t planes;
+    dtn_eu_side_t from;
+    dtn_eu_side_t to;
 } dtn_eu_rows_t;
 
+/** What of memory an operation of an Ethos-U85 needs, told as it is checked: a map, or bytes of a region. */
+typedef struct {
+    uint32_t part;           /**< a dtn_ethosu_part_t */
+    const dtn_eu_map_t *map; /**< NULL: bytes */
+    uint32_t region;
+    uint64_t at;
+    uint64_t bytes;
+} dtn_eu_need_t;
+
 /** The checked maps and rows of an operation; what does not apply is NULL. Weights and scales are where the registers
- * say. */
+ * say. An Ethos-U85 tells what each operation needs one by one, and then its end. */
 struct dtn_eu_accesses {
     const dtn_eu_map_t *inputs[2];
-    const dtn_eu_map_t *out;
+    const dtn_eu_map_t *out;           /**< NULL for one that no region has */
+    const dtn_eu_map_t *made;          /**< of which only the sizes are used: the output before it is turned */
     const dtn_eu_geometry_t *geometry; /**< of a window; without it pixels meet pixels */
     const dtn_eu_output_t *output;
     const dtn_eu_rows_t *rows;
+    const dtn_eu_need_t *need;
+    bool is_end;
+    bool is_whole;  /**< any of the inputs may be read for any of the output */
+    bool is_turned; /**< the output is, on its way */
 };
 
 /** Tells who watches the stream, if anyone does. */
@@ -30,6 +55,15 @@ static inline void dtn_eu_tell(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesse
 {
     if (m->observer != NULL) {
         m->observer(m, accesses);
+    }
+}
+
+/** Tells who watches the stream of bytes that an operation of an Ethos-U85 needs. */
+static inline void dtn_eu_tell_bytes(dtn_ethosu_t *m, uint32_t part, uint32_t region, uint64_t at, uint64_t bytes)
+{
+    if (dtn_eu_is_u85(m)) {
+        dtn_eu_tell(m, &(dtn_eu_accesses_t){
+                           .need = &(dtn_eu_need_t){.part = part, .region = region, .at = at, .bytes = bytes}});
     }
 }
 

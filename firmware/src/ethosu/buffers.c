@@ -1,4 +1,5 @@
 #include "buffers.h"
+#include "layer.h"
 
 /* Banks of the output's buffer, which are the first; the positions that a part of a kernel has at most. */
 enum { OUTPUT_BANKS = 2, PART = 8 };
@@ -56,6 +57,27 @@ static bool is_elementwise(const dtn_eu_accesses_t *accesses)
     return accesses->geometry == NULL;
 }
 
+/* Into how many parts an Ethos-U85 divides the input's channels, where outputs have terms of all of them. */
+static dtn_ethosu_fault_t parts_of_85(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses, dtn_eu_blocks_t *blocks)
+{
+    const dtn_eu_geometry_t *g = accesses->geometry;
+    blocks->in_depth = blocks->depth;
+    blocks->in_parts = 1;
+    if (g == NULL || !g->is_summed) {
+        return DTN_ETHOSU_OK;
+    }
+    bool is_conv = m->event.opcode == DTN_ETHOSU_OP_CONV;
+    bool is_sparse = is_conv && (dtn_eu_short(m, REG_WEIGHT_FORMAT) & DTN_EU_IS_SPARSE) != 0;
+    uint32_t bytes = accesses->inputs[0] != NULL ? accesses->inputs[0]->bytes : 1;
+    bool is_thin = m->config->macs <= 256 && dtn_eu_channels_85(m) == 16 && !is_sparse;
+    blocks->in_depth = is_conv && g->is_part_kernel ? 16
+                       : bytes == 4 || is_thin      ? 32
+                       : is_sparse && bytes == 1    ? 128
+                                                    : 64;
+    blocks->in_parts = divided(g->in_c, blocks->in_depth);
+    return DTN_ETHOSU_OK;
+}
+
 dtn_ethosu_fault_t dtn_eu_blocks(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses, dtn_eu_blocks_t *blocks)
 {
     dtn_ethosu_fault_t fault =
@@ -65,6 +87,9 @@ dtn_ethosu_fault_t dtn_eu_blocks(dtn_ethosu_t *m, const dtn_eu_accesses_t *acces
     blocks->depth = dtn_eu_count(m, REG_OFM_BLK_DEPTH_M1);
     if (fault != DTN_ETHOSU_OK) {
         return fault;
+    }
+    if (dtn_eu_is_u85(m)) {
+        return parts_of_85(m, accesses, blocks);
     }
     if (blocks->height > MOST_HEIGHT) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_BLK_HEIGHT_M1);

@@ -11,7 +11,12 @@ uint32_t dtn_eu_name_of(uint32_t value, uint32_t index)
 
 static bool runs(const uint32_t *running, uint32_t number)
 {
-    return number != 0 && (running[0] == number || running[1] == number);
+    for (uint32_t i = 0; number != 0 && i < DTN_ETHOSU_AT_ONCE; i++) {
+        if (running[i] == number) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- What is found ---- */
@@ -210,5 +215,14 @@ void dtn_eu_move_row(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *from, dtn_eth
         uint32_t written = from == NULL ? DTN_EU_IS_WRITTEN : from[i].writer & DTN_EU_IS_WRITTEN;
         to[i].value = from == NULL ? dtn_eu_name_of(scan->region, (uint32_t)(at + i)) : from[i].value;
         to[i].writer = scan->number | DTN_EU_IS_COPY | written;
+    }
+}
+
+void dtn_eu_write_unknown(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t count, bool is_all)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t written = is_all ? DTN_EU_IS_WRITTEN : cells[i].writer & DTN_EU_IS_WRITTEN;
+        cells[i].value = dtn_eu_name_of(scan->number, scan->index++);
+        cells[i].writer = scan->number | DTN_EU_IS_COPY | written;
     }
 }

@@ -9,11 +9,11 @@
 #include "map.h"
 
 /** A writer: the number of its command, which is its offset in words and 1; whether that was a copy; whether the byte
- * has a value since; and of an operation's last blocks, which from the last on: 1, 2 or 3. */
-#define DTN_EU_COMMAND UINT32_C(0x0FFFFFFF)
+ * has a value since; and of an operation's last blocks, which from the last on: 1 to 7. */
+#define DTN_EU_COMMAND UINT32_C(0x07FFFFFF)
 #define DTN_EU_IS_COPY UINT32_C(0x80000000)
 #define DTN_EU_IS_WRITTEN UINT32_C(0x40000000)
-enum { DTN_EU_TAIL_AT = 28, DTN_EU_TAIL_MASK = 3, DTN_EU_TAIL_BLOCKS = 3 };
+enum { DTN_EU_TAIL_AT = 27, DTN_EU_TAIL_MASK = 7, DTN_EU_TAIL_BLOCKS = 7 };
 
 /** Bytes on the way: of which part of the command, and what becomes of them. */
 typedef struct {
@@ -71,6 +71,9 @@ void dtn_eu_write_buffer(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t
  * write its target. */
 void dtn_eu_read_source(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count);
 void dtn_eu_check_target(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count);
+
+/** A copy writes cells with values of which nothing is known; `is_all` says that it writes each of them. */
+void dtn_eu_write_unknown(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t count, bool is_all);
 
 /** A copy writes cells with the values of others, or of constants from byte `at` on where `from` is NULL. */
 void dtn_eu_move_row(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *from, dtn_ethosu_cell_t *to, uint64_t at,

@@ -28,11 +28,18 @@ uint8_t *dtn_eu_copy_side(dtn_ethosu_t *m, uint16_t region, uint16_t address, ui
     return *fault == DTN_ETHOSU_OK && !m->is_check ? memory->data + at : NULL;
 }
 
+/* Rows that lie one behind the other at their source, and `pitch` apart at their target. */
+typedef struct {
+    uint64_t row;
+    uint64_t rows;
+    uint64_t pitch;
+} rows_t;
+
 /* The rows of a copy: one, or those of a target of two dimensions. What an NPU does with strides of the source, or with
  * three dimensions, is not public, and no compiler writes it. */
-static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, dtn_eu_rows_t *rows)
+static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, rows_t *rows)
 {
-    *rows = (dtn_eu_rows_t){.row = dtn_eu_address(m, REG_DMA0_LEN), .rows = 1};
+    *rows = (rows_t){.row = dtn_eu_address(m, REG_DMA0_LEN), .rows = 1};
     if (rows->row == 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_LEN);
     }
@@ -57,7 +64,7 @@ static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, dtn_eu_rows_t *rows)
 
 dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m)
 {
-    dtn_eu_rows_t rows;
+    rows_t rows;
     dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_DMA0_SRC_REGION, REG_DMA0_DST_REGION));
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_need_longs(m, DTN_EU_LIST(REG_DMA0_SRC, REG_DMA0_DST, REG_DMA0_LEN));
@@ -75,7 +82,12 @@ dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m)
     uint64_t reach = (rows.rows - 1) * rows.pitch + rows.row;
     uint8_t *to = dtn_eu_copy_side(m, REG_DMA0_DST_REGION, REG_DMA0_DST, reach, true, &fault);
     if (fault == DTN_ETHOSU_OK) {
-        dtn_eu_tell(m, &(dtn_eu_accesses_t){.rows = &rows});
+        const dtn_eu_rows_t told = {.length = rows.row,
+                                    .rows = rows.rows,
+                                    .planes = 1,
+                                    .from = {.row = rows.row, .reach = rows.rows * rows.row},
+                                    .to = {.row = rows.pitch, .reach = reach}};
+        dtn_eu_tell(m, &(dtn_eu_accesses_t){.rows = &told});
     }
     for (uint64_t i = 0; fault == DTN_ETHOSU_OK && !m->is_check && i < rows.rows; i++) {
         memmove(to + i * rows.pitch, from + i * rows.row, (size_t)rows.row);

@@ -1,3 +1,4 @@
+#include "accesses.h"
 #include "operations.h"
 #include "registers.h"
 
@@ -79,6 +80,10 @@ static dtn_ethosu_fault_t read_indices(dtn_ethosu_t *m, uint32_t dimensions, cop
     copy->most = dtn_eu_payload(m, REG_DMA0_IDX_MAX) & INT32_MAX;
     uint64_t reach = copy->planes * copy->rows * INDEX_BYTES + (copy->planes - 1) * copy->skip;
     copy->indices = dtn_eu_copy_side(m, REG_DMA0_IDX_REGION, REG_DMA0_IDX, reach, false, &fault);
+    if (fault == DTN_ETHOSU_OK) {
+        dtn_eu_tell_bytes(m, DTN_ETHOSU_PART_SECOND_INPUT, dtn_eu_field(m, REG_DMA0_IDX_REGION, 0, 3),
+                          dtn_eu_address(m, REG_DMA0_IDX), reach);
+    }
     return fault;
 }
 
@@ -159,11 +164,21 @@ static dtn_ethosu_fault_t copy_row(dtn_ethosu_t *m, const copy_t *copy, uint64_t
     return DTN_ETHOSU_OK;
 }
 
+static dtn_eu_side_t told_of(const copy_t *copy, const side_t *side)
+{
+    return (dtn_eu_side_t){side->row, side->plane, reach_of(copy, side), side->is_indexed};
+}
+
 dtn_ethosu_fault_t dtn_eu_copy_85(dtn_ethosu_t *m)
 {
     copy_t copy = {.from = {.region = REG_DMA0_SRC_REGION, .address = REG_DMA0_SRC, .strides = REG_DMA0_SRC_STRIDE0},
                    .to = {.region = REG_DMA0_DST_REGION, .address = REG_DMA0_DST, .strides = REG_DMA0_DST_STRIDE0}};
     dtn_ethosu_fault_t fault = read_registers(m, &copy);
+    if (fault == DTN_ETHOSU_OK) {
+        const dtn_eu_rows_t told = {copy.length, copy.rows, copy.planes, told_of(&copy, &copy.from),
+                                    told_of(&copy, &copy.to)};
+        dtn_eu_tell(m, &(dtn_eu_accesses_t){.rows = &told});
+    }
     for (uint64_t plane = 0; fault == DTN_ETHOSU_OK && !m->is_check && plane < copy.planes; plane++) {
         for (uint64_t row = 0; fault == DTN_ETHOSU_OK && row < copy.rows; row++) {
             fault = copy_row(m, &copy, plane, row);

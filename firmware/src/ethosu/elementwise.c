@@ -128,6 +128,7 @@ static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, elementwise_t *e)
     if (fault == DTN_ETHOSU_OK) {
         dtn_eu_tell(m, &(dtn_eu_accesses_t){.inputs = {&e->a, e->has_b && !e->b_is_scalar ? &e->b : NULL},
                                             .out = &e->out,
+                                            .made = &e->out,
                                             .output = &e->output});
     }
     return fault;

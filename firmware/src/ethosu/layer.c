@@ -32,6 +32,8 @@ dtn_ethosu_fault_t dtn_eu_read_bytes(dtn_ethosu_t *m, uint16_t region, uint16_t 
         return dtn_eu_fault(m, DTN_ETHOSU_BOUNDS, at);
     }
     *bytes = m->is_check ? NULL : in->data + at;
+    dtn_eu_tell_bytes(m, region == REG_SCALE_REGION ? DTN_ETHOSU_PART_SCALES : DTN_ETHOSU_PART_WEIGHTS,
+                      dtn_eu_short(m, region), at, *count);
     return DTN_ETHOSU_OK;
 }
 
@@ -190,6 +192,7 @@ dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer
     if (fault == DTN_ETHOSU_OK) {
         dtn_eu_tell(m, &(dtn_eu_accesses_t){.inputs = {&layer->input},
                                             .out = &layer->out,
+                                            .made = &layer->out,
                                             .geometry = &layer->geometry,
                                             .output = &layer->output});
     }

@@ -50,6 +50,12 @@ dtn_ethosu_fault_t dtn_eu_read_block(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int
 dtn_ethosu_fault_t dtn_eu_read_bytes(dtn_ethosu_t *m, uint16_t region, uint16_t base, uint16_t length,
                                      const uint8_t **bytes, size_t *count);
 
+/** The bit of an Ethos-U85's format of weights that says that they are sparse. */
+enum { DTN_EU_IS_SPARSE = 1U << 4 };
+
+/** Output channels of a microblock of an Ethos-U85, by the format of accumulators; 0 for reserved ones. */
+int32_t dtn_eu_channels_85(const dtn_ethosu_t *m);
+
 /** Of an Ethos-U85: the order of weights, which follows from the microblock that the format of accumulators says. */
 dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer);
 

@@ -4,7 +4,7 @@
 enum { IS_GLOBAL_AT = 8 };
 
 /* Bits of the format of weights: whether the fast one is read, and whether weights are sparse. */
-enum { IS_FAST = 1U << 0, IS_SPARSE = 1U << 4 };
+enum { IS_FAST = 1U << 0, IS_SPARSE = DTN_EU_IS_SPARSE };
 
 /* The registers of weights, by stream: an Ethos-U85 has four. */
 static const uint16_t weights[DTN_EU_CORES][2] = {{REG_WEIGHT_BASE, REG_WEIGHT_LENGTH},
@@ -66,12 +66,18 @@ dtn_ethosu_fault_t dtn_eu_matrix_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer)
     return fault == DTN_ETHOSU_OK ? dtn_eu_ofm_factor(m, false, &layer->factor) : fault;
 }
 
-dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
+int32_t dtn_eu_channels_85(const dtn_ethosu_t *m)
 {
     static const uint8_t pixels[] = {1, 2, 4, 4, 8, 16};
+    uint32_t microblock = dtn_eu_field(m, REG_ACC_FORMAT, 8, 3);
+    return microblock < sizeof pixels ? m->config->channels / pixels[microblock] : 0;
+}
+
+dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
+{
     const dtn_eu_geometry_t *g = &layer->geometry;
     dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_ACC_FORMAT, REG_WEIGHT_FORMAT));
-    uint32_t microblock = dtn_eu_field(m, REG_ACC_FORMAT, 8, 3);
+    int32_t channels = dtn_eu_channels_85(m);
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
@@ -79,7 +85,7 @@ dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu
     if ((format & ~(uint32_t)(IS_FAST | IS_SPARSE)) != 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_WEIGHT_FORMAT);
     }
-    if (microblock >= sizeof pixels || dtn_eu_field(m, REG_ACC_FORMAT, 0, 2) > 1) {
+    if (channels == 0 || dtn_eu_field(m, REG_ACC_FORMAT, 0, 2) > 1) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACC_FORMAT);
     }
     if (dtn_eu_field(m, REG_OFM_PRECISION, IS_GLOBAL_AT, 1) != 0 && layer->sums.has_output) {
@@ -89,7 +95,6 @@ dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu
     bool is_sparse = (format & IS_SPARSE) != 0;
     bool is_part_kernel = g->is_part_kernel && !is_depthwise;
     bool is_short = layer->input.bytes == 2;
-    int32_t channels = m->config->channels / pixels[microblock];
     int32_t streams = m->config->cores;
     if (channels % (4 * streams) != 0 || (is_depthwise && format != 0)) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_WEIGHT_FORMAT);

@@ -1,3 +1,4 @@
+#include "accesses.h"
 #include "operations.h"
 #include "stage.h"
 
@@ -279,7 +280,11 @@ static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
     }
     if (words == 0 && operate(m, opcode, &fault)) {
         *is_operation = true;
-        return fault == DTN_ETHOSU_OK ? dtn_eu_stage_end(m) : fault;
+        fault = fault == DTN_ETHOSU_OK ? dtn_eu_stage_end(m) : fault;
+        if (fault == DTN_ETHOSU_OK && dtn_eu_is_u85(m) && opcode != DTN_ETHOSU_OP_DMA_START) {
+            dtn_eu_tell(m, &(dtn_eu_accesses_t){.is_end = true});
+        }
+        return fault;
     }
     if (dtn_eu_is_u85(m) && words == 1 && opcode == OP_BRANCH) {
         return dtn_eu_fault(m, DTN_ETHOSU_BRANCH, opcode);

@@ -1,4 +1,5 @@
 #include "map.h"
+#include "accesses.h"
 #include "stage.h"
 
 #include <string.h>
@@ -199,7 +200,14 @@ dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_regist
     for (uint32_t i = 0; i < 4; i++) {
         map->base[i] = dtn_eu_address(m, (uint32_t)registers->base + i);
     }
-    return check_tiles(m, map, region->bytes);
+    fault = check_tiles(m, map, region->bytes);
+    if (fault == DTN_ETHOSU_OK && dtn_eu_is_u85(m)) {
+        uint32_t part = registers == &dtn_eu_ifm_registers    ? DTN_ETHOSU_PART_INPUT
+                        : registers == &dtn_eu_ifm2_registers ? DTN_ETHOSU_PART_SECOND_INPUT
+                                                              : DTN_ETHOSU_PART_OUTPUT;
+        dtn_eu_tell(m, &(dtn_eu_accesses_t){.need = &(dtn_eu_need_t){.part = part, .map = map}});
+    }
+    return fault;
 }
 
 /* Elements of a pixel from channel `first` on that lie side by side, at most `count`. */

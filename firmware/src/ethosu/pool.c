@@ -88,8 +88,11 @@ static dtn_ethosu_fault_t read_pool(dtn_ethosu_t *m, pool_t *pool)
         fault = read_factor(m, pool);
     }
     if (fault == DTN_ETHOSU_OK) {
-        dtn_eu_tell(m, &(dtn_eu_accesses_t){
-                           .inputs = {&pool->input}, .out = &pool->out, .geometry = g, .output = &pool->output});
+        dtn_eu_tell(m, &(dtn_eu_accesses_t){.inputs = {&pool->input},
+                                            .out = &pool->out,
+                                            .made = &pool->out,
+                                            .geometry = g,
+                                            .output = &pool->output});
     }
     return fault;
 }

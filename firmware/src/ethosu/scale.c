@@ -1,4 +1,5 @@
 #include "scale.h"
+#include "accesses.h"
 
 #include <string.h>
 
@@ -47,6 +48,7 @@ static dtn_ethosu_fault_t read_table_85(dtn_ethosu_t *m, const dtn_eu_map_t *map
         output->table = f->table;
         output->index_is_signed = f->index_is_signed;
         output->table_data = m->is_check ? NULL : m->memory.shram + start;
+        dtn_eu_tell_bytes(m, DTN_ETHOSU_PART_TABLE, DTN_ETHOSU_SHRAM_REGION, start, f->bytes);
         /* Values are held within what the table is for. */
         bool is_wide = f->table == DTN_EU_TABLE_16 || f->table == DTN_EU_TABLE_16_32;
         int32_t least_index = is_wide ? INT16_MIN : f->index_is_signed ? INT8_MIN : 0;

@@ -1,15 +1,20 @@
 #include "buffers.h"
 #include "cells.h"
 #include "deuteron/ethosu_watch.h"
+#include "needs.h"
 #include "operations.h"
+#include "stage.h"
 
 #include <string.h>
 
 /* Waits: their opcodes, and the bits of how many may still run. */
 enum { OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, KERNELS_MASK = 3, COPIES_MASK = 15 };
 
-/* Parts of weights and scales: of one core and of the next. */
-enum { CORES = 2 };
+/* Parts of weights and scales: of one core and of the next; and operations that run at once. */
+enum { CORES = 2, KERNELS = 2 };
+
+/* What a watch has before its cells. */
+#define HEAD_BYTES (sizeof(dtn_ethosu_watch_t) + sizeof(dtn_eu_needs_t))
 
 static uint32_t number_of(const dtn_ethosu_watch_t *watch)
 {
@@ -68,8 +73,10 @@ static dtn_eu_box_t input_of(const dtn_eu_accesses_t *accesses, const dtn_eu_map
                              int64_t index, int32_t part)
 {
     const dtn_eu_geometry_t *g = accesses->geometry;
-    dtn_eu_box_t box = block_of(accesses->out, blocks, index);
-    if (g != NULL) {
+    dtn_eu_box_t box = block_of(accesses->made, blocks, index);
+    if (accesses->is_whole || (g != NULL && map == accesses->inputs[1])) {
+        box = (dtn_eu_box_t){0, map->height, 0, map->width, 0, map->depth};
+    } else if (g != NULL) {
         int32_t factor = g->upscale == DTN_EU_AS_IS ? 1 : 2;
         met(&box.y, &box.y_end, g->stride_h, g->pad_top, (g->kernel_h - 1) * g->dilation_h + 1, factor, map->height);
         met(&box.x, &box.x_end, g->stride_w, g->pad_left, (g->kernel_w - 1) * g->dilation_w + 1, factor, map->width);
@@ -92,7 +99,7 @@ static dtn_eu_box_t input_of(const dtn_eu_accesses_t *accesses, const dtn_eu_map
 static void check_early(dtn_eu_scan_t *scan, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks,
                         uint32_t early)
 {
-    int64_t jobs = count_of(accesses->out, blocks) * blocks->in_parts;
+    int64_t jobs = count_of(accesses->made, blocks) * blocks->in_parts;
     for (uint32_t job = 0; job < early && job < jobs; job++) {
         for (uint32_t i = 0; i < 2; i++) {
             if (accesses->inputs[i] != NULL) {
@@ -137,6 +144,12 @@ static void write_output(dtn_eu_scan_t *scan, const dtn_eu_accesses_t *accesses,
 {
     scan->part = DTN_ETHOSU_PART_OUTPUT;
     dtn_eu_visit_map(scan, accesses->out, dtn_eu_write_element);
+    if (accesses->is_turned) {
+        /* In which order its parts are written is not known: all may be among the last. */
+        scan->tail = 1;
+        dtn_eu_visit_map(scan, accesses->out, dtn_eu_mark_tail);
+        return;
+    }
     int64_t count = count_of(accesses->out, blocks);
     for (scan->tail = 1; scan->tail <= DTN_EU_TAIL_BLOCKS && scan->tail <= count; scan->tail++) {
         dtn_eu_box_t box = block_of(accesses->out, blocks, count - scan->tail);
@@ -167,8 +180,24 @@ static void take_buffers(dtn_eu_scan_t *scan, dtn_ethosu_t *m, const dtn_eu_acce
 /* Puts a command first among those that run; what falls out has been waited for. */
 static void start(uint32_t *running, uint32_t number, uint32_t most)
 {
-    running[1] = most > 1 ? running[0] : 0;
+    for (uint32_t i = most - 1; i > 0; i--) {
+        running[i] = running[i - 1];
+    }
     running[0] = number;
+}
+
+/* Weights, scales and the table of an Ethos-U85's operation. */
+static void read_needs(dtn_eu_scan_t *scan, const dtn_eu_needs_t *needs)
+{
+    for (scan->part = DTN_ETHOSU_PART_WEIGHTS; scan->part <= DTN_ETHOSU_PART_TABLE; scan->part++) {
+        for (uint32_t i = 0; i < needs->count; i++) {
+            const dtn_eu_need_t *need = &needs->bytes[i];
+            if (need->part == scan->part) {
+                dtn_eu_visit_bytes(scan, need->region, need->at, need->bytes, dtn_eu_read_constant);
+            }
+        }
+        finish_read(scan);
+    }
 }
 
 static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *accesses)
@@ -184,7 +213,8 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
         report_fault(watch, fault);
         return;
     }
-    uint32_t early = scan.before != 0 ? dtn_eu_field(m, REG_BLOCKDEP, 0, 2) : 0;
+    bool is_u85 = dtn_eu_is_u85(m);
+    uint32_t early = scan.before != 0 ? dtn_eu_field(m, REG_BLOCKDEP, 0, is_u85 ? 3 : 2) : 0;
     /* An operation starts when the one before the last has ended. */
     watch->kernels[1] = 0;
     watch->operations++;
@@ -195,16 +225,60 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
         }
         finish_read(&scan);
     }
-    read_weights(&scan, m);
-    scan.part = DTN_ETHOSU_PART_TABLE;
-    dtn_eu_visit_bytes(&scan, DTN_ETHOSU_SHRAM_REGION, accesses->output->table_at, accesses->output->table_bytes,
-                       dtn_eu_read_constant);
-    finish_read(&scan);
+    if (is_u85) {
+        read_needs(&scan, watch->needs);
+    } else {
+        read_weights(&scan, m);
+        scan.part = DTN_ETHOSU_PART_TABLE;
+        dtn_eu_visit_bytes(&scan, DTN_ETHOSU_SHRAM_REGION, accesses->output->table_at, accesses->output->table_bytes,
+                           dtn_eu_read_constant);
+        finish_read(&scan);
+    }
     check_early(&scan, accesses, &blocks, early);
     scan.blocks = early;
-    take_buffers(&scan, m, accesses, &blocks);
-    write_output(&scan, accesses, &blocks);
-    start(watch->kernels, scan.number, DTN_ETHOSU_AT_ONCE);
+    if (!is_u85) {
+        take_buffers(&scan, m, accesses, &blocks);
+    }
+    if (accesses->out != NULL) {
+        write_output(&scan, accesses, &blocks);
+    }
+    start(watch->kernels, scan.number, KERNELS);
+}
+
+/* The end of an Ethos-U85's operation: now all is known that it needs. */
+static void see_needs(dtn_ethosu_watch_t *watch)
+{
+    dtn_ethosu_t *m = &watch->machine;
+    dtn_eu_needs_t *needs = watch->needs;
+    const dtn_eu_map_t made = {.height = dtn_eu_count(m, REG_OFM_HEIGHT_M1),
+                               .width = dtn_eu_count(m, REG_OFM_WIDTH_M1),
+                               .depth = dtn_eu_count(m, REG_OFM_DEPTH_M1)};
+    const dtn_eu_accesses_t accesses = {
+        .inputs = {needs->has[0] ? &needs->maps[0] : NULL, needs->has[1] ? &needs->maps[1] : NULL},
+        .made = &made,
+        .out = needs->has[2] ? &needs->maps[2] : NULL,
+        .geometry = needs->has_geometry ? &needs->geometry : NULL,
+        .is_whole = m->event.opcode == DTN_ETHOSU_OP_RESIZE,
+        .is_turned = dtn_eu_is_turned(m),
+    };
+    see_operation(watch, &accesses);
+    memset(needs, 0, sizeof *needs);
+}
+
+/* What an Ethos-U85 tells before the end of an operation. */
+static void see_need(dtn_eu_needs_t *needs, const dtn_eu_accesses_t *accesses)
+{
+    const dtn_eu_need_t *need = accesses->need;
+    if (need == NULL) {
+        needs->geometry = *accesses->geometry;
+        needs->has_geometry = true;
+    } else if (need->map != NULL) {
+        uint32_t side = need->part == DTN_ETHOSU_PART_OUTPUT ? 2 : need->part;
+        needs->maps[side] = *need->map;
+        needs->has[side] = true;
+    } else if (needs->count < DTN_EU_MOST_NEEDS) {
+        needs->bytes[needs->count++] = *need;
+    }
 }
 
 /* ---- Copies ---- */
@@ -215,28 +289,81 @@ static uint32_t side_of(const dtn_ethosu_t *m, uint32_t region)
     return dtn_eu_field(m, region, 8, 1) != 0 ? (uint32_t)DTN_ETHOSU_SHRAM_REGION : dtn_eu_field(m, region, 0, 3);
 }
 
+static uint64_t row_at(const dtn_eu_side_t *side, uint64_t start, uint64_t plane, uint64_t row)
+{
+    return start + plane * side->plane + row * side->row;
+}
+
+/* Which rows an index leads to is not known: values come from anywhere, and some of the target has new ones. */
+static void see_indexed(dtn_eu_scan_t *scan, const dtn_eu_rows_t *rows, uint32_t to, uint64_t target)
+{
+    dtn_ethosu_cell_t *cells = scan->watch->cells[to];
+    for (uint64_t plane = 0; plane < (rows->to.is_indexed ? 1 : rows->planes); plane++) {
+        for (uint64_t row = 0; row < (rows->to.is_indexed ? 1 : rows->rows); row++) {
+            uint64_t at = rows->to.is_indexed ? target : row_at(&rows->to, target, plane, row);
+            uint64_t length = rows->to.is_indexed ? rows->to.reach : rows->length;
+            dtn_eu_write_unknown(scan, cells + at, length, !rows->to.is_indexed);
+        }
+    }
+}
+
+static void see_rows(dtn_eu_scan_t *scan, const dtn_eu_rows_t *rows, uint32_t from, uint64_t source, uint32_t to,
+                     uint64_t target)
+{
+    const dtn_ethosu_cell_t *sources = scan->watch->cells[from];
+    dtn_ethosu_cell_t *targets = scan->watch->cells[to];
+    scan->region = from;
+    for (uint64_t plane = 0; plane < rows->planes; plane++) {
+        for (uint64_t row = 0; row < rows->rows; row++) {
+            uint64_t at = row_at(&rows->from, source, plane, row);
+            dtn_eu_move_row(scan, sources == NULL ? NULL : sources + at,
+                            targets + row_at(&rows->to, target, plane, row), at, rows->length);
+        }
+    }
+}
+
+/* Visits the rows of a side, or all bytes that an index may lead to. */
+static void visit_side(dtn_eu_scan_t *scan, const dtn_eu_rows_t *rows, const dtn_eu_side_t *side, uint32_t region,
+                       uint64_t start_at, dtn_eu_visit_t visit)
+{
+    if (side->is_indexed) {
+        dtn_eu_visit_bytes(scan, region, start_at, side->reach, visit);
+        return;
+    }
+    for (uint64_t plane = 0; plane < rows->planes; plane++) {
+        for (uint64_t row = 0; row < rows->rows; row++) {
+            dtn_eu_visit_bytes(scan, region, row_at(side, start_at, plane, row), rows->length, visit);
+        }
+    }
+}
+
 static void see_copy(dtn_ethosu_watch_t *watch, const dtn_eu_rows_t *rows)
 {
     const dtn_ethosu_t *m = &watch->machine;
-    dtn_eu_scan_t scan = {.watch = watch, .part = DTN_ETHOSU_PART_SOURCE, .number = number_of(watch)};
+    dtn_eu_scan_t scan = {.watch = watch, .number = number_of(watch)};
     uint32_t from = side_of(m, REG_DMA0_SRC_REGION);
     uint32_t to = side_of(m, REG_DMA0_DST_REGION);
     uint64_t source = dtn_eu_address(m, REG_DMA0_SRC);
     uint64_t target = dtn_eu_address(m, REG_DMA0_DST);
-    dtn_eu_visit_bytes(&scan, from, source, rows->rows * rows->row, dtn_eu_read_source);
+    for (uint32_t i = 0; i < watch->needs->count; i++) {
+        const dtn_eu_need_t *indices = &watch->needs->bytes[i];
+        scan.part = indices->part;
+        dtn_eu_visit_bytes(&scan, indices->region, indices->at, indices->bytes, dtn_eu_read_source);
+        finish_read(&scan);
+    }
+    watch->needs->count = 0;
+    scan.part = DTN_ETHOSU_PART_SOURCE;
+    visit_side(&scan, rows, &rows->from, from, source, dtn_eu_read_source);
     finish_read(&scan);
     scan.part = DTN_ETHOSU_PART_TARGET;
-    for (uint64_t i = 0; i < rows->rows; i++) {
-        dtn_eu_visit_bytes(&scan, to, target + i * rows->pitch, rows->row, dtn_eu_check_target);
+    visit_side(&scan, rows, &rows->to, to, target, dtn_eu_check_target);
+    if (rows->from.is_indexed || rows->to.is_indexed) {
+        see_indexed(&scan, rows, to, target);
+    } else {
+        see_rows(&scan, rows, from, source, to, target);
     }
-    scan.region = from;
-    for (uint64_t i = 0; i < rows->rows; i++) {
-        const dtn_ethosu_cell_t *cells = watch->cells[from];
-        uint64_t at = source + i * rows->row;
-        dtn_eu_move_row(&scan, cells == NULL ? NULL : cells + at, watch->cells[to] + target + i * rows->pitch, at,
-                        rows->row);
-    }
-    start(watch->copies, scan.number, m->config->word >> 28 == 0 ? 1 : DTN_ETHOSU_AT_ONCE);
+    uint32_t product = m->config->word >> 28;
+    start(watch->copies, scan.number, product == DTN_EU_U55 ? 1 : product == DTN_EU_U65 ? 2 : DTN_ETHOSU_AT_ONCE);
 }
 
 /* ---- The stream ---- */
@@ -259,6 +386,10 @@ static void observe(dtn_ethosu_t *machine, const dtn_eu_accesses_t *accesses)
         see_wait(watch);
     } else if (accesses->rows != NULL) {
         see_copy(watch, accesses->rows);
+    } else if (accesses->is_end) {
+        see_needs(watch);
+    } else if (dtn_eu_is_u85(machine)) {
+        see_need(watch->needs, accesses);
     } else {
         see_operation(watch, accesses);
     }
@@ -278,8 +409,8 @@ size_t dtn_ethosu_watch_bytes(const dtn_ethosu_config_t *config, const dtn_ethos
     for (uint32_t i = 0; i <= DTN_ETHOSU_SHRAM_REGION; i++) {
         cells += cells_of(config, memory, i);
     }
-    const uint64_t most = (SIZE_MAX - sizeof(dtn_ethosu_watch_t)) / sizeof(dtn_ethosu_cell_t);
-    return cells <= most ? sizeof(dtn_ethosu_watch_t) + (size_t)cells * sizeof(dtn_ethosu_cell_t) : SIZE_MAX;
+    const uint64_t most = (SIZE_MAX - HEAD_BYTES) / sizeof(dtn_ethosu_cell_t);
+    return cells <= most ? HEAD_BYTES + (size_t)cells * sizeof(dtn_ethosu_cell_t) : SIZE_MAX;
 }
 
 dtn_ethosu_fault_t dtn_ethosu_watch_start(void *place, size_t bytes, const dtn_ethosu_config_t *config,
@@ -298,13 +429,12 @@ dtn_ethosu_fault_t dtn_ethosu_watch_start(void *place, size_t bytes, const dtn_e
     dtn_ethosu_watch_t *watch = (dtn_ethosu_watch_t *)place;
     memset(watch, 0, sizeof *watch);
     dtn_ethosu_fault_t fault = dtn_eu_begin(&watch->machine, config, command_data, command_data_bytes, memory);
-    if (fault == DTN_ETHOSU_OK && dtn_eu_is_u85(&watch->machine)) {
-        fault = DTN_ETHOSU_UNSUPPORTED;
-    }
     watch->machine.is_finished = fault != DTN_ETHOSU_OK;
     watch->machine.is_check = true;
     watch->machine.observer = observe;
-    dtn_ethosu_cell_t *next = (dtn_ethosu_cell_t *)(void *)(watch + 1);
+    watch->needs = (dtn_eu_needs_t *)(void *)(watch + 1);
+    memset(watch->needs, 0, sizeof *watch->needs);
+    dtn_ethosu_cell_t *next = (dtn_ethosu_cell_t *)(void *)(watch->needs + 1);
     for (uint32_t i = 0; i <= DTN_ETHOSU_SHRAM_REGION; i++) {
         size_t count = (size_t)cells_of(config, memory, i);
         memset(next, 0, count * sizeof *next);

@@ -14,7 +14,7 @@ from tests.npu.ethosu.commands import Command, Commands, written
 from tests.npu.ethosu.machine import Bytes, Machine, aligned, shram_bytes
 
 from deuteron.npu.ethosu.blob import Blob
-from deuteron.npu.ethosu.isa import ELEMENTWISE, UNARY, Config, Long, Op, Short
+from deuteron.npu.ethosu.isa import ELEMENTWISE, ELEMENTWISE_85, UNARY, UNARY_85, Config, Long, Op, Short
 
 Ints = npt.NDArray[np.int64]
 Registers = dict[Short | Long, int]
@@ -36,11 +36,12 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """An operation or copy, with the registers that it met."""
+    """An operation or copy, with the registers that it met, and the operations before it in its chain."""
 
     op: Op
     param: int
     registers: Registers
+    chain: "tuple[Started, ...]" = ()
 
     @property
     def is_copy(self) -> bool:
@@ -48,12 +49,21 @@ class Started:
         return self.op is Op.DMA_START
 
     def commands(self) -> Commands:
-        """A stream of it alone."""
-        sets = (
-            Command(int(r), v >> 32, v & 0xFFFFFFFF) if isinstance(r, Long) else Command(int(r), v)
-            for r, v in self.registers.items()
-        )
-        return (*sets, Command(int(self.op), self.param), Command(int(Op.STOP), 0xFFFF))
+        """A stream of it and of its chain alone."""
+        commands: list[Command] = []
+        for one in (*self.chain, self):
+            commands += (
+                Command(int(r), v >> 32, v & 0xFFFFFFFF) if isinstance(r, Long) else Command(int(r), v)
+                for r, v in one.registers.items()
+            )
+            commands.append(Command(int(one.op), one.param))
+        return (*commands, Command(int(Op.STOP), 0xFFFF))
+
+    @property
+    def early(self) -> int:
+        """How many blocks of the operation before may run beside its first."""
+        first = self.chain[0] if self.chain else self
+        return first.registers.get(Short.BLOCKDEP, 3)
 
 
 @dataclass(slots=True)
@@ -94,7 +104,8 @@ class Npu:
 
     def execute(self, started: Started) -> None:
         """Runs one operation or copy; its buffers overwrite their part of the SHRAM."""
-        end = 0 if started.is_copy else min(_buffers_end(self.config, started), len(self.shram))
+        has_none = started.is_copy or self.config.is_u85
+        end = 0 if has_none else min(_buffers_end(self.config, started), len(self.shram))
         table = _table(self.config, started)
         if end and end > table:
             self.shram[:end] = self._noise(end)
@@ -107,20 +118,19 @@ class Npu:
 
         `before` is that operation with the memories and the SHRAM as they were in front of it.
         """
-        early = started.registers.get(Short.BLOCKDEP, 3) & 3
+        early = started.early & (7 if self.config.is_u85 else 3)
         if before is None or not early:
             self.execute(started)
             return
         last, old, old_shram = before
-        shram_end = _buffers_end(self.config, started)
-        if shram_end > _table(self.config, last):
+        if not self.config.is_u85 and _buffers_end(self.config, started) > _table(self.config, last):
             self._spoil(last, old, old_shram, early)
         start = {n: m.copy() for n, m in self.memories.items()}
         shram = self.shram.copy()
         self.execute(started)
         done = {n: m.copy() for n, m in self.memories.items()}
         tail = list(_written_blocks(last))
-        parts = _parts(started)
+        parts = _parts(self.config, started)
         blocks = list(_written_blocks(started))
         for index in range(min(len(blocks), -(-early // parts))):
             for n, memory in start.items():
@@ -131,7 +141,7 @@ class Npu:
                 if unwritten <= 0:
                     break
                 stale = np.concatenate([tail[-1 - i] for i in range(min(unwritten, len(tail)))])
-                for region, places in _read_block(started, index, part):
+                for region, places in _read_block(self.config, started, index, part):
                     if region == last.registers[Short.OFM_REGION]:
                         both = np.intersect1d(places, stale)
                         self.memories[region][both] = old[region][both]
@@ -161,7 +171,8 @@ def outputs(config: Config, blob: Blob, commands: Commands, schedule: Schedule, 
     """What a stream computes; RefusedError when an operation of it cannot be executed."""
     npu = Npu(config, blob, fill)
     rng = np.random.default_rng(schedule.seed)
-    most = {True: 1 if config.word >> 28 == 0 else 2, False: 2}
+    most = {True: 4 if config.is_u85 else 1 if config.word >> 28 == 0 else 2, False: 2}
+    chain: list[Started] = []
     waiting: dict[bool, list[Started]] = {True: [], False: []}
     is_late = {
         True: schedule.late in ("copies", "any"),
@@ -178,7 +189,12 @@ def outputs(config: Config, blob: Blob, commands: Commands, schedule: Schedule, 
         code = command.code
         if command.is_operation:
             assert isinstance(code, Op)
-            started = Started(code, command.param, dict(registers))
+            started = Started(code, command.param, dict(registers), () if code is Op.DMA_START else tuple(chain))
+            if config.is_u85 and not started.is_copy:
+                if registers.get(Short.OFM_PRECISION, 0) >> 14 > 1:
+                    chain.append(started)
+                    continue
+                chain.clear()
             if schedule.late == "any":
                 for is_copy in (True, False):
                     finish(is_copy, int(rng.integers(0, 1 + len(waiting[is_copy]))))
@@ -233,16 +249,26 @@ def _table(config: Config, started: Started) -> int:
     return shram_bytes(config) - 2048 + (function - 16) * 256
 
 
-def _parts(started: Started) -> int:
+def _parts(config: Config, started: Started) -> int:
     """How many parts of the input's channels are read for a block, one after the other."""
     r = started.registers
     if started.op is not Op.CONV and not (started.op is Op.POOL and started.param == 2):
         return 1
-    return -(-(r[Short.IFM_DEPTH_M1] + 1) // _part_depth(started))
+    return -(-(r[Short.IFM_DEPTH_M1] + 1) // _part_depth(config, started))
 
 
-def _part_depth(started: Started) -> int:
+def _part_depth(config: Config, started: Started) -> int:
     r = started.registers
+    if config.is_u85:
+        is_conv = started.op is Op.CONV
+        macs, is_sparse = 1 << (config.word & 0xF), is_conv and bool(r[Short.WEIGHT_FORMAT] >> 4 & 1)
+        outputs = macs // 8 // (1, 2, 4, 4, 8, 16)[r[Short.ACC_FORMAT] >> 8 & 7]
+        size = r[Short.IFM_PRECISION] >> 2 & 3
+        if is_conv and r[Short.KERNEL_STRIDE] >> 2 & 1:
+            return 16
+        if size == 2 or (macs <= 256 and outputs == 16 and not is_sparse):
+            return 32
+        return 128 if is_sparse and size == 0 else 64
     depth, size = r[Short.IFM_DEPTH_M1] + 1, r[Short.IFM_PRECISION] >> 2 & 3
     if size == 1:
         return -(-min(depth, 16) // 4) * 4
@@ -297,10 +323,23 @@ def _written_blocks(started: Started) -> Iterator[Ints]:
     return (_places(started, "OFM", box) for box in _blocks(started))
 
 
-def _read_block(started: Started, index: int, part: int) -> Iterator[tuple[int, Ints]]:
+def _read_block(config: Config, started: Started, index: int, part: int) -> Iterator[tuple[int, Ints]]:
     """What is read of each input for a block of the output: (region, bytes)."""
+    for one in started.chain:
+        yield from _read_block(config, one, index, part)
     r = started.registers
-    out = next(box for i, box in enumerate(_blocks(started)) if i == index)
+    out = next((box for i, box in enumerate(_blocks(started)) if i == index), None)
+    if out is None:
+        return
+    if config.is_u85 and started.op is Op.ELEMENTWISE:
+        for side in ("IFM", "IFM2")[: 1 if ELEMENTWISE_85.get(started.param & 0x3F) in UNARY_85 else 2]:
+            spread = r.get(Short[f"{side}_BROADCAST"], 0)
+            if r[Short[f"{side}_PRECISION"]] >> 14 < 2 and not spread >> 3 & 1:
+                axes = (range(1) if spread >> i & 1 else axis for i, axis in enumerate((out.y, out.x, out.c)))
+                yield r[Short[f"{side}_REGION"]], _places(started, side, _Box(*axes))
+        return
+    if r[Short.IFM_PRECISION] >> 14 > 1:
+        return
     if started.op is Op.ELEMENTWISE:
         yield r[Short.IFM_REGION], _places(started, "IFM", out)
         spread = r.get(Short.IFM2_BROADCAST, 0)
@@ -314,8 +353,8 @@ def _read_block(started: Started, index: int, part: int) -> Iterator[tuple[int, 
     y = _met(out.y, r, "HEIGHT", ("TOP", "BOTTOM"), stride_y)
     x = _met(out.x, r, "WIDTH", ("LEFT", "RIGHT"), stride_x)
     c = out.c
-    if _parts(started) > 1 or started.op is Op.CONV:
-        depth = _part_depth(started)
+    if _parts(config, started) > 1 or started.op is Op.CONV:
+        depth = _part_depth(config, started)
         c = range(part * depth, min((part + 1) * depth, r[Short.IFM_DEPTH_M1] + 1))
     elif started.op is Op.POOL and started.param == 2:
         c = range(r[Short.IFM_DEPTH_M1] + 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from deuteron.npu.ethosu.isa import Long, Op, Short
 
 HEADER_WORDS = 8
-OPERATIONS = frozenset((Op.CONV, Op.DEPTHWISE, Op.POOL, Op.ELEMENTWISE, Op.DMA_START))
+OPERATIONS = frozenset((Op.CONV, Op.DEPTHWISE, Op.POOL, Op.ELEMENTWISE, Op.RESIZE, Op.DMA_START))
 
 
 @dataclass(frozen=True, slots=True)

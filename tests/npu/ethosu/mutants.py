@@ -25,7 +25,7 @@ def all_orders(commands: Commands) -> Iterator[tuple[str, Commands]]:
             yield f"without wait {i}", commands[:i] + commands[i + 1 :]
             yield f"wait {i} for one less", _with(commands, i, replace(command, param=command.param + 1))
         elif command.is_operation and command.code is not Op.DMA_START:
-            yield f"blocks of {i}", (*commands[:i], Command(int(Short.BLOCKDEP), 3), *commands[i:])
+            yield f"blocks of {i}", (*commands[:i], Command(int(Short.BLOCKDEP), 7), *commands[i:])
 
 
 def any_place(commands: Commands, rng: np.random.Generator) -> tuple[str, Commands]:

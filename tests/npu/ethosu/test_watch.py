@@ -142,6 +142,79 @@ BROKEN: dict[str, tuple[Callable[[list[Command]], None], str]] = {
 }
 
 
+SOUND_85 = "ethos-u85-256"
+BROKEN_85: dict[str, tuple[Callable[[list[Command]], None], str]] = {
+    "a table not waited for": (
+        drop(Op.DMA_WAIT),
+        "command 1: `conv` at 0x0014c reads byte 0x0 of shram as its table, "
+        "which `copy` at 0x00024 still writes: no DMA_WAIT stands between",
+    ),
+    "weights not waited for": (
+        drop(Op.DMA_WAIT, 1),
+        "command 3: `depthwise` at 0x001e0 reads byte 0x12a0 of fast scratch as its weights, "
+        "which `copy` at 0x00170 still writes: no DMA_WAIT stands between",
+    ),
+    "an output over the target of a copy": (
+        put(Op.DMA_WAIT, address(Long.OFM_BASE0, 0x1200), Command(int(Op.DEPTHWISE), 0), count=1),
+        "command 3: `depthwise` at 0x001e8 writes byte 0x1200 of fast scratch as its output, "
+        "which `copy` at 0x00170 still writes: no DMA_WAIT stands between",
+    ),
+    "a copy over what is read": (
+        put(Op.DMA_START, short(Short.DMA0_DST_REGION, 1), address(Long.DMA0_DST, 0), count=1),
+        "command 2: `copy` at 0x0017c writes byte 0x0 of scratch as its target, "
+        "which `conv` at 0x00150 still reads: no KERNEL_WAIT stands between",
+    ),
+    "a copy of what is written": (
+        put(Op.DMA_START, short(Short.DMA0_SRC_REGION, 2), address(Long.DMA0_SRC, 0), count=1),
+        "command 2: `copy` at 0x0017c reads byte 0x0 of fast scratch as its source, "
+        "which `conv` at 0x00150 still writes: no KERNEL_WAIT stands between",
+    ),
+    "weights that an operation still writes": (
+        put(Op.CONV, address(Long.WEIGHT_BASE, 0x900), count=1),
+        "command 5: `conv` at 0x002b0 reads byte 0x900 of fast scratch as its weights, "
+        "which `depthwise` at 0x001e4 still writes: no KERNEL_WAIT stands between",
+    ),
+    "blocks too early": (
+        put(Op.DEPTHWISE, short(Short.BLOCKDEP, 7)),
+        "command 3: `depthwise` at 0x001e8 reads byte 0x0 of fast scratch as its input, "
+        "which `conv` at 0x00150 still writes with its last blocks: BLOCKDEP is too large",
+    ),
+    "a table that is not there": (
+        put(Op.CONV, short(Short.ACTIVATION, 0x21), count=1),
+        "command 5: `conv` at 0x002ac reads byte 0x100 of shram as its table, which nothing has written",
+    ),
+    "nothing there": (
+        put(Op.CONV, address(Long.IFM_BASE0, 0x480)),
+        "command 1: `conv` at 0x00158 reads byte 0x480 of scratch as its input, which nothing has written",
+    ),
+    "nothing for an operation of a chain": (
+        put(Op.ELEMENTWISE, address(Long.IFM2_BASE0, 0x3000)),
+        "command 6: `add` at 0x00348 reads byte 0x3000 of fast scratch as its second input, which nothing has written",
+    ),
+    "a chain that is not there": (
+        put(Op.ELEMENTWISE, short(Short.IFM_REGION, 3)),
+        "command 6: `add` at 0x00344 is refused: an operation addresses a region that is not there (0x3)",
+    ),
+    "outside of the region": (
+        put(Op.CONV, address(Long.IFM_BASE0, 0x900)),
+        "command 1: `conv` at 0x00158 is refused: an operation leaves its region (0x900)",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def sound_85(tmp_path_factory: pytest.TempPathFactory) -> EthosUProgram:
+    """The same network on an Ethos-U85, whose last two operations are a chain."""
+    return compiled(network(), SOUND_85, tmp_path_factory.mktemp("network_85"))
+
+
+@pytest.mark.parametrize("name", BROKEN_85)
+def test_each_hazard_of_an_ethos_u85_is_named(name: str, sound_85: EthosUProgram) -> None:
+    change, message = BROKEN_85[name]
+    assert sound_85.hazards(Dataflow()) == ()
+    assert message in map(str, changed(sound_85, change).hazards(Dataflow()))
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_hazard_is_named(name: str, sound: EthosUProgram) -> None:
     change, message = BROKEN[name]
@@ -207,7 +280,7 @@ def is_overlooked(program: EthosUProgram, commands: Commands, expected: bytes) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("accelerator", ["ethos-u55-64", "ethos-u55-256", "ethos-u65-512"])
+@pytest.mark.parametrize("accelerator", ["ethos-u55-64", "ethos-u55-256", "ethos-u65-512", SOUND_85])
 def test_no_mutant_is_overlooked(accelerator: str, tmp_path: Path) -> None:
     program = compiled(network(), accelerator, tmp_path)
     commands = read(program.blob.command_data)
@@ -229,4 +302,12 @@ def test_waits_and_blocks_are_needed(sound: EthosUProgram) -> None:
     needed = ("a table not waited for", "weights not waited for", "a copy over what is read", "blocks too early")
     for name in (*needed, "a table overwritten while it is read"):
         program = changed(sound, BROKEN[name][0])
+        assert results(program, read(program.blob.command_data)) != {expected}, name
+
+
+@pytest.mark.slow
+def test_waits_and_blocks_of_an_ethos_u85_are_needed(sound_85: EthosUProgram) -> None:
+    (expected,) = results(sound_85, read(sound_85.blob.command_data))
+    for name in ("a table not waited for", "weights not waited for", "blocks too early"):
+        program = changed(sound_85, BROKEN_85[name][0])
         assert results(program, read(program.blob.command_data)) != {expected}, name

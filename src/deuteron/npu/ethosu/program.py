@@ -126,13 +126,10 @@ class EthosUProgram(NpuProgram):
         """The weights and scales of an operation that lie where a copy has brought them."""
         return (span for span in self.stream.operations[number].constants if span.memory != WEIGHTS)
 
-    def hazards(self, values: Dataflow) -> tuple[Hazard, ...] | None:
-        """Where the commands do not wait, read what nothing has written, or are refused; `values` are not needed.
-
-        None for an Ethos-U85, whose operations wait in other ways.
-        """
+    def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
+        """Where the commands do not wait, read what nothing has written, or are refused; `values` are not needed."""
         del values
-        return None if self.stream.config.is_u85 else watches.watch(self.blob, self.stream).hazards
+        return watches.watch(self.blob, self.stream).hazards
 
 
 def program_of(payload: bytes, where: str) -> EthosUProgram:

@@ -85,6 +85,8 @@ class SimulationChanges:
             for number, run in enumerate(side.partitions):
                 hazards = run.hazards or ()
                 yield from (f"wrong in npu {number} of {side.path}: {run.told(hazard)}" for hazard in hazards)
+                if hazards and run.program.advice:
+                    yield f"  {run.program.advice}"
 
     def totals(self) -> tuple[float, float]:
         """Microseconds of both."""
