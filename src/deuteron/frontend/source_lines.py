@@ -3,7 +3,7 @@
 import importlib.util
 import re
 import traceback
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -25,6 +25,7 @@ def source_of(node: fx.Node) -> Source | None:
     return Source(file, line, code, _module_path(node))
 
 
+@lru_cache(maxsize=4096)
 def last_user_line(trace: str) -> tuple[str, int, str] | None:
     """(file, line, code) of the innermost frame of a printed stack trace that is neither PyTorch's nor generated."""
     for frame in reversed(list(_FRAME.finditer(trace))):

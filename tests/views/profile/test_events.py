@@ -181,6 +181,7 @@ def test_lost_events_are_told():
     assert lines == [
         "net for imxrt700 on sim, simulated: 1,000.0 us (1,000 cycles) in one run",
         "99.438% of the time on the NPU's partitions is attributed",
+        "88.571% of the time of kernels and operators has lines of the model",
         "28.1% of the NPU's array is used in that time",
         "80.0 us of fetches from flash go on beside it; only what kernels wait for is in the tables",
         "3 events are lost: the recorder had no room for them, and their time is not attributed",

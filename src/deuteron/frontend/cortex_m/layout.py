@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
 from deuteron.frontend.quantise.forms import replace
 from deuteron.frontend.quantise.indexing import upsampled
+from deuteron.frontend.quantise.lines import ORIGIN
 
 aten = torch.ops.aten
 
@@ -247,9 +248,7 @@ class _Orders:
             order = torch.channels_last if last else torch.contiguous_format
             with self._graph.inserting_before(before):
                 copy = self._graph.call_function(aten.clone.default, (node,), {"memory_format": order})
-            copy.meta = {
-                key: node.meta[key] for key in ("stack_trace", "nn_module_stack", "source_fn_stack") if key in node.meta
-            }
+            copy.meta = {key: node.meta[key] for key in ORIGIN if key in node.meta}
             copy.meta |= {"val": value.clone(memory_format=order), "custom": {COPY: True}}
             self._copies[node, last] = copy
         return self._copies[node, last]

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,6 +35,7 @@ from deuteron.frontend.neutron.results import slice_splits, take_first
 from deuteron.frontend.neutron.telling import telling
 from deuteron.frontend.nodes import computing, name_of
 from deuteron.frontend.operators import is_qdq
+from deuteron.frontend.quantise import lines
 from deuteron.frontend.recording import EdgeNode, edge_node
 from deuteron.frontend.side import Tell
 from deuteron.frontend.wheel import check_executorch
@@ -153,7 +155,7 @@ def quantizer(target: str, converter: Converter) -> Any:
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             slice_splits(model)
             # The wheel splits the inputs of grouped convolutions after it has made slices of splits.
-            sliced: Any = DecomposeSplitToSlicesPass()(super().transform_for_annotation(model))
+            sliced: Any = DecomposeSplitToSlicesPass()(lines.kept(model, super().transform_for_annotation))
             return sliced.graph_module
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -268,7 +270,9 @@ def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: Bui
             tables.put(result.graph_module, numbers, options.operators_not_to_delegate)
             return PassResult(result.graph_module, modified=True)
 
-    return Passes()
+    manager: Any = Passes()
+    manager.passes = [partial(lines.kept, rewrite=each) for each in manager.passes]
+    return manager
 
 
 def io_passes(edge: Any) -> Any:

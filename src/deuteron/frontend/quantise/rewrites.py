@@ -10,6 +10,7 @@ from torch import Tensor, fx
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.quantise import lines
 
 TOLERANCE = 1e-4
 """By how much of its largest magnitude an output may differ. Scales and weights that are folded are float32."""
@@ -37,7 +38,8 @@ def checked(quantizer: Any, before: Callable[[], Original]) -> Any:
 
     class Checked(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            rewritten: fx.GraphModule = quantizer.transform_for_annotation(model)
+            rewritten = lines.kept(model, quantizer.transform_for_annotation)
+            lines.fill(rewritten.graph)
             _compare(before().outputs, _outputs(rewritten, before().inputs))
             return rewritten
 

@@ -127,6 +127,13 @@ def parts(profile: Profile) -> tuple[Part, ...]:
     return _parts(profile, profile.stream.median().events)
 
 
+def with_lines(profile: Profile) -> float | None:
+    """The share of the time of kernels and operators that has lines of the model; None where none has any."""
+    timed = [part for part in parts(profile) if part.row.calls]
+    whole, known = sum(part.row.own for part in timed), sum(part.row.own for part in timed if part.sources)
+    return known / whole if whole and any(part.sources for part in timed) else None
+
+
 def parts_of_all_runs(profile: Profile) -> tuple[Part, ...]:
     """The same of all runs together: also what only some of them have recorded."""
     return _parts(profile, profile.stream.events)

@@ -7,7 +7,7 @@ from deuteron.errors import OptionError
 from deuteron.views.events.events import Kind, Measure
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.record import Profile
-from deuteron.views.events.tables import Row, left_out, total, utilisation, whole_utilisation
+from deuteron.views.events.tables import Row, left_out, total, utilisation, whole_utilisation, with_lines
 
 SORTS = ("time", "order", "macs", "bytes", "name")
 """What `--sort` offers; the first is the default, but of modules, which are a tree."""
@@ -66,6 +66,8 @@ def summary(profile: Profile) -> Iterator[str]:
     share = attributed(stream.median().events)
     if share is not None:
         yield f"{share:.3%} of the time on the NPU's partitions is attributed"
+    if (lines := with_lines(profile)) is not None:
+        yield f"{lines:.3%} of the time of kernels and operators has lines of the model"
     used = whole_utilisation(profile)
     if used is not None:
         yield f"{used:.1%} of the NPU's array is used in that time"
@@ -132,6 +134,7 @@ def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]
         "ticks": whole,
         "lengths": [ticks for _, ticks in sorted(stream.lengths().items())],
         "attributed": attributed(stream.median().events),
+        "lines": with_lines(profile),
         "utilisation": whole_utilisation(profile),
         "lost": stream.lost,
         "by": by,
