@@ -31,6 +31,14 @@ def test_driver_api_is_the_one_that_executorchs_delegate_uses(
     assert (done.returncode, done.stdout) == (0, "")
 
 
+def test_arms_driver_api_is_the_one_that_executorchs_delegate_uses(tmp_path: Path) -> None:
+    source = str(SOURCES / "tests" / "ethosu_compat.cpp")
+    done = compile_and_run(
+        tmp_path / "ethosu_compat", source, str(library("ethosu_driver")), f"-Wl,-rpath,{LIBRARY_DIRECTORY}"
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def run_with_executorch(program: Path, *sources: str) -> subprocess.CompletedProcess[str]:
     """A run of sources of `firmware/executorch`, built with the sanitizers against the installed ExecuTorch."""
     root = executorch_root()
