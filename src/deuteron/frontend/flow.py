@@ -15,7 +15,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron.arch.targets import Arch, CpuOperators
+from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.builds.manifest import CpuOp
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError
@@ -175,7 +175,7 @@ class Flow:
         self._original = rewrites.original(model, self.sample)
         norms.write(model)
         seam.fold_batch_norms(model)
-        if self._has_cortex_m:
+        if self._has_cortex_m or isinstance(self.arch.npu, Neutron):  # signals and attention on either
             cortex_m_forms.write(model)
         forms.write(model)
         self.side.write(model)

@@ -13,7 +13,7 @@ from deuteron.builds.manifest import Partition, Source
 from deuteron.builds.options import BuildOptions
 from deuteron.builds.places import with_lines
 from deuteron.errors import DeuteronError, FormatError, InternalError, UnsupportedError, all_refused
-from deuteron.frontend.neutron import seam, telling
+from deuteron.frontend.neutron import forms, seam, telling
 from deuteron.frontend.neutron.partition import describe, intermediate_files, kernel_selection_files, tflite_files
 from deuteron.frontend.neutron.payloads import emit_again
 from deuteron.frontend.neutron.refusals import BACKEND
@@ -46,7 +46,9 @@ class NeutronSide(Side):
             yield
 
     def write(self, model: fx.GraphModule) -> None:
-        """Nothing: what is written for every target is enough."""
+        """Write what the NPU would have in other forms; without one nothing."""
+        if self._arch.npu is not None:
+            forms.write(model)
 
     def quantizer(self) -> Any:
         """The wheel's quantiser, whose annotations are put right."""

@@ -1,0 +1,162 @@
+"""Ordinary patterns of one to six layers: built, compared with their reference, held against the float model.
+
+"agrees" says whether the program gives what its reference does, within the bounds of `run --compare`; "SQNR" is the
+signal of the float model's outputs to what int8 adds to it, of random weights. What is refused is listed with the first
+line of its error. Rows that the file of `--rows` has already are not made again.
+
+make bench-patterns
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pattern_images as images
+import pattern_sequences as sequences
+import torch
+from ending import finish
+from pattern import Pattern
+from rich.console import Console
+from rich.table import Table
+
+from deuteron import api
+from deuteron.errors import DeuteronError
+from deuteron.frontend.cortex_m.values import flat
+
+TARGETS = ("imxrt700cm", "cortex-m55")
+PATTERNS = (
+    *images.activations(),
+    *images.images(),
+    *sequences.signals(),
+    *sequences.sequences(),
+    *sequences.vectors(),
+)
+LEAST_SQNR = 25.0
+SAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One pattern on one target.
+
+    Attributes:
+        pattern: its name.
+        target: for what.
+        refused: the first line of the error; empty when it is built.
+        crashed: whether the error was none of Deuteron's.
+        partitions: on the NPU.
+        on_cpu: operators of the CPU, beside what quantises inputs and dequantises outputs.
+        agrees: whether it gives what its reference does.
+        sqnr: of all outputs together, in dB.
+    """
+
+    pattern: str
+    target: str
+    refused: str = ""
+    crashed: bool = False
+    partitions: int = 0
+    on_cpu: tuple[str, ...] = ()
+    agrees: bool = False
+    sqnr: float = 0.0
+
+    @property
+    def problem(self) -> str:
+        """What is not as it must be; empty if all is."""
+        if self.refused:
+            return f"{'fails' if self.crashed else 'is refused'}: {self.refused}"
+        if not self.agrees:
+            return "does not agree with its reference"
+        return "" if self.sqnr >= LEAST_SQNR else f"has {self.sqnr:.1f} dB"
+
+
+def row(pattern: Pattern, target: str) -> Row:
+    """One pattern, built and run."""
+    module, samples = pattern.module(), pattern.samples(SAMPLES, seed=1)
+    arrays = [[x.numpy() for x in sample] for sample in samples]
+    with tempfile.TemporaryDirectory() as folder:
+        build = Path(folder) / "build"
+        try:
+            calibration = pattern.samples(16, seed=2)
+            manifest = api.build(module, samples[0], target=target, calibration=calibration, output=build).manifest
+            outputs = list(api.run_each(build, arrays))
+            agrees = api.compare(build, arrays).passed
+        except DeuteronError as e:
+            return Row(pattern.name, target, e.message.splitlines()[0])
+        except Exception as e:  # noqa: BLE001 - the point is to see them
+            traceback.print_exc()
+            return Row(pattern.name, target, (str(e).strip() or type(e).__name__).splitlines()[0], crashed=True)
+    on_cpu = tuple(op.op for op in manifest.cpu_ops if "quantize_per_tensor" not in op.op)
+    return Row(
+        pattern.name, target, "", False, len(manifest.partitions), on_cpu, agrees, _sqnr(module, samples, outputs)
+    )
+
+
+def _sqnr(
+    module: torch.nn.Module, samples: Sequence[tuple[torch.Tensor, ...]], outputs: Iterable[Sequence[np.ndarray]]
+) -> float:
+    """Of all outputs together, in dB."""
+    signal = noise = 0.0
+    for sample, actual in zip(samples, outputs, strict=True):
+        with torch.no_grad():
+            wanted = [x.double().numpy() for x in flat(module(*sample))]
+        signal += sum(float((x**2).sum()) for x in wanted)
+        noise += sum(float(((x - y) ** 2).sum()) for x, y in zip(wanted, actual, strict=True))
+    return 10 * float(np.log10(max(signal, 1e-30) / max(noise, 1e-30)))
+
+
+def report(rows: Sequence[Row]) -> Table:
+    """The rows as a table."""
+    table = Table("pattern", "target", "partitions", "on the CPU", "agrees", "SQNR, dB", "problem")
+    for r in rows:
+        built = not r.refused
+        values = (str(r.partitions), ", ".join(dict.fromkeys(r.on_cpu)), "yes" if r.agrees else "no", f"{r.sqnr:.1f}")
+        table.add_row(r.pattern, r.target, *(values if built else ("",) * 4), r.problem)
+    return table
+
+
+def main() -> int:
+    """1 when a row is not as it must be."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="beginnings of names of patterns; all by default")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument("--target", choices=TARGETS, action="append", help="of these only; may be repeated")
+    parser.add_argument("--rows", type=Path, help="a file of JSON lines: rows that it has are not made again")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no pattern after so many")
+    options = parser.parse_args()
+    rows = {(r.pattern, r.target): r for r in _kept(options.rows)}
+    wanted = [
+        (pattern, target)
+        for target in options.target or TARGETS
+        for pattern in PATTERNS
+        if not options.names or pattern.name.startswith(tuple(options.names))
+    ]
+    end = time.monotonic() + 60 * options.minutes
+    for pattern, target in wanted:
+        if (pattern.name, target) not in rows and time.monotonic() < end:
+            rows[pattern.name, target] = result = row(pattern, target)
+            if options.rows:
+                with options.rows.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(result)) + "\n")
+    shown = [rows[key] for pattern, target in wanted if (key := (pattern.name, target)) in rows]
+    Console(width=140).print(report(shown))
+    problems = [f"{r.pattern} on {r.target} {r.problem}" for r in shown if r.problem]
+    problems += [f"{len(wanted) - len(shown)} patterns are left"] if len(shown) < len(wanted) else []
+    return finish({"schema": 1, "rows": [asdict(r) for r in shown]}, problems, options.json)
+
+
+def _kept(file: Path | None) -> list[Row]:
+    """The rows that a file has."""
+    if file is None or not file.exists():
+        return []
+    return [Row(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
