@@ -539,7 +539,6 @@ static void test_refused(uint64_t *state)
     check_refused(state, REG_ACC_FORMAT, 0, pool, 6, DTN_ETHOSU_ARGMAX, pool);
     check_refused(state, REG_ACC_FORMAT, 1U << 4, pool, sum, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
     check_refused(state, REG_ACC_FORMAT, 1U << 4, pool, 4, DTN_ETHOSU_REGION, REG_ACC_FORMAT);
-    check_refused(state, REG_ACC_FORMAT, 1U << 6, DTN_ETHOSU_OP_DEPTHWISE, 0, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
     check_refused(state, REG_ACC_FORMAT, 3U << 4, pool, 4, DTN_ETHOSU_FIELD, REG_ACC_FORMAT);
     check_refused(state, precision, 1U | 1U << 8 | 4U << 11, pool, sum, DTN_ETHOSU_FIELD, precision);
     check_refused(state, precision, 1U | 1U << 8 | 1U << 14, pool, sum, DTN_ETHOSU_TILES, precision);

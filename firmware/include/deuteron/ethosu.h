@@ -8,9 +8,8 @@
  * written as on a little-endian core.
  *
  * Of an Ethos-U85 these are refused: branches, pools that give places of maxima or have scales of their channels, sums
- * of pools and depthwise convolutions that another operation goes on with, its own tanh and sigmoid, resizes that
- * repeat, maps of three tiles, means that are scaled, and outputs that are turned or reversed on their way into a
- * chain, or both.
+ * of pools that another operation goes on with, its own tanh and sigmoid, resizes that repeat, maps of three tiles,
+ * means that are scaled, and outputs that are turned or reversed on their way into a chain, or both.
  */
 #ifndef DEUTERON_ETHOSU_H
 #define DEUTERON_ETHOSU_H

@@ -145,12 +145,6 @@ static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_l
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_sums(m, g->out_h, g->out_w, g->out_c, &layer->sums);
     }
-    /* For strides above 3 Vela keeps the sums of an Ethos-U85's depthwise operations. Executed, such layers
-       differed from the reference. Whether the slices of their weights or our order of them is wrong is not
-       known: they are refused. */
-    if (fault == DTN_ETHOSU_OK && is_depthwise && (layer->sums.is_started || !layer->sums.has_output)) {
-        fault = dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
-    }
     if (fault == DTN_ETHOSU_OK && layer->sums.has_output) {
         fault = dtn_eu_map(m, &dtn_eu_ofm_registers, g->out_h, g->out_w, g->out_c, true, &layer->out);
     }

@@ -1,7 +1,7 @@
 """Builds for Ethos-U beside TOSA's reference model, bit for bit, and beside quantised PyTorch."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,21 @@ def test_what_is_boolean_is_compared_as_that() -> None:
     assert "bool" in [t.dtype for part in manifests.read(directory).partitions for t in part.inputs]
     comparison = compared(asked, directory)
     assert comparison.passed, comparison.failures()
+
+
+def strided() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """A depthwise convolution whose stride is more than an Ethos-U85 has: an operation for each place of its kernel."""
+    torch.manual_seed(0)
+    return nn.Conv2d(4, 4, 4, 4, groups=4).eval(), (torch.randn(1, 4, 8, 8),), api.BuildOptions()
+
+
+def test_kept_sums_of_depthwise_operations_are_what_tosa_defines() -> None:
+    directory = built(strided, "ethos-u85-256")
+    (partition,) = manifests.read(directory).partitions
+    assert [kernel.kernel for kernel in partition.kernels].count("depthwise") == 16
+    comparison = compared(strided, directory)
+    assert comparison.passed, comparison.failures()
+    assert [(p.calls, p.elements, p.mismatches) for p in comparison.partitions] == [(4, 64, 0)]
 
 
 def trained(module: nn.Module) -> Iterator[float]:

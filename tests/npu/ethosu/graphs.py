@@ -251,7 +251,7 @@ def check(seeds: Sequence[int], accelerator: str) -> GraphCounts:
     failures = [failure for failure in found.failures() if failure.startswith("partition")]
     return GraphCounts(
         len(graphs),
-        Counter(name for graph in graphs for name in graph.names),
+        dict(Counter(name for graph in graphs for name in graph.names)),
         len(found.partitions),
         sum(partition.elements for partition in found.partitions),
         sum(tensor.elements for tensor in found.tensors),
