@@ -7,9 +7,15 @@ content, so that these need not be compared again before their tests run again.
 """
 
 import json
+import multiprocessing
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +38,17 @@ _SHIFT = 3
 what a shift takes out of its type TOSA keeps the low bits, where the NPU keeps to the type's ends."""
 
 
+class Drawn(StrEnum):
+    """What inputs a partition is compared for: the first of these that the reference model takes."""
+
+    WIDE = "wide"
+    """Of their whole type."""
+    COUNTING = "counting"
+    """So, but those of 32 bits count from 0: they are indices, which have to be in range and differ."""
+    SMALL = "small"
+    """From 0 to 3."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A partition that does not give the reference's bytes: how many values differ, or what went wrong."""
@@ -43,12 +60,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """How many outputs a partition has, how many differ from the reference's, and the `most` of its inputs' range."""
+    """How many outputs a partition has, how many differ from the reference's, and for what inputs."""
 
     partition: str
     values: int
     different: int
-    most: int
+    drawn: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,7 @@ class Comparison:
         tests: how many tests compiled any.
         partitions: how many were compared.
         values: how many outputs those have.
+        counting: how many of the partitions were compared for inputs of 32 bits that count alone.
         narrow: how many of them were compared for inputs from 0 to 3 alone.
         differences: those that differ, or cannot be compared.
     """
@@ -66,6 +84,7 @@ class Comparison:
     tests: int
     partitions: int
     values: int
+    counting: int
     narrow: int
     differences: tuple[Difference, ...]
 
@@ -87,6 +106,8 @@ class Comparison:
             f"{self.values:,} outputs, "
             f"{sum(d.values for d in self.differences):,} of them differ"
         )
+        if self.counting:
+            yield f"  {self.counting} of them with indices that count from 0: the reference model refuses others"
         if self.narrow:
             yield f"  {self.narrow} of them with inputs from 0 to {_SHIFT} alone: the reference model refuses others"
         yield from (f"  {d.name}: {d.why or f'{d.values:,} outputs differ'}" for d in self.differences)
@@ -109,7 +130,7 @@ def compare(folder: Path, packages: Path, tests: Collection[str], report_equal: 
     compiled = [row for row in _rows(folder / _TESTS) if row["test"] in tests]
     known = {row["partition"]: _Compared(**row) for row in _rows(folder / _EQUAL)}
     names = sorted({row["partition"] for row in compiled})
-    count, narrow, differences = 0, 0, list[Difference]()
+    compared, differences = list[_Compared](), list[Difference]()
     for name in names:
         one = known.get(name)
         if one is None:
@@ -125,9 +146,12 @@ def compare(folder: Path, packages: Path, tests: Collection[str], report_equal: 
                 with (folder / _EQUAL).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(one)) + "\n")
                 report_equal(name)
-        count += one.values
-        narrow += one.most == _SHIFT
-    return Comparison(len({row["test"] for row in compiled}), len(names), count, narrow, tuple(differences))
+        compared.append(one)
+    drawn = Counter(one.drawn for one in compared)
+    return Comparison(
+        len({row["test"] for row in compiled}), len(names), sum(one.values for one in compared),
+        drawn[Drawn.COUNTING], drawn[Drawn.SMALL], tuple(differences),
+    )  # fmt: skip
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -141,31 +165,46 @@ def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 def _compare(program: bytes, payload: bytes, name: str) -> _Compared:
     """A partition beside the reference."""
-    import tosa_reference_model
-
     parsed = blob.parse(payload, name)
     shapes = _input_shapes(program)
-    expected: Sequence[Array]
-    for most in (_WIDE, _SHIFT):
+    for drawn in Drawn:
         generator = np.random.default_rng(0)
         pairs = zip(shapes, parsed.inputs, strict=True)
-        inputs = [_drawn(generator, shape, tensor.element_bytes, most) for shape, tensor in pairs]
-        with overheard():  # it warns of each program's version
-            expected, status = tosa_reference_model.run(program, inputs, verbosity="LOW")
-        if status == tosa_reference_model.GraphStatus.TOSA_VALID:
+        inputs = [draw(generator, shape, tensor.element_bytes, drawn) for shape, tensor in pairs]
+        if expected := _in_its_own_process(program, inputs):
             break
     else:
-        raise ValueError(f"the reference model refuses the program: {status}")
+        raise ValueError("the reference model refuses the program for all inputs")
     results = Partition(parsed, name).run([value.tobytes() for value in inputs])
-    pairs = [(np.frombuffer(data, value.dtype), value) for data, value in zip(results, expected, strict=True)]
-    different = sum(int(np.sum(ours != value.ravel())) for ours, value in pairs)
-    return _Compared(name, sum(value.size for value in expected), different, most)
+    outputs = [(np.frombuffer(data, value.dtype), value) for data, value in zip(results, expected, strict=True)]
+    different = sum(int(np.sum(ours != value.ravel())) for ours, value in outputs)
+    return _Compared(name, sum(value.size for value in expected), different, drawn)
 
 
-def _drawn(generator: np.random.Generator, shape: tuple[int, ...], element_bytes: int, most: int) -> Array:
+def _in_its_own_process(program: bytes, inputs: Sequence[Array]) -> Sequence[Array]:
+    """The reference model's outputs; none when it refuses the inputs, some of which it does by ending its process."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool, suppress(BrokenProcessPool):
+        return pool.submit(_reference, program, inputs).result()
+    return ()
+
+
+def _reference(program: bytes, inputs: Sequence[Array]) -> Sequence[Array]:
+    import tosa_reference_model
+
+    with overheard():  # it warns of each program's version
+        outputs, status = tosa_reference_model.run(program, inputs, verbosity="LOW")
+    return outputs if status == tosa_reference_model.GraphStatus.TOSA_VALID else ()
+
+
+def draw(generator: np.random.Generator, shape: tuple[int, ...], element_bytes: int, drawn: Drawn) -> Array:
+    """Values of an input."""
     dtype = _DTYPES[element_bytes]
     info = np.iinfo(dtype)
-    low, high = (0, most) if most == _SHIFT else (info.min, info.max) if element_bytes < 4 else (-most, most)
+    if drawn is Drawn.COUNTING and element_bytes == 4:
+        return np.broadcast_to(np.arange(shape[-1] if shape else 1, dtype=dtype), shape).copy()
+    low, high = (info.min, info.max) if element_bytes < 4 else (-_WIDE, _WIDE)
+    if drawn is Drawn.SMALL:
+        low, high = 0, _SHIFT
     return generator.integers(low, high, shape, dtype, endpoint=True)
 
 

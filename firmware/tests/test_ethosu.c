@@ -328,6 +328,13 @@ static void test_pool(uint64_t *state)
     int32_t depth = test_between(state, 1, 40);
     window_t w = any_window(state, out_h, out_w, &in_h, &in_w, false);
     w.dilation_h = w.dilation_w = 1;
+    /* Pools have larger kernels than weights have. */
+    bool is_large = test_between(state, 0, 15) == 0;
+    if (is_large) {
+        out_h = out_w = depth = 1;
+        w.kernel_h = test_between(state, 65, 128);
+        w.kernel_w = test_between(state, 64, 100);
+    }
     in_h = (out_h - 1) * w.stride_h + w.kernel_h - w.top - w.bottom;
     in_w = (out_w - 1) * w.stride_w + w.kernel_w - w.left - w.right;
     uint32_t bytes = test_between(state, 0, 3) == 0 ? 2 : 1;
@@ -336,6 +343,7 @@ static void test_pool(uint64_t *state)
         return;
     }
     test_map_t in = any_map(state, IN_AT, in_h, in_w, depth, bytes);
+    in.is_bricks = in.is_bricks && !is_large;
     test_map_t out = any_map(state, OUT_AT, out_h, out_w, kind == 2 ? 1 : depth, bytes);
     uint32_t shift = (uint32_t)test_between(state, 20, 40);
     int32_t scale = test_between(state, 1, 1 << 30);

@@ -1,6 +1,7 @@
 """Partitions beside TOSA's reference model: equal ones, others, and what cannot be compared."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,16 @@ def test_nothing_was_ever_kept(tmp_path: Path) -> None:
     assert tosa.compare(tmp_path / "compiled", tmp_path, ("f.py::test",), print).partitions == 0
 
 
-def test_values_that_the_reference_model_refuses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ends", [False, True], ids=["said", "by the end of its process"])
+def test_values_that_the_reference_model_refuses(folder: Path, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
     import tosa_reference_model
 
     run = tosa_reference_model.run
 
     def refuse(program: bytes, inputs: list[Any], verbosity: str) -> Any:
         if any(np.any((x < 0) | (x > 3)) for x in inputs):
+            if ends:
+                os._exit(1)
             return [], tosa_reference_model.GraphStatus.TOSA_UNPREDICTABLE
         return run(program, inputs, verbosity=verbosity)
 
@@ -75,6 +79,13 @@ def test_values_that_the_reference_model_refuses(folder: Path, monkeypatch: pyte
         "1 partition of 1 test beside TOSA's reference model: 8 outputs, 0 of them differ",
         "  1 of them with inputs from 0 to 3 alone: the reference model refuses others",
     ]
+
+
+def test_indices_count() -> None:
+    generator = np.random.default_rng(0)
+    indices = tosa.draw(generator, (2, 3), 4, tosa.Drawn.COUNTING)
+    assert indices.tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert np.min(tosa.draw(generator, (100,), 1, tosa.Drawn.COUNTING)) < -100, "the others are as before"
 
 
 def test_other_constants_differ(folder: Path) -> None:

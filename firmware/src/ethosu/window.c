@@ -3,8 +3,8 @@
 /* Positions of a part of the kernel: 8, or 4 where the decomposition says so. */
 enum { PART = 8, SMALL_PART = 4 };
 
-/* Positions of a kernel: the NPU has 64 by 64. */
-enum { MOST_POSITIONS = 4096 };
+/* Positions of a kernel: 64 by 64 where there are weights, 256 by 256 in pools. */
+enum { MOST_WEIGHTED = 64 * 64, MOST_POOLED = 256 * 256 };
 
 static void read_kernel(const dtn_ethosu_t *m, dtn_eu_geometry_t *g)
 {
@@ -53,7 +53,8 @@ dtn_ethosu_fault_t dtn_eu_geometry(dtn_ethosu_t *m, bool is_summed, dtn_eu_geome
     }
     uint64_t pixels = (uint64_t)g->out_h * (uint64_t)g->out_w;
     uint64_t positions = (uint64_t)g->kernel_h * (uint64_t)g->kernel_w;
-    if (positions > MOST_POSITIONS) {
+    uint64_t most = m->event.opcode == DTN_ETHOSU_OP_POOL ? MOST_POOLED : MOST_WEIGHTED;
+    if (positions > most) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_KERNEL_HEIGHT_M1);
     }
     return dtn_eu_work(m, pixels * (uint64_t)g->out_c, positions * (g->is_summed ? (uint64_t)g->in_c : 1U));
