@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         sys.stdout.writelines(f"{test}\n" for test in tests)
         return 0
     kept = _results(suite, options)
-    results = _earlier(kept, options)
+    results = _earlier(kept, options, deviating)
     todo = [test for test in tests if test not in results and (test not in deviating or deviating[test].runs)]
     if not options.report:
         tosa.forget(suite.compiled, {*todo})
@@ -151,7 +151,9 @@ def _select(everything: Sequence[str], options: argparse.Namespace) -> tuple[str
     return tuple(tests[index - 1 :: count])
 
 
-def _earlier(path: Path, options: argparse.Namespace) -> dict[str, Result]:
+def _earlier(
+    path: Path, options: argparse.Namespace, deviating: Mapping[str, deviations.Deviation]
+) -> dict[str, Result]:
     """Results to keep, which are also what stays in the file."""
     results: dict[str, Result] = {}
     if path.is_file() and (options.resume or options.failed or options.report):
@@ -159,7 +161,11 @@ def _earlier(path: Path, options: argparse.Namespace) -> dict[str, Result]:
             row = json.loads(line)
             results[row["test"]] = Result(**row)
     if options.failed:
-        results = {test: result for test, result in results.items() if result.outcome in report.GOOD}
+        results = {
+            test: result
+            for test, result in results.items()
+            if result.outcome in (deviating[test].good if test in deviating else report.GOOD)
+        }
     if not options.report:
         # Logs and outputs of runs whose results are forgotten help nobody.
         if not results:

@@ -85,7 +85,7 @@ def summary(backend: Backend, tests: Sequence[str], results: Mapping[str, Result
     good = len(found.passed) + len(found.lifted)
     text = f"{good} of {len(tests)} tests pass ({_percent(good, len(tests))})"
     if found.missing:
-        run = len(tests) - len(found.missing)
+        run = sum(test in results for test in tests)
         text += f", {_percent(good, run)} of the {run} that were run: this is a part of the suite"
     programs = [result.programs for test in tests if (result := results.get(test)) is not None and result.programs]
     if not programs:

@@ -107,6 +107,14 @@ def test_resuming_and_running_failures_again(suite: Path, monkeypatch: pytest.Mo
     assert recorded(suite) == [TESTS[3]], "without --resume it begins anew"
 
 
+def test_failures_that_are_as_they_have_to_be_are_not_run_again(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails = deviations.Deviation("*test[7]", 1, deviations.Reason.FAILS, "One step.")
+    monkeypatch.setattr(command.deviations, "load", lambda _: (fails,))
+    assert call(monkeypatch, suite, "--jobs", "1") == 0
+    assert call(monkeypatch, suite, "--failed", "--jobs", "1") == 0
+    assert recorded(suite) == list(TESTS)
+
+
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=list(BACKENDS))
 def test_the_slice_is_run_without_collecting_the_suite(
     suite: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], backend: Backend
