@@ -2,13 +2,11 @@
 #include "random_parts.h"
 #include "test.h"
 
-void random_conv2d(build_t *build, uint64_t *state)
+static void conv2d(build_t *build, uint64_t *state, axis_t y, axis_t x, int32_t in_c)
 {
-    axis_t y = random_axis(state, true);
-    axis_t x = random_axis(state, true);
     dtn_conv2d_s8_params_t p = {
         .batches = test_between(state, 1, 2),
-        .in_c = random_size(state, 48),
+        .in_c = in_c,
         .out_c = random_size(state, 80),
         .in_h = y.in,
         .out_h = y.out,
@@ -41,6 +39,24 @@ void random_conv2d(build_t *build, uint64_t *state)
         build_scratch(build, 8U * (((uint32_t)patch + 15U) / 16U * 16U)),
     };
     build_call(build, DTN_KERNEL_CONV2D_S8, operands, &p);
+}
+
+void random_conv2d(build_t *build, uint64_t *state)
+{
+    axis_t y = random_axis(state, true);
+    axis_t x = random_axis(state, true);
+    conv2d(build, state, y, x, random_size(state, 48));
+}
+
+void random_wide_conv2d(build_t *build, uint64_t *state)
+{
+    int32_t kernel = test_between(state, 1, 2);
+    int32_t pad = kernel / 2;
+    int32_t h = test_between(state, 3, 6);
+    int32_t w = test_between(state, 40, 100);
+    axis_t y = {.in = h, .out = h, .kernel = kernel, .stride = 1, .dilation = 1, .pad = pad};
+    axis_t x = {.in = 2 * w, .out = w, .kernel = kernel, .stride = 2, .dilation = 1, .pad = pad};
+    conv2d(build, state, y, x, test_between(state, 60, 180));
 }
 
 void random_depthwise(build_t *build, uint64_t *state)

@@ -59,11 +59,16 @@ build_ref_t random_constant(build_t *build, uint64_t *state, int32_t bytes)
 build_ref_t random_rows(build_t *build, uint64_t *state, int32_t count)
 {
     int32_t *data = (int32_t *)build_alloc((uint32_t)count * DTN_REQUANT_ROW_BYTES);
+    /* Tables without small shifts take another way, and those that no sum meets a tie with. */
     bool any = test_between(state, 0, 3) == 0;
+    bool usual = test_between(state, 0, 1) == 0;
     for (int32_t i = 0; i < count; i++) {
         random_row(state, &data[2 * i], &data[2 * i + 1]);
-        if (!any && data[2 * i + 1] < 33) {
-            data[2 * i + 1] = 33 + data[2 * i + 1] % 30; /* a table without small shifts takes another way */
+        if (usual) {
+            data[2 * i] = test_between(state, 1 << 30, INT32_MAX) | 1;
+            data[2 * i + 1] = test_between(state, 33, 46);
+        } else if (!any && data[2 * i + 1] < 33) {
+            data[2 * i + 1] = 33 + data[2 * i + 1] % 30;
         }
     }
     build_ref_t ref = build_constant(build, data, (uint32_t)count * DTN_REQUANT_ROW_BYTES);

@@ -42,6 +42,7 @@ axis_t random_axis(uint64_t *state, bool dilate);
 
 /** Random calls of the kernels that read maps, in random_maps.c. */
 void random_conv2d(build_t *build, uint64_t *state);
+void random_wide_conv2d(build_t *build, uint64_t *state); /* a map that fast kernels take in parts */
 void random_depthwise(build_t *build, uint64_t *state);
 void random_average_pool(build_t *build, uint64_t *state);
 void random_max_pool(build_t *build, uint64_t *state);

@@ -6,6 +6,7 @@
 #include "../src/driver/model.h"
 #include "deuteron/levels.h"
 #include "random_call.h"
+#include "random_parts.h"
 #include "tables.h"
 #include "test.h"
 
@@ -37,14 +38,18 @@ static void compare_level(uint32_t kind, uint64_t seed, const build_t *build, co
 }
 
 /* One call on the reference kernels and on the fast ones at each level; counts outputs that are not one value. */
-static void compare(uint32_t kind, uint64_t seed, uint32_t *varied)
+static void compare(uint32_t kind, uint64_t seed, bool wide, uint32_t *varied)
 {
     uint64_t state = seed;
     build_t build;
     build_buffers_t expected;
     build_buffers_t found;
     build_start(&build);
-    random_call(&build, kind, &state);
+    if (wide) {
+        random_wide_conv2d(&build, &state);
+    } else {
+        random_call(&build, kind, &state);
+    }
     build_finish(&build);
     build_buffers(&build, seed, &expected);
     NeutronError ref = run(&build, table_ref, &expected);
@@ -70,11 +75,15 @@ int main(int argc, char **argv)
     for (uint32_t kind = 1; kind < DTN_KERNEL_KINDS; kind++) {
         uint32_t varied = 0;
         for (uint64_t seed = 1; seed <= cases; seed++) {
-            compare(kind, seed * UINT64_C(0x9E3779B97F4A7C15), &varied);
+            compare(kind, seed * UINT64_C(0x9E3779B97F4A7C15), false, &varied);
         }
         /* Were most outputs constant, equal outputs would mean little. */
         CHECK(kind == DTN_KERNEL_FILL_S8 || varied * 3 > cases, "%s: only %u of %u outputs vary", names[kind],
               (unsigned)varied, (unsigned)cases);
+    }
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        uint32_t varied = 0;
+        compare(DTN_KERNEL_CONV2D_S8, seed, true, &varied);
     }
     return test_result();
 }

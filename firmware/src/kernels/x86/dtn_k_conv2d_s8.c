@@ -1,242 +1,258 @@
 #include "../check/check.h"
-#include "../window.h"
 #include "level.h"
 #include "panel.h"
 #include "values.h"
 
-/* What stays the same through a call. */
+/* Bytes of a part of the map, as it is multiplied: of those that a window can reach beyond the map too. */
+enum { PART_BYTES = 32768, PART_VALUES = PART_BYTES / (int)sizeof(dtn_value_t) };
+
+/* What stays the same through a call. Output pixels are taken `part_h` rows and `part_w` columns at a time; a window is
+ * layer->runs runs of inputs, `kernel_h` rows of them. */
 typedef struct {
     const dtn_conv2d_s8_params_t *p;
-    const int8_t *image;
-    const int8_t *image_end;
-    dtn_value_t *windows;
-    const dtn_value_t *windows_end;
-    size_t patch; /* elements of a window */
-    size_t pitch; /* elements from one window to the next in the workspace: patch rounded up */
-    size_t groups;
-    dtn_limits_t limits;
+    const dtn_layer_t *layer;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t maps;
+    int32_t part_h;
+    int32_t part_w;
+    size_t pitch; /* values from one row of a part to the next */
 } conv_t;
 
-/* An output pixel. */
+/* A part of the map, for the output pixels from these on. */
 typedef struct {
-    const int8_t *image;
     int32_t oy;
     int32_t ox;
-    dtn_window_t rows;
-} place_t;
+    int32_t h;
+    int32_t w;
+    const dtn_value_t *values;
+} part_t;
 
-static dtn_window_t window_rows(const dtn_conv2d_s8_params_t *p, int32_t oy)
+/* Output pixels whose sums stay in registers together: where their windows begin, and where the results go. */
+typedef struct {
+    const dtn_value_t *windows[DTN_PIXELS];
+    int8_t *out[DTN_PIXELS];
+    int32_t count;
+} pixels_t;
+
+/* Inputs along an axis that `count` windows reach. */
+static int64_t extent(int32_t count, int32_t stride, int32_t kernel, int32_t dilation)
 {
-    return dtn_window(oy, p->stride_h, p->pad_top, p->kernel_h, p->dilation_h, p->in_h);
+    return (int64_t)(count - 1) * stride + (int64_t)(kernel - 1) * dilation + 1;
 }
 
-static void step(const conv_t *conv, place_t *place)
+static int64_t part_values(const conv_t *conv, int32_t h, int32_t w)
 {
     const dtn_conv2d_s8_params_t *p = conv->p;
-    if (++place->ox < p->out_w) {
-        return;
-    }
-    place->ox = 0;
-    if (++place->oy == p->out_h) {
-        place->oy = 0;
-        place->image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
-    }
-    place->rows = window_rows(p, place->oy);
+    return extent(h, p->stride_h, p->kernel_h, p->dilation_h) * extent(w, p->stride_w, p->kernel_w, p->dilation_w) *
+               p->in_c +
+           DTN_GROUP;
 }
 
-/* Windows are written from start to end, so that what is written beyond a part of one, as long as that is in the
- * workspace, comes before what belongs there. */
-static bool has_room(const conv_t *conv, const dtn_value_t *to, size_t count)
+/* Finds how large parts are; false when there is no room for a window. */
+static bool conv_start(conv_t *conv, dtn_layer_t *layer, const dtn_call_t *call)
 {
-    return (size_t)(conv->windows_end - to) >= (count + 15) / 16 * 16;
-}
-
-static void put(const conv_t *conv, const int8_t *from, size_t count, dtn_value_t *to)
-{
-    if ((size_t)(conv->image_end - from) >= (count + 15) / 16 * 16 && has_room(conv, to, count)) {
-        dtn_values_over(from, count, conv->p->in_zp, to);
+    const dtn_operand_t *operands = call->operands;
+    const dtn_conv2d_s8_params_t *p = (const dtn_conv2d_s8_params_t *)(const void *)call->params;
+    bool along = p->dilation_w == 1;
+    *layer = (dtn_layer_t){
+        .weights = (const int8_t *)operands[DTN_CONV2D_S8_WEIGHTS].data,
+        .bias = (const int32_t *)(const void *)operands[DTN_CONV2D_S8_BIAS].data,
+        .rows = (const dtn_requant_row_t *)(const void *)operands[DTN_CONV2D_S8_REQUANT].data,
+        .row_step = p->requant_count == 1 ? 0 : 1,
+        .in_zp = p->in_zp,
+        .runs = (size_t)p->kernel_h * (along ? 1 : (size_t)p->kernel_w),
+        .length = (size_t)p->in_c * (along ? (size_t)p->kernel_w : 1),
+        .limits = {p->out_zp, p->act_min, p->act_max, true},
+    };
+    *conv = (conv_t){p, layer, p->in_h, p->in_w, p->out_h, p->out_w, p->batches, 1, 1, 0};
+    bool points = p->kernel_h == 1 && p->kernel_w == 1 && p->stride_h == 1 && p->stride_w == 1 && p->pad_top == 0 &&
+                  p->pad_left == 0 && p->in_h == p->out_h && p->in_w == p->out_w;
+    int64_t pixels = (int64_t)p->batches * p->out_h * p->out_w;
+    if (points && pixels <= INT32_MAX) {
+        conv->in_h = conv->out_h = conv->maps = 1;
+        conv->in_w = conv->out_w = (int32_t)pixels;
+    }
+    if (part_values(conv, 1, conv->out_w) <= PART_VALUES) {
+        conv->part_w = conv->out_w;
+        int64_t row = part_values(conv, 2, conv->out_w) - part_values(conv, 1, conv->out_w);
+        int64_t rows = 1 + (PART_VALUES - part_values(conv, 1, conv->out_w)) / row;
+        conv->part_h = rows < conv->out_h ? (int32_t)rows : conv->out_h;
     } else {
-        dtn_values(from, count, conv->p->in_zp, to);
+        int64_t column = part_values(conv, 1, 2) - part_values(conv, 1, 1);
+        int64_t columns = 1 + (PART_VALUES - part_values(conv, 1, 1)) / column;
+        conv->part_w = columns < conv->out_w ? (int32_t)columns : conv->out_w;
+    }
+    conv->pitch = (size_t)extent(conv->part_w, p->stride_w, p->kernel_w, p->dilation_w) * (size_t)p->in_c;
+    return part_values(conv, 1, 1) <= PART_VALUES && dtn_are_small(layer->rows, p->requant_count);
+}
+
+static void put_outside(const conv_t *conv, size_t columns, dtn_value_t *to)
+{
+    dtn_value_t outside = dtn_outside(conv->p->in_zp);
+    for (size_t i = 0; i < columns * (size_t)conv->p->in_c; i++) {
+        to[i] = outside;
     }
 }
 
-static void put_outside(const conv_t *conv, size_t count, dtn_value_t *to)
+/* Writes `columns` columns of row `y` of the map from `x` on. */
+static void put_row(const conv_t *conv, const int8_t *image, int64_t y, int64_t x, int64_t columns, dtn_value_t *to)
 {
-    if (has_room(conv, to, count)) {
-        for (size_t i = 0; i < count; i += 16) {
-            dtn_outside16(conv->p->in_zp, to + i);
-        }
+    const dtn_conv2d_s8_params_t *p = conv->p;
+    if (y < 0 || y >= conv->in_h) {
+        put_outside(conv, (size_t)columns, to);
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        to[i] = dtn_outside(conv->p->in_zp);
-    }
-}
-
-/* One row of a window on `line` of the map. */
-static void gather_row(const conv_t *conv, const int8_t *line, dtn_window_t columns, dtn_value_t *window)
-{
-    const dtn_conv2d_s8_params_t *p = conv->p;
+    int64_t first = x < 0 ? -x : 0;
+    int64_t end = conv->in_w - x < columns ? conv->in_w - x : columns;
     size_t channels = (size_t)p->in_c;
-    int32_t step = p->dilation_w == 1 ? columns.end - columns.first : 1;
-    put_outside(conv, (size_t)columns.first * channels, window);
-    for (int32_t kx = columns.first; kx < columns.end; kx += step) {
-        int64_t x = columns.start + (int64_t)kx * p->dilation_w;
-        put(conv, line + (size_t)x * channels, (size_t)step * channels, window + (size_t)kx * channels);
-    }
-    put_outside(conv, (size_t)(p->kernel_w - columns.end) * channels, window + (size_t)columns.end * channels);
+    first = first < columns ? first : columns;
+    end = end > first ? end : first;
+    put_outside(conv, (size_t)first, to);
+    dtn_values(image + (y * conv->in_w + x + first) * p->in_c, (size_t)(end - first) * channels, p->in_zp,
+               to + (size_t)first * channels);
+    put_outside(conv, (size_t)(columns - end), to + (size_t)end * channels);
 }
 
-/* The window of an output pixel. */
-static void gather(const conv_t *conv, const place_t *place, dtn_value_t *window)
+/* Writes what the windows of a part reach, and a group behind it, which its last inputs may be read with. */
+static void put_part(const conv_t *conv, const int8_t *image, const part_t *part, dtn_value_t *to)
 {
     const dtn_conv2d_s8_params_t *p = conv->p;
-    dtn_window_t columns = dtn_window(place->ox, p->stride_w, p->pad_left, p->kernel_w, p->dilation_w, p->in_w);
-    size_t row = (size_t)p->kernel_w * (size_t)p->in_c;
-    bool whole = columns.end - columns.first == p->kernel_w && p->dilation_w == 1;
-    for (int32_t ky = 0; ky < p->kernel_h; ky++, window += row) {
-        int64_t y = place->rows.start + (int64_t)ky * p->dilation_h;
-        if (ky < place->rows.first || ky >= place->rows.end || columns.first >= columns.end) {
-            put_outside(conv, row, window);
-        } else if (whole) {
-            put(conv, place->image + (y * p->in_w + columns.start) * p->in_c, row, window);
-        } else {
-            gather_row(conv, place->image + y * p->in_w * p->in_c, columns, window);
-        }
+    int64_t y = (int64_t)part->oy * p->stride_h - p->pad_top;
+    int64_t x = (int64_t)part->ox * p->stride_w - p->pad_left;
+    int64_t rows = extent(part->h, p->stride_h, p->kernel_h, p->dilation_h);
+    int64_t columns = extent(part->w, p->stride_w, p->kernel_w, p->dilation_w);
+    for (int64_t r = 0; r < rows; r++, to += conv->pitch) {
+        put_row(conv, image, y + r, x, columns, to);
     }
+    memset(to - conv->pitch + (size_t)columns * (size_t)p->in_c, 0, DTN_GROUP * sizeof *to);
 }
 
-/* Scales sums of a panel's channels and stores the first `n`. */
-static inline void store(dtn_vector_t sums, const int32_t *panel, const dtn_limits_t *limits, int32_t n, int8_t *out)
+/* The sums of pixels with the channels of 1 or 2 panels, scaled and stored. Left alone, compilers unroll these loops
+ * too late to see that all sums can stay in registers. */
+static inline __attribute__((always_inline)) void tile(const conv_t *conv, const pixels_t *pixels, const int32_t *panel,
+                                                       const int panels, const bool ties, int32_t first, int32_t n)
 {
-    dtn_store_s8(out, dtn_scale(sums, panel + DTN_LANES), limits, n);
-}
-
-/* The sums of DTN_PIXELS windows with the channels of 1 or 2 panels, scaled; the first `pixels` are stored. Left alone,
- * compilers unroll these loops too late to see that all sums can stay in registers. */
-static inline __attribute__((always_inline)) void tile(const conv_t *conv, const int32_t *panel,
-                                                       const dtn_value_t *windows, int32_t pixels, const int panels,
-                                                       int32_t channels, int8_t *out)
-{
-    const size_t pitch = conv->pitch;
-    const size_t groups = conv->groups;
-    const int32_t *next = panel + dtn_panel_size(groups);
+    const dtn_layer_t *layer = conv->layer;
+    const size_t size = dtn_panel_size(layer);
+    const size_t groups = dtn_run_groups(layer);
+    const size_t columns = layer->runs / (size_t)conv->p->kernel_h;
+    const int32_t *weights = panel + DTN_PANEL_HEAD;
     dtn_vector_t sums[DTN_PIXELS][2];
 #pragma GCC unroll 8
     for (int i = 0; i < DTN_PIXELS; i++) {
         sums[i][0] = dtn_load(panel);
-        sums[i][1] = dtn_load(panels == 2 ? next : panel);
+        sums[i][1] = dtn_load(panels == 2 ? panel + size : panel);
     }
-    for (size_t g = 0; g < groups; g++) {
-        dtn_vector_t w0 = dtn_load(panel + DTN_PANEL_HEAD + g * DTN_LANES);
-        dtn_vector_t w1 = panels == 2 ? dtn_load(next + DTN_PANEL_HEAD + g * DTN_LANES) : w0;
+    for (size_t run = 0; run < layer->runs; run++) {
+        size_t row = run / columns * (size_t)conv->p->dilation_h * conv->pitch;
+        size_t at = row + run % columns * (size_t)conv->p->dilation_w * (size_t)conv->p->in_c;
+        for (size_t g = 0; g < groups; g++, at += DTN_GROUP, weights += DTN_LANES) {
+            dtn_vector_t w0 = dtn_load(weights);
+            dtn_vector_t w1 = panels == 2 ? dtn_load(weights + size) : w0;
 #pragma GCC unroll 8
-        for (int i = 0; i < DTN_PIXELS; i++) {
-            int32_t group;
-            memcpy(&group, windows + (size_t)i * pitch + g * DTN_GROUP, sizeof group);
-            sums[i][0] = dtn_dot(sums[i][0], dtn_splat(group), w0);
-            if (panels == 2) {
-                sums[i][1] = dtn_dot(sums[i][1], dtn_splat(group), w1);
+            for (int i = 0; i < DTN_PIXELS; i++) {
+                int32_t group;
+                memcpy(&group, pixels->windows[i] + at, sizeof group);
+                sums[i][0] = dtn_dot(sums[i][0], dtn_splat(group), w0);
+                if (panels == 2) {
+                    sums[i][1] = dtn_dot(sums[i][1], dtn_splat(group), w1);
+                }
             }
         }
     }
 #pragma GCC unroll 8
     for (int i = 0; i < DTN_PIXELS; i++) {
-        if (i < pixels) {
-            int8_t *to = out + (size_t)i * (size_t)conv->p->out_pitch;
-            store(sums[i][0], panel, &conv->limits, channels, to);
+        if (i < pixels->count) {
+            int8_t *to = pixels->out[i] + first;
+            dtn_store_s8(to, dtn_scale(sums[i][0], panel + DTN_LANES, &layer->limits, ties), &layer->limits, n);
             if (panels == 2) {
-                store(sums[i][1], next, &conv->limits, channels - DTN_LANES, to + DTN_LANES);
+                dtn_vector_t values = dtn_scale(sums[i][1], panel + size + DTN_LANES, &layer->limits, ties);
+                dtn_store_s8(to + DTN_LANES, values, &layer->limits, n - DTN_LANES);
             }
         }
     }
 }
 
-/* `channels` channels, whose panels these are, of the pixels whose windows stand in the workspace. */
-static void finish(const conv_t *conv, const int32_t *panels, int32_t channels, int32_t pixels, int8_t *out)
+/* `channels` channels, whose panels these are, of some pixels. */
+static inline __attribute__((always_inline)) void tiles(const conv_t *conv, const pixels_t *pixels,
+                                                        const int32_t *panels, int32_t channels, const bool ties)
 {
-    for (int32_t i = 0; i < pixels; i += DTN_PIXELS) {
-        const dtn_value_t *windows = conv->windows + (size_t)i * conv->pitch;
-        int8_t *to = out + (size_t)i * (size_t)conv->p->out_pitch;
-        const int32_t *panel = panels;
-        int32_t left = channels;
-        for (; left > DTN_LANES; left -= 2 * DTN_LANES) {
-            tile(conv, panel, windows, pixels - i, 2, left, to);
-            panel += 2 * dtn_panel_size(conv->groups);
-            to += 2 * DTN_LANES;
-        }
-        if (left > 0) {
-            tile(conv, panel, windows, pixels - i, 1, left, to);
-        }
+    int32_t c = 0;
+    for (; channels - c > DTN_LANES; c += 2 * DTN_LANES) {
+        tile(conv, pixels, panels, 2, ties, c, channels - c);
+        panels += 2 * dtn_panel_size(conv->layer);
+    }
+    if (c < channels) {
+        tile(conv, pixels, panels, 1, ties, c, channels - c);
     }
 }
 
-/* `channels` channels, whose panels these are, of the whole map. */
-static void run(const conv_t *conv, const int32_t *panels, int32_t channels, int8_t *out)
+/* `channels` channels of a part, `out` being those of the first pixel of the map. */
+static void run_part(const conv_t *conv, const part_t *part, const int32_t *panels, int32_t channels, int8_t *out)
 {
     const dtn_conv2d_s8_params_t *p = conv->p;
-    bool points = conv->patch == (size_t)p->in_c && p->stride_h == 1 && p->stride_w == 1 && p->in_h == p->out_h &&
-                  p->in_w == p->out_w;
-    size_t left = (size_t)p->batches * (size_t)p->out_h * (size_t)p->out_w;
-    const int8_t *point = conv->image;
-    place_t place = {conv->image, 0, 0, window_rows(p, 0)};
-    while (left > 0) {
-        int32_t pixels = left < DTN_WINDOWS ? (int32_t)left : DTN_WINDOWS;
-        if (points && conv->pitch == conv->patch) {
-            dtn_values(point, (size_t)pixels * conv->patch, p->in_zp, conv->windows);
-            point += (size_t)pixels * conv->patch;
-        } else if (points) {
-            for (int32_t i = 0; i < pixels; i++, point += conv->patch) {
-                put(conv, point, conv->patch, conv->windows + (size_t)i * conv->pitch);
+    pixels_t pixels = {.count = 0};
+    for (int32_t y = 0; y < part->h; y++) {
+        const dtn_value_t *window = part->values + (size_t)y * (size_t)p->stride_h * conv->pitch;
+        int8_t *to = out + ((ptrdiff_t)(part->oy + y) * conv->out_w + part->ox) * p->out_pitch;
+        for (int32_t x = 0; x < part->w; x++, to += p->out_pitch, window += p->stride_w * p->in_c) {
+            pixels.windows[pixels.count] = window;
+            pixels.out[pixels.count++] = to;
+            if (pixels.count < DTN_PIXELS && !(y + 1 == part->h && x + 1 == part->w)) {
+                continue;
             }
-        } else {
-            for (int32_t i = 0; i < pixels; i++) {
-                gather(conv, &place, conv->windows + (size_t)i * conv->pitch);
-                step(conv, &place);
+            for (int i = pixels.count; i < DTN_PIXELS; i++) {
+                pixels.windows[i] = window;
+            }
+            if (conv->layer->limits.ties) {
+                tiles(conv, &pixels, panels, channels, true);
+            } else {
+                tiles(conv, &pixels, panels, channels, false);
+            }
+            pixels.count = 0;
+        }
+    }
+}
+
+/* `channels` channels, whose panels these are, of all maps. */
+static void run(const conv_t *conv, const dtn_call_t *call, const int32_t *panels, int32_t first, int32_t channels)
+{
+    dtn_value_t values[PART_VALUES] DTN_PANEL_ALIGNED;
+    const int8_t *image = (const int8_t *)call->operands[DTN_CONV2D_S8_INPUT].data;
+    int8_t *out = (int8_t *)call->operands[DTN_CONV2D_S8_OUTPUT].data + first;
+    for (int32_t b = 0; b < conv->maps; b++) {
+        part_t part = {.values = values};
+        for (part.oy = 0; part.oy < conv->out_h; part.oy += conv->part_h) {
+            part.h = conv->out_h - part.oy < conv->part_h ? conv->out_h - part.oy : conv->part_h;
+            for (part.ox = 0; part.ox < conv->out_w; part.ox += conv->part_w) {
+                part.w = conv->out_w - part.ox < conv->part_w ? conv->out_w - part.ox : conv->part_w;
+                put_part(conv, image, &part, values);
+                run_part(conv, &part, panels, channels, out);
             }
         }
-        finish(conv, panels, channels, pixels, out);
-        out += (size_t)pixels * (size_t)p->out_pitch;
-        left -= (size_t)pixels;
+        image += (size_t)conv->in_h * (size_t)conv->in_w * (size_t)conv->p->in_c;
+        out += (size_t)conv->out_h * (size_t)conv->out_w * (size_t)conv->p->out_pitch;
     }
 }
 
 int32_t DTN_LEVEL_NAME(dtn_k_conv2d_s8)(const dtn_call_t *call, dtn_phase_t phase)
 {
-    const dtn_operand_t *operands = call->operands;
-    const dtn_conv2d_s8_params_t *p = (const dtn_conv2d_s8_params_t *)(const void *)call->params;
-    const dtn_operand_t *input = &operands[DTN_CONV2D_S8_INPUT];
-    size_t patch = (size_t)p->kernel_h * (size_t)p->kernel_w * (size_t)p->in_c;
-    conv_t conv = {
-        .p = p,
-        .image = (const int8_t *)input->data,
-        .windows = (dtn_value_t *)(void *)operands[DTN_CONV2D_S8_WORKSPACE].data,
-        .patch = patch,
-        .pitch = (patch + 15) / 16 * 16,
-        .groups = (patch + DTN_GROUP - 1) / DTN_GROUP,
-        .limits = {p->out_zp, p->act_min, p->act_max},
-    };
-    dtn_layer_t layer = {
-        .weights = (const int8_t *)operands[DTN_CONV2D_S8_WEIGHTS].data,
-        .bias = (const int32_t *)(const void *)operands[DTN_CONV2D_S8_BIAS].data,
-        .rows = (const dtn_requant_row_t *)(const void *)operands[DTN_CONV2D_S8_REQUANT].data,
-        .row_step = p->requant_count == 1 ? 0 : 1,
-    };
-    int32_t memory[DTN_PANEL_MEMORY];
-    size_t size = dtn_panel_size(conv.groups);
-    if (phase == DTN_PHASE_CHECK || size > DTN_PANEL_MEMORY || !dtn_are_small(layer.rows, p->requant_count)) {
+    conv_t conv;
+    dtn_layer_t layer;
+    if (phase == DTN_PHASE_CHECK || !conv_start(&conv, &layer, call) || dtn_panel_size(&layer) > DTN_PANEL_MEMORY) {
         return dtn_k_conv2d_s8(call, phase);
     }
-    conv.image_end = conv.image + input->bytes;
-    conv.windows_end = conv.windows + DTN_WINDOWS * conv.pitch;
-    int32_t block = (int32_t)(DTN_PANEL_MEMORY / size) * DTN_LANES;
-    for (int32_t first = 0; first < p->out_c; first += block) {
-        int32_t channels = p->out_c - first < block ? p->out_c - first : block;
-        for (int32_t c = 0; c < channels; c += DTN_LANES) {
-            int32_t n = channels - c < DTN_LANES ? channels - c : DTN_LANES;
-            dtn_panel_write(&layer, first + c, n, patch, p->in_zp, memory + (size_t)(c / DTN_LANES) * size);
-        }
-        run(&conv, memory, channels, (int8_t *)operands[DTN_CONV2D_S8_OUTPUT].data + first);
+    int32_t panels[DTN_PANEL_MEMORY] DTN_PANEL_ALIGNED;
+    int32_t block = (int32_t)(DTN_PANEL_MEMORY / dtn_panel_size(&layer)) * DTN_LANES;
+    int32_t channels = conv.p->out_c;
+    layer.limits.ties = dtn_may_tie(&layer, channels);
+    for (int32_t first = 0; first < channels; first += block) {
+        int32_t n = channels - first < block ? channels - first : block;
+        dtn_panels_write(&layer, first, n, panels);
+        run(&conv, call, panels, first, n);
     }
     return DTN_OK;
 }

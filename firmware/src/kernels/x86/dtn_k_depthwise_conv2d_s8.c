@@ -95,8 +95,8 @@ chunk_run(const depthwise_t *dw, const int32_t *panel, const int8_t *const *taps
         low = dtn_dot_pairs(low, dtn_zip_low(a, b), dtn_load(weights + i * CHUNK));
         high = dtn_dot_pairs(high, dtn_zip_high(a, b), dtn_load(weights + i * CHUNK + DTN_LANES));
     }
-    low = dtn_scale(low, panel + DTN_LANES);
-    high = dtn_scale(high, high_head + DTN_LANES);
+    low = dtn_scale(low, panel + DTN_LANES, &dw->limits, dw->limits.ties);
+    high = dtn_scale(high, high_head + DTN_LANES, &dw->limits, dw->limits.ties);
     dtn_store_zipped_s8(out + first, low, high, &dw->limits, n);
 }
 
@@ -192,15 +192,18 @@ int32_t DTN_LEVEL_NAME(dtn_k_depthwise_conv2d_s8)(const dtn_call_t *call, dtn_ph
         .bias = (const int32_t *)(const void *)operands[DTN_DEPTHWISE_CONV2D_S8_BIAS].data,
         .rows = (const dtn_requant_row_t *)(const void *)operands[DTN_DEPTHWISE_CONV2D_S8_REQUANT].data,
         .row_step = p->requant_count == 1 ? 0 : 1,
+        .runs = (size_t)p->kernel_h,
+        .length = (size_t)p->kernel_w,
+        .limits = {p->out_zp, p->act_min, p->act_max, true},
     };
     int64_t taps = (int64_t)p->kernel_h * p->kernel_w;
     if (phase == DTN_PHASE_CHECK || p->multiplier != 1 || taps > 2 * MOST_PAIRS ||
         !dtn_are_small(layer.rows, p->requant_count)) {
         return dtn_k_depthwise_conv2d_s8(call, phase);
     }
-    depthwise_t dw = {
-        .p = p, .limits = {p->out_zp, p->act_min, p->act_max}, .taps = (size_t)taps, .pairs = ((size_t)taps + 1) / 2};
-    int32_t memory[DTN_PANEL_MEMORY];
+    layer.limits.ties = dtn_may_tie(&layer, p->out_c);
+    depthwise_t dw = {.p = p, .limits = layer.limits, .taps = (size_t)taps, .pairs = ((size_t)taps + 1) / 2};
+    int32_t memory[DTN_PANEL_MEMORY] DTN_PANEL_ALIGNED;
     dw.chunk_size = 2 * DTN_PANEL_HEAD + dw.pairs * CHUNK;
     dw.panels = memory;
     memset(dw.outside, p->in_zp, sizeof dw.outside);

@@ -85,7 +85,6 @@ static inline void dot_plain(const row_t *row, const int8_t *weights, size_t ste
 /* One row of inputs after the other, whose zero point is 0: what the compiler makes of all. */
 static void run_plain(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t *layer, const int8_t *in, int8_t *out)
 {
-    dtn_limits_t limits = {p->out_zp, p->act_min, p->act_max};
     row_t row = {.in = in, .count = (size_t)p->in_features};
     for (int32_t r = 0; r < p->rows; r++) {
         const int8_t *weights = layer->weights;
@@ -105,7 +104,8 @@ static void run_plain(const dtn_fully_connected_s8_params_t *p, const dtn_layer_
                 head[j] = sums[0];
             }
             dtn_vector_t sums = dtn_subtract(dtn_load(head), excess);
-            dtn_store_s8(out + first, dtn_scale(sums, head + DTN_LANES), &limits, n);
+            dtn_store_s8(out + first, dtn_scale(sums, head + DTN_LANES, &layer->limits, layer->limits.ties),
+                         &layer->limits, n);
         }
         row.in += row.count;
         out += p->out_features;
@@ -116,12 +116,11 @@ static void run_plain(const dtn_fully_connected_s8_params_t *p, const dtn_layer_
 static void run_short(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t *layer, const int8_t *in, int8_t *out)
 {
     enum { GROUPS = DTN_VALUES / DTN_GROUP };
-    dtn_limits_t limits = {p->out_zp, p->act_min, p->act_max};
     size_t count = (size_t)p->in_features;
     int32_t panel[DTN_PANEL_HEAD + GROUPS * DTN_LANES];
     for (int32_t first = 0; first < p->out_features; first += DTN_LANES) {
         int32_t n = p->out_features - first;
-        dtn_panel_write(layer, first, n < DTN_LANES ? n : DTN_LANES, count, p->in_zp, panel);
+        dtn_panel_write(layer, first, n < DTN_LANES ? n : DTN_LANES, panel);
         for (int32_t r = 0; r < p->rows; r++) {
             dtn_value_t values[DTN_VALUES] = {0};
             int32_t groups[GROUPS];
@@ -133,8 +132,8 @@ static void run_short(const dtn_fully_connected_s8_params_t *p, const dtn_layer_
             for (size_t g = 0; g * DTN_GROUP < count; g++) {
                 sums = dtn_dot(sums, dtn_splat(groups[g]), dtn_load(panel + DTN_PANEL_HEAD + g * DTN_LANES));
             }
-            dtn_store_s8(out + (size_t)r * (size_t)p->out_features + first, dtn_scale(sums, panel + DTN_LANES), &limits,
-                         n);
+            dtn_store_s8(out + (size_t)r * (size_t)p->out_features + first,
+                         dtn_scale(sums, panel + DTN_LANES, &layer->limits, layer->limits.ties), &layer->limits, n);
         }
     }
 }
@@ -142,7 +141,6 @@ static void run_short(const dtn_fully_connected_s8_params_t *p, const dtn_layer_
 /* One row of inputs after the other. */
 static void run_long(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t *layer, const int8_t *in, int8_t *out)
 {
-    dtn_limits_t limits = {p->out_zp, p->act_min, p->act_max};
     row_t row = {.in = in, .count = (size_t)p->in_features, .zero_point = p->in_zp, .offset = dtn_offset(p->in_zp)};
     for (int32_t r = 0; r < p->rows; r++) {
         const int8_t *weights = layer->weights;
@@ -164,7 +162,8 @@ static void run_long(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t
                 dot(&row, weights, 0, true, sums);
                 head[j] = sums[0];
             }
-            dtn_store_s8(out + first, dtn_scale(dtn_load(head), head + DTN_LANES), &limits, n);
+            dtn_store_s8(out + first, dtn_scale(dtn_load(head), head + DTN_LANES, &layer->limits, layer->limits.ties),
+                         &layer->limits, n);
         }
         row.in += row.count;
         out += p->out_features;
@@ -184,10 +183,15 @@ int32_t DTN_LEVEL_NAME(dtn_k_fully_connected_s8)(const dtn_call_t *call, dtn_pha
         .bias = (const int32_t *)(const void *)operands[DTN_FULLY_CONNECTED_S8_BIAS].data,
         .rows = rows,
         .row_step = p->requant_count == 1 ? 0 : 1,
+        .in_zp = p->in_zp,
+        .runs = 1,
+        .length = (size_t)p->in_features,
+        .limits = {p->out_zp, p->act_min, p->act_max, true},
     };
     if (phase == DTN_PHASE_CHECK || !dtn_are_small(rows, p->requant_count)) {
         return dtn_k_fully_connected_s8(call, phase);
     }
+    layer.limits.ties = dtn_may_tie(&layer, p->out_features);
     if (p->in_features < DTN_VALUES) {
         run_short(p, &layer, in, out);
     } else if (p->in_zp == 0) {

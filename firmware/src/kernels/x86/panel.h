@@ -1,7 +1,7 @@
 /**
  * @file
- * Panels: the weights, bias and factors of as many output channels as a vector has numbers, made at the start of a
- * call. Channels without a row take the last one; what they give is not stored.
+ * Panels: the weights, bias and factors of as many output channels as a vector has numbers. Channels without a row take
+ * the last one; what they give is not stored.
  */
 #ifndef DTN_PANEL_H
 #define DTN_PANEL_H
@@ -11,24 +11,39 @@
 #include "../requant.h"
 #include "vector.h"
 
-/** Numbers of all panels in use: half of what a small thread's stack has on hosts. */
+/** Numbers of all panels that a call without prepared ones has at a time: half of what a small thread's stack has on
+ * hosts. */
 enum { DTN_PANEL_MEMORY = 16384 };
 
 /** A panel begins with the bias and the factors. */
 enum { DTN_PANEL_HEAD = (1 + DTN_FACTORS) * DTN_LANES };
 
-/** What panels are made of; `row_step` is 0 where one row is for all channels. */
+/** Where panels begin: at lines of the cache. */
+#define DTN_PANEL_ALIGNED __attribute__((aligned(64)))
+
+/** What panels are made of: `runs` times `length` weights per channel, inputs of a run lie side by side. `row_step` is
+ * 0 where one row is for all channels. */
 typedef struct {
     const int8_t *weights;
     const int32_t *bias;
     const dtn_requant_row_t *rows;
     int32_t row_step;
+    int32_t in_zp;
+    size_t runs;
+    size_t length;
+    dtn_limits_t limits;
 } dtn_layer_t;
 
-/** Numbers of a panel with this many groups of weights per channel. */
-static inline size_t dtn_panel_size(size_t groups)
+/** Groups of weights of a run. */
+static inline size_t dtn_run_groups(const dtn_layer_t *layer)
 {
-    return DTN_PANEL_HEAD + groups * DTN_LANES;
+    return (layer->length + DTN_GROUP - 1) / DTN_GROUP;
+}
+
+/** Numbers of a panel. */
+static inline size_t dtn_panel_size(const dtn_layer_t *layer)
+{
+    return DTN_PANEL_HEAD + layer->runs * dtn_run_groups(layer) * DTN_LANES;
 }
 
 /** Whether all factors are such that `dtn_scale` has a right shift of 1 or more. */
@@ -39,6 +54,31 @@ static inline bool dtn_are_small(const dtn_requant_row_t *rows, int32_t count)
         least = rows[i].shift < least ? rows[i].shift : least;
     }
     return least > 32;
+}
+
+/**
+ * Whether a sum of these channels may be a tie, or a factor is too small for a half with a zero point in it.
+ *
+ * A tie is an odd multiple of 2^(shift - 1), and what the lowest bit of the multiplier lacks of that the sum must have:
+ * sums are not that large, unless multipliers are round numbers.
+ */
+static inline bool dtn_may_tie(const dtn_layer_t *layer, int32_t channels)
+{
+    const int32_t most_shift = 32 + 22;
+    uint32_t bias = 0;
+    bool may = false;
+    for (int32_t c = 0; c < channels; c++) {
+        uint32_t magnitude = layer->bias[c] < 0 ? 0U - (uint32_t)layer->bias[c] : (uint32_t)layer->bias[c];
+        bias = magnitude > bias ? magnitude : bias;
+    }
+    uint64_t most = (uint64_t)layer->runs * layer->length * 255 * 128 + bias;
+    most = most < UINT64_C(1) << 31 ? most : UINT64_C(1) << 31;
+    for (int32_t c = 0; c < (layer->row_step == 0 ? 1 : channels); c++) {
+        dtn_requant_row_t row = layer->rows[c];
+        uint64_t unit = (uint64_t)(row.multiplier & -row.multiplier);
+        may = may || row.shift > most_shift || unit * most >= UINT64_C(1) << (row.shift - 1);
+    }
+    return may;
 }
 
 /** Writes the bias and the factors of a panel whose channels are these. */
@@ -56,7 +96,7 @@ static inline void dtn_panel_gather(const dtn_layer_t *layer, const int32_t *cha
         }
         dtn_load_rows(rows, &multiplier, &shift);
     }
-    dtn_write_factors(multiplier, shift, panel + DTN_LANES);
+    dtn_write_factors(multiplier, shift, &layer->limits, panel + DTN_LANES);
 }
 
 /** The same for the `n` channels from `first` on, and the last one again. */
@@ -69,7 +109,7 @@ static inline void dtn_panel_head(const dtn_layer_t *layer, int32_t first, int32
             dtn_load_rows(layer->rows + first, &multiplier, &shift);
         }
         dtn_keep(panel, dtn_load(layer->bias + first));
-        dtn_write_factors(multiplier, shift, panel + DTN_LANES);
+        dtn_write_factors(multiplier, shift, &layer->limits, panel + DTN_LANES);
         return;
     }
     int32_t channels[DTN_LANES];
@@ -79,7 +119,7 @@ static inline void dtn_panel_head(const dtn_layer_t *layer, int32_t first, int32
     dtn_panel_gather(layer, channels, panel);
 }
 
-/** Writes four groups of each of four channels, `count` weights apart: a group per row of a panel. */
+/** Writes four groups of each of four channels: a group per row of a panel. */
 static inline void dtn_panel_square(const int8_t *weights, const size_t *rows, int32_t *to)
 {
     __m128i a = dtn_groups(weights + rows[0]);
@@ -96,39 +136,54 @@ static inline void dtn_panel_square(const int8_t *weights, const size_t *rows, i
     _mm_storeu_si128((__m128i *)(void *)(to + 3 * DTN_LANES), _mm_unpackhi_epi64(ab, cd));
 }
 
-/** Writes the panel of `n` channels from `first` on with `count` weights each, for inputs of this zero point. */
-static inline void dtn_panel_write(const dtn_layer_t *layer, int32_t first, int32_t n, size_t count, int32_t zero_point,
-                                   int32_t *panel)
+/** Writes one run of the weights of four channels, which begin at `rows`. */
+static inline void dtn_panel_run(const int8_t *weights, const size_t *rows, size_t length, int32_t *to)
+{
+    size_t k = 0;
+    for (; k + 4 * DTN_GROUP <= length; k += 4 * DTN_GROUP, to += 4 * DTN_LANES) {
+        dtn_panel_square(weights + k, rows, to);
+    }
+    for (; k + DTN_GROUP <= length; k += DTN_GROUP, to += DTN_LANES) {
+        for (int32_t i = 0; i < 4; i++) {
+            to[i] = dtn_group_of(weights + rows[i] + k, DTN_GROUP);
+        }
+    }
+    for (int32_t i = 0; i < 4 && k < length; i++) {
+        to[i] = dtn_group_of(weights + rows[i] + k, length - k);
+    }
+}
+
+/** Writes the panel of `n` channels from `first` on. */
+static inline void dtn_panel_write(const dtn_layer_t *layer, int32_t first, int32_t n, int32_t *panel)
 {
     int32_t *weights = panel + DTN_PANEL_HEAD;
+    size_t groups = dtn_run_groups(layer);
     dtn_panel_head(layer, first, n, panel);
     for (int32_t j = 0; j < DTN_LANES; j += 4) {
         size_t rows[4];
-        size_t k = 0;
         for (int32_t i = 0; i < 4; i++) {
-            rows[i] = (size_t)(first + (j + i < n ? j + i : n - 1)) * count;
+            rows[i] = (size_t)(first + (j + i < n ? j + i : n - 1)) * layer->runs * layer->length;
         }
-        for (; k + 4 * DTN_GROUP <= count; k += 4 * DTN_GROUP) {
-            dtn_panel_square(layer->weights + k, rows, weights + k / DTN_GROUP * DTN_LANES + j);
-        }
-        for (; k + DTN_GROUP <= count; k += DTN_GROUP) {
-            for (int32_t i = 0; i < 4; i++) {
-                weights[k / DTN_GROUP * DTN_LANES + (size_t)(j + i)] =
-                    dtn_group_of(layer->weights + rows[i] + k, DTN_GROUP);
-            }
-        }
-        for (int32_t i = 0; i < 4 && k < count; i++) {
-            weights[k / DTN_GROUP * DTN_LANES + (size_t)(j + i)] =
-                dtn_group_of(layer->weights + rows[i] + k, count - k);
+        for (size_t run = 0; run < layer->runs; run++) {
+            dtn_panel_run(layer->weights + run * layer->length, rows, layer->length,
+                          weights + run * groups * DTN_LANES + j);
         }
     }
-    size_t groups = (count + DTN_GROUP - 1) / DTN_GROUP;
-    dtn_vector_t offset = dtn_offset(zero_point);
+    dtn_vector_t offset = dtn_offset(layer->in_zp);
     dtn_vector_t sums = dtn_splat(0);
-    for (size_t g = 0; g < groups; g++) {
+    for (size_t g = 0; g < layer->runs * groups; g++) {
         sums = dtn_dot_offset(sums, offset, dtn_load(weights + g * DTN_LANES));
     }
     dtn_keep(panel, dtn_subtract(dtn_load(panel), sums));
+}
+
+/** Writes the panels of `channels` channels from `first` on. */
+static inline void dtn_panels_write(const dtn_layer_t *layer, int32_t first, int32_t channels, int32_t *panels)
+{
+    size_t size = dtn_panel_size(layer);
+    for (int32_t c = 0; c < channels; c += DTN_LANES, panels += size) {
+        dtn_panel_write(layer, first + c, channels - c < DTN_LANES ? channels - c : DTN_LANES, panels);
+    }
 }
 
 #endif /* DTN_PANEL_H */

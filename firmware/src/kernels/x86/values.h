@@ -26,12 +26,4 @@ static inline void dtn_values(const int8_t *in, size_t count, int32_t zero_point
     }
 }
 
-/** Writes `count` inputs and what follows them, up to a multiple of sixteen. */
-static inline void dtn_values_over(const int8_t *in, size_t count, int32_t zero_point, dtn_value_t *out)
-{
-    for (size_t i = 0; i < count; i += 16) {
-        dtn_values16(in + i, zero_point, out + i);
-    }
-}
-
 #endif /* DTN_VALUES_H */

@@ -6,6 +6,7 @@
 #define DTN_VECTOR256_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -75,32 +76,42 @@ static inline void dtn_load_rows(const dtn_requant_row_t *rows, dtn_vector_t *mu
     *shift = _mm256_permute4x64_epi64(odd, 0xD8);
 }
 
-/** Writes factors; shifts are above 32. */
-static inline void dtn_write_factors(dtn_vector_t multiplier, dtn_vector_t shift, int32_t *factors)
+/** Writes factors; shifts are above 32. Where no sum is a tie, the half has the output's zero point with it. */
+static inline void dtn_write_factors(dtn_vector_t multiplier, dtn_vector_t shift, const dtn_limits_t *limits,
+                                     int32_t *factors)
 {
     __m256i right = _mm256_sub_epi32(shift, dtn_splat(32));
     __m256i unit = _mm256_sllv_epi32(dtn_splat(1), right);
+    __m256i half = _mm256_srli_epi32(unit, 1);
+    if (!limits->ties) {
+        half = _mm256_add_epi32(half, _mm256_sllv_epi32(dtn_splat(limits->zero_point), right));
+    }
     dtn_keep(factors, multiplier);
     dtn_keep(factors + DTN_LANES, _mm256_srli_epi64(multiplier, 32));
     dtn_keep(factors + 2 * DTN_LANES, right);
-    dtn_keep(factors + 3 * DTN_LANES, _mm256_srli_epi32(unit, 1));
+    dtn_keep(factors + 3 * DTN_LANES, half);
     dtn_keep(factors + 4 * DTN_LANES, _mm256_sub_epi32(unit, dtn_splat(1)));
 }
 
-/** round(sums * multiplier / 2^(32 + right)), ties to even. The upper half of the product is rounded up at ties; a tie
- * is where nothing is left of it and of the lower half, and its result loses the last bit. */
-static inline dtn_vector_t dtn_scale(dtn_vector_t sums, const int32_t *factors)
+/** zero point + round(sums * multiplier / 2^(32 + right)), ties to even. The upper half of the product is rounded up at
+ * ties; a tie is where nothing is left of it and of the lower half, and its result loses the last bit. */
+static inline dtn_vector_t dtn_scale(dtn_vector_t sums, const int32_t *factors, const dtn_limits_t *limits,
+                                     const bool ties)
 {
     __m256i right = dtn_load(factors + 2 * DTN_LANES);
     __m256i even = _mm256_mul_epi32(sums, dtn_load(factors));
     __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64(sums, 32), dtn_load(factors + DTN_LANES));
     __m256i top = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
-    __m256i low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
     top = _mm256_add_epi32(top, dtn_load(factors + 3 * DTN_LANES));
+    __m256i values = _mm256_srav_epi32(top, right);
+    if (!ties) {
+        return values;
+    }
+    __m256i low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
     __m256i rest = _mm256_or_si256(low, _mm256_and_si256(top, dtn_load(factors + 4 * DTN_LANES)));
     __m256i tie = _mm256_cmpeq_epi32(rest, _mm256_setzero_si256());
-    __m256i values = _mm256_srav_epi32(top, right);
-    return _mm256_andnot_si256(_mm256_srli_epi32(tie, 31), values);
+    values = _mm256_andnot_si256(_mm256_srli_epi32(tie, 31), values);
+    return _mm256_add_epi32(values, _mm256_set1_epi32(limits->zero_point));
 }
 
 /** Bytes held within limits. */
@@ -110,11 +121,9 @@ static inline __m128i dtn_hold(__m128i bytes, const dtn_limits_t *limits)
     return _mm_min_epi8(bytes, _mm_set1_epi8((char)limits->hi));
 }
 
-/** Stores the first `n` of a vector's numbers, at most all, as bytes: the zero point added, and held within its limits.
- */
+/** Stores the first `n` of a vector's numbers, at most all, as bytes held within limits. */
 static inline void dtn_store_s8(int8_t *out, dtn_vector_t values, const dtn_limits_t *limits, int32_t n)
 {
-    values = _mm256_add_epi32(values, _mm256_set1_epi32(limits->zero_point));
     __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
     __m128i bytes = dtn_hold(_mm_packs_epi16(words, words), limits);
     if (n >= DTN_LANES) {
@@ -155,8 +164,7 @@ static inline dtn_vector_t dtn_zip_high(dtn_vector_t a, dtn_vector_t b)
 static inline void dtn_store_zipped_s8(int8_t *out, dtn_vector_t low, dtn_vector_t high, const dtn_limits_t *limits,
                                        int32_t n)
 {
-    __m256i zero_point = _mm256_set1_epi32(limits->zero_point);
-    __m256i words = _mm256_packs_epi32(_mm256_add_epi32(low, zero_point), _mm256_add_epi32(high, zero_point));
+    __m256i words = _mm256_packs_epi32(low, high);
     __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     bytes = dtn_hold(bytes, limits);
     if (n >= 2 * DTN_LANES) {

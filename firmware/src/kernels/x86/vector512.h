@@ -6,6 +6,7 @@
 #define DTN_VECTOR512_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../requant.h"
@@ -73,39 +74,48 @@ static inline void dtn_load_rows(const dtn_requant_row_t *rows, dtn_vector_t *mu
     *shift = _mm512_permutex2var_epi32(dtn_load(words), odd, dtn_load(words + DTN_LANES));
 }
 
-/** Writes factors; shifts are above 32. */
-static inline void dtn_write_factors(dtn_vector_t multiplier, dtn_vector_t shift, int32_t *factors)
+/** Writes factors; shifts are above 32. Where no sum is a tie, the half has the output's zero point with it. */
+static inline void dtn_write_factors(dtn_vector_t multiplier, dtn_vector_t shift, const dtn_limits_t *limits,
+                                     int32_t *factors)
 {
     __m512i right = _mm512_sub_epi32(shift, dtn_splat(32));
     __m512i unit = _mm512_sllv_epi32(dtn_splat(1), right);
+    __m512i half = _mm512_srli_epi32(unit, 1);
+    if (!limits->ties) {
+        half = _mm512_add_epi32(half, _mm512_sllv_epi32(dtn_splat(limits->zero_point), right));
+    }
     dtn_keep(factors, multiplier);
     dtn_keep(factors + DTN_LANES, _mm512_srli_epi64(multiplier, 32));
     dtn_keep(factors + 2 * DTN_LANES, right);
-    dtn_keep(factors + 3 * DTN_LANES, _mm512_srli_epi32(unit, 1));
+    dtn_keep(factors + 3 * DTN_LANES, half);
     dtn_keep(factors + 4 * DTN_LANES, _mm512_sub_epi32(unit, dtn_splat(1)));
 }
 
-/** round(sums * multiplier / 2^(32 + right)), ties to even. The upper half of the product is rounded up at ties; a tie
- * is where nothing is left of it and of the lower half, and its result loses the last bit. */
-static inline dtn_vector_t dtn_scale(dtn_vector_t sums, const int32_t *factors)
+/** zero point + round(sums * multiplier / 2^(32 + right)), ties to even. The upper half of the product is rounded up at
+ * ties; a tie is where nothing is left of it and of the lower half, and its result loses the last bit. */
+static inline dtn_vector_t dtn_scale(dtn_vector_t sums, const int32_t *factors, const dtn_limits_t *limits,
+                                     const bool ties)
 {
     __m512i right = dtn_load(factors + 2 * DTN_LANES);
     __m512i even = _mm512_mul_epi32(sums, dtn_load(factors));
     __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64(sums, 32), dtn_load(factors + DTN_LANES));
     __m512i top = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
-    __m512i low = _mm512_mask_shuffle_epi32(even, 0xAAAA, odd, _MM_PERM_CCAA);
     top = _mm512_add_epi32(top, dtn_load(factors + 3 * DTN_LANES));
+    __m512i values = _mm512_srav_epi32(top, right);
+    if (!ties) {
+        return values;
+    }
+    __m512i low = _mm512_mask_shuffle_epi32(even, 0xAAAA, odd, _MM_PERM_CCAA);
     __mmask16 tie =
         _mm512_mask_testn_epi32_mask(_mm512_testn_epi32_mask(low, low), top, dtn_load(factors + 4 * DTN_LANES));
-    __m512i values = _mm512_srav_epi32(top, right);
-    return _mm512_mask_and_epi32(values, tie, values, _mm512_set1_epi32(-2));
+    values = _mm512_mask_and_epi32(values, tie, values, _mm512_set1_epi32(-2));
+    return _mm512_add_epi32(values, _mm512_set1_epi32(limits->zero_point));
 }
 
-/** Stores the first `n` of a vector's numbers, at most all, as bytes: the zero point added, and held within its limits.
- */
+/** Stores the first `n` of a vector's numbers, at most all, as bytes held within limits. */
 static inline void dtn_store_s8(int8_t *out, dtn_vector_t values, const dtn_limits_t *limits, int32_t n)
 {
-    __m128i bytes = _mm512_cvtsepi32_epi8(_mm512_add_epi32(values, _mm512_set1_epi32(limits->zero_point)));
+    __m128i bytes = _mm512_cvtsepi32_epi8(values);
     bytes = _mm_max_epi8(bytes, _mm_set1_epi8((char)limits->lo));
     bytes = _mm_min_epi8(bytes, _mm_set1_epi8((char)limits->hi));
     if (n >= DTN_LANES) {
@@ -139,9 +149,7 @@ static inline dtn_vector_t dtn_zip_high(dtn_vector_t a, dtn_vector_t b)
 static inline void dtn_store_zipped_s8(int8_t *out, dtn_vector_t low, dtn_vector_t high, const dtn_limits_t *limits,
                                        int32_t n)
 {
-    __m512i zero_point = _mm512_set1_epi32(limits->zero_point);
-    __m512i words = _mm512_packs_epi32(_mm512_add_epi32(low, zero_point), _mm512_add_epi32(high, zero_point));
-    __m256i bytes = _mm512_cvtsepi16_epi8(words);
+    __m256i bytes = _mm512_cvtsepi16_epi8(_mm512_packs_epi32(low, high));
     bytes = _mm256_max_epi8(bytes, _mm256_set1_epi8((char)limits->lo));
     bytes = _mm256_min_epi8(bytes, _mm256_set1_epi8((char)limits->hi));
     if (n >= 2 * DTN_LANES) {
