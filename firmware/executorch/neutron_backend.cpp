@@ -1,7 +1,8 @@
 /* `NeutronBackend` for ExecuTorch's runtime: runs the partitions of a .pte through the driver in this process.
  *
  * The payload is ExecuTorch's own (payload.h); the driver API is the one that ExecuTorch's NXP delegate calls, so
- * either delegate works with this driver. Nothing is allocated but from the runtime's allocators.
+ * either delegate works with this driver. Nothing is allocated but from the runtime's allocators, and on a host the
+ * form of the weights that its kernels multiply, without which they work too.
  */
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/platform.h>
@@ -15,6 +16,9 @@
 #include "payload.h"
 #include "profile.h"
 #ifdef DEUTERON_DELEGATE_HOST
+#include <cstdlib>
+
+#include "deuteron/levels.h"
 #include "observer.h"
 #endif
 
@@ -47,6 +51,7 @@ struct Handle {
     Bytes bytes;
     Payload payload;
     NeutronModelHandle model;
+    void *panels;
 };
 
 /* Memory for `count` objects from the temporary allocator, nullptr when there is none. */
@@ -167,6 +172,16 @@ Error observe(BackendExecutionContext &context, const Handle &handle, const Run 
 /* On a host this library starts the driver. On a device that is the application's part, as with ExecuTorch's own
  * delegate: it knows when clocks run, and installs its copy hook afterwards. */
 const NeutronError started = neutronInit();
+
+/* Panels of the model for as long as it is prepared; runs take longer if there is no memory for them. */
+void use_panels(Handle *handle)
+{
+    const size_t bytes = dtn_panel_bytes(handle->model);
+    handle->panels = bytes == 0 ? nullptr : std::malloc(bytes);
+    if (handle->panels != nullptr) {
+        dtn_use_panels(handle->model, handle->panels, bytes);
+    }
+}
 #endif
 
 class NeutronBackend final : public BackendInterface
@@ -203,6 +218,9 @@ class NeutronBackend final : public BackendInterface
         const NeutronError error = neutronModelPrepare(&config, &handle->model);
         ET_CHECK_OR_RETURN_ERROR(error == ENONE, InvalidProgram,
                                  "The NPU driver refused the model: " NEUTRON_ERROR_FORMAT, NEUTRON_ERROR_ARGS(error));
+#ifdef DEUTERON_DELEGATE_HOST
+        use_panels(handle);
+#endif
         return handle;
     }
 
@@ -252,6 +270,9 @@ class NeutronBackend final : public BackendInterface
     {
         if (opaque != nullptr) {
             neutronModelUnprepare(static_cast<Handle *>(opaque)->model);
+#ifdef DEUTERON_DELEGATE_HOST
+            std::free(static_cast<Handle *>(opaque)->panels);
+#endif
         }
     }
 };

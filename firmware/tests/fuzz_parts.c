@@ -46,7 +46,7 @@ static uint64_t call_steps(const uint32_t *command)
 
 bool fuzz_is_bounded(const dtn_model_t *model)
 {
-    const uint32_t *command = model->words + model->first_command;
+    const uint32_t *command = model->program;
     uint64_t steps = 0;
     uint64_t bytes = (uint64_t)model->scratch_bytes + model->prefetch_bytes + model->profile_bytes;
     for (uint32_t i = 0; i < model->inputs + model->outputs; i++) {

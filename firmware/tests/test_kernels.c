@@ -24,16 +24,32 @@ static NeutronError run(const build_t *build, const dtn_kernel_t *kernels, build
     return error != ENONE ? error : dtn_model_run(&model, &buffers->config, false);
 }
 
+/* A run of a model whose weights have been brought into the form of the level in use. */
+static NeutronError run_with_panels(const build_t *build, build_buffers_t *buffers)
+{
+    NeutronModelConfig config = build_config(build);
+    NeutronModelHandle handle = NULL;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    size_t bytes = dtn_panel_bytes(handle);
+    void *panels = build_alloc((uint32_t)bytes);
+    CHECK_EQUAL(dtn_use_panels(handle, panels, bytes), ENONE);
+    NeutronError error = neutronRunBlocking(handle, &buffers->config);
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    free(panels);
+    return error;
+}
+
 /* The fast kernel at the level in use gives what its reference gave. */
 static void compare_level(uint32_t kind, uint64_t seed, const build_t *build, const build_buffers_t *expected,
-                          build_buffers_t *found)
+                          build_buffers_t *found, bool panels)
 {
     const char *level = dtn_level_name(dtn_level());
-    NeutronError fast = run(build, neutronKernels, found);
+    NeutronError fast = panels ? run_with_panels(build, found) : run(build, neutronKernels, found);
     CHECK(fast == ENONE, "%s at %s, seed %" PRIu64 ": error 0x%X", names[kind], level, seed, (unsigned)fast);
     for (uint32_t i = 0; i < build->outputs; i++) {
         CHECK(memcmp(expected->outputs[i], found->outputs[i], build->output_bytes[i]) == 0,
-              "%s at %s, seed %" PRIu64 ": output %u differs", names[kind], level, seed, (unsigned)i);
+              "%s at %s%s, seed %" PRIu64 ": output %u differs", names[kind], level, panels ? " with panels" : "", seed,
+              (unsigned)i);
     }
 }
 
@@ -56,9 +72,11 @@ static void compare(uint32_t kind, uint64_t seed, bool wide, uint32_t *varied)
     CHECK(ref == ENONE, "%s, seed %" PRIu64 ": error 0x%X", names[kind], seed, (unsigned)ref);
     for (int32_t level = 0; dtn_level_name(level) != NULL; level++) {
         if (dtn_use_level(level)) {
-            build_buffers(&build, seed, &found);
-            compare_level(kind, seed, &build, &expected, &found);
-            build_buffers_free(&found);
+            for (int panels = 0; panels < 2; panels++) {
+                build_buffers(&build, seed, &found);
+                compare_level(kind, seed, &build, &expected, &found, panels != 0);
+                build_buffers_free(&found);
+            }
         }
     }
     for (uint32_t i = 0; i < build.outputs; i++) {

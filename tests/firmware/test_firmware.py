@@ -19,6 +19,7 @@ PROGRAMS = (
     "test_requant",
     "test_kernels",
     "test_kernels_device",
+    "test_panels",
     "test_container",
     "test_fetches",
     "test_driver",

@@ -130,6 +130,12 @@ NeutronError dtn_model_keep_prefetch(NeutronModelHandle hdl, bool keep)
     return ENONE;
 }
 
+dtn_model_t *dtn_model_of(NeutronModelHandle hdl)
+{
+    context_t *context = context_of(hdl);
+    return context == NULL ? NULL : &context->model;
+}
+
 NeutronError dtn_model_info(NeutronModelHandle hdl, dtn_model_info_t *info)
 {
     const context_t *context = context_of(hdl);

@@ -149,7 +149,7 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
     }
     uint32_t *profile = buffers.profile;
     uint32_t run_start = profile == NULL ? 0 : dtn_port_ticks();
-    const uint32_t *command = model->words + model->first_command;
+    const uint32_t *command = model->program;
     uint32_t flights = 0;
     for (uint32_t i = 0; i + 1 < model->commands; i++) {
         uint32_t start = profile == NULL ? 0 : dtn_port_ticks();

@@ -1,8 +1,6 @@
 /* The levels of a host whose architecture has one. */
 #include "deuteron/levels.h"
 
-#include <stddef.h>
-
 const char *dtn_level_name(int32_t level)
 {
     return level == 0 ? "portable" : NULL;
@@ -21,4 +19,18 @@ int32_t dtn_level(void)
 bool dtn_use_level(int32_t level)
 {
     return level == 0;
+}
+
+size_t dtn_panel_bytes(NeutronModelHandle hdl)
+{
+    (void)hdl;
+    return 0;
+}
+
+NeutronError dtn_use_panels(NeutronModelHandle hdl, void *memory, size_t bytes)
+{
+    (void)hdl;
+    (void)memory;
+    (void)bytes;
+    return ENONE;
 }

@@ -159,6 +159,7 @@ class Model:
         code = driver.library.neutronModelPrepare(ctypes.byref(config), ctypes.byref(self._handle))
         if code:
             raise driver.error(code, "the driver refused the microcode")
+        self._panels = self._use_panels(driver)
         count = header.inputs + header.outputs
         sizes = struct.unpack_from(f"<{count}I", container.microcode, WORD_BYTES * HEADER_WORDS)
         self.input_bytes = sizes[: header.inputs]
@@ -189,6 +190,17 @@ class Model:
         data = self._profile.read()
         records = (struct.unpack_from("<BBBBIBBBBI", data, at) for at in range(0, len(data), PROFILE_RECORD_BYTES))
         return outputs, tuple(ProfileRecord(r[6], r[7], r[4], r[9]) for r in records)
+
+    def _use_panels(self, driver: Driver) -> _Block | None:
+        """The memory of the weights in the form that this processor's kernels multiply; a reference driver has none."""
+        if not hasattr(driver.library, "dtn_panel_bytes"):
+            return None
+        driver.library.dtn_panel_bytes.restype = ctypes.c_size_t
+        block = _Block(driver.library.dtn_panel_bytes(self._handle))
+        code = driver.library.dtn_use_panels(self._handle, ctypes.c_void_p(block.address), ctypes.c_size_t(block.size))
+        if code:
+            raise driver.error(code, "the driver refused the memory of the weights")
+        return block
 
     def close(self) -> None:
         """End the use of the model."""

@@ -86,7 +86,7 @@ static bool conv_start(conv_t *conv, dtn_layer_t *layer, const dtn_call_t *call)
         conv->part_w = columns < conv->out_w ? (int32_t)columns : conv->out_w;
     }
     conv->pitch = (size_t)extent(conv->part_w, p->stride_w, p->kernel_w, p->dilation_w) * (size_t)p->in_c;
-    return part_values(conv, 1, 1) <= PART_VALUES && dtn_are_small(layer->rows, p->requant_count);
+    return part_values(conv, 1, 1) <= PART_VALUES;
 }
 
 static void put_outside(const conv_t *conv, size_t columns, dtn_value_t *to)
@@ -242,7 +242,8 @@ int32_t DTN_LEVEL_NAME(dtn_k_conv2d_s8)(const dtn_call_t *call, dtn_phase_t phas
 {
     conv_t conv;
     dtn_layer_t layer;
-    if (phase == DTN_PHASE_CHECK || !conv_start(&conv, &layer, call) || dtn_panel_size(&layer) > DTN_PANEL_MEMORY) {
+    if (phase == DTN_PHASE_CHECK || !conv_start(&conv, &layer, call) || dtn_panel_size(&layer) > DTN_PANEL_MEMORY ||
+        !dtn_are_small(layer.rows, conv.p->requant_count)) {
         return dtn_k_conv2d_s8(call, phase);
     }
     int32_t panels[DTN_PANEL_MEMORY] DTN_PANEL_ALIGNED;
@@ -254,5 +255,31 @@ int32_t DTN_LEVEL_NAME(dtn_k_conv2d_s8)(const dtn_call_t *call, dtn_phase_t phas
         dtn_panels_write(&layer, first, n, panels);
         run(&conv, call, panels, first, n);
     }
+    return DTN_OK;
+}
+
+size_t DTN_LEVEL_NAME(dtn_panels_conv2d_s8)(const dtn_call_t *call, int32_t *panels)
+{
+    conv_t conv;
+    dtn_layer_t layer;
+    if (!conv_start(&conv, &layer, call) || !dtn_are_small(layer.rows, conv.p->requant_count)) {
+        return 0;
+    }
+    if (panels != NULL) {
+        dtn_panels_prepare(&layer, conv.p->out_c, panels);
+    }
+    return dtn_panels_size(&layer, conv.p->out_c);
+}
+
+int32_t DTN_LEVEL_NAME(dtn_paneled_conv2d_s8)(const dtn_call_t *call, dtn_phase_t phase)
+{
+    conv_t conv;
+    dtn_layer_t layer;
+    const int32_t *panels = dtn_panels_of(call, sizeof *conv.p);
+    if (panels == NULL || !conv_start(&conv, &layer, call)) {
+        return DTN_LEVEL_NAME(dtn_k_conv2d_s8)(call, phase);
+    }
+    layer.limits.ties = panels[0] != 0;
+    run(&conv, call, panels + DTN_PANELS_HEAD, 0, conv.p->out_c);
     return DTN_OK;
 }

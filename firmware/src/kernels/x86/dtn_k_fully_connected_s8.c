@@ -1,6 +1,7 @@
 #include "../check/check.h"
 #include "level.h"
 #include "panel.h"
+#include "values.h"
 
 /* One row of inputs, and what multiplies the last weights of each channel, which overlap those before: zeros first. */
 typedef struct {
@@ -170,25 +171,83 @@ static void run_long(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t
     }
 }
 
-int32_t DTN_LEVEL_NAME(dtn_k_fully_connected_s8)(const dtn_call_t *call, dtn_phase_t phase)
+/* Inputs of a row of which all channels are computed at once, from panels. */
+enum { MOST_INPUTS = 16384 };
+
+/* Panels whose sums stay in registers together: fewer would wait for each other. */
+enum { PANELS = 8 };
+
+/* Up to `panels` panels of one row of inputs. */
+static inline __attribute__((always_inline)) void block(const dtn_layer_t *layer, const dtn_value_t *values,
+                                                        const int32_t *panel, const int panels, int32_t n, int8_t *out)
+{
+    const size_t size = dtn_panel_size(layer);
+    const int32_t *weights = panel + DTN_PANEL_HEAD;
+    dtn_vector_t sums[PANELS];
+#pragma GCC unroll 8
+    for (int i = 0; i < panels; i++) {
+        sums[i] = dtn_load(panel + (size_t)i * size);
+    }
+    for (size_t k = 0; k < layer->length; k += DTN_GROUP, weights += DTN_LANES) {
+        int32_t group;
+        memcpy(&group, values + k, sizeof group);
+#pragma GCC unroll 8
+        for (int i = 0; i < panels; i++) {
+            sums[i] = dtn_dot(sums[i], dtn_splat(group), dtn_load(weights + (size_t)i * size));
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < panels; i++) {
+        const int32_t *factors = panel + (size_t)i * size + DTN_LANES;
+        dtn_vector_t scaled = dtn_scale(sums[i], factors, &layer->limits, layer->limits.ties);
+        dtn_store_s8(out + i * DTN_LANES, scaled, &layer->limits, n - i * DTN_LANES);
+    }
+}
+
+/* All channels of one row of inputs after the other. */
+static void run_panels(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t *layer, const int32_t *panels,
+                       const int8_t *in, int8_t *out)
+{
+    dtn_value_t values[MOST_INPUTS + DTN_GROUP] DTN_PANEL_ALIGNED;
+    size_t size = dtn_panel_size(layer);
+    memset(values + layer->length, 0, DTN_GROUP * sizeof *values);
+    for (int32_t r = 0; r < p->rows; r++, in += layer->length, out += p->out_features) {
+        const int32_t *panel = panels;
+        int32_t c = 0;
+        dtn_values(in, layer->length, p->in_zp, values);
+        for (; p->out_features - c > (PANELS - 1) * DTN_LANES; c += PANELS * DTN_LANES, panel += PANELS * size) {
+            block(layer, values, panel, PANELS, p->out_features - c, out + c);
+        }
+        for (; c < p->out_features; c += DTN_LANES, panel += size) {
+            block(layer, values, panel, 1, p->out_features - c, out + c);
+        }
+    }
+}
+
+static dtn_layer_t layer_of(const dtn_call_t *call)
 {
     const dtn_operand_t *operands = call->operands;
     const dtn_fully_connected_s8_params_t *p = (const dtn_fully_connected_s8_params_t *)(const void *)call->params;
-    const int8_t *in = (const int8_t *)operands[DTN_FULLY_CONNECTED_S8_INPUT].data;
-    const dtn_requant_row_t *rows =
-        (const dtn_requant_row_t *)(const void *)operands[DTN_FULLY_CONNECTED_S8_REQUANT].data;
-    int8_t *out = (int8_t *)operands[DTN_FULLY_CONNECTED_S8_OUTPUT].data;
     dtn_layer_t layer = {
         .weights = (const int8_t *)operands[DTN_FULLY_CONNECTED_S8_WEIGHTS].data,
         .bias = (const int32_t *)(const void *)operands[DTN_FULLY_CONNECTED_S8_BIAS].data,
-        .rows = rows,
+        .rows = (const dtn_requant_row_t *)(const void *)operands[DTN_FULLY_CONNECTED_S8_REQUANT].data,
         .row_step = p->requant_count == 1 ? 0 : 1,
         .in_zp = p->in_zp,
         .runs = 1,
         .length = (size_t)p->in_features,
         .limits = {p->out_zp, p->act_min, p->act_max, true},
     };
-    if (phase == DTN_PHASE_CHECK || !dtn_are_small(rows, p->requant_count)) {
+    return layer;
+}
+
+int32_t DTN_LEVEL_NAME(dtn_k_fully_connected_s8)(const dtn_call_t *call, dtn_phase_t phase)
+{
+    const dtn_fully_connected_s8_params_t *p = (const dtn_fully_connected_s8_params_t *)(const void *)call->params;
+    const int8_t *in = (const int8_t *)call->operands[DTN_FULLY_CONNECTED_S8_INPUT].data;
+    int8_t *out = (int8_t *)call->operands[DTN_FULLY_CONNECTED_S8_OUTPUT].data;
+    dtn_layer_t layer = layer_of(call);
+    if (phase == DTN_PHASE_CHECK || !dtn_are_small(layer.rows, p->requant_count)) {
         return dtn_k_fully_connected_s8(call, phase);
     }
     layer.limits.ties = dtn_may_tie(&layer, p->out_features);
@@ -199,5 +258,32 @@ int32_t DTN_LEVEL_NAME(dtn_k_fully_connected_s8)(const dtn_call_t *call, dtn_pha
     } else {
         run_long(p, &layer, in, out);
     }
+    return DTN_OK;
+}
+
+size_t DTN_LEVEL_NAME(dtn_panels_fully_connected_s8)(const dtn_call_t *call, int32_t *panels)
+{
+    const dtn_fully_connected_s8_params_t *p = (const dtn_fully_connected_s8_params_t *)(const void *)call->params;
+    dtn_layer_t layer = layer_of(call);
+    if (p->in_features > MOST_INPUTS || !dtn_are_small(layer.rows, p->requant_count)) {
+        return 0;
+    }
+    if (panels != NULL) {
+        dtn_panels_prepare(&layer, p->out_features, panels);
+    }
+    return dtn_panels_size(&layer, p->out_features);
+}
+
+int32_t DTN_LEVEL_NAME(dtn_paneled_fully_connected_s8)(const dtn_call_t *call, dtn_phase_t phase)
+{
+    const dtn_fully_connected_s8_params_t *p = (const dtn_fully_connected_s8_params_t *)(const void *)call->params;
+    const int32_t *panels = dtn_panels_of(call, sizeof *p);
+    if (panels == NULL) {
+        return DTN_LEVEL_NAME(dtn_k_fully_connected_s8)(call, phase);
+    }
+    dtn_layer_t layer = layer_of(call);
+    layer.limits.ties = panels[0] != 0;
+    run_panels(p, &layer, panels + DTN_PANELS_HEAD, (const int8_t *)call->operands[DTN_FULLY_CONNECTED_S8_INPUT].data,
+               (int8_t *)call->operands[DTN_FULLY_CONNECTED_S8_OUTPUT].data);
     return DTN_OK;
 }

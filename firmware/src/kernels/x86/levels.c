@@ -1,8 +1,6 @@
 /* The kernels of a host with an x86-64 processor: each is called at the level in use. */
 #include "deuteron/levels.h"
-#include "deuteron/kernel.h"
-
-#include <stddef.h>
+#include "levels.h"
 
 #define DTN_X(name, NAME, read, written, words, checked, aligned, in_place)                                            \
     int32_t dtn_k_##name##_avx2(const dtn_call_t *call, dtn_phase_t phase);                                            \
@@ -11,11 +9,9 @@
 DTN_KERNELS(DTN_X)
 #undef DTN_X
 
-enum { BASELINE, AVX2, AVX_VNNI, AVX512_VNNI, LEVELS };
+static const char *const names[DTN_LEVELS] = {"x86-64", "AVX2", "AVX-VNNI", "AVX512-VNNI"};
 
-static const char *const names[LEVELS] = {"x86-64", "AVX2", "AVX-VNNI", "AVX512-VNNI"};
-
-static const dtn_kernel_t kernels[DTN_KERNEL_KINDS][LEVELS] = {
+const dtn_kernel_t dtn_level_kernels[DTN_KERNEL_KINDS][DTN_LEVELS] = {
 #define DTN_X(name, NAME, read, written, words, checked, aligned, in_place)                                            \
     [DTN_KERNEL_##NAME] = {dtn_k_##name, dtn_k_##name##_avx2, dtn_k_##name##_avx_vnni, dtn_k_##name##_avx512_vnni},
     DTN_KERNELS(DTN_X)
@@ -25,7 +21,7 @@ static const dtn_kernel_t kernels[DTN_KERNEL_KINDS][LEVELS] = {
 #define DTN_X(name, NAME, read, written, words, checked, aligned, in_place)                                            \
     static int32_t name##_at_level(const dtn_call_t *call, dtn_phase_t phase)                                          \
     {                                                                                                                  \
-        return kernels[DTN_KERNEL_##NAME][dtn_level()](call, phase);                                                   \
+        return dtn_level_kernels[DTN_KERNEL_##NAME][dtn_level()](call, phase);                                         \
     }
 DTN_KERNELS(DTN_X)
 #undef DTN_X
@@ -40,13 +36,13 @@ bool dtn_has_level(int32_t level)
 {
     __builtin_cpu_init();
     switch (level) {
-    case BASELINE:
+    case DTN_LEVEL_BASELINE:
         return true;
-    case AVX2:
+    case DTN_LEVEL_AVX2:
         return __builtin_cpu_supports("avx2") != 0;
-    case AVX_VNNI:
+    case DTN_LEVEL_AVX_VNNI:
         return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("avxvnni") != 0;
-    case AVX512_VNNI:
+    case DTN_LEVEL_AVX512_VNNI:
         return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
                __builtin_cpu_supports("avx512vnni") != 0;
@@ -60,7 +56,7 @@ static int32_t chosen;
 
 const char *dtn_level_name(int32_t level)
 {
-    return level >= 0 && level < LEVELS ? names[level] : NULL;
+    return level >= 0 && level < DTN_LEVELS ? names[level] : NULL;
 }
 
 int32_t dtn_level(void)
@@ -69,7 +65,7 @@ int32_t dtn_level(void)
     if (level >= 0) {
         return level;
     }
-    for (level = LEVELS - 1; !dtn_has_level(level);) {
+    for (level = DTN_LEVELS - 1; !dtn_has_level(level);) {
         level--;
     }
     /* Not over a level that another thread has asked for meanwhile. */

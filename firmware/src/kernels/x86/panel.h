@@ -177,6 +177,22 @@ static inline void dtn_panel_write(const dtn_layer_t *layer, int32_t first, int3
     dtn_keep(panel, dtn_subtract(dtn_load(panel), sums));
 }
 
+/** Numbers of the panels of `channels` channels, and of what stands before them: whether sums may be ties. */
+enum { DTN_PANELS_HEAD = 16 };
+
+static inline size_t dtn_panels_size(const dtn_layer_t *layer, int32_t channels)
+{
+    return DTN_PANELS_HEAD + (size_t)((channels + DTN_LANES - 1) / DTN_LANES) * dtn_panel_size(layer);
+}
+
+/** The panels of a call whose parameters a pointer to them follows, or NULL. */
+static inline const int32_t *dtn_panels_of(const dtn_call_t *call, size_t params_bytes)
+{
+    const int32_t *panels;
+    memcpy((void *)&panels, (const uint8_t *)call->params + params_bytes, sizeof panels);
+    return panels;
+}
+
 /** Writes the panels of `channels` channels from `first` on. */
 static inline void dtn_panels_write(const dtn_layer_t *layer, int32_t first, int32_t channels, int32_t *panels)
 {
@@ -184,6 +200,14 @@ static inline void dtn_panels_write(const dtn_layer_t *layer, int32_t first, int
     for (int32_t c = 0; c < channels; c += DTN_LANES, panels += size) {
         dtn_panel_write(layer, first + c, channels - c < DTN_LANES ? channels - c : DTN_LANES, panels);
     }
+}
+
+/** Writes all panels of a layer and what stands before them. */
+static inline void dtn_panels_prepare(dtn_layer_t *layer, int32_t channels, int32_t *panels)
+{
+    layer->limits.ties = dtn_may_tie(layer, channels);
+    panels[0] = layer->limits.ties ? 1 : 0;
+    dtn_panels_write(layer, 0, channels, panels + DTN_PANELS_HEAD);
 }
 
 #endif /* DTN_PANEL_H */
