@@ -2,16 +2,18 @@
  * Fuzz target: any bytes as a container, through prepare and, if that accepts them, run.
  *
  * Input: u8 mode (bit 0: make the CRCs right, so that the checks behind them are reached; bit 1: run with the reference
- * kernels), 3 bytes unused, u32 microcode bytes, u32 weights bytes, then microcode, weights and kernels. Blocks are
- * copied to memory of just their size, so that the address sanitizer sees a read beyond; fetches copy when they are
- * waited for, and bytes in flight are out of bounds. The driver may trust that a block is as large as its own sizes say
- * (the delegate and the executor check that), so sizes that lie are corrected first.
+ * kernels; bit 2, otherwise: with panels of the weights), 3 bytes unused, u32 microcode bytes, u32 weights bytes, then
+ * microcode, weights and kernels. Blocks are copied to memory of just their size, so that the address sanitizer sees a
+ * read beyond; fetches copy when they are waited for, and bytes in flight are out of bounds. The driver may trust that
+ * a block is as large as its own sizes say (the delegate and the executor check that), so sizes that lie are corrected
+ * first.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../src/driver/model.h"
 #include "builder.h"
+#include "deuteron/levels.h"
 #include "fuzz_driver.h"
 #include "fuzz_parts.h"
 #include "tables.h"
@@ -58,6 +60,22 @@ static fuzz_outcome_t run(const dtn_model_t *model)
     return error == ENONE ? FUZZ_RAN : FUZZ_FAILED;
 }
 
+/* Runs the accepted model with its weights in the form of the level in use, in memory of just that size. */
+static fuzz_outcome_t run_with_panels(const NeutronModelConfig *config)
+{
+    NeutronModelHandle handle = NULL;
+    if (neutronModelPrepare(config, &handle) != ENONE) {
+        return FUZZ_FAILED;
+    }
+    size_t bytes = dtn_panel_bytes(handle);
+    void *panels = build_alloc((uint32_t)bytes);
+    NeutronError error = dtn_use_panels(handle, panels, bytes);
+    fuzz_outcome_t outcome = error == ENONE ? run(dtn_model_of(handle)) : FUZZ_FAILED;
+    (void)neutronModelUnprepare(handle);
+    free(panels);
+    return outcome;
+}
+
 fuzz_outcome_t fuzz_one(const uint8_t *data, size_t size)
 {
     if (size < FUZZ_PREFIX || size > FUZZ_MAX_BLOCK) {
@@ -97,7 +115,8 @@ fuzz_outcome_t fuzz_one(const uint8_t *data, size_t size)
     dtn_model_t model;
     fuzz_outcome_t outcome = FUZZ_REFUSED;
     if (dtn_model_check(&config, (data[0] & 2U) != 0 ? table_ref : neutronKernels, &model) == ENONE) {
-        outcome = fuzz_is_bounded(&model) ? run(&model) : FUZZ_TOO_LARGE;
+        bool panels = (data[0] & 6U) == 4;
+        outcome = !fuzz_is_bounded(&model) ? FUZZ_TOO_LARGE : panels ? run_with_panels(&config) : run(&model);
     }
     build_free(&build);
     return outcome;

@@ -56,7 +56,7 @@ size_t fuzz_valid(uint64_t *state, uint8_t *input)
     build_t build;
     fuzz_container(&build, state);
     /* One in eight without right CRCs. */
-    uint8_t mode = (uint8_t)((test_between(state, 0, 7) == 0 ? 0U : 1U) | (test_random(state) >> 62 & 2U));
+    uint8_t mode = (uint8_t)((test_between(state, 0, 7) == 0 ? 0U : 1U) | (test_random(state) >> 61 & 6U));
     size_t size = serialise(&build, mode, input);
     build_free(&build);
     return size;
