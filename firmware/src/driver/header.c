@@ -127,8 +127,7 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
         return DTN_REASON_FIRST_COMMAND;
     }
     model->program = words + first;
-    if (!all_zero(words, DTN_HEADER_RESIDENT_BYTES + 1, DTN_HEADER_WORDS) ||
-        !all_zero(words, tables_end, first)) {
+    if (!all_zero(words, DTN_HEADER_RESIDENT_BYTES + 1, DTN_HEADER_WORDS) || !all_zero(words, tables_end, first)) {
         return DTN_REASON_RESERVED;
     }
     return DTN_CHECK_WEIGHTS_CRC ? weights_check(model) : DTN_OK;
