@@ -145,7 +145,7 @@ static dtn_reason_t command_check(const dtn_model_t *model, const uint32_t *comm
 NeutronError dtn_commands_check(const dtn_model_t *model)
 {
     const uint32_t *words = model->words;
-    uint32_t at = (uint32_t)(model->program - words);
+    uint32_t at = model->first_command;
     fetches_t fetches;
     fetches.busy = 0;
     fetches.resident_end = 0;

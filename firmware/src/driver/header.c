@@ -122,12 +122,13 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
         return DTN_REASON_TENSOR_COUNT;
     }
     uint32_t tables_end = DTN_HEADER_WORDS + model->inputs + model->outputs;
-    uint32_t first = words[DTN_HEADER_FIRST_COMMAND] / DTN_WORD_BYTES;
-    if (!is_multiple(words[DTN_HEADER_FIRST_COMMAND]) || first < tables_end || first >= model->word_count) {
+    uint32_t first = words[DTN_HEADER_FIRST_COMMAND];
+    model->first_command = first / DTN_WORD_BYTES;
+    if (!is_multiple(first) || model->first_command < tables_end || model->first_command >= model->word_count) {
         return DTN_REASON_FIRST_COMMAND;
     }
-    model->program = words + first;
-    if (!all_zero(words, DTN_HEADER_RESIDENT_BYTES + 1, DTN_HEADER_WORDS) || !all_zero(words, tables_end, first)) {
+    if (!all_zero(words, DTN_HEADER_RESIDENT_BYTES + 1, DTN_HEADER_WORDS) ||
+        !all_zero(words, tables_end, model->first_command)) {
         return DTN_REASON_RESERVED;
     }
     return DTN_CHECK_WEIGHTS_CRC ? weights_check(model) : DTN_OK;

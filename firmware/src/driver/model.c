@@ -20,6 +20,7 @@ NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_
         return dtn_error(reason, 0);
     }
     model->kernels = kernels;
+    model->program = model->words + model->first_command;
     NeutronError error = dtn_kernels_check((const uint32_t *)config->kernels, model);
     if (error != ENONE) {
         return error;

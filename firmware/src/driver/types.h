@@ -31,8 +31,9 @@ typedef struct {
     uint32_t inputs;
     uint32_t outputs;
     uint32_t commands;
-    const uint32_t *program; /**< the first command */
+    uint32_t first_command;  /**< index of a word */
     uint32_t listed;         /**< bit k: the kernels block lists kernel k */
+    const uint32_t *program; /**< the first command of a run */
 } dtn_model_t;
 
 /** The buffers of a run. */

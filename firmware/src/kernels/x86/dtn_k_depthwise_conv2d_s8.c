@@ -183,7 +183,7 @@ static void run(const depthwise_t *dw)
     }
 }
 
-int32_t DTN_LEVEL_NAME(dtn_k_depthwise_conv2d_s8)(const dtn_call_t *call, dtn_phase_t phase)
+static dtn_layer_t layer_of(const dtn_call_t *call)
 {
     const dtn_operand_t *operands = call->operands;
     const dtn_depthwise_conv2d_s8_params_t *p = (const dtn_depthwise_conv2d_s8_params_t *)(const void *)call->params;
@@ -192,32 +192,108 @@ int32_t DTN_LEVEL_NAME(dtn_k_depthwise_conv2d_s8)(const dtn_call_t *call, dtn_ph
         .bias = (const int32_t *)(const void *)operands[DTN_DEPTHWISE_CONV2D_S8_BIAS].data,
         .rows = (const dtn_requant_row_t *)(const void *)operands[DTN_DEPTHWISE_CONV2D_S8_REQUANT].data,
         .row_step = p->requant_count == 1 ? 0 : 1,
+        .in_zp = p->in_zp,
         .runs = (size_t)p->kernel_h,
         .length = (size_t)p->kernel_w,
         .limits = {p->out_zp, p->act_min, p->act_max, true},
     };
+    return layer;
+}
+
+/* False for what takes the portable kernel. */
+static bool depthwise_start(depthwise_t *dw, const dtn_call_t *call)
+{
+    const dtn_depthwise_conv2d_s8_params_t *p = (const dtn_depthwise_conv2d_s8_params_t *)(const void *)call->params;
     int64_t taps = (int64_t)p->kernel_h * p->kernel_w;
-    if (phase == DTN_PHASE_CHECK || p->multiplier != 1 || taps > 2 * MOST_PAIRS ||
-        !dtn_are_small(layer.rows, p->requant_count)) {
+    dw->p = p;
+    dw->taps = (size_t)taps;
+    dw->pairs = ((size_t)taps + 1) / 2;
+    dw->chunk_size = 2 * DTN_PANEL_HEAD + dw->pairs * CHUNK;
+    return p->multiplier == 1 && taps <= 2 * MOST_PAIRS;
+}
+
+/* Writes the panels of the `channels` channels from `first` on. */
+static void prepare_block(const depthwise_t *dw, const dtn_layer_t *layer, int32_t first, int32_t channels,
+                          int32_t *panels)
+{
+    for (int32_t c = 0; c < channels; c += CHUNK, panels += dw->chunk_size) {
+        prepare(dw, layer, first + chunk_first(channels, c), channels < CHUNK ? channels : CHUNK, panels);
+    }
+}
+
+/* Channels that are run together, with so many chunks' panels at a time. */
+static int32_t block_channels(size_t chunks)
+{
+    return CHUNK * (int32_t)(chunks < MOST_CHUNKS ? chunks : MOST_CHUNKS);
+}
+
+/* The `channels` channels from `first` on. */
+static void run_block(depthwise_t *dw, const dtn_call_t *call, int32_t first, int32_t channels, const int32_t *panels)
+{
+    dw->channels = channels;
+    dw->panels = panels;
+    dw->image = (const int8_t *)call->operands[DTN_DEPTHWISE_CONV2D_S8_INPUT].data + first;
+    dw->out = (int8_t *)call->operands[DTN_DEPTHWISE_CONV2D_S8_OUTPUT].data + first;
+    run(dw);
+}
+
+int32_t DTN_LEVEL_NAME(dtn_k_depthwise_conv2d_s8)(const dtn_call_t *call, dtn_phase_t phase)
+{
+    depthwise_t dw;
+    dtn_layer_t layer = layer_of(call);
+    if (phase == DTN_PHASE_CHECK || !depthwise_start(&dw, call) || !dtn_are_small(layer.rows, dw.p->requant_count)) {
         return dtn_k_depthwise_conv2d_s8(call, phase);
     }
-    layer.limits.ties = dtn_may_tie(&layer, p->out_c);
-    depthwise_t dw = {.p = p, .limits = layer.limits, .taps = (size_t)taps, .pairs = ((size_t)taps + 1) / 2};
-    int32_t memory[DTN_PANEL_MEMORY] DTN_PANEL_ALIGNED;
-    dw.chunk_size = 2 * DTN_PANEL_HEAD + dw.pairs * CHUNK;
-    dw.panels = memory;
-    memset(dw.outside, p->in_zp, sizeof dw.outside);
-    int32_t most = (int32_t)(DTN_PANEL_MEMORY / dw.chunk_size);
-    int32_t block = CHUNK * (most < MOST_CHUNKS ? most : MOST_CHUNKS);
-    for (int32_t first = 0; first < p->out_c; first += block) {
-        dw.channels = p->out_c - first < block ? p->out_c - first : block;
-        dw.image = (const int8_t *)operands[DTN_DEPTHWISE_CONV2D_S8_INPUT].data + first;
-        dw.out = (int8_t *)operands[DTN_DEPTHWISE_CONV2D_S8_OUTPUT].data + first;
-        for (int32_t c = 0; c < dw.channels; c += CHUNK) {
-            int32_t n = dw.channels < CHUNK ? dw.channels : CHUNK;
-            prepare(&dw, &layer, first + chunk_first(dw.channels, c), n, memory + (size_t)(c / CHUNK) * dw.chunk_size);
+    int32_t panels[DTN_PANEL_MEMORY] DTN_PANEL_ALIGNED;
+    int32_t block = block_channels(DTN_PANEL_MEMORY / dw.chunk_size);
+    layer.limits.ties = dtn_may_tie(&layer, dw.p->out_c);
+    dw.limits = layer.limits;
+    memset(dw.outside, dw.p->in_zp, sizeof dw.outside);
+    for (int32_t first = 0; first < dw.p->out_c; first += block) {
+        int32_t n = dw.p->out_c - first < block ? dw.p->out_c - first : block;
+        prepare_block(&dw, &layer, first, n, panels);
+        run_block(&dw, call, first, n, panels);
+    }
+    return DTN_OK;
+}
+
+size_t DTN_LEVEL_NAME(dtn_panels_depthwise_conv2d_s8)(const dtn_call_t *call, int32_t *panels)
+{
+    depthwise_t dw;
+    dtn_layer_t layer = layer_of(call);
+    if (!depthwise_start(&dw, call) || !dtn_are_small(layer.rows, dw.p->requant_count)) {
+        return 0;
+    }
+    int32_t block = block_channels(MOST_CHUNKS);
+    layer.limits.ties = dtn_may_tie(&layer, dw.p->out_c);
+    dw.limits = layer.limits;
+    size_t size = DTN_PANELS_HEAD;
+    for (int32_t first = 0; first < dw.p->out_c; first += block) {
+        int32_t n = dw.p->out_c - first < block ? dw.p->out_c - first : block;
+        if (panels != NULL) {
+            panels[0] = layer.limits.ties ? 1 : 0;
+            prepare_block(&dw, &layer, first, n, panels + size);
         }
-        run(&dw);
+        size += (size_t)((n + CHUNK - 1) / CHUNK) * dw.chunk_size;
+    }
+    return size;
+}
+
+int32_t DTN_LEVEL_NAME(dtn_paneled_depthwise_conv2d_s8)(const dtn_call_t *call, dtn_phase_t phase)
+{
+    depthwise_t dw;
+    const int32_t *panels = dtn_panels_of(call, sizeof *dw.p);
+    if (panels == NULL || !depthwise_start(&dw, call)) {
+        return DTN_LEVEL_NAME(dtn_k_depthwise_conv2d_s8)(call, phase);
+    }
+    int32_t block = block_channels(MOST_CHUNKS);
+    dw.limits = (dtn_limits_t){dw.p->out_zp, dw.p->act_min, dw.p->act_max, panels[0] != 0};
+    memset(dw.outside, dw.p->in_zp, sizeof dw.outside);
+    panels += DTN_PANELS_HEAD;
+    for (int32_t first = 0; first < dw.p->out_c; first += block) {
+        int32_t n = dw.p->out_c - first < block ? dw.p->out_c - first : block;
+        run_block(&dw, call, first, n, panels);
+        panels += (size_t)((n + CHUNK - 1) / CHUNK) * dw.chunk_size;
     }
     return DTN_OK;
 }

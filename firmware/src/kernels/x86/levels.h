@@ -19,7 +19,8 @@ extern const dtn_kernel_t dtn_level_kernels[DTN_KERNEL_KINDS][DTN_LEVELS];
  * many numbers they are, 0 for a call that has none;
  * - `dtn_paneled_<name>_<level>`: runs a call behind whose parameters a pointer to its panels stands, or NULL.
  */
-#define DTN_PANEL_KERNELS(X) X(conv2d_s8, CONV2D_S8) X(fully_connected_s8, FULLY_CONNECTED_S8)
+#define DTN_PANEL_KERNELS(X)                                                                                           \
+    X(conv2d_s8, CONV2D_S8) X(depthwise_conv2d_s8, DEPTHWISE_CONV2D_S8) X(fully_connected_s8, FULLY_CONNECTED_S8)
 
 /** Their constants, which are at the same places in each. */
 enum { DTN_PANEL_WEIGHTS = 1, DTN_PANEL_BIAS = 2, DTN_PANEL_REQUANT = 3 };
