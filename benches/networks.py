@@ -8,10 +8,15 @@ quantised model than its rounding, which the build checks on all these samples. 
 gives the host's bits. "SQNR" is the signal of the float model's outputs to what int8 adds to it, of random weights:
 a number to compare with itself, which depends on the network more than on the compiler.
 
+It takes most of an hour. With `--rows` each row is kept in a folder when it is there, and is not made again, so that
+the bench can be stopped and goes on, or several share it, each with networks of its own.
+
 make bench-networks
+make bench-networks ARGS="--rows build/benches/networks"
 """
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -203,6 +208,20 @@ def sqnr(module: nn.Module, samples: Sequence[tuple[Tensor, ...]], outputs: Sequ
     return 10 * float(np.log10(signal / max(noise, 1e-30)))
 
 
+def kept(network: Network, target: str, folder: Path | None) -> Row:
+    """The row of a build: from the folder where it is there, else made and kept there."""
+    if folder is None:
+        return row(network, target)
+    file = folder / f"{network.name}.{target}.json"
+    if file.exists():
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return Row(**data | {"floats": tuple(data["floats"])})
+    result = row(network, target)
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(asdict(result), indent=2) + "\n", encoding="utf-8")
+    return result
+
+
 def report(rows: Sequence[Row]) -> Table:
     """The rows as a table."""
     table = Table("network", "target", "builds")
@@ -223,12 +242,13 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--network", action="append", choices=NAMES, help="of these only; may be repeated")
     parser.add_argument("--target", action="append", choices=[*BOARDS], help="of these only; may be repeated")
+    parser.add_argument("--rows", type=Path, help="keep each row in this folder, and take from it what is there")
     options = parser.parse_args()
     rows: list[Row] = []
     for network in NETWORKS:
         for target in options.target or BOARDS:
             if network.name in (options.network or NAMES):
-                rows.append(row(network, target))
+                rows.append(kept(network, target, options.rows))
                 print(rows[-1], file=sys.stderr, flush=True)
     Console(width=140).print(report(rows))
     problems = [f"{r.network} on {r.target} {r.problem}" for r in rows if r.problem]

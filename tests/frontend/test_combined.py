@@ -1,7 +1,7 @@
 """NPU and Cortex-M on one model: what breaks in a plain composition of the two backends, see `test_naive.py`."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -90,6 +90,28 @@ def test_functions_of_one_number_are_tables() -> None:
     assert found.steps <= 1
 
 
+class AnyFunction(nn.Module):
+    """Functions of one number that no list names: tables know none of them, PyTorch knows all."""
+
+    FUNCTIONS: tuple[Callable[[Tensor], Tensor], ...] = (
+        torch.atan, torch.sinh, torch.cosh, torch.asinh, torch.exp2, torch.erfc, torch.square, torch.trunc, torch.frac,
+        torch.sinc, torch.sgn, torch.i0, functional.selu, functional.celu, functional.logsigmoid, functional.hardshrink,
+        functional.softshrink, lambda x: x % 0.7, lambda x: torch.fmod(x, 0.5), lambda x: x // 0.3, lambda x: 2.0**x,
+        lambda x: torch.rsub(x, 1.0), lambda x: functional.threshold(x, 0.2, -0.1), lambda x: x.logit(0.1),
+        lambda x: x.clamp_min(-0.3), lambda x: x.clip(-0.1, 0.2), lambda x: x.round(decimals=1),
+    )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([function(x) for function in self.FUNCTIONS], 1)
+
+
+def test_any_function_of_one_number_is_a_table() -> None:
+    found = combine(AnyFunction(), (2, 7), target=CPU)
+    tables = {"cortex_m::quantized_activation": len(AnyFunction.FUNCTIONS)}
+    assert found.operators == EDGES | tables | {"aten::cat": 1}
+    assert found.steps == 0
+
+
 class Limited(nn.Module):
     """Functions of one number behind layers: limits that are not their range's, and others."""
 
@@ -147,6 +169,13 @@ class Layouts(nn.Module):
         x = functional.pad(x.contiguous(memory_format=CHANNELS_LAST), (1, 1, 1, 1), mode="reflect")
         x = functional.interpolate(functional.dropout(x, 0.5, self.training), scale_factor=2.0, mode="nearest")
         return self.last(x).flatten(2)
+
+
+def test_groups_whose_pads_are_a_word_are_the_npus() -> None:
+    found = combine(nn.Conv1d(8, 8, 3, padding="same", groups=4), (1, 8, 6), target=NPU)
+    assert found.partitions == 1
+    assert found.operators == EDGES
+    assert found.steps <= 1
 
 
 @pytest.mark.parametrize(("target", "last"), [(NPU, True), (CPU, False)])  # the others are below

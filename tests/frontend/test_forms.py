@@ -49,6 +49,24 @@ def test_shuffles_are_permutations(shuffle: Callable[[Tensor, int], Tensor], sha
     assert operators == [aten.reshape.default, aten.permute.default, aten.reshape.default]
 
 
+@pytest.mark.parametrize("word", ["same", "valid"])
+@pytest.mark.parametrize(
+    ("make", "shape", "options"),
+    [
+        (nn.Conv2d, IMAGE, {"kernel_size": 3, "groups": 2}),
+        (nn.Conv2d, IMAGE, {"kernel_size": (2, 4), "dilation": (3, 1), "bias": False}),
+        (nn.Conv1d, (2, 4, 9), {"kernel_size": 5, "dilation": 2, "groups": 4}),
+        (nn.Conv1d, (2, 4, 9), {"kernel_size": 4}),
+    ],
+)
+def test_pads_are_numbers(make: type[nn.Module], shape: tuple[int, ...], options: dict[str, object], word: str) -> None:
+    layer = make(4, 8, padding=word, **options)
+    operators = rewritten(Call(lambda x, layer: layer(x), layer), shape, forms.write)
+    is_even = word == "same" and options["kernel_size"] in (4, (2, 4))
+    conv = aten.conv2d.default if make is nn.Conv2d else aten.conv1d.default
+    assert operators == [aten.pad.default] * is_even + [conv]
+
+
 def test_a_division_by_a_number_is_a_product() -> None:
     assert rewritten(Call(lambda x: x / 3), IMAGE, forms.write) == [aten.mul.Tensor]
 

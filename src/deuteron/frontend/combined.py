@@ -12,12 +12,14 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from deuteron.arch.targets import Arch
 from deuteron.builds.options import Activations
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import rewrites
+from deuteron.frontend.cortex_m.elementwise import is_function
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
@@ -180,14 +182,15 @@ def partitioner(
     class Composed(Partitioner):
         def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool]]:
             operators: list[Any] = []
+            kept = {*preserved, *(node.target for node in ep.graph.nodes if _is_kept(node))}
             wanted: Callable[[fx.Node], bool] = _nothing
             if npu:
                 operators, wanted = npu.ops_to_not_decompose(ep)
 
             def keeps(node: fx.Node) -> bool:
-                return wanted(node) if mark_of(node) else node.target in preserved
+                return wanted(node) if mark_of(node) else node.target in kept
 
-            return list(dict.fromkeys([*operators, *preserved])), keeps
+            return list(dict.fromkeys([*operators, *kept])), keeps
 
         def partition(self, exported_program: ExportedProgram) -> PartitionResult:
             if npu is None:
@@ -210,6 +213,14 @@ def partitioner(
             return PartitionResult(result.tagged_exported_program, {})
 
     return Composed()
+
+
+def _is_kept(node: fx.Node) -> bool:
+    """True for a function of one tensor that the CPU computes: its table is that of the whole.
+
+    In an edge program, of which ExecuTorch asks again, nobody must want such an operator.
+    """
+    return isinstance(node.target, OpOverload) and mark_of(node) is None and is_function(node)
 
 
 def _nothing(_: fx.Node) -> bool:

@@ -146,7 +146,7 @@ def _narrow_work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, in
         return _copy_work(node), moved, 0
     if base in _VIEWS:
         return Work.NOTHING, 0, 0
-    if is_elementwise(node.target):
+    if is_elementwise(node):
         if _fuses(node):
             return Work.NOTHING, 0, 0
         if sum(arg.name not in constants for arg in node.all_input_nodes) > 1:

@@ -129,8 +129,7 @@ def preserved() -> Collection[object]:
     from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
 
     load()
-    tables = (torch.ops.aten.mish.default, torch.ops.aten.softplus.default)  # whole, they depend on one tensor only
-    return (*cortex_m_edge_compile_config().preserve_ops, *tables, *added.preserved())
+    return (*cortex_m_edge_compile_config().preserve_ops, *added.preserved())
 
 
 def lower(edge: Any, cpu: str) -> None:

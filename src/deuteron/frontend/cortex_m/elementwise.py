@@ -15,6 +15,9 @@ from torch.fx.node import map_arg
 aten = torch.ops.aten
 quantized = torch.ops.quantized_decomposed
 
+_UNTAGGED = "hardswish.default log_sigmoid.default floor_divide.default"
+"""Pointwise functions that PyTorch does not tag as such."""
+
 _UNARY = (
     "abs.default neg.default exp.default expm1.default log.default log2.default log10.default log1p.default "
     "sqrt.default rsqrt.default reciprocal.default sin.default cos.default erf.default floor.default ceil.default "
@@ -22,6 +25,8 @@ _UNARY = (
     "elu.default gelu.default sigmoid.default tanh.default silu.default hardswish.default hardsigmoid.default "
     "softplus.default mish.default pow.Tensor_Scalar add.Scalar sub.Scalar mul.Scalar div.Scalar"
 )
+"""Functions of one tensor of which the NPU's tables are made; the CPU has every one."""
+
 _BINARY = "add.Tensor sub.Tensor mul.Tensor div.Tensor minimum.default maximum.default"
 
 
@@ -44,30 +49,56 @@ BINARY = operators(_BINARY)
 LIMITS = operators("relu.default relu6.default hardtanh.default clamp.default")
 """Operators that cut off values and change no other."""
 
+_KNOWN = operators(_UNTAGGED)
+_OTHERS = operators("clone.default rrelu.default")
+"""What PyTorch tags as pointwise, and which copies, or draws numbers."""
+
+_FILLS = operators("full.default scalar_tensor.default")
+"""What makes a tensor of a number."""
+
 
 def aten_operator(target: object) -> object:
     """The operator of PyTorch's registry that an operator of the edge dialect stands for; any other as it is."""
     return cast(object, target if isinstance(target, OpOverload) else getattr(target, "_op", target))
 
 
-def is_elementwise(target: object) -> bool:
-    """True for an operator, ATen's or the edge dialect's, that computes each element from those at the same place."""
-    operator = aten_operator(target)
-    return operator in UNARY or operator in BINARY
+def _is_pointwise(operator: object) -> bool:
+    """True for an operator of PyTorch's registry that computes each element from those at the same place."""
+    if not isinstance(operator, OpOverload) or operator in _OTHERS:
+        return False
+    name, _, overload = operator.name().partition(".")
+    plain = operators(f"{name.removeprefix('aten::').removesuffix('_')}.{overload or 'default'}")
+    return any(one in _KNOWN or torch.Tag.pointwise in cast(OpOverload, one).tags for one in plain)
+
+
+def is_elementwise(node: fx.Node) -> bool:
+    """True for arithmetic of two tensors, and for functions of one, ATen's or the edge dialect's."""
+    return aten_operator(node.target) in BINARY or operand(node) is not None
 
 
 def operand(node: fx.Node) -> fx.Node | None:
     """The one activation that a node is an elementwise function of, beside numbers; None for any other node."""
-    if node.op != "call_function" or not is_elementwise(node.target):
+    if node.op != "call_function" or not _is_float(node) or not _is_pointwise(aten_operator(node.target)):
         return None
     inputs = [arg for arg in node.all_input_nodes if not is_number(arg)]
-    return inputs[0] if len(inputs) == 1 else None
+    return inputs[0] if len(inputs) == 1 and _is_float(inputs[0]) else None
+
+
+def is_function(node: fx.Node) -> bool:
+    """True for a function of one activation that does more than cut off values."""
+    return aten_operator(node.target) not in LIMITS and operand(node) is not None
 
 
 def is_number(node: fx.Node) -> bool:
     """True for a constant of one element."""
     value: object = node.meta.get("val")
     return node.op == "get_attr" and isinstance(value, Tensor) and value.numel() == 1
+
+
+def _is_float(node: fx.Node) -> bool:
+    """True unless the node is known to be a tensor of integers or bools."""
+    value: object = node.meta.get("val")
+    return not isinstance(value, Tensor) or value.is_floating_point()
 
 
 class Tables:
@@ -116,16 +147,24 @@ class Tables:
 
     def _follow(self, node: object, sources: set[fx.Node], seen: dict[fx.Node, bool]) -> bool:
         """True when a node is an elementwise function of quantised tensors, which are added to `sources`."""
-        if not isinstance(node, fx.Node) or node.name in self._constants:
+        if not isinstance(node, fx.Node) or self._is_constant(node):
             return True
         if node not in seen:
             if _is(node, quantized.dequantize_per_tensor.default) and node.args[5] == self._dtype:
                 sources.add(node)
                 seen[node] = True
             else:
-                known = node.op == "call_function" and is_elementwise(node.target)
+                known = node.op == "call_function" and _is_pointwise(aten_operator(node.target))
                 seen[node] = known and all(self._follow(arg, sources, seen) for arg in node.all_input_nodes)
         return seen[node]
+
+    def _is_constant(self, node: fx.Node) -> bool:
+        """True for one number that depends on no input."""
+        if node.name in self._constants:
+            return True
+        inputs, value = node.all_input_nodes, node.meta.get("val")
+        is_number = isinstance(value, Tensor) and value.numel() == 1 and node.op == "call_function"
+        return is_number and (all(map(self._is_constant, inputs)) if inputs else aten_operator(node.target) in _FILLS)
 
     def _values(self, quantise: fx.Node, sources: Iterable[fx.Node]) -> Tensor:
         """What the quantise node quantises for each value of the quantised tensor, the least first."""

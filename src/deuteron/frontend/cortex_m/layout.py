@@ -57,41 +57,18 @@ def give_strides(model: fx.GraphModule) -> None:
 
 
 def make_explicit(model: fx.GraphModule) -> None:
-    """Write windows that depend on the size of their input as such with numbers.
-
-    `padding="same"` becomes pads, an adaptive pool whose windows are all alike a pool, and every pool has its stride.
-    """
+    """Write adaptive pools whose windows are all alike as pools, and every pool's stride."""
     give_strides(model)
     for node in list(model.graph.nodes):
         if node.op != "call_function" or not _is_image(node):
             continue
-        if node.target is aten.conv2d.padding:
-            _make_padding_explicit(node)
-        elif node.target is aten.adaptive_avg_pool2d.default:
+        if node.target is aten.adaptive_avg_pool2d.default:
             x = cast(fx.Node, node.args[0])
             sizes = list(zip(x.meta["val"].shape[2:], node.meta["val"].shape[2:], strict=True))
             if all(size % out == 0 for size, out in sizes):
                 window = [size // out for size, out in sizes]
                 node.target, node.args = aten.avg_pool2d.default, (x, window, window)
     model.recompile()
-
-
-def _make_padding_explicit(conv: fx.Node) -> None:
-    x, weight, *rest = conv.args
-    bias, stride, padding, dilation, groups = (*rest, *(None, 1, "valid", 1, 1)[len(rest) :])
-    sizes = cast(fx.Node, weight).meta["val"].shape[2:]
-    stride, steps = (cast("list[int]", [n] * 2 if isinstance(n, int) else n) for n in (stride, dilation))
-    total = [step * (size - 1) if padding == "same" else 0 for step, size in zip(steps, sizes, strict=True)]
-    pads = [pad // 2 for pad in total]
-    if any(pad % 2 for pad in total):
-        # PyTorch puts what is over after the last element; pads are given from the last dimension to the first.
-        both = [n for before, pad in zip(reversed(pads), reversed(total), strict=True) for n in (before, pad - before)]
-        value: Tensor = cast(fx.Node, x).meta["val"]
-        with conv.graph.inserting_before(conv):
-            padded = conv.graph.call_function(aten.pad.default, (x, both))
-        padded.meta = {**conv.meta, "val": aten.pad.default(value, both)}
-        x, pads = padded, [0, 0]
-    conv.target, conv.args = aten.conv2d.default, (x, weight, bias, stride, pads, steps, groups)
 
 
 def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
@@ -206,7 +183,7 @@ def _has_order(node: fx.Node) -> bool:
 def _wants(node: fx.Node, images: list[fx.Node]) -> bool:
     if node.target in WINDOWED or is_broadcast(node):
         return True
-    flows = node.target in _FOLLOWS or is_elementwise(node.target)
+    flows = node.target in _FOLLOWS or is_elementwise(node)
     return flows and any(is_channels_last(arg.meta["val"]) for arg in images)
 
 

@@ -74,7 +74,7 @@ def check_dtypes(program: ExportedProgram) -> None:
     """
     refused: list[UnsupportedError] = []
     for node in program.graph.nodes:
-        if node.op == "call_function" and is_elementwise(node.target):
+        if node.op == "call_function" and is_elementwise(node):
             listed = _numbers(map(_converted, node.all_input_nodes))
             if listed and any(value.is_floating_point() for arg in node.all_input_nodes for value in _tensors(arg)):
                 refused.append(refusal(node, f"reads {listed} beside float32: both sides must be float32", _EARLIER))

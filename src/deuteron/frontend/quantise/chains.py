@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationAnnotation
 
-from deuteron.frontend.cortex_m.elementwise import is_elementwise, is_number
+from deuteron.frontend.cortex_m.elementwise import BINARY, UNARY, is_number
 from deuteron.frontend.quantise import annotations
 
 
@@ -55,7 +55,7 @@ def _chain(tail: fx.Node, fused: Collection[fx.Node]) -> set[fx.Node]:
 
 def _is_part(node: fx.Node) -> bool:
     """True for an elementwise operator on floats; one that changes its operand only where nobody else reads that."""
-    if node.op != "call_function" or not is_elementwise(node.target) or _dtype(node) is not torch.float32:
+    if node.op != "call_function" or node.target not in UNARY | BINARY or _dtype(node) is not torch.float32:
         return False
     mutable: bool = getattr(node.target, "_schema").is_mutable  # noqa: B009
     return not mutable or len(node.all_input_nodes[0].users) == 1

@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write divisions by numbers, pixel shuffles and max-pools that round their size up with other operators."""
+    """Write divisions by numbers, pixel shuffles, pads by a word and max-pools that round up with other operators."""
     apply(model, _FORMS)
 
 
@@ -161,6 +161,26 @@ def _rearranged(node: fx.Node, x: fx.Node, parts: Sequence[int], order: Sequence
     return call(node, aten.reshape.default, call(node, aten.permute.default, apart, list(order)), [*_value(node).shape])
 
 
+def _padded(_: fx.GraphModule, conv: fx.Node) -> fx.Node:
+    """A convolution with pads that are numbers instead of a word.
+
+    ExecuTorch's NXP backend does not split groups of others, and then fails. What is over lies behind the last element.
+    """
+    x, weight, *given = cast("tuple[fx.Node, fx.Node, Any]", conv.args)
+    bias, stride, word, dilation, groups = (*given, *(None, 1, "valid", 1, 1)[len(given) :])
+    sizes = _value(weight).shape[2:]
+    stride, steps = numbers(stride, len(sizes)), numbers(dilation, len(sizes))
+    total = [step * (size - 1) if word == "same" else 0 for step, size in zip(steps, sizes, strict=True)]
+    pads = [pad // 2 for pad in total]
+    if any(pad % 2 for pad in total):
+        ends = [
+            n for before, both in zip(reversed(pads), reversed(total), strict=True) for n in (before, both - before)
+        ]
+        x, pads = call(conv, aten.pad.default, x, ends), [0] * len(pads)
+    target = aten.conv2d.default if len(sizes) == 2 else aten.conv1d.default
+    return call(conv, target, x, weight, bias, stride, pads, steps, groups)
+
+
 def _rounded_down(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
     """A max-pool whose size is rounded up as one of a larger image, whose last rows and columns are repeated.
 
@@ -204,6 +224,8 @@ def _value(node: fx.Node) -> Tensor:
 
 _FORMS: Mapping[object, Form] = {
     aten.div.Tensor: _product,
+    aten.conv1d.padding: _padded,
+    aten.conv2d.padding: _padded,
     aten.pixel_shuffle.default: _shuffled,
     aten.pixel_unshuffle.default: _unshuffled,
     aten.max_pool2d.default: _rounded_down,

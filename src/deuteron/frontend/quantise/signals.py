@@ -78,7 +78,7 @@ class _Images:
             return call(node, aten.cat.default, [self._known[x] for x in signals], _beyond(dim))
         if node.target is aten.pad.default and len(pads := cast("list[int]", node.args[1])) == 2:
             return call(node, aten.pad.default, self._known[activations[0]], [*pads, 0, 0], *node.args[2:])
-        if node.target in _FOLLOWS or is_elementwise(node.target):
+        if node.target in _FOLLOWS or is_elementwise(node):
             if _schema(node.target).is_mutable and len(activations[0].users) > 1:  # others read what it changes
                 return None
             args = [self._known.get(arg, arg) if isinstance(arg, fx.Node) else arg for arg in node.args]
