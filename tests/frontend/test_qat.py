@@ -53,6 +53,38 @@ def test_what_was_trained_runs(target: str, tmp_path: Path) -> None:
     assert compare(tmp_path / "build", [(batch[0].numpy(),) for batch in batches]).failures() == ()
 
 
+class Shared(nn.Module):
+    """Weights that are one number of the module's for several, or none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.ConvTranspose2d(2, 4, 2, 2, groups=2)
+        self.bias = nn.Parameter(torch.zeros(144))
+        self.classes = nn.Linear(4 * 12 * 12, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classes((self.up(x).flatten(2) + self.bias).flatten(1))
+
+
+@pytest.mark.slow
+def test_what_the_module_shares_or_has_not_is_trained_so() -> None:
+    trained: dict[str, Tensor] = {}
+
+    def last(model: fx.GraphModule) -> Iterator[float]:
+        yield from train(model)
+        trained.update(model.named_parameters())
+
+    torch.manual_seed(1)
+    x = torch.randn(1, *SHAPE)
+    api.build(Shared(), x, target="cortex-m33", calibration=[x], train=last, options=QAT)
+    (weights,) = (value for value in trained.values() if value.shape == (2, 4, 2, 2))
+    assert (weights[0, 2:] == 0).all()
+    assert (weights[1, :2] == 0).all()
+    (biases,) = (value for value in trained.values() if value.shape == (1, 4, 144))
+    assert (biases != 0).any()
+    assert (biases == biases[:, :1]).all()
+
+
 def refusal(kind: type[InputError | OptionError | UnsupportedError], module: nn.Module, **arguments: object) -> str:
     x = torch.ones(1, *SHAPE)
     with pytest.raises(kind) as caught:

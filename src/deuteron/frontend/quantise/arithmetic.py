@@ -46,7 +46,13 @@ def _repeated(model: fx.GraphModule, node: fx.Node, x: fx.Node, output: Tensor) 
         whole = value.reshape(1, shape[1], 1, 1)  # kernels take a number for each channel
     else:
         whole = value.expand(shape).contiguous()
-    return constant(model, node, f"{x.target}_{'x'.join(map(str, whole.shape))}", whole, like=value)
+    name = f"{x.target}_{'x'.join(map(str, whole.shape))}"
+
+    def together(gradient: Tensor) -> Tensor:
+        """Of each number, that of all its copies."""
+        return gradient.sum_to_size(value.shape).expand(shape) if whole.numel() > value.numel() else gradient
+
+    return constant(model, node, name, whole, like=value, gradient=together)
 
 
 def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -112,14 +118,18 @@ def transposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if not isinstance(weight, fx.Node) or weight.op != "get_attr" or (groups == 1 and steps == [1, 1]):
         return None
     value = value_of(model, weight)
-    dense = _apart(_grouped(value, cast(int, groups)), steps)
     # PyTorch wants less additional output than the stride where there are no gaps; zeros behind the weights give more.
     sizes = numbers(more, 2)
     behind = [max(0, size - step + 1) for size, step in zip(sizes, numbers(stride, 2), strict=True)]
-    dense = functional.pad(dense, (0, behind[1], 0, behind[0]))
+
+    def dense(weight: Tensor) -> Tensor:
+        apart = _apart(_grouped(weight, cast(int, groups)), steps)
+        return functional.pad(apart, (0, behind[1], 0, behind[0]))
+
     more = [size - zeros for size, zeros in zip(sizes, behind, strict=True)]
     name = "_".join(map(str, (weight.target, "dense", groups, *steps, *behind)))
-    whole = constant(model, node, name, dense, like=value)
+    weights = dense(torch.ones_like(value))
+    whole = constant(model, node, name, dense(value), like=value, gradient=lambda gradient: gradient * weights)
     return call(node, node.target, x, whole, bias, stride, padding, more, 1, [1, 1])
 
 

@@ -121,7 +121,8 @@ def _biased(model: fx.GraphModule, node: fx.Node, scores: fx.Node, source: fx.No
         _need_scores(node, left_out & ~bias.isneginf().all(-1, keepdim=True), float(finite[0]))
     rest, weight = bias.masked_fill(left_out, 0), _trained(model, source)
     if weight is not None or rest.any():
-        scores = call(node, aten.add.Tensor, scores, constant(model, node, f"{node.name}_bias", rest, like=weight))
+        of = source.target if source.op == "get_attr" else node.name  # what shares a weight is trained as one
+        scores = call(node, aten.add.Tensor, scores, constant(model, node, f"{of}_bias", rest, like=weight))
     return _masked(model, node, scores, left_out) if left_out.any() else call(node, aten.softmax.int, scores, -1)
 
 

@@ -98,11 +98,18 @@ def fold(model: fx.GraphModule) -> None:
 
 
 def constant(
-    model: fx.GraphModule, before: fx.Node, name: str, value: Tensor, *, like: Tensor | None = None
+    model: fx.GraphModule,
+    before: fx.Node,
+    name: str,
+    value: Tensor,
+    *,
+    like: Tensor | None = None,
+    gradient: Callable[[Tensor], Tensor] | None = None,
 ) -> fx.Node:
     """A constant of the model: floats are float32, and trained where the weight is that they are made of, `like`.
 
-    One of the same name and values is used again; of other values, this one's name gets a number.
+    One of the same name and values is used again; of other values, this one's name gets a number. `gradient` gives what
+    to train by, of a gradient, so that elements keep what they have in common: being one number of the weight, or none.
     Integers are parameters, too: of other tensors PyTorch takes the sizes for dynamic when it traces a model again.
     """
     kept = value.detach().float() if value.is_floating_point() else value
@@ -112,6 +119,8 @@ def constant(
     name = next(one for one in names if not hasattr(model, one) or _is_same(getattr(model, one), wanted))
     if not hasattr(model, name):
         model.register_parameter(name, wanted)
+        if wanted.requires_grad and gradient is not None:
+            cast(Any, wanted).register_hook(gradient)
     with before.graph.inserting_before(before):
         node = before.graph.get_attr(name)
     mode: Any = detect_fake_mode([one.meta.get("val") for one in before.graph.nodes])
