@@ -288,6 +288,26 @@ def test_biases_are_trained(attend: bool) -> None:
     assert trained == [(1, 2, 5, 5)]  # as large as the scores
 
 
+def test_layers_that_share_a_bias_train_it_as_one() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.ones(5, 5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = functional.scaled_dot_product_attention(x, x, x, self.bias)
+            return functional.scaled_dot_product_attention(y, y, y, self.bias)
+
+    trained: set[str] = set()
+
+    def read(model: fx.GraphModule) -> None:
+        trained.update(name for name, value in model.named_parameters() if value.requires_grad)
+        trained.intersection_update(str(node.target) for node in model.graph.nodes if node.op == "get_attr")
+
+    assert aten.add.Tensor in rewritten(Twice(), (1, 2, 5, 5), forms.write, read, rtol=1e-5)
+    assert len(trained) == 1
+
+
 def test_grouped_queries_share_keys() -> None:
     def attention(x: Tensor) -> Tensor:
         return functional.scaled_dot_product_attention(x, x[:, :2], x[:, 2:], enable_gqa=True)
