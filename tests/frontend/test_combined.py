@@ -129,7 +129,7 @@ class Limited(nn.Module):
 @pytest.mark.parametrize("target", [NPU, CPU])
 def test_what_follows_a_layer_is_a_table_where_the_layer_cannot_compute_it(target: str) -> None:
     found = combine(Limited(), IMAGE, target=target)
-    assert found.operators["cortex_m::quantized_activation"] > 0
+    assert (found.operators["cortex_m::quantized_activation"] > 0) == (target == CPU)  # the NPU has tables of its own
     assert found.steps <= 1
 
 
