@@ -187,11 +187,11 @@ def test_a_build_says_nothing_itself_and_warns_when_there_is_no_calibration_data
 
 
 def test_nothing_to_delegate_is_a_warning_and_the_program_runs(tmp_path: Path):
-    build = api.build(Applies(torch.sin), X, calibration=[X], output=tmp_path / "out")
+    build = api.build(Applies(lambda x: x.cumsum(-1)), X, calibration=[X], output=tmp_path / "out")
     assert build.manifest.warnings == (NOTHING_DELEGATED,)
     assert build.manifest.partitions == ()
     (y,) = api.run(tmp_path / "out", [X.numpy()])
-    assert np.allclose(y, np.sin(X.numpy()), atol=0.01)
+    assert np.allclose(y, np.cumsum(X.numpy(), -1), atol=0.1)
     assert compare(tmp_path / "out", [(X.numpy(),)]).passed
 
 

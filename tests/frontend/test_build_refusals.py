@@ -64,7 +64,7 @@ def test_an_operator_that_nothing_can_run():
 def test_what_the_backend_writes_wrong_is_not_the_users_file(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(seam, "take_first", lambda program: None)
     x = torch.ones(1, 2, 4, 4)
-    model = nn.Sequential(nn.Conv2d(2, 2, 1), nn.MaxPool2d(2), Applies(lambda y: y * torch.relu(y)))
+    model = nn.Sequential(nn.Conv2d(2, 2, 1), nn.MaxPool2d(2), Applies(lambda y: torch.cat([y, torch.relu(y)], 1)))
     assert failure(InternalError, model, x, calibration=[x]) == (
         "the graph: ExecuTorch's NXP backend wrote partition 0 wrong: the model contradicts itself: every tensor is "
         "exactly one of: a graph input, a constant, the result of one operator; "
