@@ -1,6 +1,10 @@
-"""The Cortex-M operators of the firmware behind ctypes: numpy arrays and a parameter record in, arrays out."""
+"""The Cortex-M operators of the firmware behind ctypes: numpy arrays and a parameter record in, arrays out.
+
+Behind each value stands memory that may not even be read.
+"""
 
 import ctypes
+import mmap
 import os
 import subprocess
 from collections.abc import Callable, Sequence
@@ -27,6 +31,9 @@ _TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float32": 
 _LIBRARY = "liboperators.so"
 _MOST_VALUES = 8
 _GUARD = 64
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_NOTHING = 0
+"""`PROT_NONE`: no access."""
 
 
 class _Tensor(ctypes.Structure):
@@ -51,16 +58,25 @@ class RefusedError(Exception):
     """The operator refused the call in its check."""
 
 
-class _Guarded:
-    """A copy of an array at a multiple of 16, between bytes that nobody may write."""
+class Guarded:
+    """A copy of an array behind bytes that nobody may write, and before a page that nobody may even read.
 
-    def __init__(self, array: Array) -> None:
-        self._memory = np.full(array.nbytes + 2 * _GUARD + 16, 0xA5, np.uint8)
-        self._start = _GUARD + -(self._memory.ctypes.data + _GUARD) % 16
+    It ends where the page begins, but for scratch, which operators want at a multiple of 16.
+    """
+
+    def __init__(self, array: Array, multiple: int = 1) -> None:
+        room = -(-(array.nbytes + _GUARD) // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._map = mmap.mmap(-1, room + mmap.PAGESIZE)
+        whole = np.frombuffer(self._map, np.uint8)
+        address = whole.ctypes.data
+        assert _LIBC.mprotect(ctypes.c_void_p(address + room), mmap.PAGESIZE, _NOTHING) == 0
+        self._memory = whole[:room]
+        self._start = (room - array.nbytes) // multiple * multiple
         self._end = self._start + array.nbytes
+        self._memory[:] = 0xA5
         self._memory[self._start : self._end] = np.frombuffer(array.tobytes(), np.uint8)
         self._like = array
-        self.tensor = _Tensor(self._memory.ctypes.data + self._start, array.nbytes, _TYPES[array.dtype.name])
+        self.tensor = _Tensor(address + self._start, array.nbytes, _TYPES[array.dtype.name])
 
     def content(self) -> Array:
         """The array as it is now; the guards must be as they were."""
@@ -111,7 +127,7 @@ class Bench:
         self, operator: str, words: Sequence[int], inputs: Sequence[Array], scratch: Sequence[Array], output: Array
     ) -> Array:
         """The same with any words and values."""
-        values = [_Guarded(value) for value in (*inputs, *scratch, output)]
+        values = [*map(Guarded, inputs), *(Guarded(value, 16) for value in scratch), Guarded(output)]
         memory = (ctypes.c_uint32 * max(1, len(words)))(*(word & 0xFFFFFFFF for word in words))
         call = _Call(memory, len(words), len(inputs), len(scratch) + 1)
         for i, value in enumerate(values):
