@@ -1,4 +1,4 @@
-"""Networks with a defect of quality each, of which a build has to warn."""
+"""Networks with a defect of quality each, of which a build has to warn, and sound ones that look as if they had one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,6 +71,35 @@ class Plain(nn.Module):
         return self.last(functional.relu(self.conv(x)).mean((2, 3)))
 
 
+class Residual(nn.Module):
+    """A block that adds and rectifies in place, as many networks do; its float values must not be those of later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Eight means."""
+        y = self.relu(self.first(x))
+        z = self.second(y)
+        z += y
+        return self.relu(z).mean((2, 3))
+
+
+class Halving(nn.Module):
+    """Writes into its input, which has the name of an operator that only moves values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, t: Tensor) -> Tensor:
+        """Four numbers."""
+        t.mul_(0.5)
+        return self.last(t)
+
+
 def _of(
     module: type[nn.Module], *shape: int, scale: float = 1.0, calibrated: float = 1.0, equal: bool = False
 ) -> Subject:
@@ -90,3 +119,8 @@ DEFECTS = (
     Defect("all_zeros", "everywhere in all calibration batches", lambda: _of(Plain, 1, 8, 8, calibrated=0.0)),
     Defect("equal_batches", "all calibration batches are equal", lambda: _of(Plain, 1, 8, 8, equal=True)),
 )
+
+SOUND: dict[str, Callable[[], Subject]] = {
+    "in_place": lambda: _of(Residual, 2, 8, 8),
+    "writes_its_input": lambda: _of(Halving, 8),
+}

@@ -1,7 +1,8 @@
 """How far int8 programs are from their float models, and which of them a build warns of.
 
-The ordinary networks of `networks.py` and the reference models are sound: none may be warned of. The planted defects
-are not: each must be. "SQNR" is what the build's manifest says of the program's outputs, the worst of several.
+The ordinary networks of `networks.py`, the reference models and some of `planted.py` are sound: none may be warned of.
+The planted defects are not: each must be. "SQNR" is what the build's manifest says of the program's outputs, the worst
+of several.
 
 make bench-quality
 """
@@ -58,6 +59,8 @@ def subjects() -> Iterator[tuple[str, str, Callable[[], Subject]]]:
         yield network.name, "", lambda n=network: (n.module(), n.samples(1, seed=1)[0], n.samples(16, seed=2))
     for example in api.REFERENCES:
         yield example.name, "", lambda name=example.name: _example(name)
+    for name, make in planted.SOUND.items():
+        yield name, "", make
     for defect in planted.DEFECTS:
         yield defect.name, defect.warning, defect.make
 

@@ -18,7 +18,7 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.quality.findings import findings
 from deuteron.frontend.quality.floats import without_observers
 from deuteron.frontend.quality.kept import Kept
-from deuteron.frontend.quality.measure import Measured, measure
+from deuteron.frontend.quality.measure import Measured, Output, measure
 from deuteron.frontend.quantise.calibration import calibrate
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.recording import Recording
@@ -118,6 +118,7 @@ SOUND: dict[str, Callable[[], nn.Module]] = {
     "classifier": lambda: nn.Sequential(
         nn.Conv2d(2, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10), nn.Softmax(-1)
     ),
+    "residual": planted.Residual,
     "gate": lambda: nn.Sequential(nn.Conv2d(2, 4, 3), nn.Sigmoid(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5)),
 }
 
@@ -129,6 +130,18 @@ def test_sound_networks_have_no_findings(name: str):
     result, text = measured(SOUND[name](), batches)
     assert text == ()
     assert all(output.sqnr > 25 for output in result.output_qualities())
+    assert all(layer.own > 25 for layer in result.layer_qualities())
+
+
+def test_a_model_that_writes_into_its_input_leaves_samples_as_they_are():
+    torch.manual_seed(0)
+    batches = [(torch.randn(1, 8),) for _ in range(8)]
+    before = [x.clone() for (x,) in batches]
+    result, text = measured(planted.Halving(), batches)
+    assert all(torch.equal(x, old) for (x,), old in zip(batches, before, strict=True))
+    assert text == ()
+    assert all(layer.own > 25 for layer in result.layer_qualities())
+    assert "input" in {layer.op for layer in result.layer_qualities()}
 
 
 class Lossy(nn.Module):
@@ -185,3 +198,12 @@ def test_samples_are_kept_at_even_distances():
     assert len(values) == 32
     assert max(b - a for a, b in pairwise(values)) <= 8
     assert len(kept.some(macs=10**9)) == 4
+
+
+def test_an_output_without_layers_is_poor_without_a_worst_one():
+    poor, nothing = Output(fx.Graph().placeholder("x"), None, 0), fx.GraphModule({}, fx.Graph())
+    wanted, actual = torch.tensor([[1.0, 2.0]]), torch.zeros(1, 2)
+    poor.all.add(wanted, actual, 0)
+    poor.spread.add(wanted, actual, 0)
+    (text,) = findings(nothing, nothing, Measured([], {0: poor}, (), ()))
+    assert text == "output 0 has 0.0 dB of signal to noise beside the float model"

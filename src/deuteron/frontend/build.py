@@ -38,7 +38,7 @@ from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructio
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import check_runs, not_exported
 from deuteron.frontend.flow import Flow, Stage
-from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module
+from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module, copies
 from deuteron.frontend.quality.kept import Kept
 from deuteron.frontend.quantise.training import Train, Trainer, still_norms
 from deuteron.frontend.quiet import quiet
@@ -77,7 +77,7 @@ class BuildResult:
         files: the bytes of every other file, by name.
         losses: in training.
         samples: those of `samples.npz`.
-        floats: the float model that was quantised.
+        floats: the float model that was quantised; writes into none of its inputs.
         stored: gives inputs of that as the program takes them.
     """
 
@@ -85,7 +85,7 @@ class BuildResult:
     files: Mapping[str, bytes]
     losses: tuple[float, ...]
     samples: samples.Stored
-    floats: torch.nn.Module
+    floats: Callable[..., object]
     stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
 
     @property
@@ -167,8 +167,12 @@ def build(
         quality=evidence.quality,
     )
     stored = partial(values.given, program, compiled.flow.module)
+
+    def floats(*inputs: torch.Tensor) -> object:
+        return compiled.flow.float_model(*copies(inputs))
+
     losses = tuple(trainer.losses) if trainer else ()
-    return BuildResult(manifest, files, losses, evidence.samples, compiled.flow.float_model, stored)
+    return BuildResult(manifest, files, losses, evidence.samples, floats, stored)
 
 
 def _trainer(train: Train | None, options: BuildOptions, steps: "_Steps") -> Trainer | None:

@@ -6,7 +6,7 @@ import torch
 from torch import fx, nn
 
 from deuteron.errors import InputError, UnsupportedError
-from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, last_user_line, source_of, user_line_of
@@ -26,7 +26,7 @@ def check_runs(module: nn.Module, inputs: Inputs) -> None:
     """
     try:
         with torch.no_grad(), quiet():
-            outputs = module(*inputs)
+            outputs = module(*copies(inputs))
     except Exception as e:
         line = user_line_of(e)
         raise InputError(

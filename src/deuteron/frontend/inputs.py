@@ -14,6 +14,11 @@ Inputs = tuple[Tensor, ...]
 """One value per argument of the module's `forward`."""
 
 
+def copies(inputs: Sequence[Tensor]) -> Inputs:
+    """The inputs for one run of a model, which may write into them: they are the user's, or needed again."""
+    return tuple(x.clone() for x in inputs)
+
+
 def check_module(module: object) -> nn.Module:
     """The module, switched to evaluation mode."""
     if not isinstance(module, nn.Module):

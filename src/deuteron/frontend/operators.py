@@ -26,6 +26,11 @@ def base_name(target: object) -> str:
     return names.base_name(operator_name(target))
 
 
+def called(node: fx.Node) -> str:
+    """The base name of the operator that a node calls, in place or not; empty for inputs and constants."""
+    return base_name(node.target).removesuffix("_") if node.op == "call_function" else ""
+
+
 def is_delegate(node: fx.Node) -> bool:
     """True for the call of a partition."""
     return node.op == "call_function" and operator_name(node.target).startswith("executorch_call_delegate")

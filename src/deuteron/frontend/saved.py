@@ -11,6 +11,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.errors import FormatError
+from deuteron.frontend.inputs import copies
 from deuteron.frontend.quiet import quiet
 
 
@@ -52,7 +53,7 @@ class Reference:
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The program's outputs."""
         with torch.no_grad():
-            outputs: Tensor | tuple[Tensor, ...] = self.module(*inputs)
+            outputs: Tensor | tuple[Tensor, ...] = self.module(*copies(inputs))
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
 

@@ -18,9 +18,23 @@ from deuteron.views.agreement import floats, quality
 
 def sum_of_squares(model: Callable[..., Any]) -> dict[str, float]:
     torch.manual_seed(3)
-    outputs = [model(torch.randn(1, 4)) for _ in range(4)]
+    inputs = [torch.randn(1, 4) for _ in range(4)]
+    copies = [x.clone() for x in inputs]
+    outputs = [model(x) for x in inputs]
+    assert all(map(torch.equal, inputs, copies))
     assert all(y.shape == (1, 3) for y in outputs)
     return {"power": float(sum((y**2).sum() for y in outputs))}
+
+
+class Halving(nn.Module):
+    """Writes into its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, t: torch.Tensor) -> torch.Tensor:
+        return self.last(t.mul_(0.5))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +42,9 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     directory = tmp_path_factory.mktemp("quality") / "out"
     batches = torch.randn(12, 4)
-    api.build(nn.Linear(4, 3), batches[:1], calibration=batches, evaluate=sum_of_squares, output=directory)
+    before = batches.clone()
+    api.build(Halving(), batches[:1], calibration=batches, evaluate=sum_of_squares, output=directory)
+    assert torch.equal(batches, before)
     return directory
 
 

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from deuteron.errors import InternalError
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m.added import families
+from deuteron.frontend.inputs import copies
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
 from deuteron.frontend.source_lines import source_of
 
@@ -72,7 +73,7 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
         InternalError: naming the first operator that is off by more than its rounding, or the output.
     """
     values = _Values(module)
-    wanted = flat(values.run(*inputs))
+    wanted = flat(values.run(*copies(inputs)))
     steps = _Steps(program.module(check_guards=False), values.found)
     outputs = flat(steps.run(*given(program, module, inputs)))
     for node, off, most in steps.off:
@@ -97,7 +98,7 @@ def differences(program: ExportedProgram, module: fx.GraphModule, inputs: Sequen
     """By how many steps of its scale each output of a program is off the quantised model; 0 for those without one."""
     with torch.no_grad():
         outputs = flat(program.module(check_guards=False)(*given(program, module, inputs)))
-        return _output_steps(module, outputs, flat(module(*inputs)))
+        return _output_steps(module, outputs, flat(module(*copies(inputs))))
 
 
 class _Values(fx.Interpreter):

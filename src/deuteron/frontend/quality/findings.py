@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import fx
 
-from deuteron.frontend.operators import base_name
+from deuteron.frontend.operators import base_name, called
 from deuteron.frontend.quality.measure import Measured, Output, constants
 from deuteron.frontend.source_lines import source_of
 
@@ -66,7 +66,7 @@ def _dead(index: int, output: Output, samples: int) -> Iterator[str]:
 def _vanished(floats: fx.GraphModule, quantised: fx.GraphModule) -> Iterator[str]:
     """Constants of which too little is left, such as factors that become 0."""
     for node, before, after in constants(floats, quantised):
-        name = base_name(node.target)
+        name = called(node)
         if name.startswith(_LAYERS) or before.numel() < 2 or before.shape != after.shape:
             continue
         lost = int(((before != 0) & (after == 0)).sum()) if name.startswith(("mul", "div")) else 0
@@ -100,12 +100,11 @@ def _cut_off(measured: Measured) -> Iterator[str]:
 def _poor(index: int, output: Output, measured: Measured) -> Iterator[str]:
     total = output.all.total()
     if total < POOR and not _is_constant(output):
-        worst = measured.layer_qualities()[0]
-        line = f", at {worst.source[0]}" if worst.source else ""
-        yield (
-            f"output {index} has {total:.1f} dB of signal to noise beside the float model; of the layers, `{worst.op}` "
-            f"loses most{line}: `deuteron explain` lists all"
-        )
+        text = f"output {index} has {total:.1f} dB of signal to noise beside the float model"
+        if worst := next(iter(measured.layer_qualities()), None):
+            line = f", at {worst.source[0]}" if worst.source else ""
+            text += f"; of the layers, `{worst.op}` loses most{line}: `deuteron explain` lists all"
+        yield text
 
 
 def _is_constant(output: Output) -> bool:
@@ -117,7 +116,7 @@ def _is_share(node: fx.Node) -> bool:
     """True for what is a function with a range of its own, whatever moves its results."""
     source: object = node
     while isinstance(source, fx.Node):
-        if base_name(source.target) in _SHARES:
+        if called(source) in _SHARES:
             return True
         if len(source.all_input_nodes) != 1:
             return False
@@ -126,7 +125,7 @@ def _is_share(node: fx.Node) -> bool:
 
 
 def _moves(node: fx.Node) -> bool:
-    return base_name(node.target) in {
+    return called(node) in {
         "dequantize_per_tensor",
         "quantize_per_tensor",
         "view",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.inputs import Inputs, copies
 
 _MOST = 32
 _LEAST = 4
@@ -34,7 +34,7 @@ class Kept:
         self.batches, self.total, self._stride = [], 0, 1
         for batch in batches:
             if self.total % self._stride == 0:
-                self.batches.append(tuple(x.clone() for x in batch))
+                self.batches.append(copies(batch))
             self.total += 1
             if len(self.batches) == 2 * _MOST:
                 del self.batches[1::2]

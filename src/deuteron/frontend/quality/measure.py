@@ -10,10 +10,9 @@ from torch import Tensor, fx
 from deuteron.builds.quality import LayerQuality, OutputQuality, decibels
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m.values import flat
-from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.operators import base_name, is_dequantise, is_qdq, is_quantise, operator_name
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.operators import called, is_dequantise, is_qdq, is_quantise, operator_name
 from deuteron.frontend.source_lines import source_of
-from deuteron.npu.neutron.kernels import names
 
 _MOVES = """
 alias cat chunk clone contiguous copy detach dropout expand flatten flip getitem permute reshape select slice split
@@ -107,7 +106,7 @@ class Measured:
         """The layers that compute, the worst first."""
         listed: list[LayerQuality] = []
         for layer in self.layers:
-            if base_name(layer.node.target) in _STILL:
+            if called(layer.node) in _STILL:
                 continue
             source = source_of(layer.node)
             op = operator_name(layer.node.target) if layer.node.op == "call_function" else "input"
@@ -136,9 +135,9 @@ def measure(floats: fx.GraphModule, quantised: fx.GraphModule, samples: Sequence
     with torch.no_grad():
         for sample in samples:
             original = _Floats(floats, layers)
-            expected = flat(original.run(*sample))
-            actual = flat(_Quantised(quantised, layers, original.found).run(*sample))
-            _Own(quantised, layers, original.found).run(*sample)
+            expected = flat(original.run(*copies(sample)))
+            actual = flat(_Quantised(quantised, layers, original.found).run(*copies(sample)))
+            _Own(quantised, layers, original.found).run(*copies(sample))
             wanted.append(tuple(x for x in expected if isinstance(x, Tensor)))
             for i, (node, ours, theirs) in enumerate(zip(nodes, actual, expected, strict=True)):
                 if not (isinstance(node, fx.Node) and isinstance(ours, Tensor) and isinstance(theirs, Tensor)):
@@ -169,7 +168,7 @@ def _axis(node: fx.Node, rank: int) -> int:
         return 1 if rank > 1 else 0
     source: Any = node
     while isinstance(source, fx.Node):
-        name = names.base_name(operator_name(source.target))
+        name = called(source)
         if name in _ROWS or name in _IMAGES:
             return 1 if name in _IMAGES else 2
         source = source.args[0] if source.args else None
@@ -187,7 +186,7 @@ class _Floats(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
         if n.name in self._layers:
-            self.found[n.name] = value
+            self.found[n.name] = value.clone()  # a later operator may write into it
         return value
 
 
@@ -223,7 +222,7 @@ class _Own(fx.Interpreter):
         if (layer := self._layers.get(n.name)) is None:
             return value
         layer.own.add(self._wanted[n.name], layer.affine.real(layer.affine.stored(value)))
-        return self._wanted[n.name]
+        return self._wanted[n.name].clone()
 
 
 def constants(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[tuple[fx.Node, Tensor, Tensor]]:

@@ -8,7 +8,7 @@ from torch import Tensor, fx
 from torchao.quantization.pt2e import FakeQuantizeBase, HistogramObserver, MinMaxObserver, ObserverBase
 
 from deuteron.errors import InputError
-from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.source_lines import source_of
 
@@ -23,7 +23,7 @@ def calibrate(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
     for index, batch in enumerate(batches):
         with torch.no_grad():
             try:
-                model(*batch)
+                model(*copies(batch))
             except Exception:
                 _blame(model, batch, index)
                 raise
@@ -41,7 +41,7 @@ def _is_finite(observer: ObserverBase) -> bool:
 
 def _blame(model: fx.GraphModule, batch: Inputs, index: int) -> None:
     """Check that all values are finite."""
-    _Finite(model, index).run(*batch)
+    _Finite(model, index).run(*copies(batch))
 
 
 class _Finite(fx.Interpreter):

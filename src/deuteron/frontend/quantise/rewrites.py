@@ -9,7 +9,7 @@ from torch import Tensor, fx
 
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.values import flat
-from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantise import lines
 
 TOLERANCE = 1e-4
@@ -73,7 +73,7 @@ def _outputs(model: fx.GraphModule, inputs: Inputs) -> list[object]:
     random: Any = torch.random
     with torch.no_grad(), random.fork_rng(devices=[]):
         random.manual_seed(0)
-        return flat(_Doubles(model).run(*inputs))
+        return flat(_Doubles(model).run(*copies(inputs)))
 
 
 def _compare(before: Sequence[object], after: Sequence[object]) -> None:
