@@ -121,11 +121,11 @@ def test_show_a_build(deuteron: Run, tmp_path: Path) -> None:
     assert result.out == (
         f"{tmp_path / 'out'}: build directory, 2 of 17 kernels\n"
         "    3  fully_connected_s8      npu 0\n"
-        "   12  lut_s8                  npu 1\n"
+        "   12  lut_s8                  npu 0\n"
     )
     assert json.loads(deuteron("kernels", "show", tmp_path / "out", "--json").out)["kernels"] == [
         {"number": 3, "name": "fully_connected_s8", "partitions": ["npu 0"]},
-        {"number": 12, "name": "lut_s8", "partitions": ["npu 1"]},
+        {"number": 12, "name": "lut_s8", "partitions": ["npu 0"]},
     ]
     pte = tmp_path / "out" / "model.pte"
     assert deuteron("kernels", "show", pte).out == result.out.replace(

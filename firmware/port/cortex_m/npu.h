@@ -1,6 +1,6 @@
 /**
  * @file
- * The NPU of an image whose bundle has partitions for an Ethos-U: one of the files here.
+ * The NPU of an image whose bundle has partitions for an Ethos-U: one of the files of port/ethosu.
  */
 #ifndef DTN_PORT_NPU_H
 #define DTN_PORT_NPU_H
