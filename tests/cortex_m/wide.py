@@ -45,7 +45,8 @@ def convolution(rng: np.random.Generator) -> Case:
     batches, groups, each, outputs = few(rng, 2, 4, 6, 6)
     kind = rng.integers(4)
     if kind == 0:
-        groups, each = groups * each, 1
+        groups, each = int(rng.integers(1, 40)), 1
+        outputs = int(rng.choice([1, outputs]))
     h, w = (axis(rng, gaps=True) for _ in range(2))
     if kind == 1:
         groups, each, h, w = 1, int(rng.integers(1, 1200)), (1, 1, 1, 1, 0, 1), (1, 1, 1, 1, 0, 1)
@@ -85,7 +86,10 @@ def total(rng: np.random.Generator) -> Case:
     """A sum or difference."""
     dims, strides, operands = pair(rng)
     first, second = (int(n) for n in rng.integers((1 << 29, -(1 << 31) + 1), (1 << 31) - 1, 2))
-    params = SumS16Params(dims, *strides, first, second, int(rng.integers(28, 33)), int(rng.choice([-32767, 0])), 32767)
+    shift = int(rng.integers(28, 33))
+    if rng.integers(2):  # ties
+        first, second, shift = 1 << 30, int(rng.choice([-1, 1])) << 30, int(rng.integers(30, 38))
+    params = SumS16Params(dims, *strides, first, second, shift, int(rng.choice([-32767, 0])), 32767)
     return params, operands, np.empty(dims, np.int16)
 
 

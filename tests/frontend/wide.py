@@ -17,18 +17,22 @@ class Wide(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem, self.grouped = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, groups=2, dilation=2, padding=2)
-        self.depthwise, self.point = nn.Conv2d(8, 16, 3, groups=8, stride=2, padding=1), nn.Conv2d(16, 4, 1, bias=False)
+        self.stem, self.grouped = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 6, 3, groups=2, dilation=2, padding=2)
+        self.apart = nn.Conv2d(6, 6, 3, groups=6, padding=1)
+        self.depthwise, self.point = nn.Conv2d(6, 12, 3, groups=6, stride=2, padding=1), nn.Conv2d(12, 4, 1, bias=False)
         self.row = nn.Linear(8, 6)
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         x = functional.hardswish(self.stem(x))
         x = functional.relu6(self.grouped(x)) - 0.5 * x
-        x = self.point(self.depthwise(x).relu())
+        x = self.point(self.depthwise(self.apart(x)).relu())
         pools = functional.max_pool2d(x, 3, 2, 1), functional.avg_pool2d(x, 2), functional.avg_pool2d(x, 3, 1, 1)
         z = torch.cat([x, x.abs()], 1).flatten(2).permute(0, 2, 1)[:, :, 1:7] * y
         z = self.row(z.reshape(1, -1, 8)) + y
         curves = z.sigmoid(), z.tanh(), functional.gelu(z), functional.elu(z), functional.silu(z), (z / 4).exp(), z**2
+        curves = *curves, torch.cat([z.atan(), z.asinh(), z.erfc(), z.square()])
+        grown = z.sinh(), z.cosh(), z.exp2(), functional.selu(z), functional.celu(z), functional.logsigmoid(z)
+        curves = *curves, torch.cat(grown)
         return *pools, *curves, functional.softplus(z).clamp(0.5, 2.0), (z + y).relu(), x.mean((2, 3))
 
 

@@ -6,6 +6,9 @@
 /* Most elements of a window that is copied to the stack. */
 enum { COPIED = 512 };
 
+/* Channels of a depthwise layer whose sums are on the stack, and most elements of a window whose sums fit 32 bits. */
+enum { CHANNELS = 32, TAPS = 256 };
+
 /* A bias is in steps of the output with so many bits behind the point. */
 enum { BIAS_BITS = 10, MOST_SHIFT = 40, MULTIPLIER_BITS = 22 };
 
@@ -62,9 +65,8 @@ static int32_t next_run(const layer_t *layer, const place_t *place, int32_t kx)
 static int16_t scaled(const layer_t *layer, size_t channel, int64_t sum)
 {
     int32_t shift = layer->shifts[channel];
-    int64_t bias = layer->bias[channel] * (INT64_C(1) << (shift - BIAS_BITS));
-    int64_t value = dtn_rne_shift(sum * layer->multipliers[channel] + bias, shift);
-    return dtn_cm_wide(value, layer->p->act_min, layer->p->act_max);
+    int64_t bias = (int64_t)layer->bias[channel] * (INT32_C(1) << (shift - BIAS_BITS));
+    return dtn_cm_wide_step(sum * layer->multipliers[channel] + bias, shift, layer->p->act_min, layer->p->act_max);
 }
 
 /* The whole window, with zeros beside the map. */
@@ -121,7 +123,27 @@ static void one_pixel(const layer_t *layer, const place_t *place)
     }
 }
 
-/* The same for a group with one input channel, of depthwise layers. */
+/* All channels of a pixel where each is a group of its own. */
+static void each_channel(const layer_t *layer, const place_t *place)
+{
+    size_t channels = (size_t)layer->p->out_c;
+    for (size_t first = 0; first < channels; first += CHANNELS) {
+        size_t count = channels - first < CHANNELS ? channels - first : CHANNELS;
+        const int8_t *weights = layer->weights + first * layer->patch;
+        int32_t sums[CHANNELS] = {0};
+        for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
+            for (int32_t kx = place->columns.first; kx < place->columns.end; kx++) {
+                run_t run = run_from(layer, place, ky, kx);
+                dtn_cm_add_tap(run.input + first, weights + run.at, layer->patch, count, sums);
+            }
+        }
+        for (size_t i = 0; i < count; i++) {
+            place->output[first + i] = scaled(layer, first + i, sums[i]);
+        }
+    }
+}
+
+/* The same for a group with one input channel, of depthwise layers with several outputs for each or large windows. */
 static void one_channel(const layer_t *layer, const place_t *place)
 {
     const params_t *p = layer->p;
@@ -140,21 +162,31 @@ static void one_channel(const layer_t *layer, const place_t *place)
     }
 }
 
+static void each_group(const layer_t *layer, const int16_t *image, place_t *place)
+{
+    for (place->group = 0; place->group < (size_t)layer->p->groups; place->group++) {
+        place->image = image + place->group * layer->inputs;
+        if (layer->inputs == 1 && layer->p->groups > 1) {
+            one_channel(layer, place);
+        } else {
+            one_pixel(layer, place);
+        }
+    }
+}
+
 static void run_image(const layer_t *layer, const int16_t *image, int16_t *output)
 {
     const params_t *p = layer->p;
-    place_t place = {.output = output};
+    bool is_apart = layer->inputs == 1 && layer->outputs == 1 && layer->patch <= TAPS;
+    place_t place = {.image = image, .output = output};
     for (int32_t oy = 0; oy < p->out_h; oy++) {
         place.rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
         for (int32_t ox = 0; ox < p->out_w; ox++) {
             place.columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
-            for (place.group = 0; place.group < (size_t)p->groups; place.group++) {
-                place.image = image + place.group * layer->inputs;
-                if (layer->inputs == 1 && p->groups > 1) {
-                    one_channel(layer, &place);
-                } else {
-                    one_pixel(layer, &place);
-                }
+            if (is_apart) {
+                each_channel(layer, &place);
+            } else {
+                each_group(layer, image, &place);
             }
             place.output += p->out_c;
         }

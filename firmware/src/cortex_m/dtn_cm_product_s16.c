@@ -22,7 +22,7 @@ int32_t dtn_cm_product_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
     for (; rows.left != 0; dtn_cm_wide_rows_next(&rows)) {
         for (size_t i = 0; i < rows.length; i++) {
             int32_t product = rows.a[i * rows.a_step] * rows.b[i * rows.b_step];
-            rows.out[i] = dtn_cm_wide(dtn_rne_shift((int64_t)product * p->mult, p->shift), p->act_min, p->act_max);
+            rows.out[i] = dtn_cm_wide_step((int64_t)product * p->mult, p->shift, p->act_min, p->act_max);
         }
     }
     return DTN_OK;

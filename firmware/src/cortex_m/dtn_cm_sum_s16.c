@@ -22,7 +22,7 @@ int32_t dtn_cm_sum_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
     for (; rows.left != 0; dtn_cm_wide_rows_next(&rows)) {
         for (size_t i = 0; i < rows.length; i++) {
             int64_t sum = (int64_t)rows.a[i * rows.a_step] * p->a_mult + (int64_t)rows.b[i * rows.b_step] * p->b_mult;
-            rows.out[i] = dtn_cm_wide(dtn_rne_shift(sum, p->shift), p->act_min, p->act_max);
+            rows.out[i] = dtn_cm_wide_step(sum, p->shift, p->act_min, p->act_max);
         }
     }
     return DTN_OK;

@@ -18,7 +18,8 @@ _CURVED = operators(
     "abs.default neg.default exp.default expm1.default sin.default cos.default erf.default relu.default relu6.default "
     "hardtanh.default clamp.default leaky_relu.default elu.default gelu.default sigmoid.default tanh.default "
     "silu.default hardsigmoid.default softplus.default mish.default pow.Tensor_Scalar add.Scalar sub.Scalar mul.Scalar "
-    "div.Scalar add.Tensor sub.Tensor mul.Tensor div.Tensor minimum.default maximum.default"
+    "div.Scalar add.Tensor sub.Tensor mul.Tensor div.Tensor minimum.default maximum.default atan.default asinh.default "
+    "sinh.default cosh.default exp2.default erfc.default square.default selu.default celu.default log_sigmoid.default"
 )
 """Functions without poles and jumps, which few straight lines come close to."""
 
