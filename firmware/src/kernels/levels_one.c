@@ -1,5 +1,5 @@
 /* The levels of a host whose architecture has one. */
-#include "../driver/model.h"
+#include "../driver/driver.h"
 #include "deuteron/levels.h"
 
 const char *dtn_level_name(int32_t level)
