@@ -5,12 +5,14 @@ runtime is in a wheel that was built beside it, and is otherwise compiled when i
 """
 
 import ctypes
+import hashlib
+import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Literal
 
@@ -86,8 +88,30 @@ def _directories() -> tuple[Path, ...]:
 
 
 def executorch_directory() -> Path:
-    """Where a wheel's parts for ExecuTorch's runtime are that were compiled on this machine."""
-    return cache_directory() / "executorch"
+    """Where a wheel's parts for ExecuTorch's runtime are that were compiled on this machine.
+
+    Its name is made of what they are compiled from and linked with, so that neither another Deuteron nor another
+    ExecuTorch takes them for its own.
+    """
+    root = executorch_root()
+    versions = [one.version for one in distributions(name="executorch")]
+    linked = f"{_hash_of(FIRMWARE)} {versions} {root} {LIBRARY_DIRECTORY}"
+    return cache_directory() / f"executorch-{hashlib.sha256(linked.encode()).hexdigest()[:16]}"
+
+
+def executorch_root() -> Path | None:
+    """The directory of the installed ExecuTorch package, found without importing it; None when it is not installed."""
+    spec = importlib.util.find_spec("executorch")
+    locations = list(spec.submodule_search_locations or ()) if spec else []
+    return Path(locations[0]) if locations else None
+
+
+@cache
+def _hash_of(folder: Path) -> str:
+    """A hash of all files in a folder, with their names."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    contents = (f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)
+    return hashlib.sha256("\n".join(contents).encode()).hexdigest()
 
 
 def _file(name: str, absent: str) -> Path:
@@ -106,10 +130,17 @@ def _file(name: str, absent: str) -> Path:
 def _compile_parts() -> None:
     """Have the parts compiled that join ExecuTorch's runtime, in a process of its own."""
     command = (sys.executable, "-m", "deuteron.runtime.build_native", "--for-executorch")
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # its progress goes to our stderr
-    if done.returncode:
-        message, _, hint = done.stdout.strip().partition("\n\nhint: ")
-        raise MissingToolError(f"what joins ExecuTorch's runtime cannot be compiled: {message}", hint=hint or None)
+    last = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr or ():  # its progress is ours
+            sys.stderr.write(line)
+            sys.stderr.flush()
+            last = line.strip() or last
+        said = process.stdout.read().strip() if process.stdout else ""
+    if process.returncode:
+        message, _, hint = said.partition("\n\nhint: ")
+        message = f"what joins ExecuTorch's runtime cannot be compiled: {message or last}"
+        raise MissingToolError(message, hint=hint or None)
 
 
 def stale(operators: Iterable[str]) -> MissingToolError:

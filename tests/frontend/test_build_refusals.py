@@ -12,8 +12,10 @@ from tests.frontend.building import APPLIES, FC, Applies, X, failure
 from torch import Tensor, nn
 
 from deuteron import api
+from deuteron.arch.cores import Work
+from deuteron.builds.manifest import CpuOp, Source
 from deuteron.errors import InputError, InternalError, MissingToolError, OptionError, UnsupportedError
-from deuteron.frontend.cpu import need_runnable
+from deuteron.frontend.cpu import need_runnable, no_out_variant
 from deuteron.frontend.neutron import seam
 from deuteron.native import LIBRARY_DIRECTORY
 from deuteron.npu.neutron.sdk import surface
@@ -89,6 +91,62 @@ def test_an_operator_without_an_out_variant():
         "ExecuTorch's runtime, at `return self.function(x)`\n\n"
         "hint: write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
     )
+
+
+@torch.library.custom_op("deuteron_tests::scaled", mutates_args=())
+def scaled(x: Tensor) -> Tensor:
+    return x * 2
+
+
+@scaled.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+torch.library.define("deuteron_tests::scaled.by", "(Tensor x, float by) -> Tensor")
+torch.library.define("deuteron_tests::scaled.by_out", "(Tensor x, float by, *, Tensor(a!) out) -> Tensor(a!)")
+
+
+def _at(line: int, op: str, *instructions: int) -> CpuOp:
+    source = Source("net.py", line, f"line {line}", "")
+    return CpuOp(op, f"node_{line}", (source,), "", "", Work.NOTHING, 1, instructions)
+
+
+def test_the_lines_of_an_operator_without_an_out_variant_are_those_of_its_overload():
+    error = RuntimeError("Missing out variants: {'deuteron_tests::scaled'}")
+    ops = (_at(1, "deuteron_tests::scaled.by", 0), _at(2, "deuteron_tests::scaled", 1))
+    refused = no_out_variant(error, ops)
+    assert refused is not None
+    assert (refused.where, refused.message) == (
+        "net.py:2",
+        "nothing can run the operator `deuteron_tests::scaled`: neither the NPU nor the CPU kernels of ExecuTorch's "
+        "runtime, at `line 2`",
+    )
+
+
+def test_each_line_of_two_overloads_that_nothing_can_run_is_named_once():
+    table = (("aten::add", "out"), ("nowhere::add", "out"), ("nowhere::add", "Scalar_out"))
+    plan = SimpleNamespace(
+        operators=[SimpleNamespace(name=name, overload=overload) for name, overload in table],
+        chains=[
+            SimpleNamespace(
+                instructions=[SimpleNamespace(instr_args=SimpleNamespace(op_index=index)) for index in (0, 1, 2, 1)]
+            )
+        ],
+    )
+    ops = (
+        _at(1, "aten::add.Tensor", 0), _at(2, "nowhere::add.Tensor", 1), _at(3, "nowhere::add.Scalar", 2),
+        _at(4, "nowhere::add.Tensor", 3),
+    )  # fmt: skip
+    with pytest.raises(UnsupportedError) as caught:
+        need_runnable(plan, ops)
+    first, *lines = caught.value.message.splitlines()
+    assert first == "3 operators cannot be compiled:"
+    nobody = "neither the NPU nor the CPU kernels of ExecuTorch's runtime"
+    assert lines == [
+        f"  net.py:{line}: nothing can run the operator `nowhere::add.{overload}`: {nobody}, at `line {line}`"
+        for line, overload in ((2, "Tensor"), (4, "Tensor"), (3, "Scalar"))
+    ]
 
 
 def test_an_operator_that_the_partitioner_takes_and_the_converter_does_not():
@@ -170,7 +228,7 @@ def test_an_operator_that_the_wheel_quantised_and_cannot_convert(monkeypatch: py
 
 def test_a_library_without_an_operator_of_ours_is_not_the_models_fault():
     with pytest.raises(MissingToolError) as caught:
-        need_runnable([SimpleNamespace(name="deuteron::later", overload="out")], ())
+        need_runnable(SimpleNamespace(operators=[SimpleNamespace(name="deuteron::later", overload="out")]), ())
     assert str(caught.value) == (
         f"{LIBRARY_DIRECTORY}: the native library of Cortex-M operators lacks `deuteron::later.out`: it was built from "
         "other sources\n\nhint: run `make native` in Deuteron's checkout"

@@ -1,7 +1,10 @@
 """Native libraries: where they are, and what is said when they or the tools that build them are missing."""
 
+import errno
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,12 +60,71 @@ def test_a_wheel_compiles_what_joins_executorch_once(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(build_native, "_build", build)
     monkeypatch.setattr(native, "_compile_parts", compile_here)
-    assert native.library("delegate") == cache / "executorch" / "libdeuteron_delegate.so"
-    assert native.runner() == cache / "executorch" / "deuteron-runner"
+    place = native.executorch_directory()
+    assert native.library("delegate") == place / "libdeuteron_delegate.so"
+    assert native.runner() == place / "deuteron-runner"
     compile_here()
     assert builds == [native.FIRMWARE]
-    assert (cache / "executorch" / "libdeuteron_driver.so").samefile(ours / "libdeuteron_driver.so")
+    assert place.parent == cache
+    assert (place / "libdeuteron_driver.so").samefile(ours / "libdeuteron_driver.so")
     assert not [path for path in cache.iterdir() if path.name.startswith(".new")]
+
+
+@pytest.mark.parametrize("changed", ["sources", "executorch", "version", "installation"])
+def test_a_wheel_takes_nothing_that_was_compiled_from_something_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changed: str
+) -> None:
+    sources = {name: tmp_path / name for name in ("old", "new")}
+    for name, folder in sources.items():
+        folder.mkdir()
+        (folder / "kernel.c").write_text(name)
+    monkeypatch.setenv("DEUTERON_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(native, "FIRMWARE", sources["old"])
+    before = native.executorch_directory()
+    assert before == native.executorch_directory()
+    match changed:
+        case "sources":
+            monkeypatch.setattr(native, "FIRMWARE", sources["new"])
+        case "executorch":
+            monkeypatch.setattr(native, "executorch_root", lambda: tmp_path / "executorch")
+        case "version":
+            monkeypatch.setattr(native, "distributions", lambda name: [SimpleNamespace(version="1.5.0")])
+        case _:
+            monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path / "lib")
+    assert native.executorch_directory() != before
+
+
+@pytest.mark.parametrize("step", ["mkdir", "open", "rename"])
+def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: str) -> None:
+    monkeypatch.setenv("DEUTERON_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(build_native, "_build", lambda sources, work, destination, *_, log: destination.mkdir())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, step, refuse)
+    with pytest.raises(MissingToolError) as caught:
+        build_native.build_for_executorch()
+    assert str(caught.value) == (
+        f"`{tmp_path / 'cache'}` cannot be written: Read-only file system\n\n"
+        "hint: name a directory that can be written with `DEUTERON_CACHE`"
+    )
+
+
+def test_a_compilation_that_ends_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'Traceback:' >&2\necho 'MemoryError' >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
+    monkeypatch.setattr(native, "IS_WHEEL", True)
+    monkeypatch.setenv("DEUTERON_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(MissingToolError) as caught:
+        native.library("delegate")
+    assert str(caught.value) == "what joins ExecuTorch's runtime cannot be compiled: MemoryError"
+    assert capsys.readouterr().err == "Traceback:\nMemoryError\n"
 
 
 def test_a_wheel_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -104,7 +166,7 @@ def test_building_without_a_tool(monkeypatch: pytest.MonkeyPatch, absent: str, w
 
 
 def test_building_without_executorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_native.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(native.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingToolError) as caught:
         build_native.executorch_root()
     assert str(caught.value) == (

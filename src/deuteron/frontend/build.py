@@ -237,7 +237,7 @@ def _compile(
     manager = sides.of(arch, options).placed_in_memory(manager, flow.recording)
     plan = manager.executorch_program.execution_plan[0]
     on_cpu = with_instructions(flow.on_cpu, manager.exported_program().graph, plan)
-    need_runnable(plan.operators, on_cpu)
+    need_runnable(plan, on_cpu)
     lints.check_orders(plan, on_cpu)
     kept = (*(op.node for op in on_cpu), *flow.refused.edge)
     return _Compiled(session.get_exported_program(), flow, on_cpu, kept, manager)

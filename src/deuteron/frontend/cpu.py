@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, fx
 
 from deuteron.arch.cores import Work
@@ -108,8 +109,12 @@ def _results(node: fx.Node) -> int:
     return value.numel() if isinstance(value, Tensor) else 0
 
 
-def need_runnable(operators: Sequence[Any], ops: tuple[CpuOp, ...]) -> None:
+def need_runnable(plan: Any, ops: Sequence[CpuOp]) -> None:
     """Checks that ExecuTorch's runtime has every operator of a program's table; the Cortex-M's come with our library.
+
+    Args:
+        plan: ExecuTorch's execution plan.
+        ops: what `with_instructions` gave for it.
 
     Raises:
         UnsupportedError: naming each operator that it lacks, and the lines of the model that ask for it.
@@ -118,40 +123,48 @@ def need_runnable(operators: Sequence[Any], ops: tuple[CpuOp, ...]) -> None:
     from executorch.runtime import Runtime
 
     runtime = Runtime.get()
-    if any(operator.name.startswith(CORTEX_M) for operator in operators):
+    names_of = [f"{one.name}.{one.overload}" if one.overload else one.name for one in plan.operators]
+    if any(name.startswith(CORTEX_M) for name in names_of):
         load_cortex_m()
     known = runtime.operator_registry.operator_names
-    missing: list[str] = []
-    for operator in operators:
-        name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
-        if name not in known and name.startswith(CORTEX_M):
-            raise stale([name])
-        if name not in known:
-            missing.append(operator.name)
+    missing = {index: name for index, name in enumerate(names_of) if name not in known}
+    ours = [name for name in missing.values() if name.startswith(CORTEX_M)]
+    if ours:
+        raise stale(ours)
     if missing:
-        raise _no_kernels(missing, ops)
+        called = {number: plan.chains[0].instructions[number].instr_args.op_index for number, _ in _calls(plan)}
+        asking = [(op, {called[number] for number in op.instructions}) for op in ops]
+        calls = {index: [op for op, indices in asking if index in indices] for index in missing}
+        raise all_refused([_no_kernel(missing[index], op) for index in missing for op in calls[index] or [None]])
 
 
-def no_out_variant(error: RuntimeError, ops: tuple[CpuOp, ...]) -> UnsupportedError | None:
+def no_out_variant(error: RuntimeError, ops: Iterable[CpuOp]) -> UnsupportedError | None:
     """What `to_executorch` means by its error about missing out variants, or None if it is another error."""
     text = str(error)
-    missing = _MISSING_OUT.findall(text.partition("out variant")[2])
-    return _no_kernels(missing, ops) if missing else None
+    missing = _MISSING_OUT.findall(text.partition("out variant")[2])  # without overloads
+    calls = {name: [op for op in ops if op.op.partition(".")[0] == name and _lacks_out(op.op)] for name in missing}
+    return all_refused([_no_kernel(name, op) for name in missing for op in calls[name] or [None]]) if missing else None
 
 
-def _no_kernels(missing: Iterable[str], ops: Iterable[CpuOp]) -> UnsupportedError:
-    """The error for the operators of these names, wherever the model calls them."""
-    calls: dict[str, list[CpuOp]] = {}
-    for op in ops:
-        calls.setdefault(names.base_name(op.op), []).append(op)
-    return all_refused([_no_kernel(name, op) for name in missing for op in calls.get(names.base_name(name), [None])])
+def _lacks_out(name: str) -> bool:
+    """Whether an overload of an operator has no out variant."""
+    from executorch.exir.operator.convert import to_out_variant
+
+    namespace, _, operator = name.partition("::")
+    operator, _, overload = operator.partition(".")
+    try:
+        to_out_variant(getattr(getattr(getattr(torch.ops, namespace), operator), overload or "default"))
+    except RuntimeError:
+        return True
+    return False
 
 
 def _no_kernel(name: str, op: CpuOp | None) -> UnsupportedError:
     source = op.source[0] if op and op.source else None
     rewrite = REWRITES.get(names.base_name(name))
     return UnsupportedError(
-        f"nothing can run the operator `{name}`: neither the NPU nor the CPU kernels of ExecuTorch's runtime"
+        f"nothing can run the operator `{op.op if op else name}`: "
+        "neither the NPU nor the CPU kernels of ExecuTorch's runtime"
         f"{f', at `{source.code}`' if source else ''}",
         where=str(source) if source else None,
         hint=rewrite.advice if rewrite else _HINT,

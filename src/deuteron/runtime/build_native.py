@@ -5,7 +5,6 @@ Works in a checkout, where `firmware/` and `native/` lie beside `src/`; object f
 """
 
 import fcntl
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -23,13 +22,12 @@ CHECKOUT = Path(__file__).parents[3]
 
 
 def executorch_root() -> Path:
-    """The directory of the installed ExecuTorch package, found without importing it."""
-    spec = importlib.util.find_spec("executorch")
-    locations = list(spec.submodule_search_locations or ()) if spec else []
-    if not locations:
+    """The directory of the installed ExecuTorch package; MissingToolError when there is none."""
+    root = native.executorch_root()
+    if root is None:
         message = "ExecuTorch is not installed; the delegate is built against its headers and runtime library"
         raise MissingToolError(message, hint="run `make setup`, or `pip install 'deuteron[executorch]'`")
-    return Path(locations[0])
+    return root
 
 
 def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTORY) -> None:
@@ -49,10 +47,21 @@ def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTOR
 
 
 def build_for_executorch() -> None:
-    """Build what a wheel has as source, as `build_native`; one process builds, others wait and find it built."""
+    """Build what a wheel has as source, as `build_native`; one process builds, others wait and find it built.
+
+    Raises MissingToolError also where the user's cache cannot be written.
+    """
     root = executorch_root()
     _check_tools()
-    cache, destination = native.cache_directory(), native.executorch_directory()
+    try:
+        _build_into(native.executorch_directory(), root)
+    except OSError as error:
+        message = f"`{native.cache_directory()}` cannot be written: {error.strerror or error}"
+        raise MissingToolError(message, hint="name a directory that can be written with `DEUTERON_CACHE`") from error
+
+
+def _build_into(destination: Path, root: Path) -> None:
+    cache = destination.parent
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

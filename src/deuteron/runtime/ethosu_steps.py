@@ -11,6 +11,7 @@ from deuteron.npu.ethosu.memory import (
     FAST_SCRATCH,
     FAST_SCRATCH_BYTES,
     SCRATCH,
+    SHRAM_BYTES,
     WEIGHTS,
     Event,
     Memories,
@@ -19,7 +20,6 @@ from deuteron.npu.ethosu.memory import (
 )
 from deuteron.npu.ethosu.stream import Span, config_of, memory_name
 
-_SHRAM_BYTES = 48 << 10
 _STOP = 0
 
 
@@ -54,7 +54,7 @@ class Steps:
         self._check(
             self._library.dtn_ethosu_check(*self._stream, ctypes.byref(self._memories), ctypes.byref(self._event))
         )
-        self._own = Memory(_SHRAM_BYTES), Memory(self._memories.workspace_bytes)
+        self._own = Memory(SHRAM_BYTES), Memory(self._memories.workspace_bytes)
         self._memories.shram, self._memories.shram_bytes = self._own[0].address, self._own[0].size
         self._memories.workspace = self._own[1].address
 

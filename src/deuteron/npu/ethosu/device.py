@@ -8,10 +8,9 @@ from functools import cache
 from deuteron.errors import FormatError
 from deuteron.native import library
 from deuteron.npu.ethosu.blob import Blob
-from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, Event, Memory
+from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, SHRAM_BYTES, Event, Memory
 
 HINT = "lower the model again"
-_SHRAM_BYTES = 48 << 10
 _NO_REGION = 10
 """DTN_ETHOSU_REGION, whose detail is the region."""
 _ALIGNMENT = 16
@@ -52,7 +51,7 @@ class Device:
         self._library = load()
         self._place = Memory(self._library.dtn_ethosu_device_bytes())
         self._state = _State.from_address(self._place.address)
-        shram = Memory(_SHRAM_BYTES)
+        shram = Memory(SHRAM_BYTES)
         self._state.shram, self._state.shram_bytes = shram.address, shram.size
         self._own = [shram]  # the device has only the address
         self.commands = Memory(len(blob.command_data), blob.command_data)

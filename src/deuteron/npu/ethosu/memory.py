@@ -6,6 +6,8 @@ WEIGHTS, SCRATCH, FAST_SCRATCH, REGIONS = 0, 1, 2, 8
 """Numbers of regions, and how many there may be."""
 FAST_SCRATCH_BYTES = 4 << 20
 """Partitions do not say how much fast scratch memory they use: more than any memory mode of Vela has."""
+SHRAM_BYTES = 48 << 10
+"""No NPU has more memory of its own."""
 _ALIGNMENT = 16
 
 

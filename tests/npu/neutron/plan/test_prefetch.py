@@ -238,6 +238,14 @@ def test_proofs_need_the_solver_and_nothing_else_does(monkeypatch: pytest.Monkey
     )
 
 
+def test_a_plan_that_nothing_is_faster_than_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = _wide(per_channel=True)
+    monkeypatch.setattr(extras, "is_installed", lambda package: package != "ortools")
+    exact = fetching(program, ENGINE, len(plan(program).weights), Effort.EXACT)
+    assert exact is not None
+    assert exact.prefetch.proven
+
+
 def test_the_solver_makes_no_plan_slower_and_proves_its_bound() -> None:
     proofs = 0
     for seed in range(12):

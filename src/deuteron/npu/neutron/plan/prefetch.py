@@ -112,13 +112,13 @@ def proven(
     """The plan with the bound that a solver proves with this effort, and faster where the solver's choices are.
 
     Raises:
-        MissingToolError: without the solver.
+        MissingToolError: without the solver, where it is needed.
     """
+    if heuristic.proven or len(program.calls) * len(heuristic.chunks) > MOST_CHOICES:
+        return heuristic
     require("solver", "ortools", "`--effort exact` with fetches of weights")
     from deuteron.npu.neutron.plan.optimum import optimum  # its solver takes a while to load
 
-    if heuristic.proven or len(program.calls) * len(heuristic.chunks) > MOST_CHOICES:
-        return heuristic
     costs = costs_of(program, heuristic.chunks, engine)
     for addresses in (False, True):  # most choices have room as they are
         start = heuristic.resident, heuristic.schedule
