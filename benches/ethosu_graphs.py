@@ -3,13 +3,13 @@
 Each graph (`tests/npu/ethosu/graphs.py`) has 2 to 6 operators of 40 kinds. Four of them side by side make a model, for
 the next accelerator in turn; calibrated and run on random samples. No result of a partition, and no tensor that an
 operator leaves in memory, may differ by a bit. A model that cannot be built is built again graph by graph, and the
-graphs that cannot are counted, with what was said. Seeds that the file of `--json` has already are not run again.
+graphs that cannot are counted, with what was said; only what Deuteron says that it does not support may be so.
+`--resume FILE` keeps what came of seeds there, and runs none again that it has of the same sources.
 
 make bench-ethosu-graphs ARGS="--graphs 5000"
 """
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -18,13 +18,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ending import finish
+from ending import Rows, finish
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.npu.ethosu.graphs import check
 
-from deuteron.errors import DeuteronError
+from deuteron.errors import DeuteronError, UnsupportedError
 
 ACCELERATORS = (
     "ethos-u55-128", "ethos-u55-32", "ethos-u65-256", "ethos-u55-256", "ethos-u85-256", "ethos-u55-64",
@@ -42,7 +42,8 @@ def checked(seeds: Sequence[int], accelerator: str) -> list[dict[str, Any]]:
         if len(seeds) > 1:
             return [one for seed in seeds for one in checked([seed], accelerator)]
         said = error.message if isinstance(error, DeuteronError) else f"{type(error).__name__}: {error}"
-        return [entry | {"refused": said.splitlines()[0][:200]}]
+        kind = "refused" if isinstance(error, UnsupportedError) else "failed"
+        return [entry | {kind: said.splitlines()[0][:200]}]
 
 
 def report(entries: Sequence[Mapping[str, Any]]) -> None:
@@ -63,31 +64,36 @@ def report(entries: Sequence[Mapping[str, Any]]) -> None:
         print(f"  {count} x {text}")
 
 
-def main() -> int:
-    """Runs; 1 when anything differs."""
+def problems(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What differs or failed; or that nothing was compared."""
+    wrong = [
+        f"seeds {entry['seeds']} on {entry['accelerator']}: {failure}"
+        for entry in entries
+        for failure in (*entry.get("failures", ()), *((entry["failed"],) if "failed" in entry else ()))
+    ]
+    return wrong or ([] if any(entry.get("results") for entry in entries) else ["nothing was compared"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs; 1 when anything differs or fails, or nothing was compared."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there, and go on behind those there")
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    parser.add_argument("--resume", type=Path, help="keep results there, and go on behind those of the same sources")
     parser.add_argument("--graphs", type=int, default=400, help="how many, with seeds from --first on")
     parser.add_argument("--first", type=int, default=0, help="the first seed, a multiple of 4")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no model after so long")
-    args = parser.parse_args()
-    entries: list[dict[str, Any]] = []
-    if args.json is not None and args.json.is_file():
-        entries = json.loads(args.json.read_text(encoding="utf-8"))["entries"]
-    known = {seed for entry in entries for seed in entry["seeds"]}
+    args = parser.parse_args(arguments)
+    kept, entries = Rows(args.resume), list[dict[str, Any]]()
     end = time.monotonic() + args.seconds
     for first in range(args.first, args.first + args.graphs, TOGETHER):
-        if time.monotonic() > end:
-            break
-        if first not in known:
-            accelerator = ACCELERATORS[first // TOGETHER % len(ACCELERATORS)]
-            entries += checked(range(first, first + TOGETHER), accelerator)
-            if args.json is not None:
-                args.json.write_text(json.dumps({"entries": entries}) + "\n", encoding="utf-8")
+        accelerator = ACCELERATORS[first // TOGETHER % len(ACCELERATORS)]
+        if str(first) not in kept:
+            if time.monotonic() > end:
+                break
+            kept[str(first)] = checked(range(first, first + TOGETHER), accelerator)
+        entries += kept[str(first)]
     report(entries)
-    wrong = [(entry, failure) for entry in entries for failure in entry.get("failures", ())]
-    problems = [f"seeds {entry['seeds']} on {entry['accelerator']}: {failure}" for entry, failure in wrong]
-    return finish({"entries": entries}, problems, args.json)
+    return finish({"entries": entries}, problems(entries), args.json)
 
 
 if __name__ == "__main__":

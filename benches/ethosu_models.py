@@ -3,19 +3,19 @@
 Each model is built for each accelerator and run on random samples. "results" are those of the partitions, "tensors"
 and "values" what their operators leave in memory on the way, "operators" how many of those that compute something are
 seen so. None may differ from TOSA's reference model, and no output may be further from quantised PyTorch's than
-`deuteron run --compare` allows. Rows that `--json` has already are kept.
+`deuteron run --compare` allows. `--resume FILE` keeps rows there, and measures none again that it has of the same
+sources.
 
-    python benches/ethosu_models.py [MODEL...] [--accelerators NAME...] [--json FILE]
+    python benches/ethosu_models.py [MODEL...] [--accelerators NAME...] [--json FILE] [--resume FILE]
 """
 
 import argparse
-import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ending import finish
+from ending import Rows, finish
 
 from deuteron import api
 from deuteron.builds import manifest as manifests
@@ -60,28 +60,35 @@ def line(row: Mapping[str, Any]) -> str:
     return f"{row['model']:<22}{row['accelerator']:<16}{counts}"
 
 
-def main() -> int:
-    """Prints the table; 1 when anything differs."""
+def problems(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What differs, and rows in which nothing was compared."""
+    return [
+        f"{key}: {problem}"
+        for key, row in rows.items()
+        for problem in (row["failures"] or (() if row["results"] and row["compared"] else ("nothing was compared",)))
+    ] or ([] if rows else ["no model was run"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the table; 1 when anything differs, or nothing was compared."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there, row by row; go on behind those there")
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    parser.add_argument("--resume", type=Path, help="keep rows there, and go on behind those of the same sources")
     parser.add_argument("--accelerators", nargs="*", default=ACCELERATORS, help="all seven by default")
     parser.add_argument("models", nargs="*", default=[m.name for m in api.REFERENCES], help="all by default")
-    args = parser.parse_args()
-    rows: dict[str, Any] = {}
-    if args.json is not None and args.json.is_file():
-        rows = json.loads(args.json.read_text(encoding="utf-8"))
+    args = parser.parse_args(arguments)
+    kept, rows = Rows(args.resume), dict[str, Any]()
     titles = "".join(f"{column:>{width}}" for column, width in COLUMNS.items())
     print(f"{'model':<22}{'accelerator':<16}{titles}")
     for name in args.models:
         for accelerator in args.accelerators:
             key = f"{name} {accelerator}"
-            if key not in rows:
+            if key not in kept:
                 with tempfile.TemporaryDirectory() as folder:
-                    rows[key] = row(name, accelerator, Path(folder))
-                if args.json is not None:
-                    args.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+                    kept[key] = row(name, accelerator, Path(folder))
+            rows[key] = kept[key]
             print(line(rows[key]), flush=True)
-    return finish(rows, [f"{key}: {failure}" for key, row in rows.items() for failure in row["failures"]], args.json)
+    return finish(rows, problems(rows), args.json)
 
 
 if __name__ == "__main__":

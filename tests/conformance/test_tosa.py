@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,25 +60,71 @@ def test_nothing_was_ever_kept(tmp_path: Path) -> None:
     assert tosa.compare(tmp_path / "compiled", tmp_path, ("f.py::test",), print).partitions == 0
 
 
-@pytest.mark.parametrize("ends", [False, True], ids=["said", "by the end of its process"])
-def test_values_that_the_reference_model_refuses(folder: Path, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+@pytest.mark.parametrize("broken", ["{", '{"partition": "layer", "val', ""])
+def test_what_was_equal_is_compared_again_by_another_simulator(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    equal: list[str] = []
+    compared = tosa.compare(folder, folder, ("f.py::test",), equal.append)
+    with (folder / "equal.jsonl").open("a") as file:
+        file.write(broken)  # a run that was ended while it wrote
+    assert tosa.compare(folder, folder, ("f.py::test",), equal.append) == compared
+    assert equal == ["layer"]
+    monkeypatch.setattr(tosa, "_by", lambda: "another")
+    for _ in range(2):
+        tosa.compare(folder, folder, ("f.py::test",), equal.append)
+    assert equal == ["layer", "layer"]
+
+
+def test_what_compares_has_a_name_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by = tosa._by.__wrapped__  # pyright: ignore[reportPrivateUsage] - without what it keeps
+    before = by()
+    monkeypatch.setattr(tosa, "version", lambda package: "2026.6.0")
+    other = by()
+    monkeypatch.setattr(tosa, "library", lambda name: folder / "layer.tosa")
+    assert len({before, other, by()}) == 3
+
+
+def test_values_that_the_reference_model_refuses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tosa_reference_model
 
-    run = tosa_reference_model.run
+    run, asked = tosa_reference_model.run, folder / "asked"
 
     def refuse(program: bytes, inputs: list[Any], verbosity: str) -> Any:
+        asked.open("a").write("x")
         if any(np.any((x < 0) | (x > 3)) for x in inputs):
-            if ends:
-                os._exit(1)
             return [], tosa_reference_model.GraphStatus.TOSA_UNPREDICTABLE
         return run(program, inputs, verbosity=verbosity)
 
     monkeypatch.setattr(tosa_reference_model, "run", refuse)
     compared = tosa.compare(folder, folder, ("f.py::test",), print)
     assert (compared.narrow, compared.passed) == (1, True)
+    assert asked.read_text() == "xx", "without indices, counting would draw the same again"
     assert list(compared.lines()) == [
         "1 partition of 1 test beside TOSA's reference model: 8 outputs, 0 of them differ",
         "  1 of them with inputs from 0 to 3 alone: the reference model refuses others",
+    ]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_crash_of_the_reference_model_is_no_refusal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    import tosa_reference_model
+
+    def crash(program: bytes, inputs: list[Any], verbosity: str) -> Any:
+        os._exit(1)
+
+    monkeypatch.setattr(tosa_reference_model, "run", crash)
+    if listed:
+        monkeypatch.setattr(tosa, "CRASHING", frozenset(("f.py::test",)))
+    compared = tosa.compare(folder, folder, ("f.py::test",), print)
+    assert not compared.passed, "nothing was compared"
+    assert replace(compared, partitions=2).passed is listed
+    assert list(compared.lines())[1:] == [
+        "  1 of them not compared: they are known to end the model's process: layer"
+        if listed
+        else "  layer: not compared: it ends the reference model's process"
     ]
 
 

@@ -1,0 +1,92 @@
+"""The long benches of Ethos-U: what they keep to go on behind it, and what they call a problem."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import ending
+import pytest
+from benches import ethosu_graphs, ethosu_models
+from tests.npu.ethosu.graphs import GraphCounts
+
+from deuteron.errors import DeuteronError, FormatError, UnsupportedError
+
+SAME = {"model": "digits", "accelerator": "ethos-u55-128", "compared": 7, "failures": []} | dict.fromkeys(
+    ("partitions", "results", "differ", "tensors", "values", "values_differ", "operators", "parted"), 1
+)
+
+
+def _models(rows: Sequence[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The bench of one model, whose next rows are these."""
+    following = iter(rows)
+    monkeypatch.setattr(ethosu_models, "row", lambda *_: next(following))
+    return lambda *options: ethosu_models.main(["digits", "--accelerators", "ethos-u55-128", *map(str, options)])
+
+
+def test_rows_are_measured_again_unless_they_are_to_be_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    results, kept = tmp_path / "results.json", tmp_path / "kept.json"
+    run = _models([SAME | {"results": count} for count in (1, 2, 3, 4)], monkeypatch)
+
+    def count() -> int:
+        return json.loads(results.read_text())["digits ethos-u55-128"]["results"]
+
+    for expected in (1, 2):
+        assert run("--json", results) == 0
+        assert count() == expected
+    for sources, expected in (("a", 3), ("a", 3), ("b", 4)):
+        monkeypatch.setattr(ending, "sources", lambda sources=sources: sources)
+        assert run("--json", results, "--resume", kept) == 0
+        assert count() == expected
+    assert {path.name for path in tmp_path.iterdir()} == {"results.json", "kept.json"}
+
+
+def test_what_is_kept_is_for_these_sources_and_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(ending, "LIBRARY_DIRECTORY", tmp_path)
+    library = tmp_path / "libdeuteron_ethosu_driver.so"
+    library.write_bytes(b"before")
+    before = ending.sources()
+    assert ending.sources() == before
+    library.write_bytes(b"after")
+    assert ending.sources() != before
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"failures": ["partition 0: 3 of 8 values differ"]}, "partition 0: 3 of 8 values differ"),
+        ({"results": 0}, "nothing was compared"),
+        ({"compared": 0}, "nothing was compared"),
+    ],
+)
+def test_models_that_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], changed: dict[str, Any], problem: str
+) -> None:
+    assert _models([SAME | changed], monkeypatch)() == 1
+    assert capsys.readouterr().err == f"error: digits ethos-u55-128: {problem}\n"
+    assert ethosu_models.problems({}) == ["no model was run"]
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (UnsupportedError("a loop"), "nothing was compared"),
+        (FormatError("it is damaged"), "seeds [0] on ethos-u55-128: it is damaged"),
+        (ValueError("broken"), "seeds [0] on ethos-u55-128: ValueError: broken"),
+    ],
+)
+def test_graphs_that_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: DeuteronError | ValueError, problem: str
+) -> None:
+    counts = GraphCounts(1, {"relu": 1}, 1, 8, 8)
+
+    def check(seeds: Sequence[int], accelerator: str) -> GraphCounts:
+        if 0 in seeds:
+            raise error
+        return counts
+
+    monkeypatch.setattr(ethosu_graphs, "check", check)
+    assert ethosu_graphs.problems(ethosu_graphs.checked([0], "ethos-u55-128")) == [problem]
+    refused = isinstance(error, UnsupportedError)
+    assert ethosu_graphs.main(["--graphs", "4"]) == (0 if refused else 1), "one alone may be refused, not fail"
+    assert f"refused: {int(refused)}\n" in capsys.readouterr().out
