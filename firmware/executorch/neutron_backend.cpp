@@ -51,9 +51,7 @@ struct Handle {
     Bytes bytes;
     Payload payload;
     NeutronModelHandle model;
-#ifdef DEUTERON_DELEGATE_HOST
-    void *panels = nullptr;
-#endif
+    void *panels;
 };
 
 /* Memory for `count` objects from the temporary allocator, nullptr when there is none. */

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/driver/driver.h"
 #include "../src/driver/model.h"
 #include "builder.h"
 #include "deuteron/levels.h"

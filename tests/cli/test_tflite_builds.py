@@ -45,6 +45,25 @@ def test_each_view_of_a_build(deuteron: Run, net: Path, tmp_path: Path) -> None:
     assert api.read_manifest(build_directory(net)).partitions[0].ops[-1].op in ("ADD", "DEQUANTIZE")
 
 
+def test_a_second_view_leaves_the_first_its_files(net: Path) -> None:
+    first = build_directory(net)
+    (first / "mark").write_text("of whoever reads there")
+    assert build_directory(net) == first
+    assert (first / "mark").is_file()
+    assert build_directory(net, "imxrt700") == first, "its default"
+    net.write_bytes(net.read_bytes() + bytes(16))
+    changed = build_directory(net)
+    assert changed != first
+    assert (first / "mark").is_file(), "also once the file is another"
+
+
+def test_only_profiles_have_kernels_that_record(net: Path) -> None:
+    plain, recording = build_directory(net), build_directory(net, profiling=True)
+    assert [api.read_manifest(build).options.use_profiling for build in (plain, recording)] == [False, True]
+    programs = [(build / "model.pte").read_bytes() for build in (plain, recording)]
+    assert programs[0] != programs[1]
+
+
 def test_a_board_gives_what_the_host_gives(deuteron: Run, net: Path) -> None:
     result = deuteron("run", net, "--on", "an505", "--compare", "host", "--samples", "3", "--target", "imxrt700")
     assert (result.code, result.err) == (0, "")

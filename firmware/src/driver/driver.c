@@ -1,7 +1,6 @@
 #include "deuteron/driver.h"
 
 #include "deuteron/port.h"
-#include "driver.h"
 #include "header.h"
 #include "hooks.h"
 #include "model.h"

@@ -117,7 +117,7 @@ def command(
     if inputs:
         from deuteron.views.run.samples import read_samples
 
-        samples = read_samples(api.read_manifest(build_directory(directory, target)), inputs)
+        samples = read_samples(api.read_manifest(build_directory(directory, target, profiling=True)), inputs)
     with printer.work(f"profiling on {place}"):
         profiled = api.profile(
             directory,

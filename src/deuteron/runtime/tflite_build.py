@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -59,15 +58,17 @@ def is_tflite(path: Path) -> bool:
         return False
 
 
-def build_directory(path: Path, target: str | None = None) -> Path:
+def build_directory(path: Path, target: str | None = None, *, profiling: bool = False) -> Path:
     """The directory of a build: `path` itself or, of a TFLite file, one that is gone when this process ends.
+
+    The same file gives the same directory. With `profiling` its kernels record when they start and stop.
 
     Raises:
         OptionError: a target is given for what has been compiled.
         DeuteronError: the file is damaged, or holds operators that the NPU does not take.
     """
     if is_tflite(path):
-        return _written(path.absolute(), target or DEFAULT_TARGET)
+        return _written(path.absolute(), target or DEFAULT_TARGET, profiling=profiling)
     if target:
         raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
     return path
@@ -79,20 +80,21 @@ def _scratch() -> "tempfile.TemporaryDirectory[str]":
     return tempfile.TemporaryDirectory(prefix="deuteron-tflite-")
 
 
-def _written(path: Path, target: str) -> Path:
-    manifest, files = build_of(path, target)
-    key = hashlib.sha256(f"{path}\0{target}".encode()).hexdigest()[:8]
+def _written(path: Path, target: str, *, profiling: bool) -> Path:
+    content = hashlib.sha256(tflite_model.read(path)).hexdigest()
+    key = hashlib.sha256(f"{path}\0{target}\0{profiling}\0{content}".encode()).hexdigest()[:16]
     directory = Path(_scratch().name) / key / path.name
-    shutil.rmtree(directory.parent, ignore_errors=True)
-    directory.parent.mkdir(parents=True)
-    output.write(directory, {**files, NAME: manifest.to_json().encode()}, force=False)
+    if not directory.is_dir():
+        manifest, files = build_of(path, target, profiling=profiling)
+        directory.parent.mkdir(exist_ok=True)
+        output.write(directory, {**files, NAME: manifest.to_json().encode()}, force=False)
     return directory
 
 
-def build_of(path: Path, target: str) -> tuple[Manifest, dict[str, bytes]]:
+def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manifest, dict[str, bytes]]:
     """What `build.json` says of the file once it is converted, and the files of the build."""
-    options = BuildOptions(use_profiling=True)
-    loaded = tflite_model.load(path, target, ConvertOptions(profiling=True, memory=options.memory))
+    options = BuildOptions(use_profiling=profiling)
+    loaded = tflite_model.load(path, target, ConvertOptions(profiling=profiling, memory=options.memory))
     conversion, container = loaded.conversion, loaded.container
     where = f"`{path}`"
     if conversion is None:

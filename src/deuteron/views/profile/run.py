@@ -79,7 +79,7 @@ def profile_build(
         raise OptionError(f"unknown value `{on}` of `--on`", hint=f"choose one of {listed}")
     if output not in (None, default_output(directory, place)):
         outputs.check_output(output, force=force, record=record.NAME)
-    build = builds.read(build_directory(directory, target))
+    build = builds.read(build_directory(directory, target, profiling=True))
     if events is not None:
         sent = board.from_events(build, events, ticks_per_second)
     else:
