@@ -48,15 +48,29 @@ class Columns(nn.Module):
 
 
 class Vanishing(nn.Module):
-    """A factor with two values far below the third, on what is summed up."""
+    """A factor with two values far below the third, which the weights behind it make up for."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.last = nn.Linear(6, 3), nn.Linear(3, 4)
+        with torch.no_grad():
+            self.last.weight /= torch.tensor([0.001, 500.0, 0.002])
 
     def forward(self, x: Tensor) -> Tensor:
         """Four numbers."""
         return self.last(self.first(x) * torch.tensor([0.001, 500.0, 0.002]))
+
+
+class Gains(nn.Module):
+    """A learned factor, of whose many values some are next to 0; nothing is lost with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.gain, self.last = nn.Linear(16, 256), nn.Parameter(torch.randn(256)), nn.Linear(256, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Four numbers."""
+        return self.last(self.first(x) * self.gain)
 
 
 class Plain(nn.Module):
@@ -122,5 +136,6 @@ DEFECTS = (
 
 SOUND: dict[str, Callable[[], Subject]] = {
     "in_place": lambda: _of(Residual, 2, 8, 8),
+    "gains_near_0": lambda: _of(Gains, 16),
     "writes_its_input": lambda: _of(Halving, 8),
 }

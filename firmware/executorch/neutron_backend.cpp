@@ -51,7 +51,9 @@ struct Handle {
     Bytes bytes;
     Payload payload;
     NeutronModelHandle model;
-    void *panels;
+#ifdef DEUTERON_DELEGATE_HOST
+    void *panels = nullptr;
+#endif
 };
 
 /* Memory for `count` objects from the temporary allocator, nullptr when there is none. */

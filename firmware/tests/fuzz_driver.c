@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../src/driver/driver.h"
 #include "../src/driver/model.h"
 #include "builder.h"
 #include "deuteron/levels.h"

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../src/ethosu/cells.h"
 #include "deuteron/ethosu_watch.h"
 #include "ethosu_stream.h"
 #include "test.h"
@@ -380,6 +381,82 @@ static void test_refused(void)
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = DTN_ETHOSU_SHRAM, .at = 16 * 1024);
 }
 
+/* ---- Bytes beside those of a map ---- */
+
+/* An Ethos-U85's copy of the rows that four indices say, the first of which another copy still writes. Indices lie in
+ * one of the regions: the register has no bit for the memory of the tables, as those of the sides do. */
+static void test_indices(void)
+{
+    enum { INDICES_AT = 2044, COUNT = 4, INDEXED = 1 << 11, LINEAR = 0 };
+    for (uint32_t bit = 3; bit <= 9; bit++) {
+        stream_t stream;
+        stream_new(&stream, "ethos-u85-256", &state);
+        stream_short(&stream, REG_DMA0_SIZE0, 1);
+        stream_long(&stream, REG_DMA0_LEN, 4);
+        uint32_t other = copy(&stream, LINEAR, SOURCE_AT, 1, INDICES_AT);
+        stream_short(&stream, REG_DMA0_IDX_REGION, bit == 9 ? 1 : 1U | 1U << bit);
+        stream_short(&stream, REG_DMA0_SIZE0, COUNT);
+        stream_long(&stream, REG_DMA0_LEN, 16);
+        stream_long(&stream, REG_DMA0_SRC_STRIDE0, 16);
+        stream_long(&stream, REG_DMA0_DST_STRIDE0, 16);
+        stream_long(&stream, REG_DMA0_IDX, INDICES_AT);
+        stream_long(&stream, REG_DMA0_IDX_MAX, 7);
+        uint32_t at = copy(&stream, INDEXED, SOURCE_AT, 1, 0x4000);
+        if (bit == 9) {
+            ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_COPY_RUNS, .part = DTN_ETHOSU_PART_SECOND_INPUT, .region = 1,
+                .other = other, .other_writes = 1, .at = INDICES_AT);
+        } else {
+            ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = DTN_ETHOSU_FIELD, .at = REG_DMA0_IDX_REGION);
+        }
+    }
+}
+
+static void count_bytes(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+{
+    (void)cells;
+    (void)at;
+    scan->value += count;
+}
+
+/* Cells are visited only of memory that is there, whatever an operation tells of itself. */
+static void test_bounds(void)
+{
+    static const struct {
+        uint32_t region;
+        uint64_t at;
+        uint64_t bytes;
+        bool is_inside;
+    } places[] = {
+        {1, STREAM_MEMORY - 4, 4, true},
+        {1, STREAM_MEMORY - 4, 5, false},
+        {1, STREAM_MEMORY + 1, 0, false},
+        {0, UINT64_MAX, 2, false},
+        {DTN_ETHOSU_SHRAM_REGION, 24 * 1024 - 1, 1, true},
+        {DTN_ETHOSU_SHRAM_REGION, 24 * 1024 - 1, 2, false},
+        {DTN_ETHOSU_SHRAM_REGION + 1, 0, 1, false},
+    };
+    stream_t stream;
+    new_sums(&stream, "ethos-u55-128");
+    stream_op(&stream, DTN_ETHOSU_OP_STOP, 0xFFFF);
+    size_t bytes = dtn_ethosu_watch_bytes(stream.config, &stream.memory);
+    dtn_ethosu_watch_t *watch = (dtn_ethosu_watch_t *)malloc(bytes);
+    dtn_ethosu_seen_t seen = {.count = 0};
+    (void)dtn_ethosu_watch_start(watch, bytes, stream.config, stream.words, stream.count * sizeof(uint32_t),
+                                 &stream.memory);
+    watch->seen = &seen;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        dtn_eu_scan_t scan = {.watch = watch};
+        seen.count = 0;
+        dtn_eu_visit_bytes(&scan, places[i].region, places[i].at, places[i].bytes, count_bytes);
+        CHECK_EQUAL(scan.value, places[i].is_inside ? places[i].bytes : 0);
+        CHECK_EQUAL(seen.count, places[i].is_inside ? 0 : 1);
+        CHECK_EQUAL(seen.hazards[0].fault, seen.count == 0 ? 0 : DTN_ETHOSU_BOUNDS);
+        seen.hazards[0].fault = 0;
+    }
+    free(watch);
+    stream_free(&stream);
+}
+
 /* ---- Values ---- */
 
 /* What the last sum of a stream reads: of the input, moved to `moved` before if that is not 0. */
@@ -436,6 +513,8 @@ int main(void)
     test_block_sizes();
     test_tables();
     test_refused();
+    test_indices();
+    test_bounds();
     test_values();
     return test_result();
 }

@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../src/kernels/requant.h"
 #include "deuteron/driver.h"
+#include "deuteron/kernel.h"
 #include "deuteron/levels.h"
 #include "random_call.h"
 #include "refusal.h"
@@ -52,8 +54,8 @@ static void test_refused(void)
     size_t bytes = dtn_panel_bytes(handle);
     uint8_t *memory = (uint8_t *)build_alloc((uint32_t)bytes + 16);
     CHECK_EQUAL(dtn_panel_bytes(NULL), 0);
+    check_error(dtn_use_panels(NULL, memory, bytes), DTN_REASON_BAD_HANDLE, 0, "panels of nothing");
     if (bytes != 0) {
-        check_error(dtn_use_panels(NULL, memory, bytes), DTN_REASON_BAD_HANDLE, 0, "panels of nothing");
         check_error(dtn_use_panels(handle, NULL, bytes), DTN_REASON_NULL_POINTER, 0, "no memory");
         check_error(dtn_use_panels(handle, memory + 8, bytes), DTN_REASON_MISALIGNED, 0, "misaligned memory");
         check_error(dtn_use_panels(handle, memory, bytes - 1), DTN_REASON_NO_MEMORY, 0, "too little memory");
@@ -91,6 +93,42 @@ static void test_kept(void)
     free(memory);
 }
 
+#ifdef DTN_HAS_X86_LEVELS
+size_t dtn_panels_conv2d_s8_avx2(const dtn_call_t *call, int32_t *panels);
+
+/* Windows of 2^63 inputs, which need weights of 2 GB: no size leaves its type, and there is no room for such a part. */
+static void test_large_windows(void)
+{
+    dtn_conv2d_s8_params_t params = {.batches = 1,
+                                     .in_h = 1,
+                                     .in_w = 1,
+                                     .in_c = 1,
+                                     .out_h = 1,
+                                     .out_w = 1,
+                                     .out_c = 1,
+                                     .kernel_h = 46342,
+                                     .kernel_w = 46342,
+                                     .stride_h = 1,
+                                     .stride_w = 1,
+                                     .dilation_h = (int32_t)DTN_MAX_DIMENSION,
+                                     .dilation_w = (int32_t)DTN_MAX_DIMENSION,
+                                     .out_pitch = 1,
+                                     .requant_count = 1};
+    const dtn_requant_row_t row = {1, 33};
+    dtn_call_t call = {.params = (const int32_t *)(const void *)&params};
+    call.operands[DTN_CONV2D_S8_REQUANT].data = (uint8_t *)(uintptr_t)&row;
+    if (dtn_has_level(1)) {
+        CHECK_EQUAL(dtn_panels_conv2d_s8_avx2(&call, NULL), 0);
+        params.kernel_w = 1;
+        CHECK_EQUAL(dtn_panels_conv2d_s8_avx2(&call, NULL), 0);
+    }
+}
+#else
+static void test_large_windows(void)
+{
+}
+#endif
+
 int main(void)
 {
     int32_t level = dtn_level();
@@ -98,5 +136,6 @@ int main(void)
     CHECK(dtn_use_level(level), "the level before");
     test_refused();
     test_kept();
+    test_large_windows();
     return test_result();
 }

@@ -20,6 +20,7 @@ PROGRAMS = (
     "test_kernels",
     "test_kernels_device",
     "test_panels",
+    "test_panels_device",
     "test_container",
     "test_fetches",
     "test_driver",

@@ -1,6 +1,6 @@
 """How far quantised models are from float ones, and what is found wrong with them: quantised, and not lowered."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,7 @@ from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
 from deuteron.frontend import combined, sides
 from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.quality import kept as quality_kept
 from deuteron.frontend.quality.findings import findings
 from deuteron.frontend.quality.floats import without_observers
 from deuteron.frontend.quality.kept import Kept
@@ -59,7 +60,7 @@ def found(name: str) -> tuple[str, ...]:
     module, example, batches = defect.make()
     kept = Kept()
     seen = list(kept.passing(iter(batches)))
-    return (*map(told, measured(module, seen)[1]), *kept.findings(example))
+    return kept.findings(example) or tuple(map(told, measured(module, seen)[1]))
 
 
 @pytest.mark.parametrize("defect", planted.DEFECTS, ids=lambda defect: defect.name)
@@ -118,7 +119,6 @@ SOUND: dict[str, Callable[[], nn.Module]] = {
     "classifier": lambda: nn.Sequential(
         nn.Conv2d(2, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10), nn.Softmax(-1)
     ),
-    "residual": planted.Residual,
     "gate": lambda: nn.Sequential(nn.Conv2d(2, 4, 3), nn.Sigmoid(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5)),
 }
 
@@ -133,13 +133,14 @@ def test_sound_networks_have_no_findings(name: str):
     assert all(layer.own > 25 for layer in result.layer_qualities())
 
 
-def test_a_model_that_writes_into_its_input_leaves_samples_as_they_are():
-    torch.manual_seed(0)
-    batches = [(torch.randn(1, 8),) for _ in range(8)]
+@pytest.mark.parametrize("name", planted.SOUND)
+def test_sound_networks_that_look_as_if_they_were_not(name: str):
+    module, _, batches = planted.SOUND[name]()
     before = [x.clone() for (x,) in batches]
-    result, text = measured(planted.Halving(), batches)
+    result, text = measured(module, batches)
     assert all(torch.equal(x, old) for (x,), old in zip(batches, before, strict=True))
     assert text == ()
+    assert all(output.sqnr > 25 for output in result.output_qualities())
     assert all(layer.own > 25 for layer in result.layer_qualities())
     assert "input" in {layer.op for layer in result.layer_qualities()}
 
@@ -188,16 +189,43 @@ def test_outputs_of_one_dimension_and_of_none():
     assert [(output.axis, len(output.channels)) for output in result.output_qualities()] == [(0, 1), (0, 1)]
 
 
-def test_samples_are_kept_at_even_distances():
+def passed(batches: Iterable[Inputs]) -> Kept:
     kept = Kept()
-    batches = [(torch.tensor([float(i)]),) for i in range(200)]
-    assert len(list(kept.passing(iter(batches)))) == 200
+    for _ in kept.passing(iter(batches)):
+        pass
+    return kept
+
+
+def test_samples_are_kept_at_even_distances():
+    kept = passed((torch.tensor([float(i)]),) for i in range(200))
     assert kept.total == 200
     values = [int(batch[0]) for batch in kept.some(macs=1)]
     assert values[0] == 0
     assert len(values) == 32
     assert max(b - a for a, b in pairwise(values)) <= 8
     assert len(kept.some(macs=10**9)) == 4
+
+
+def test_findings_are_of_all_batches_and_not_of_those_that_are_kept():
+    one = (torch.ones(1, 1),)
+    assert passed((torch.full((1, 1), float(i % 8 > 0)),) for i in range(512)).findings(one) == ()
+    last = passed([*[one] * 511, (torch.full((1, 1), 300.0),)])
+    assert last.findings(one)[0].startswith("input 0 reaches 300 in the calibration batches, and 1 in the example")
+    whole = (torch.ones(1, 1, dtype=torch.int64),)
+    assert passed([*[whole] * 511, (2 * whole[0],)]).findings(whole) == ()
+    assert passed([whole] * 512).findings(whole) == (
+        "all calibration batches are equal, and measure no more than one does; give unlike ones",
+    )
+
+
+def test_large_samples_are_thinned_while_they_pass_and_never_too_few(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quality_kept, "_HELD", 10 * 400)
+    kept = passed((torch.full((100,), float(i)),) for i in range(50))
+    assert sum(4 * batch[0].numel() for batch in kept.batches) <= 10 * 400
+    assert [int(batch[0][0]) for batch in kept.some(macs=1)] == [0, 8, 16, 24, 32, 40, 48]
+    monkeypatch.setattr(quality_kept, "_HELD", 1)
+    assert len(passed((torch.zeros(100),) for _ in range(50)).some(macs=1)) == 7
+    assert len(passed((torch.zeros(100),) for _ in range(50)).some(macs=10**9)) == 4
 
 
 def test_an_output_without_layers_is_poor_without_a_worst_one():

@@ -10,6 +10,7 @@ from tests.builds.test_manifest import MANIFEST, SOURCE
 from deuteron import api
 from deuteron.arch.cores import Work
 from deuteron.builds.manifest import CpuOp, Manifest, ModelInfo, Node
+from deuteron.builds.quality import PROGRAM, Quality
 from deuteron.errors import OptionError
 from deuteron.npu.schedule import Schedule, Step
 from deuteron.views import costs as placement
@@ -78,6 +79,19 @@ def test_text():
         "npu 1: 700, copies at its edges 1,700 (70 B); on the CPU 1,200",
         "       costs 1,200 cycles more than it saves: `--partition cost` keeps it on the CPU",
     ]
+
+
+@pytest.mark.parametrize(
+    ("quality", "where"),
+    [
+        (Quality(32, 32, PROGRAM), "on 32 samples, of program"),
+        (Quality(32, 2, PROGRAM), "on 2 of 32 samples, of program"),
+        (Quality(32, 2), "on 32 samples, of quantised PyTorch"),
+    ],
+)
+def test_on_how_many_samples_outputs_are_measured(quality: Quality, where: str):
+    lines = Explanation("out", replace(BUILD, quality=quality), COSTS).lines()
+    assert f"signal to quantisation noise beside the float model, {where}:" in lines
 
 
 def test_json():

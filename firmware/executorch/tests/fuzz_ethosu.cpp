@@ -3,7 +3,8 @@
  *
  * Every block of memory is of just the size that the partition states, so that the address sanitizer sees an access
  * beyond. Mutated are headers and records of blocks, commands with their parameters and payloads, and any byte. The
- * watch of a stream and its check read the same commands: that they refuse different ones is a finding, too.
+ * watch of a stream and its check read the same commands: that they refuse different ones is a finding, and that the
+ * watch is told of bytes that are not there, too.
  */
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
@@ -79,6 +80,20 @@ class Memory
     size_t bytes_;
 };
 
+/* The bytes that a command has told the watch of are there, and not more than it has place for, or it is refused. */
+void check_bytes(dtn_ethosu_fault_t fault, const dtn_ethosu_seen_t &seen)
+{
+    for (uint32_t i = 0; fault == DTN_ETHOSU_OK && i < seen.count; i++) {
+        const dtn_ethosu_hazard_t &hazard = seen.hazards[i];
+        if (hazard.kind == DTN_ETHOSU_HAZARD_FAULT &&
+            (hazard.fault == DTN_ETHOSU_BOUNDS || hazard.fault == DTN_ETHOSU_WORKSPACE)) {
+            std::fprintf(stderr, "watched: %s, of a command that is not refused\n",
+                         dtn_ethosu_message(static_cast<dtn_ethosu_fault_t>(hazard.fault)));
+            std::abort();
+        }
+    }
+}
+
 /* Watches a whole stream; the fault that ends it. */
 dtn_ethosu_fault_t watched(const dtn_ethosu_config_t *config, const Memory &commands, const dtn_ethosu_memory_t &memory,
                            const Blob &blob)
@@ -94,6 +109,7 @@ dtn_ethosu_fault_t watched(const dtn_ethosu_config_t *config, const Memory &comm
     seen.event.opcode = DTN_ETHOSU_OP_CONV;
     while (fault == DTN_ETHOSU_OK && seen.event.opcode != DTN_ETHOSU_OP_STOP) {
         fault = dtn_ethosu_watch_step(watch, &seen);
+        check_bytes(fault, seen);
     }
     uint64_t unwritten = 0;
     uint64_t value = 0;

@@ -14,8 +14,9 @@
  *   at once and serve any number of runs. Others serve as many as they say; those in `port/` serve one run at a time,
  *   refuse a channel until its copy has been waited for, and refuse to work in an interrupt. A run that fetches nothing
  *   calls no hook, and one that fetches waits only for copies that it has started.
- * - **Handles**: preparing, unpreparing and `dtn_model_keep_prefetch` must not take place during a run of the same
- *   handle; different handles have nothing to do with each other. `dtn_model_info` and `dtn_model_verify` only read.
+ * - **Handles**: preparing, unpreparing, `dtn_model_keep_prefetch` and `dtn_use_panels` must not take place during a
+ *   run of the same handle; different handles have nothing to do with each other. `dtn_model_info` and
+ *   `dtn_model_verify` only read.
  * - **Hooks**: `neutronSetConfig`, `dtn_set_fetch_hooks` and `dtn_set_progress` must not be called during any run. The
  *   function of `dtn_set_progress` may be called by several runs at once.
  * - **`neutronInit` and `neutronDeinit`** count: the first call prepares the port and the last releases it, so that

@@ -38,6 +38,7 @@ size_t dtn_panel_bytes(NeutronModelHandle hdl);
 /**
  * Writes the panels of a prepared model and has its runs use them. The memory is at a multiple of 16 and the caller's,
  * who leaves it alone until the model is unprepared; DTN_REASON_NO_MEMORY, and nothing changes, if it is too small.
+ * Must not take place during a run of the same handle (deuteron/driver.h, Concurrency), nor while `dtn_use_level` does.
  */
 NeutronError dtn_use_panels(NeutronModelHandle hdl, void *memory, size_t bytes);
 

@@ -1,6 +1,7 @@
 #include "deuteron/driver.h"
 
 #include "deuteron/port.h"
+#include "driver.h"
 #include "header.h"
 #include "hooks.h"
 #include "model.h"

@@ -17,7 +17,4 @@ NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_
 /** Checks the pointers of `data` and runs the model; resident bytes of its prefetch area may be in place already. */
 NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data, bool resident);
 
-/** The model behind a handle; NULL for a handle that is none. */
-dtn_model_t *dtn_model_of(NeutronModelHandle hdl);
-
 #endif /* DTN_MODEL_H */

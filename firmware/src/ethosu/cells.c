@@ -41,10 +41,31 @@ void dtn_eu_report(dtn_eu_scan_t *scan, dtn_ethosu_hazard_kind_t kind, uint64_t 
     }
 }
 
+void dtn_eu_report_fault(dtn_ethosu_watch_t *watch, dtn_ethosu_fault_t fault, uint64_t at)
+{
+    dtn_ethosu_seen_t *seen = watch->seen;
+    uint32_t index = seen->count < DTN_ETHOSU_MOST_HAZARDS ? seen->count++ : DTN_ETHOSU_MOST_HAZARDS - 1;
+    seen->hazards[index] = (dtn_ethosu_hazard_t){.kind = DTN_ETHOSU_HAZARD_FAULT, .fault = (uint32_t)fault, .at = at};
+}
+
 /* ---- Cells ---- */
+
+bool dtn_eu_is_there(const dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes)
+{
+    const dtn_ethosu_t *m = &watch->machine;
+    if (region > DTN_ETHOSU_SHRAM_REGION) {
+        return false;
+    }
+    uint64_t size = region == DTN_ETHOSU_SHRAM_REGION ? m->config->shram_bytes : m->memory.regions[region].bytes;
+    return at <= size && bytes <= size - at;
+}
 
 void dtn_eu_visit_bytes(dtn_eu_scan_t *scan, uint32_t region, uint64_t at, uint64_t bytes, dtn_eu_visit_t visit)
 {
+    if (!dtn_eu_is_there(scan->watch, region, at, bytes)) {
+        dtn_eu_report_fault(scan->watch, DTN_ETHOSU_BOUNDS, at);
+        return;
+    }
     scan->region = region;
     dtn_ethosu_cell_t *cells = scan->watch->cells[region];
     visit(scan, cells == NULL ? NULL : cells + at, at, bytes);

@@ -50,7 +50,14 @@ static inline uint64_t dtn_eu_with(uint64_t value, uint32_t name)
 /** Notes a hazard of the command, once for each part and counterpart; `other` is the number of that, or 0. */
 void dtn_eu_report(dtn_eu_scan_t *scan, dtn_ethosu_hazard_kind_t kind, uint64_t at, uint32_t other, bool other_writes);
 
-/** Visits bytes of a region, a part of a map, or a whole map, which have been checked. */
+/** Notes a fault of the command, with what belongs to it; of too many hazards it takes the last one's place. */
+void dtn_eu_report_fault(dtn_ethosu_watch_t *watch, dtn_ethosu_fault_t fault, uint64_t at);
+
+/** Whether bytes lie in a region, or in the SHRAM. */
+bool dtn_eu_is_there(const dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes);
+
+/** Visits bytes of a region, or reports a fault where they are not there; a part of a map, or a whole map, which have
+ * been checked. */
 void dtn_eu_visit_bytes(dtn_eu_scan_t *scan, uint32_t region, uint64_t at, uint64_t bytes, dtn_eu_visit_t visit);
 void dtn_eu_visit_box(dtn_eu_scan_t *scan, const dtn_eu_map_t *map, const dtn_eu_box_t *box, dtn_eu_visit_t visit);
 void dtn_eu_visit_map(dtn_eu_scan_t *scan, const dtn_eu_map_t *map, dtn_eu_visit_t visit);

@@ -77,12 +77,16 @@ static dtn_ethosu_fault_t read_indices(dtn_ethosu_t *m, uint32_t dimensions, cop
     if (copy->skip > MOST_STRIDE) {
         return dtn_eu_fault(m, DTN_ETHOSU_BOUNDS, copy->skip);
     }
+    /* Unlike a side, indices have no bits but those of a region. */
+    uint32_t region = dtn_eu_short(m, REG_DMA0_IDX_REGION);
+    if (region >= DTN_ETHOSU_REGIONS) {
+        return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_IDX_REGION);
+    }
     copy->most = dtn_eu_payload(m, REG_DMA0_IDX_MAX) & INT32_MAX;
     uint64_t reach = copy->planes * copy->rows * INDEX_BYTES + (copy->planes - 1) * copy->skip;
     copy->indices = dtn_eu_copy_side(m, REG_DMA0_IDX_REGION, REG_DMA0_IDX, reach, false, &fault);
     if (fault == DTN_ETHOSU_OK) {
-        dtn_eu_tell_bytes(m, DTN_ETHOSU_PART_SECOND_INPUT, dtn_eu_field(m, REG_DMA0_IDX_REGION, 0, 3),
-                          dtn_eu_address(m, REG_DMA0_IDX), reach);
+        dtn_eu_tell_bytes(m, DTN_ETHOSU_PART_SECOND_INPUT, region, dtn_eu_address(m, REG_DMA0_IDX), reach);
     }
     return fault;
 }

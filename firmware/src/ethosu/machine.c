@@ -275,13 +275,14 @@ static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
     dtn_ethosu_fault_t fault = DTN_ETHOSU_OK;
     uint32_t payload = words == 1 ? word_at(m->commands, m->at) : 0;
     m->at += 4 * (size_t)words;
-    if (words == 0 && opcode >= FIRST_OPERATION && opcode <= LAST_OPERATION) {
+    bool has_maps = words == 0 && opcode >= FIRST_OPERATION && opcode <= LAST_OPERATION;
+    if (has_maps) {
         dtn_eu_stage_start(m);
     }
     if (words == 0 && operate(m, opcode, &fault)) {
         *is_operation = true;
         fault = fault == DTN_ETHOSU_OK ? dtn_eu_stage_end(m) : fault;
-        if (fault == DTN_ETHOSU_OK && dtn_eu_is_u85(m) && opcode != DTN_ETHOSU_OP_DMA_START) {
+        if (fault == DTN_ETHOSU_OK && has_maps && dtn_eu_is_u85(m)) {
             dtn_eu_tell(m, &(dtn_eu_accesses_t){.is_end = true});
         }
         return fault;

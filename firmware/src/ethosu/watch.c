@@ -21,14 +21,6 @@ static uint32_t number_of(const dtn_ethosu_watch_t *watch)
     return watch->machine.event.offset / 4 + 1;
 }
 
-static void report_fault(dtn_ethosu_watch_t *watch, dtn_ethosu_fault_t fault)
-{
-    dtn_ethosu_seen_t *seen = watch->seen;
-    uint32_t at = seen->count < DTN_ETHOSU_MOST_HAZARDS ? seen->count++ : DTN_ETHOSU_MOST_HAZARDS - 1;
-    seen->hazards[at] = (dtn_ethosu_hazard_t){
-        .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = (uint32_t)fault, .at = watch->machine.event.detail};
-}
-
 /* ---- Operations ---- */
 
 static int32_t least(int32_t a, int32_t b)
@@ -165,7 +157,7 @@ static void take_buffers(dtn_eu_scan_t *scan, dtn_ethosu_t *m, const dtn_eu_acce
     uint32_t needed = 0;
     dtn_ethosu_fault_t fault = dtn_eu_buffers(m, accesses, blocks, &end, &needed);
     if (fault != DTN_ETHOSU_OK) {
-        report_fault(scan->watch, fault);
+        dtn_eu_report_fault(scan->watch, fault, m->event.detail);
         return;
     }
     scan->part = DTN_ETHOSU_PART_BUFFERS;
@@ -210,7 +202,7 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
         fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_BLOCKDEP));
     }
     if (fault != DTN_ETHOSU_OK) {
-        report_fault(watch, fault);
+        dtn_eu_report_fault(watch, fault, watch->machine.event.detail);
         return;
     }
     bool is_u85 = dtn_eu_is_u85(m);
@@ -266,8 +258,9 @@ static void see_needs(dtn_ethosu_watch_t *watch)
 }
 
 /* What an Ethos-U85 tells before the end of an operation. */
-static void see_need(dtn_eu_needs_t *needs, const dtn_eu_accesses_t *accesses)
+static void see_need(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *accesses)
 {
+    dtn_eu_needs_t *needs = watch->needs;
     const dtn_eu_need_t *need = accesses->need;
     if (need == NULL) {
         needs->geometry = *accesses->geometry;
@@ -278,6 +271,8 @@ static void see_need(dtn_eu_needs_t *needs, const dtn_eu_accesses_t *accesses)
         needs->has[side] = true;
     } else if (needs->count < DTN_EU_MOST_NEEDS) {
         needs->bytes[needs->count++] = *need;
+    } else {
+        dtn_eu_report_fault(watch, DTN_ETHOSU_WORKSPACE, needs->count);
     }
 }
 
@@ -389,7 +384,7 @@ static void observe(dtn_ethosu_t *machine, const dtn_eu_accesses_t *accesses)
     } else if (accesses->is_end) {
         see_needs(watch);
     } else if (dtn_eu_is_u85(machine)) {
-        see_need(watch->needs, accesses);
+        see_need(watch, accesses);
     } else {
         see_operation(watch, accesses);
     }
@@ -447,11 +442,7 @@ dtn_ethosu_fault_t dtn_ethosu_watch_start(void *place, size_t bytes, const dtn_e
 /* Whether bytes lie in a region that the stream could write. */
 static bool has_cells(const dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes)
 {
-    if (region >= DTN_ETHOSU_REGIONS || watch->cells[region] == NULL) {
-        return false;
-    }
-    uint64_t size = watch->machine.memory.regions[region].bytes;
-    return at <= size && bytes <= size - at;
+    return region < DTN_ETHOSU_REGIONS && watch->cells[region] != NULL && dtn_eu_is_there(watch, region, at, bytes);
 }
 
 bool dtn_ethosu_watch_input(dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes)
@@ -476,7 +467,7 @@ dtn_ethosu_fault_t dtn_ethosu_watch_step(dtn_ethosu_watch_t *watch, dtn_ethosu_s
     watch->seen = seen;
     dtn_ethosu_fault_t fault = dtn_ethosu_step(&watch->machine, &seen->event);
     if (fault != DTN_ETHOSU_OK) {
-        report_fault(watch, fault);
+        dtn_eu_report_fault(watch, fault, watch->machine.event.detail);
     }
     return fault;
 }

@@ -1,4 +1,5 @@
 /* The levels of a host whose architecture has one. */
+#include "../driver/driver.h"
 #include "deuteron/levels.h"
 
 const char *dtn_level_name(int32_t level)
@@ -29,8 +30,7 @@ size_t dtn_panel_bytes(NeutronModelHandle hdl)
 
 NeutronError dtn_use_panels(NeutronModelHandle hdl, void *memory, size_t bytes)
 {
-    (void)hdl;
     (void)memory;
     (void)bytes;
-    return ENONE;
+    return dtn_model_of(hdl) == NULL ? dtn_error(DTN_REASON_BAD_HANDLE, 0) : ENONE;
 }

@@ -85,6 +85,7 @@ class Quality:
 
     Attributes:
         samples: how many, of the calibration batches.
+        kept: how many of these are stored with the build; outputs of PROGRAM are measured on them alone.
         measured: what, of PROGRAM and PYTORCH, for the outputs; layers are always those of quantised PyTorch.
         outputs: one entry each.
         layers: those with the least `own` first.
@@ -92,6 +93,7 @@ class Quality:
     """
 
     samples: int = 0
+    kept: int = 0
     measured: str = PYTORCH
     outputs: tuple[OutputQuality, ...] = ()
     layers: tuple[LayerQuality, ...] = ()

@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from deuteron.errors import FormatError
 
 Array = npt.NDArray[np.generic]
 Sample = tuple[Array, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,18 @@ class Stored:
 
     inputs: tuple[Sample, ...]
     outputs: tuple[Sample, ...]
+
+    def within(self, most: int) -> "Stored":
+        """As many of them, from first to last, as take so many bytes together; one in any case."""
+        size = sum(array.nbytes for side in (self.inputs, self.outputs) for array in side[0])
+        count = max(1, most // max(1, size))
+        return Stored(tuple(evenly(self.inputs, count)), tuple(evenly(self.outputs, count)))
+
+
+def evenly(items: Sequence[T], most: int) -> list[T]:
+    """At most so many of the items, the first and others at even distances."""
+    count = min(most, len(items))
+    return [items[i * len(items) // count] for i in range(count)]
 
 
 def to_bytes(stored: Stored) -> bytes:

@@ -8,6 +8,7 @@ from deuteron.arch import targets
 from deuteron.arch.targets import CpuOperators, Neutron
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import CpuOp, Manifest, Node
+from deuteron.builds.quality import PROGRAM
 from deuteron.errors import counted as counted_things
 from deuteron.records import plain
 from deuteron.views import costs as placement
@@ -110,6 +111,8 @@ class Explanation:
             return
         yield ""
         samples = counted_things(quality.samples, "sample")
+        if quality.measured == PROGRAM and quality.kept < quality.samples:
+            samples = f"{quality.kept} of {samples}"
         yield f"signal to quantisation noise beside the float model, on {samples}, of {quality.measured}:"
         for i, output in enumerate(quality.outputs):
             yield from output.lines(i)

@@ -52,7 +52,7 @@ def test_a_build_measures_its_program(build: Path):
     found = api.read_manifest(build).quality
     kept = samples.read(build)
     assert kept is not None
-    assert (found.measured, found.samples, len(kept.inputs), len(kept.outputs)) == (PROGRAM, 12, 12, 12)
+    assert (found.measured, found.samples, found.kept, len(kept.inputs), len(kept.outputs)) == (PROGRAM, 12, 12, 12, 12)
     (output,) = found.outputs
     outputs = [tuple(y) for y in api.run_each(build, kept.inputs)]
     noise = sum(float(((y - wanted) ** 2).sum()) for (y,), (wanted,) in zip(outputs, kept.outputs, strict=True))

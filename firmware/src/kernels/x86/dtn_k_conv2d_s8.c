@@ -43,12 +43,15 @@ static int64_t extent(int32_t count, int32_t stride, int32_t kernel, int32_t dil
     return (int64_t)(count - 1) * stride + (int64_t)(kernel - 1) * dilation + 1;
 }
 
+/* Values of a part, or more than there is room for. */
 static int64_t part_values(const conv_t *conv, int32_t h, int32_t w)
 {
     const dtn_conv2d_s8_params_t *p = conv->p;
-    return extent(h, p->stride_h, p->kernel_h, p->dilation_h) * extent(w, p->stride_w, p->kernel_w, p->dilation_w) *
-               p->in_c +
-           DTN_GROUP;
+    int64_t rows = extent(h, p->stride_h, p->kernel_h, p->dilation_h);
+    int64_t columns = extent(w, p->stride_w, p->kernel_w, p->dilation_w);
+    /* Windows may be so large that their product leaves 64 bits. */
+    bool is_small = rows <= PART_VALUES && columns <= PART_VALUES;
+    return is_small ? rows * columns * p->in_c + DTN_GROUP : PART_VALUES + 1;
 }
 
 /* Finds how large parts are; false when there is no room for a window. */
@@ -75,6 +78,9 @@ static bool conv_start(conv_t *conv, dtn_layer_t *layer, const dtn_call_t *call)
         conv->in_h = conv->out_h = conv->maps = 1;
         conv->in_w = conv->out_w = (int32_t)pixels;
     }
+    if (part_values(conv, 1, 1) > PART_VALUES) {
+        return false;
+    }
     if (part_values(conv, 1, conv->out_w) <= PART_VALUES) {
         conv->part_w = conv->out_w;
         int64_t row = part_values(conv, 2, conv->out_w) - part_values(conv, 1, conv->out_w);
@@ -86,7 +92,7 @@ static bool conv_start(conv_t *conv, dtn_layer_t *layer, const dtn_call_t *call)
         conv->part_w = columns < conv->out_w ? (int32_t)columns : conv->out_w;
     }
     conv->pitch = (size_t)extent(conv->part_w, p->stride_w, p->kernel_w, p->dilation_w) * (size_t)p->in_c;
-    return part_values(conv, 1, 1) <= PART_VALUES;
+    return true;
 }
 
 static void put_outside(const conv_t *conv, size_t columns, dtn_value_t *to)
@@ -194,13 +200,16 @@ static inline __attribute__((always_inline)) void tiles(const conv_t *conv, cons
 static void run_part(const conv_t *conv, const part_t *part, const int32_t *panels, int32_t channels, int8_t *out)
 {
     const dtn_conv2d_s8_params_t *p = conv->p;
+    const size_t step = (size_t)p->stride_w * (size_t)p->in_c;
+    const size_t out_pitch = (size_t)p->out_pitch;
     pixels_t pixels = {.count = 0};
     for (int32_t y = 0; y < part->h; y++) {
-        const dtn_value_t *window = part->values + (size_t)y * (size_t)p->stride_h * conv->pitch;
-        int8_t *to = out + ((ptrdiff_t)(part->oy + y) * conv->out_w + part->ox) * p->out_pitch;
-        for (int32_t x = 0; x < part->w; x++, to += p->out_pitch, window += p->stride_w * p->in_c) {
+        const dtn_value_t *row = part->values + (size_t)y * (size_t)p->stride_h * conv->pitch;
+        int8_t *to = out + ((size_t)(part->oy + y) * (size_t)conv->out_w + (size_t)part->ox) * out_pitch;
+        for (int32_t x = 0; x < part->w; x++) {
+            const dtn_value_t *window = row + (size_t)x * step;
             pixels.windows[pixels.count] = window;
-            pixels.out[pixels.count++] = to;
+            pixels.out[pixels.count++] = to + (size_t)x * out_pitch;
             if (pixels.count < DTN_PIXELS && !(y + 1 == part->h && x + 1 == part->w)) {
                 continue;
             }
@@ -217,17 +226,19 @@ static void run_part(const conv_t *conv, const part_t *part, const int32_t *pane
     }
 }
 
-/* `channels` channels, whose panels these are, of all maps. */
-static void run(const conv_t *conv, const dtn_call_t *call, const int32_t *panels, int32_t first, int32_t channels)
+/* `channels` channels, whose panels these are, of all maps; with a frame of its own. Each part begins where the one
+ * before ends: a whole part further may be beyond all numbers. */
+static __attribute__((noinline)) void run(const conv_t *conv, const dtn_call_t *call, const int32_t *panels,
+                                          int32_t first, int32_t channels)
 {
     dtn_value_t values[PART_VALUES] DTN_PANEL_ALIGNED;
     const int8_t *image = (const int8_t *)call->operands[DTN_CONV2D_S8_INPUT].data;
     int8_t *out = (int8_t *)call->operands[DTN_CONV2D_S8_OUTPUT].data + first;
     for (int32_t b = 0; b < conv->maps; b++) {
         part_t part = {.values = values};
-        for (part.oy = 0; part.oy < conv->out_h; part.oy += conv->part_h) {
+        for (part.oy = 0; part.oy < conv->out_h; part.oy += part.h) {
             part.h = conv->out_h - part.oy < conv->part_h ? conv->out_h - part.oy : conv->part_h;
-            for (part.ox = 0; part.ox < conv->out_w; part.ox += conv->part_w) {
+            for (part.ox = 0; part.ox < conv->out_w; part.ox += part.w) {
                 part.w = conv->out_w - part.ox < conv->part_w ? conv->out_w - part.ox : conv->part_w;
                 put_part(conv, image, &part, values);
                 run_part(conv, &part, panels, channels, out);

@@ -9,21 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** An input as it is multiplied; products to a sum; inputs of a vector; windows in the workspace. */
+/** An input as it is multiplied; products to a sum; inputs of a vector. */
 typedef int16_t dtn_value_t;
-enum { DTN_GROUP = 2, DTN_VALUES = DTN_GROUP * DTN_LANES, DTN_WINDOWS = 4 };
+enum { DTN_GROUP = 2, DTN_VALUES = DTN_GROUP * DTN_LANES };
 
 /** What stands in a window where the map ends. */
 static inline dtn_value_t dtn_outside(int32_t zero_point)
 {
     (void)zero_point;
     return 0;
-}
-
-static inline void dtn_outside16(int32_t zero_point, dtn_value_t *out)
-{
-    (void)zero_point;
-    _mm256_storeu_si256((__m256i *)(void *)out, _mm256_setzero_si256());
 }
 
 /** Writes sixteen inputs as they are multiplied. */

@@ -11,9 +11,10 @@
 #include "../requant.h"
 #include "vector.h"
 
-/** Numbers of all panels that a call without prepared ones has at a time: half of what a small thread's stack has on
- * hosts. */
-enum { DTN_PANEL_MEMORY = 16384 };
+/** Numbers of all panels that a call without prepared ones has at a time: 32 KiB. A convolution has as much of its map
+ * beside them; both are half of a stack of 128 KiB, a small thread's on hosts. No frame may have more than 36 KiB
+ * (CMakeLists.txt). */
+enum { DTN_PANEL_MEMORY = 8192 };
 
 /** A panel begins with the bias and the factors. */
 enum { DTN_PANEL_HEAD = (1 + DTN_FACTORS) * DTN_LANES };

@@ -2,7 +2,7 @@
  * of the microcode, with the place of its panels behind the parameters of each call of such a kernel. */
 #include <string.h>
 
-#include "../../driver/model.h"
+#include "../../driver/driver.h"
 #include "deuteron/levels.h"
 #include "levels.h"
 

@@ -11,19 +11,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/** An input as it is multiplied; products to a sum; inputs of a vector; windows in the workspace. */
+/** An input as it is multiplied; products to a sum; inputs of a vector. */
 typedef uint8_t dtn_value_t;
-enum { DTN_GROUP = 4, DTN_VALUES = DTN_GROUP * DTN_LANES, DTN_WINDOWS = 8 };
+enum { DTN_GROUP = 4, DTN_VALUES = DTN_GROUP * DTN_LANES };
 
 /** What stands in a window where the map ends. */
 static inline dtn_value_t dtn_outside(int32_t zero_point)
 {
     return (dtn_value_t)(zero_point + 128);
-}
-
-static inline void dtn_outside16(int32_t zero_point, dtn_value_t *out)
-{
-    _mm_storeu_si128((__m128i *)(void *)out, _mm_set1_epi8((char)dtn_outside(zero_point)));
 }
 
 /** Writes sixteen inputs as they are multiplied. */

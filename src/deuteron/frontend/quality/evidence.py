@@ -15,6 +15,9 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.quality.findings import findings
 from deuteron.frontend.quality.measure import Measured, measure
 
+_STORED = 4 << 20
+"""Bytes that the samples that a build keeps may take, and the float model's outputs for them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -42,10 +45,12 @@ def gather(
         batches: the samples.
     """
     measured = measure(floats, quantised, batches)
-    quality = Quality(len(batches), outputs=_outputs(measured, outputs), layers=measured.layer_qualities())
     stored = samples.Stored(
         tuple(_arrays(values.given(program, quantised, batch)) for batch in batches),
         tuple(map(_arrays, measured.wanted)),
+    ).within(_STORED)
+    quality = Quality(
+        len(batches), len(stored.inputs), outputs=_outputs(measured, outputs), layers=measured.layer_qualities()
     )
     return Evidence(quality, stored, findings(floats, quantised, measured))
 

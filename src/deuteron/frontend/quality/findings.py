@@ -6,7 +6,7 @@ import torch
 from torch import fx
 
 from deuteron.frontend.operators import base_name, called
-from deuteron.frontend.quality.measure import Measured, Output, constants
+from deuteron.frontend.quality.measure import Constant, Measured, Output, constants, rounded_alone
 from deuteron.frontend.source_lines import source_of
 
 POOR = 10.0
@@ -14,6 +14,9 @@ POOR = 10.0
 
 _CUT = 20.0
 """A range that cuts off so much that less signal to noise than that is left, in dB, is too narrow."""
+
+_LOST = 20.0
+"""A constant whose rounding leaves less signal to noise than that, in dB, is written in the wrong way."""
 
 _FEW = 4
 """Samples too few to say that a channel never changes."""
@@ -34,7 +37,7 @@ def findings(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measur
     """A sentence for each finding about the model and its ranges."""
     return (
         *(text for i, output in sorted(measured.outputs.items()) for text in _dead(i, output, len(measured.samples))),
-        *_vanished(floats, quantised),
+        *_vanished(floats, quantised, measured),
         *_cut_off(measured),
         *(text for i, output in sorted(measured.outputs.items()) for text in _poor(i, output, measured)),
     )
@@ -63,25 +66,35 @@ def _dead(index: int, output: Output, samples: int) -> Iterator[str]:
     )
 
 
-def _vanished(floats: fx.GraphModule, quantised: fx.GraphModule) -> Iterator[str]:
-    """Constants of which too little is left, such as factors that become 0."""
-    for node, before, after in constants(floats, quantised):
-        name = called(node)
+def _vanished(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measured) -> Iterator[str]:
+    """Constants of which too little is left, such as factors that become 0, where that can be seen behind them."""
+    for constant in constants(floats, quantised):
+        before, after, name = constant.before, constant.after, called(constant.node)
         if name.startswith(_LAYERS) or before.numel() < 2 or before.shape != after.shape:
             continue
         lost = int(((before != 0) & (after == 0)).sum()) if name.startswith(("mul", "div")) else 0
         is_one = bool((after == after.flatten()[0]).all()) and not bool((before == before.flatten()[0]).all())
-        if lost or is_one:
+        if (lost or is_one) and _matters(floats, constant, measured):
             what = (
                 f"becomes {float(after.flatten()[0]):.4g} everywhere"
                 if is_one
                 else f"has {lost} of {before.numel()} values that become 0"
             )
             yield _at(
-                node,
+                constant.node,
                 f"a constant of {float(before.min()):.4g} to {float(before.max()):.4g} {what} when it is quantised, "
                 "with one step for all its values; write it with values of like size, or split it",
             )
+
+
+def _matters(floats: fx.GraphModule, constant: Constant, measured: Measured) -> bool:
+    """True if its operator loses much, or a channel of an output would by the rounding of this constant alone."""
+    if any(layer.node is constant.node and layer.own.total() < _LOST for layer in measured.layers):
+        return True
+    return any(
+        min((ratio.total(),) if _is_share(measured.outputs[i].node) else ratio.channels()) < _LOST
+        for i, ratio in rounded_alone(floats, constant, measured).items()
+    )
 
 
 def _cut_off(measured: Measured) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
@@ -225,10 +225,44 @@ class _Own(fx.Interpreter):
         return self._wanted[n.name].clone()
 
 
-def constants(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[tuple[fx.Node, Tensor, Tensor]]:
-    """The constants that are operands of operators, but for layers' weights and biases: of the node, float, rounded."""
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An operand that is a constant: the node that takes it, its name in the float model, its values, and rounded."""
+
+    node: fx.Node
+    name: str
+    before: Tensor
+    after: Tensor
+
+
+class _Rounded(fx.Interpreter):
+    """Runs the float model with one of its constants rounded."""
+
+    def __init__(self, module: fx.GraphModule, constant: Constant) -> None:
+        super().__init__(module)
+        self._constant = constant
+
+    def fetch_attr(self, target: str) -> Any:
+        return self._constant.after if target == self._constant.name else super().fetch_attr(target)
+
+
+def rounded_alone(floats: fx.GraphModule, constant: Constant, measured: Measured) -> Mapping[int, Ratio]:
+    """What becomes of each float output where nothing but this constant is rounded, channel by channel."""
+    ratios = {i: Ratio() for i in measured.outputs}
+    with torch.no_grad():
+        for sample, expected in zip(measured.samples, measured.wanted, strict=True):
+            actual = flat(_Rounded(floats, constant).run(*copies(sample)))
+            for i, ratio in ratios.items():
+                wanted, ours = expected[i], cast(Tensor, actual[i])
+                shape = wanted.shape if wanted.dim() else (1,)
+                ratio.add(wanted.reshape(shape), ours.reshape(shape), measured.outputs[i].axis)
+    return ratios
+
+
+def constants(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[Constant]:
+    """The constants that are operands of operators, but for layers' weights and biases."""
     originals = {node.name: node for node in floats.graph.nodes}
-    listed: list[tuple[fx.Node, Tensor, Tensor]] = []
+    listed: list[Constant] = []
     runner = fx.Interpreter(quantised)
     for node in quantised.graph.nodes:
         original = originals.get(node.name)
@@ -242,7 +276,7 @@ def constants(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[tuple[f
                 stored = stored.args[0]
             value: object = fx.Interpreter(floats).fetch_attr(str(before.target))
             if isinstance(value, Tensor) and value.is_floating_point():
-                listed.append((node, value, _evaluate(runner, after)))
+                listed.append(Constant(node, str(before.target), value, _evaluate(runner, after)))
     return listed
 
 
