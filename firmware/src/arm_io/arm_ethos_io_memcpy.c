@@ -3,21 +3,82 @@
 #include "deuteron/io.h"
 #include "ethosu_driver.h"
 
-/* A copy of any thread has failed, and no invoke has told. One of another thread may: better than none. */
-static volatile bool failed;
+/* A place for a failed copy is free, is filled, and holds one, in turn; the rest of its state counts the turns, so that
+ * who has looked at one copy cannot free the place of another. */
+enum { FREE = 0, FILLING = 1, HELD = 2, PHASE = 3, TURN = 4, PLACES = 8 };
+
+/* A copy that has failed, of which nothing has told yet. One of its ends lies in memory of the inference: threads that
+ * run at the same time have memory of their own each, by which a failure finds its inference. */
+typedef struct {
+    uint32_t state;
+    uintptr_t dst;
+    uintptr_t src;
+} failure_t;
+
+static failure_t failures[PLACES];
+
+/* That there were more failures than places: until someone has asked, no inference is trusted. */
+static bool overflown;
+
+static bool advance(failure_t *failure, uint32_t from, uint32_t to)
+{
+    return __atomic_compare_exchange_n(&failure->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static void keep(const void *dst, const void *src)
+{
+    for (size_t i = 0; i < PLACES; i++) {
+        failure_t *failure = &failures[i];
+        const uint32_t state = __atomic_load_n(&failure->state, __ATOMIC_ACQUIRE);
+        if ((state & PHASE) == FREE && advance(failure, state, state + FILLING)) {
+            __atomic_store_n(&failure->dst, (uintptr_t)dst, __ATOMIC_RELAXED);
+            __atomic_store_n(&failure->src, (uintptr_t)src, __ATOMIC_RELAXED);
+            __atomic_store_n(&failure->state, state + HELD, __ATOMIC_RELEASE);
+            return;
+        }
+    }
+    __atomic_store_n(&overflown, true, __ATOMIC_RELEASE);
+}
+
+/* Whether an address lies in memory of an inference; any may when its sizes are not known. */
+static bool is_inside(uintptr_t address, const uint64_t *bases, const size_t *sizes, int count)
+{
+    for (int i = 0; sizes != NULL && i < count; i++) {
+        if (address >= bases[i] && address - bases[i] < sizes[i]) {
+            return true;
+        }
+    }
+    return sizes == NULL;
+}
+
+/* Forgets the failures that are an inference's, and tells whether there was one. */
+static bool take(const uint64_t *bases, const size_t *sizes, int count)
+{
+    bool taken = false;
+    for (size_t i = 0; i < PLACES; i++) {
+        failure_t *failure = &failures[i];
+        const uint32_t state = __atomic_load_n(&failure->state, __ATOMIC_ACQUIRE);
+        const uintptr_t dst = __atomic_load_n(&failure->dst, __ATOMIC_RELAXED);
+        const uintptr_t src = __atomic_load_n(&failure->src, __ATOMIC_RELAXED);
+        if ((state & PHASE) == HELD && (is_inside(dst, bases, sizes, count) || is_inside(src, bases, sizes, count)) &&
+            advance(failure, state, state - HELD + TURN)) {
+            taken = true;
+        }
+    }
+    return taken;
+}
 
 void arm_ethos_io_memcpy(void *dst, const void *src, size_t size)
 {
     if (size != 0 && (dtn_io_copy_start(dst, src, size) != 0 || dtn_io_copy_wait() != 0)) {
-        failed = true;
+        keep(dst, src);
     }
 }
 
 bool dtn_arm_io_failed(void)
 {
-    const bool told = failed;
-    failed = false;
-    return told;
+    const bool taken = take(NULL, NULL, 0);
+    return __atomic_exchange_n(&overflown, false, __ATOMIC_ACQ_REL) || taken;
 }
 
 /* What the linker calls the driver's function, and what it makes of calls of that. */
@@ -32,7 +93,9 @@ int __wrap_ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_p
                             uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                             void *user_arg)
 {
-    return dtn_arm_io_failed() ? -1
-                               : __real_ethosu_invoke_v3(drv, custom_data_ptr, custom_data_size, base_addr,
-                                                         base_addr_size, num_base_addr, user_arg);
+    const bool failed = take(base_addr, base_addr_size, num_base_addr);
+    return failed || __atomic_load_n(&overflown, __ATOMIC_ACQUIRE)
+               ? -1
+               : __real_ethosu_invoke_v3(drv, custom_data_ptr, custom_data_size, base_addr, base_addr_size,
+                                         num_base_addr, user_arg);
 }
