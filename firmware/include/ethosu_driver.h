@@ -94,7 +94,8 @@ struct ethosu_hw_info {
 /** Called by the interrupt handler of an NPU; there are no interrupts. */
 void ethosu_irq_handler(struct ethosu_driver *drv);
 
-/** Before a job for each of its memories, which the NPU reads. */
+/** Before a job for each of its memories, which the NPU reads. From release 1.0 on Arm's driver calls this and the next
+ * once for all of them, with the arguments of `ethosu_invoke_...`: a port's own must be of its driver's release. */
 void ethosu_flush_dcache(uint32_t *p, size_t bytes);
 
 /** After a job for each of its memories, which the NPU has written. */
@@ -105,8 +106,8 @@ void ethosu_mutex_destroy(void *mutex);
 int ethosu_mutex_lock(void *mutex);
 int ethosu_mutex_unlock(void *mutex);
 
-/** Counts the drivers that nobody has reserved. Without an operating system nobody could give what is waited for: to
- * take one that is not there fails. */
+/** One for each thread that waits for a driver, while it does. Without an operating system nobody could give what is
+ * waited for: to take one that is not there fails. */
 void *ethosu_semaphore_create(void);
 void ethosu_semaphore_destroy(void *sem);
 int ethosu_semaphore_take(void *sem, uint64_t timeout);
@@ -126,7 +127,8 @@ void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg);
 int ethosu_init(struct ethosu_driver *drv, void *const base_address, const void *fast_memory,
                 const size_t fast_memory_size, uint32_t secure_enable, uint32_t privilege_enable);
 
-/** Takes a driver away again. */
+/** Takes a driver away again, as soon as nobody has it reserved; who waits for such a driver, and there is none other,
+ * gets NULL. */
 void ethosu_deinit(struct ethosu_driver *drv);
 
 /** Does nothing and gives 0: a job leaves no state in a device. */
@@ -158,8 +160,9 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, 
                         uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                         void *user_arg);
 
-/** That `ethosu_wait` without `block` executes an operation: Arm's driver looks whether the job has ended. */
-#define DTN_ETHOSU_WAIT_STEPS 1
+/** There in images with this driver: that `ethosu_wait` without `block` executes an operation, where Arm's driver looks
+ * whether the job has ended. */
+extern const bool dtn_ethosu_waits_in_steps;
 
 /**
  * Executes the job up to its end, or, unless `block`, its next operation alone: 1 while there are others, 0 at the end,
@@ -167,10 +170,11 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, 
  */
 int ethosu_wait(struct ethosu_driver *drv, bool block);
 
-/** A driver that nobody else has; NULL when there is none and the semaphore cannot be waited for. */
+/** A driver that nobody else has; waits for one while others have all, in the order of calls. NULL when there is no
+ * driver at all, or none can be waited for. */
 struct ethosu_driver *ethosu_reserve_driver(void);
 
-/** The same, for streams of a product and the binary logarithm of its MACs per cycle. */
+/** The same, of the drivers for streams of a product and the binary logarithm of its MACs per cycle. */
 struct ethosu_driver *ethosu_reserve_driver_ex(uint32_t product, uint32_t log2_macs);
 
 /** Gives a driver back; a job that has not ended is given up. */

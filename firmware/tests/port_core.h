@@ -14,6 +14,10 @@
 
 #define DTN_TIMER_HZ UINT32_C(20000000)
 
+/** An Ethos-U that nothing reaches. */
+#define DTN_ETHOSU_BASE ((uintptr_t)0x58102000)
+#define DTN_ETHOSU_INTERRUPT 56
+
 /** Whether interrupts are kept pending. */
 bool dtn_interrupts_are_off(void);
 
@@ -22,5 +26,8 @@ uint32_t dtn_interrupts_off(void);
 
 /** Lets them come again. */
 void dtn_interrupts_restore(uint32_t state);
+
+/** Lets one come at all. */
+void dtn_interrupt_enable(uint32_t number);
 
 #endif /* DTN_TEST_PORT_CORE_H */

@@ -1,6 +1,11 @@
-/* Threads at the API of Arm's driver: each has a model of its own, all have one NPU, which they reserve and release. */
+/* Threads at the API of Arm's driver: each has a model of its own, all have one NPU, which they reserve and release;
+ * what one waits for that another has. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "deuteron/ethosu_device.h"
 #include "ethosu_driver.h"
@@ -57,8 +62,89 @@ static void *run_often(void *argument)
     return NULL;
 }
 
+/* What a thread waits for, and what it got. */
+typedef enum { TAKE_AWAY, RESERVE, RESERVE_U65 } wish_t;
+
+typedef struct {
+    wish_t wish;
+    struct ethosu_driver *got;
+    pthread_t thread;
+} waiting_t;
+
+static void *wait_for(void *argument)
+{
+    waiting_t *waiting = argument;
+    if (waiting->wish == TAKE_AWAY) {
+        ethosu_deinit(&driver);
+    } else if (waiting->wish == RESERVE) {
+        waiting->got = ethosu_reserve_driver();
+    } else {
+        waiting->got = ethosu_reserve_driver_ex(ETHOSU_PRODUCT_U65, 8);
+    }
+    return NULL;
+}
+
+/* Starts a thread, and leaves it the time to come to where it waits. */
+static void begin(waiting_t *waiting)
+{
+    const struct timespec pause = {0, 5000000};
+    waiting->got = NULL;
+    CHECK_EQUAL(pthread_create(&waiting->thread, NULL, wait_for, waiting), 0);
+    (void)nanosleep(&pause, NULL);
+}
+
+static void end(waiting_t *waiting, struct ethosu_driver *got)
+{
+    CHECK_EQUAL(pthread_join(waiting->thread, NULL), 0);
+    CHECK(waiting->got == got, "a wait for %d got another driver", (int)waiting->wish);
+}
+
+/* A driver is taken away once it is given back, and who waits behind that gets none. */
+static void test_taken_away(void)
+{
+    waiting_t away = {.wish = TAKE_AWAY};
+    waiting_t behind = {.wish = RESERVE};
+    CHECK_EQUAL(ethosu_init(&driver, &device, NULL, 0, 0, 0), 0);
+    CHECK(ethosu_reserve_driver() == &driver, "no driver was reserved");
+    begin(&away);
+    begin(&behind);
+    CHECK(driver.dev == &device, "a driver was taken away from who has it");
+    ethosu_release_driver(&driver);
+    end(&away, NULL);
+    end(&behind, NULL);
+    CHECK(driver.dev == NULL && ethosu_reserve_driver() == NULL, "a driver was not taken away");
+}
+
+/* A driver of a kind is waited for while one of another is free, which stays so. */
+static void test_kinds(void)
+{
+    static struct ethosu_device other_device;
+    static struct ethosu_driver other;
+    waiting_t waiting = {.wish = RESERVE_U65};
+    waiting_t any = {.wish = RESERVE};
+    device.config = dtn_ethosu_config("ethos-u65-256");
+    other_device.config = dtn_ethosu_config("ethos-u55-128");
+    CHECK_EQUAL(ethosu_init(&driver, &device, NULL, 0, 0, 0), 0);
+    CHECK_EQUAL(ethosu_init(&other, &other_device, NULL, 0, 0, 0), 0);
+    CHECK(ethosu_reserve_driver_ex(ETHOSU_PRODUCT_U85, 8) == NULL, "there is no such driver");
+    CHECK(ethosu_reserve_driver_ex(ETHOSU_PRODUCT_U65, 8) == &driver, "no driver was reserved");
+    begin(&waiting);
+    CHECK(ethosu_reserve_driver() == &other, "no driver was reserved");
+    begin(&any);
+    ethosu_release_driver(&other);
+    end(&any, &other);
+    ethosu_release_driver(&other);
+    ethosu_release_driver(&driver);
+    end(&waiting, &driver);
+    ethosu_release_driver(&driver);
+    ethosu_deinit(&driver);
+    ethosu_deinit(&other);
+    device.config = NULL;
+}
+
 int main(void)
 {
+    (void)alarm(60); /* who waits for ever fails */
     static model_t models[THREADS];
     pthread_t threads[THREADS];
     uint64_t state = 5;
@@ -79,8 +165,12 @@ int main(void)
     }
     /* Nobody gives back what is waited for, but the time is limited. */
     CHECK(ethosu_reserve_driver() == &driver, "no driver was reserved");
-    CHECK_EQUAL(ethosu_semaphore_take(ethosu_semaphore_create(), 2), -1);
+    void *semaphore = ethosu_semaphore_create();
+    CHECK_EQUAL(ethosu_semaphore_take(semaphore, 2), -1);
+    ethosu_semaphore_destroy(semaphore);
     ethosu_release_driver(&driver);
     ethosu_deinit(&driver);
+    test_taken_away();
+    test_kinds();
     return test_result();
 }

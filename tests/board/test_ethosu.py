@@ -56,7 +56,7 @@ def test_a_partition_says_where_its_tensors_lie(payload: bytes) -> None:
 
 def test_a_partition_has_room_for_records_where_it_is_profiled(payload: bytes) -> None:
     plain, recorded = (partition_of(payload, "npu 0", is_recorded=recorded) for recorded in (False, True))
-    assert recorded.working_bytes - plain.working_bytes == 16 * 2
+    assert recorded.working_bytes - plain.working_bytes == 64 + 16 * 2
     assert struct.unpack_from("<5I", recorded.blocks[0].data)[4] == 1
 
 

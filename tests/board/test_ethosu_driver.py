@@ -1,5 +1,6 @@
 """Images for silicon: Arm's driver in the stand-in's place, as a library or as its sources."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ HEADER = """\
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#define ETHOSU_SEMAPHORE_WAIT_FOREVER UINT64_MAX
 struct ethosu_driver { uint32_t words[40]; };
 #define ethosu_release_driver ethosu_release_driver_of_the_stub
 int ethosu_init(struct ethosu_driver *drv, void *const base, const void *fast, const size_t bytes, uint32_t secure,
@@ -106,6 +108,12 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
     assert 20 < made.record.sizes.module("npu_driver").total < 200
     assert b"ethosu_release_driver_of_the_stub" in made.files[record.ELF]
     assert made.record.stack.gaps == ()
+    listing = subprocess.run(
+        (f"{PREFIX}objdump", "-d", "--disassemble=dtn_npu_run_apart", tmp_path / "firmware" / record.ELF),
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    # The core's copies are in memory before the NPU is started, and it is done before they are read.
+    assert [word for word in re.findall(r"\t(dmb|blx)\b", listing) if word][-3:] == ["dmb", "blx", "dmb"]
     assert api.kernels(tmp_path / "firmware").ethosu is EthosU.DRIVER
     assert api.kernels(store.firmware(mixed.built(), BOARD)).ethosu is EthosU.STAND_IN
     with pytest.raises(DeuteronError) as raised:

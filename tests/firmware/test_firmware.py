@@ -34,6 +34,7 @@ PROGRAMS = (
     "test_threads",
     "test_cache",
     "test_port",
+    "test_silicon",
     "test_cortex_m_layers",
     "test_cortex_m_elements",
     "test_kernels_device_dsp",
@@ -47,10 +48,12 @@ PROGRAMS = (
     "test_ethosu_watch",
     "test_ethosu_threads",
     "test_arm_io",
+    "test_npu_ethosu",
+    "test_npu_ethosu_whole",
     "fuzz_driver",
     "fuzz_bundle",
 )
-THREADED = ("test_threads", "test_ethosu_threads")
+THREADED = ("test_threads", "test_ethosu_threads", "test_arm_io")
 
 
 def command(*words: str | Path) -> str:

@@ -107,6 +107,10 @@ enum {
     DTN_ETHOSU_LAYOUT_TENSORS
 };
 
+/** Bytes between what the NPU writes of the working memory and the records, which the core writes meanwhile: a line of
+ * any data cache, or one of the core's writes could bring a line back over the NPU's. */
+#define DTN_ETHOSU_RECORDS_GAP 64
+
 /** Arm's Ethos-U, by the API of Arm's driver (ethosu_driver.h), which the application has to start with `ethosu_init`:
  * the blocks are the layout, the command data and the weights. */
 extern const dtn_npu_t dtn_npu_ethosu;

@@ -1,49 +1,70 @@
 /*
- * A board's own Ethos-U, by Arm's driver. Its locks are the driver's own, but for semaphores, which it would allocate:
- * an image has one that counts the free NPUs and one per NPU.
+ * A board's own Ethos-U, by Arm's driver. Its mutexes are the driver's own, which lock nothing: one thread at a time
+ * may reserve and release. Semaphores it would allocate: an image has one that counts the free NPUs and one per NPU.
  */
 #include "board.h"
 #include "core.h"
 #include "ethosu_driver.h"
 #include "npu.h"
+#include "sleep.h"
+#include "timer.h"
 
-enum { SEMAPHORES = 2 };
+enum { SEMAPHORES = 2, TICKS_PER_MS = DTN_TIMER_HZ / 1000, MAX_MS = DTN_TIMER_MAX_TICKS / TICKS_PER_MS };
+
+typedef struct {
+    uint32_t count;
+    volatile bool is_empty;
+    bool is_used;
+} semaphore_t;
 
 static struct ethosu_driver driver;
-static volatile uint32_t semaphores[SEMAPHORES];
+static semaphore_t semaphores[SEMAPHORES];
 
 void *ethosu_semaphore_create(void)
 {
-    static uint32_t created;
-    return created < SEMAPHORES ? (void *)&semaphores[created++] : NULL;
+    for (uint32_t i = 0; i < SEMAPHORES; i++) {
+        if (!semaphores[i].is_used) {
+            semaphores[i] = (semaphore_t){0, true, true};
+            return &semaphores[i];
+        }
+    }
+    return NULL;
 }
 
 void ethosu_semaphore_destroy(void *sem)
 {
-    (void)sem;
+    ((semaphore_t *)sem)->is_used = false;
 }
 
-/* Sleeps until an interrupt or another thread has given. */
+/* Adds 1 or -1; false when there is none to take. */
+static bool add(semaphore_t *semaphore, int32_t places)
+{
+    const uint32_t state = dtn_interrupts_off();
+    const bool is_there = places > 0 || !semaphore->is_empty;
+    semaphore->count += is_there ? (uint32_t)places : 0;
+    semaphore->is_empty = semaphore->count == 0;
+    dtn_interrupts_restore(state);
+    return is_there;
+}
+
+/* Sleeps until an interrupt or another thread has given, for milliseconds that the timer bounds; fails at once where
+ * interrupts are off, as the NPU's would not come. */
 int ethosu_semaphore_take(void *sem, uint64_t timeout)
 {
-    volatile uint32_t *count = sem;
-    (void)timeout;
-    while (*count == 0) {
-        __asm__ volatile("wfe" ::: "memory");
+    semaphore_t *semaphore = sem;
+    const uint32_t ticks = timeout < MAX_MS ? (uint32_t)timeout * TICKS_PER_MS + 1 : DTN_TIMER_MAX_TICKS;
+    while (!add(semaphore, -1)) {
+        const bool given = dtn_sleep_while(&semaphore->is_empty, ticks);
+        if (!given && (timeout != ETHOSU_SEMAPHORE_WAIT_FOREVER || dtn_interrupts_are_off())) {
+            return -1;
+        }
     }
-    uint32_t state = dtn_interrupts_off();
-    --*count;
-    dtn_interrupts_restore(state);
     return 0;
 }
 
 int ethosu_semaphore_give(void *sem)
 {
-    volatile uint32_t *count = sem;
-    uint32_t state = dtn_interrupts_off();
-    ++*count;
-    dtn_interrupts_restore(state);
-    __asm__ volatile("sev" ::: "memory");
+    (void)add(sem, 1);
     return 0;
 }
 

@@ -1,8 +1,9 @@
-/* The locks of Arm's driver API on hosts, where several threads may want an NPU: one mutex, and the semaphore that
- * counts the free NPUs. Time-outs other than for ever are milliseconds. */
+/* The locks of Arm's driver API on hosts, where several threads may want an NPU: one mutex, and a semaphore for each
+ * that waits. Time-outs other than for ever are milliseconds. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "ethosu_driver.h"
@@ -11,11 +12,11 @@ enum { MS_PER_S = 1000, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
 
 static pthread_mutex_t mutex_of_drivers = PTHREAD_MUTEX_INITIALIZER;
 
-static struct {
+typedef struct {
     pthread_mutex_t mutex;
     pthread_cond_t given;
     uint32_t count;
-} free_drivers = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+} semaphore_t;
 
 void *ethosu_mutex_create(void)
 {
@@ -34,19 +35,33 @@ int ethosu_mutex_unlock(void *mutex)
 
 void *ethosu_semaphore_create(void)
 {
-    return &free_drivers;
+    semaphore_t *semaphore = malloc(sizeof *semaphore);
+    if (semaphore != NULL) {
+        (void)pthread_mutex_init(&semaphore->mutex, NULL);
+        (void)pthread_cond_init(&semaphore->given, NULL);
+        semaphore->count = 0;
+    }
+    return semaphore;
 }
 
-/* Waits for a driver that is given back; false when the time is over. */
-static bool wait_until(const struct timespec *end)
+void ethosu_semaphore_destroy(void *sem)
 {
-    return (end == NULL ? pthread_cond_wait(&free_drivers.given, &free_drivers.mutex)
-                        : pthread_cond_timedwait(&free_drivers.given, &free_drivers.mutex, end)) == 0;
+    semaphore_t *semaphore = sem;
+    (void)pthread_cond_destroy(&semaphore->given);
+    (void)pthread_mutex_destroy(&semaphore->mutex);
+    free(semaphore);
+}
+
+/* Waits for what is given; false when the time is over. */
+static bool wait_until(semaphore_t *semaphore, const struct timespec *end)
+{
+    return (end == NULL ? pthread_cond_wait(&semaphore->given, &semaphore->mutex)
+                        : pthread_cond_timedwait(&semaphore->given, &semaphore->mutex, end)) == 0;
 }
 
 int ethosu_semaphore_take(void *sem, uint64_t timeout)
 {
-    (void)sem;
+    semaphore_t *semaphore = sem;
     struct timespec end;
     (void)clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += (time_t)(timeout / MS_PER_S);
@@ -55,23 +70,23 @@ int ethosu_semaphore_take(void *sem, uint64_t timeout)
         end.tv_nsec -= NS_PER_S;
         end.tv_sec++;
     }
-    (void)pthread_mutex_lock(&free_drivers.mutex);
+    (void)pthread_mutex_lock(&semaphore->mutex);
     bool in_time = true;
-    while (free_drivers.count == 0 && in_time) {
-        in_time = wait_until(timeout == ETHOSU_SEMAPHORE_WAIT_FOREVER ? NULL : &end);
+    while (semaphore->count == 0 && in_time) {
+        in_time = wait_until(semaphore, timeout == ETHOSU_SEMAPHORE_WAIT_FOREVER ? NULL : &end);
     }
-    const bool taken = free_drivers.count != 0;
-    free_drivers.count -= taken;
-    (void)pthread_mutex_unlock(&free_drivers.mutex);
+    const bool taken = semaphore->count != 0;
+    semaphore->count -= taken;
+    (void)pthread_mutex_unlock(&semaphore->mutex);
     return taken ? 0 : -1;
 }
 
 int ethosu_semaphore_give(void *sem)
 {
-    (void)sem;
-    (void)pthread_mutex_lock(&free_drivers.mutex);
-    free_drivers.count++;
-    (void)pthread_cond_signal(&free_drivers.given);
-    (void)pthread_mutex_unlock(&free_drivers.mutex);
+    semaphore_t *semaphore = sem;
+    (void)pthread_mutex_lock(&semaphore->mutex);
+    semaphore->count++;
+    (void)pthread_cond_signal(&semaphore->given);
+    (void)pthread_mutex_unlock(&semaphore->mutex);
     return 0;
 }

@@ -9,10 +9,22 @@ enum { CONSTANTS = 0, FAST_MEMORY = 2 };
 /* Where a configuration word has what. */
 enum { PRODUCT_AT = 28, LOG2_MACS_MASK = 0xF };
 
-/* The drivers that `ethosu_init` has made available. */
+/* Who waits for a driver: for any, for one of a kind, or for that one. */
+typedef struct waiter {
+    struct waiter *next;
+    const struct ethosu_driver *only;
+    bool any;
+    uint32_t product;
+    uint32_t log2_macs;
+    void *semaphore; /* given when it has come, or there is none any more to wait for */
+    struct ethosu_driver *driver;
+    bool is_done;
+} waiter_t;
+
+/* The drivers that `ethosu_init` has made available, and who waits, the first first; by the mutex. */
 static struct ethosu_driver *drivers;
+static waiter_t *waiters;
 static void *mutex;
-static void *semaphore;
 
 /* ---- Devices ---- */
 
@@ -66,6 +78,104 @@ dtn_ethosu_fault_t dtn_ethosu_device_check(struct ethosu_device *device, const v
 
 /* ---- Drivers ---- */
 
+/* Whether a driver is one that someone waits for. */
+static bool suits(const struct ethosu_driver *drv, const waiter_t *waiter)
+{
+    if (waiter->any || waiter->only != NULL) {
+        return waiter->any || drv == waiter->only;
+    }
+    const dtn_ethosu_config_t *config = drv->dev->config;
+    return config == NULL ||
+           (config->word >> PRODUCT_AT == waiter->product && (config->word & LOG2_MACS_MASK) == waiter->log2_macs);
+}
+
+/* The first driver that suits, of those that are free or of all. */
+static struct ethosu_driver *first(const waiter_t *waiter, bool is_free)
+{
+    struct ethosu_driver *drv = drivers;
+    while (drv != NULL && ((is_free && drv->reserved) || !suits(drv, waiter))) {
+        drv = drv->next;
+    }
+    return drv;
+}
+
+/* Takes who waits at a place of the queue out of it, with what has come. */
+static void wake(waiter_t **at, struct ethosu_driver *drv)
+{
+    waiter_t *waiter = *at;
+    *at = waiter->next;
+    waiter->driver = drv;
+    waiter->is_done = true;
+    (void)ethosu_semaphore_give(waiter->semaphore);
+}
+
+/* Gives a driver that nobody has to the first who waits for it: no other comes in between. */
+static void hand_on(struct ethosu_driver *drv)
+{
+    waiter_t **at = &waiters;
+    while (*at != NULL && !suits(drv, *at)) {
+        at = &(*at)->next;
+    }
+    drv->reserved = *at != NULL;
+    if (drv->reserved) {
+        wake(at, drv);
+    }
+}
+
+/* Ends the waits for which there is no driver any more. */
+static void dismiss(void)
+{
+    for (waiter_t **at = &waiters; *at != NULL;) {
+        if (first(*at, false) == NULL) {
+            wake(at, NULL);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+}
+
+/* Waits at the end of the queue, the mutex locked before and after. */
+static void wait_in_queue(waiter_t *waiter)
+{
+    waiter_t **at = &waiters;
+    waiter->semaphore = ethosu_semaphore_create();
+    if (waiter->semaphore == NULL) {
+        return;
+    }
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    *at = waiter;
+    (void)ethosu_mutex_unlock(mutex);
+    (void)ethosu_semaphore_take(waiter->semaphore, ETHOSU_SEMAPHORE_WAIT_FOREVER);
+    (void)ethosu_mutex_lock(mutex);
+    for (at = &waiters; !waiter->is_done && *at != NULL;) {
+        if (*at == waiter) {
+            *at = waiter->next;
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    ethosu_semaphore_destroy(waiter->semaphore);
+}
+
+/* A driver that suits, which is the caller's then; NULL when there is none, or it cannot be waited for. */
+static struct ethosu_driver *reserve(waiter_t *waiter)
+{
+    if (mutex == NULL) {
+        return NULL;
+    }
+    (void)ethosu_mutex_lock(mutex);
+    waiter->driver = first(waiter, true);
+    if (waiter->driver != NULL) {
+        waiter->driver->reserved = true;
+    } else if (first(waiter, false) != NULL) {
+        wait_in_queue(waiter);
+    }
+    (void)ethosu_mutex_unlock(mutex);
+    return waiter->driver;
+}
+
 int ethosu_init(struct ethosu_driver *drv, void *const base_address, const void *fast_memory,
                 const size_t fast_memory_size, uint32_t secure_enable, uint32_t privilege_enable)
 {
@@ -75,8 +185,7 @@ int ethosu_init(struct ethosu_driver *drv, void *const base_address, const void 
         return -1;
     }
     mutex = mutex == NULL ? ethosu_mutex_create() : mutex;
-    semaphore = semaphore == NULL ? ethosu_semaphore_create() : semaphore;
-    if (mutex == NULL || semaphore == NULL) {
+    if (mutex == NULL) {
         return -1;
     }
     memset(drv, 0, sizeof *drv);
@@ -86,61 +195,38 @@ int ethosu_init(struct ethosu_driver *drv, void *const base_address, const void 
     (void)ethosu_mutex_lock(mutex);
     drv->next = drivers;
     drivers = drv;
+    hand_on(drv);
     (void)ethosu_mutex_unlock(mutex);
-    (void)ethosu_semaphore_give(semaphore);
     return 0;
 }
 
 void ethosu_deinit(struct ethosu_driver *drv)
 {
+    /* Where nobody could give it back, without an operating system, it is taken away as it is. */
+    waiter_t waiter = {.only = drv};
+    (void)reserve(&waiter);
     (void)ethosu_mutex_lock(mutex);
     for (struct ethosu_driver **at = &drivers; *at != NULL; at = &(*at)->next) {
         if (*at == drv) {
             *at = drv->next;
-            (void)ethosu_semaphore_take(semaphore, ETHOSU_SEMAPHORE_WAIT_FOREVER);
             drv->dev = NULL;
             break;
         }
     }
+    dismiss();
     (void)ethosu_mutex_unlock(mutex);
-}
-
-/* Whether a device takes streams of a product and its MACs. */
-static bool serves(const struct ethosu_device *device, uint32_t product, uint32_t log2_macs)
-{
-    const dtn_ethosu_config_t *config = device->config;
-    return config == NULL || (config->word >> PRODUCT_AT == product && (config->word & LOG2_MACS_MASK) == log2_macs);
-}
-
-/* The first free driver, of any kind or of that; its place in the semaphore has been taken. */
-static struct ethosu_driver *reserve(bool any, uint32_t product, uint32_t log2_macs)
-{
-    if (semaphore == NULL || ethosu_semaphore_take(semaphore, ETHOSU_SEMAPHORE_WAIT_FOREVER) != 0) {
-        return NULL;
-    }
-    (void)ethosu_mutex_lock(mutex);
-    struct ethosu_driver *drv = drivers;
-    while (drv != NULL && (drv->reserved || !(any || serves(drv->dev, product, log2_macs)))) {
-        drv = drv->next;
-    }
-    if (drv != NULL) {
-        drv->reserved = true;
-    }
-    (void)ethosu_mutex_unlock(mutex);
-    if (drv == NULL) {
-        (void)ethosu_semaphore_give(semaphore);
-    }
-    return drv;
 }
 
 struct ethosu_driver *ethosu_reserve_driver(void)
 {
-    return reserve(true, 0, 0);
+    waiter_t waiter = {.any = true};
+    return reserve(&waiter);
 }
 
 struct ethosu_driver *ethosu_reserve_driver_ex(uint32_t product, uint32_t log2_macs)
 {
-    return reserve(false, product, log2_macs);
+    waiter_t waiter = {.product = product, .log2_macs = log2_macs};
+    return reserve(&waiter);
 }
 
 /* Ends a job. */
@@ -159,9 +245,8 @@ void ethosu_release_driver(struct ethosu_driver *drv)
         reset_job(drv);
     }
     (void)ethosu_mutex_lock(mutex);
-    drv->reserved = false;
+    hand_on(drv);
     (void)ethosu_mutex_unlock(mutex);
-    (void)ethosu_semaphore_give(semaphore);
 }
 
 int ethosu_soft_reset(struct ethosu_driver *drv)
@@ -300,6 +385,8 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, 
     ethosu_inference_begin(drv, user_arg);
     return 0;
 }
+
+const bool dtn_ethosu_waits_in_steps = true;
 
 int ethosu_wait(struct ethosu_driver *drv, bool block)
 {

@@ -26,7 +26,11 @@ NeutronError dtn_npu_run_apart(const dtn_partition_t *partition, const dtn_npu_c
         return error;
     }
     dtn_cache_clean_working(npu, partition);
+    /* Without a cache, too, copies may wait in the core's store buffer while it starts the NPU, whose registers are
+     * memory of another kind; and nothing may be read before it is done. */
+    __sync_synchronize();
     error = npu->apart->run(partition);
+    __sync_synchronize();
     dtn_cache_drop_working(npu, partition);
     for (uint32_t i = 0; error == ENONE && i < call->output_count; i++) {
         error = copy(npu->apart, partition, call, call->input_count + i);

@@ -14,6 +14,8 @@ _CORE = "src/ethosu_driver.c"
 _DEVICES = {"u55": "ethosu_device_u55_u65.c", "u65": "ethosu_device_u55_u65.c", "u85": "ethosu_device_u85.c"}
 _ACCELERATOR = re.compile(r"ethos-(u\d+)-(\d+)")
 _FAMILY = "executor.npu_ethosu"
+_LONGEST_MS = 60_000
+"""After which an inference has failed: an NPU that hangs must not hang the core. As long as the boards' timers run."""
 _HINT = "give a checkout of Arm's driver, or a directory with its headers and its one library"
 
 
@@ -77,7 +79,8 @@ def _sources(directory: Path, headers: Path, accelerators: Sequence[str]) -> tup
     own = directory / "src"
     flags = (
         "-std=gnu11", "-w", "-DNDEBUG", "-DETHOSU", f"-DETHOSU_ARCH={arch}", f"-DETHOSU_MACS={macs}",
-        f"-DETHOS{arch.upper()}", "-DETHOSU_LOG_ENABLE=0", "-DETHOSU_LOG_SEVERITY=0", "-iquote", str(headers),
+        f"-DETHOS{arch.upper()}", "-DETHOSU_LOG_ENABLE=0", "-DETHOSU_LOG_SEVERITY=0",
+        f"-DETHOSU_SEMAPHORE_WAIT_INFERENCE={_LONGEST_MS}", "-iquote", str(headers),
         f"-I{FIRMWARE / 'port' / 'ethosu' / 'cmsis'}",
     )  # fmt: skip
     included = tuple(sorted((*headers.glob("*.h"), *own.glob("*.h"))))

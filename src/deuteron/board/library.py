@@ -34,8 +34,9 @@ moves loads up to where there are none left for them: with DSP instructions that
 gains from it."""
 _OVERRIDE = "io_copy_dma"
 _FETCHES = "fetch"
-_DEVICES = ("dma", "sleep", "timer")
-"""What the override and the fetches of weights use, interrupts and all."""
+_DMA = ("dma",)
+_DEVICES = (*_DMA, "sleep", "timer")
+"""What the override and the fetches of weights use, interrupts and all; the wait for an NPU takes all but the DMA."""
 _FAULT_INJECTION = "faults"
 _EVENTS = "events"
 
@@ -93,15 +94,15 @@ def stand_ins(firmwares: Iterable[Firmware]) -> tuple[tuple[Source, ...], tuple[
     return starts, tuple(source for first in patterns for source in _named({"stand_in": first[:-1]}))
 
 
-def port(board: Board, *, dma: bool, fetches: bool) -> tuple[Source, ...]:
-    """What a board adds; with the override of the copies by DMA or without, and with fetches of weights or without."""
+def port(board: Board, *, dma: bool, fetches: bool, npu: bool = False) -> tuple[Source, ...]:
+    """What a board adds: for the override of the copies by DMA, fetches of weights, or its own NPU, if it has them."""
     left_out: set[str] = set()
     if not dma:
         left_out.add(_OVERRIDE)
     if not fetches:
         left_out.add(_FETCHES)
     if not dma and not fetches:
-        left_out.update(_DEVICES)
+        left_out.update(_DEVICES if not npu else _DMA)
     sources = _named({"port": ("port/cortex_m/*.c", f"port/{board.name}/*.c")})
     return tuple(source for source in sources if source.path.stem not in left_out)
 

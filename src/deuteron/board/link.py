@@ -79,7 +79,7 @@ def link(
         archives = (*archives, NPU_ARCHIVE)
         core += _write_npu_driver(driver, toolchain, core_flags, work)
     fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
-    port_files = library.port(board, dma=options.io_copy is IoCopy.DMA, fetches=fetches)
+    port_files = library.port(board, dma=options.io_copy is IoCopy.DMA, fetches=fetches, npu=driver is not None)
     port = toolchain.compile((*port_files, *starts), flags, library.FIRMWARE)
     table = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
     if application is None:

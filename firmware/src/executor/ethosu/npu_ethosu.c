@@ -85,17 +85,23 @@ static NeutronError prepare(const dtn_partition_t *partition)
     return is_whole ? ENONE : dtn_error(DTN_REASON_DELEGATE_BLOCK, partition->index);
 }
 
-/* Where the records stand in the working memory. */
-static uint64_t records_at(const uint32_t *layout)
+/* Where the NPU's bytes end in the working memory. */
+static uint64_t npu_bytes(const uint32_t *layout)
 {
     return aligned(layout[DTN_ETHOSU_LAYOUT_SCRATCH]) + aligned(layout[DTN_ETHOSU_LAYOUT_FAST]);
+}
+
+/* Where the records stand behind them. */
+static uint64_t records_at(const uint32_t *layout)
+{
+    return npu_bytes(layout) + DTN_ETHOSU_RECORDS_GAP;
 }
 
 static uint64_t working_bytes(const dtn_partition_t *partition)
 {
     const uint32_t *layout = words_of(partition, LAYOUT);
     const uint64_t recorded = layout[DTN_ETHOSU_LAYOUT_RECORDED];
-    return records_at(layout) + (recorded == 0 ? 0 : (recorded + 1) * DTN_PROFILE_RECORD_BYTES);
+    return recorded == 0 ? npu_bytes(layout) : records_at(layout) + (recorded + 1) * DTN_PROFILE_RECORD_BYTES;
 }
 
 static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t *call)
@@ -128,19 +134,24 @@ static uint32_t *records_of(const dtn_partition_t *partition)
     return (uint32_t *)(void *)((uint8_t *)partition->working + records_at(words_of(partition, LAYOUT)));
 }
 
+/* Of Deuteron's driver alone: an image may be linked with another than the one whose header this file is compiled with.
+ */
+extern const bool dtn_ethosu_waits_in_steps __attribute__((weak));
+
+static bool waits_in_steps(void)
+{
+    return &dtn_ethosu_waits_in_steps != NULL;
+}
+
 /* How many records a run makes: one for each operation, where the driver's own steps tell them apart, and the last for
  * all. */
 static uint32_t record_count(const dtn_partition_t *partition)
 {
     const uint32_t recorded = words_of(partition, LAYOUT)[DTN_ETHOSU_LAYOUT_RECORDED];
-#ifdef DTN_ETHOSU_WAIT_STEPS
-    return recorded == 0 ? 0 : recorded + 1;
-#else
-    return recorded == 0 ? 0 : 1;
-#endif
+    return recorded == 0 ? 0 : waits_in_steps() ? recorded + 1 : 1;
 }
 
-/* Waits for a job, and records it; 0, or another value when it failed. */
+/* Waits for a job, and records it; 0, or another value when it failed, or had fewer operations than the layout says. */
 static int wait_recorded(struct ethosu_driver *driver, const dtn_partition_t *partition)
 {
     uint32_t *record = records_of(partition);
@@ -150,11 +161,7 @@ static int wait_recorded(struct ethosu_driver *driver, const dtn_partition_t *pa
     uint32_t stop = begin;
     int state = 1;
     while (state == 1) {
-#ifdef DTN_ETHOSU_WAIT_STEPS
         state = ethosu_wait(driver, left <= 1);
-#else
-        state = ethosu_wait(driver, true);
-#endif
         stop = dtn_port_ticks();
         if (state == 1 && left > 1) {
             record[START] = start;
@@ -168,7 +175,7 @@ static int wait_recorded(struct ethosu_driver *driver, const dtn_partition_t *pa
         record[START] = begin;
         record[STOP] = stop;
     }
-    return state;
+    return state == 0 && left > 1 ? -1 : state;
 }
 
 static const uint32_t *records(const dtn_partition_t *partition, uint32_t *count)

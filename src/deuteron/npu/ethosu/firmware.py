@@ -13,6 +13,8 @@ from deuteron.npu.firmware import Firmware, FirmwareBlock, FirmwarePartition, Fi
 _ALIGNMENT = 16
 _RECORD_BYTES = 16
 """DTN_PROFILE_RECORD_BYTES of deuteron/microcode.h."""
+_RECORDS_GAP = 64
+"""DTN_ETHOSU_RECORDS_GAP of deuteron/npu.h."""
 
 
 def partition_of(data: bytes, name: str, *, is_recorded: bool = False) -> FirmwarePartition:
@@ -41,7 +43,7 @@ def partition_of(data: bytes, name: str, *, is_recorded: bool = False) -> Firmwa
         ),
         working_bytes=_aligned(blob.scratch_bytes)
         + _aligned(fast)
-        + (_RECORD_BYTES * (recorded + 1) if recorded else 0),
+        + (_RECORDS_GAP + _RECORD_BYTES * (recorded + 1) if recorded else 0),
         accelerator=stream.config.name,
     )
 

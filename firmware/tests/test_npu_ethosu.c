@@ -1,0 +1,106 @@
+/*
+ * What the executor's Ethos-U records of a run, with drivers of the test's own: one that tells operations apart, and
+ * one that does not. This file is compiled twice: DTN_TEST_STEPS says which driver it has.
+ */
+#include <string.h>
+
+#include "deuteron/microcode.h"
+#include "deuteron/npu.h"
+#include "deuteron/port.h"
+#include "ethosu_driver.h"
+#include "test.h"
+
+enum { SCRATCH = 16, FAST = 32, RECORDED = 5, LINE = 64, ROOM = 512, UNWRITTEN = 0x5A5A5A5A, RECORD_WORDS = 4 };
+
+#if DTN_TEST_STEPS
+const bool dtn_ethosu_waits_in_steps = true;
+#endif
+
+static struct ethosu_driver driver;
+static uint32_t left; /* operations of the job that have not run */
+static uint32_t now;
+
+struct ethosu_driver *ethosu_reserve_driver(void)
+{
+    return &driver;
+}
+
+void ethosu_release_driver(struct ethosu_driver *drv)
+{
+    (void)drv;
+}
+
+int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                        uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
+                        void *user_arg)
+{
+    (void)drv, (void)custom_data_ptr, (void)custom_data_size, (void)base_addr, (void)base_addr_size;
+    (void)num_base_addr, (void)user_arg;
+    return 0;
+}
+
+/* Without blocking, one operation; Arm's driver would only look, and say that the job runs. */
+int ethosu_wait(struct ethosu_driver *drv, bool block)
+{
+    (void)drv;
+    if (block || left == 0) {
+        return 0;
+    }
+    left -= DTN_TEST_STEPS;
+    return 1;
+}
+
+/* What only whole programs call. */
+NeutronError dtn_npu_run_apart(const dtn_partition_t *partition, const dtn_npu_call_t *call)
+{
+    (void)partition, (void)call;
+    return ENONE;
+}
+
+dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index)
+{
+    (void)call, (void)index;
+    return (dtn_tensor_t){NULL, 0, DTN_TYPE_S8};
+}
+
+uint32_t dtn_port_ticks(void)
+{
+    return ++now;
+}
+
+/* Runs a job of that many operations; the error. */
+static NeutronError run(uint32_t operations, dtn_partition_t *partition)
+{
+    static __attribute__((aligned(LINE))) uint8_t working[ROOM];
+    static const uint32_t layout[] = {SCRATCH, FAST, 0, 0, RECORDED};
+    static const dtn_constant_t blocks[] = {{(const uint8_t *)layout, sizeof layout, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
+    memset(working, 0x5A, sizeof working);
+    *partition = (dtn_partition_t){.blocks = blocks, .block_count = 3, .working = working};
+    left = operations;
+    return dtn_npu_ethosu.apart->run(partition);
+}
+
+int main(void)
+{
+    dtn_partition_t partition;
+    uint32_t count = 0;
+    CHECK_EQUAL(run(RECORDED, &partition), ENONE);
+    const uint32_t *records = dtn_npu_ethosu.records(&partition, &count);
+    const size_t at = (size_t)((const uint8_t *)records - (const uint8_t *)partition.working);
+    CHECK_EQUAL(count, DTN_TEST_STEPS ? RECORDED + 1 : 1);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(records[i * RECORD_WORDS + 1] < records[i * RECORD_WORDS + 3] &&
+                  records[i * RECORD_WORDS + 3] != UNWRITTEN,
+              "record %u was not written", (unsigned)i);
+    }
+    /* Wherever the working memory starts, no line has both what the NPU writes and a record. */
+    CHECK(at >= SCRATCH + FAST + LINE, "the records stand at %u", (unsigned)at);
+    CHECK(dtn_npu_ethosu.working_bytes(&partition) == at + (RECORDED + 1) * DTN_PROFILE_RECORD_BYTES,
+          "the records end behind the working memory");
+#if DTN_TEST_STEPS
+    /* Fewer operations than the layout says would leave records that nobody has written. */
+    CHECK_EQUAL(run(1, &partition), dtn_error(DTN_REASON_NPU_RUN, 0));
+    CHECK_EQUAL(run(RECORDED + 2, &partition), ENONE);
+#endif
+    return test_result();
+}
