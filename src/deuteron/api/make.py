@@ -69,6 +69,7 @@ def build(
         calibration: batches like the example inputs; the ranges of all tensors are measured on them.
         train: trains the model that it is given, in place, and yields the loss of each step; for `options.use_qat`.
         evaluate: gives a number, or numbers by name, for a model that it may call; for the float model and the program.
+            The build is written whether it fails or not; what it raises comes out.
         output: a directory that must not exist yet, unless `options.force` is set.
         options: everything else.
         name: what the manifest calls the model; its class by default.
@@ -118,10 +119,14 @@ def build(
         result = made(keep) if options.use_qat else result
     else:
         result = made({})
-    manifest = quality.of_program(result, evaluate)
-    if directory is not None:
-        text = manifest.to_json().encode()
-        outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
+    manifest = quality.of_program(result)
+    try:
+        if evaluate is not None:
+            manifest = quality.evaluated(manifest, result, evaluate)
+    finally:  # a function that fails costs its figures, not the build
+        if directory is not None:
+            text = manifest.to_json().encode()
+            outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
     return Build(manifest, result.pte, directory, result.losses)
 
 

@@ -1,6 +1,7 @@
 """The program of a build beside its float model: figures, metrics of the user's own, and what is no metric."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from torch import nn
 
 from deuteron import api
 from deuteron.builds import samples
-from deuteron.builds.quality import MOST, PROGRAM, OutputQuality, decibels
-from deuteron.errors import InputError
+from deuteron.builds.quality import MOST, PROGRAM, PYTORCH, OutputQuality, decibels
+from deuteron.errors import DeuteronError, InputError, InternalError, MissingToolError, OptionError
+from deuteron.frontend.build import BuildResult
+from deuteron.frontend.build import build as build_in_memory
+from deuteron.runtime.host import HostRunner
 from deuteron.views.agreement import floats, quality
 
 
@@ -92,6 +96,89 @@ def test_a_program_that_is_worse_than_its_build_measured():
     then, now = OutputQuality(40.0, 1, (40.0,)), OutputQuality(12.0, 1, (12.0,))
     found = floats.FloatComparison(3, (now,), (then,), ())
     assert found.failures() == ("output 0: 12.0 dB, the build measured 40.0 dB",)
+
+
+def test_float_code_of_another_processor_may_round_otherwise():
+    then, same, worse = (OutputQuality(db, 1, (db,)) for db in (140.0, 100.0, 99.0))
+    assert floats.FloatComparison(3, (same,), (then,), ()).passed
+    assert floats.FloatComparison(3, (worse,), (then,), ()).failures() == (
+        "output 0: 99.0 dB, the build measured 140.0 dB",
+    )
+
+
+def test_figures_of_quantised_pytorch_bound_no_program(build: Path):
+    manifest = api.read_manifest(build)
+    with pytest.raises(OptionError) as caught:
+        floats.check(replace(manifest, quality=replace(manifest.quality, measured=PYTORCH)))
+    assert str(caught.value) == (
+        "the figures of this build are of quantised PyTorch, not of its program, which did not run where it was built"
+        "\n\nhint: build where the program runs, or use `--compare reference`"
+    )
+
+
+def result() -> BuildResult:
+    torch.manual_seed(0)
+    batches = torch.randn(12, 4)
+    return build_in_memory(nn.Linear(4, 3), batches[:1], target="imxrt700", calibration=batches)
+
+
+def test_a_program_that_does_not_run_here_is_warned_of_and_one_that_fails_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def refuses(error: DeuteronError) -> None:
+        def raises(self: HostRunner, inputs: object) -> None:
+            raise error
+
+        monkeypatch.setattr(HostRunner, "run", raises)
+
+    built = result()
+    refuses(MissingToolError("no library"))
+    manifest = quality.of_program(built)
+    assert manifest.warnings[-1] == (
+        "the program does not run here, its quality is that of quantised PyTorch: no library"
+    )
+    assert manifest.quality.measured == PYTORCH
+    refuses(InternalError("it stops"))
+    with pytest.raises(InternalError, match="it stops"):
+        quality.of_program(built)
+
+
+def test_a_function_that_fails_costs_its_figures_not_the_build(tmp_path: Path):
+    def fails(model: Callable[..., Any]) -> float:
+        model(torch.randn(1, 4, requires_grad=True))
+        return model(torch.randn(5, 4))
+
+    batches = torch.randn(12, 4)
+    with pytest.raises(InputError) as caught:
+        api.build(nn.Linear(4, 3), batches[:1], calibration=batches, evaluate=fails, output=tmp_path / "out")
+    assert str(caught.value) == (
+        "the function for `--evaluate` calls the model with (5, 4), and it takes (1, 4)\n\nhint: call the model with "
+        "one tensor per input, of the shapes and dtypes of the example inputs"
+    )
+    written = api.read_manifest(tmp_path / "out").quality
+    assert (written.measured, written.metrics) == (PROGRAM, ())
+
+
+@pytest.mark.parametrize(
+    ("inputs", "told"),
+    [
+        ((), "with nothing, and it takes (1, 4)"),
+        (([1.0],), "with list, and it takes (1, 4)"),
+        ((torch.ones(1, 4, dtype=torch.int64),), "with int64 as input 0"),
+        ((torch.ones(1, 4, dtype=torch.float64),), "with float64 as input 0"),
+    ],
+)
+def test_what_the_model_does_not_take_is_refused_alike(inputs: tuple[object, ...], told: str):
+    built = result()
+    with quality._program(built) as runner, pytest.raises(InputError) as caught:
+        quality._metrics(lambda model: model(*inputs), built, runner)
+    assert caught.value.message == f"the function for `--evaluate` calls the model {told}"
+
+
+def test_a_number_that_is_none_is_refused():
+    with pytest.raises(InputError) as caught:
+        quality.numbers({"loss": float("nan")})
+    assert caught.value.message == "the function for `--evaluate` returned nan for `loss`"
 
 
 def test_what_is_no_number_is_told():

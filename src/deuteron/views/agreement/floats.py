@@ -7,12 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.builds.manifest import Manifest
-from deuteron.builds.quality import OutputQuality, Quality, decibels
+from deuteron.builds.quality import PROGRAM, OutputQuality, Quality, decibels
 from deuteron.builds.samples import Array, Sample
+from deuteron.errors import OptionError
 from deuteron.views.agreement.counting import BoundedComparison
 
 ALLOWED = 0.1
 """By how many dB a program may be below what its build measured: the same bits give the same number."""
+
+SAME = 100.0
+"""From how many dB on figures count as the same: float code of another processor rounds otherwise."""
 
 F64 = npt.NDArray[np.float64]
 
@@ -31,7 +35,7 @@ class FloatComparison(BoundedComparison):
         return tuple(
             f"output {i}: {ours.sqnr:.1f} dB, the build measured {then.sqnr:.1f} dB"
             for i, (ours, then) in enumerate(zip(self.outputs, self.built, strict=True))
-            if ours.sqnr < then.sqnr - ALLOWED
+            if ours.sqnr < min(then.sqnr, SAME) - ALLOWED
         )
 
     def text(self) -> str:
@@ -41,6 +45,20 @@ class FloatComparison(BoundedComparison):
         lines += [line for i, output in enumerate(self.outputs) for line in output.lines(i)]
         lines += [line for text in self.warnings for line in ("", f"warning: {text}")]
         return "\n".join([*lines, *self.verdict()])
+
+
+def check(build: Manifest) -> None:
+    """Refuse a build that has not measured its program.
+
+    Raises:
+        OptionError: its figures are those of quantised PyTorch, from which a program may be steps away.
+    """
+    if build.quality.measured != PROGRAM:
+        raise OptionError(
+            f"the figures of this build are of {build.quality.measured}, not of its program, which did not run where "
+            "it was built",
+            hint="build where the program runs, or use `--compare reference`",
+        )
 
 
 def compare(build: Manifest, outputs: Sequence[Sample], wanted: Sequence[Sample]) -> FloatComparison:

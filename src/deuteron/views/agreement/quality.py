@@ -1,7 +1,9 @@
 """How good a build's program is: the program itself beside the float model, before the build is written."""
 
+import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -9,11 +11,13 @@ from typing import TYPE_CHECKING, cast
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import Converter
 from deuteron.builds.quality import PROGRAM, Metric
-from deuteron.errors import DeuteronError, InputError, UnsupportedError
+from deuteron.errors import InputError, MissingToolError, UnsupportedError
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.views.agreement.floats import measured
 
 if TYPE_CHECKING:
+    import torch
+
     from deuteron.frontend.build import BuildResult
     from deuteron.runtime.host import HostRunner
 
@@ -25,42 +29,57 @@ output, or a tuple of them."""
 GIVES = "return a number, such as the accuracy of the model that it is given, or numbers by name"
 
 
-def of_program(result: "BuildResult", evaluate: Evaluate | None = None) -> Manifest:
+TAKES = "call the model with one tensor per input, of the shapes and dtypes of the example inputs"
+
+
+def of_program(result: "BuildResult") -> Manifest:
     """The manifest of a build, with its outputs measured of the program, which runs in ExecuTorch's runtime.
 
-    Where it does not run on this computer, what was measured of the quantised PyTorch model stays. `evaluate` is called
-    with the float model and with the program.
-
-    Raises:
-        InputError: `evaluate` gives no numbers, or other names for the second.
-        UnsupportedError: it is to be called, and the program does not run here.
+    Where it does not run on this computer, what was measured of the quantised PyTorch model stays, with a warning; that
+    a program of the vendor's converter does not is known.
     """
     manifest, kept = result.manifest, result.samples
     if manifest.options.converter is Converter.VENDOR:
-        return _unless_asked(manifest, evaluate, None)
+        return manifest
+    try:
+        with _program(result) as runner:
+            outputs = [tuple(runner.run(sample)) for sample in kept.inputs]
+    except (UnsupportedError, MissingToolError) as e:
+        warning = f"the program does not run here, its quality is that of quantised PyTorch: {e.message}"
+        return replace(manifest, warnings=(*manifest.warnings, warning))
+    quality = manifest.quality
+    of_outputs = measured(quality, outputs, kept.outputs)
+    return replace(manifest, quality=replace(quality, measured=PROGRAM, outputs=of_outputs))
+
+
+def evaluated(manifest: Manifest, result: "BuildResult", evaluate: Evaluate) -> Manifest:
+    """The manifest of a build, with what the user's function gives for the float model and for the program.
+
+    Raises:
+        InputError: it gives no numbers, or other names for the second, or calls the model with what this does not take.
+        UnsupportedError: the program does not run here.
+    """
+    try:
+        if manifest.options.converter is Converter.VENDOR:
+            raise UnsupportedError("the vendor's converter made it")
+        with _program(result) as runner:
+            metrics = _metrics(evaluate, result, runner)
+    except (UnsupportedError, MissingToolError) as e:
+        raise UnsupportedError(
+            f"the program does not run here, and cannot be evaluated: {e.message}", hint="build without `--evaluate`"
+        ) from e
+    return replace(manifest, quality=replace(manifest.quality, metrics=metrics))
+
+
+@contextmanager
+def _program(result: "BuildResult") -> "Generator[HostRunner]":
+    """The program of a build, ready to run."""
     from deuteron.runtime.host import HostRunner
 
     with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
         path = Path(folder) / "model.pte"
         path.write_bytes(result.pte)
-        try:
-            runner = HostRunner(path)
-            outputs = [tuple(runner.run(sample)) for sample in kept.inputs]
-        except DeuteronError as e:
-            return _unless_asked(manifest, evaluate, e)
-        metrics = _metrics(evaluate, result, runner) if evaluate else ()
-    quality = manifest.quality
-    of_outputs = measured(quality, outputs, kept.outputs)
-    return replace(manifest, quality=replace(quality, measured=PROGRAM, outputs=of_outputs, metrics=metrics))
-
-
-def _unless_asked(manifest: Manifest, evaluate: Evaluate | None, error: DeuteronError | None) -> Manifest:
-    if evaluate is not None:
-        raise UnsupportedError(
-            f"the program does not run here, and cannot be evaluated{f': {error.message}' if error else ''}",
-            hint="build without `--evaluate`",
-        ) from error
-    return manifest
+        yield HostRunner(path)
 
 
 def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") -> tuple[Metric, ...]:
@@ -69,12 +88,14 @@ def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") ->
 
     affines = [(output.scale, output.zero_point) for output in result.manifest.quality.outputs]
 
-    def floats(*inputs: torch.Tensor) -> object:
+    def floats(*inputs: object) -> object:
+        tensors, _ = _checked(inputs, result, runner)
         with torch.no_grad():
-            return _one_or_all(flat(result.floats(*inputs)))
+            return _one_or_all(flat(result.floats(*tensors)))
 
-    def program(*inputs: torch.Tensor) -> object:
-        values = runner.run([x.numpy() for x in result.stored(inputs)])
+    def program(*inputs: object) -> object:
+        _, stored = _checked(inputs, result, runner)
+        values = runner.run([x.numpy() for x in stored])
         outputs = [
             (torch.tensor(value).float() - zero_point) * scale if scale else torch.tensor(value)
             for value, (scale, zero_point) in zip(values, affines, strict=True)
@@ -87,6 +108,39 @@ def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") ->
     return tuple(Metric(name, model[name], ours[name]) for name in model)
 
 
+def _checked(
+    inputs: Sequence[object], result: "BuildResult", runner: "HostRunner"
+) -> "tuple[list[torch.Tensor], Sequence[torch.Tensor]]":
+    """Copies of the inputs that the user's function gives, and these as the program takes them; both models take both.
+
+    Raises:
+        InputError: they are not what the program takes.
+    """
+    import torch
+
+    wanted = [spec.shape for spec in runner.inputs]
+    tensors = [x.detach().clone() for x in inputs if isinstance(x, torch.Tensor)]
+    shapes = [tuple(x.shape) for x in tensors]
+    if len(tensors) != len(inputs) or shapes != wanted:
+        kinds = [tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__ for x in inputs]
+        raise InputError(
+            f"the function for `--evaluate` calls the model with {_listed(kinds)}, and it takes {_listed(wanted)}",
+            hint=TAKES,
+        )
+    stored = result.stored(tensors)
+    for i, (x, value, spec) in enumerate(zip(tensors, stored, runner.inputs, strict=True)):
+        ours = str(x.dtype if value is x else value.dtype).removeprefix("torch.")
+        if ours != str(spec.dtype) or (value is not x and x.dtype is not torch.float32):
+            dtype = str(x.dtype).removeprefix("torch.")
+            raise InputError(f"the function for `--evaluate` calls the model with {dtype} as input {i}", hint=TAKES)
+    return tensors, stored
+
+
+def _listed(shapes: Sequence[object]) -> str:
+    """Shapes in words."""
+    return " and ".join(str(shape) for shape in shapes) or "nothing"
+
+
 def _one_or_all(values: Sequence[object]) -> object:
     """The one value, or a tuple of several."""
     return values[0] if len(values) == 1 else tuple(values)
@@ -97,8 +151,12 @@ def numbers(value: object) -> dict[str, float]:
     is_named = isinstance(value, Mapping)
     named = cast("Mapping[str, object]", value) if is_named else {"metric": value}
     try:
-        return {str(name): float(cast("float", number)) for name, number in named.items()}
+        values = {str(name): float(cast("float", number)) for name, number in named.items()}
     except (TypeError, ValueError) as e:
         raise InputError(
             f"the function for `--evaluate` returned a value of type `{type(value).__name__}`", hint=GIVES
         ) from e
+    for name, number in values.items():
+        if not math.isfinite(number):
+            raise InputError(f"the function for `--evaluate` returned {number} for `{name}`", hint=GIVES)
+    return values

@@ -106,6 +106,7 @@ class Subject(ABC):
         """The outputs for the samples that its build has kept beside those of the float model."""
         kept = self.kept_samples()
         build = manifests.read(cast(Path, self.build))
+        floats.check(build)
         return floats.compare(build, self.run(kept.inputs, progress), kept.outputs)
 
     @abstractmethod
