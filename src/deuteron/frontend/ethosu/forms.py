@@ -12,7 +12,10 @@ aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Let pools whose one window is the whole image move by one step: by three is the most, and they do not move."""
+    """Let pools whose one window is the whole image move by one step, and write relu6 as hardtanh.
+
+    By three is the most that a pool may move, and these do not; hardtanh the backend takes.
+    """
     apply(model, _FORMS)
 
 
@@ -28,4 +31,13 @@ def _unmoved(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
     return None if moved == stride else call(pool, pool.target, image, window, moved, *given[1:])
 
 
-_FORMS: Mapping[object, Form] = {aten.avg_pool2d.default: _unmoved, aten.max_pool2d.default: _unmoved}
+def _hardtanh(_: fx.GraphModule, relu6: fx.Node) -> fx.Node:
+    return call(relu6, aten.hardtanh.default, relu6.args[0], 0.0, 6.0)
+
+
+_FORMS: Mapping[object, Form] = {
+    aten.avg_pool2d.default: _unmoved,
+    aten.max_pool2d.default: _unmoved,
+    aten.relu6.default: _hardtanh,
+    aten.relu6_.default: _hardtanh,
+}

@@ -20,6 +20,7 @@ from deuteron.arch.vela import VelaOptions
 from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import recording as recordings
+from deuteron.frontend.ethosu import activations
 from deuteron.frontend.ethosu.origins import Origin, by_operator, debug_handle_map, noted
 from deuteron.frontend.nodes import WHY, computing, name_of
 from deuteron.frontend.operators import operator_name
@@ -146,6 +147,13 @@ def edge_config() -> Any:
     from executorch.exir import EdgeCompileConfig
 
     return EdgeCompileConfig(_check_ir_validity=False)
+
+
+def keep_bounds(module: fx.GraphModule) -> Any:
+    """The pass over an edge program after which activations have their bounds."""
+    from torch.fx.passes.infra.pass_base import PassResult
+
+    return PassResult(module, activations.part(module))
 
 
 @contextmanager

@@ -64,8 +64,8 @@ class EthosUSide(Side):
         return seam.edge_config()
 
     def edge_passes(self, program: ExportedProgram, state: Mapping[str, Any]) -> Any:
-        """None: the partitioner takes edge programs as they are."""
-        return []
+        """The pass that keeps bounds of layers' results; otherwise the partitioner takes edge programs as they are."""
+        return [seam.keep_bounds]
 
     def last_passes(self) -> Any:
         """None."""

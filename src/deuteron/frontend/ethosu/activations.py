@@ -1,0 +1,61 @@
+"""Keeps bounds of layers' results that ExecuTorch's Arm backend would lose.
+
+Its quantiser lets a layer and the activation behind it have one rounding together. Its passes then leave a bound of 0
+to the least integer there is, which is right where that stands for 0: not where a result shares its rounding with one
+that is below 0, as all that `cat` joins do. An activation with an upper bound that is not the greatest integer stays on
+the CPU. What such an activation reads is rounded here as its result is: rounding is monotone, so the result stays the
+same.
+"""
+
+from typing import Any, cast
+
+import torch
+from torch import fx
+
+from deuteron.frontend.nodes import MARK, QUANTISED
+from deuteron.frontend.operators import base_name, is_qdq, is_quantise
+
+_ACTIVATIONS = ("relu", "hardtanh")
+
+
+def part(module: fx.GraphModule) -> bool:
+    """Round what such activations of an edge program read; true where there are any."""
+    wanted = [node for node in module.graph.nodes if _loses_a_bound(node)]
+    for node in wanted:
+        _round(module, node)
+    module.recompile()
+    return bool(wanted)
+
+
+def _loses_a_bound(node: fx.Node) -> bool:
+    if node.op != "call_function" or base_name(node.target) not in _ACTIVATIONS or _is_of_the_cpu(node):
+        return False
+    layer, readers = node.all_input_nodes[0], list(node.users)
+    if layer.op != "call_function" or is_qdq(layer) or len(readers) != 1 or not is_quantise(readers[0]):
+        return False
+    scale, zero_point, least, most = cast("tuple[float, int, int, int]", readers[0].args[1:5])
+    if base_name(node.target) == "relu":
+        return zero_point != least
+    low, high = cast("tuple[float, float]", (*node.args[1:], *(-1.0, 1.0)[len(node.args) - 1 :]))
+    return low != 0 or zero_point != least or round(high / scale) + zero_point < most
+
+
+def _is_of_the_cpu(node: fx.Node) -> bool:
+    """True for what was quantised for a Cortex-M, whose layers have any bounds."""
+    custom = node.meta.get("custom", {})
+    return QUANTISED in custom and MARK not in custom
+
+
+def _round(module: fx.GraphModule, node: fx.Node) -> None:
+    """Quantise what an activation reads as its result is quantised, and dequantise it again."""
+    from executorch.exir.dialects._ops import ops as edge_ops
+
+    tensors: Any = edge_ops.edge.quantized_decomposed
+    layer, (reader,) = node.all_input_nodes[0], node.users
+    affine = reader.args[1:]
+    with module.graph.inserting_before(node):
+        stored = module.graph.call_function(tensors.quantize_per_tensor.default, (layer, *affine))
+        value = module.graph.call_function(tensors.dequantize_per_tensor.default, (stored, *affine))
+    stored.meta = {**layer.meta, "val": layer.meta["val"].to(cast("torch.dtype", affine[-1]))}
+    value.meta = dict(layer.meta)
+    node.replace_input_with(layer, value)
