@@ -11,13 +11,16 @@ from deuteron.frontend.quantise.forms import Form, apply, fold
 aten = torch.ops.aten
 
 
-def write(model: fx.GraphModule) -> None:
-    """Write layers of several operators as these, and operators in forms that kernels do not take otherwise."""
+def write(model: fx.GraphModule, *, is_indexed: bool = True) -> None:
+    """Write layers of several operators as these, and operators in forms that kernels do not take otherwise.
+
+    What chooses elements is written by indices, but where others than the Cortex-M's operators compute it.
+    """
     apply(model, _LAYERS)
     fold(model)
     apply(model, _OPERATORS)
     signals.write(model)
-    apply(model, _SHAPES)
+    apply(model, {**_SHAPES, **_INDEXED} if is_indexed else _SHAPES)
 
 
 _LAYERS: Mapping[object, Form] = {
@@ -40,9 +43,12 @@ _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tenso
 
 _SHAPES: Mapping[object, Form] = {
     aten.conv_transpose2d.input: arithmetic.transposed,
-    aten.pad.default: indexing.padded,
-    aten.flip.default: indexing.flipped,
-    aten.embedding.default: indexing.embedded,
     **dict.fromkeys((*_ARITHMETIC, aten.minimum.default), arithmetic.stretched),
 }
 """What signals may be written with, too."""
+
+_INDEXED: Mapping[object, Form] = {
+    aten.pad.default: indexing.padded,
+    aten.flip.default: indexing.flipped,
+    aten.embedding.default: indexing.embedded,
+}
