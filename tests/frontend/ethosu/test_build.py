@@ -56,7 +56,7 @@ def test_a_layer_runs_on_the_npu() -> None:
     assert {node.source[0].code for node in manifest.nodes} == {"y = torch.relu(self.conv(x))", "return y.mean((2, 3))"}
     assert [t.shape[-3:] for t in partition.inputs] == [(3, 8, 8)]
     assert [op.op.partition("::")[2] for op in manifest.cpu_ops] == ["quantize_per_tensor", "dequantize_per_tensor"]
-    assert list(manifest.files) == ["model.pte", "reference.pt2", "npu_0.tosa", "npu_0.xml"]
+    assert list(manifest.files) == ["model.pte", "reference.pt2", "npu_0.tosa", "npu_0.xml", "samples.npz"]
     assert (directory / "npu_0.tosa").read_bytes()[4:8] == b"TOSA"
     assert (directory / "npu_0.xml").read_text().startswith("<?xml")
     assert ran(layer) == pytest.approx(in_float(layer), abs=0.02)
