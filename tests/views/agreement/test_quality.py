@@ -143,6 +143,26 @@ def test_a_program_that_does_not_run_here_is_warned_of_and_one_that_fails_is_an_
         quality.of_program(built)
 
 
+def test_a_program_that_computes_something_else_is_warned_of(monkeypatch: pytest.MonkeyPatch):
+    built = result()
+    assert quality.of_program(built).warnings == built.manifest.warnings
+    (pytorch,) = built.manifest.quality.outputs
+    monkeypatch.setattr(HostRunner, "run", lambda *_: (np.zeros((1, 3), np.float32),))
+    assert quality.of_program(built).warnings[-1] == (
+        "output 0 of the program has 0.0 dB of signal to noise beside the float model, of quantised PyTorch "
+        f"{pytorch.sqnr:.1f} dB: the program computes something else; `deuteron run --compare` compares operator by "
+        "operator"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pytorch", "program", "is_lost"), [(30, 24, False), (30, 23.9, True), (80, 40, False), (80, 39.9, True)]
+)
+def test_how_far_a_program_may_be_below_quantised_pytorch(pytorch: float, program: float, is_lost: bool):
+    then, now = (OutputQuality(db, 1, (db,)) for db in (pytorch, program))
+    assert bool(quality.lost((then,), (now,))) == is_lost
+
+
 def test_a_function_that_fails_costs_its_figures_not_the_build(tmp_path: Path):
     def fails(model: Callable[..., Any]) -> float:
         model(torch.randn(1, 4, requires_grad=True))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import Converter
-from deuteron.builds.quality import PROGRAM, Metric
+from deuteron.builds.quality import PROGRAM, Metric, OutputQuality
 from deuteron.errors import InputError, MissingToolError, UnsupportedError
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.views.agreement.floats import measured
@@ -27,6 +27,12 @@ Evaluate = Callable[[Callable[..., object]], object]
 output, or a tuple of them."""
 
 GIVES = "return a number, such as the accuracy of the model that it is given, or numbers by name"
+
+_LOST = 6.0
+"""By how many dB a program may be below the quantised model; rounding otherwise in places costs less."""
+
+_GOOD = 40.0
+"""A program with so many dB is as good as values of 8 bits are, though PyTorch may have had luck, or 16 bits."""
 
 
 TAKES = "call the model with one tensor per input, of the shapes and dtypes of the example inputs"
@@ -49,7 +55,19 @@ def of_program(result: "BuildResult") -> Manifest:
         return replace(manifest, warnings=(*manifest.warnings, warning))
     quality = manifest.quality
     of_outputs = measured(quality, outputs, kept.outputs)
-    return replace(manifest, quality=replace(quality, measured=PROGRAM, outputs=of_outputs))
+    warnings = (*manifest.warnings, *lost(quality.outputs, of_outputs))
+    return replace(manifest, quality=replace(quality, measured=PROGRAM, outputs=of_outputs), warnings=warnings)
+
+
+def lost(pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]) -> tuple[str, ...]:
+    """A sentence for each output that the program has much worse than the quantised model that it was made of."""
+    return tuple(
+        f"output {i} of the program has {ours.sqnr:.1f} dB of signal to noise beside the float model, of quantised "
+        f"PyTorch {theirs.sqnr:.1f} dB: the program computes something else; `deuteron run --compare` compares "
+        "operator by operator"
+        for i, (theirs, ours) in enumerate(zip(pytorch, program, strict=True))
+        if ours.sqnr < min(theirs.sqnr - _LOST, _GOOD)
+    )
 
 
 def evaluated(manifest: Manifest, result: "BuildResult", evaluate: Evaluate) -> Manifest:
