@@ -89,6 +89,11 @@ NAN[0, 0, 0, :3] = torch.tensor([float("nan"), float("inf"), float("-inf")])
             "hint: give it as `.to(torch.float32)`",
         ),
         (
+            (GOOD[0], GOOD[1].float()),
+            "calibration batch 1, input 1 has dtype torch.float32, the example input has torch.int64\n\n"
+            "hint: give the example input as `.to(torch.float32)`",
+        ),
+        (
             (NAN, GOOD[1]),
             "calibration batch 1, input 0 holds 3 of 48 values that are NaN or infinite\n\n"
             "hint: remove or mend these samples; ranges measured from them would be meaningless",

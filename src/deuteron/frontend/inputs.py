@@ -121,9 +121,88 @@ def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Input
                 hint="shapes are fixed when compiling; split or reshape the calibration data to the example's shape",
             )
         if value.dtype != like.dtype:
+            hint = f"give it as `.to({like.dtype})`"
+            if value.is_floating_point() and not like.is_floating_point():  # it would be rounded
+                hint = f"give the example input as `.to({value.dtype})`"
+            raise InputError(
+                f"{name}, input {i} has dtype {value.dtype}, the example input has {like.dtype}", hint=hint
+            )
+        tensors.append(value)
+    _need_finite(tuple(tensors), "example input")
+    return tuple(tensors)
+
+
+def check_early(batches: Iterable[object], example: Inputs) -> Iterable[object]:
+    """The calibration batches, checked before any work: the samples of a list, what makes them one by one by its first.
+
+    Raises:
+        InputError: naming the batch that does not fit.
+    """
+    if isinstance(batches, list | tuple | Tensor | np.ndarray):
+        return list(check_calibration(cast("Iterable[object]", batches), example))
+    first = iter(batches)
+    head = list(islice(first, 1))
+    for _ in check_calibration(head, example):
+        pass
+    return chain(head, first) if first is batches else batches
+
+
+def check_calibration(batches: Iterable[object], example: Inputs) -> Iterator[Inputs]:
+    """The calibration batches one by one, each like the example inputs in number, shape and dtype, and finite.
+
+    Where the example is one sample, a batch of several, and one tensor of all, are taken apart into samples.
+    """
+    is_whole = isinstance(batches, Tensor | np.ndarray) and batches.ndim == example[0].dim()
+    count = 0
+    for batch in [cast(object, batches)] if is_whole else batches:
+        for sample in _samples(_as_tuple(batch), example):
+            yield _check_batch(sample, example, f"calibration batch {count}")
+        count += 1
+    if count == 0:
+        raise InputError(
+            "the calibration data holds no batches",
+            hint="give a few dozen representative inputs: the ranges of all tensors come from them",
+        )
+
+
+def _samples(batch: tuple[object, ...], example: Inputs) -> Iterable[tuple[object, ...]]:
+    """The samples of a batch, if it has more than the example's one; else the batch."""
+    values = [torch.tensor(value) if isinstance(value, np.ndarray) else value for value in batch]
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    counts = {x.shape[0] for x in tensors if x.dim()}
+    is_one = all(like.dim() and like.shape[0] == 1 for like in example)
+    if len(tensors) != len(batch) or len(batch) != len(example) or not is_one or len(counts) != 1 or counts == {0}:
+        return [batch]
+    if any(x.shape[1:] != like.shape[1:] for x, like in zip(tensors, example, strict=True)):
+        return [batch]
+    return [tuple(x[i : i + 1] for x in tensors) for i in range(counts.pop())]
+
+
+def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Inputs:
+    if len(batch) != len(example):
+        names = ", ".join(f"x{i}" for i in range(len(example))) if len(example) > 1 else "x"
+        sample = f"({names})" if len(example) > 1 else names
+        raise InputError(
+            f"{name} has {counted(len(batch), 'input')}, the model takes {len(example)}",
+            hint=f"leave out the labels that a data set gives beside its inputs: `[{sample} for {names}, y in loader]`"
+            if len(batch) == len(example) + 1
+            else "each batch is a tensor or a tuple with one tensor per argument of `forward`",
+        )
+    tensors: list[Tensor] = []
+    for i, (item, like) in enumerate(zip(batch, example, strict=True)):
+        value = torch.tensor(item) if isinstance(item, np.ndarray) else item
+        if not isinstance(value, Tensor):
+            raise InputError(f"{name}, input {i} is of type `{type(value).__name__}`, not a tensor")
+        if value.shape != like.shape:
+            raise InputError(
+                f"{name}, input {i} has shape {list(value.shape)}, the example input has {list(like.shape)}",
+                hint="shapes are fixed when compiling; split or reshape the calibration data to the example's shape",
+            )
+        if value.dtype != like.dtype:
+            is_rounded = value.is_floating_point() and not like.is_floating_point()
             raise InputError(
                 f"{name}, input {i} has dtype {value.dtype}, the example input has {like.dtype}",
-                hint=f"give it as `.to({like.dtype})`",
+                hint=f"give {f'the example input as `.to({value.dtype})`' if is_rounded else f'it as `.to({like.dtype})`'}",
             )
         tensors.append(value)
     _need_finite(tuple(tensors), f"{name}, input")
