@@ -29,7 +29,8 @@ def test_compiler_driver_litert_and_provenance_agree(first: int) -> None:
 
 def test_the_slice_has_every_operator_and_function_alone_and_in_long_graphs() -> None:
     graphs = [random_graph(seed, stock=True) for seed in range(GRAPHS)]
-    assert {type(op) for graph in graphs for op in graph.ops} == set(OPS.values())
+    # LiteRT has no tables: tests/npu/neutron/passes/test_fuse.py compares all their values.
+    assert {type(op) for graph in graphs for op in graph.ops} == set(OPS.values()) - {ops.Lookup}
     assert {op.function for graph in graphs for op in graph.ops if isinstance(op, ops.Unary)} == set(ops.Function)
     sizes = [len(graph.ops) for graph in graphs]
     assert min(sizes) <= 2

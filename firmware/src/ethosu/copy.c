@@ -64,7 +64,7 @@ static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, rows_t *rows)
 
 dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m)
 {
-    rows_t rows;
+    rows_t rows = {0};
     dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_DMA0_SRC_REGION, REG_DMA0_DST_REGION));
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_need_longs(m, DTN_EU_LIST(REG_DMA0_SRC, REG_DMA0_DST, REG_DMA0_LEN));
