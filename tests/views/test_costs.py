@@ -123,9 +123,9 @@ def test_every_node_is_in_one_place_and_counted(builds: Builds) -> None:
     assert {op.computes for op in manifest.cpu_ops if op.computes} == on_cpu
     assert all((node.why == "") is (node.partition is not None) for node in manifest.nodes)
     convolutions = [node for node in manifest.nodes if node.work is Work.CONVOLUTION]
-    assert [(node.elements, node.terms) for node in convolutions] == [(8 * 256, 8 * 256 * 27)]
-    (cat,) = [node for node in manifest.nodes if node.op == "aten::relu"]
-    assert (cat.work, cat.elements, cat.nbytes) == (Work.MOVE, 1296, 648 + 1296)
+    assert [(node.elements, node.terms) for node in convolutions] == [(8 * 81, 8 * 81 * 27)]
+    (curve,) = [node for node in manifest.nodes if node.op == "aten::relu"]
+    assert (curve.work, curve.elements, curve.nbytes) == (Work.TABLE, 243, 243 + 243)
 
 
 class Refused(nn.Module):
