@@ -1,5 +1,6 @@
 """Signal to quantisation noise of a quantised model's outputs and layers, and what its values do on the way."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -190,8 +191,8 @@ class _Floats(fx.Interpreter):
         return value
 
 
-class _Quantised(fx.Interpreter):
-    """Runs the quantised model; counts what all rounding up to each value makes of it, and what its range cuts off."""
+class _Beside(fx.Interpreter):
+    """Runs the quantised model; compares what it makes of each value with the float model's."""
 
     def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer], wanted: Mapping[str, Tensor]) -> None:
         super().__init__(module)
@@ -199,9 +200,19 @@ class _Quantised(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
-        if (layer := self._layers.get(n.name)) is None:
-            return value
-        wanted, affine = self._wanted[n.name], layer.affine
+        layer = self._layers.get(n.name)
+        return value if layer is None else self._compared(layer, value, self._wanted[n.name])
+
+    @abstractmethod
+    def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
+        """Count how far a value is from the float model's; what goes on to those who read it."""
+
+
+class _Quantised(_Beside):
+    """Counts what all rounding up to each value makes of it, and what its range cuts off."""
+
+    def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
+        affine = layer.affine
         layer.all.add(wanted, affine.real(affine.stored(value)))
         kept = wanted.clamp(*(affine.real(torch.tensor(end)).item() for end in (affine.least, affine.most)))
         layer.clipped.add(wanted, kept)
@@ -210,19 +221,12 @@ class _Quantised(fx.Interpreter):
         return value
 
 
-class _Own(fx.Interpreter):
-    """Runs each operator of the quantised model on the float model's values, rounded; counts what it makes of them."""
+class _Own(_Beside):
+    """Counts what each operator alone makes of the float model's values, rounded."""
 
-    def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer], wanted: Mapping[str, Tensor]) -> None:
-        super().__init__(module)
-        self._layers, self._wanted = layers, wanted
-
-    def run_node(self, n: fx.Node) -> Any:
-        value = super().run_node(n)
-        if (layer := self._layers.get(n.name)) is None:
-            return value
-        layer.own.add(self._wanted[n.name], layer.affine.real(layer.affine.stored(value)))
-        return self._wanted[n.name].clone()
+    def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
+        layer.own.add(wanted, layer.affine.real(layer.affine.stored(value)))
+        return wanted.clone()
 
 
 @dataclass(frozen=True, slots=True)
