@@ -31,6 +31,12 @@ def called(node: fx.Node) -> str:
     return base_name(node.target).removesuffix("_") if node.op == "call_function" else ""
 
 
+def changes_operand(node: fx.Node) -> bool:
+    """True for an operator that writes into what it reads."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
+
 def is_delegate(node: fx.Node) -> bool:
     """True for the call of a partition."""
     return node.op == "call_function" and operator_name(node.target).startswith("executorch_call_delegate")

@@ -6,6 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
+from deuteron.frontend.operators import changes_operand
 from deuteron.frontend.quantise.forms import Form, apply, call
 
 aten: Any = torch.ops.aten
@@ -27,18 +28,12 @@ def _selected(_: fx.GraphModule, select: fx.Node) -> fx.Node:
 def _uncopied(_: fx.GraphModule, copy: fx.Node) -> fx.Node | None:
     """A copy that only asks for elements one after the other: lowering makes those that are needed."""
     (x,) = cast("tuple[fx.Node]", copy.args)
-    return None if copy.kwargs or any(_changes(user) for user in copy.users) else x
+    return None if copy.kwargs or any(map(changes_operand, copy.users)) else x
 
 
 def _reshaped(_: fx.GraphModule, view: fx.Node) -> fx.Node:
     """A view, which takes elements that lie one after the other, as what takes any."""
     return call(view, aten.reshape.default, view.args[0], [*cast(Tensor, view.meta["val"]).shape])
-
-
-def _changes(node: fx.Node) -> bool:
-    """True for an operator that writes into what it reads."""
-    schema: Any = getattr(node.target, "_schema", None)
-    return schema is not None and schema.is_mutable
 
 
 _FORMS: Mapping[object, Form] = {

@@ -12,6 +12,7 @@ from torch import Tensor, fx
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationAnnotation
 
 from deuteron.frontend.cortex_m.elementwise import BINARY, UNARY, is_number
+from deuteron.frontend.operators import changes_operand
 from deuteron.frontend.quantise import annotations
 
 
@@ -57,8 +58,7 @@ def _is_part(node: fx.Node) -> bool:
     """True for an elementwise operator on floats; one that changes its operand only where nobody else reads that."""
     if node.op != "call_function" or node.target not in UNARY | BINARY or _dtype(node) is not torch.float32:
         return False
-    mutable: bool = getattr(node.target, "_schema").is_mutable  # noqa: B009
-    return not mutable or len(node.all_input_nodes[0].users) == 1
+    return not changes_operand(node) or len(node.all_input_nodes[0].users) == 1
 
 
 def _dtype(node: fx.Node) -> torch.dtype | None:

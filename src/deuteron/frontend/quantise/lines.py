@@ -32,7 +32,7 @@ def fill(graph: fx.Graph) -> None:
 
 
 def _replaced(old: fx.Node, new: str, user: fx.Node) -> None:  # noqa: ARG001 - called by name
-    """A node gets a new one's place: this one, with all that is as new and only it reads, is of the same line."""
+    """A node gets a new one's place: this one, with all new ones that it is made of, is of the same line."""
     origin, node = _origin(old), _near(old, new)
     region = _region(node) if node is not None and _is_new(node) else []
     if not any(old in member.all_input_nodes for member in region):  # else it is put behind `old`, or before `user`

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
+from deuteron.frontend.operators import changes_operand
 from deuteron.frontend.quantise.forms import call, constant, numbers, value_of
 
 aten = torch.ops.aten
@@ -79,7 +80,7 @@ class _Images:
         if node.target is aten.pad.default and len(pads := cast("list[int]", node.args[1])) == 2:
             return call(node, aten.pad.default, self._known[activations[0]], [*pads, 0, 0], *node.args[2:])
         if node.target in _FOLLOWS or is_elementwise(node):
-            if _schema(node.target).is_mutable and len(activations[0].users) > 1:  # others read what it changes
+            if changes_operand(node) and len(activations[0].users) > 1:  # others read what it changes
                 return None
             args = [self._known.get(arg, arg) if isinstance(arg, fx.Node) else arg for arg in node.args]
             return call(node, _new(node.target), *args, **node.kwargs)
