@@ -4,7 +4,7 @@ import pytest
 
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
-from deuteron.builds.options import Activations, BuildOptions, Converter, WeightValues
+from deuteron.builds.options import Activations, BuildOptions, CalibrationMethod, Converter, WeightValues
 from deuteron.errors import FormatError, OptionError
 
 
@@ -27,6 +27,7 @@ from deuteron.errors import FormatError, OptionError
         BuildOptions(
             activations=Activations.INT16,
             weights=WeightValues.INT4,
+            calibration_method=CalibrationMethod.MSE,
             vela=VelaOptions("Ethos_U55_Deep_Embedded", "Sram_Only", Optimise.SIZE, 4096),
         ),
     ],
@@ -62,6 +63,7 @@ def test_operator_names_are_one_word_each(operator: str):
         ({"operators_not_to_delegate": [1]}, "build option `operators_not_to_delegate` cannot be [1]"),
         ({"converter": None}, "build option `converter` cannot be None"),
         ({"activations": "int4"}, "build option `activations` cannot be 'int4'"),
+        ({"calibration_method": "max"}, "build option `calibration_method` cannot be 'max'"),
         ({"weights": "int16"}, "build option `weights` cannot be 'int16'"),
         ({"vela": {"optimise": "Speed"}}, "build option `vela` cannot be {'optimise': 'Speed'}"),
         ({"vela": {"arena_cache_size": "4"}}, "build option `vela` cannot be {'arena_cache_size': '4'}"),

@@ -50,6 +50,12 @@ Run = Callable[..., Result]
             "hint: leave out one of `--use-qat` and `--activations int16`, which rounds activations 256 times finer\n",
         ),
         (
+            ["digits", "-o", "out", "--calibration-method", "minmax", "--use-qat"],
+            2,
+            "error: `--use-qat` and `--calibration-method minmax` do not go together: ranges move with those of the "
+            "training\n\nhint: leave out one of the two\n",
+        ),
+        (
             ["digits", "-o", "out", "--train", "digits.py:train"],
             2,
             "error: `--train` is given without `--use-qat`\n\nhint: give both, or neither\n",

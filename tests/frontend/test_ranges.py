@@ -1,12 +1,13 @@
-"""The range of a histogram observer, searched by numbers: that of PyTorch's own search, bit for bit."""
+"""The range of a histogram observer: PyTorch's own, bit for bit, and those of the other methods."""
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torchao.quantization.pt2e.observer import HistogramObserver
 
-from deuteron.frontend.ranges import searched_by_numbers
+from deuteron.builds.options import CalibrationMethod
+from deuteron.frontend.ranges import choose, searched_by_numbers
 
 
 def draw(seed: int) -> Tensor:
@@ -41,3 +42,54 @@ def test_what_is_no_count_is_left_to_pytorch() -> None:
     observer(torch.linspace(-1, 1, 50))
     observer.histogram[3] = torch.nan
     assert searched_by_numbers(lambda _: (torch.tensor(1.0), torch.tensor(2.0)))(observer) == (1.0, 2.0)
+
+
+def observed(method: CalibrationMethod, *batches: Tensor) -> HistogramObserver:
+    observer = HistogramObserver(dtype=torch.int8, quant_min=-128, quant_max=127)
+    choose(nn.Sequential(observer), method)
+    for batch in batches:
+        observer(batch)
+    return observer
+
+
+def searched(observer: HistogramObserver) -> tuple[float, float]:
+    low, high = vars(observer)["_non_linear_param_search"]()
+    return float(low), float(high)
+
+
+def test_minmax_takes_all_values() -> None:
+    observer = observed(CalibrationMethod.MINMAX, draw(1), torch.tensor([50.0, -3.0]))
+    low, high = searched(observer)
+    assert (low, high) == (min(-3, float(draw(1).min())), 50)
+
+
+def test_percentile_leaves_out_a_ten_thousandth() -> None:
+    values = torch.cat([torch.linspace(-1, 1, 99_990), torch.full((4,), 30.0), torch.full((4,), -20.0)])
+    low, high = searched(observed(CalibrationMethod.PERCENTILE, values))
+    assert (low, high) == pytest.approx((-1, 1), abs=0.05)
+    inside = torch.linspace(-1, 1, 100_000)
+    assert searched(observed(CalibrationMethod.PERCENTILE, inside)) == pytest.approx((-1, 1), abs=0.01)
+
+
+def error(values: Tensor, low: float, high: float) -> float:
+    """The sum of squares of what a range of int8 makes of values."""
+    low, high = min(low, 0), max(high, 0)
+    scale = (high - low) / 255
+    zero = round(-128 - low / scale)
+    stored = torch.clamp((values / scale).round() + zero, -128, 127)
+    return float((((stored - zero) * scale - values).double() ** 2).sum())
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3, 5])
+def test_mse_is_near_the_best_of_all_ranges(kind: int) -> None:
+    values = torch.cat([draw(kind + 7 * seed) for seed in range(20)])
+    ends = torch.linspace(float(values.min()), float(values.max()), 24).tolist()
+    best = min(error(values, low, high) for low in ends for high in ends if low < high)
+    chosen = error(values, *searched(observed(CalibrationMethod.MSE, values)))
+    assert chosen <= 1.1 * best
+    assert chosen <= 1.01 * error(values, float(values.min()), float(values.max()))
+
+
+@pytest.mark.parametrize("method", [CalibrationMethod.PERCENTILE, CalibrationMethod.MSE])
+def test_one_number_has_its_own_range(method: CalibrationMethod) -> None:
+    assert searched(observed(method, torch.full((9,), 2.5))) == (2.5, 2.5)

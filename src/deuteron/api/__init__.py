@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from deuteron.builds.options import DEFAULT_TARGET as DEFAULT_TARGET
     from deuteron.builds.options import Activations as Activations
     from deuteron.builds.options import BuildOptions as BuildOptions
+    from deuteron.builds.options import CalibrationMethod as CalibrationMethod
     from deuteron.builds.options import Converter as Converter
     from deuteron.builds.options import Partitioning as Partitioning
     from deuteron.builds.options import WeightValues as WeightValues
@@ -69,7 +70,15 @@ _NAMES = {
     "board.flash": ("FlashOptions",),
     "board.record": ("FirmwareOptions", "IoCopy", "Kernels", "Weights"),
     "builds.manifest": ("Manifest", "TensorInfo"),
-    "builds.options": ("DEFAULT_TARGET", "Activations", "BuildOptions", "Converter", "Partitioning", "WeightValues"),
+    "builds.options": (
+        "DEFAULT_TARGET",
+        "Activations",
+        "BuildOptions",
+        "CalibrationMethod",
+        "Converter",
+        "Partitioning",
+        "WeightValues",
+    ),
     "frontend.examples": ("COMBINED", "EXAMPLES", "REFERENCES", "ExampleModel"),
     "npu.neutron.convert": ("Conversion", "ConvertOptions"),
     "runtime.inputs": ("check_inputs", "seeded_inputs"),

@@ -64,6 +64,19 @@ class WeightValues(Enum):
     INT4 = "int4"
 
 
+class CalibrationMethod(Enum):
+    """How the range of a tensor is chosen from the values of the calibration; the value is its spelling.
+
+    `HISTOGRAM`: PyTorch's search, which narrows the range of all values until the error grows. `MINMAX`: all values.
+    `PERCENTILE`: all but a 20,000th at either end. `MSE`: of all ranges the one with the least mean square of errors.
+    """
+
+    HISTOGRAM = "histogram"
+    MINMAX = "minmax"
+    PERCENTILE = "percentile"
+    MSE = "mse"
+
+
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """Options of `deuteron.build`.
@@ -74,6 +87,7 @@ class BuildOptions:
         activations: of how many bits activations are, on targets without an NPU, where what 16 bits lack has 8, and on
             an Ethos-U.
         weights: what values they have; those of 4 bits for an Ethos-U alone.
+        calibration_method: how ranges of activations of int8 are chosen.
         operators_not_to_delegate: edge operators kept on the CPU, named as ExecuTorch's NXP backend names them
             (`aten_convolution_default`; `aten::convolution` style colons are accepted).
         remove_quant_io_ops: leave quantising inputs and dequantising outputs to the application; the program's inputs
@@ -92,6 +106,7 @@ class BuildOptions:
     partition: Partitioning = Partitioning.NPU_FIRST
     activations: Activations = Activations.INT8
     weights: WeightValues = WeightValues.INT8
+    calibration_method: CalibrationMethod = CalibrationMethod.HISTOGRAM
     operators_not_to_delegate: tuple[str, ...] = ()
     remove_quant_io_ops: bool = False
     use_qat: bool = False
@@ -140,6 +155,12 @@ class BuildOptions:
                         "of a model in int8",
                         hint=f"build for `{arch.name.removesuffix('cm')}`",
                     )
+        if self.use_qat and self.calibration_method is not CalibrationMethod.HISTOGRAM:
+            raise OptionError(
+                f"`--use-qat` and `--calibration-method {self.calibration_method.value}` do not go together: ranges "
+                "move with those of the training",
+                hint="leave out one of the two",
+            )
         if (self.activations, self.weights) == (Activations.INT16, WeightValues.INT4):
             raise OptionError(
                 "`--activations int16` and `--weights int4` do not go together: ExecuTorch quantises to either",
@@ -163,9 +184,7 @@ class BuildOptions:
         """The options as JSON values."""
         options: dict[str, object] = asdict(self)
         options["converter"] = self.converter.value
-        options["partition"] = self.partition.value
-        options["activations"] = self.activations.value
-        options["weights"] = self.weights.value
+        options |= {name: getattr(self, name).value for name in _CHOICES}
         options["operators_not_to_delegate"] = list(self.operators_not_to_delegate)
         options["memory"] = self.memory.to_json()
         options["vela"] = self.vela.to_json()
@@ -189,16 +208,21 @@ class BuildOptions:
         return cls(**options)  # pyright: ignore[reportArgumentType]  # each value has been checked by _value
 
 
+_CHOICES: Mapping[str, type[Enum]] = {
+    "partition": Partitioning,
+    "activations": Activations,
+    "weights": WeightValues,
+    "calibration_method": CalibrationMethod,
+}
+
+
 def _value(name: str, value: object) -> object:
     """The checked value of one option."""
     if name == "converter" and isinstance(value, str):
         return Converter.parse(value)
-    if name == "partition" and value in [member.value for member in Partitioning]:
-        return Partitioning(value)
-    if name == "activations" and value in [member.value for member in Activations]:
-        return Activations(value)
-    if name == "weights" and value in [member.value for member in WeightValues]:
-        return WeightValues(value)
+    if name in _CHOICES:
+        with suppress(ValueError):
+            return _CHOICES[name](value)
     if name == "operators_not_to_delegate" and isinstance(value, list | tuple):
         items = tuple(cast("Sequence[object]", value))
         if all(isinstance(item, str) for item in items):

@@ -49,6 +49,13 @@ if TYPE_CHECKING:
     "--weights", default="int8", show_default=True, metavar="int8|int4", help="Ethos-U: what values weights have."
 )
 @click.option(
+    "--calibration-method",
+    default="histogram",
+    show_default=True,
+    metavar="histogram|minmax|percentile|mse",
+    help="How ranges of activations are chosen from the values of the calibration.",
+)
+@click.option(
     "--operators-not-to-delegate",
     multiple=True,
     metavar="OP",
@@ -79,6 +86,7 @@ def command(
     partition: str,
     activations: str,
     weights: str,
+    calibration_method: str,
     operators_not_to_delegate: tuple[str, ...],
     train: str | None,
     evaluate: str | None,
@@ -98,6 +106,7 @@ def command(
         partition=choice(api.Partitioning, "--partition", partition),
         activations=choice(api.Activations, "--activations", activations),
         weights=choice(api.WeightValues, "--weights", weights),
+        calibration_method=choice(api.CalibrationMethod, "--calibration-method", calibration_method),
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
         memory=memory,
         vela=vela,

@@ -19,7 +19,7 @@ from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.builds.manifest import CpuOp
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError
-from deuteron.frontend import combined, shortcuts, sides
+from deuteron.frontend import combined, ranges, shortcuts, sides
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import forms as cortex_m_forms
 from deuteron.frontend.cortex_m import lints, values
@@ -192,6 +192,7 @@ class Flow:
         from deuteron.frontend.quantise.calibration import calibrate, observe_integers
 
         observe_integers(model)
+        ranges.choose(model, self.options.calibration_method)
         if self.calibration is not None:
             self.told("calibrate")
             calibrate(model, self.calibration())
