@@ -72,9 +72,9 @@ def _adds(layer: fx.Node, bias: fx.Node) -> bool:
 
 
 def _only_floats(node: fx.Node, annotation: Any) -> None:
-    """Leaves tensors that are not float32 as they are: indices and masks have nothing to quantise."""
+    """Leaves tensors that are not float32 as they are: indices and masks have nothing to quantise, nor has no bias."""
     wanted = annotation.input_qspec_map
-    annotation.input_qspec_map = {arg: spec for arg, spec in wanted.items() if _is_float(arg)}
+    annotation.input_qspec_map = {arg: spec for arg, spec in wanted.items() if arg is not None and _is_float(arg)}
     annotation.output_qspec = annotation.output_qspec if _is_float(node) else None
 
 
