@@ -1,4 +1,7 @@
-"""The six reference models on 32 inputs each, the largest on 2: NPU, interpreter, PyTorch and LiteRT within bounds."""
+"""Reference models on 32 inputs each: NPU, interpreter, PyTorch and LiteRT within bounds.
+
+The largest of the six is left to `make bench-agreement`.
+"""
 
 from pathlib import Path
 
@@ -16,19 +19,20 @@ from deuteron.npu.neutron.tflite import reader
 from deuteron.runtime.host import HostRunner
 from deuteron.views.agreement.pytorch import compare
 
-SAMPLES, SAMPLES_OF_THE_LARGEST = 32, 2
+SAMPLES = 32
 LITERT_SAMPLES = 2
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("example", api.REFERENCES, ids=lambda example: example.name)
+@pytest.mark.parametrize(
+    "example", [e for e in api.REFERENCES if e.name != "mobilenet_v2"], ids=lambda example: example.name
+)
 def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleModel):
     directory = store.model(example.name)
-    samples = SAMPLES_OF_THE_LARGEST if example.name == "mobilenet_v2" else SAMPLES
-    found = compare(directory, inputs(example, samples))
+    found = compare(directory, inputs(example, SAMPLES))
     assert found.failures() == ()
-    assert found.samples == samples
-    assert sum(p.elements for p in found.partitions) == samples * np.prod(example.output_shape)
+    assert found.samples == SAMPLES
+    assert sum(p.elements for p in found.partitions) == SAMPLES * np.prod(example.output_shape)
     assert all(op.elements for op in found.operators)
 
     tflite = (directory / "npu_0.tflite").read_bytes()

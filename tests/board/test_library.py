@@ -85,11 +85,9 @@ def test_cmake_asks_the_compiler(flags: str, inner: str, tmp_path: Path) -> None
     assert _chosen(tmp_path, flags) == inner
 
 
-@pytest.mark.parametrize("inner", ["dsp", "mve"])
-def test_a_build_without_optimisation_compiles(inner: str, tmp_path: Path) -> None:
-    """Loops in assembler need registers that compilers keep for themselves then."""
-    flags = {"dsp": "-mcpu=cortex-m33", "mve": "-mcpu=cortex-m55 -mfloat-abi=hard"}[inner]
-    assert _chosen(tmp_path, flags, "-DCMAKE_BUILD_TYPE=Debug") == inner
+def test_a_build_without_optimisation_compiles(tmp_path: Path) -> None:
+    """Loops in assembler need registers that compilers keep for themselves then; for an M33 see test_package.py."""
+    assert _chosen(tmp_path, "-mcpu=cortex-m55 -mfloat-abi=hard", "-DCMAKE_BUILD_TYPE=Debug") == "mve"
     command = ("cmake", "--build", tmp_path, "--target", "dtn_cortex_m")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

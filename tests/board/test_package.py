@@ -20,7 +20,6 @@ from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
 CONSUMER = Path(__file__).parent / "consumer"
 BOARD_CONSUMER = CONSUMER.with_name("consumer_board")
-TWO_CONSUMER = CONSUMER.with_name("consumer_two")
 PROGRAM = Path(sys.executable).with_name("deuteron")
 pytestmark = pytest.mark.slow
 
@@ -58,8 +57,14 @@ def called_kernels(model: Path) -> set[str]:
     return {kernel.kernel for part in api.read_manifest(model).partitions for kernel in part.kernels}
 
 
-def test_a_project_finds_the_package_and_runs_its_model(built: Built, tmp_path: Path):
-    model, build = tmp_path / "model", tmp_path / "build"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the build directories of projects that tests configure in turns: their library is compiled once."""
+    return tmp_path_factory.mktemp("package")
+
+
+def test_a_project_finds_the_package_and_runs_its_model(built: Built, folder: Path):
+    model, build = folder / "model", folder / "build"
     shutil.copytree(built("two"), model)
     done = configure(CONSUMER, build, model)
     assert done.returncode == 0, done.stderr
@@ -90,17 +95,17 @@ def test_the_library_is_c99_without_fused_products(tmp_path: Path):
         assert {"-std=c99", "-ffp-contract=off"} <= set(shlex.split(entry["command"])), entry["file"]
 
 
-def test_two_models_share_the_kernels_that_both_call(built: Built, tmp_path: Path):
-    models, build = (built("two"), built("pooled")), tmp_path / "build"
+def test_two_models_share_the_kernels_that_both_call(built: Built, folder: Path):
+    models, build = (built("two"), built("pooled")), folder / "build"
     kernels = [called_kernels(model) for model in models]
     assert kernels[0] - kernels[1]
     assert kernels[1] - kernels[0]
-    done = configure(TWO_CONSUMER, build, models[0], f"-DOTHER={models[1]}")
+    done = configure(CONSUMER, build, models[0], f"-DOTHER={models[1]}")
     assert done.returncode == 0, done.stderr
-    done = cmake("--build", build)
+    done = cmake("--build", build, "--target", "two")
     assert done.returncode == 0, done.stdout + done.stderr
-    check(build / "app", *models)
-    assert linked_kernels(build / "app") == kernels[0] | kernels[1]
+    check(build / "two", *models)
+    assert linked_kernels(build / "two") == kernels[0] | kernels[1]
 
 
 def configure_for_board(source: Path, build: Path, model: Path, board: boards.Board, *options: str) -> None:
@@ -109,12 +114,6 @@ def configure_for_board(source: Path, build: Path, model: Path, board: boards.Bo
     own = (f"-DBOARD={board.name}", f"-DDTN_CPU={board.cpu}", f"-DFIRMWARE={FIRMWARE}", "-DCMAKE_BUILD_TYPE=Release")
     done = configure(source, build, model, toolchain, *own, *options)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a project for one board that tests change in turns: its library is compiled once."""
-    return tmp_path_factory.mktemp("package")
 
 
 @pytest.fixture
@@ -239,7 +238,7 @@ def test_what_the_package_refuses(tmp_path: Path, old: str, new: str, error: str
 
 
 def test_the_library_alone_with_a_plain_toolchain_file(tmp_path: Path):
-    """A toolchain file of any project is enough: nothing is built that only a host can use."""
+    """A toolchain file of any project is enough: nothing is built that only a host can use, or only if optimised."""
     toolchain = tmp_path / "own.cmake"
     toolchain.write_text(
         "set(CMAKE_SYSTEM_NAME Generic)\nset(CMAKE_C_COMPILER arm-none-eabi-gcc)\n"
