@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Protocol, TypeVar, cast, get_args, get_origin, get_type_hints, runtime_checkable
@@ -205,12 +206,18 @@ class _Reader:
 
     def fields(self, table: Mapping[str, object], kind: type[object], at: str) -> object:
         """`table` as an object of the dataclass `kind`, with exactly its fields."""
-        hints = get_type_hints(kind)
+        hints = _hints(kind)
         if table.keys() != hints.keys():
             odd = min(table.keys() ^ hints.keys())
             what = "has an unknown entry" if odd in table else "lacks the entry"
             raise FormatError(f"`{self.name}` {what} `{f'{at}.{odd}'.lstrip('.')}`", hint=self.again)
         return kind(**{name: self.value(table[name], hint, f"{at}.{name}") for name, hint in hints.items()})
+
+
+@cache
+def _hints(kind: type[object]) -> Mapping[str, object]:
+    """The types of a dataclass's fields, by name: worked out once, as records have thousands of parts."""
+    return get_type_hints(kind)
 
 
 def _plain(value: object) -> object:

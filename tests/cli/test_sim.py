@@ -145,6 +145,9 @@ def test_other_rates(deuteron: Run, builds: Builds) -> None:
         simulated(deuteron, builds.small, *options)
         for options in ((), ("--flash-bandwidth", "4MB/s"), ("--clock", "162500kHz"))
     )
+    late = simulated(deuteron, builds.small, "--flash-latency", "2200")
+    transfers = [report["partitions"][0]["totals"]["transfer"] for report in (planned, late)]
+    assert transfers[1] - transfers[0] == 3 * 650, "three fetches, each 2,000 ns later than the target's 200"
     stalls = [report["partitions"][0]["totals"]["stall"] for report in (planned, slow)]
     assert stalls[1] > 20 * stalls[0] > 0
     assert (planned["clock"], half["clock"], slow["flash_bandwidth"]) == (325_000_000, 162_500_000, 4_000_000)
@@ -370,6 +373,7 @@ def test_numbers_that_no_target_has(deuteron: Run, builds: Builds) -> None:
     for args, told in {
         ("--flash-bandwidth", "0"): "`--flash-bandwidth` is 0, it must be above 0\n",
         ("--clock", "0"): "`--clock` is 0, it must be above 0\n",
+        ("--flash-latency", "-1"): "`--flash-latency` is -1, it must not be below 0\n",
         ("--sram-budget", "30M"): "`--sram-budget` is 30,000,000 bytes, the SRAM of `imxrt700` only 7,864,320\n\n"
         "hint: give less, or leave it out to use all of it\n",
     }.items():

@@ -170,6 +170,7 @@ def simulate(
     *,
     target: str | None = None,
     flash_bandwidth: int | None = None,
+    flash_latency: int | None = None,
     clock: int | None = None,
     sram_budget: int | None = None,
     first_run: bool = False,
@@ -182,6 +183,7 @@ def simulate(
         path: as for `explain`.
         target: as for `explain`.
         flash_bandwidth: bytes per second, instead of what the build was planned for.
+        flash_latency: nanoseconds before the first byte of a fetch arrives, instead of the target's.
         clock: Hz of NPU and CPU, instead of the target's.
         sram_budget: plan the partitions anew for so many bytes.
         first_run: resident weights are not in SRAM yet.
@@ -195,14 +197,17 @@ def simulate(
     from deuteron.runtime.tflite_build import build_directory
     from deuteron.views import simulate as view
 
-    numbers: dict[str, object] = {"flash_bandwidth": flash_bandwidth, "clock": clock, "sram_budget": sram_budget}
+    numbers: dict[str, int | None] = {
+        "flash_bandwidth": flash_bandwidth,
+        "flash_latency": flash_latency,
+        "clock": clock,
+        "sram_budget": sram_budget,
+    }
     for name, number in numbers.items():
-        if number is not None and not isinstance(number, int):
+        if number is not None and not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"`{name}` is {number!r}, allowed are whole numbers", hint="`512Ki` is `512 << 10` here")
     directory = build_directory(Path(path), target)
-    simulation = view.simulate_build(
-        directory, flash_bandwidth=flash_bandwidth, clock=clock, sram_budget=sram_budget, first_run=first_run
-    )
+    simulation = view.simulate_build(directory, **numbers, first_run=first_run)
     simulation = replace(simulation, path=str(path))
     if trace is not None:
         view.write_trace(simulation, Path(trace), force=force)

@@ -43,21 +43,24 @@ class Engine:
         return cycles * 1e6 / self.clock
 
 
-def engine(arch: Arch, *, flash_bandwidth: int | None = None, clock: int | None = None) -> Engine:
+def engine(
+    arch: Arch, *, flash_bandwidth: int | None = None, flash_latency: int | None = None, clock: int | None = None
+) -> Engine:
     """The engine of a target.
 
     Args:
         arch: the target.
         flash_bandwidth: bytes per second, instead of the target's.
+        flash_latency: nanoseconds, instead of the target's.
         clock: Hz of NPU and CPU, instead of the target's.
 
     Raises:
-        OptionError: for a rate that is not above 0, or that Vela alone decides; for a target that has no NPU, or of
-            whose flash no rate is known.
+        OptionError: for a rate that is not above 0, a latency below 0, or one that Vela alone decides; for a target
+            that has no NPU, or of whose flash no rate is known.
     """
     npu = arch.need_npu()
     if isinstance(npu, EthosU):
-        return _estimated(arch, npu, flash_bandwidth, clock)
+        return _estimated(arch, npu, flash_bandwidth, flash_latency, clock)
     flash = arch.memory(MemoryKind.FLASH)
     hz = npu.clock.value if clock is None else clock
     rate = flash_bandwidth if flash_bandwidth is not None else flash.bandwidth.value if flash.bandwidth else None
@@ -66,6 +69,9 @@ def engine(arch: Arch, *, flash_bandwidth: int | None = None, clock: int | None 
     for option, value in (("--flash-bandwidth", rate), ("--clock", hz)):
         if value <= 0:
             raise OptionError(f"`{option}` is {value}, it must be above 0")
+    latency = flash_latency if flash_latency is not None else flash.latency.value if flash.latency else 0
+    if latency < 0:
+        raise OptionError(f"`--flash-latency` is {latency}, it must not be below 0")
     ratio = npu.clock.value / npu.driver.clock.value if clock is None else 1.0
     return Engine(
         clock=hz,
@@ -75,14 +81,17 @@ def engine(arch: Arch, *, flash_bandwidth: int | None = None, clock: int | None 
         sram_port=npu.sram_port.value,
         call_dispatch=round(npu.driver.call_dispatch.value * ratio),
         fetch_setup=round(npu.driver.fetch_setup.value * ratio),
-        fetch_latency=-(-(flash.latency.value if flash.latency else 0) * hz // NANOSECONDS),
+        fetch_latency=-(-latency * hz // NANOSECONDS),
         flash_bandwidth=rate,
     )
 
 
-def _estimated(arch: Arch, npu: EthosU, flash_bandwidth: int | None, clock: int | None) -> Engine:
+def _estimated(
+    arch: Arch, npu: EthosU, flash_bandwidth: int | None, flash_latency: int | None, clock: int | None
+) -> Engine:
     """The array and the clock of an NPU whose times Vela estimates, with the memories that it was told of."""
-    for option, value in (("--flash-bandwidth", flash_bandwidth), ("--clock", clock)):
+    asked = (("--flash-bandwidth", flash_bandwidth), ("--flash-latency", flash_latency), ("--clock", clock))
+    for option, value in asked:
         if value is not None:
             raise OptionError(
                 f"`{option}` is for simulated times, Vela estimates those of `{arch.name}` when it compiles",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @tflite_target_option
 @click.option("--compare", metavar="A B", type=(Path, Path), help="Two builds, the largest changes first, not one DIR.")
 @click.option("--flash-bandwidth", metavar="RATE", help="Of the flash (`100MB/s`), instead of what was planned for.")
+@click.option("--flash-latency", metavar="NS", type=int, help="Of the flash, before a fetch's first byte.")
 @click.option("--sram-budget", metavar="SIZE", help="Plan anew for so much SRAM (`512Ki`); the build stays as it is.")
 @click.option("--clock", metavar="HZ", help="Of NPU and CPU (`325M`), instead of the target's.")
 @click.option("--first-run", is_flag=True, help="Resident weights are not in SRAM yet.")
@@ -33,6 +34,7 @@ def command(
     target: str | None,
     compare: tuple[Path, Path] | None,
     flash_bandwidth: str | None,
+    flash_latency: int | None,
     sram_budget: str | None,
     clock: str | None,
     first_run: bool,
@@ -44,6 +46,7 @@ def command(
 
     numbers = {
         "flash_bandwidth": None if flash_bandwidth is None else parse_size("--flash-bandwidth", flash_bandwidth),
+        "flash_latency": flash_latency,
         "sram_budget": None if sram_budget is None else parse_size("--sram-budget", sram_budget),
         "clock": None if clock is None else parse_size("--clock", clock),
     }

@@ -16,7 +16,7 @@ from deuteron.npu.ethosu import firmware as ethosu_firmware
 from deuteron.npu.ethosu import program as ethosu_program
 from deuteron.npu.firmware import Firmware
 from deuteron.npu.neutron import firmware, payload, program
-from deuteron.npu.program import NpuProgram, Replanned, ReplanRequest
+from deuteron.npu.program import NpuProgram, Replanner, ReplanRequest
 
 GROUP = "deuteron.npu_families"
 
@@ -37,13 +37,13 @@ class Family:
     program: Callable[[bytes, str], NpuProgram]
     host: Callable[[], Path]
     firmware: Firmware | None = None
-    replan: Callable[[ReplanRequest], tuple[Replanned, ...]] | None = None
+    replan: Callable[[ReplanRequest], Replanner] | None = None
 
 
-def _replan_neutron(request: ReplanRequest) -> tuple[Replanned, ...]:
-    from deuteron.npu.neutron.replan import replanned  # the compiler takes a while to load
+def _replan_neutron(request: ReplanRequest) -> Replanner:
+    from deuteron.npu.neutron.replan import replanner  # the compiler takes a while to load
 
-    return replanned(request)
+    return replanner(request)
 
 
 NEUTRON = Family(

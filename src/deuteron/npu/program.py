@@ -14,7 +14,7 @@ from deuteron.npu.provenance import KernelOrigin
 from deuteron.npu.schedule import Block as Block
 from deuteron.npu.schedule import Memory as Memory
 from deuteron.npu.schedule import Schedule
-from deuteron.npu.timeline import Hazard, Timeline
+from deuteron.npu.timeline import Hazard, Timeline, Totals
 
 PREFETCH_AREA = "prefetch area"
 """Name of the memory that weights are fetched to."""
@@ -138,6 +138,10 @@ class NpuProgram(ABC):
     def timeline(self, engine: Engine, *, keep_resident: bool = True) -> Timeline:
         """One run, simulated; `keep_resident` where resident weights are there from the run before."""
 
+    def totals(self, engine: Engine, *, keep_resident: bool = True) -> Totals:
+        """What `timeline` adds up to; families that know it without the events are faster here."""
+        return self.timeline(engine, keep_resident=keep_resident).totals()
+
     def hazards(self, values: Dataflow) -> tuple[Hazard, ...] | None:
         """Everything that would make the program compute something else than `values` says; none in a sound one.
 
@@ -159,12 +163,11 @@ class NpuProgram(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ReplanRequest:
-    """The partitions of a build, to be compiled again for other memories.
+    """The partitions of a build, to be compiled again for any number of other memories.
 
     Attributes:
         tflites: their TFLite files.
         target: the build's.
-        memory: how they may use the memories.
         profiling: whether the programs shall record when each kernel starts and stops.
         tensors: bytes of SRAM that ExecuTorch plans for inputs, outputs and what the CPU computes.
         placed: the error of a partition, given its number, with what the caller knows of the place.
@@ -172,7 +175,6 @@ class ReplanRequest:
 
     tflites: tuple[bytes, ...]
     target: str
-    memory: MemoryOptions
     profiling: bool
     tensors: int
     placed: Callable[[int, CapacityError], DeuteronError]
@@ -185,3 +187,12 @@ class Replanned:
     program: NpuProgram
     kernels: tuple[KernelOrigin, ...]
     dataflow: Dataflow
+
+
+Replanner = Callable[[MemoryOptions], tuple[Replanned, ...]]
+"""Gives the partitions of a `ReplanRequest` as they are with these memories.
+
+Raises:
+    CapacityError: they do not fit.
+    UnsupportedError: one computes nothing when it is compiled again.
+"""

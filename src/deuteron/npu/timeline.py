@@ -83,6 +83,42 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """What a run takes in all, in cycles.
+
+    Attributes:
+        cycles: its length.
+        macs: multiply-accumulates of all kernels.
+        compute: of kernels that computing limits.
+        sram: of kernels that the SRAM port limits.
+        stall: that somebody waits for weights.
+        dispatch: of the CPU, for calls.
+        setup: of the CPU, for fetches.
+        transfer: that the flash is busy.
+    """
+
+    cycles: int
+    macs: int
+    compute: int
+    sram: int
+    stall: int
+    dispatch: int
+    setup: int
+    transfer: int
+
+    @property
+    def bound(self) -> str:
+        """What takes the largest share: compute, SRAM, flash or dispatch."""
+        shares = {
+            "compute": self.compute,
+            "SRAM": self.sram,
+            "flash": self.stall,
+            "dispatch": self.dispatch + self.setup,
+        }
+        return max(shares, key=lambda name: shares[name])
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """The events of one run in order of their start, its length in cycles, and how these came to be."""
 
@@ -111,15 +147,26 @@ class Timeline:
         """Length of the run."""
         return self.engine.microseconds(self.cycles)
 
+    def totals(self) -> Totals:
+        """What all of it takes."""
+        compute, sram = (
+            sum(event.cycles for event in self.events if event.cost and event.cost.bound == bound)
+            for bound in ("compute", "SRAM")
+        )
+        return Totals(
+            self.cycles,
+            self.macs,
+            compute,
+            sram,
+            self.total(Activity.STALL),
+            self.total(Activity.DISPATCH),
+            self.total(Activity.SETUP),
+            self.total(Activity.TRANSFER),
+        )
+
     def bound(self) -> str:
         """What takes the largest share: compute, SRAM, flash or dispatch."""
-        kernels = [event for event in self.events if event.cost]
-        shares = {
-            **{name: sum(e.cycles for e in kernels if e.cost and e.cost.bound == name) for name in ("compute", "SRAM")},
-            "flash": self.total(Activity.STALL),
-            "dispatch": self.total(Activity.DISPATCH) + self.total(Activity.SETUP),
-        }
-        return max(shares, key=lambda name: shares[name])
+        return self.totals().bound
 
 
 @dataclass(frozen=True, slots=True)

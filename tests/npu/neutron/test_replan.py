@@ -5,7 +5,7 @@ import pytest
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.replan import replanned
+from deuteron.npu.neutron.replan import replanner
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.npu.program import ReplanRequest
 
@@ -27,9 +27,9 @@ NOTHING = """graph nothing {
 
 def test_a_partition_of_which_nothing_is_left_is_named() -> None:
     tflites = tuple(emit(parse_graph(text)) for text in (CUT_OFF, NOTHING))
-    request = ReplanRequest(tflites, "imxrt700", MemoryOptions(), False, 0, lambda _, error: error)
+    request = ReplanRequest(tflites, "imxrt700", False, 0, lambda _, error: error)
     with pytest.raises(UnsupportedError) as error:
-        replanned(request)
+        replanner(request)(MemoryOptions())
     assert str(error.value) == (
         "partition 1 computes nothing when it is converted again: all its operators are optimised away\n\n"
         "hint: build the model again"

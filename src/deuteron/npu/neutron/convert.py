@@ -85,6 +85,27 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
+class Lowered:
+    """A partition before it is planned: nothing in it depends on memories.
+
+    Attributes:
+        source: the graph as it was read.
+        graph: after all passes.
+        op_names: the name of each TFLite operator by index.
+        selected: the kernel calls, which name only the operators that they compute.
+        program: the same, which name all that they stand for.
+        empty: whether it computes nothing.
+    """
+
+    source: Graph
+    graph: Graph
+    op_names: tuple[str, ...]
+    selected: Program
+    program: Program
+    empty: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Conversion:
     """What came of one partition, from the graph as it was read and after all passes to the bytes.
 
@@ -128,13 +149,19 @@ def convert_model(
 ) -> Conversion:
     """`convert` of a file that is decoded already; `within` is the memory to use, instead of what the options say."""
     arch = targets.load(target) if isinstance(target, str) else target
+    lowered = lower_model(model, arch, options)
+    return planned(lowered, options, within or budget(arch, options.memory))
+
+
+def lower_model(model: FlatModel, arch: targets.Arch, options: ConvertOptions) -> Lowered:
+    """A decoded file up to where memories matter."""
     arch.need_neutron()
     if neutron.is_converted(model):
         raise UnsupportedError(
             "the model has been converted already", hint="run it as it is, or convert the file that it was made from"
         )
     names = tuple(op.name for op in model.operators)
-    return convert_graph(reader.graph_of(model), names, options, within or budget(arch, options.memory))
+    return lower(reader.graph_of(model), names, options)
 
 
 def convert_graph(
@@ -151,20 +178,32 @@ def convert_graph(
         options: what is asked of the compiler.
         within: the memory that the program may use; None for as much as it needs.
     """
+    return planned(lower(source, op_names, options), options, within)
+
+
+def lower(source: Graph, op_names: tuple[str, ...], options: ConvertOptions) -> Lowered:
+    """`convert_graph` up to where memories matter."""
     verify(source)
     graph = optimise(source, verify_each=options.verify_each, excluded=options.excluded_passes)
     for op in graph.ops:
         if not op.origin:
             raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
     selected = in_best_order(select(graph))
-    program = attribute(source, selected)
-    program, planned = (program, plan(program)) if within is None else plan_within(program, within)
-    check(program, planned)
-    if _is_empty(source, graph):
+    return Lowered(source, graph, op_names, selected, attribute(source, selected), _is_empty(source, graph))
+
+
+def planned(lowered: Lowered, options: ConvertOptions, within: Budget | None) -> Conversion:
+    """`convert_graph` from there on."""
+    source, graph = lowered.source, lowered.graph
+    program, places = (
+        (lowered.program, plan(lowered.program)) if within is None else plan_within(lowered.program, within)
+    )
+    check(program, places)
+    if lowered.empty:
         nothing = replace(program, calls=())
-        return Conversion(source, graph, program, planned, _trace(source, op_names, nothing, nothing), None)
-    provenance = _trace(source, op_names, selected, program)
-    return Conversion(source, graph, program, planned, provenance, encode(program, planned, options.profiling))
+        return Conversion(source, graph, program, places, _trace(source, lowered.op_names, nothing, nothing), None)
+    provenance = _trace(source, lowered.op_names, lowered.selected, program)
+    return Conversion(source, graph, program, places, provenance, encode(program, places, options.profiling))
 
 
 def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:

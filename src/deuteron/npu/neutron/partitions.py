@@ -11,10 +11,9 @@ from deuteron.arch import targets
 from deuteron.arch.memory import UNLIMITED, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import Arch
 from deuteron.errors import CapacityError, DeuteronError
-from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert_model
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
 from deuteron.npu.neutron.plan import Budget, budget
 from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.flat import FlatModel
 
 TENSORS = "inputs, outputs and CPU tensors"
 OTHERS = "weights of other partitions"
@@ -48,12 +47,12 @@ def fits(usages: Sequence[Usage], tensors: int, memory: MemoryOptions, arch: Arc
     return total(usages, tensors) <= memory.sram(arch) and not (weighs and linked > (memory.weights_budget or 0))
 
 
+Placed = Callable[[int, CapacityError], DeuteronError]
+"""Gives the error of a partition, by its number, with what the caller knows of the place."""
+
+
 def convert_together(
-    tflites: Sequence[bytes],
-    target: str,
-    options: ConvertOptions,
-    tensors: int,
-    placed: Callable[[int, CapacityError], DeuteronError],
+    tflites: Sequence[bytes], target: str, options: ConvertOptions, tensors: int, placed: Placed
 ) -> tuple[Conversion, ...]:
     """The conversion of each partition of a program; together they keep to the SRAM budget.
 
@@ -62,25 +61,57 @@ def convert_together(
         target: a name of a target with an NPU.
         options: what is asked of the compiler.
         tensors: bytes of SRAM that ExecuTorch plans for inputs, outputs and what the CPU computes.
-        placed: the error of a partition, given its number, with what the caller knows of the place.
+        placed: of the error of a partition.
 
     Raises:
         CapacityError: they do not fit; of several partitions the one that needs most is named.
     """
-    arch, memory = targets.load(target), options.memory
-    whole = budget(arch, memory)
-    beside = ((tensors, TENSORS),) if tensors else ()
-    together = _Together(tuple(map(decode, tflites)), arch, options, placed)
-    if memory.fetch_constants_to_sram is not FetchPolicy.ALWAYS:
-        alone = replace(whole, sram=UNLIMITED, weights=None, policy=FetchPolicy.NEVER)
-        linked = together.converted([alone] * len(tflites))
-        usages = [usage(conversion) for conversion in linked]
-        if fits(usages, tensors, memory, arch):
-            return linked
-        if memory.fetch_constants_to_sram is FetchPolicy.NEVER:
-            return together.converted(list(_beside_others(whole, usages, beside)))
-    fetched = replace(whole, sram=whole.sram - tensors, policy=FetchPolicy.ALWAYS, beside=beside)
-    return together.converted([replace(fetched, keeps=len(tflites) == 1)] * len(tflites))
+    return together(tflites, target, options).within(options.memory, tensors, placed)
+
+
+def together(tflites: Sequence[bytes], target: str, options: ConvertOptions) -> "Together":
+    """The partitions of a program, up to where memories matter; those of the options do not."""
+    arch = targets.load(target)
+    return Together(tuple(lower_model(decode(tflite), arch, options) for tflite in tflites), arch, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """The partitions of a program, to be planned for any number of memories."""
+
+    models: tuple[Lowered, ...]
+    arch: Arch
+    options: ConvertOptions
+
+    def within(self, memory: MemoryOptions, tensors: int, placed: Placed) -> tuple[Conversion, ...]:
+        """The conversions in such memories; arguments and errors as in `convert_together`."""
+        whole = budget(self.arch, memory)
+        beside = ((tensors, TENSORS),) if tensors else ()
+        if memory.fetch_constants_to_sram is not FetchPolicy.ALWAYS:
+            alone = replace(whole, sram=UNLIMITED, weights=None, policy=FetchPolicy.NEVER)
+            linked = self._converted([alone] * len(self.models), placed)
+            usages = [usage(conversion) for conversion in linked]
+            if fits(usages, tensors, memory, self.arch):
+                return linked
+            if memory.fetch_constants_to_sram is FetchPolicy.NEVER:
+                return self._converted(list(_beside_others(whole, usages, beside)), placed)
+        fetched = replace(whole, sram=whole.sram - tensors, policy=FetchPolicy.ALWAYS, beside=beside)
+        return self._converted([replace(fetched, keeps=len(self.models) == 1)] * len(self.models), placed)
+
+    def _converted(self, within: Sequence[Budget], placed: Placed) -> tuple[Conversion, ...]:
+        """Each in its budget; CapacityError of the one that needs most when some do not fit."""
+        conversions: list[Conversion] = []
+        errors: list[tuple[int, CapacityError]] = []
+        for number, model in enumerate(self.models):
+            try:
+                conversions.append(planned(model, self.options, within[number]))
+            except CapacityError as error:
+                errors.append((number, error))
+        if errors:
+            number, error = max(errors, key=lambda item: item[1].needed)
+            where = f"npu {number}, {error.where}" if len(self.models) > 1 else error.where
+            raise placed(number, CapacityError(error.message, hint=error.hint, where=where)) from error
+        return tuple(conversions)
 
 
 def _beside_others(whole: Budget, usages: Sequence[Usage], beside: tuple[tuple[int, str], ...]) -> Iterator[Budget]:
@@ -90,31 +121,6 @@ def _beside_others(whole: Budget, usages: Sequence[Usage], beside: tuple[tuple[i
         others = weights - usage.linked
         more = (*beside, (others, OTHERS)) if others else beside
         yield replace(whole, sram=whole.sram - sum(nbytes for nbytes, _ in more), beside=more)
-
-
-@dataclass(frozen=True, slots=True)
-class _Together:
-    """The partitions, and how they are converted."""
-
-    models: tuple[FlatModel, ...]
-    arch: Arch
-    options: ConvertOptions
-    placed: Callable[[int, CapacityError], DeuteronError]
-
-    def converted(self, within: Sequence[Budget]) -> tuple[Conversion, ...]:
-        """Each in its budget; CapacityError of the one that needs most when some do not fit."""
-        conversions: list[Conversion] = []
-        errors: list[tuple[int, CapacityError]] = []
-        for number, model in enumerate(self.models):
-            try:
-                conversions.append(convert_model(model, self.arch, self.options, within[number]))
-            except CapacityError as error:
-                errors.append((number, error))
-        if errors:
-            number, error = max(errors, key=lambda item: item[1].needed)
-            where = f"npu {number}, {error.where}" if len(self.models) > 1 else error.where
-            raise self.placed(number, CapacityError(error.message, hint=error.hint, where=where)) from error
-        return tuple(conversions)
 
 
 def usage(conversion: Conversion) -> Usage:

@@ -9,6 +9,7 @@ from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound, readers, serial_cycles
+from deuteron.npu.neutron.machine.totals import Priced, priced
 from deuteron.npu.neutron.microcode import decode
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Place
@@ -25,7 +26,7 @@ from deuteron.npu.program import (
     NpuProgram,
     Placement,
 )
-from deuteron.npu.timeline import Hazard, Timeline
+from deuteron.npu.timeline import Hazard, Timeline, Totals
 
 SCRATCH = "scratch"
 """Name of the memory for intermediate results."""
@@ -54,6 +55,7 @@ class NeutronProgram(NpuProgram):
         self.weights_bytes = header.weights_bytes
         self.linked_bytes = 0 if header.prefetch_bytes else header.weights_bytes
         self.resident_bytes = header.resident_bytes
+        self._priced: dict[tuple[int, ...], Priced] = {}
 
     def lines(self, name: str, origins: Sequence[str]) -> Iterator[str]:
         """Sizes, commands, and the maps of weights and scratch."""
@@ -83,6 +85,13 @@ class NeutronProgram(NpuProgram):
     def timeline(self, engine: Engine, *, keep_resident: bool = True) -> Timeline:
         """One run on the model of the hardware."""
         return simulate(self.decoded, engine, keep_resident=keep_resident)
+
+    def totals(self, engine: Engine, *, keep_resident: bool = True) -> Totals:
+        """What a run adds up to; its calls are priced once for each array."""
+        array = engine.rows, engine.columns, engine.elementwise, engine.sram_port
+        if array not in self._priced:
+            self._priced[array] = priced(self.decoded, engine)
+        return self._priced[array].totals(engine, keep_resident=keep_resident)
 
     def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
         """What the shadow of every byte finds."""

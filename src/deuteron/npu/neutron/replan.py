@@ -1,22 +1,22 @@
-"""Neutron partitions in another memory budget: compiled again from their TFLite files."""
+"""Neutron partitions in other memory budgets: planned again from their TFLite files, which are lowered once."""
 
+from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions
-from deuteron.npu.neutron.partitions import convert_together
+from deuteron.npu.neutron.partitions import together
 from deuteron.npu.neutron.program import program_in
-from deuteron.npu.program import Replanned, ReplanRequest
+from deuteron.npu.program import Replanned, Replanner, ReplanRequest
 
 
-def replanned(request: ReplanRequest) -> tuple[Replanned, ...]:
-    """The partitions of a program in the memory that is asked for.
+def replanner(request: ReplanRequest) -> Replanner:
+    """What plans the partitions of a program for the memory that is asked for."""
+    lowered = together(request.tflites, request.target, ConvertOptions(profiling=request.profiling))
 
-    Raises:
-        CapacityError: they do not fit.
-        UnsupportedError: nothing is left of one, as its build's compiler saw more in it than this one.
-    """
-    options = ConvertOptions(profiling=request.profiling, memory=request.memory)
-    conversions = convert_together(request.tflites, request.target, options, request.tensors, request.placed)
-    return tuple(_replanned(number, conversion) for number, conversion in enumerate(conversions))
+    def replan(memory: MemoryOptions) -> tuple[Replanned, ...]:
+        conversions = lowered.within(memory, request.tensors, request.placed)
+        return tuple(_replanned(number, conversion) for number, conversion in enumerate(conversions))
+
+    return replan
 
 
 def _replanned(number: int, conversion: Conversion) -> Replanned:

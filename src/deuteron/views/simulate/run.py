@@ -5,22 +5,13 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from deuteron.arch import targets
-from deuteron.arch.engine import Engine, engine
-from deuteron.arch.memory import MemoryOptions
-from deuteron.arch.targets import EthosU
+from deuteron.arch.engine import Engine
 from deuteron.builds import hazards
-from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Partition
 from deuteron.builds.output import check_file, write_files
-from deuteron.errors import InputError, OptionError
 from deuteron.npu.program import NpuProgram
 from deuteron.npu.timeline import Activity, Hazard, Measure, Timeline
-from deuteron.runtime import pte
-from deuteron.runtime.partitions import partitions_of
 from deuteron.views.events.sources import simulated
-from deuteron.views.simulate.check import check_count, check_record
-from deuteron.views.simulate.replan import replanned
 
 SCHEMA = 1
 
@@ -150,74 +141,6 @@ class Simulation:
             "utilisation": self.utilisation,
             "partitions": [_partition_json(run) for run in self.partitions],
         }
-
-
-def simulate_build(
-    directory: Path,
-    *,
-    flash_bandwidth: int | None = None,
-    clock: int | None = None,
-    sram_budget: int | None = None,
-    first_run: bool = False,
-) -> Simulation:
-    """The simulation of a build directory.
-
-    Args:
-        directory: what `deuteron build` wrote.
-        flash_bandwidth: bytes per second, instead of what the build was planned for.
-        clock: Hz, instead of the target's.
-        sram_budget: plan the partitions anew for so many bytes, and for that flash, with the build's other options.
-        first_run: resident weights are not in SRAM yet.
-
-    Raises:
-        InputError: the directory is no build, or has nothing for our NPU driver.
-        FormatError: it is damaged.
-        OptionError: one of these is for another NPU than the build's, or out of range.
-        CapacityError: it does not fit into `sram_budget`.
-    """
-    if directory.is_file():
-        raise InputError(
-            f"`{directory}` is a file: what its times and memories are told from is kept beside it, in its build",
-            hint="give the directory that `deuteron build` has written",
-        )
-    manifest = manifests.read(directory)
-    arch = targets.load(manifest.target)
-    if arch.npu is None:
-        raise InputError(
-            f"`{directory}` is built for `{arch.name}`, which has no NPU",
-            hint="`deuteron inspect` shows what is in it, `deuteron profile` where its time goes",
-        )
-    if first_run and isinstance(arch.npu, EthosU):
-        raise OptionError(
-            f"`--first-run` is for weights that stay in SRAM from run to run, `{arch.name}` has none",
-            hint="leave it out: every run takes as long as the first one",
-        )
-    MemoryOptions(sram_budget=sram_budget, flash_bandwidth=flash_bandwidth).check(arch)
-    planned = manifest.options.memory.flash_bandwidth
-    rates = engine(arch, flash_bandwidth=planned if flash_bandwidth is None else flash_bandwidth, clock=clock)
-    (method, *_) = pte.read((directory / manifests.PROGRAM).read_bytes()).methods
-    tensors = sum(method.arenas)
-    ours = partitions_of(method)
-    if not ours:
-        raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
-    if sram_budget is None:
-        check_count(manifest, len(ours), directory)
-        programs = [
-            (partition.program().scheduled(entry.schedule), entry)
-            for partition, entry in zip(ours, manifest.partitions, strict=True)
-        ]
-    else:
-        programs = replanned(directory, manifest, ours[0].family, tensors, sram_budget, flash_bandwidth)
-    resident = Resident.FIRST_RUN if first_run else Resident.KEPT if len(programs) == 1 else Resident.SHARED
-    runs: list[PartitionRun] = []
-    for number, (program, entry) in enumerate(programs):
-        check_record(entry, program, f"{directory / manifests.NAME}, partition {number}")
-        timeline = program.timeline(rates, keep_resident=resident is Resident.KEPT)
-        runs.append(PartitionRun(program, entry, timeline, program.hazards(entry.dataflow)))
-    memory = manifest.options.memory if sram_budget is None else MemoryOptions(sram_budget=sram_budget)
-    sram = memory.sram(arch) if arch.memories else 0
-    rates = runs[0].timeline.engine  # an estimate brings its clock
-    return Simulation(str(directory), manifest.target, rates, tuple(runs), resident, tensors, sram, sram_budget)
 
 
 def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> None:

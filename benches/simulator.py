@@ -1,0 +1,100 @@
+"""How many points a second the simulator evaluates: clocks and flashes of a checked build, and plans for other budgets.
+
+A build of MobileNetV1 0.25 is read once. Then every rate is asked for what a run adds up to, as sweeps do, in one
+thread; the same numbers by a fresh reading per point are given beside. Plans are made anew at effort `fast`, from the
+SRAM that holds everything down to what makes weights stream. Times are measured, figures are of this machine.
+
+make bench-simulator
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from deuteron import api
+from deuteron.errors import CapacityError
+from deuteron.views.simulate import OpenBuild, Rates, open_build, simulate_build
+
+MODEL = "mobilenet_v1_025"
+CLOCKS = range(50_000_000, 350_000_000, 2_000_000)
+FLASHES = range(10_000_000, 410_000_000, 8_000_000)
+SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+"""Of the SRAM that holds everything: budgets to plan for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """So many of something in so many seconds."""
+
+    what: str
+    number: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Per second."""
+        return self.number / self.seconds
+
+
+def rows(directory: Path) -> list[Row]:
+    """The measured rates for a build."""
+    rates = [Rates(flash_bandwidth=flash, clock=clock) for clock, flash in product(CLOCKS, FLASHES)]
+    build = open_build(directory)
+    checked = build.checked()
+    begun = time.perf_counter()
+    totals = [checked.totals(rate) for rate in rates]
+    measured = [Row("points, build checked once", len(rates), time.perf_counter() - begun)]
+    few = rates[:: len(rates) // 10]
+    begun = time.perf_counter()
+    fresh = [simulate_build(directory, flash_bandwidth=r.flash_bandwidth, clock=r.clock) for r in few]
+    measured.append(Row("points, build read anew for each", len(few), time.perf_counter() - begun))
+    told = [tuple(run.timeline.totals() for run in simulation.partitions) for simulation in fresh]
+    if told != totals[:: len(rates) // 10]:
+        sys.exit("the totals of a checked build are not those of one that is read anew")
+    return [*measured, *replans(build)]
+
+
+def replans(build: OpenBuild) -> list[Row]:
+    """The time of new plans, from the one that holds everything on."""
+    replanner, memory = build.replanner(), build.manifest.options.memory
+    whole = build.tensors + sum(part.weights_bytes + part.scratch_bytes for part in build.manifest.partitions)
+    found: list[Row] = []
+    for share in SHARES:
+        begun = time.perf_counter()
+        try:
+            planned = replanner(replace(memory, sram_budget=round(whole * share)))
+            told = (
+                "weights fetched"
+                if any(run.transfer for run in planned.totals(Rates(first_run=True)))
+                else "weights linked"
+            )
+        except CapacityError:
+            told = "does not fit"
+        found.append(Row(f"plans for {share:.0%} of {whole:,} B, {told}", 1, time.perf_counter() - begun))
+    return found
+
+
+def main() -> None:
+    """Print the rates."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    parser.add_argument("--build", type=Path, help="a build of the model, made if it does not exist")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        build = options.build or Path(scratch) / MODEL
+        if not build.is_dir():
+            api.build_model(MODEL, output=build)
+        measured = rows(build)
+    for row in measured:
+        print(f"{row.what:<48}{row.number:>8,} in {row.seconds:>7.3f} s{row.rate:>12,.1f} per second")
+    if options.json:
+        options.json.write_text(json.dumps([{**asdict(r), "rate": r.rate} for r in measured], indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""A build, read once and checked once, to be run on models of its target and planned anew as often as one likes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from deuteron.arch import targets
+from deuteron.arch.engine import Engine, engine
+from deuteron.arch.memory import MemoryOptions
+from deuteron.arch.targets import Arch, EthosU
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import Manifest, Partition
+from deuteron.builds.places import with_lines
+from deuteron.errors import CapacityError, DeuteronError, InputError, OptionError, UnsupportedError
+from deuteron.npu.program import NpuProgram, Replanner, ReplanRequest
+from deuteron.npu.timeline import Hazard, Totals
+from deuteron.runtime import pte
+from deuteron.runtime.partitions import NpuPartition, partitions_of
+from deuteron.views.simulate.check import check_count, check_record
+from deuteron.views.simulate.run import PartitionRun, Resident, Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a run is asked for beside its programs; None leaves what the build was planned for, or the target has.
+
+    Attributes:
+        flash_bandwidth: bytes per second.
+        flash_latency: nanoseconds before the first byte of a fetch arrives.
+        clock: Hz of NPU and CPU.
+        first_run: resident weights are not in SRAM yet.
+    """
+
+    flash_bandwidth: int | None = None
+    flash_latency: int | None = None
+    clock: int | None = None
+    first_run: bool = False
+
+
+AS_PLANNED = Rates()
+"""Those of the build, when resident weights are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBuild:
+    """What a build directory holds, every file of it checked.
+
+    Attributes:
+        directory: the build.
+        manifest: its record.
+        arch: its target, which has an NPU.
+        partitions: those of its program; at least one.
+        tensors: bytes of SRAM that ExecuTorch plans.
+    """
+
+    directory: Path
+    manifest: Manifest
+    arch: Arch
+    partitions: tuple[NpuPartition, ...]
+    tensors: int
+
+    def engine(self, rates: Rates, memory: MemoryOptions) -> Engine:
+        """The rates of a run of programs that were planned for `memory`.
+
+        Raises:
+            OptionError: one is for another NPU than the build's, or out of range.
+        """
+        if rates.first_run and isinstance(self.arch.npu, EthosU):
+            raise OptionError(
+                f"`--first-run` is for weights that stay in SRAM from run to run, `{self.arch.name}` has none",
+                hint="leave it out: every run takes as long as the first one",
+            )
+        planned = memory.flash_bandwidth if rates.flash_bandwidth is None else rates.flash_bandwidth
+        return engine(self.arch, flash_bandwidth=planned, flash_latency=rates.flash_latency, clock=rates.clock)
+
+    def checked(self) -> "CheckedBuild":
+        """Its own programs; FormatError where its record is not theirs."""
+        check_count(self.manifest, len(self.partitions), self.directory)
+        programs = [
+            (partition.program().scheduled(entry.schedule), entry)
+            for partition, entry in zip(self.partitions, self.manifest.partitions, strict=True)
+        ]
+        return _checked(self, programs, self.manifest.options.memory, None)
+
+    def replanner(self) -> "BuildReplanner":
+        """What makes its programs anew for other memories.
+
+        Raises:
+            UnsupportedError: partitions of this family cannot be planned anew.
+        """
+        family = self.partitions[0].family
+        if family.replan is None:
+            raise UnsupportedError(
+                f"partitions of `{family.delegate_id}` cannot be planned anew",
+                hint="build the model again for the budget",
+            )
+
+        def placed(number: int, error: CapacityError) -> DeuteronError:
+            return with_lines(error, self.manifest.partitions[number].source_of)
+
+        files = manifests.tflites(self.directory, self.manifest)
+        profiling = self.manifest.options.use_profiling
+        return BuildReplanner(
+            self, family.replan(ReplanRequest(files, self.manifest.target, profiling, self.tensors, placed))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReplanner:
+    """Makes a build's programs anew for other memories, as often as it is asked."""
+
+    build: OpenBuild
+    replan: Replanner
+
+    def __call__(self, memory: MemoryOptions) -> "CheckedBuild":
+        """The programs in these memories, instead of those of the build's options.
+
+        Raises:
+            OptionError: the target has less.
+            CapacityError: they do not fit; lines of the model are named.
+        """
+        memory.check(self.build.arch)
+        programs = [
+            (partition.program, replace(entry, kernels=partition.kernels, dataflow=partition.dataflow))
+            for partition, entry in zip(self.replan(memory), self.build.manifest.partitions, strict=True)
+        ]
+        return _checked(self.build, programs, memory, memory.sram_budget)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPartition:
+    """The program of a partition, its record, and what is wrong with it; None where nobody looks."""
+
+    program: NpuProgram
+    entry: Partition
+    hazards: tuple[Hazard, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBuild:
+    """Programs of a build that have been decoded and checked.
+
+    Attributes:
+        build: what they are of.
+        partitions: in order.
+        memory: what they were planned for.
+        sram_budget: bytes for which they were planned anew; None for the build's own.
+    """
+
+    build: OpenBuild
+    partitions: tuple[CheckedPartition, ...]
+    memory: MemoryOptions
+    sram_budget: int | None
+
+    def totals(self, rates: Rates = AS_PLANNED) -> tuple[Totals, ...]:
+        """What a run of each partition takes, in cycles of `engine`: what `simulated` adds up to, without its events.
+
+        Raises:
+            OptionError: a rate is for another NPU than the build's, or out of range.
+        """
+        engine = self.build.engine(rates, self.memory)
+        kept = self._resident(rates) is Resident.KEPT
+        return tuple(part.program.totals(engine, keep_resident=kept) for part in self.partitions)
+
+    def simulated(self, rates: Rates = AS_PLANNED) -> Simulation:
+        """One run; errors as in `totals`."""
+        build, resident = self.build, self._resident(rates)
+        engine = build.engine(rates, self.memory)
+        runs = tuple(
+            PartitionRun(
+                part.program,
+                part.entry,
+                part.program.timeline(engine, keep_resident=resident is Resident.KEPT),
+                part.hazards,
+            )
+            for part in self.partitions
+        )
+        sram = self.memory.sram(build.arch) if build.arch.memories else 0
+        engine = runs[0].timeline.engine  # an estimate brings its clock
+        return Simulation(
+            str(build.directory), build.manifest.target, engine, runs, resident, build.tensors, sram, self.sram_budget
+        )
+
+    def _resident(self, rates: Rates) -> Resident:
+        if rates.first_run:
+            return Resident.FIRST_RUN
+        return Resident.KEPT if len(self.partitions) == 1 else Resident.SHARED
+
+
+def _checked(
+    build: OpenBuild,
+    programs: Sequence[tuple[NpuProgram, Partition]],
+    memory: MemoryOptions,
+    sram_budget: int | None,
+) -> CheckedBuild:
+    """The programs, held against their records and watched for hazards."""
+    parts: list[CheckedPartition] = []
+    for number, (program, entry) in enumerate(programs):
+        check_record(entry, program, f"{build.directory / manifests.NAME}, partition {number}")
+        parts.append(CheckedPartition(program, entry, program.hazards(entry.dataflow)))
+    return CheckedBuild(build, tuple(parts), memory, sram_budget)
+
+
+def open_build(directory: Path) -> OpenBuild:
+    """The content of a build directory.
+
+    Raises:
+        InputError: the directory is no build, or has nothing for an NPU.
+        FormatError: it is damaged.
+    """
+    if directory.is_file():
+        raise InputError(
+            f"`{directory}` is a file: what its times and memories are told from is kept beside it, in its build",
+            hint="give the directory that `deuteron build` has written",
+        )
+    manifest = manifests.read(directory)
+    arch = targets.load(manifest.target)
+    if arch.npu is None:
+        raise InputError(
+            f"`{directory}` is built for `{arch.name}`, which has no NPU",
+            hint="`deuteron inspect` shows what is in it, `deuteron profile` where its time goes",
+        )
+    (method, *_) = pte.read((directory / manifests.PROGRAM).read_bytes()).methods
+    partitions = partitions_of(method)
+    if not partitions:
+        raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
+    return OpenBuild(directory, manifest, arch, partitions, sum(method.arenas))
+
+
+def simulate_build(
+    directory: Path,
+    *,
+    flash_bandwidth: int | None = None,
+    flash_latency: int | None = None,
+    clock: int | None = None,
+    sram_budget: int | None = None,
+    first_run: bool = False,
+) -> Simulation:
+    """The simulation of a build directory.
+
+    Args:
+        directory: what `deuteron build` wrote.
+        flash_bandwidth: bytes per second, instead of what the build was planned for.
+        flash_latency: nanoseconds, instead of the target's.
+        clock: Hz, instead of the target's.
+        sram_budget: plan the partitions anew for so many bytes, and for that flash, with the build's other options.
+        first_run: resident weights are not in SRAM yet.
+
+    Raises:
+        InputError: the directory is no build, or has nothing for our NPU driver.
+        FormatError: it is damaged.
+        OptionError: one of these is for another NPU than the build's, or out of range.
+        CapacityError: it does not fit into `sram_budget`.
+    """
+    build = open_build(directory)
+    rates = Rates(flash_bandwidth, flash_latency, clock, first_run)
+    memory = build.manifest.options.memory
+    MemoryOptions(sram_budget=sram_budget, flash_bandwidth=flash_bandwidth).check(build.arch)
+    build.engine(rates, memory)  # before anything that takes long
+    if sram_budget is None:
+        return build.checked().simulated(rates)
+    asked = replace(memory, sram_budget=sram_budget)
+    if flash_bandwidth is not None:
+        asked = replace(asked, flash_bandwidth=flash_bandwidth)
+    return build.replanner()(asked).simulated(rates)
