@@ -34,19 +34,6 @@ struct Record {
 };
 static_assert(sizeof(Record) == DTN_PROFILE_RECORD_BYTES, "profile record");
 
-const char *kernel_name(uint8_t kind)
-{
-    switch (kind) {
-#define DTN_X(name, NAME, ...)                                                                                         \
-    case DTN_KERNEL_##NAME:                                                                                            \
-        return #name;
-        DTN_KERNELS(DTN_X)
-#undef DTN_X
-    default:
-        return "unknown";
-    }
-}
-
 /* Follows the port's 32-bit counter past its wraps; no step between two stamps may take 2^32 ticks. */
 class Unwrapper
 {
@@ -76,31 +63,35 @@ et_timestamp_t to_runtime_ticks(uint64_t port_ticks)
     return ns * ratio.denominator / ratio.numerator;
 }
 
-void log_named(EventTracer *tracer, const char *name, et_timestamp_t start, et_timestamp_t stop, const char *metadata)
+/* The name, and behind it the number of what there may be several of. */
+void log_named(EventTracer *tracer, const char *name, et_timestamp_t start, et_timestamp_t stop, int number = -1)
 {
+    char text[32];
+    if (number >= 0) {
+        std::snprintf(text, sizeof text, "%s %d", name, number);
+        name = text;
+    }
     const auto none = static_cast<executorch::runtime::DebugHandle>(kUnsetDelegateDebugIntId);
-    event_tracer_log_profiling_delegate(tracer, name, none, start, stop, metadata, std::strlen(metadata));
+    event_tracer_log_profiling_delegate(tracer, name, none, start, stop, nullptr, 0);
 }
 
-/* The commands of a run that started at `start`; the last record spans the run. */
+/* The commands of a run that started at `start`; the last record goes from its end to its begin. */
 void log_commands(EventTracer *tracer, et_timestamp_t start, Bytes profile)
 {
     const size_t commands = profile.size() / sizeof(Record) - 1;
     Record record;
     std::memcpy(&record, profile.data() + commands * sizeof record, sizeof record);
-    Unwrapper unwrap(record.start.time);
+    Unwrapper unwrap(record.stop.time);
     int32_t calls = 0;
     for (size_t i = 0; i < commands; i++) {
         std::memcpy(&record, profile.data() + i * sizeof record, sizeof record);
         const et_timestamp_t begin = start + to_runtime_ticks(unwrap(record.start.time));
         const et_timestamp_t end = start + to_runtime_ticks(unwrap(record.stop.time));
         if (record.stop.opcode == kCall) {
-            const char *const name = kernel_name(record.stop.function);
             event_tracer_log_profiling_delegate(tracer, nullptr, static_cast<executorch::runtime::DebugHandle>(calls++),
-                                                begin, end, name, std::strlen(name));
+                                                begin, end, &record.stop.function, sizeof record.stop.function);
         } else {
-            const char channel[] = {static_cast<char>('0' + record.stop.function % 10), '\0'};
-            log_named(tracer, record.stop.opcode == kFetch ? "fetch" : "wait", begin, end, channel);
+            log_named(tracer, record.stop.opcode == kFetch ? "fetch" : "wait", begin, end, record.stop.function);
         }
     }
 }
@@ -139,18 +130,15 @@ void Phases::log(EventTracer *tracer, Bytes profile) const
             if (profiled) {
                 log_commands(tracer, start, profile);
             }
-            log_named(tracer, phase.name, start, phase.stop, "");
+            log_named(tracer, phase.name, start, phase.stop);
         } else if (profiled) {
-            char index[24] = "";
-            if (phase.name != kArguments) {
-                std::snprintf(index, sizeof index, "%zu", phase.index);
-            }
-            log_named(tracer, phase.name, start, phase.stop, index);
+            log_named(tracer, phase.name, start, phase.stop,
+                      phase.name == kArguments ? -1 : static_cast<int>(phase.index));
         }
         start = phase.stop;
     }
     if (profiled) {
-        log_named(tracer, "log", start, executorch::runtime::pal_current_ticks(), "");
+        log_named(tracer, "log", start, executorch::runtime::pal_current_ticks());
     }
 }
 

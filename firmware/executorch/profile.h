@@ -3,10 +3,15 @@
  * Without profiling in the microcode there is one event, named `run`: the driver's. With it there are also
  *
  * - for each kernel call an event with an integer id, 0 for the first call of the partition and so on, as the
- *   `debug_handle_map` that ExecuTorch's NXP backend writes has them; its metadata is the kernel's name;
- * - for each fetch and wait an event named so; its metadata is the channel's number;
+ *   `debug_handle_map` that ExecuTorch's NXP backend writes has them; its metadata is the kernel's number in one byte,
+ *   as ExecuTorch's `analyzing_with_inspector.py` reads it (names: spec/microcode.md, section 6, and
+ *   `deuteron.api.kernel_names` for Inspector);
+ * - for each fetch and wait an event `fetch` or `wait` with the channel's number behind it;
  * - for what the delegate does round the driver's run: `arguments` (finding buffers), `transpose in` and
- *   `transpose out`, whose metadata is the number of the NPU's input or output, and `log` (writing these events).
+ *   `transpose out` with the number of the NPU's input or output behind it (the copy to or from its tensor is in its
+ *   time), and `log` (writing these events).
+ *
+ * No event but a kernel's has metadata.
  *
  * The kernels' times come from the profile records of spec/microcode.md section 7, which count from the start of the
  * driver's run. An event has the span of its own record and nothing else. All times are in the runtime's ticks, so that

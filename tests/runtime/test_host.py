@@ -1,6 +1,9 @@
 """The delegate in ExecuTorch's own runtime: values, dim orders, events, and every way to fail."""
 
 import json
+import re
+import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +13,10 @@ import numpy.typing as npt
 import pytest
 from tests.runtime.conftest import Build
 
+from deuteron import api
 from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError
 from deuteron.npu.neutron.ir import interpret
+from deuteron.npu.neutron.kernels.catalogue import CONV2D, FULLY_CONNECTED, KERNELS, SOFTMAX
 from deuteron.npu.neutron.tflite import reader
 from deuteron.runtime.host import HostRunner
 
@@ -278,11 +283,33 @@ def test_events_of_a_profiled_run(build: Build, tmp_path: Path) -> None:
     kernels = [metadata for _, _, metadata in calls]
     assert [name for name, _, _ in calls] == [str(i) for i in range(len(calls))]
     assert all(len(metadata) == 1 for metadata in kernels)
-    assert {"conv2d_s8", "fully_connected_s8", "softmax_s8"} <= {metadata[0].decode() for metadata in kernels}
+    assert {"conv2d_s8", "fully_connected_s8", "softmax_s8"} <= {*api.kernel_names([data for (data,) in kernels])}
     assert all(len(times) == 1 and 0 < times[0] < 1000 for _, times, _ in calls)
     others = {name: times for name, times, _ in found if not name.isdecimal()}
     assert set(others) == {"arguments", "run", "log"}
     assert sum(times[0] for _, times, _ in calls) <= others["run"][0]
+
+
+def test_executorchs_own_script_prints_the_numbers_of_kernels(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from executorch.devtools import Inspector
+
+    runner = HostRunner(build("two_profiled") / "model.pte", etdump=True)
+    runner.run(inputs_of(runner, 0))
+    for name in ("etrecord", "etdump"):
+        (tmp_path / name).mkdir()
+    shutil.copy(build("two_profiled") / "etrecord.bin", tmp_path / "etrecord")
+    runner.write_etdump(tmp_path / "etdump" / "trace.etdump", tmp_path / "debug.bin")
+    monkeypatch.chdir(tmp_path)
+    # Its default is what was the output when it was imported.
+    monkeypatch.setattr(Inspector.print_data_tabular, "__defaults__", (sys.stdout, True, False))
+    runpy.run_module("executorch.examples.nxp.analyzing_with_inspector", run_name="__main__")
+    output = capsys.readouterr().out
+    numbers = [int(number) for number in re.findall(r"Neutron kernel (\d+)", output)]
+    assert {CONV2D.kind, FULLY_CONNECTED.kind, SOFTMAX.kind} <= {*numbers} <= {kernel.kind for kernel in KERNELS}
+    assert "Invalid metadata size" not in output
+    assert "Error during inspection" not in output
 
 
 def test_events_of_an_unprofiled_run(build: Build, tmp_path: Path) -> None:

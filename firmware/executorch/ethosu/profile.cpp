@@ -89,9 +89,9 @@ void Stretch::end(const char *name, size_t index) const
 {
     if (tracer_ != nullptr) {
         const et_timestamp_t stop = pal_current_ticks();
-        char number[24];
-        std::snprintf(number, sizeof number, "%zu", index);
-        log_named(tracer_, name, start_, stop, number);
+        char numbered[40];
+        std::snprintf(numbered, sizeof numbered, "%s %zu", name, index);
+        log_named(tracer_, numbered, start_, stop, "");
     }
 }
 

@@ -4,7 +4,7 @@
  *   as the delegate map of an ETRecord of ours has them; its metadata is what listings call the operation;
  * - for each copy of the NPU's DMA one named `fetch`;
  * - one named `run` round all of them;
- * - `copy in` and `copy out` for each input and output, whose number is the metadata.
+ * - `copy in` and `copy out` for each input and output, with its number behind it.
  *
  * Times are in the runtime's ticks. Without an event tracer nothing is measured.
  */

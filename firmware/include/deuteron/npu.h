@@ -87,7 +87,8 @@ struct dtn_npu {
 
 #if DTN_PROFILING
     /** The driver's records of the last run, DTN_PROFILE_RECORD_BYTES each, and their number: one per command and one
-     * for the run; 0 where there are none. NULL for families that never have any. */
+     * for the run, from its end to its start (spec/microcode.md, section 7); 0 where there are none. NULL for families
+     * that never have any. */
     const uint32_t *(*records)(const dtn_partition_t *partition, uint32_t *count);
 #endif
 };

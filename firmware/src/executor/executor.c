@@ -71,8 +71,9 @@ static void record_step(dtn_executor_t *executor, uint32_t start)
     if (executor->events != NULL && step->kind == DTN_STEP_DELEGATE) {
         const uint32_t *records = dtn_delegate_records(executor, step, &count);
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t kind = i + 1 < count ? DTN_EVENT_COMMAND : DTN_EVENT_DRIVER;
-            record_until(executor, kind, i, records[START], records[STOP]);
+            const bool is_command = i + 1 < count;
+            record_until(executor, is_command ? DTN_EVENT_COMMAND : DTN_EVENT_DRIVER, i,
+                         records[is_command ? START : STOP], records[is_command ? STOP : START]);
             records += WORDS;
         }
     }

@@ -15,9 +15,7 @@ from deuteron.views.events.sources import etdump, host
 from deuteron.views.events.sources.etdump import EventBlock, Span
 
 
-def block(
-    kernels: tuple[str, str] = ("conv2d_s8", "max_pool_s8"), operator: str = "quantize_per_tensor.out"
-) -> EventBlock:
+def block(kernels: tuple[str, str] = ("\x01", "\x07"), operator: str = "quantize_per_tensor.out") -> EventBlock:
     """One run as ExecuTorch's runtime and our delegate write it."""
     return EventBlock(
         "Execute",
@@ -26,8 +24,8 @@ def block(
             Span("OPERATOR_CALL", 0, 1005, 1095),
             Span("", 1, 1110, 1120, text="arguments"),
             Span("", 1, 1125, 1500, id=0, metadata=kernels[0]),
-            Span("", 1, 1501, 1510, text="fetch", metadata="0"),
-            Span("", 1, 1511, 1520, text="wait", metadata="0"),
+            Span("", 1, 1501, 1510, text="fetch 0"),
+            Span("", 1, 1511, 1520, text="wait 0"),
             Span("", 1, 1520, 1800, id=1, metadata=kernels[1]),
             Span("", 1, 1120, 1810, text="run"),
             Span("", 1, 1810, 1850, text="log"),
@@ -66,7 +64,9 @@ def test_events_of_the_runtime():
 
 
 def test_without_profiling_the_partition_is_not_attributed():
-    spans = [span for span in block().spans if span.id < 0 and span.text not in ("fetch", "wait", "arguments", "log")]
+    spans = [
+        span for span in block().spans if span.id < 0 and span.text not in ("fetch 0", "wait 0", "arguments", "log")
+    ]
     found = host.stream([EventBlock("Execute", tuple(spans))], made.INSTRUCTIONS, "f")
     assert attributed(found.events) == 0
 
@@ -75,7 +75,7 @@ def test_without_profiling_the_partition_is_not_attributed():
     ("wrong", "text"),
     [
         (
-            block(("conv2d_s8", "softmax_s8")),
+            block(("\x01", "\x09")),
             "partition 0 ran 2 kernel calls, the build has 2: `softmax_s8 #1` in the place of `max_pool_s8 #1`",
         ),
         (

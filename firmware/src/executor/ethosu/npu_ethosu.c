@@ -172,8 +172,8 @@ static int wait_recorded(struct ethosu_driver *driver, const dtn_partition_t *pa
         start = stop;
     }
     if (left == 1) {
-        record[START] = begin;
-        record[STOP] = stop;
+        record[START] = stop;
+        record[STOP] = begin;
     }
     return state == 0 && left > 1 ? -1 : state;
 }

@@ -6,7 +6,7 @@ time on the CPU has a name, too, so that the events of a delegate add up to its 
 
 from collections.abc import Iterable, Iterator
 
-from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.npu.neutron.kernels.names import event_name, kernel_code
 from deuteron.views.events.events import Clock, Event, Kind, Stream, Track
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import etdump
@@ -24,10 +24,10 @@ def dump(stream: Stream, program: Instructions) -> bytes:
 
 
 def is_dumped(blocks: Iterable[EventBlock]) -> bool:
-    """True for the ETDump of a profile: its kernels and gaps have names, where a delegate numbers kernels."""
+    """True for the ETDump of a profile: its kernels and gaps have names, where a delegate only numbers kernels."""
     ours = (Kind.DISPATCH.value, Kind.UNATTRIBUTED.value)
     spans = (span for block in blocks for span in block.spans if span.id < 0)
-    return any(s.text in ours or (s.metadata and s.text.startswith(f"{s.metadata} #")) for s in spans)
+    return any(s.text in ours or (s.metadata and " #" in s.text) for s in spans)
 
 
 class _Dumper:
@@ -59,7 +59,7 @@ class _Dumper:
 
     def _span(self, event: Event, name: str, instruction: int, text: str = "", chain: int = 0) -> Span:
         start, stop = (round(self._clock.microseconds(at) * 1000) for at in (event.start, event.stop))
-        metadata = event.name if event.kind is Kind.KERNEL else ""
+        metadata = kernel_code(event.name) if event.kind is Kind.KERNEL else ""
         return Span(name, instruction, start, stop, text=text, metadata=metadata, chain=chain)
 
 

@@ -1,10 +1,11 @@
 """Events of ExecuTorch's runtime, with those of our delegate in it, as events of ours."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
 from deuteron.errors import FormatError
-from deuteron.npu.neutron.kernels.names import base_name, event_name
+from deuteron.npu.neutron.kernels.names import base_name, event_name, kernel_name
 from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
 from deuteron.views.events.gaps import with_gaps
 from deuteron.views.events.instructions import Instructions
@@ -12,8 +13,6 @@ from deuteron.views.events.sources import etdump
 
 NANOSECONDS = 1_000_000_000
 _NATIVE = "native_call_"
-_DIGITS = 9
-"""More of them are no number of a fetch channel."""
 _NAMED = {
     "fetch": Kind.FETCH,
     "wait": Kind.WAIT,
@@ -25,6 +24,8 @@ _NAMED = {
     "copy out": Kind.COPY_OUT,
 }
 """Events of our delegates that are no kernels."""
+_NUMBERED = re.compile(r"([a-z ]*[a-z])(?: (\d{1,9}))?")
+"""The name of such an event, and the number of what there are several of."""
 
 
 def stream(blocks: Iterable[etdump.EventBlock], program: Instructions, where: str, hz: int = NANOSECONDS) -> Stream:
@@ -121,16 +122,17 @@ class _Run:
 
     def _part(self, partition: int, span: etdump.Span) -> Event:
         if span.id >= 0:
-            return self._event(Kind.KERNEL, span, span.metadata, partition, span.id)
-        if span.text not in _NAMED:
+            return self._event(Kind.KERNEL, span, _kernel(span), partition, span.id)
+        match = _NUMBERED.fullmatch(span.text)
+        if match is None or match[1] not in _NAMED:
             self._refuse(f"it has an event `{span.text}`, which Deuteron's delegate does not write")
-        index = int(span.metadata) if span.metadata.isdecimal() and len(span.metadata) <= _DIGITS else -1
-        name = f"channel {index}" if span.text in ("fetch", "wait") else span.text
-        return self._event(_NAMED[span.text], span, name, partition, index)
+        what, index = match[1], int(match[2] or -1)
+        name = f"channel {index}" if what in ("fetch", "wait") else what
+        return self._event(_NAMED[what], span, name, partition, index)
 
     def _check(self, partition: int, spans: Iterable[etdump.Span]) -> None:
         """Refuses kernels of another program."""
-        ran = [(s.metadata, s.id) for s in sorted((s for s in spans if s.id >= 0), key=lambda s: s.id)]
+        ran = [(_kernel(s), s.id) for s in sorted((s for s in spans if s.id >= 0), key=lambda s: s.id)]
         kernels = [(name, number) for number, name in enumerate(self._program.calls[partition].kernels)]
         if ran and ran != kernels:
             pairs = zip(ran, kernels, strict=False)
@@ -161,6 +163,11 @@ class _Run:
             where=self._where,
             hint="give the build whose `model.pte` ran, with the SHA-256 that its `build.json` has",
         )
+
+
+def _kernel(span: etdump.Span) -> str:
+    """The name of what a delegate ran: that of a Neutron gives its number in one byte, that of an Ethos-U the name."""
+    return kernel_name(ord(span.metadata)) if len(span.metadata) == 1 else span.metadata
 
 
 def _does(operator: str) -> str:
