@@ -3,6 +3,8 @@
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
+#include "deuteron/io.h"
+
 namespace deuteron
 {
 namespace
@@ -27,6 +29,11 @@ void transpose(uint8_t *dst, const uint8_t *src, size_t matrices, size_t rows, s
     }
 }
 
+const char *name_of(Side side)
+{
+    return side == Side::kInput ? "Input" : "Output";
+}
+
 bool overlap(Bytes a, Bytes b)
 {
     const auto a_start = reinterpret_cast<uintptr_t>(a.data());
@@ -39,7 +46,7 @@ bool overlap(Bytes a, Bytes b)
 Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const Tensor &tensor, Side side,
                     size_t index, size_t bytes, bool channels_last)
 {
-    const char *const what = side == Side::kInput ? "Input" : "Output";
+    const char *const what = name_of(side);
     ET_CHECK_OR_RETURN_ERROR(tensor.scalar_type() == ScalarType::Char, InvalidArgument,
                              "%s %zu has elements of type %s, the NPU's are %s", what, index,
                              executorch::runtime::toString(tensor.scalar_type()),
@@ -54,6 +61,8 @@ Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const
                              "%s %zu has an unsupported dim order; allowed: %s", what, index,
                              channels_last ? "contiguous, channels last" : "contiguous");
 
+    side_ = side;
+    index_ = index;
     tensor_data_ = side == Side::kInput ? const_cast<void *>(tensor.const_data_ptr()) : tensor.mutable_data_ptr();
     bytes_ = bytes;
     buffer_ = tensor_data_;
@@ -76,20 +85,31 @@ Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const
     return Error::Ok;
 }
 
-void Binding::load() const
+Error Binding::copy(void *dst, const void *src) const
 {
-    if (transposes()) {
-        transpose(static_cast<uint8_t *>(buffer_), static_cast<const uint8_t *>(tensor_data_), batches_, channels_,
-                  positions_);
-    }
+    ET_CHECK_OR_RETURN_ERROR(dtn_io_copy(dst, src, bytes_) == 0, Internal, "The copy of %s %zu failed", name_of(side_),
+                             index_);
+    return Error::Ok;
 }
 
-void Binding::store() const
+Error Binding::load(void *between) const
 {
     if (transposes()) {
-        transpose(static_cast<uint8_t *>(tensor_data_), static_cast<const uint8_t *>(buffer_), batches_, positions_,
-                  channels_);
+        ET_CHECK_OK_OR_RETURN_ERROR(copy(between, tensor_data_));
+        transpose(static_cast<uint8_t *>(buffer_), static_cast<const uint8_t *>(between), batches_, channels_,
+                  positions_);
     }
+    return Error::Ok;
+}
+
+Error Binding::store(void *between) const
+{
+    if (transposes()) {
+        transpose(static_cast<uint8_t *>(between), static_cast<const uint8_t *>(buffer_), batches_, positions_,
+                  channels_);
+        ET_CHECK_OK_OR_RETURN_ERROR(copy(tensor_data_, between));
+    }
+    return Error::Ok;
 }
 
 Error check_apart(Bytes payload, Bindings inputs, Bindings outputs)

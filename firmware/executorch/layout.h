@@ -42,12 +42,17 @@ class Binding
     {
         return buffer_ != tensor_data_;
     }
-    /* Before the run, for an input. */
-    void load() const;
-    /* After the run, for an output. */
-    void store() const;
+    /* Before the run, for an input: the port's copy (deuteron/io.h) brings the tensor to `between`, which has its bytes
+     * and is nothing of the run's, and the core from there into its buffer. Internal, logged, when the copy failed. */
+    executorch::runtime::Error load(void *between) const;
+    /* After the run, for an output: the same way back. */
+    executorch::runtime::Error store(void *between) const;
 
   private:
+    executorch::runtime::Error copy(void *dst, const void *src) const;
+
+    Side side_;
+    size_t index_;
     void *tensor_data_;
     size_t bytes_;
     void *buffer_;

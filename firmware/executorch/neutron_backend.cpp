@@ -7,6 +7,7 @@
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/platform.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <new>
 
@@ -69,6 +70,7 @@ struct Run {
     const void **input_pointers;
     void **output_pointers; /* outputs, then scratch, profile, debug */
     void *scratch;
+    void *between; /* of the copies of what is transposed: the scratch memory, where that is large enough */
     void *profile;
     void *debug;
     void *prefetch;
@@ -134,6 +136,19 @@ Error bind_run(BackendExecutionContext &context, const Handle &handle, Span<EVal
     extra[1] = run->profile;
     extra[2] = run->debug;
     return Error::Ok;
+}
+
+Error allocate_between(BackendExecutionContext &context, const Payload &payload, Run *run)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < payload.inputs(); i++) {
+        bytes = run->inputs[i].transposes() ? std::max(bytes, run->inputs[i].memory().size()) : bytes;
+    }
+    for (size_t i = 0; i < payload.outputs(); i++) {
+        bytes = run->outputs[i].transposes() ? std::max(bytes, run->outputs[i].memory().size()) : bytes;
+    }
+    run->between = run->scratch;
+    return bytes <= payload.scratch_bytes ? Error::Ok : allocate_block(context, "copies", bytes, &run->between);
 }
 
 #ifdef DEUTERON_DELEGATE_HOST
@@ -237,10 +252,11 @@ class NeutronBackend final : public BackendInterface
         Run run = {};
         ET_CHECK_OK_OR_RETURN_ERROR(allocate_run(context, payload, &run));
         ET_CHECK_OK_OR_RETURN_ERROR(bind_run(context, handle, args, &run));
+        ET_CHECK_OK_OR_RETURN_ERROR(allocate_between(context, payload, &run));
         phases.end(kArguments);
         for (size_t i = 0; i < payload.inputs(); i++) {
             if (run.inputs[i].transposes()) {
-                run.inputs[i].load();
+                ET_CHECK_OK_OR_RETURN_ERROR(run.inputs[i].load(run.between));
                 phases.end(kTransposeIn, i);
             }
         }
@@ -257,7 +273,7 @@ class NeutronBackend final : public BackendInterface
 
         for (size_t i = 0; i < payload.outputs(); i++) {
             if (run.outputs[i].transposes()) {
-                run.outputs[i].store();
+                ET_CHECK_OK_OR_RETURN_ERROR(run.outputs[i].store(run.between));
                 phases.end(kTransposeOut, i);
             }
         }

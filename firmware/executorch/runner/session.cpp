@@ -125,6 +125,10 @@ EValue load_other(Tag tag, const std::filesystem::path &path, size_t index)
     case Tag::Bool:
         return EValue(load_value<uint8_t>(path, "truth value") != 0);
     case Tag::None:
+        if (!read_file(path).empty()) {
+            throw Failure("input file `" + path.string() + "` holds bytes, where the program takes nothing",
+                          "give an empty file, or the program that it is for");
+        }
         return EValue();
     default:
         throw Failure("input " + std::to_string(index) + " of the program is neither a tensor nor a number");

@@ -8,8 +8,10 @@
  * `-Wl,-u,dtn_io_copy_start`, or another hook that it defines, before that: a linker takes the weak default in silence
  * otherwise, which `deuteron firmware` checks for.
  *
- * Nothing else in the firmware calls these functions: memcpy, and the weights' fetches (`dtn_set_fetch_hooks`), are
- * left alone.
+ * They carry the inputs and outputs of programs, those of partitions whose NPU has tensors in memory of its own, and
+ * the tensors that our delegates for ExecuTorch's runtime do not use where they are: a Neutron's that is transposed is
+ * copied to the scratch memory first. Nothing else in the firmware calls these functions: memcpy, and the weights'
+ * fetches (`dtn_set_fetch_hooks`), are left alone.
  */
 #ifndef DEUTERON_IO_H
 #define DEUTERON_IO_H
