@@ -18,9 +18,13 @@
 extern "C" {
 #endif
 
-/** The release of Arm's driver whose API this is. */
-#define ETHOSU_DRIVER_VERSION_MAJOR 0
-#define ETHOSU_DRIVER_VERSION_MINOR 16
+/** The release of Arm's driver whose API this is: 0.16, or 1.0 where the library and its users are compiled with
+ * -DDTN_ETHOSU_RELEASE=1. They differ in the hooks of the data cache. */
+#ifndef DTN_ETHOSU_RELEASE
+#define DTN_ETHOSU_RELEASE 0
+#endif
+#define ETHOSU_DRIVER_VERSION_MAJOR DTN_ETHOSU_RELEASE
+#define ETHOSU_DRIVER_VERSION_MINOR (DTN_ETHOSU_RELEASE == 0 ? 16 : 0)
 #define ETHOSU_DRIVER_VERSION_PATCH 0
 
 #define ETHOSU_PRODUCT_U55 0U
@@ -94,12 +98,19 @@ struct ethosu_hw_info {
 /** Called by the interrupt handler of an NPU; there are no interrupts. */
 void ethosu_irq_handler(struct ethosu_driver *drv);
 
-/** Before a job for each of its memories, which the NPU reads. From release 1.0 on Arm's driver calls this and the next
- * once for all of them, with the arguments of `ethosu_invoke_...`: a port's own must be of its driver's release. */
+#if DTN_ETHOSU_RELEASE == 0
+/** Before a job for each of its memories, which the NPU reads. */
 void ethosu_flush_dcache(uint32_t *p, size_t bytes);
 
 /** After a job for each of its memories, which the NPU has written. */
 void ethosu_invalidate_dcache(uint32_t *p, size_t bytes);
+#else
+/** Before a job for all of its memories at once, which the NPU reads. */
+void ethosu_flush_dcache(const uint64_t *base_addr, const size_t *base_addr_size, int num_base_addr);
+
+/** After a job for all of its memories at once, which the NPU has written. */
+void ethosu_invalidate_dcache(const uint64_t *base_addr, const size_t *base_addr_size, int num_base_addr);
+#endif
 
 void *ethosu_mutex_create(void);
 void ethosu_mutex_destroy(void *mutex);

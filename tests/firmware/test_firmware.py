@@ -45,6 +45,7 @@ PROGRAMS = (
     "test_ethosu_85_rest",
     "test_ethosu_faults",
     "test_ethosu_driver",
+    "test_ethosu_driver_1",
     "test_ethosu_watch",
     "test_ethosu_threads",
     "test_arm_io",

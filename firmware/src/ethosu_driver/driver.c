@@ -338,13 +338,20 @@ static dtn_ethosu_fault_t memory_of(const struct ethosu_driver *drv, dtn_ethosu_
     return DTN_ETHOSU_OK;
 }
 
-/* Gives the port each memory of a job. */
+/* Gives the port the memories of a job, each or all at once. */
+#if DTN_ETHOSU_RELEASE == 0
 static void each_memory(const struct ethosu_job *job, void (*call)(uint32_t *p, size_t bytes))
 {
     for (int i = 0; i < job->num_base_addr; i++) {
         call((uint32_t *)(uintptr_t)job->base_addr[i], job->base_addr_size[i]);
     }
 }
+#else
+static void each_memory(const struct ethosu_job *job, void (*call)(const uint64_t *, const size_t *, int))
+{
+    call(job->base_addr, job->base_addr_size, job->num_base_addr);
+}
+#endif
 
 static dtn_ethosu_fault_t start(struct ethosu_driver *drv)
 {

@@ -8,6 +8,7 @@ WEAK void ethosu_irq_handler(struct ethosu_driver *drv)
     (void)drv;
 }
 
+#if DTN_ETHOSU_RELEASE == 0
 WEAK void ethosu_flush_dcache(uint32_t *p, size_t bytes)
 {
     (void)p;
@@ -19,6 +20,21 @@ WEAK void ethosu_invalidate_dcache(uint32_t *p, size_t bytes)
     (void)p;
     (void)bytes;
 }
+#else
+WEAK void ethosu_flush_dcache(const uint64_t *base_addr, const size_t *base_addr_size, int num_base_addr)
+{
+    (void)base_addr;
+    (void)base_addr_size;
+    (void)num_base_addr;
+}
+
+WEAK void ethosu_invalidate_dcache(const uint64_t *base_addr, const size_t *base_addr_size, int num_base_addr)
+{
+    (void)base_addr;
+    (void)base_addr_size;
+    (void)num_base_addr;
+}
+#endif
 
 WEAK void ethosu_inference_begin(struct ethosu_driver *drv, void *user_arg)
 {
