@@ -1,0 +1,260 @@
+/*
+ * Two programs for one Ethos-U in one image, `dtn_bundle` and `other`, whose memories lie between guards. The command
+ * line says what is tried:
+ *
+ *   preempt  an interrupt runs the other program, at every moment of the first one's run that matters
+ *   hostile  DAMAGES runs of the first partition, each with some words of its commands or of its layout changed
+ *   guard    one byte is written behind a memory, which has to end the image
+ *
+ * What is printed is what came of it.
+ */
+#include "board.h"
+#include "core.h"
+#include "deuteron/errors.h"
+#include "deuteron/executor.h"
+#include "deuteron/npu.h"
+#include "deuteron/port.h"
+#include "guards.h"
+#include "npu.h"
+#include "semihost.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { STEP = 256, DAMAGES = 400, ROOM = 8 * DTN_GUARD_BYTES, MEMORIES = 2, OUTPUT = 256, BLOCK = 2048, TICK_ON = 7 };
+
+typedef struct {
+    volatile uint32_t control;
+    volatile uint32_t reload;
+    volatile uint32_t value;
+} systick_t;
+
+#define SYSTICK ((systick_t *)0xE000E010U)
+
+extern const dtn_bundle_t dtn_bundle, other;
+
+int main(void);
+void dtn_on_system_tick(void);
+
+typedef struct {
+    const dtn_bundle_t *bundle;
+    dtn_memory_t memories[MEMORIES];
+    dtn_executor_t executor;
+    uint8_t expected[OUTPUT];
+} program_t;
+
+static program_t first = {.bundle = &dtn_bundle};
+static program_t second = {.bundle = &other};
+
+/* A guard, then a memory that ends where the next guard starts, and so on; a guard is the last. */
+static uint8_t room[2 * MEMORIES * (DTN_GUARD_BYTES + ROOM) + DTN_GUARD_BYTES]
+    __attribute__((aligned(DTN_GUARD_BYTES), section(".dtn_arena")));
+static uint32_t guards;
+
+static uint8_t *next_guard(void)
+{
+    uint8_t *guard = room + guards * (DTN_GUARD_BYTES + ROOM);
+    dtn_guard(guards, guard);
+    guards++;
+    return guard;
+}
+
+/* Places the memories of a program; false when there is no room. */
+static bool place(program_t *program)
+{
+    for (uint32_t i = 0; i < MEMORIES; i++) {
+        const uint32_t bytes = (program->bundle->memory_bytes[i] + 15) / 16 * 16;
+        if (bytes > ROOM || program->bundle->memory_count != MEMORIES) {
+            return false;
+        }
+        program->memories[i] = (dtn_memory_t){next_guard() + DTN_GUARD_BYTES + ROOM - bytes, bytes};
+    }
+    return true;
+}
+
+static const dtn_value_t *value_of(const dtn_bundle_t *bundle, const uint32_t *index)
+{
+    return &bundle->values[*index];
+}
+
+/* Runs a program on inputs that count up from `from`. */
+static NeutronError run(program_t *program, uint32_t from)
+{
+    uint8_t *input = (uint8_t *)dtn_executor_input(&program->executor, 0);
+    const uint32_t bytes = value_of(program->bundle, program->bundle->inputs)->bytes;
+    for (uint32_t i = 0; i < bytes; i++) {
+        input[i] = (uint8_t)(from + i * 37);
+    }
+    return dtn_executor_run(&program->executor, NULL, NULL);
+}
+
+static bool is_right(const program_t *program)
+{
+    const uint32_t bytes = value_of(program->bundle, program->bundle->outputs)->bytes;
+    return memcmp(dtn_executor_output(&program->executor, 0), program->expected, bytes) == 0;
+}
+
+static bool start(program_t *program, uint32_t from)
+{
+    const uint32_t bytes = value_of(program->bundle, program->bundle->outputs)->bytes;
+    if (bytes > OUTPUT || dtn_executor_init(&program->executor, program->bundle, program->memories) != ENONE ||
+        run(program, from) != ENONE) {
+        return false;
+    }
+    memcpy(program->expected, dtn_executor_output(&program->executor, 0), bytes);
+    return true;
+}
+
+static void print(const char *what, uint32_t number)
+{
+    dtn_semihost_print(what);
+    dtn_semihost_print_number(number);
+}
+
+/* What the interrupt met. */
+static volatile dtn_reason_t last_reason;
+static volatile uint32_t interrupts;
+
+void dtn_on_system_tick(void)
+{
+    SYSTICK->control = 0;
+    const NeutronError error = run(&second, 5);
+    last_reason = error == ENONE && !is_right(&second) ? DTN_REASON_NPU_RUN : DTN_ERROR_REASON(error);
+    interrupts++;
+}
+
+typedef struct {
+    uint32_t right;
+    uint32_t busy;
+    uint32_t other;
+    uint32_t wrong;
+} outcomes_t;
+
+/* Lets the interrupt come that many cycles after the first program was started: the other program is right where the
+ * NPU is free, and refused where the first one has it; the first one is always right. */
+static dtn_reason_t interrupted(uint32_t cycles, outcomes_t *outcomes)
+{
+    memset((void *)(uintptr_t)dtn_executor_output(&first.executor, 0), 0, 16);
+    interrupts = 0;
+    SYSTICK->reload = cycles;
+    SYSTICK->value = 0;
+    SYSTICK->control = TICK_ON;
+    const NeutronError error = run(&first, 3);
+    while (interrupts == 0) {
+    }
+    outcomes->right += last_reason == DTN_OK;
+    outcomes->busy += last_reason == DTN_REASON_NPU_BUSY;
+    outcomes->other += last_reason != DTN_OK && last_reason != DTN_REASON_NPU_BUSY;
+    outcomes->wrong += error != ENONE || !is_right(&first) || run(&second, 5) != ENONE || !is_right(&second);
+    return last_reason;
+}
+
+/* Moments STEP cycles apart, and every cycle between two where something else comes of it. */
+static void preempt(void)
+{
+    outcomes_t outcomes = {0, 0, 0, 0};
+    uint32_t ticks = dtn_port_ticks();
+    (void)run(&first, 3);
+    ticks = dtn_port_ticks() - ticks;
+    const uint32_t cycles = ticks * (DTN_CORE_HZ / 1000000) / (DTN_TICKS_HZ / 1000000);
+    uint32_t changes = 0;
+    dtn_reason_t before = interrupted(1, &outcomes);
+    for (uint32_t at = 1 + STEP; at < cycles + cycles / 8; at += STEP) {
+        const dtn_reason_t reason = interrupted(at, &outcomes);
+        changes += reason != before;
+        for (uint32_t between = at - STEP + 1; reason != before && between < at; between++) {
+            (void)interrupted(between, &outcomes);
+        }
+        before = reason;
+    }
+    print("changes ", changes);
+    print(", right ", outcomes.right > STEP / 2);
+    print(", busy ", outcomes.busy > STEP / 2);
+    print(", other ", outcomes.other);
+    print(", wrong ", outcomes.wrong);
+    dtn_semihost_print("\n");
+}
+
+static uint32_t draw(void)
+{
+    static uint32_t state = 1;
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state;
+}
+
+/* Changes a block of the first partition: bits of one word, or a whole word. */
+static void damage(uint32_t *words, uint32_t count)
+{
+    const uint32_t at = draw() % count;
+    words[at] = draw() % 2 == 0 ? words[at] ^ UINT32_C(1) << draw() % 32 : draw();
+}
+
+/* Runs the first partition with damaged blocks, whose CRC the executor would not have let pass. */
+static void hostile(void)
+{
+    static uint32_t words[2][BLOCK / 4] __attribute__((aligned(16)));
+    const dtn_delegate_t *delegate = &dtn_bundle.delegates[0];
+    uint32_t refused = 0;
+    uint32_t failed = 0;
+    uint32_t ran = 0;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < DAMAGES; i++) {
+        dtn_constant_t blocks[3];
+        memcpy(blocks, dtn_bundle.constants + delegate->first, sizeof blocks);
+        for (uint32_t k = 0; k < 2; k++) {
+            memcpy(words[k], blocks[k].data, blocks[k].bytes);
+            blocks[k].data = words[k];
+        }
+        const uint32_t which = draw() % 4 != 0;
+        damage(words[which], blocks[which].bytes / 4);
+        const dtn_partition_t partition = {
+            .blocks = blocks,
+            .block_count = delegate->blocks,
+            .is_alone = true,
+            .context = first.memories[1].data,
+            .working = (uint8_t *)first.memories[1].data + DTN_CONTEXT_BYTES,
+        };
+        NeutronError error = delegate->npu->prepare(&partition);
+        if (error == ENONE && delegate->npu->working_bytes(&partition) > first.memories[1].bytes - DTN_CONTEXT_BYTES) {
+            error = dtn_error(DTN_REASON_MEMORY_SIZE, 0); /* as the executor says */
+        }
+        if (error == ENONE) {
+            error = delegate->npu->apart->run(&partition);
+        }
+        const dtn_reason_t reason = DTN_ERROR_REASON(error);
+        refused += reason == DTN_REASON_DELEGATE_BLOCK || reason == DTN_REASON_MEMORY_SIZE;
+        failed += reason == DTN_REASON_NPU_RUN;
+        ran += error == ENONE;
+        others += run(&second, 5) != ENONE || !is_right(&second) || run(&first, 3) != ENONE || !is_right(&first);
+    }
+    print("refused ", refused > DAMAGES / 8);
+    print(", failed ", failed > DAMAGES / 8);
+    print(", ran ", ran > DAMAGES / 8);
+    print(", other ", DAMAGES - refused - failed - ran);
+    print(", wrong ", others);
+    dtn_semihost_print("\n");
+}
+
+int main(void)
+{
+    static char line[64];
+    const char *word = dtn_semihost_command_line(line, sizeof line) ? strchr(line, ' ') : NULL;
+    if (word == NULL || !place(&first) || !place(&second)) {
+        return 2;
+    }
+    (void)next_guard();
+    dtn_guards_on(room, sizeof room);
+    if (!dtn_npu_start() || !start(&first, 3) || !start(&second, 5)) {
+        return 2;
+    }
+    if (strcmp(word + 1, "preempt") == 0) {
+        preempt();
+    } else if (strcmp(word + 1, "hostile") == 0) {
+        hostile();
+    } else {
+        ((volatile uint8_t *)second.memories[0].data)[second.memories[0].bytes] = 0;
+    }
+    dtn_semihost_exit(0);
+}

@@ -1,0 +1,134 @@
+"""Programs for an Ethos-U on a board: two for one NPU between guards of the MPU, and one whose copies go wrong."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.board import programs
+from tests.board.port_images import COPYING, EXECUTOR, FIRMWARE, START, build, generate, run
+from tests.npu.ethosu.test_family import layer
+from tests.npu.ethosu.vela import compiled
+
+from deuteron.board.boards import load
+from deuteron.board.bundle import Bundle
+from deuteron.board.emit import EmitOptions
+from deuteron.board.toolchain import Source
+from deuteron.board.translate import translate
+from deuteron.npu.ethosu import blob
+
+BOARD = load("an547")
+FAMILY = ("src/executor/ethosu/npu_ethosu.c", "port/ethosu/stand_in.c")
+STAND_IN = tuple(
+    Source(f"stand_in.{path.stem}", path, (), ("-O2",))
+    for folder in ("ethosu", "ethosu_driver")
+    for path in sorted((FIRMWARE / "src" / folder).glob("*.c"))
+)
+
+
+def bundle_of(payload: bytes) -> Bundle:
+    """The program whose one partition is a layer."""
+    make = programs.Maker()
+    x, y = make.tensor((1, 6, 5, 3)), make.tensor((1, 3, 3, 9))
+    make.partition(payload, x, y)
+    make.delegates[0] = replace(make.delegates[0], id=blob.BACKEND_ID)
+    return translate(make.program((x,), (y,)), name="layer")
+
+
+@pytest.fixture(scope="module")
+def payloads(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
+    """Two layers, each for another Ethos-U: the stand-in is whichever the commands are for."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
+    first = compiled(layer(), "ethos-u65-256", folders[0])
+    second = compiled(layer(4), "ethos-u55-128", folders[1])
+    assert first is not None
+    assert second is not None
+    return first, second
+
+
+@cache
+def image(payloads: tuple[bytes, bytes]) -> Path:
+    """The image with both programs."""
+    first, second = (bundle_of(payload) for payload in payloads)
+    generated: Sequence[Path] = (
+        *generate(first, "ethosu"),
+        *generate(second, "ethosu-other", EmitOptions(symbol="other"))[:2],
+    )
+    sources = (*START, *FAMILY, "src/io/io_copy.c", "tests/board/ethosu.c", *EXECUTOR, *generated)
+    return build(BOARD, "ethosu", sources, archived=STAND_IN)
+
+
+SAID = {
+    "preempt": "changes 2, right 1, busy 1, other 0, wrong 0\n",
+    "hostile": "refused 1, failed 1, ran 1, other 0, wrong 0\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", SAID)
+def test_two_programs_share_an_npu(payloads: tuple[bytes, bytes], what: str) -> None:
+    done = run(BOARD, image(payloads), what)
+    assert (done.status, done.output) == (0, SAID[what])
+
+
+@pytest.mark.slow
+def test_the_guards_are_on(payloads: tuple[bytes, bytes]) -> None:
+    done = run(BOARD, image(payloads), "guard")
+    assert done.status == 3
+    assert done.output.startswith("fault: MemManage: the data's address may not be accessed")
+
+
+RUNS = 4
+IO_COPY, NPU_COPY = 65, 77
+FAULTS = {
+    # A run copies the program's input, then the partition's, then its output, then the program's: 4 is the second run's
+    # first.
+    "io:fail:4": (IO_COPY, 0),
+    "io:fail:5": (NPU_COPY, 0),
+    "io:partial:5": (NPU_COPY, 0),
+    "io:never:5": (NPU_COPY, 0),
+    "io:late:5:300000": (NPU_COPY, 0),
+    "io:partial:6": (NPU_COPY, 1),
+    "io:never:6": (NPU_COPY, 1),
+    "io:never:7": (IO_COPY, 1),
+}
+"""Fault -> reason and detail, the tensor."""
+TEXTS = {
+    IO_COPY: "a copy of an input or output failed or took too long",
+    NPU_COPY: "a copy of a partition's input or output failed or took too long",
+}
+
+
+@cache
+def copying_image(payload: bytes) -> Path:
+    """The runner with a program whose smallest copies, too, are not the core's."""
+    board = replace(BOARD, flags=(*BOARD.flags, "-DDTN_IO_DMA_BYTES=1"))
+    runner = ("semihost/main.c", "semihost/options.c", "semihost/faults.c")
+    sources = (*START, *COPYING, *FAMILY, *runner, *EXECUTOR, *generate(bundle_of(payload), "ethosu-copies"))
+    wrapped = ("-Wl,--wrap=dtn_dma_start", "-Wl,--wrap=dtn_dma_stop")
+    return build(board, "ethosu-copies", sources, wrapped, archived=STAND_IN)
+
+
+def copying(payload: bytes, folder: Path, *options: str) -> tuple[int, str, list[bytes]]:
+    """What it does with four samples: status, console and outputs."""
+    rng = np.random.default_rng(7)
+    (folder / "x").write_bytes(rng.integers(-128, 128, (RUNS, 90), np.int8).tobytes())
+    words = ("--input", "x", "--output", "y", "--events", "events", "--runs", str(RUNS))
+    done = run(BOARD, copying_image(payload), *words, *options, directory=folder)
+    data = (folder / "y").read_bytes()
+    return done.status, done.output, [data[at : at + 81] for at in range(0, len(data), 81)]
+
+
+@pytest.mark.slow
+def test_a_copy_that_fails_ends_its_run_and_no_other(payloads: tuple[bytes, bytes], tmp_path: Path) -> None:
+    status, said, right = copying(payloads[0], tmp_path)
+    assert (status, said) == (0, "")
+    assert len({*right}) == RUNS
+    for fault, (reason, detail) in FAULTS.items():
+        status, said, outputs = copying(payloads[0], tmp_path, "--fault", fault)
+        text = f"error: run 1: {TEXTS[reason]} (reason {reason}, detail {detail})\n"
+        assert (fault, status, said) == (fault, 1, text)
+        assert outputs == [right[0], *right[2:]]
+    assert copying(payloads[0], tmp_path, "--fault", "io:late:5:50000") == (0, "", right)
