@@ -13,8 +13,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from itertools import repeat
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ending import finish
@@ -35,17 +34,17 @@ LEAST_SAVED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Instructions of the copies of one input or output; `dma` is None on a board without one."""
+    """Instructions of the copies of one input or output."""
 
     tensor: str
     bytes: int
     cpu: int
-    dma: int | None
+    dma: int
 
     @property
     def saved(self) -> float:
         """Share of the instructions that the override takes off the core."""
-        return 1.0 if self.dma is None else 1 - self.dma / self.cpu
+        return 1 - self.dma / self.cpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +76,28 @@ class Result:
         return [f"{self.model} on {self.board}: {problem}" for problem in found]
 
 
-def copies(firmware: record.Firmware, cpu: qemu.Run, dma: qemu.Run | None) -> tuple[Copy, ...]:
-    """The copies of a run by the core beside those of a run with the override, if there is one."""
+def copies(firmware: record.Firmware, cpu: qemu.Run, dma: qemu.Run) -> tuple[Copy, ...]:
+    """The copies of a run by the core beside those of a run with the override."""
     sizes = {
         **{(qemu.EventKind.COPY_IN, i): ("input", value.bytes) for i, value in enumerate(firmware.inputs)},
         **{(qemu.EventKind.COPY_OUT, i): ("output", value.bytes) for i, value in enumerate(firmware.outputs)},
     }
     return tuple(
-        Copy(f"{what} {ours.index}", size, ours.instructions, theirs.instructions if theirs else None)
-        for ours, theirs in zip(cpu.events, dma.events if dma else repeat(None, len(cpu.events)), strict=True)
+        Copy(f"{what} {ours.index}", size, ours.instructions, theirs.instructions)
+        for ours, theirs in zip(cpu.events, dma.events, strict=True)
         if (entry := sizes.get((ours.kind, ours.index)))
         for what, size in (entry,)
     )
 
 
+def with_copier(board: Board) -> Board:
+    """The board, with what copies in the place of a DMA where it has none."""
+    return board if board.dma else replace(board, dma=True, flags=(*board.flags, "-DDTN_DMA_APART=1"))
+
+
 def measure(build: Path, board: Board, samples: int, toolchain: Toolchain) -> Result:
     """One row."""
+    board = with_copier(board)
     data = api.seeded_inputs(api.read_manifest(build), samples)
     weights = Weights.EXTERNAL if build.name in EXTERNAL else Weights.AUTO
     host = list(api.run_each(build, data))
@@ -100,7 +105,7 @@ def measure(build: Path, board: Board, samples: int, toolchain: Toolchain) -> Re
     identical = repeatable = True
     stack = bound = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for choice in IoCopy if board.dma else (IoCopy.CPU,):
+        for choice in IoCopy:
             made = image.build(build, board, FirmwareOptions(weights=weights, io_copy=choice), toolchain)
             directory = Path(scratch) / choice.value
             image.write(made, directory, force=False)
@@ -112,8 +117,7 @@ def measure(build: Path, board: Board, samples: int, toolchain: Toolchain) -> Re
             stack = max(stack, *(run.stack for run in first.runs))
             bound = max(bound, made.record.stack.bytes)
             reports[choice] = first
-    cpu = reports[IoCopy.CPU].runs[0]
-    dma = reports[IoCopy.DMA].runs[0] if board.dma else None
+    cpu, dma = (reports[choice].runs[0] for choice in (IoCopy.CPU, IoCopy.DMA))
     return Result(
         build.name,
         board.name,
@@ -134,9 +138,7 @@ def report(results: Sequence[Result]) -> None:
         f"{'stack B':>9}{'bound':>7}  copies: instructions by cpu, dma"
     )
     for r in results:
-        listed = "; ".join(
-            f"{c.tensor} {c.bytes:,} B {c.cpu:,}{'' if c.dma is None else f', {c.dma:,}'}" for c in r.copies
-        )
+        listed = "; ".join(f"{c.tensor} {c.bytes:,} B {c.cpu:,}, {c.dma:,}" for c in r.copies)
         print(
             f"{r.model:<17}{r.board:<7}{r.weights:<10}{'same' if r.identical else 'DIFFERENT':<11}"
             f"{'yes' if r.repeatable else 'NO':<9}{r.instructions:>14,}{r.stack:>9,}{r.stack_bound:>7,}  {listed}"

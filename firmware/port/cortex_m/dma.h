@@ -20,4 +20,9 @@ void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dt
  * under way on the bus, which memories answer. */
 void dtn_dma_stop(uint32_t unit);
 
+#if DTN_DMA_APART
+/** Ticks that the core has spent in the place of a DMA, as `dtn_port_ticks` counts them. */
+extern uint32_t dtn_dma_ticks;
+#endif
+
 #endif /* DTN_DMA_H */

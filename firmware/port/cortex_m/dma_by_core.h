@@ -2,6 +2,9 @@
  * @file
  * Copies on boards without a DMA, by the core in interrupts that software pends: definitions, for the `dma.c` of such a
  * board. Interrupts 30 and 31 have no device there.
+ *
+ * With DTN_DMA_APART `dtn_port_ticks` leaves out what these copies take: what it counts is then what a core beside a
+ * DMA would have to do.
  */
 #include "dma.h"
 
@@ -10,6 +13,7 @@
 
 #include "board.h"
 #include "core.h"
+#include "deuteron/port.h"
 
 typedef struct {
     void *dst;
@@ -43,7 +47,13 @@ static void on_interrupt(uint32_t unit)
     transfer_t transfer = transfers[unit];
     transfers[unit].done = NULL;
     if (transfer.done != NULL) {
+#if DTN_DMA_APART
+        const uint32_t start = dtn_port_ticks();
+#endif
         memcpy(transfer.dst, transfer.src, transfer.bytes);
+#if DTN_DMA_APART
+        dtn_dma_ticks += dtn_port_ticks() - start;
+#endif
         transfer.done(transfer.bytes);
     }
 }

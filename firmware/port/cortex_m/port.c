@@ -2,6 +2,7 @@
 #include "deuteron/port.h"
 
 #include "board.h"
+#include "dma.h"
 
 bool dtn_port_init(void)
 {
@@ -23,11 +24,19 @@ void dtn_port_free(void *memory)
     (void)memory;
 }
 
+#if DTN_DMA_APART
+uint32_t dtn_dma_ticks;
+#endif
+
 uint32_t dtn_port_ticks(void)
 {
     /* Neither work before the call nor work after it may move to its other side. */
     __asm__ volatile("" ::: "memory");
+#if DTN_DMA_APART
+    uint32_t ticks = DTN_BOARD_COUNTER - dtn_dma_ticks;
+#else
     uint32_t ticks = DTN_BOARD_COUNTER;
+#endif
     __asm__ volatile("" ::: "memory");
     return ticks;
 }
