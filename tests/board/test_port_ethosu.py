@@ -18,6 +18,7 @@ from deuteron.board.emit import EmitOptions
 from deuteron.board.toolchain import Source
 from deuteron.board.translate import translate
 from deuteron.npu.ethosu import blob
+from deuteron.views.events.sources import packets
 
 BOARD = load("an547")
 FAMILY = ("src/executor/ethosu/npu_ethosu.c", "port/ethosu/stand_in.c")
@@ -102,21 +103,22 @@ TEXTS = {
 
 
 @cache
-def copying_image(payload: bytes) -> Path:
-    """The runner with a program whose smallest copies, too, are not the core's."""
-    board = replace(BOARD, flags=(*BOARD.flags, "-DDTN_IO_DMA_BYTES=1"))
-    runner = ("semihost/main.c", "semihost/options.c", "semihost/faults.c")
-    sources = (*START, *COPYING, *FAMILY, *runner, *EXECUTOR, *generate(bundle_of(payload), "ethosu-copies"))
+def runner(payload: bytes, *further: str, flags: tuple[str, ...] = ()) -> Path:
+    """The runner with a program, copies in interrupts, and faults on demand."""
+    board = replace(BOARD, flags=(*BOARD.flags, *flags))
+    files = ("semihost/main.c", "semihost/options.c", "semihost/faults.c", *further)
+    sources = (*START, *COPYING, *FAMILY, *files, *EXECUTOR, *generate(bundle_of(payload), "ethosu-runner"))
     wrapped = ("-Wl,--wrap=dtn_dma_start", "-Wl,--wrap=dtn_dma_stop")
-    return build(board, "ethosu-copies", sources, wrapped, archived=STAND_IN)
+    return build(board, f"ethosu-runner-{len(further)}", sources, wrapped, archived=STAND_IN)
 
 
 def copying(payload: bytes, folder: Path, *options: str) -> tuple[int, str, list[bytes]]:
-    """What it does with four samples: status, console and outputs."""
+    """What the runner does with four samples: status, console and outputs; no copy is small enough for the core."""
+    elf = runner(payload, flags=("-DDTN_IO_DMA_BYTES=1",))
     rng = np.random.default_rng(7)
     (folder / "x").write_bytes(rng.integers(-128, 128, (RUNS, 90), np.int8).tobytes())
     words = ("--input", "x", "--output", "y", "--events", "events", "--runs", str(RUNS))
-    done = run(BOARD, copying_image(payload), *words, *options, directory=folder)
+    done = run(BOARD, elf, *words, *options, directory=folder)
     data = (folder / "y").read_bytes()
     return done.status, done.output, [data[at : at + 81] for at in range(0, len(data), 81)]
 
@@ -132,3 +134,15 @@ def test_a_copy_that_fails_ends_its_run_and_no_other(payloads: tuple[bytes, byte
         assert (fault, status, said) == (fault, 1, text)
         assert outputs == [right[0], *right[2:]]
     assert copying(payloads[0], tmp_path, "--fault", "io:late:5:50000") == (0, "", right)
+
+
+@pytest.mark.slow
+def test_the_npus_own_counter_is_read_round_each_partition(payloads: tuple[bytes, bytes], tmp_path: Path) -> None:
+    files = ("semihost/events.c", "src/profile/profile.c", "tests/board/npu_cycles.c")
+    elf = runner(payloads[0], *files, flags=("-DDTN_PROFILING=1",))
+    (tmp_path / "x").write_bytes(bytes(2 * 90))
+    words = ("--input", "x", "--output", "y", "--events", "events", "--runs", "2", "--profile", "packets")
+    done = run(BOARD, elf, *words, directory=tmp_path)
+    assert (done.status, done.output) == (0, "")
+    received = packets.read((tmp_path / "packets").read_bytes(), bytes(32).hex(), "packets")
+    assert [packet.npu_cycles for packet in received.packets] == [((0, 1000),), ((0, 1000),)]

@@ -48,6 +48,8 @@ enum {
     DTN_EVENT_COMMAND = 3,   /**< index: command of the partition that the next DTN_EVENT_STEP ran */
     DTN_EVENT_DRIVER = 4,    /**< the driver's run of that partition; index: its number of commands */
     DTN_EVENT_RECORDING = 5, /**< making these events of the driver's records; index: step */
+    DTN_EVENT_NPU = 6,       /**< of the partition that the next DTN_EVENT_STEP ran, by `dtn_port_npu_cycles`, not in
+                                ticks; index: step */
 #endif
 };
 
@@ -71,6 +73,7 @@ typedef struct {
     uint32_t event_lost; /**< events of the last run beyond the capacity */
     uint32_t run_start;  /**< ticks, when the last run started */
     uint32_t run_stop;   /**< and stopped */
+    uint32_t npu_start;  /**< the NPU's own counter, when the last step started */
 #endif
 } dtn_executor_t;
 

@@ -61,6 +61,12 @@ static void record_until(dtn_executor_t *executor, uint32_t kind, uint32_t index
     executor->events[executor->event_count++] = event;
 }
 
+/* Whether the NPU has a counter of its own, and where it stands. */
+static bool npu_cycles(uint32_t *cycles)
+{
+    return dtn_port_npu_cycles != NULL && dtn_port_npu_cycles(cycles);
+}
+
 /* What the driver recorded of the step, then the step itself, which stops before that is copied. */
 static void record_step(dtn_executor_t *executor, uint32_t start)
 {
@@ -68,6 +74,10 @@ static void record_step(dtn_executor_t *executor, uint32_t start)
     const dtn_step_t *step = &executor->bundle->steps[executor->step];
     uint32_t stop = ticks(executor);
     uint32_t count = 0;
+    uint32_t npu_stop;
+    if (step->kind == DTN_STEP_DELEGATE && npu_cycles(&npu_stop)) {
+        record_until(executor, DTN_EVENT_NPU, executor->step, executor->npu_start, npu_stop);
+    }
     if (executor->events != NULL && step->kind == DTN_STEP_DELEGATE) {
         const uint32_t *records = dtn_delegate_records(executor, step, &count);
         for (uint32_t i = 0; i < count; i++) {
@@ -128,6 +138,9 @@ static NeutronError run_steps(dtn_executor_t *executor)
 {
     for (executor->step = 0; executor->step < executor->bundle->step_count; executor->step++) {
         uint32_t start = ticks(executor);
+#if DTN_PROFILING
+        (void)npu_cycles(&executor->npu_start);
+#endif
         NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
         if (error != ENONE) {
             return error;

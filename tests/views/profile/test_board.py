@@ -12,7 +12,7 @@ from deuteron.board.translate import translate
 from deuteron.errors import FormatError
 from deuteron.runtime.program import TensorList
 from deuteron.views.events import text
-from deuteron.views.events.events import Kind, Measure, Stream
+from deuteron.views.events.events import Kind, Measure, NpuCycles, Stream
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import packets as board
@@ -125,6 +125,21 @@ def test_without_a_partition_nothing_is_attributed_to_it():
     assert attributed(found.events) is None
     lines = tuple(text.summary(made.profile(found)))
     assert lines[1:] == ("8 events are lost: the recorder had no room for them, and their time is not attributed",)
+
+
+def test_the_npus_own_counter_is_in_no_table():
+    records = [*made.run_records(0), (6, 1, (1 << 32) - 100, 1400)]
+    found = stream(made.packet(records, 0, 1000))
+    assert found.npu_cycles == (NpuCycles(0, 0, 1500),)
+    assert found.events == stream(made.packet(made.run_records(0), 0, 1000)).events
+    profile = made.profile(found)
+    assert "npu 0: 1,500 cycles by the NPU's own counter" in text.summary(profile)
+    assert text.to_json(profile, (), "kernel")["npu_cycles"] == [{"partition": 0, "cycles": 1500}]
+    assert refusal(made.packet([*made.run_records(0), (6, 0, 1, 2)], 0, 1000)) == (
+        "f: the NPU's cycles are of step 0, which is no partition\n\n"
+        "hint: give the build that the firmware was made from"
+    )
+    assert "run 0 has no events" in refusal(made.packet([(6, 1, 1, 2)], 0, 1000))
 
 
 def test_commands_after_the_last_partition_are_refused():

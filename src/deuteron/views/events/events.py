@@ -69,6 +69,15 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class NpuCycles:
+    """Cycles that an NPU's own counter has counted in a partition of a run: no time by a stream's clock."""
+
+    run: int
+    partition: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """All events of some runs, by one clock.
 
@@ -77,6 +86,7 @@ class Stream:
 
     Attributes:
         lost: events that the recorder had no room for.
+        npu_cycles: of each partition and run, where the NPU has a counter.
     """
 
     clock: Clock
@@ -84,6 +94,7 @@ class Stream:
     runs: int
     events: tuple[Event, ...]
     lost: int = 0
+    npu_cycles: tuple[NpuCycles, ...] = ()
 
     def by_run(self) -> tuple[tuple[Event, ...], ...]:
         """The events of each run."""
@@ -102,7 +113,8 @@ class Stream:
         lengths = self.lengths()
         ordered = sorted(lengths, key=lambda run: (lengths[run], run))
         chosen = ordered[(len(ordered) - 1) // 2] if ordered else 0
-        return replace(self, runs=1, events=tuple(event for event in self.events if event.run == chosen))
+        events = tuple(event for event in self.events if event.run == chosen)
+        return replace(self, runs=1, events=events, npu_cycles=tuple(c for c in self.npu_cycles if c.run == chosen))
 
 
 def by_run(events: Iterable[Event], runs: Iterable[int]) -> tuple[tuple[Event, ...], ...]:

@@ -14,7 +14,7 @@ from deuteron.views.events.events import Kind, Measure, Stream
 
 NAME = "profile.json"
 _WRITTEN = "give what `deuteron profile DIR` has written"
-FILE = RecordFile(NAME, 3, "deuteron profile DIR", "profile the build again")
+FILE = RecordFile(NAME, 4, "deuteron profile DIR", "profile the build again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +194,11 @@ def _wrong_events(profile: Profile) -> Iterator[str]:
             yield f"an event of kernel call {event.index} of npu {event.partition}, which has no such call"
         elif event.kind is Kind.OPERATOR and event.index >= len(profile.cpu_ops):
             yield f"an event of operator {event.index} on the CPU, of {len(profile.cpu_ops)}"
+    for counted_by_npu in stream.npu_cycles:
+        if not 0 <= counted_by_npu.partition < len(partitions) or not 0 <= counted_by_npu.run < stream.runs:
+            yield f"cycles of npu {counted_by_npu.partition} in run {counted_by_npu.run}, which is not there"
+        elif counted_by_npu.cycles < 0:
+            yield f"{counted_by_npu.cycles} cycles of npu {counted_by_npu.partition}"
     runs = [event.run for event in stream.events if event.kind is Kind.RUN]
     if not 0 < stream.runs == len(runs) == len(set(runs)):
         yield f"{counted(stream.runs, 'run')}, of which {len(set(runs))} are recorded"

@@ -48,6 +48,12 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
     return (*shown, rest if rest.ticks else replace(rest, detail="in the rows above"))
 
 
+def npu_counters(profile: Profile) -> Iterator[str]:
+    """What the NPU's own counter says of each partition, in a unit that is in no table."""
+    for counted in profile.stream.median().npu_cycles:
+        yield f"npu {counted.partition}: {counted.cycles:,} cycles by the NPU's own counter"
+
+
 def summary(profile: Profile) -> Iterator[str]:
     """What was run, how long it took, and how much of that is explained."""
     stream, ticks = profile.stream, total(profile)
@@ -76,6 +82,7 @@ def summary(profile: Profile) -> Iterator[str]:
             f"{_amount(profile, fetched)} {unit(profile)} of fetches from flash go on beside it; only what kernels "
             "wait for is in the tables"
         )
+    yield from npu_counters(profile)
     if stream.lost:
         yield f"{stream.lost:,} events are lost: the recorder had no room for them, and their time is not attributed"
 
@@ -137,6 +144,7 @@ def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]
         "lines": with_lines(profile),
         "utilisation": whole_utilisation(profile),
         "lost": stream.lost,
+        "npu_cycles": [{"partition": c.partition, "cycles": c.cycles} for c in stream.median().npu_cycles],
         "by": by,
         "rows": [
             {

@@ -7,7 +7,7 @@ that belongs together.
 
 from collections.abc import Iterable, Mapping
 
-from deuteron.views.events import tables
+from deuteron.views.events import tables, text
 from deuteron.views.events.events import Event, Kind
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.record import Memory, Profile, ProfiledPartition, Source
@@ -33,7 +33,7 @@ def page_data(profile: Profile) -> Plain:
         "attributed": attributed(stream.median().events),
         "utilisation": tables.whole_utilisation(profile),
         "lost": stream.lost,
-        "basis": list(profile.basis),
+        "basis": [*profile.basis, *text.npu_counters(profile)],
         "npu_measure": profile.npu_measure.value,
         "left_out": tables.left_out(profile),
         "parts": [_part(profile, part) for part in parts],

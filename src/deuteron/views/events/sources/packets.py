@@ -8,7 +8,7 @@ from enum import IntEnum
 from itertools import pairwise
 
 from deuteron.errors import FormatError
-from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
+from deuteron.views.events.events import Clock, Event, Kind, Measure, NpuCycles, Stream, Track
 from deuteron.views.events.gaps import with_gaps
 from deuteron.views.events.instructions import Instructions
 
@@ -30,6 +30,7 @@ class _Kind(IntEnum):
     COMMAND = 3
     DRIVER = 4
     RECORDING = 5
+    NPU = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Packet:
         stop: ticks of the whole run.
         events: kind, index, start and stop, in the order in which they stopped.
         lost: events for which there was no room.
+        npu_cycles: step of a partition, and cycles that the NPU's own counter has counted in it.
     """
 
     number: int
@@ -61,6 +63,7 @@ class Packet:
     stop: int
     events: tuple[tuple[int, int, int, int], ...]
     lost: int
+    npu_cycles: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,9 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
             where=where,
             hint="give the build that the firmware was made from",
         )
-    if not count:
+    sent = tuple(_EVENT.iter_unpack(data[at + _HEADER.size : end]))
+    timed = tuple(event for event in sent if event[0] != _Kind.NPU)
+    if not timed:
         raise FormatError(
             f"run {number} has no events{f', {lost:,} are lost' if lost else ''}",
             where=where,
@@ -160,8 +165,7 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
         raise FormatError(
             f"packet {number} says 0 ticks per second", where=where, hint="tell `dtn_profile_send` the rate"
         )
-    events = _EVENT.iter_unpack(data[at + _HEADER.size : end])
-    spans, length = _unwrapped(tuple(events), start, stop)
+    spans, length = _unwrapped(timed, start, stop)
     if not lost and length - spans[-1][-1] >= _WRAP // 2:  # events that are lost may have taken that long
         raise FormatError(
             f"packet {number} has an event that stops at tick {spans[-1][-1]:,} of its run, which stops at tick "
@@ -169,7 +173,8 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
             where=where,
             hint=_AGAIN,
         )
-    return Packet(run, hz, counts == _INSTRUCTIONS, length, spans, lost), end
+    cycles = tuple((step, (last - first) % _WRAP) for kind, step, first, last in sent if kind == _Kind.NPU)
+    return Packet(run, hz, counts == _INSTRUCTIONS, length, spans, lost, cycles), end
 
 
 class _TruncatedError(FormatError):
@@ -225,13 +230,15 @@ def stream(
     counts = first.counts and emulated_hz > 0
     rate = emulated_hz if counts else first.hz
     events: list[Event] = []
+    cycles: list[NpuCycles] = []
     for run, packet in enumerate(packets):
         board = _Board(packet, steps, program, where, run)
+        cycles += board.npu_cycles()
         scaled = [_scaled(event, rate, first.hz) for event in board.events()]
         events += with_gaps(event for event in scaled if event.ticks or event.kind is not Kind.DISPATCH)
     clock = Clock("instructions" if counts else "board", rate, "instruction" if counts else "tick")
     measure = Measure.COUNTED if first.counts else Measure.MEASURED
-    return Stream(clock, measure, len(packets), tuple(events), sum(packet.lost for packet in packets))
+    return Stream(clock, measure, len(packets), tuple(events), sum(packet.lost for packet in packets), tuple(cycles))
 
 
 def _scaled(event: Event, rate: int, hz: int) -> Event:
@@ -251,6 +258,13 @@ class _Board:
         self._program = program
         self._where = where
         self._run = run
+
+    def npu_cycles(self) -> Iterator[NpuCycles]:
+        """What the NPU's own counter says of each partition."""
+        for index, cycles in self._packet.npu_cycles:
+            if index >= len(self._steps) or self._steps[index].kind is not Kind.DELEGATE:
+                raise self._error(f"the NPU's cycles are of step {index}, which is no partition")
+            yield NpuCycles(self._run, self._steps[index].partition, cycles)
 
     def events(self) -> Iterator[Event]:
         """All that the packet tells, and what the driver does between."""
