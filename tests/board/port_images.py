@@ -8,7 +8,7 @@ from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, emit
 from deuteron.board.qemu import emulate
-from deuteron.board.toolchain import PLACE_ALL, Source, Toolchain
+from deuteron.board.toolchain import PLACE_ALL, Object, Source, Toolchain
 
 CHECKOUT = Path(__file__).parents[2]
 FIRMWARE = CHECKOUT / "firmware"
@@ -56,28 +56,34 @@ class Finished:
 def build(
     board: Board,
     name: str,
-    sources: Sequence[str | Path],
+    sources: Sequence[str | Path | Source],
     flags: Sequence[str] = (),
     *,
     script: Path | None = None,
     archived: Sequence[Source] = (),
+    library: Sequence[Object] = (),
 ) -> Path:
     """The linked image of sources, given by their place in `firmware/` or as whole paths; the board's script links.
 
-    Of the `archived` ones the linker takes what it needs.
+    Of the `archived` ones, and of the objects of the `library`, the linker takes what it needs.
     """
     toolchain = Toolchain.find(BUILD / "objects")
-    files = [FIRMWARE / source.format(board=board.name) if isinstance(source, str) else source for source in sources]
+    placed = (FIRMWARE / source.format(board=board.name) if isinstance(source, str) else source for source in sources)
     folders = ("port/cortex_m", f"port/{board.name}", "port/template", "semihost")
     options = (*board.flags, *WARNINGS, *(f"-I{FIRMWARE / folder}" for folder in folders))
-    named = [Source(f"test.{file.stem}", file, tuple(file.parent.glob(f"{file.stem}.bin"))) for file in files]
+    named = [
+        file
+        if isinstance(file, Source)
+        else Source(f"test.{file.stem}", file, tuple(file.parent.glob(f"{file.stem}.bin")))
+        for file in placed
+    ]
     objects = toolchain.compile(named, options, FIRMWARE)
     directory = BUILD / board.name
     directory.mkdir(parents=True, exist_ok=True)
     image = directory / f"{name}.elf"
     inputs = [str(item.path) for item in objects]
-    if archived:
-        toolchain.archive(toolchain.compile(archived, options, FIRMWARE), directory / f"{name}.a")
+    if archived or library:
+        toolchain.archive((*toolchain.compile(archived, options, FIRMWARE), *library), directory / f"{name}.a")
         inputs.append(f"{name}.a")
     if script is None:
         script, flags = FIRMWARE / "port" / board.name / f"{board.name}.ld", (PLACE_ALL, *flags)

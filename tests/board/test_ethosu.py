@@ -79,9 +79,10 @@ def test_damaged_commands_are_refused(payload: bytes) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u55-128cm"])
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u55-128cm", "ethos-u85-256"])
 def test_the_board_gives_the_bits_of_the_host(target: str) -> None:
-    build = mixed.built() if target == mixed.TARGET else networks.built(networks.halves, target)
+    network = networks.layer if target == "ethos-u85-256" else networks.halves
+    build = mixed.built() if target == mixed.TARGET else networks.built(network, target)
     directory = store.firmware(build, BOARD)
     firmware = record.read(directory)
     data = api.seeded_inputs(api.read_manifest(build), 2)

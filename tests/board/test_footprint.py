@@ -32,13 +32,6 @@ def test_a_dma_takes_the_copies_off_the_core(built: Built):
     assert result.copies[0].saved >= 0.9
 
 
-def test_copies_in_an_interrupt_count_as_a_dmas(built: Built):
-    result = boards_bench.measure(built("resnet8"), boards.load("an547"), 1, Toolchain.find(image.OBJECTS))
-    assert result.problems() == []
-    assert [(copy.tensor, copy.bytes) for copy in result.copies] == [("input 0", 12288), ("output 0", 40)]
-    assert result.copies[0].saved >= 0.9
-
-
 def test_the_bench_tells_what_is_wrong():
     copies = (boards_bench.Copy("input 0", 4096, 1000, 101), boards_bench.Copy("output 0", 4095, 1000, 1000))
     bad = boards_bench.Result("m", "an505", "flash", False, False, 1, 10, 9, copies)

@@ -12,21 +12,26 @@ from tests.board.port_images import COPYING, EXECUTOR, FIRMWARE, START, build, g
 from tests.npu.ethosu.test_family import layer
 from tests.npu.ethosu.vela import compiled
 
+from deuteron.board import image as image_of_build
+from deuteron.board import library
 from deuteron.board.boards import load
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions
-from deuteron.board.toolchain import Source
+from deuteron.board.toolchain import Object, Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.npu.ethosu import blob
+from deuteron.npu.ethosu import firmware as ethosu_firmware
 from deuteron.views.events.sources import packets
 
 BOARD = load("an547")
 FAMILY = ("src/executor/ethosu/npu_ethosu.c", "port/ethosu/stand_in.c")
-STAND_IN = tuple(
-    Source(f"stand_in.{path.stem}", path, (), ("-O2",))
-    for folder in ("ethosu", "ethosu_driver")
-    for path in sorted((FIRMWARE / "src" / folder).glob("*.c"))
-)
+
+
+@cache
+def stand_in() -> tuple[Object, ...]:
+    """The objects of the stand-in, those of every firmware."""
+    _, sources = library.stand_ins([ethosu_firmware.FIRMWARE])
+    return tuple(Toolchain.find(image_of_build.OBJECTS).compile(sources, BOARD.flags, FIRMWARE))
 
 
 def bundle_of(payload: bytes) -> Bundle:
@@ -58,7 +63,7 @@ def image(payloads: tuple[bytes, bytes]) -> Path:
         *generate(second, "ethosu-other", EmitOptions(symbol="other"))[:2],
     )
     sources = (*START, *FAMILY, "src/io/io_copy.c", "tests/board/ethosu.c", *EXECUTOR, *generated)
-    return build(BOARD, "ethosu", sources, archived=STAND_IN)
+    return build(BOARD, "ethosu", sources, library=stand_in())
 
 
 SAID = {
@@ -102,23 +107,29 @@ TEXTS = {
 }
 
 
+def with_flags(flag: str, sources: Sequence[str | Path]) -> tuple[Source, ...]:
+    """The sources, each compiled with a flag of its own."""
+    paths = [FIRMWARE / source.format(board=BOARD.name) if isinstance(source, str) else source for source in sources]
+    return tuple(Source(f"test.{path.stem}", path, (), (flag,)) for path in paths)
+
+
 @cache
-def runner(payload: bytes, *further: str, flags: tuple[str, ...] = ()) -> Path:
-    """The runner with a program, copies in interrupts, and faults on demand."""
-    board = replace(BOARD, flags=(*BOARD.flags, *flags))
-    files = ("semihost/main.c", "semihost/options.c", "semihost/faults.c", *further)
-    sources = (*START, *COPYING, *FAMILY, *files, *EXECUTOR, *generate(bundle_of(payload), "ethosu-runner"))
+def copying_image(payload: bytes) -> Path:
+    """The runner with a program whose copies are all made in interrupts, and go wrong on demand."""
+    *others, copies = COPYING
+    files = ("semihost/main.c", "semihost/options.c", "semihost/faults.c")
+    generated = generate(bundle_of(payload), "ethosu-copies")
+    sources = (*START, *others, *with_flags("-DDTN_IO_DMA_BYTES=1", [copies]), *FAMILY, *files, *EXECUTOR, *generated)
     wrapped = ("-Wl,--wrap=dtn_dma_start", "-Wl,--wrap=dtn_dma_stop")
-    return build(board, f"ethosu-runner-{len(further)}", sources, wrapped, archived=STAND_IN)
+    return build(BOARD, "ethosu-copies", sources, wrapped, library=stand_in())
 
 
 def copying(payload: bytes, folder: Path, *options: str) -> tuple[int, str, list[bytes]]:
     """What the runner does with four samples: status, console and outputs; no copy is small enough for the core."""
-    elf = runner(payload, flags=("-DDTN_IO_DMA_BYTES=1",))
     rng = np.random.default_rng(7)
     (folder / "x").write_bytes(rng.integers(-128, 128, (RUNS, 90), np.int8).tobytes())
     words = ("--input", "x", "--output", "y", "--events", "events", "--runs", str(RUNS))
-    done = run(BOARD, elf, *words, *options, directory=folder)
+    done = run(BOARD, copying_image(payload), *words, *options, directory=folder)
     data = (folder / "y").read_bytes()
     return done.status, done.output, [data[at : at + 81] for at in range(0, len(data), 81)]
 
@@ -138,8 +149,12 @@ def test_a_copy_that_fails_ends_its_run_and_no_other(payloads: tuple[bytes, byte
 
 @pytest.mark.slow
 def test_the_npus_own_counter_is_read_round_each_partition(payloads: tuple[bytes, bytes], tmp_path: Path) -> None:
-    files = ("semihost/events.c", "src/profile/profile.c", "tests/board/npu_cycles.c")
-    elf = runner(payloads[0], *files, flags=("-DDTN_PROFILING=1",))
+    runner = ("semihost/main.c", "semihost/options.c", "semihost/events.c", "src/profile/profile.c")
+    executor = [source for source in EXECUTOR if "/executor/" in source]
+    profiled = with_flags("-DDTN_PROFILING=1", [*executor, *FAMILY, *runner, "tests/board/npu_cycles.c"])
+    others = (*START, "src/io/io_copy.c", *(source for source in EXECUTOR if source not in executor))
+    generated = generate(bundle_of(payloads[0]), "ethosu-profiled")
+    elf = build(BOARD, "ethosu-profiled", (*others, *profiled, *generated), library=stand_in())
     (tmp_path / "x").write_bytes(bytes(2 * 90))
     words = ("--input", "x", "--output", "y", "--events", "events", "--runs", "2", "--profile", "packets")
     done = run(BOARD, elf, *words, directory=tmp_path)

@@ -13,7 +13,9 @@
 
 #include "board.h"
 #include "core.h"
+#if DTN_DMA_APART
 #include "deuteron/port.h"
+#endif
 
 typedef struct {
     void *dst;
