@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         run,
         run_each,
         simulate,
+        sweep,
     )
     from deuteron.errors import DeuteronError
 
@@ -45,6 +46,7 @@ __all__ = [
     "run",
     "run_each",
     "simulate",
+    "sweep",
 ]
 
 __version__: str

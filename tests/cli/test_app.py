@@ -40,6 +40,8 @@ Commands:
   plan      Show where a build's bytes live and when, beside what is possible
   sim       Simulate a build: when each kernel and each fetch runs, and what
             bounds it
+  sweep     Evaluate models on many targets, memories and clocks, and show the
+            best
   profile   Show where a build's time goes: by module, line, operator and
             kernel
   report    Write a page that shows a profile: timeline, memory, modules
@@ -95,7 +97,7 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
             "hint: the commands are `build`, `run`, `firmware`, `bundle`, `convert`, `explain`, `plan`, `sim`, "
-            "`profile`, `report`, `inspect`, `kernels`, `fvp`, `ops`, `models`, `targets`, `doctor`\n",
+            "`sweep`, `profile`, `report`, `inspect`, `kernels`, `fvp`, `ops`, `models`, `targets`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (

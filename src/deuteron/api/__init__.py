@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from deuteron.api.ask import run_each as run_each
     from deuteron.api.ask import simulate as simulate
     from deuteron.api.ask import subject as subject
+    from deuteron.api.ask import sweep_table as sweep_table
     from deuteron.api.ask import targets as targets
     from deuteron.api.make import Build as Build
     from deuteron.api.make import build as build
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from deuteron.api.make import firmware as firmware
     from deuteron.api.make import install_fvps as install_fvps
     from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
+    from deuteron.api.make import sweep as sweep
     from deuteron.board.emit import EmitOptions as EmitOptions
     from deuteron.board.emit import Placement as Placement
     from deuteron.board.flash import FlashOptions as FlashOptions
@@ -61,11 +63,11 @@ _NAMES = {
     "api.ask": (
         "check_installation", "compare", "compare_profiles", "compare_simulations", "converts_only", "explain",
         "inspect", "kernels", "operators", "plan", "profile", "read_manifest", "read_profile", "report", "run",
-        "run_each", "simulate", "subject", "targets",
+        "run_each", "simulate", "subject", "sweep_table", "targets",
     ),
     "api.make": (
         "Build", "build", "build_model", "bundle", "convert_file", "firmware", "install_fvps",
-        "merge_kernel_selections",
+        "merge_kernel_selections", "sweep",
     ),
     "board.emit": ("EmitOptions", "Placement"),
     "board.flash": ("FlashOptions",),

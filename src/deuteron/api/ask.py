@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from deuteron.board.flash import FlashOptions
     from deuteron.npu.neutron.support import Operator
     from deuteron.runtime.inputs import Array, Sample
+    from deuteron.sweeps.table import Table
     from deuteron.views.events.changes import ProfileChanges
     from deuteron.views.events.record import Profile
     from deuteron.views.explain import Explanation
@@ -342,3 +343,21 @@ def converts_only(checks: "Sequence[Check]") -> bool:
     from deuteron.views import installation
 
     return installation.converts_only(checks)
+
+
+def sweep_table(
+    directory: str | Path, *, at_most: float | None = None, minimise: Sequence[str] = ("latency", "sram")
+) -> "Table":
+    """The points of a sweep that no other point of their model betters.
+
+    Args:
+        directory: what `sweep` has written.
+        at_most: microseconds that they may take.
+        minimise: what counts: `latency`, `sram`, `flash`, and `accuracy`, of which much is good.
+
+    Raises:
+        DeuteronError: there is no such goal, or no undamaged sweep.
+    """
+    from deuteron.sweeps import table
+
+    return table.table(Path(directory), at_most=at_most, minimise=minimise)

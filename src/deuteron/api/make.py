@@ -1,6 +1,6 @@
 """What is made: builds, converted files, firmware, bundles, kernel selections."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import tee
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deuteron.frontend.quantise.training import Train
     from deuteron.npu.neutron.convert import Conversion, ConvertOptions
     from deuteron.npu.neutron.kernels.selection import Selection
+    from deuteron.sweeps.run import SweepProgress, Swept
     from deuteron.views.agreement.quality import Evaluate
 
 
@@ -331,3 +332,33 @@ def install_fvps(directory: str | Path, *, force: bool = False) -> tuple[Path, .
     from deuteron.runtime import fvp
 
     return fvp.install(Path(directory), force=force)
+
+
+def sweep(
+    spec: "str | Path | Mapping[str, object]",
+    directory: str | Path,
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    progress: "Callable[[SweepProgress], None]" = lambda _: None,
+) -> "Swept":
+    """All combinations that `spec` names, evaluated, and written to `directory` as one Parquet dataset.
+
+    What is there stays: the same call goes on with what is missing.
+
+    Args:
+        spec: a TOML file, as `deuteron sweep --help` shows it, or a mapping of the same form.
+        directory: made if it is not there.
+        scheduler: the address of a Dask scheduler; by default workers of this computer.
+        workers: their number there; one per core by default, 1 for this process.
+        progress: is called at the begin, and whenever a shard is written.
+
+    Raises:
+        DeuteronError: the sweep, its directory or the scheduler cannot be used. Points that cannot be built or do not
+            fit are rows that say why.
+    """
+    from deuteron.sweeps import run
+    from deuteron.sweeps import spec as specs
+
+    parsed = specs.parse(spec, Path.cwd(), "the sweep") if isinstance(spec, Mapping) else specs.read(Path(spec))
+    return run.sweep(parsed, Path(directory), scheduler=scheduler, workers=workers, progress=progress)

@@ -45,6 +45,7 @@ COMMANDS = (
     Entry("explain", "Show where each operator of a build runs, why, and what that costs"),
     Entry("plan", "Show where a build's bytes live and when, beside what is possible"),
     Entry("sim", "Simulate a build: when each kernel and each fetch runs, and what bounds it"),
+    Entry("sweep", "Evaluate models on many targets, memories and clocks, and show the best"),
     Entry("profile", "Show where a build's time goes: by module, line, operator and kernel"),
     Entry("report", "Write a page that shows a profile: timeline, memory, modules"),
     Entry("inspect", "Show what is inside a build, a .pte, a microcode file or a TFLite file"),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from deuteron.arch.sizes import parse_size
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
-from deuteron.cli.memory import parse_size
 from deuteron.cli.options import choice, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.memory import parse_size
+from deuteron.arch.sizes import parse_size
 from deuteron.cli.options import command as new_command
 from deuteron.cli.options import tflite_target_option
 from deuteron.cli.printer import Printer

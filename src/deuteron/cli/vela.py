@@ -6,8 +6,8 @@ from typing import ParamSpec, TypeVar
 
 import click
 
+from deuteron.arch.sizes import parse_size
 from deuteron.arch.vela import Optimise, VelaOptions
-from deuteron.cli.memory import parse_size
 
 P = ParamSpec("P")
 R = TypeVar("R")

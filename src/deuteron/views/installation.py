@@ -25,6 +25,7 @@ REQUIREMENT = re.compile(
 OPTIONAL = {
     "executorch": "compiles PyTorch models, runs .pte files",
     "ethos-u": "builds for Arm Ethos-U",
+    "cluster": "evaluates many points: `deuteron sweep`",
     "solver": "proves plans with `--effort exact`",
 }
 """Extras that not everybody needs, and what for."""

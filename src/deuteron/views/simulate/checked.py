@@ -12,7 +12,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Partition
 from deuteron.builds.places import with_lines
 from deuteron.errors import CapacityError, DeuteronError, InputError, OptionError, UnsupportedError
-from deuteron.npu.program import NpuProgram, Replanner, ReplanRequest
+from deuteron.npu.program import NO_SRAM, NpuProgram, Replanner, ReplanRequest
 from deuteron.npu.timeline import Hazard, Totals
 from deuteron.runtime import pte
 from deuteron.runtime.partitions import NpuPartition, partitions_of
@@ -152,20 +152,33 @@ class CheckedBuild:
     memory: MemoryOptions
     sram_budget: int | None
 
+    @property
+    def sram_bytes(self) -> int:
+        """Bytes of SRAM: what ExecuTorch plans, weights that nothing fetches, and the largest working memory."""
+        working = [part.program.placements(part.entry.dataflow) for part in self.partitions]
+        largest = max(sum(p.memory.nbytes for p in found if p.memory.name not in NO_SRAM) for found in working)
+        return self.build.tensors + sum(part.program.linked_bytes for part in self.partitions) + largest
+
+    def engine(self, rates: Rates = AS_PLANNED) -> Engine:
+        """The engine whose cycles `totals` counts; errors as there."""
+        engine = self.build.engine(rates, self.memory)
+        clock = self.partitions[0].entry.schedule.clock  # an estimate brings its clock
+        return replace(engine, clock=clock) if clock else engine
+
     def totals(self, rates: Rates = AS_PLANNED) -> tuple[Totals, ...]:
         """What a run of each partition takes, in cycles of `engine`: what `simulated` adds up to, without its events.
 
         Raises:
             OptionError: a rate is for another NPU than the build's, or out of range.
         """
-        engine = self.build.engine(rates, self.memory)
+        engine = self.engine(rates)
         kept = self._resident(rates) is Resident.KEPT
         return tuple(part.program.totals(engine, keep_resident=kept) for part in self.partitions)
 
     def simulated(self, rates: Rates = AS_PLANNED) -> Simulation:
         """One run; errors as in `totals`."""
         build, resident = self.build, self._resident(rates)
-        engine = build.engine(rates, self.memory)
+        engine = self.engine(rates)
         runs = tuple(
             PartitionRun(
                 part.program,
@@ -176,7 +189,6 @@ class CheckedBuild:
             for part in self.partitions
         )
         sram = self.memory.sram(build.arch) if build.arch.memories else 0
-        engine = runs[0].timeline.engine  # an estimate brings its clock
         return Simulation(
             str(build.directory), build.manifest.target, engine, runs, resident, build.tensors, sram, self.sram_budget
         )

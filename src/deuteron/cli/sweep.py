@@ -1,0 +1,73 @@
+"""`deuteron sweep`: many models, targets, memories and clocks at once."""
+
+from pathlib import Path
+
+import click
+
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+from deuteron.errors import OptionError
+
+
+@new_command
+@click.argument("what", metavar="SPEC.toml|show")
+@click.argument("directory", metavar="[DIR]", type=Path, required=False)
+@click.option("-o", "--output", metavar="DIR", type=Path, help="Directory of the dataset; goes on with what it has.")
+@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster (`tcp://host:8786`), instead of this computer.")
+@click.option("--workers", metavar="N", type=int, help="On this computer; one per core by default, 1 for no others.")
+@click.option("--at-most", metavar="MS", type=float, help="Show: leave out what takes longer.")
+@click.option("--minimise", metavar="GOALS", help="Show: what counts, of latency,sram,flash,accuracy; latency,sram.")
+def command(
+    printer: Printer,
+    *,
+    what: str,
+    directory: Path | None,
+    output: Path | None,
+    scheduler: str | None,
+    workers: int | None,
+    at_most: float | None,
+    minimise: str | None,
+) -> None:
+    r"""Evaluate all combinations that SPEC.toml names, or show the best of what is in DIR.
+
+    \b
+    models = ["digits", "net.py:net", "model.tflite", "my-build"]
+    targets = ["imxrt700", "mcxn947"]
+    sram_budget = ["512Ki", "1Mi"]          # bytes to plan for
+    flash_bandwidth = ["100MB/s", "400MB/s"]
+    clock = ["150M", "325M"]
+
+    Others: weights_budget, flash_latency (ns), partition, effort, fetch_constants_to_sram, vela_system_config,
+    memory_mode, optimise, arena_cache_size, evaluate.
+    """
+    from deuteron import api
+
+    if what == "show":
+        if directory is None or output or scheduler or workers:
+            raise OptionError("`show` takes a directory, and no more", hint="`deuteron sweep show DIR`")
+        goals = tuple(goal.strip() for goal in minimise.split(",")) if minimise else ("latency", "sram")
+        shown = api.sweep_table(directory, at_most=None if at_most is None else at_most * 1000, minimise=goals)
+        if printer.as_json:
+            printer.json(shown.to_json())
+        else:
+            for line in shown.lines():
+                printer.row(line)
+        return
+    if directory is not None or output is None or at_most is not None or minimise:
+        raise OptionError("a sweep takes its file, and a directory to write", hint="`deuteron sweep SPEC.toml -o DIR`")
+    with printer.work(f"sweeping {what}") as report:
+        done = api.sweep(
+            what,
+            output,
+            scheduler=scheduler,
+            workers=workers,
+            progress=lambda progress: report(str(progress), progress.done - 1, progress.total),
+        )
+    if printer.as_json:
+        printer.json(
+            {"directory": str(output), "points": done.points, "kept": done.kept, "refused": done.refused, "schema": 1}
+        )
+        return
+    kept = f", {done.kept:,} of them were there" if done.kept else ""
+    printer.data(f"{done.points:,} points in `{output}`{kept}; {done.refused:,} do not fit")
+    printer.note(f"`deuteron sweep show {output}` shows the best")

@@ -1,0 +1,144 @@
+"""The directory of a sweep: what it is over, its builds, and one Parquet dataset that grows shard by shard.
+
+A shard is written beside its place and then given its name, so that what is there is whole; whoever goes on after the
+process was killed computes what is missing, and nothing else.
+"""
+
+import fcntl
+import hashlib
+import io
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from deuteron.errors import FormatError, InputError, OptionError
+from deuteron.extras import require
+from deuteron.sweeps.spec import Point, Spec
+from deuteron.sweeps.work import BUILDS, COLUMNS, Row
+
+NAME = "sweep.json"
+POINTS = "points"
+SCHEMA = 1
+AGAIN = "give another directory, or remove this one"
+
+
+@contextmanager
+def opened(directory: Path, spec: Spec, fingerprint: str) -> Generator[None]:
+    """The directory, made or taken up again for this sweep, and held against others for the length of a context.
+
+    Raises:
+        InputError: it cannot be written.
+        OptionError: it holds another sweep, or is in use.
+        FormatError: it is damaged, or of another version.
+    """
+    require("cluster", "pyarrow", "`deuteron sweep`")
+    described = {"schema": SCHEMA, "deuteron": fingerprint, **spec.to_json()}
+    try:
+        for folder in (directory / BUILDS, directory / POINTS):
+            folder.mkdir(parents=True, exist_ok=True)
+        lock = (directory / ".lock").open("w")
+    except OSError as e:
+        raise InputError(f"`{directory}` cannot be written: {e.strerror or e}") from e
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            raise OptionError(f"another `deuteron sweep` writes to `{directory}`", hint="wait for it to end") from e
+        path = directory / NAME
+        if path.exists():
+            _check(read(directory), described, directory)
+        else:
+            _write(path, (json.dumps(described, indent=2) + "\n").encode())
+        yield
+
+
+def read(directory: Path) -> dict[str, object]:
+    """What a directory says of its sweep.
+
+    Raises:
+        InputError: it holds none.
+        FormatError: it is damaged, or of another version.
+    """
+    path = directory / NAME
+    if not path.is_file():
+        raise InputError(f"`{directory}` holds no `{NAME}`", hint="give a directory that `deuteron sweep` has written")
+    try:
+        data = json.loads(path.read_bytes())
+    except ValueError as e:
+        raise FormatError(f"`{NAME}` is not JSON: {e}", where=str(path), hint=AGAIN) from e
+    table = cast("dict[str, object]", data) if isinstance(data, dict) else {}
+    if table.get("schema") != SCHEMA:
+        raise FormatError(
+            f"`{NAME}` has schema {table.get('schema')!r}, this version of Deuteron reads schema {SCHEMA}",
+            where=str(path),
+            hint=AGAIN,
+        )
+    return table
+
+
+def _check(there: dict[str, object], described: dict[str, object], directory: Path) -> None:
+    """Check that a directory is of the same sweep."""
+    if there.get("deuteron") != described["deuteron"]:
+        raise FormatError(
+            f"`{directory}` is of Deuteron {there.get('deuteron')}, this is {described['deuteron']}", hint=AGAIN
+        )
+    different = [f"`{key}`" for key in described if there.get(key) != described[key]]
+    if different:
+        raise OptionError(f"`{directory}` holds another sweep: {', '.join(different)} differ", hint=AGAIN)
+
+
+def shard_name(points: Sequence[Point], build: str) -> str:
+    """The name of the shard of points that share the build of that key."""
+    digest = hashlib.sha256(repr((build, points)).encode()).hexdigest()[:16]
+    return f"{points[0].number:08}-{digest}.parquet"
+
+
+def written(directory: Path) -> frozenset[str]:
+    """The names of the shards that are there."""
+    return frozenset(path.name for path in (directory / POINTS).glob("[!.]*.parquet"))
+
+
+def append(directory: Path, name: str, rows: Sequence[Row]) -> None:
+    """Write a shard.
+
+    Raises:
+        InputError: the disk refuses.
+    """
+    arrow, sink = import_module("pyarrow"), io.BytesIO()
+    columns = {column: [row.get(column) for row in rows] for column in COLUMNS}
+    schema = arrow.schema([(column, arrow.type_for_alias(kind)) for column, kind in COLUMNS.items()])
+    import_module("pyarrow.parquet").write_table(arrow.table(columns, schema=schema), sink)
+    _write(directory / POINTS / name, sink.getvalue())
+
+
+def rows(directory: Path) -> list[Row]:
+    """All rows of a sweep, by number of the point; errors as in `read`."""
+    require("cluster", "pyarrow", "`deuteron sweep`")
+    parquet = import_module("pyarrow.parquet")
+    read(directory)
+    found: list[Row] = []
+    for name in sorted(written(directory)):
+        path = directory / POINTS / name
+        try:
+            found += cast("list[Row]", parquet.ParquetFile(path).read().to_pylist())
+        except (OSError, ValueError) as e:  # pyarrow's own errors are of these kinds
+            raise FormatError(
+                f"no Parquet file: {e}", where=str(path), hint="remove it, and give the sweep again"
+            ) from e
+    return sorted(found, key=lambda row: cast("int", row["number"]))
+
+
+def _write(path: Path, data: bytes) -> None:
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        fresh.write_bytes(data)
+        fresh.replace(path)
+    except OSError as e:
+        fresh.unlink(missing_ok=True)
+        raise InputError(
+            f"`{path}` cannot be written: {e.strerror or e}",
+            hint="what is written stays: make room, and give the same command again to go on",
+        ) from e

@@ -1,0 +1,184 @@
+"""What a sweep is over: a TOML file, or a mapping of the same form, read and checked as a whole before any work."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from itertools import product
+from pathlib import Path
+from typing import cast
+
+from deuteron.arch import targets
+from deuteron.arch.memory import Effort, FetchPolicy
+from deuteron.arch.sizes import parse_size
+from deuteron.arch.vela import Optimise
+from deuteron.builds.options import Partitioning
+from deuteron.errors import FormatError, InputError, OptionError
+
+Value = str | int | None
+"""A value of an axis; None leaves what the build, or its target, has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One combination; None leaves what the target or ExecuTorch has.
+
+    Attributes:
+        number: its place among all points of the sweep.
+        model: as the sweep's file names it.
+        target: a name of `deuteron targets`.
+        partition: of NPU and CPU, see `deuteron build`.
+        vela_system_config: what Vela is told, as the next three.
+        memory_mode: the same.
+        optimise: the same.
+        arena_cache_size: the same; bytes.
+        fetch_constants_to_sram: which programs fetch weights.
+        effort: of the planner.
+        sram_budget: bytes of SRAM to plan for.
+        weights_budget: bytes of it for weights.
+        flash_bandwidth: bytes per second, which is planned for, too, where there is a budget.
+        flash_latency: nanoseconds.
+        clock: Hz of NPU and CPU.
+    """
+
+    number: int
+    model: str
+    target: str
+    partition: str | None = None
+    vela_system_config: str | None = None
+    memory_mode: str | None = None
+    optimise: str | None = None
+    arena_cache_size: int | None = None
+    fetch_constants_to_sram: str | None = None
+    effort: str | None = None
+    sram_budget: int | None = None
+    weights_budget: int | None = None
+    flash_bandwidth: int | None = None
+    flash_latency: int | None = None
+    clock: int | None = None
+
+
+BUILD_AXES = ("partition", "vela_system_config", "memory_mode", "optimise", "arena_cache_size")
+"""What a model is lowered anew for."""
+
+PLAN_AXES = ("fetch_constants_to_sram", "effort", "sram_budget", "weights_budget")
+"""What a build is planned anew for."""
+
+_PLURALS = {"models": "model", "targets": "target"}
+_SIZES = ("sram_budget", "weights_budget", "arena_cache_size", "flash_bandwidth", "clock")
+_CHOICES: Mapping[str, type[Enum]] = {
+    "partition": Partitioning,
+    "optimise": Optimise,
+    "fetch_constants_to_sram": FetchPolicy,
+    "effort": Effort,
+}
+AXES = tuple(field.name for field in fields(Point))[1:]
+KEYS = ("models", "targets", *AXES[2:], "evaluate")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A sweep.
+
+    Attributes:
+        folder: what paths of models are relative to.
+        axes: the values of each, by name, in the order of `Point`.
+        evaluate: `FILE.py:FUNCTION` that measures each build, as `deuteron build --evaluate`; None for none.
+    """
+
+    folder: Path
+    axes: Mapping[str, tuple[Value, ...]]
+    evaluate: str | None = None
+
+    def points(self) -> tuple[Point, ...]:
+        """All combinations; the last axis changes first."""
+        combinations = product(*(self.axes[name] for name in AXES))
+        return tuple(
+            Point(number, **dict(zip(AXES, values, strict=True)))  # pyright: ignore[reportArgumentType]
+            for number, values in enumerate(combinations)
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """What makes one sweep another one: all but the folder."""
+        return {**{name: list(values) for name, values in self.axes.items()}, "evaluate": self.evaluate}
+
+
+def read(path: Path) -> Spec:
+    """The sweep that a file describes.
+
+    Raises:
+        InputError: it cannot be read.
+        FormatError: it is no TOML.
+        OptionError: an entry is unknown, or cannot have its value.
+    """
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except OSError as e:
+        raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise FormatError(f"`{path}` is no TOML: {e}", hint="see `deuteron sweep --help` for an example") from e
+    return parse(table, path.absolute().parent, str(path))
+
+
+def parse(table: Mapping[str, object], folder: Path, where: str) -> Spec:
+    """The sweep that a mapping describes; errors, placed at `where`, as in `read`."""
+    for key in table:
+        if key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, n=2, cutoff=0.5)
+            listed = " or ".join(f"`{name}`" for name in near)
+            allowed = ", ".join(f"`{name}`" for name in KEYS)
+            hint = f"did you mean {listed}?" if near else f"allowed are {allowed}"
+            raise OptionError(f"unknown entry `{key}`", where=where, hint=hint)
+    for key in _PLURALS:
+        if key not in table:
+            raise OptionError(f"`{key}` is missing", where=where, hint='such as `models = ["digits"]`')
+    axes = {_PLURALS.get(key, key): _values(key, table[key], where) if key in table else (None,) for key in KEYS[:-1]}
+    evaluate = table.get("evaluate")
+    if evaluate is not None and not isinstance(evaluate, str):
+        raise OptionError(
+            f"`evaluate` is {evaluate!r}", where=where, hint='give one function: `evaluate = "file.py:function"`'
+        )
+    return Spec(folder, axes, evaluate)
+
+
+def _values(key: str, data: object, where: str) -> tuple[Value, ...]:
+    """The checked values of one axis."""
+    items: Sequence[object] = cast("list[object]", data) if isinstance(data, list | tuple) else [data]
+    if not items:
+        raise OptionError(f"`{key}` is empty", where=where, hint="give at least one value, or leave the entry out")
+    try:
+        values = tuple(_value(key, item) for item in items)
+    except OptionError as e:
+        raise OptionError(e.message, where=where, hint=e.hint) from e
+    twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
+    if twice is not None:
+        raise OptionError(f"`{key}` has {twice!r} twice", where=where, hint="leave one of them out")
+    return values
+
+
+def _value(key: str, item: object) -> Value:
+    if key in _SIZES and type(item) in (str, int):
+        return _above(0, key, parse_size(f"--{key.replace('_', '-')}", str(item)))
+    if key == "flash_latency" and type(item) is int:
+        return _above(-1, key, item)
+    if isinstance(item, str) and key in _CHOICES:
+        return _one_of(key, item, [member.value for member in _CHOICES[key]])
+    if isinstance(item, str) and item and key not in (*_SIZES, "flash_latency"):
+        return targets.load(item).name if key == "targets" else item
+
+    raise OptionError(
+        f"`{key}` cannot be {item!r}", hint=f"give {'numbers' if key in (*_SIZES, 'flash_latency') else 'texts'}"
+    )
+
+
+def _above(limit: int, key: str, value: int) -> int:
+    if value <= limit:
+        raise OptionError(f"`{key}` is {value}, it must be above {limit}")
+    return value
+
+
+def _one_of(key: str, item: str, allowed: Sequence[str]) -> str:
+    if item not in allowed:
+        raise OptionError(f"`{key}` cannot be `{item}`", hint=f"allowed are {', '.join(f'`{a}`' for a in allowed)}")
+    return item

@@ -1,0 +1,153 @@
+"""The best points of a sweep: those that no other point of their model betters in everything that counts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from deuteron.errors import OptionError
+from deuteron.sweeps import dataset
+from deuteron.sweeps.spec import AXES
+from deuteron.sweeps.work import Row
+
+GOALS = {"latency": "latency_us", "sram": "sram_bytes", "flash": "flash_bytes", "accuracy": "accuracy"}
+"""What can be better or worse, and its column: little of it is good, but for accuracy."""
+
+SCHEMA = 1
+_UNITS = {"arena_cache_size": "B", "sram_budget": "B", "weights_budget": "B", "flash_bandwidth": "B/s", "clock": "Hz"}
+_NOTE = "latency: NPU simulated, by Vela estimated for an Ethos-U; with the CPU's operators (estimated) where counted"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The best points of a sweep.
+
+    Attributes:
+        path: of the sweep.
+        rows: of all points.
+        best: the numbers of those that no other betters, by model and latency.
+        at_most: microseconds that they may take; None for any.
+    """
+
+    path: str
+    rows: tuple[Row, ...]
+    best: tuple[Row, ...]
+    at_most: float | None
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        fitting = [row for row in self.rows if row["fits"]]
+        limit = "" if self.at_most is None else f" of at most {self.at_most / 1000:g} ms"
+        best = f"{len(self.best):,} that none betters{limit}"
+        yield f"{self.path}: {len(self.rows):,} points, {len(fitting):,} fit; {best}"
+        if self.best:
+            yield _NOTE
+            varied = [axis for axis in AXES[1:] if len({row[axis] for row in self.best}) > 1]
+            heads = [axis.replace("_", " ") + (f" {_UNITS[axis]}" if axis in _UNITS else "") for axis in varied]
+            cells = [[_cell(row[axis]) for axis in varied] for row in self.best]
+            widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+            named = [f"{head:>{width}}" for head, width in zip(heads, widths, strict=True)]
+            for model in dict.fromkeys(str(row["model"]) for row in self.best):
+                yield ""
+                yield model
+                yield "  ".join(
+                    [
+                        f"{'number':>8}  {'us':>12}  {'bound':<8}  {'SRAM B':>12}  {'flash B':>12}  {'NPU MACs':>8}",
+                        *named,
+                    ]
+                )
+                for row, words in zip(self.best, cells, strict=True):
+                    if row["model"] == model:
+                        shown = [f"{word:>{width}}" for word, width in zip(words, widths, strict=True)]
+                        yield "  ".join([_figures(row), *shown])
+        yield from self._refusals()
+
+    def _refusals(self) -> Iterator[str]:
+        """Why points do not fit, the most frequent reason first."""
+        reasons: dict[str, int] = {}
+        for row in self.rows:
+            if not row["fits"]:
+                why = f"{row['model']} on {row['target']}: {str(row['why']).splitlines()[0].rstrip(':')}"
+                reasons[why] = reasons.get(why, 0) + 1
+        if reasons:
+            yield ""
+            yield f"{sum(reasons.values()):,} points do not fit:"
+            ordered = sorted(reasons, key=lambda why: -reasons[why])
+            yield from (f"{reasons[why]:>8,}  {why}" for why in ordered[:_LISTED])
+            if ordered[_LISTED:]:
+                yield f"{sum(reasons[why] for why in ordered[_LISTED:]):>8,}  [{len(ordered) - _LISTED} other reasons]"
+
+    def to_json(self) -> dict[str, object]:
+        """The report as plain values."""
+        return {
+            "schema": SCHEMA,
+            "path": self.path,
+            "points": len(self.rows),
+            "fit": sum(bool(row["fits"]) for row in self.rows),
+            "at_most_us": self.at_most,
+            "best": list(self.best),
+        }
+
+
+_LISTED = 20
+
+
+def table(directory: Path, *, at_most: float | None = None, minimise: Sequence[str] = ("latency", "sram")) -> Table:
+    """The best points of the sweep in a directory.
+
+    Args:
+        directory: what `deuteron sweep` wrote.
+        at_most: microseconds that a point may take.
+        minimise: names of `GOALS`; of accuracy much is good.
+
+    Raises:
+        OptionError: there is no such goal.
+        DeuteronError: the directory holds no sweep, or a damaged one.
+    """
+    for goal in minimise:
+        if goal not in GOALS:
+            raise OptionError(
+                f"`{goal}` cannot be minimised", hint=f"allowed are {', '.join(f'`{name}`' for name in GOALS)}"
+            )
+    rows = dataset.rows(directory)
+    fitting = [row for row in rows if row["fits"] and _within(row, at_most)]
+    best = [row for model in dict.fromkeys(row["model"] for row in fitting) for row in _front(fitting, model, minimise)]
+    return Table(str(directory), tuple(rows), tuple(best), at_most)
+
+
+def _within(row: Row, at_most: float | None) -> bool:
+    return at_most is None or (row["latency_us"] is not None and cast("float", row["latency_us"]) <= at_most)
+
+
+def _front(rows: Sequence[Row], model: object, minimise: Sequence[str]) -> list[Row]:
+    """The points of a model that no other betters, fastest first; of equal ones the first, those that lack one last."""
+    scores: dict[tuple[float, ...], Row] = {}
+    for row in rows:
+        if row["model"] == model:
+            scores.setdefault(tuple(_score(row, goal) for goal in minimise), row)
+    front: list[tuple[float, ...]] = []
+    for score in sorted(scores):
+        if not any(all(a <= b for a, b in zip(other, score, strict=True)) for other in front):
+            front.append(score)
+    return [scores[score] for score in front]
+
+
+def _score(row: Row, goal: str) -> float:
+    value = row[GOALS[goal]]
+    if value is None:
+        return float("inf")
+    return -float(value) if goal == "accuracy" else float(value)
+
+
+def _figures(row: Row) -> str:
+    share = row["npu_share"]
+    latency, sram = row["latency_us"], row["sram_bytes"]
+    return (
+        f"{row['number']:>8}  {'-' if latency is None else f'{latency:,.1f}':>12}  {row['bound']:<8}  "
+        f"{'-' if sram is None else f'{sram:,}':>12}  {row['flash_bytes']:>12,}  "
+        f"{'-' if share is None else f'{share:.0%}':>8}"
+    )
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

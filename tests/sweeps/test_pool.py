@@ -1,0 +1,139 @@
+"""A sweep on workers, of this computer and of a scheduler of others: the dataset is that of one process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+from tests.sweeps.conftest import POINTS, files
+
+from deuteron import api
+from deuteron.errors import OptionError
+from deuteron.sweeps import pool, work
+
+PROGRAM = str(Path(sys.executable).with_name("deuteron"))
+DASK = [sys.executable, "-m", "dask"]
+
+
+@contextmanager
+def process(*arguments: str, **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process of Dask's for the length of a context."""
+    started = subprocess.Popen([*DASK, *arguments], stderr=subprocess.DEVNULL, **options)
+    try:
+        yield started
+    finally:
+        started.terminate()
+        started.wait()
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a scheduler on the loopback interface, which has no worker."""
+    told = tmp_path_factory.mktemp("scheduler") / "told.json"
+    with process("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told)):
+        while not (told.exists() and told.read_text().rstrip().endswith("}")):
+            time.sleep(0.05)
+        yield json.loads(told.read_text())["address"]
+
+
+@contextmanager
+def worker(scheduler: str, folder: Path, **options: Any) -> Iterator[None]:
+    """A worker, which begins anew when a task has killed it."""
+    place = ["--local-directory", str(folder)]
+    with process("worker", scheduler, "--nthreads", "1", "--no-dashboard", *place, cwd=folder, **options):
+        yield
+
+
+def refused(folder: Path, directory: Path, scheduler: str) -> str:
+    """The error of a sweep on a scheduler."""
+    with pytest.raises(OptionError) as error:
+        api.sweep(folder / "sweep.toml", directory, scheduler=scheduler)
+    return str(error.value)
+
+
+def test_schedulers_that_cannot_be_used(
+    folder: Path, scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "TIMEOUT", 1)
+    assert refused(folder, tmp_path / "sweep", "tcp://127.0.0.1:1") == (
+        "no Dask scheduler answers at `tcp://127.0.0.1:1`\n\n"
+        "hint: start one with `dask scheduler`, or leave out `--scheduler` to use this computer"
+    )
+    assert refused(folder, tmp_path / "sweep", scheduler) == (
+        f"the scheduler at `{scheduler}` has no workers\n\nhint: start some with `dask worker {scheduler}`"
+    )
+
+
+def test_a_scheduler_of_others_and_workers_that_are_killed_in_each_stage(
+    folder: Path, whole: Path, scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First it is another Deuteron's. Then the first task of each stage ends its worker, as lack of memory does."""
+    directory = tmp_path / "sweep"
+    with worker(scheduler, tmp_path):
+        monkeypatch.setattr(pool, "TIMEOUT", 30)
+        with monkeypatch.context() as patch:
+            patch.setattr(pool, "fingerprint", lambda: "9.9.9")
+            told = refused(folder, directory, scheduler)
+            assert told.startswith("worker `tcp://127.0.0.1:")
+            assert told.endswith(
+                f"` has Deuteron {work.fingerprint()}, this is 9.9.9\n\n"
+                "hint: install the same Deuteron where the workers run"
+            )
+        cloudpickle.register_pickle_by_value(sys.modules[__name__])
+        for stage in ("make", "evaluate"):
+            monkeypatch.setattr(work, stage, killing(tmp_path / stage, getattr(work, stage)))
+        assert api.sweep(folder / "sweep.toml", directory, scheduler=scheduler).points == POINTS
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert (tmp_path / "make").exists()
+    assert (tmp_path / "evaluate").exists()
+    assert files(directory) == files(whole)
+
+
+def killing(marker: Path, function: Callable[..., object]) -> Callable[..., object]:
+    """The function, whose first call ends its process."""
+
+    def killed(*arguments: object) -> object:
+        if not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments)
+
+    return killed
+
+
+def test_workers_of_this_computer_and_ctrl_c(folder: Path, whole: Path, tmp_path: Path) -> None:
+    """A terminal interrupts all processes of a command; nothing but that is said, and the sweep goes on later."""
+    directory = tmp_path / "sweep"
+    command = [PROGRAM, "sweep", "sweep.toml", "-o", directory, "--workers", "2"]
+    first = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while first.poll() is None and not [*directory.glob("points/[!.]*")]:
+        time.sleep(0.001)
+    os.killpg(first.pid, signal.SIGINT)
+    _, told = first.communicate(timeout=60)
+    assert (first.returncode, told) == (130, "\ninterrupted\n")
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, f"`deuteron sweep show {directory}` shows the best\n")
+    assert files(directory) == files(whole)
+
+
+def test_more_than_one_worker_needs_dask(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deuteron import extras
+    from deuteron.errors import MissingToolError
+
+    monkeypatch.setattr(extras, "is_installed", lambda package: package != "distributed")
+    with pytest.raises(MissingToolError) as error:
+        api.sweep(folder / "sweep.toml", tmp_path / "sweep", workers=2)
+    assert str(error.value) == (
+        "more than one worker needs the Python package `distributed`, which is not installed\n\n"
+        "hint: install Deuteron with its extra: `pip install 'deuteron[cluster]'`"
+    )
+    with pytest.raises(OptionError, match=r"^`--workers` is 0, it must be above 0$"):
+        api.sweep(folder / "sweep.toml", tmp_path / "sweep", workers=0)

@@ -1,0 +1,198 @@
+"""A sweep in this process: its rows are what the simulator says, and it goes on where it was ended."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sweeps.conftest import POINTS, files
+
+from deuteron import api
+from deuteron.errors import DeuteronError, InputError
+from deuteron.sweeps import dataset, work
+from deuteron.views.simulate import simulate_build
+
+PROGRAM = str(Path(sys.executable).with_name("deuteron"))
+
+
+def test_the_rows_are_those_of_the_simulator(whole: Path) -> None:
+    rows = dataset.rows(whole)
+    assert [row["number"] for row in rows] == [*range(POINTS)]
+    fitting = [row for row in rows if row["fits"]]
+    assert {row["sram_budget"] for row in fitting if row["model"] == "large.tflite"} == {4096, 1 << 20}
+    for row in fitting:
+        numbers: dict[str, Any] = {name: row[name] for name in ("sram_budget", "flash_bandwidth", "clock")}
+        command = str(row["command"]).split()
+        assert command[3:] == [w for n, v in numbers.items() for w in (f"--{n.replace('_', '-')}", str(v))]
+        simulation = simulate_build(whole / command[2], **numbers)
+        assert (row["cycles"], row["bound"]) == (simulation.cycles, simulation.partitions[0].timeline.bound())
+        assert row["npu_us"] == simulation.engine.microseconds(simulation.cycles)
+        assert (row["kind"], row["npu_share"]) == ("simulated", 1.0)
+        assert row["sram_bytes"] <= row["sram_budget"]  # pyright: ignore[reportOperatorIssue]
+    assert any(row["fetched_bytes"] for row in fitting)
+
+
+def test_what_cannot_be_says_why(whole: Path) -> None:
+    reasons = {(row["model"], row["target"]): row["why"] for row in dataset.rows(whole) if not row["fits"]}
+    assert reasons.pop(("small.tflite", "imxrt700"), "") == ""
+    assert str(reasons["large.tflite", "imxrt700"]).splitlines()[0] == (
+        "kernel call 0, `fully_connected_s8` of op 0: 1,808 bytes of SRAM are needed, 0 for intermediate results and "
+        "1,616 for the smallest piece of the weights of this call, all at once beside 192 for inputs, outputs and CPU "
+        "tensors; 600 are available; the largest values are:"
+    )
+    ethosu = "the NPU of `ethos-u55-128` is an Arm Ethos-U"
+    for model in ("small", "large"):
+        assert reasons[f"{model}.tflite", "ethos-u55-128"] == ethosu
+    assert reasons["absent.tflite", "imxrt700"] == "`absent.tflite` does not exist"
+
+
+def test_pandas_and_others_read_the_folder_as_it_is(whole: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.dataset")
+    table = parquet.dataset(whole / dataset.POINTS).to_table()
+    assert table.num_rows == POINTS
+    assert table.column_names == [*work.COLUMNS]
+
+
+def test_what_is_there_is_not_computed_again(folder: Path, whole: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "sweep"
+    api.sweep(folder / "sweep.toml", directory, workers=1)
+    assert files(directory) == files(whole)
+    shards = sorted((directory / dataset.POINTS).iterdir())
+    lost = shards[::5]
+    for shard in lost:
+        shard.unlink()
+    times = {path: path.stat().st_mtime_ns for path in shards if path not in lost}
+    again = api.sweep(folder / "sweep.toml", directory, workers=1)
+    assert again.kept == POINTS - 4 * len(lost)
+    assert files(directory) == files(whole)
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+
+
+def test_a_sweep_that_is_killed_twice_goes_on(folder: Path, whole: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "sweep"
+    for least in (1, 6):
+        process = subprocess.Popen([PROGRAM, "sweep", "sweep.toml", "-o", directory, "--workers", "1"], cwd=folder)
+        while process.poll() is None and len([*directory.glob("points/[!.]*")]) < least:
+            time.sleep(0.001)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    left = subprocess.run([PROGRAM, "sweep", "sweep.toml", "-o", directory, "--workers", "1"], cwd=folder)
+    assert left.returncode == 0
+    assert files(directory) == files(whole)
+
+
+def test_no_pytorch_in_what_evaluates(folder: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from deuteron import api; api.sweep('sweep.toml', sys.argv[1], workers=1); "
+        "print('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "sweep")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder).stdout == "False\n"
+
+
+def test_a_full_disk(folder: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "sweep"
+    write, written = Path.write_bytes, list[str]()
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name.endswith(".parquet.new"):
+            written.append(path.name)
+        if len(written) == 3:
+            raise OSError(28, "No space left on device")
+        return write(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(InputError) as error:
+            api.sweep(folder / "sweep.toml", directory, workers=1)
+    name = written[2].removeprefix(".").removesuffix(".new")
+    assert str(error.value) == (
+        f"`{directory / 'points' / name}` cannot be written: No space left on device\n\n"
+        "hint: what is written stays: make room, and give the same command again to go on"
+    )
+    assert api.sweep(folder / "sweep.toml", directory, workers=1).kept == 8
+    assert files(directory) == files(whole)
+
+
+WRONG = {
+    "models = ['a']\ntargets = ['imxrt700']\nclocks = ['1M']": "unknown entry `clocks`\n\nhint: did you mean `clock`?",
+    "models = ['a']\ntargets = ['imxrt700']\nzzz = 1": "unknown entry `zzz`\n\nhint: allowed are `models`, `targets`, "
+    "`partition`, `vela_system_config`, `memory_mode`, `optimise`, `arena_cache_size`, `fetch_constants_to_sram`, "
+    "`effort`, `sram_budget`, `weights_budget`, `flash_bandwidth`, `flash_latency`, `clock`, `evaluate`",
+    "targets = ['imxrt700']": '`models` is missing\n\nhint: such as `models = ["digits"]`',
+    "models = []\ntargets = ['imxrt700']": "`models` is empty\n\nhint: give at least one value, or leave the entry out",
+    "models = ['a', 'a']\ntargets = ['imxrt700']": "`models` has 'a' twice\n\nhint: leave one of them out",
+    "models = ['a']\ntargets = ['imxrt70']": "unknown target `imxrt70`\n\nhint: did you mean `imxrt700`, `imxrt700cm`? "
+    "`deuteron targets` lists all",
+    "models = ['a']\ntargets = ['imxrt700']\nclock = ['fast']": "`fast` is no frequency for `--clock`\n\n"
+    "hint: give Hz, or a number with k or M: `325M`",
+    "models = ['a']\ntargets = ['imxrt700']\nclock = 0": "`clock` is 0, it must be above 0",
+    "models = ['a']\ntargets = ['imxrt700']\neffort = 'most'": "`effort` cannot be `most`\n\n"
+    "hint: allowed are `fast`, `exact`",
+    "models = ['a']\ntargets = ['imxrt700']\nflash_latency = 'short'": "`flash_latency` cannot be 'short'\n\n"
+    "hint: give numbers",
+    "models = [1]\ntargets = ['imxrt700']": "`models` cannot be 1\n\nhint: give texts",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_file_that_is_wrong(tmp_path: Path, text: str) -> None:
+    spec = tmp_path / "wrong.toml"
+    spec.write_text(text)
+    with pytest.raises(DeuteronError) as error:
+        api.sweep(spec, tmp_path / "sweep", workers=1)
+    assert str(error.value) == f"{spec}: {WRONG[text]}"
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_directory_of_another_sweep(folder: Path, whole: Path, tmp_path: Path) -> None:
+    spec = tmp_path / "other.toml"
+    spec.write_text((folder / "sweep.toml").read_text().replace("150M", "151M"))
+    hint = "hint: give another directory, or remove this one"
+    with pytest.raises(DeuteronError) as error:
+        api.sweep(spec, whole, workers=1)
+    assert str(error.value) == f"`{whole}` holds another sweep: `clock` differ\n\n{hint}"
+    copy = tmp_path / "copy"
+    for described, told in {
+        '{"schema": 99}': f"{copy / 'sweep.json'}: `sweep.json` has schema 99, this version of Deuteron reads schema 1",
+        '{"schema": 1, "deuteron": "0.0.9"}': f"`{copy}` is of Deuteron 0.0.9, this is {work.fingerprint()}",
+        "{": f"{copy / 'sweep.json'}: `sweep.json` is not JSON: Expecting property name enclosed in double quotes: "
+        "line 1 column 2 (char 1)",
+    }.items():
+        copy.mkdir(exist_ok=True)
+        (copy / dataset.NAME).write_text(described)
+        with pytest.raises(DeuteronError) as error:
+            api.sweep(folder / "sweep.toml", copy, workers=1)
+        assert str(error.value) == f"{told}\n\n{hint}"
+
+
+def test_the_best_points(whole: Path, tmp_path: Path) -> None:
+    shown = subprocess.run([PROGRAM, "sweep", "show", whole, "--json"], capture_output=True, text=True, check=True)
+    report = json.loads(shown.stdout)
+    rows = [row for row in dataset.rows(whole) if row["fits"]]
+    for model in ("small.tflite", "large.tflite"):
+        best = [(row["latency_us"], row["sram_bytes"]) for row in report["best"] if row["model"] == model]
+        all_of = {(row["latency_us"], row["sram_bytes"]) for row in rows if row["model"] == model}
+        assert set(best) == {
+            a
+            for a in all_of
+            if not any(b != a and b[0] <= a[0] and b[1] <= a[1] for b in all_of)  # pyright: ignore[reportOperatorIssue]
+        }
+        assert best == sorted(best)
+    told = subprocess.run([PROGRAM, "sweep", "show", whole], capture_output=True, text=True, check=True).stdout
+    assert told.startswith(f"{whole}: {POINTS} points, {len(rows)} fit; {len(report['best'])} that none betters\n")
+    limited = api.sweep_table(whole, at_most=min(float(row["latency_us"] or 0) for row in rows))
+    assert len(limited.best) == 1
+    refused = subprocess.run([PROGRAM, "sweep", "show", tmp_path], capture_output=True, text=True)
+    assert refused.stderr == (
+        f"error: `{tmp_path}` holds no `sweep.json`\n\nhint: give a directory that `deuteron sweep` has written\n"
+    )
+    goals = subprocess.run([PROGRAM, "sweep", "show", whole, "--minimise", "cost"], capture_output=True, text=True)
+    assert goals.stderr == (
+        "error: `cost` cannot be minimised\n\nhint: allowed are `latency`, `sram`, `flash`, `accuracy`\n"
+    )
