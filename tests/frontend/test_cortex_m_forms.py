@@ -37,12 +37,25 @@ def operators(function: Callable[..., Tensor], shape: tuple[int, ...], *layers: 
         (nn.AvgPool1d(3, 2, 1, count_include_pad=False), aten.avg_pool2d.default),
         (nn.AvgPool1d(2), aten.avg_pool2d.default),
         (nn.AdaptiveAvgPool1d(3), aten.adaptive_avg_pool2d.default),
+        (nn.AdaptiveMaxPool1d(3), aten.max_pool2d.default),
+        (nn.Upsample(scale_factor=2), aten.upsample_nearest2d.vec),
+        (nn.Upsample(24, mode="linear"), aten.upsample_bilinear2d.vec),
+        (nn.Upsample(scale_factor=1.5, mode="linear", align_corners=True), aten.upsample_bilinear2d.vec),
     ],
     ids=str,
 )
 def test_signals_are_images_of_one_row(layer: nn.Module, operator: object) -> None:
     found = operators(lambda x, layer: layer(x), SIGNAL, layer)
     assert found == [aten.reshape.default, operator, aten.reshape.default]
+
+
+@pytest.mark.parametrize("shape", [IMAGE, SIGNAL, (2, 4)])
+def test_a_slope_for_each_channel(shape: tuple[int, ...]) -> None:
+    slopes = nn.PReLU(4)
+    nn.init.uniform_(slopes.weight, -0.5, 0.5)
+    found = operators(lambda x, slopes: slopes(x), shape, slopes)
+    assert aten.prelu.default not in found
+    assert {aten.clamp.default, aten.relu.default, aten.mul.Tensor, aten.add.Tensor} <= set(found)
 
 
 def test_what_lies_between_signals_works_on_images() -> None:

@@ -42,6 +42,17 @@ def test_a_dilated_pool_stays() -> None:
     assert operators == [aten.max_pool2d.default]
 
 
+@pytest.mark.parametrize(("shape", "sizes"), [(IMAGE, 1), (IMAGE, (7, 3)), ((4, 6, 8), (2, 4))])
+def test_adaptive_pools_with_like_windows_are_pools(shape: tuple[int, ...], sizes: int | tuple[int, int]) -> None:
+    operators = rewritten(Call(lambda x: functional.adaptive_max_pool2d(x, sizes)), shape, forms.write)
+    assert operators == [aten.max_pool2d.default]
+
+
+def test_an_adaptive_pool_with_unlike_windows_stays() -> None:
+    operators = rewritten(Call(lambda x: functional.adaptive_max_pool2d(x, 2)), IMAGE, forms.write)
+    assert operators[0] is aten.adaptive_max_pool2d.default
+
+
 @pytest.mark.parametrize("shape", [(1, 8, 4, 6), (2, 3, 8, 4, 6), (4, 4, 2)])
 @pytest.mark.parametrize("shuffle", [functional.pixel_shuffle, functional.pixel_unshuffle])
 def test_shuffles_are_permutations(shuffle: Callable[[Tensor, int], Tensor], shape: tuple[int, ...]) -> None:

@@ -176,7 +176,7 @@ class Flow:
         norms.write(model)
         seam.fold_batch_norms(model)
         if self._has_cortex_m or isinstance(self.arch.npu, Neutron):  # signals and attention on either
-            cortex_m_forms.write(model, is_indexed=self._has_cortex_m)
+            cortex_m_forms.write(model, is_indexed=self._has_cortex_m, has_slopes=self.arch.npu is not None)
         forms.write(model)
         self.side.write(model)
         if self._has_cortex_m:

@@ -392,6 +392,19 @@ def test_integers_must_be_equal_and_have_no_step():
     assert "  output 0: 2 of 8 integers differ, the largest by 2\n" in other.text()
 
 
+def test_integers_that_ties_change_in_pytorch_too():
+    """The place of one of two scores that a tie makes equal."""
+    result, moves = compare.OutputResult(0), [np.array([0.0, 1.0, 0.0])]
+    compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 2, 7]), lambda: moves)
+    found = compare.PytorchComparison(1, (), (), (result,))
+    assert found.passed
+    assert "  output 0: 1 of 3 integers differ, of which ties explain 1, the largest by 1\n" in found.text()
+    compare._check_output(result, np.array([5, 1, 7]), None, np.array([4, 2, 7]), lambda: moves)
+    assert compare.PytorchComparison(1, (), (), (result,)).failures() == (
+        "output 0: 3 of 6 integers differ from PyTorch's, and ties explain 2",
+    )
+
+
 def test_partitions_of_one_payload_take_turns(tmp_path: Path):
     torch.manual_seed(0)
     x = torch.ones(1, 8, 8, 8)

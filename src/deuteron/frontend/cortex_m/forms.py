@@ -1,22 +1,24 @@
 """Writes operators of a float model that the Cortex-M's quantiser and kernels lack with others that they have."""
 
+import operator
 from collections.abc import Mapping
 
 import torch
 from torch import fx
 
 from deuteron.frontend.quantise import arithmetic, attention, indexing, recurrent, signals
-from deuteron.frontend.quantise.forms import Form, apply, fold
+from deuteron.frontend.quantise.forms import Form, apply, fold, values_alone
 
 aten = torch.ops.aten
 
 
-def write(model: fx.GraphModule, *, is_indexed: bool = True) -> None:
+def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = False) -> None:
     """Write layers of several operators as these, and operators in forms that kernels do not take otherwise.
 
-    What chooses elements is written by indices, but where others than the Cortex-M's operators compute it.
+    What chooses elements is written by indices, but where others than the Cortex-M's operators compute it, and
+    functions with a slope for each channel by sums, but where an NPU may have them.
     """
-    apply(model, _LAYERS)
+    apply(model, _LAYERS if has_slopes else {**_LAYERS, aten.prelu.default: arithmetic.sloped})
     fold(model)
     apply(model, _OPERATORS)
     signals.write(model)
@@ -36,6 +38,7 @@ _OPERATORS: Mapping[object, Form] = {
     aten.softmax.int: attention.softmax,
     aten.matmul.default: attention.product,
     aten.mm.default: attention.product,
+    operator.getitem: values_alone,
 }
 """What layers may be written with, too."""
 

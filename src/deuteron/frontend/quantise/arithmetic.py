@@ -110,6 +110,18 @@ def gated(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     return call(node, aten.mul.Tensor, value, call(node, aten.sigmoid.default, gate))
 
 
+def sloped(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A function with a slope below 0 for each channel: what is above 0, and what is below times the slopes."""
+    x, slopes = cast("tuple[fx.Node, fx.Node]", node.args)
+    if slopes.op != "get_attr" or slopes.meta["val"].numel() == 1:
+        return None  # with one slope it is a function of one tensor
+    value = value_of(model, slopes)
+    sides = [1] * (x.meta["val"].dim() - 2)
+    wide = constant(model, node, f"{slopes.target}_{len(sides)}", value.reshape(1, -1, *sides), like=value)
+    below = call(node, aten.mul.Tensor, call(node, aten.clamp.default, x, None, 0.0), wide)
+    return call(node, aten.add.Tensor, call(node, aten.relu.default, x), below)
+
+
 def transposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A transposed convolution in groups or with gaps as one without: zeros stand between its weights."""
     defaults = (None, 1, 0, 0, 1, 1)[len(node.args) - 2 :]

@@ -212,13 +212,30 @@ def _rounded_down(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
     return call(pool, aten.max_pool2d.default, image, window, stride, pads)
 
 
-def _values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
-    """The values of a max-pool that can give indices, too, as a max-pool that cannot."""
+def values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
+    """The values of a max-pool that can give indices, too, as a max-pool that cannot.
+
+    An adaptive one is such a pool where its windows are all alike.
+    """
     pool, index = cast("tuple[fx.Node, object]", item.args)
-    if pool.target is not aten.max_pool2d_with_indices.default or index != 0:
+    if index != 0:
+        return None
+    if (plain := _ADAPTIVE.get(pool.target)) is not None:
+        image, sizes = cast("tuple[fx.Node, Sequence[int]]", pool.args)
+        pairs = list(zip(_value(image).shape[-len(sizes) :], sizes, strict=True))
+        window = [here // wanted for here, wanted in pairs]
+        is_even = all(here % wanted == 0 for here, wanted in pairs)
+        return call(item, plain, image, window, window) if is_even else None
+    if pool.target is not aten.max_pool2d_with_indices.default:
         return None
     plain = call(item, aten.max_pool2d.default, *pool.args)
     return _rounded_down(model, plain) or plain
+
+
+_ADAPTIVE: Mapping[object, object] = {
+    aten.adaptive_max_pool1d.default: aten.max_pool1d.default,
+    aten.adaptive_max_pool2d.default: aten.max_pool2d.default,
+}
 
 
 def numbers(values: object, count: int) -> list[int]:
@@ -238,5 +255,5 @@ _FORMS: Mapping[object, Form] = {
     aten.pixel_shuffle.default: _shuffled,
     aten.pixel_unshuffle.default: _unshuffled,
     aten.max_pool2d.default: _rounded_down,
-    operator.getitem: _values_alone,
+    operator.getitem: values_alone,
 }

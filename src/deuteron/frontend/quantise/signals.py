@@ -23,7 +23,7 @@ _FOLLOWS = frozenset({aten.dropout.default, aten.maximum.default, aten.minimum.d
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write convolutions and pools over signals, and what joins them, as operators over images."""
+    """Write convolutions, pools and changes of length of signals, and what joins them, as operators over images."""
     images = _Images(model)
     for node in list(model.graph.nodes):
         if node.op == "call_function":
@@ -160,6 +160,23 @@ def _adaptive_pool(_: fx.GraphModule, node: fx.Node, x: fx.Node) -> fx.Node:
     return call(node, aten.adaptive_avg_pool2d.default, x, _row(node.args[1], 1))
 
 
+def _larger(operator: object) -> "_Form":
+    """A change of the length: the sizes, or the factors, of one row more; the one row stays."""
+
+    def form(_: fx.GraphModule, node: fx.Node, x: fx.Node) -> fx.Node:
+        _, size, *corners, factors = cast("Any", node.args)
+        return call(
+            node,
+            operator,
+            x,
+            None if size is None else [1, *size],
+            *corners,
+            None if factors is None else [1.0, *factors],
+        )
+
+    return form
+
+
 _Form = Callable[[fx.GraphModule, fx.Node, fx.Node], fx.Node | None]
 
 _FORMS: Mapping[object, _Form] = {
@@ -169,4 +186,6 @@ _FORMS: Mapping[object, _Form] = {
     aten.max_pool1d.default: _max_pool,
     aten.avg_pool1d.default: _average_pool,
     aten.adaptive_avg_pool1d.default: _adaptive_pool,
+    aten.upsample_nearest1d.vec: _larger(aten.upsample_nearest2d.vec),
+    aten.upsample_linear1d.vec: _larger(aten.upsample_bilinear2d.vec),
 }

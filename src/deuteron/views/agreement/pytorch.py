@@ -117,6 +117,7 @@ class OutputResult:
         allowed: the same, or the most that ties allow of a sample, where they had to be asked for.
         step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
         integer: True where the CPU computes integers or bools, which have no step and must be equal.
+        tied: integers that differ, and that ties alone change in PyTorch, too: such as where one of equal scores is.
         elements: values compared.
         unlike: those where one is NaN or infinite and the other is not the same; none is allowed.
         mismatches: those that differ by more than half a step.
@@ -135,6 +136,7 @@ class OutputResult:
     allowed: int = MAX_STEPS
     step: float = 0.0
     integer: bool = False
+    tied: int = 0
     elements: int = 0
     unlike: int = 0
     mismatches: int = 0
@@ -185,8 +187,11 @@ class PytorchComparison(BoundedComparison):
                 broken.append(
                     f"output {out.index}: {out.unlike} of {out.elements} values are NaN or infinite unlike PyTorch's"
                 )
-            if out.integer and out.mismatches:
-                broken.append(f"output {out.index}: {out.mismatches} of {out.elements} integers differ from PyTorch's")
+            if out.integer and out.mismatches > out.tied:
+                ties = f", and ties explain {out.tied}" if out.tied else ""
+                broken.append(
+                    f"output {out.index}: {out.mismatches} of {out.elements} integers differ from PyTorch's{ties}"
+                )
             elif not out.integer and out.beyond:
                 steps = f"{out.beyond:g} steps from PyTorch's, at most {out.broken} are allowed"
                 tied = f", though ties explain {out.explained:.0f}" if out.explained > out.broken else ""
@@ -213,8 +218,9 @@ class PytorchComparison(BoundedComparison):
 
 def _output_line(out: OutputResult) -> str:
     if out.integer:
+        ties = f", of which ties explain {out.tied:,}" if out.tied else ""
         return (
-            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} integers differ, the largest by "
+            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} integers differ{ties}, the largest by "
             f"{out.largest:.0f}"
         )
     best = f"; best score the same in {out.top1} of {out.rows}" if out.scores else ""
@@ -449,6 +455,8 @@ def _check_output(
     result.unlike += int(np.count_nonzero(~finite & ~same))
     result.mismatches += int(np.count_nonzero(steps > 0.5))
     largest = float(steps.max(initial=0))
+    if result.integer and largest:
+        result.tied += int(np.count_nonzero((steps > 0.5) & (explained()[finite] > 0)))
     if largest > result.bound and not result.integer:
         of_ties = float(explained().max(initial=0))
         bound = max(result.bound, min(math.ceil(of_ties), MAX_TIED_STEPS))

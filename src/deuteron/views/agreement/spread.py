@@ -62,7 +62,7 @@ def spread(reference: Reference, inputs: Sequence[Tensor], twice: Collection[str
         with torch.no_grad():
             outputs: object = runner.run(*inputs)
         for i, value in enumerate(flat(outputs)):
-            if isinstance(value, Tensor) and value.is_floating_point():
+            if isinstance(value, Tensor):
                 off = (value.double() - wanted[i].double()).abs()
                 furthest[i] = torch.maximum(furthest[i], torch.where(off.isfinite(), off, 0.0))
     return [value.numpy() for value in furthest]
