@@ -49,7 +49,13 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One model on one board."""
+    """One model on one board.
+
+    Attributes:
+        instructions: of a run whose copies are the core's.
+        saved: of these, those that the override takes off the core, in copies of the program's tensors and of those of
+            partitions whose NPU has its tensors in memory of its own.
+    """
 
     model: str
     board: str
@@ -57,6 +63,7 @@ class Result:
     identical: bool
     repeatable: bool
     instructions: int
+    saved: int
     stack: int
     stack_bound: int
     copies: tuple[Copy, ...]
@@ -125,6 +132,7 @@ def measure(build: Path, board: Board, samples: int, toolchain: Toolchain) -> Re
         identical,
         repeatable,
         cpu.instructions,
+        cpu.instructions - dma.instructions,
         stack,
         bound,
         copies(made.record, cpu, dma),

@@ -56,7 +56,7 @@ def line(name: str, target: str, row: dict[str, object]) -> str:
     first, *_ = result["copies"]
     return (
         f"{start}{result['weights']:<10}{bits:<11}{repeats:<9}{result['instructions']:>16,}{result['stack']:>9,}"
-        f"{result['stack_bound']:>7,}{first['bytes']:>10,}{first['cpu']:>10,}{first['dma']:>8,}"
+        f"{result['stack_bound']:>7,}{first['bytes']:>10,}{first['cpu']:>10,}{first['dma']:>8,}{result['saved']:>10,}"
     )
 
 
@@ -66,7 +66,7 @@ def run(targets: Sequence[str], models: Sequence[str], samples: int, file: Path 
     rows, problems = Rows(file), list[str]()
     print(
         f"{'model':<21}{'target':<17}{'weights':<10}{'host bits':<11}{'repeats':<9}{'instructions':>16}{'stack B':>9}"
-        f"{'bound':>7}{'input B':>10}{'copy':>10}{'dma':>8}"
+        f"{'bound':>7}{'input B':>10}{'copy':>10}{'dma':>8}{'saved':>10}"
     )
     for target in targets:
         for name in models:

@@ -42,8 +42,8 @@ class Binding
     {
         return buffer_ != tensor_data_;
     }
-    /* Before the run, for an input: the port's copy (deuteron/io.h) brings the tensor to `between`, which has its bytes
-     * and is nothing of the run's, and the core from there into its buffer. Internal, logged, when the copy failed. */
+    /* Before the run, for an input: the port's copy (deuteron/io.h) brings the tensor to `between`, which has room for
+     * it and holds nothing now, and the core from there into its buffer. Internal, logged, when the copy failed. */
     executorch::runtime::Error load(void *between) const;
     /* After the run, for an output: the same way back. */
     executorch::runtime::Error store(void *between) const;

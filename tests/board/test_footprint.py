@@ -34,14 +34,14 @@ def test_a_dma_takes_the_copies_off_the_core(built: Built):
 
 def test_the_bench_tells_what_is_wrong():
     copies = (boards_bench.Copy("input 0", 4096, 1000, 101), boards_bench.Copy("output 0", 4095, 1000, 1000))
-    bad = boards_bench.Result("m", "an505", "flash", False, False, 1, 10, 9, copies)
+    bad = boards_bench.Result("m", "an505", "flash", False, False, 1, 0, 10, 9, copies)
     assert bad.problems() == [
         "m on an505: the outputs are not the host's",
         "m on an505: two runs count differently",
         "m on an505: the stack is deeper than its bound",
         "m on an505: input 0: only 89.9% fewer instructions",
     ]
-    good = boards_bench.Result("m", "an547", "flash", True, True, 1, 9, 9, copies[1:])
+    good = boards_bench.Result("m", "an547", "flash", True, True, 1, 0, 9, 9, copies[1:])
     assert good.problems() == []
 
 

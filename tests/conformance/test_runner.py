@@ -117,6 +117,9 @@ def test_numbers_among_the_inputs(numbers: Path, tmp_path: Path) -> None:
     assert run(*words).stderr.startswith("error: method `forward` failed on sample `.`: ")
     files[3].write_bytes(bytes(2))
     assert run(*words).stderr == f"error: `{files[3]}` has 2 bytes; the input is a truth value of 1"
+    files[3].write_bytes(bytes([1]))
+    files[4].write_bytes(bytes(1))
+    assert run(*words).stderr == f"error: `{files[4]}` has 1 bytes; the input is nothing"
 
 
 def test_files_of_one_sample(program: Path, sample: Path, tmp_path: Path) -> None:

@@ -125,9 +125,8 @@ EValue load_other(Tag tag, const std::filesystem::path &path, size_t index)
     case Tag::Bool:
         return EValue(load_value<uint8_t>(path, "truth value") != 0);
     case Tag::None:
-        if (!read_file(path).empty()) {
-            throw Failure("input file `" + path.string() + "` holds bytes, where the program takes nothing",
-                          "give an empty file, or the program that it is for");
+        if (const size_t bytes = read_file(path).size(); bytes != 0) {
+            throw Failure("`" + path.string() + "` has " + std::to_string(bytes) + " bytes; the input is nothing");
         }
         return EValue();
     default:

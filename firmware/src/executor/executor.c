@@ -75,7 +75,7 @@ static void record_step(dtn_executor_t *executor, uint32_t start)
     uint32_t stop = ticks(executor);
     uint32_t count = 0;
     uint32_t npu_stop;
-    if (step->kind == DTN_STEP_DELEGATE && npu_cycles(&npu_stop)) {
+    if (executor->npu_counts && step->kind == DTN_STEP_DELEGATE && npu_cycles(&npu_stop)) {
         record_until(executor, DTN_EVENT_NPU, executor->step, executor->npu_start, npu_stop);
     }
     if (executor->events != NULL && step->kind == DTN_STEP_DELEGATE) {
@@ -139,7 +139,7 @@ static NeutronError run_steps(dtn_executor_t *executor)
     for (executor->step = 0; executor->step < executor->bundle->step_count; executor->step++) {
         uint32_t start = ticks(executor);
 #if DTN_PROFILING
-        (void)npu_cycles(&executor->npu_start);
+        executor->npu_counts = npu_cycles(&executor->npu_start);
 #endif
         NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
         if (error != ENONE) {
