@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 
 from deuteron.errors import DeuteronError
+from deuteron.frontend import shortcuts
 from deuteron.npu.neutron.sdk import Session
 
 COLLECT = os.environ.get("DEUTERON_CONFORMANCE_COLLECT")
@@ -58,6 +59,20 @@ def pytest_configure() -> None:
         return result
 
     EthosUBackend._compile_tosa_flatbuffer = staticmethod(compile_and_keep)  # noqa: SLF001
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spares the imports what takes long for no reason."""
+    with shortcuts.importing():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
+    """Lets PyTorch work out once what it would for each program of each test; no byte of a program changes by it."""
+    with shortcuts.active():
+        return (yield)
 
 
 def pytest_collection_finish() -> None:
