@@ -9,8 +9,8 @@ find and the package does not bring is given to the processes that run them, and
 - `build/conformance/packages`: what the tests import, pinned in `requirements.txt`;
 - `bin/`, on their PATH: the names of Arm's simulators, over `simulator.py`, which runs programs on this machine as
   `deuteron-fvp` does, for Cortex-M on an emulated board, too;
-- `build/conformance/images`, their EXECUTORCH_ROOT: what stands for the images that the simulators would boot, as
-  `deuteron fvp install` writes it.
+- `build/conformance/BACKEND/images`, their EXECUTORCH_ROOT: what stands for the images that the simulators would boot,
+  as `deuteron fvp install` writes it.
 
 With `--tosa`, what the Ethos-U tests compile is compared bit for bit with TOSA's reference model, too (`tosa.py`).
 

@@ -91,8 +91,8 @@ class Suite:
 
     @property
     def images(self) -> Path:
-        """Where what stands for the images of simulators goes."""
-        return self.root / "images"
+        """Where what stands for the images of simulators goes: each backend's apart, as suites may run side by side."""
+        return self.work / "images"
 
     def install_images(self) -> None:
         """Write what stands for the images of simulators."""

@@ -7,9 +7,10 @@
  * allocated, and every field of a command is checked before it is used. The bytes of a machine's memory are read and
  * written as on a little-endian core.
  *
- * Of an Ethos-U85 these are refused: branches, pools that give places of maxima or have scales of their channels, sums
- * of pools that another operation goes on with, its own tanh and sigmoid, resizes that repeat, maps of three tiles,
- * means that are scaled, and outputs that are turned or reversed on their way into a chain, or both.
+ * Of an Ethos-U85 these are refused: pools that give places of maxima or have scales of their channels, sums of pools
+ * that another operation goes on with, its own tanh and sigmoid, resizes that repeat, maps of three tiles, means that
+ * are scaled, outputs that are turned or reversed on their way into a chain, or both, and branches that ask for the
+ * result of what does not write one element to a region.
  */
 #ifndef DEUTERON_ETHOSU_H
 #define DEUTERON_ETHOSU_H
@@ -51,10 +52,12 @@ enum { DTN_ETHOSU_REGIONS = 8 };
     X(22, BUILT_IN,                                                                                                    \
       "an operation uses the NPU's own tanh or sigmoid, whose values are not public; tables are modelled")             \
     X(23, STRIDED_COPY, "a copy has a source with strides, or three dimensions, which no compiler writes")             \
-    X(40, BRANCH, "a branch, which is not modelled")                                                                   \
+    X(40, BRANCH, "a branch asks for the result of an operation that does not write one element")                      \
     X(41, ARGMAX, "a pool that gives places of maxima, which is not modelled")                                         \
     X(42, TILES, "a map in three tiles one below the other, or none, which is not modelled")                           \
-    X(43, INDEX, "a copy by indices met one that is larger than it says")
+    X(43, INDEX, "a copy by indices met one that is larger than it says")                                              \
+    X(44, TARGET, "a branch leads out of the commands")                                                                \
+    X(45, LOOP, "branches lead back more often than those of any network: 2^20 times")
 
 /** What `dtn_ethosu_step` and its like return. */
 typedef enum {
@@ -137,6 +140,8 @@ typedef struct dtn_ethosu {
     dtn_ethosu_chain_t chains[DTN_ETHOSU_CHAINS];
     dtn_ethosu_chain_t sums; /**< of an operation that puts none out, for the next */
     uint64_t work;           /**< terms of the sums of the operations so far: multiply-accumulates, or elements */
+    uint32_t returns;        /**< branches so far that led back */
+    uint8_t result;          /**< what a branch asks for, of the operation before: 0 none, 1 zero, 2 not zero */
     bool is_check;           /**< operations are checked, and not executed */
     bool is_finished;
     dtn_ethosu_event_t event;
@@ -162,6 +167,7 @@ const dtn_ethosu_config_t *dtn_ethosu_config_of(const void *command_data, size_t
 /**
  * Checks a whole stream without executing it: finds what `dtn_ethosu_step` would, but for damaged weights.
  *
+ * Commands are checked in the order in which they stand; `dtn_ethosu_step` checks those that a branch leads to again.
  * Of `memory` only the regions' sizes and `is_read_only` are used; `memory->workspace_bytes` becomes what the stream
  * needs. `command_data` is what a driver gets: COP1 and its actions, aligned to 16. `event` says where a fault is.
  */

@@ -8,7 +8,8 @@
  * by block, in order: with NPU_SET_BLOCKDEP n, block i of an operation is read when all but the n - i last blocks of
  * the one before have been written. Of an Ethos-U85 up to four copies run at once, n goes to 7, and tables have a
  * memory of their own. Whether a stream waits where it must is what this watches, with a cell for each byte that it can
- * write: who wrote and read it last. Nothing is executed and no data are needed; memory is the caller's.
+ * write: who wrote and read it last. Nothing is executed and no data are needed; memory is the caller's. Commands with
+ * branches are watched in the order in which they stand, as if all conditions were false, and branches wait for all.
  */
 #ifndef DEUTERON_ETHOSU_WATCH_H
 #define DEUTERON_ETHOSU_WATCH_H
@@ -31,7 +32,8 @@ enum { DTN_ETHOSU_SHRAM_REGION = DTN_ETHOSU_REGIONS, DTN_ETHOSU_AT_ONCE = 4, DTN
     X(4, COPY_RUNS, "the command meets memory of a copy that nothing has waited for")                                  \
     X(5, KERNEL_RUNS, "the command meets memory of an operation that nothing has waited for")                          \
     X(6, BLOCKS, "the operation before still needs what the first blocks of this one meet")                            \
-    X(7, BUFFERS, "the operation's buffers do not fit into the SHRAM as they are placed")
+    X(7, BUFFERS, "the operation's buffers do not fit into the SHRAM as they are placed")                              \
+    X(8, BRANCH, "a branch before the command does not wait for what runs")
 
 /** What is wrong with a command. */
 typedef enum {

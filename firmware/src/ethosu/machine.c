@@ -283,12 +283,13 @@ static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
         *is_operation = true;
         fault = fault == DTN_ETHOSU_OK ? dtn_eu_stage_end(m) : fault;
         if (fault == DTN_ETHOSU_OK && has_maps && dtn_eu_is_u85(m)) {
+            dtn_eu_note_result(m);
             dtn_eu_tell(m, &(dtn_eu_accesses_t){.is_end = true});
         }
         return fault;
     }
     if (dtn_eu_is_u85(m) && words == 1 && opcode == OP_BRANCH) {
-        return dtn_eu_fault(m, DTN_ETHOSU_BRANCH, opcode);
+        return dtn_eu_branch(m, payload);
     }
     if (words == 0 && is_order(opcode)) {
         if (m->observer != NULL) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Waits: their opcodes, and the bits of how many may still run. */
-enum { OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, KERNELS_MASK = 3, COPIES_MASK = 15 };
+enum { OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, OP_BRANCH = 0x100, KERNELS_MASK = 3, COPIES_MASK = 15 };
 
 /* Parts of weights and scales: of one core and of the next; and operations that run at once. */
 enum { CORES = 2, KERNELS = 2 };
@@ -363,6 +363,20 @@ static void see_copy(dtn_ethosu_watch_t *watch, const dtn_eu_rows_t *rows)
 
 /* ---- The stream ---- */
 
+/* Where a branch leads to, nobody watches what ran before it. */
+static void see_branch(dtn_ethosu_watch_t *watch)
+{
+    dtn_eu_scan_t scan = {.watch = watch, .number = number_of(watch)};
+    for (uint32_t i = 0; i < DTN_ETHOSU_AT_ONCE; i++) {
+        if (watch->kernels[i] != 0) {
+            dtn_eu_report(&scan, DTN_ETHOSU_HAZARD_BRANCH, watch->machine.event.offset, watch->kernels[i], true);
+        }
+        if (watch->copies[i] != 0) {
+            dtn_eu_report(&scan, DTN_ETHOSU_HAZARD_BRANCH, watch->machine.event.offset, watch->copies[i], true);
+        }
+    }
+}
+
 static void see_wait(dtn_ethosu_watch_t *watch)
 {
     const dtn_ethosu_event_t *event = &watch->machine.event;
@@ -377,7 +391,9 @@ static void see_wait(dtn_ethosu_watch_t *watch)
 static void observe(dtn_ethosu_t *machine, const dtn_eu_accesses_t *accesses)
 {
     dtn_ethosu_watch_t *watch = (dtn_ethosu_watch_t *)(void *)machine;
-    if (accesses == NULL) {
+    if (accesses == NULL && machine->event.opcode == OP_BRANCH) {
+        see_branch(watch);
+    } else if (accesses == NULL) {
         see_wait(watch);
     } else if (accesses->rows != NULL) {
         see_copy(watch, accesses->rows);

@@ -7,6 +7,7 @@ release has one no more, that shortcut is left out, builds take longer, and `mis
 import importlib
 import inspect
 import sys
+import typing
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
@@ -26,6 +27,7 @@ _NEUTRON_PASS = "executorch.backends.nxp.edge_passes.neutron_edge_pass"  # noqa:
 _PRIVATE = (
     (_OPERATORS, "_materialize_cpp_cia_ops"),
     (_OPERATORS, "_collect_all_valid_cia_ops_for_namespace"),
+    ("torch._ops", "Callable"),
     ("torch.library", "Library.define"),
     ("torch.library", "Library.impl"),
     ("torch._library.utils", "get_source"),
@@ -47,6 +49,7 @@ def active() -> Generator[None]:
         stack.enter_context(_replaced("torch.export", "ExportedProgram.run_decompositions", _decomposed_once))
         stack.enter_context(_replaced(_NEUTRON_PASS, "NeutronEdgePass.recompile_module", _traced_once))
         stack.enter_context(_replaced(_OBSERVER, "HistogramObserver._non_linear_param_search", searched_by_numbers))
+        stack.enter_context(_replaced("torch._ops", "Callable", _kept_annotation))
         stack.enter_context(_sources_shared())
         stack.enter_context(_operators_listed_once())
         yield
@@ -57,6 +60,11 @@ def importing() -> Generator[None]:
     """Spares the import of ExecuTorch what builds seldom need, or what takes long for no reason, for a while."""
     with _light_post_grad(), _fast_yaml(), _replaced("torch._library.utils", "get_source", _place):
         yield
+
+
+def _kept_annotation(_: object) -> object:
+    """The `Callable` that keeps what it makes: annotations have it, of a function that is made for each operator."""
+    return cast("Any", typing).Callable
 
 
 @contextmanager

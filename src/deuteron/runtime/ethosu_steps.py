@@ -18,7 +18,7 @@ from deuteron.npu.ethosu.memory import (
     Memory,
     Region,
 )
-from deuteron.npu.ethosu.stream import Span, config_of, memory_name
+from deuteron.npu.ethosu.stream import Span, config_of, decode, memory_name
 
 _STOP = 0
 
@@ -38,6 +38,8 @@ class Steps:
         self._library = _load()
         self._blob = blob
         self._where = where
+        operations = decode(blob.command_data, where).operations
+        self._numbers = {operation.offset: number for number, operation in enumerate(operations)}
         config = self._library.dtn_ethosu_config(config_of(blob.command_data, where).name.encode())
         self._commands = Memory(len(blob.command_data), blob.command_data)
         self._machine = Memory(self._library.dtn_ethosu_machine_bytes())
@@ -59,17 +61,18 @@ class Steps:
         self._memories.workspace = self._own[1].address
 
     def run(self, inputs: Sequence[bytes]) -> Iterator[int]:
-        """The number of each operation or copy of the stream once it is done, for the bytes of each input."""
+        """The number of each operation or copy of the stream once it is done, for the bytes of each input.
+
+        Where branches lead back, numbers come again.
+        """
         for tensor, data in zip(self._blob.inputs, inputs, strict=True):
             self._regions[SCRATCH].write(tensor.offset, data)
         self._check(self._library.dtn_ethosu_start(*self._stream, ctypes.byref(self._memories)))
-        number = 0
         while True:
             self._check(self._library.dtn_ethosu_step(self._machine.address, ctypes.byref(self._event)))
             if self._event.opcode == _STOP:
                 return
-            yield number
-            number += 1
+            yield self._numbers[self._event.offset]
 
     def read(self, place: Span) -> bytes:
         """What lies there now."""

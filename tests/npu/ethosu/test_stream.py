@@ -2,8 +2,10 @@
 
 import struct
 
+from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.isa import CONFIGS, Long, Op, Short
-from deuteron.npu.ethosu.stream import FeatureMap, Operation, Span, decode
+from deuteron.npu.ethosu.program import EthosUProgram
+from deuteron.npu.ethosu.stream import Branch, FeatureMap, Operation, Span, decode
 
 Words = list[tuple[int, int] | tuple[int, int, int]]
 
@@ -63,3 +65,27 @@ def test_an_ethos_u85_chains_and_turns() -> None:
         scalar=-2, table=3, turn="CHW",
     )  # fmt: skip
     assert (copied.source, copied.target) == (Span("weights", 0x10, 36), Span("scratch", 0x20, 12))
+
+
+def test_an_ethos_u85_branches() -> None:
+    """Branches are no operations; listings have them between those."""
+    stream = decode(
+        command_data([
+            *sizes(1, 1, 1),
+            (Short.OFM_REGION, 1), (Short.OFM_PRECISION, 1), (Long.OFM_BASE0, 0, 0x100),
+            (Short.IFM_REGION, 1), (Short.IFM_PRECISION, 1), (Long.IFM_BASE0, 0, 0x40), (Short.IFM_BROADCAST, 0),
+            (Short.IFM2_BROADCAST, 8), (Long.OP_SCALAR, 0, 1),
+            (Op.ELEMENTWISE, 2),
+            (Long.BRANCH, 1, 0x0),
+            (Long.BRANCH, 0, 0x60),
+            (Op.STOP, 0xFFFF),
+        ]),
+        "npu 0",
+    )  # fmt: skip
+    assert [operation.kind for operation in stream.operations] == ["sub"]
+    assert stream.branches == (Branch(0x50, 0, is_conditional=True), Branch(0x58, 0x60, is_conditional=False))
+    program = EthosUProgram(Blob(command_data=b"", weights=b"", scratch_bytes=0, inputs=(), outputs=()), stream)
+    assert [*program.lines("npu 0", ())][-2:] == [
+        "  0x00050  branch to 0x00000 if the result before it is not 0",
+        "  0x00058  branch to 0x00060",
+    ]

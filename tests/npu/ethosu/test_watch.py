@@ -195,6 +195,10 @@ BROKEN_85: dict[str, tuple[Callable[[list[Command]], None], str]] = {
         put(Op.ELEMENTWISE, short(Short.IFM_REGION, 3)),
         "command 6: `add` at 0x00344 is refused: an operation addresses a region that is not there (0x3)",
     ),
+    "a branch": (
+        put(Op.CONV, Command(Long.BRANCH, 0, 0), count=1),
+        "command 5: the branch at 0x002a8 does not wait for `depthwise` at 0x001e4",
+    ),
     "outside of the region": (
         put(Op.CONV, address(Long.IFM_BASE0, 0x900)),
         "command 1: `conv` at 0x00158 is refused: an operation leaves its region (0x900)",

@@ -13,7 +13,7 @@ from deuteron.npu.ethosu import blob as blobs
 from deuteron.npu.ethosu import timeline as timelines
 from deuteron.npu.ethosu import watch as watches
 from deuteron.npu.ethosu.blob import Blob
-from deuteron.npu.ethosu.stream import WEIGHTS, FeatureMap, Operation, Span, Stream, Window, by_kind, decode
+from deuteron.npu.ethosu.stream import WEIGHTS, Branch, FeatureMap, Operation, Span, Stream, Window, by_kind, decode
 from deuteron.npu.program import Command, Content, KernelCall, Memory, NpuProgram, Placement
 from deuteron.npu.schedule import NO_SCHEDULE, Schedule
 from deuteron.npu.timeline import Hazard, Timeline
@@ -52,9 +52,11 @@ class EthosUProgram(NpuProgram):
                 yield f"  {what}{i}: {tensor.nbytes:,} B, scratch+0x{tensor.offset:x}"
         words = iter(origins)
         issued = self._issued_for()
+        rows = {branch.offset: _branch_text(branch) for branch in self.stream.branches}
         for number, operation in enumerate(self.stream.operations):
             origin = issued.get(number, "") if operation.kind == "copy" else next(words, "")
-            yield f"  0x{operation.offset:05x}  {_text(operation)}{f'  ; {origin}' if origin else ''}"
+            rows[operation.offset] = f"{_text(operation)}{f'  ; {origin}' if origin else ''}"
+        yield from (f"  0x{offset:05x}  {row}" for offset, row in sorted(rows.items()))
 
     def _issued_for(self) -> dict[int, str]:
         """For each copy the operation of its step before which it stands, in words."""
@@ -79,6 +81,7 @@ class EthosUProgram(NpuProgram):
             "outputs": [asdict(tensor) for tensor in self.blob.outputs],
             "kinds": dict(by_kind(self.stream)),
             "operations": [{**asdict(o), "macs": o.macs} for o in self.stream.operations],
+            "branches": [asdict(branch) for branch in self.stream.branches],
             "origins": list(origins),
         }
 
@@ -147,6 +150,10 @@ def _command(operation: Operation) -> Command:
         return Command(fetched=operation.target.nbytes)
     weights = sum(span.nbytes for span in operation.constants)
     return Command(KernelCall(operation.kind, weight_bytes=weights, results=(len(operation.inputs),)))
+
+
+def _branch_text(branch: Branch) -> str:
+    return f"branch to 0x{branch.target:05x}{' if the result before it is not 0' if branch.is_conditional else ''}"
 
 
 def _text(operation: Operation) -> str:

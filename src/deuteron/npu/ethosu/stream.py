@@ -122,12 +122,22 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """Where the commands may go on elsewhere: always, or where the operation before wrote one element that is not 0."""
+
+    offset: int
+    target: int
+    is_conditional: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
-    """The commands of a partition: for which accelerator, and the operations in order."""
+    """The commands of a partition: for which accelerator, the operations and the branches in order."""
 
     config: Config
     nbytes: int
     operations: tuple[Operation, ...]
+    branches: tuple[Branch, ...] = ()
 
 
 def decode(command_data: bytes, where: str) -> Stream:
@@ -138,7 +148,9 @@ def decode(command_data: bytes, where: str) -> Stream:
         UnsupportedError: it is for an accelerator whose commands are others.
     """
     config, commands = _commands(command_data, where)
-    return Stream(config, len(commands), tuple(_operations(config, commands, where)))
+    decoded = tuple(_decoded(config, commands, where))
+    operations = tuple(one for one in decoded if isinstance(one, Operation))
+    return Stream(config, len(commands), operations, tuple(one for one in decoded if isinstance(one, Branch)))
 
 
 def config_of(command_data: bytes, where: str) -> Config:
@@ -173,7 +185,7 @@ def _commands(data: bytes, where: str) -> tuple[Config, bytes]:
     raise FormatError("the commands' header is damaged", where=where, hint=_HINT)
 
 
-def _operations(config: Config, commands: bytes, where: str) -> Iterator[Operation]:
+def _decoded(config: Config, commands: bytes, where: str) -> Iterator[Operation | Branch]:
     words = struct.unpack(f"<{len(commands) // 4}I", commands)
     registers = _Registers85({}, where, config) if config.is_u85 else _Registers({}, where, config)
     at = 0
@@ -183,7 +195,9 @@ def _operations(config: Config, commands: bytes, where: str) -> Iterator[Operati
         at += 1 + has_payload
         if has_payload > 1 or at > len(words):
             break
-        if has_payload and opcode in _LONGS:
+        if has_payload and opcode == Long.BRANCH and config.is_u85:
+            yield Branch(offset, words[at - 1], param == 1)
+        elif has_payload and opcode in _LONGS:
             registers.values[Long(opcode)] = param << 32 | words[at - 1]
         elif not has_payload and opcode in _SHORTS:
             registers.values[Short(opcode)] = param

@@ -40,6 +40,7 @@ class Kind(IntEnum):
     KERNEL_RUNS = 5
     BLOCKS = 6
     BUFFERS = 7
+    BRANCH = 8
 
 
 _PARTS = ("input", "second input", "weights", "scales", "table", "source", "output", "target", "buffers")
@@ -152,6 +153,8 @@ class _Watcher:
             return f"{name} is refused: {self._sentence(hazard.fault)} (0x{hazard.at:x})"
         if hazard.kind == Kind.BUFFERS:
             return f"the buffers of {name} would have to end at byte 0x{hazard.at:x} of {SHRAM}, which is not theirs"
+        if hazard.kind == Kind.BRANCH:
+            return f"the branch at 0x{hazard.at:05x} does not wait for {self._name(hazard.other)}"
         number = int(hazard.part)
         part, does = _PARTS[number], "reads" if number < _READS else "writes"
         memory = SHRAM if hazard.region == REGIONS else memory_name(hazard.region)
