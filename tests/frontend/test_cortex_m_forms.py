@@ -1,6 +1,7 @@
 """What the Cortex-M's quantiser and kernels lack, in other words: they have these, and they give the same."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -195,6 +196,34 @@ def test_states_of_recurrent_layers(layer: type[nn.LSTM | nn.GRU]) -> None:
         return torch.cat(last) if isinstance(cell, nn.LSTM) else last
 
     assert aten.linear.default in operators(states, (5, 2, 6), cell)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    "cell", [nn.LSTMCell, nn.GRUCell, nn.RNNCell, partial(nn.RNNCell, nonlinearity="relu")], ids=str
+)
+def test_cells_are_their_step(cell: Callable[..., nn.Module], bias: bool) -> None:
+    def step(x: Tensor, cell: nn.Module) -> Tensor:
+        state = x[:, :4] * 0.5
+        return torch.cat(cell(x, (state, x[:, 2:]))) if isinstance(cell, nn.LSTMCell) else cell(x, state)
+
+    found = operators(step, (3, 6), cell(6, 4, bias=bias))
+    assert found.count(aten.linear.default) == 2
+    assert not [target for target in found if str(target).endswith("_cell.default")]
+
+
+def test_a_cosine_is_a_mean_of_products() -> None:
+    def between(x: Tensor) -> Tensor:
+        return functional.cosine_similarity(x, x.flip(0), dim=-1)
+
+    found = operators(between, (3, 6))
+    assert (found.count(aten.rms_norm.default), found[-1]) == (2, aten.mean.dim)
+
+
+def test_a_condition_as_a_number_is_a_choice() -> None:
+    found = operators(lambda x: x * (x > 0.1).float(), IMAGE)
+    assert aten.where.Scalar in found
+    assert aten.to.dtype not in found
 
 
 def test_an_lstm_with_projections_stays() -> None:

@@ -28,6 +28,10 @@ def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = 
 _LAYERS: Mapping[object, Form] = {
     aten.lstm.input: recurrent.lstm,
     aten.gru.input: recurrent.gru,
+    aten.lstm_cell.default: recurrent.lstm_cell,
+    aten.gru_cell.default: recurrent.gru_cell,
+    aten.rnn_tanh_cell.default: recurrent.rnn_cell(aten.tanh.default),
+    aten.rnn_relu_cell.default: recurrent.rnn_cell(aten.relu.default),
     aten.scaled_dot_product_attention.default: attention.attention,
 }
 
@@ -35,6 +39,8 @@ _OPERATORS: Mapping[object, Form] = {
     aten.div.Tensor: arithmetic.normalised,
     aten.instance_norm.default: arithmetic.instances,
     aten.glu.default: arithmetic.gated,
+    aten.cosine_similarity.default: arithmetic.cosine,
+    aten.to.dtype: arithmetic.told_apart,
     aten.softmax.int: attention.softmax,
     aten.matmul.default: attention.product,
     aten.mm.default: attention.product,

@@ -68,6 +68,23 @@ def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return result if rows is x else call(node, aten.transpose.int, result, dim, -1)
 
 
+def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The cosine between vectors of the last dimension: the mean of products, where the mean of squares is 1."""
+    x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
+    shape = x.meta["val"].shape
+    if shape != y.meta["val"].shape or dim not in (-1, len(shape) - 1) or least > _GUARD:
+        return None
+    normed = (call(node, aten.rms_norm.default, one, [shape[-1]], None, least**2 / shape[-1]) for one in (x, y))
+    return call(node, aten.mean.dim, call(node, aten.mul.Tensor, *normed), [-1])
+
+
+def told_apart(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A condition as a float number: a choice between 1 and 0."""
+    x = cast(fx.Node, node.args[0])
+    is_choice = x.meta["val"].dtype == torch.bool and node.meta["val"].is_floating_point()
+    return call(node, aten.where.Scalar, x, 1.0, 0.0) if is_choice else None
+
+
 def unit_vectors(quotient: fx.Node) -> tuple[fx.Node, int, float] | None:
     """The vectors that a division brings to length 1, their dimension and their least length, 0 where they have none.
 

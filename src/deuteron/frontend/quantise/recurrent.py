@@ -1,4 +1,4 @@
-"""Writes LSTM and GRU layers as the operators of each step, which are quantised one by one.
+"""Writes recurrent layers and cells as the operators of each step, which are quantised one by one.
 
 The inputs of all steps go through one linear layer, and only the states through one per step. States that begin as
 zeros add nothing to the first.
@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise.forms import call, constant, value_of
+from deuteron.frontend.quantise.forms import Form, call, constant, value_of
 
 aten = torch.ops.aten
 
@@ -36,6 +36,35 @@ def gru(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
         return None
     outputs, lasts = layers.run(partial(_gru_step, node), (cast(fx.Node, node.args[1]),))
     return [outputs, _stacked(node, 1, [last for (last,) in lasts], 0)]
+
+
+def lstm_cell(_: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
+    """The next hidden state and cell of one step of an LSTM."""
+    states = tuple(cast("Sequence[fx.Node]", node.args[1]))
+    return [*_lstm_step(node, *_linear(node, states[0]), states)]
+
+
+def gru_cell(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """The next state of one step of a GRU."""
+    state = cast(fx.Node, node.args[1])
+    return _gru_step(node, *_linear(node, state), (state,))[0]
+
+
+def rnn_cell(activation: object) -> Form:
+    """Gives the next state of one step of a plain recurrent layer."""
+
+    def form(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+        gates = _linear(node, cast(fx.Node, node.args[1]))
+        return call(node, activation, call(node, aten.add.Tensor, *gates))
+
+    return form
+
+
+def _linear(node: fx.Node, state: fx.Node) -> tuple[fx.Node, fx.Node]:
+    """What the input and the state of a cell give to its gates."""
+    x, _, own, theirs, *biases = node.args
+    first, second = biases or (None, None)
+    return call(node, aten.linear.default, x, own, first), call(node, aten.linear.default, state, theirs, second)
 
 
 @dataclass(frozen=True, slots=True)
