@@ -225,6 +225,31 @@ def test_programs_see_images_as_they_lie_in_memory(target: str, last: bool, tmp_
     assert orders <= {(0, 1, 2, 3)}
 
 
+class Positions(nn.Module):
+    """Constants of an image's height and width, and of its whole size, beside an image; extrema on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.rows, self.least = nn.Parameter(torch.randn(8, 8)), nn.Parameter(torch.randn(1, 3, 8, 8))
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(torch.maximum(x + self.rows, self.least) * self.rows)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_constants_of_an_images_size_lie_as_the_image_does(last: bool, tmp_path: Path) -> None:
+    x = torch.randn(IMAGE)
+    x = x.contiguous(memory_format=CHANNELS_LAST) if last else x
+    model = Positions()
+    build = api.build(model, (x,), target=CPU, calibration=[(x,)], output=tmp_path / "build")
+    names = [op.op for op in build.manifest.cpu_ops if op.instructions]
+    assert "cortex_m::maximum" in names
+    assert names.count("dim_order_ops::_clone_dim_order") == (0 if last else 2)  # of the input and the result
+    assert compare(tmp_path / "build", [[x.numpy()]]).passed
+
+
 def _train(prepared: nn.Module) -> Iterator[float]:
     """A step towards zero, with the inputs of the test."""
     optimiser = torch.optim.SGD(prepared.parameters(), lr=1e-3)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 _CONVOLUTIONS = ("quantized_conv2d", "quantized_depthwise_conv2d")
+_EXTREMA = ("maximum", "minimum")
 
 
 @cache
@@ -15,7 +16,8 @@ def complete() -> tuple[object, ...]:
     """What completes definitions as long as it lives.
 
     Convolutions with gaps in their windows get one, for PyTorch has none for integers: that of weights with zeros in
-    the gaps. Operators keep the wheel's definitions for all else. The masked softmax gets the shape of its result.
+    the gaps. Operators keep the wheel's definitions for all else. The masked softmax gets the shape of its result, and
+    extrema of images the order of memory that the images have.
     """
     from executorch.backends.cortex_m.ops import operators
 
@@ -25,6 +27,9 @@ def complete() -> tuple[object, ...]:
     for name in _CONVOLUTIONS:
         without_gaps: Callable[..., Tensor] = getattr(operators, f"{name}_impl")
         library.impl(name, _with_gaps(without_gaps), "CPU")
+    registry: Any = torch.library
+    for name in _EXTREMA:
+        registry.register_fake(f"cortex_m::{name}", getattr(torch, name), lib=library, allow_override=True)
     return library, shapes
 
 

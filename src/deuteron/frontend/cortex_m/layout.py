@@ -90,7 +90,7 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
         return
     orders = _Orders(model.graph)
     for node in nodes:
-        images = [arg for arg in node.all_input_nodes if _is_image(arg)]
+        images = [arg for arg in node.all_input_nodes if _is_image(arg) or _is_beside_images(arg, node)]
         if node.name not in on_cpu or node.target in _ANY_ORDER:
             # What gives no image is the same for either order, and may be left to the CPU in the end, as views are.
             wanted = {arg: orders.exported[arg] and (_is_image(node) or not _is_in_order(arg)) for arg in images}
@@ -118,16 +118,36 @@ def drop_marks(program: ExportedProgram) -> None:
     """Take from an edge program the copies into channels-last memory of what lies so already.
 
     They were there for the shapes that PyTorch computes. ExecuTorch would give one channel an order of its own, which
-    its copy then refuses.
+    its copy then refuses. Constants are laid so here, and not in each inference.
     """
+    from executorch.backends.transforms.utils import create_constant_placeholder
+    from torch.export.graph_signature import InputKind
+
+    first = next(iter(program.graph.nodes))
     for node in list(program.graph.nodes):
-        if "_clone_dim_order" in str(node.target):
-            value, source = cast(Tensor, node.meta["val"]), cast(fx.Node, node.args[0])
-            same = all(is_channels_last(x) and x.is_contiguous() for x in (value, source.meta["val"]))
-            if same and node.kwargs.get("dim_order") == [0, 2, 3, 1]:
-                node.replace_all_uses_with(source)
-                program.graph.erase_node(node)
+        if "_clone_dim_order" not in str(node.target) or node.kwargs.get("dim_order") != [0, 2, 3, 1]:
+            continue
+        value, source = cast(Tensor, node.meta["val"]), cast(fx.Node, node.args[0])
+        if source.op == "placeholder" and source.name not in program.graph_signature.user_inputs:
+            laid = constant_of(program, source).detach().contiguous(memory_format=torch.channels_last)
+            with program.graph.inserting_before(first):
+                name = f"{node.name}_laid"
+                source = create_constant_placeholder(program, program.graph, name, InputKind.PARAMETER, laid)
+        elif not all(is_channels_last(x) and x.is_contiguous() for x in (value, source.meta["val"])):
+            continue
+        node.replace_all_uses_with(source)
+        program.graph.erase_node(node)
+    program.graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def constant_of(program: ExportedProgram, node: fx.Node) -> Tensor:
+    """The value of a parameter, buffer or constant of a program."""
+    signature = program.graph_signature
+    names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    names |= signature.inputs_to_lifted_tensor_constants
+    name = names[node.name]
+    return cast(Tensor, program.state_dict[name] if name in program.state_dict else program.constants[name])
 
 
 def _is_repeated(upsample: fx.Node) -> bool:
@@ -167,6 +187,12 @@ def _is_image(node: fx.Node) -> bool:
     """True for a float activation of rank 4; weights are constants, and brought into order elsewhere."""
     value: object = node.meta.get("val")
     return node.op != "get_attr" and isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point()
+
+
+def _is_beside_images(constant: fx.Node, node: fx.Node) -> bool:
+    """True for a constant of an image's size that arithmetic reads; weights are brought into order elsewhere."""
+    value: object = constant.meta.get("val")
+    return constant.op == "get_attr" and is_elementwise(node) and isinstance(value, Tensor) and value.dim() == 4
 
 
 def _is_in_order(image: fx.Node) -> bool:
@@ -210,7 +236,7 @@ class _Orders:
         self.exported = {
             node: node.target not in _ANY_ORDER and is_channels_last(node.meta["val"])
             for node in graph.nodes
-            if _is_image(node)
+            if node.op == "get_attr" or _is_image(node)
         }
         self._graph = graph
         self._copies: dict[tuple[fx.Node, bool], fx.Node] = {}

@@ -14,6 +14,7 @@ from deuteron.frontend.cortex_m.added import functions, layout, library, wide
 from deuteron.frontend.cortex_m.added.families import FORMS
 from deuteron.frontend.cortex_m.added.form import Affine, Call, Form, Result, Site, value_of
 from deuteron.frontend.cortex_m.elementwise import LIMITS, Tables, aten_operator, call_on
+from deuteron.frontend.cortex_m.layout import constant_of
 from deuteron.frontend.cortex_m.refusals import mixes
 from deuteron.frontend.cortex_m.values import copy_mark
 
@@ -147,7 +148,7 @@ def _replace(program: ExportedProgram, node: fx.Node, form: Form, dtype: torch.d
     result = scales[0] if form.result is Result.INTEGER else _affine(ends[0])
     if form.result is Result.SHARED and any(scale != result for scale in scales):
         raise mixes(node, dict.fromkeys((scale.scale, scale.zero_point) for scale in (*scales, result)))
-    constant = partial(_constant, program)
+    constant = partial(constant_of, program)
     limits = (-128, 127) if limit is None else _limits(limit, ends[0])
     call = form.call(Site(node, scales, result, constant, stored, tuple(ends), limits, any(is_last)))
     if call is not None:
@@ -216,12 +217,3 @@ def _is_affine(node: fx.Node, does: str, *dtypes: torch.dtype) -> bool:
 def _affine(node: fx.Node) -> Affine:
     scale, zero_point = node.args[1:3]
     return Affine(float(cast(float, scale)), int(cast(int, zero_point)))
-
-
-def _constant(program: ExportedProgram, node: fx.Node) -> Tensor:
-    """The value of a parameter, buffer or constant of a program."""
-    signature = program.graph_signature
-    names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-    names |= signature.inputs_to_lifted_tensor_constants
-    name = names[node.name]
-    return cast(Tensor, program.state_dict[name] if name in program.state_dict else program.constants[name])
