@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from tests.cortex_m.bench import Array
 
+from deuteron.board.operators.table import PadParams
 from deuteron.board.operators.wide import (
     ConvolutionS16Params,
     InterpolateS16Params,
@@ -14,7 +15,13 @@ from deuteron.board.operators.wide import (
     RequantiseParams,
     SumS16Params,
 )
-from deuteron.npu.neutron.kernels.params import Dims5, KernelParams
+from deuteron.npu.neutron.kernels.params import (
+    Dims5,
+    ExtremumParams,
+    KernelParams,
+    ReduceExtremumParams,
+    ReduceSumParams,
+)
 
 Case = tuple[KernelParams, tuple[Array, ...], Array]
 """A record, inputs, and an array like the output."""
@@ -120,6 +127,36 @@ def pool(rng: np.random.Generator) -> Case:
     return params, (numbers(rng, batches, h[0], w[0], channels),), np.empty((batches, h[1], w[1], channels), np.int16)
 
 
+def mean(rng: np.random.Generator) -> Case:
+    """A sum or mean."""
+    outer, reduced, inner = few(rng, 4, 300, 5)
+    divisor = int(rng.choice([1, reduced]))
+    mult = int(rng.choice([1 << 30, rng.integers(1 << 29, 1 << 31)]))
+    params = ReduceSumParams(outer, reduced, inner, divisor, 0, mult, int(rng.integers(30, 36)), 0)
+    return params, (numbers(rng, outer, reduced, inner),), np.empty((outer, inner), np.int16)
+
+
+def most(rng: np.random.Generator) -> Case:
+    """The largest or least value of each run."""
+    outer, reduced, inner = few(rng, 4, 40, 5)
+    params = ReduceExtremumParams(outer, reduced, inner, int(rng.integers(2)))
+    return params, (numbers(rng, outer, reduced, inner),), np.empty((outer, inner), np.int16)
+
+
+def larger(rng: np.random.Generator) -> Case:
+    """The larger or smaller of two values."""
+    dims, strides, operands = pair(rng)
+    return ExtremumParams(dims, *strides, int(rng.integers(2))), operands, np.empty(dims, np.int16)
+
+
+def pad(rng: np.random.Generator) -> Case:
+    """A value on any side of any dimension."""
+    dims, before, after = (rng.integers((low,) * 4, 5) for low in (1, 0, 0))
+    value = int(rng.integers(-32768, 32768))
+    params = PadParams.from_words((*dims.tolist(), *before.tolist(), *after.tolist(), value))
+    return params, (numbers(rng, *dims),), np.empty(dims + before + after, np.int16)
+
+
 def widen(rng: np.random.Generator) -> Case:
     """From int8 to int16."""
     x = rng.integers(-128, 128, int(rng.integers(1, 99))).astype(np.int8)
@@ -140,6 +177,10 @@ CASES: Mapping[str, Callable[[Any], Case]] = {
     "product_s16": product,
     "interpolate_s16": function,
     "pool_s16": pool,
+    "reduce_sum_s16": mean,
+    "reduce_extremum_s16": most,
+    "extremum_s16": larger,
+    "pad_s16": pad,
     "requantise_s16": widen,
     "requantise_s8": narrow,
 }

@@ -13,7 +13,7 @@ OPTIONS = api.BuildOptions(activations=api.Activations.INT16)
 
 
 class Wide(nn.Module):
-    """All that int16 has: layers of each kind, sums, products, functions and pools, with and without limits."""
+    """All that int16 has: layers, arithmetic, functions, pools, means, extrema and pads, with and without limits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,11 +29,17 @@ class Wide(nn.Module):
         pools = functional.max_pool2d(x, 3, 2, 1), functional.avg_pool2d(x, 2), functional.avg_pool2d(x, 3, 1, 1)
         z = torch.cat([x, x.abs()], 1).flatten(2).permute(0, 2, 1)[:, :, 1:7] * y
         z = self.row(z.reshape(1, -1, 8)) + y
+        padded = (
+            functional.pad(x, (1, 0, 2, 1), value=0.5),
+            functional.pad(z, (0, 3)),
+            functional.pad(x, [1] * 4, "reflect"),
+        )
+        chosen = torch.maximum(x, 0.3 * x), torch.minimum(z, y), z.amax(1), x.amin((2, 3)), z.sum(-1), y.mean(-1)
         curves = z.sigmoid(), z.tanh(), functional.gelu(z), functional.elu(z), functional.silu(z), (z / 4).exp(), z**2
         curves = *curves, torch.cat([z.atan(), z.asinh(), z.erfc(), z.square()])
         grown = z.sinh(), z.cosh(), z.exp2(), functional.selu(z), functional.celu(z), functional.logsigmoid(z)
         curves = *curves, torch.cat(grown)
-        return *pools, *curves, functional.softplus(z).clamp(0.5, 2.0), (z + y).relu(), x.mean((2, 3))
+        return *pools, *padded, *chosen, *curves, functional.softplus(z).clamp(0.5, 2.0), (z + y).relu(), x.mean((2, 3))
 
 
 class Mixed(nn.Module):

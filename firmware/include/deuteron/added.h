@@ -486,6 +486,78 @@ typedef struct {
  */
 int32_t dtn_cm_pool_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* reduce_sum_s16 */
+
+enum {
+    DTN_CM_REDUCE_SUM_S16_INPUT = 0,
+    DTN_CM_REDUCE_SUM_S16_OUTPUT = 1,
+};
+
+typedef dtn_reduce_sum_s8_params_t dtn_cm_reduce_sum_s16_params_t;
+
+/**
+ * Sum or mean over the middle of [outer, reduced, inner]; `divisor` is 1 for a sum, `reduced` for a mean.
+ *
+ * out = sat(out_zp + rne(sum(x - in_zp) * mult / (divisor * 2^shift))); divisor * 2^shift is at most 2^61.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_reduce_sum_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* reduce_extremum_s16 */
+
+enum {
+    DTN_CM_REDUCE_EXTREMUM_S16_INPUT = 0,
+    DTN_CM_REDUCE_EXTREMUM_S16_OUTPUT = 1,
+};
+
+typedef dtn_reduce_extremum_s8_params_t dtn_cm_reduce_extremum_s16_params_t;
+
+/**
+ * Maximum (`maximum` 1) or minimum (0) of stored values over the middle of [outer, reduced, inner].
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_reduce_extremum_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* extremum_s16 */
+
+enum {
+    DTN_CM_EXTREMUM_S16_A = 0,
+    DTN_CM_EXTREMUM_S16_B = 1,
+    DTN_CM_EXTREMUM_S16_OUTPUT = 2,
+};
+
+typedef dtn_extremum_s8_params_t dtn_cm_extremum_s16_params_t;
+
+/**
+ * Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_cm_extremum_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* pad_s16 */
+
+enum {
+    DTN_CM_PAD_S16_INPUT = 0,
+    DTN_CM_PAD_S16_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t dims[4];
+    int32_t before[4];
+    int32_t after[4];
+    int32_t value;
+} dtn_cm_pad_s16_params_t;
+
+/**
+ * `value` before and after each dimension of a tensor; dimensions from the outermost in memory.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_cm_pad_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* requantise_s16 */
 
 enum {
@@ -548,6 +620,10 @@ int32_t dtn_cm_requantise_s8(const dtn_operator_call_t *call, dtn_phase_t phase)
     X(product_s16, 2) \
     X(interpolate_s16, 2) \
     X(pool_s16, 1) \
+    X(reduce_sum_s16, 1) \
+    X(reduce_extremum_s16, 1) \
+    X(extremum_s16, 2) \
+    X(pad_s16, 1) \
     X(requantise_s16, 1) \
     X(requantise_s8, 1)
 

@@ -239,7 +239,7 @@ typedef struct {
 } dtn_cm_pad_params_t;
 
 /**
- * `value` before and after each dimension of an int8 tensor; dimensions from the outermost in memory.
+ * `value` before and after each dimension of a tensor; dimensions from the outermost in memory.
  *
  * Values: input, output.
  */

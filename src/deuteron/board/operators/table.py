@@ -208,7 +208,7 @@ class GatherParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class PadParams(KernelParams):
-    """`value` before and after each dimension of an int8 tensor; dimensions from the outermost in memory."""
+    """`value` before and after each dimension of a tensor; dimensions from the outermost in memory."""
 
     dims: Dims4
     before: Dims4

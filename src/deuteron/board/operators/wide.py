@@ -2,8 +2,14 @@
 
 from dataclasses import dataclass
 
-from deuteron.board.operators.table import CpuOperator
-from deuteron.npu.neutron.kernels.params import Dims5, KernelParams
+from deuteron.board.operators.table import CpuOperator, PadParams
+from deuteron.npu.neutron.kernels.params import (
+    Dims5,
+    ExtremumParams,
+    KernelParams,
+    ReduceExtremumParams,
+    ReduceSumParams,
+)
 
 BIAS_BITS = 10
 """A bias is in steps of the output, with so many bits behind the point."""
@@ -133,6 +139,10 @@ WIDE: tuple[CpuOperator, ...] = (
     CpuOperator("product_s16", ("a", "b"), ProductS16Params),
     CpuOperator("interpolate_s16", ("input", "table"), InterpolateS16Params),
     CpuOperator("pool_s16", ("input",), PoolS16Params),
+    CpuOperator("reduce_sum_s16", ("input",), ReduceSumParams),
+    CpuOperator("reduce_extremum_s16", ("input",), ReduceExtremumParams),
+    CpuOperator("extremum_s16", ("a", "b"), ExtremumParams),
+    CpuOperator("pad_s16", ("input",), PadParams),
     CpuOperator("requantise_s16", ("input",), RequantiseParams),
     CpuOperator("requantise_s8", ("input",), RequantiseParams),
 )

@@ -26,7 +26,7 @@ _NARROW = frozenset(
         torch.ops.aten.constant_pad_nd.default,
     }
 )
-"""What has the scale of its operands, as copies have, and operators for int8 only."""
+"""What has the scale of its operands, as copies have: in int8 where int16 does not take it."""
 
 
 def prepare(model: fx.GraphModule, activations: Activations = Activations.INT8) -> fx.GraphModule:

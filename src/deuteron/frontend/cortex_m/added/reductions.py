@@ -13,7 +13,7 @@ from torch import fx
 from deuteron.board.operators.added import CumulateParams, ReduceArgumentParams
 from deuteron.frontend.cortex_m.added.form import Array, Call, Definition, Form, Result, Site, stored, value_of
 from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
-from deuteron.numerics import mean_requant, requant, rne_divide, rne_shift
+from deuteron.numerics import I64, mean_requant, requant, rne_divide, rne_shift
 
 aten = torch.ops.aten
 
@@ -43,7 +43,8 @@ def reduced_dims(node: fx.Node) -> tuple[int, ...]:
     return tuple(dim % rank for dim in listed) if listed else tuple(range(rank))
 
 
-def _takes(node: fx.Node) -> bool:
+def takes(node: fx.Node) -> bool:
+    """True where the dimensions are as three, and the result is float32."""
     shape = value_of(node.all_input_nodes[0]).shape
     return runs(shape, reduced_dims(node)) is not None and node.kwargs.get("dtype") in (None, torch.float32)
 
@@ -52,38 +53,46 @@ def _runs_of(site: Site) -> Runs:
     return cast(Runs, runs(site.shape, reduced_dims(site.node)))
 
 
-def _sum(site: Site, *, is_mean: bool) -> Call:
+def total(site: Site, *, is_mean: bool, operator: str = "reduce_sum") -> Call:
+    """The call of a sum or mean."""
     outer, reduced, inner = _runs_of(site)
     (x,), y, divisor = site.operands, site.result, reduced if is_mean else 1
     factor = mean_requant(Fraction(x.scale) / Fraction(y.scale), divisor)
     params = ReduceSumParams(
         outer, reduced, inner, divisor, x.zero_point, factor.multiplier, factor.shift, y.zero_point
     )
-    return Call("reduce_sum", params)
+    return Call(operator, params)
 
 
-def _extremum(site: Site, *, maximum: int) -> Call:
-    return Call("reduce_extremum", ReduceExtremumParams(*_runs_of(site), maximum))
+def extremum(site: Site, *, maximum: int, operator: str = "reduce_extremum") -> Call:
+    """The call of a largest or least value."""
+    return Call(operator, ReduceExtremumParams(*_runs_of(site), maximum))
 
 
 def _argument(site: Site, *, maximum: int) -> Call:
     return Call("reduce_argument", ReduceArgumentParams(*_runs_of(site), maximum))
 
 
-def _total(site: Site) -> Call:
+def _running(site: Site) -> Call:
     (x,), y = site.operands, site.result
     factor = requant(Fraction(x.scale) / Fraction(y.scale))
     params = CumulateParams(*_runs_of(site), x.zero_point, factor.multiplier, factor.shift, y.zero_point)
     return Call("cumulate", params)
 
 
-def _compute_sum(p: ReduceSumParams, x: Array) -> Array:
+def steps_of(p: ReduceSumParams, x: Array) -> I64:
+    """Sums or means in steps of the result, before they are cut off."""
     values = x.reshape(p.outer, p.reduced, p.inner).astype(np.int64) - p.in_zp
     divisor = np.array(p.divisor << p.shift, np.int64)
-    return stored(rne_divide(values.sum(axis=1) * p.mult, divisor) + p.out_zp)
+    return rne_divide(values.sum(axis=1) * p.mult, divisor) + p.out_zp
 
 
-def _compute_extremum(p: ReduceExtremumParams, x: Array) -> Array:
+def _compute_sum(p: ReduceSumParams, x: Array) -> Array:
+    return stored(steps_of(p, x))
+
+
+def compute_extremum(p: ReduceExtremumParams, x: Array) -> Array:
+    """What `reduce_extremum` computes, of any dtype."""
     values = x.reshape(p.outer, p.reduced, p.inner)
     return values.max(axis=1) if p.maximum else values.min(axis=1)
 
@@ -98,24 +107,24 @@ def _compute_total(p: CumulateParams, x: Array) -> Array:
     return stored(rne_shift(values.cumsum(axis=1) * p.mult, p.shift) + p.out_zp)
 
 
-_MEAN = Form(partial(_sum, is_mean=True), takes=_takes)
-_SUM = Form(partial(_sum, is_mean=False), takes=_takes)
+_MEAN = Form(partial(total, is_mean=True), takes=takes)
+_SUM = Form(partial(total, is_mean=False), takes=takes)
 
 FORMS: Mapping[object, Form] = {
     aten.mean.default: _MEAN,
     aten.mean.dim: _MEAN,
     aten.sum.default: _SUM,
     aten.sum.dim_IntList: _SUM,
-    aten.amax.default: Form(partial(_extremum, maximum=1), Result.SHARED, _takes),
-    aten.amin.default: Form(partial(_extremum, maximum=0), Result.SHARED, _takes),
-    aten.argmax.default: Form(partial(_argument, maximum=1), Result.INTEGER, _takes),
-    aten.argmin.default: Form(partial(_argument, maximum=0), Result.INTEGER, _takes),
-    aten.cumsum.default: Form(_total, takes=_takes),
+    aten.amax.default: Form(partial(extremum, maximum=1), Result.SHARED, takes),
+    aten.amin.default: Form(partial(extremum, maximum=0), Result.SHARED, takes),
+    aten.argmax.default: Form(partial(_argument, maximum=1), Result.INTEGER, takes),
+    aten.argmin.default: Form(partial(_argument, maximum=0), Result.INTEGER, takes),
+    aten.cumsum.default: Form(_running, takes=takes),
 }
 
 DEFINITIONS: Mapping[str, Definition] = {
     "reduce_sum": Definition(_compute_sum, rounds=True),
-    "reduce_extremum": Definition(_compute_extremum, rounds=False),
+    "reduce_extremum": Definition(compute_extremum, rounds=False),
     "reduce_argument": Definition(_compute_argument, rounds=False, dtype=torch.int64),
     "cumulate": Definition(_compute_total, rounds=True),
 }

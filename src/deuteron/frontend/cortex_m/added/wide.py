@@ -1,7 +1,11 @@
-"""Operators whose activations have 16 bits: layers, sums, products and pools, between int16 with the zero point 0."""
+"""Operators whose activations have 16 bits, between int16 with the zero point 0.
+
+Layers, sums, products, pools, means, extrema and pads.
+"""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -9,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, fx
 
+from deuteron.board.operators.table import PadParams
 from deuteron.board.operators.wide import (
     BIAS_BITS,
     TABLE_BITS,
@@ -19,9 +24,11 @@ from deuteron.board.operators.wide import (
     RequantiseParams,
     SumS16Params,
 )
+from deuteron.frontend.cortex_m.added import reductions
 from deuteron.frontend.cortex_m.added.form import Affine, Array, Call, Definition, Form, Result, Site, value_of
 from deuteron.frontend.cortex_m.added.pairs import dims_of, spread
 from deuteron.frontend.cortex_m.layout import is_channels_last
+from deuteron.npu.neutron.kernels.params import ExtremumParams, ReduceSumParams
 from deuteron.numerics import I64, requant, requants, rne_divide, rne_shift
 
 aten = torch.ops.aten
@@ -34,6 +41,8 @@ _LEAST_SHIFT, _MOST_SHIFT = BIAS_BITS, 40
 _MOST_PRODUCTS = 65536
 _MOST_LENGTH = 32767
 _PAIR = 2
+_MOST_RANK = 4
+"""Of what is padded."""
 
 
 def _convolution(site: Site) -> Call | None:
@@ -111,6 +120,23 @@ def _product(site: Site) -> Call | None:
     return Call("product_s16", ProductS16Params(*dims, factor.multiplier, factor.shift, *site.limits))
 
 
+def _extremum(site: Site, *, maximum: int) -> Call | None:
+    if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
+        return None
+    return Call("extremum_s16", ExtremumParams(*dims, maximum))
+
+
+def _pad(site: Site) -> Call:
+    """`constant_pad_nd`: input, elements before and after each dimension, the last one first, and their value."""
+    sides, rank = cast("Sequence[int]", site.node.args[1]), len(site.shape)
+    pairs = [*zip(sides[::2], sides[1::2], strict=True)][::-1]
+    whole = [(0, 0)] * (_MOST_RANK - len(pairs)) + pairs
+    dims = (1,) * (_MOST_RANK - rank) + site.shape
+    steps = round(cast(float, site.argument(2, "value", 0)) / site.result.scale)
+    words = (*dims, *(before for before, _ in whole), *(after for _, after in whole), max(-MOST, min(MOST, steps)))
+    return Call("pad_s16", PadParams.from_words(words))
+
+
 def _average(site: Site) -> Call | None:
     """`avg_pool2d`: input, window, stride, padding, whether the size is rounded up, whether padding counts."""
     window, counts = cast("Sequence[int]", site.node.args[1]), site.argument(5, "count_include_pad", True)
@@ -167,6 +193,12 @@ def _takes_largest(node: fx.Node) -> bool:
     return not _at(node, 5, default=False) and all(step == 1 for step in steps)
 
 
+def _takes_pad(node: fx.Node) -> bool:
+    """True for what adds elements of one number."""
+    mode, sides = _at(node, 2, default="constant"), cast("Sequence[int]", node.args[1])
+    return mode in ("constant", 0, 0.0) and min(sides) >= 0 and value_of(node).dim() <= _MOST_RANK
+
+
 def _at(node: fx.Node, index: int, *, default: object) -> object:
     return node.args[index] if index < len(node.args) else default
 
@@ -187,6 +219,18 @@ def _form(call: Any, takes: Any, operands: Any = _first, result: Result = Result
 _LAYER = _form(_convolution, _takes_layer)
 _AVERAGE = _form(_average, _takes_average, result=Result.SHARED)
 _LARGEST = _form(_largest, _takes_largest, result=Result.SHARED)
+_MEAN, _TOTAL = (
+    Form(partial(reductions.total, is_mean=is_mean, operator="reduce_sum_s16"), takes=reductions.takes)
+    for is_mean in (True, False)
+)
+_MOST_OF, _LEAST_OF = (
+    Form(partial(reductions.extremum, maximum=maximum, operator="reduce_extremum_s16"), Result.SHARED, reductions.takes)
+    for maximum in (1, 0)
+)
+_LARGER, _SMALLER = (
+    _form(partial(_extremum, maximum=maximum), _takes_pair, _operands, Result.SHARED) for maximum in (1, 0)
+)
+_PAD = Form(_pad, Result.SHARED, _takes_pad, _first)
 
 FORMS: Mapping[object, Form] = {
     aten.conv2d.default: _LAYER,
@@ -198,6 +242,13 @@ FORMS: Mapping[object, Form] = {
     aten.avg_pool2d.default: _AVERAGE,
     aten.max_pool2d.default: _LARGEST,
     aten.max_pool2d_with_indices.default: _LARGEST,
+    **dict.fromkeys((aten.mean.default, aten.mean.dim), _MEAN),
+    **dict.fromkeys((aten.sum.default, aten.sum.dim_IntList), _TOTAL),
+    aten.amax.default: _MOST_OF,
+    aten.amin.default: _LEAST_OF,
+    aten.maximum.default: _LARGER,
+    aten.minimum.default: _SMALLER,
+    **dict.fromkeys((aten.pad.default, aten.constant_pad_nd.default), _PAD),
 }
 """The forms for int16, by the operators of PyTorch's registry, exported and of the edge dialect."""
 
@@ -252,6 +303,20 @@ def _compute_product(p: ProductS16Params, a: Array, b: Array) -> Array:
     return clipped(rne_shift(left * right * p.mult, p.shift), p.act_min, p.act_max)
 
 
+def _compute_extremum(p: ExtremumParams, a: Array, b: Array) -> Array:
+    sides = spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)
+    return clipped(np.maximum(*sides) if p.maximum else np.minimum(*sides))
+
+
+def _compute_mean(p: ReduceSumParams, x: Array) -> Array:
+    return clipped(reductions.steps_of(p, x))
+
+
+def _compute_pad(p: PadParams, x: Array) -> Array:
+    sides = [*zip(p.before, p.after, strict=True)]
+    return np.pad(x.reshape(p.dims), sides, constant_values=np.int16(p.value))
+
+
 def interpolate(p: InterpolateS16Params, x: Array, table: Array) -> Array:
     """What `interpolate_s16` computes."""
     place = x.astype(np.int64).clip(p.low, p.high) - p.low
@@ -299,6 +364,10 @@ DEFINITIONS: Mapping[str, Definition] = {
     "product_s16": Definition(_compute_product, rounds=True, dtype=torch.int16),
     "interpolate_s16": Definition(interpolate, rounds=True, dtype=torch.int16),
     "pool_s16": Definition(_compute_pool, rounds=True, dtype=torch.int16, is_last=_of_images),
+    "reduce_sum_s16": Definition(_compute_mean, rounds=True, dtype=torch.int16),
+    "reduce_extremum_s16": Definition(reductions.compute_extremum, rounds=False, dtype=torch.int16),
+    "extremum_s16": Definition(_compute_extremum, rounds=False, dtype=torch.int16),
+    "pad_s16": Definition(_compute_pad, rounds=False, dtype=torch.int16),
     "requantise_s16": Definition(_compute_wide, rounds=True, dtype=torch.int16),
     "requantise_s8": Definition(_compute_narrow, rounds=True),
 }

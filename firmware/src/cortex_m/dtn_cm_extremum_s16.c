@@ -1,0 +1,30 @@
+#include "pairs_s16.h"
+
+typedef dtn_cm_extremum_s16_params_t params_t;
+
+static bool is_valid(const dtn_operator_call_t *call)
+{
+    if (!DTN_CM_IS_CALL(call, 2, 1, params_t)) {
+        return false;
+    }
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    return dtn_cm_are_wide_rows(call->values, p->dims, p->a_strides, p->b_strides) &&
+           (p->maximum == 0 || p->maximum == 1);
+}
+
+int32_t dtn_cm_extremum_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
+{
+    if (phase == DTN_PHASE_CHECK) {
+        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
+    }
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    dtn_cm_wide_rows_t rows = dtn_cm_wide_rows(call->values, p->dims, p->a_strides, p->b_strides);
+    for (; rows.left != 0; dtn_cm_wide_rows_next(&rows)) {
+        for (size_t i = 0; i < rows.length; i++) {
+            int16_t a = rows.a[i * rows.a_step];
+            int16_t b = rows.b[i * rows.b_step];
+            rows.out[i] = (a > b) == (p->maximum == 1) ? a : b;
+        }
+    }
+    return DTN_OK;
+}

@@ -1,0 +1,104 @@
+#include "padding.h"
+
+#include <string.h>
+
+#include "wide.h"
+
+typedef dtn_cm_pad_params_t params_t;
+
+enum { RANK = sizeof((params_t *)0)->dims / sizeof(int32_t) };
+
+/* The product of the four, 0 when it is not a size that a value can have. */
+static uint32_t product(const uint32_t *dims)
+{
+    /* Below 2^32 before each product, so that 64 bits always hold it. */
+    uint64_t size = 1;
+    for (uint32_t i = 0; i < RANK; i++) {
+        size *= dims[i];
+        if (size > UINT32_MAX) {
+            return 0;
+        }
+    }
+    return (uint32_t)size;
+}
+
+static void dims_of(const params_t *p, uint32_t *in, uint32_t *out)
+{
+    for (uint32_t i = 0; i < RANK; i++) {
+        in[i] = (uint32_t)p->dims[i];
+        out[i] = in[i] + (uint32_t)p->before[i] + (uint32_t)p->after[i];
+    }
+}
+
+/* The bytes of an element. */
+static uint32_t size_of(uint32_t type)
+{
+    return type == DTN_TYPE_S16 ? sizeof(int16_t) : sizeof(int8_t);
+}
+
+static bool is_valid(const dtn_operator_call_t *call, uint32_t type)
+{
+    if (!DTN_CM_IS_CALL(call, 1, 1, params_t) || !dtn_cm_are(call->values, 2, type)) {
+        return false;
+    }
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    const int32_t most = (int32_t)DTN_MAX_DIMENSION;
+    for (uint32_t i = 0; i < RANK; i++) {
+        if (p->dims[i] < 1 || p->dims[i] > most || p->before[i] < 0 || p->before[i] > most || p->after[i] < 0 ||
+            p->after[i] > most) {
+            return false;
+        }
+    }
+    uint32_t in[RANK];
+    uint32_t out[RANK];
+    dims_of(p, in, out);
+    /* Rows in bytes from here on. */
+    in[RANK - 1] *= size_of(type);
+    out[RANK - 1] *= size_of(type);
+    bool fits = type == DTN_TYPE_S16 ? dtn_cm_is_wide_range(p->value, p->value) : dtn_cm_is_s8(p->value);
+    return fits && product(in) == call->values[0].bytes && product(in) != 0 && product(out) == call->values[1].bytes;
+}
+
+static void fill(const dtn_tensor_t *to, int32_t value)
+{
+    if (to->type == DTN_TYPE_S8) {
+        memset(to->data, value, to->bytes);
+        return;
+    }
+    int16_t *elements = (int16_t *)to->data;
+    for (uint32_t i = 0; i < dtn_cm_wide_elements(to); i++) {
+        elements[i] = (int16_t)value;
+    }
+}
+
+static void run(const dtn_operator_call_t *call)
+{
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    const uint8_t *from = (const uint8_t *)call->values[0].data;
+    uint8_t *to = (uint8_t *)call->values[1].data;
+    uint32_t in[RANK];
+    uint32_t out[RANK];
+    dims_of(p, in, out);
+    uint32_t size = size_of(call->values[1].type);
+    uint32_t length = in[3] * size;
+    fill(&call->values[1], p->value);
+    for (uint32_t i = 0; i < in[0]; i++) {
+        for (uint32_t j = 0; j < in[1]; j++) {
+            uint32_t plane = (i + (uint32_t)p->before[0]) * out[1] + j + (uint32_t)p->before[1];
+            for (uint32_t k = 0; k < in[2]; k++) {
+                uint32_t row = plane * out[2] + k + (uint32_t)p->before[2];
+                memcpy(to + (row * out[3] + (uint32_t)p->before[3]) * size, from, length);
+                from += length;
+            }
+        }
+    }
+}
+
+int32_t dtn_cm_padding(const dtn_operator_call_t *call, dtn_phase_t phase, uint32_t type)
+{
+    if (phase == DTN_PHASE_CHECK) {
+        return is_valid(call, type) ? DTN_OK : DTN_REASON_OPERATOR;
+    }
+    run(call);
+    return DTN_OK;
+}
