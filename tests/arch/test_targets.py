@@ -14,7 +14,7 @@ ETHOSU = (
     "ethos-u85-1024", "ethos-u85-128", "ethos-u85-2048", "ethos-u85-256", "ethos-u85-512",
 )  # fmt: skip
 BESIDE = tuple(f"{name}cm" for name in ETHOSU if "u85" not in name)
-NPUS = (*sorted((*ETHOSU, *BESIDE)), "imxrt700", "imxrt700cm")
+NPUS = (*sorted((*ETHOSU, *BESIDE)), "imxrt700", "imxrt700cm", "mcxn947")
 ALL = ", ".join(f"`{name}`" for name in (*CPUS, *NPUS))
 
 
@@ -25,7 +25,7 @@ def preset(name: str = "imxrt700") -> str:
 def test_names_lists_every_preset():
     assert targets.names() == (*CPUS, *NPUS)
     assert targets.npu_names() == NPUS
-    assert targets.neutron_names() == ("imxrt700", "imxrt700cm")
+    assert targets.neutron_names() == ("imxrt700", "imxrt700cm", "mcxn947")
 
 
 def test_imxrt700_has_the_published_figures():
@@ -39,6 +39,22 @@ def test_imxrt700_has_the_published_figures():
         ("xspi0", MemoryKind.FLASH, False),
     ]
     assert npu.prefetch_area.value == 1200 * 1024
+
+
+def test_mcxn947_has_a_quarter_of_the_array_and_its_own_memories():
+    arch = targets.load("mcxn947")
+    npu = arch.need_neutron()
+    assert (npu.name, npu.family, npu.macs_per_cycle, npu.clock.value) == (
+        "neutron-c-n1-16",
+        "neutron-c",
+        16,
+        150_000_000,
+    )
+    assert [(m.kind, m.size.value) for m in arch.memories] == [
+        (MemoryKind.SRAM, 512 << 10),
+        (MemoryKind.FLASH, 2 << 20),
+    ]
+    assert npu.clock.certainty is Certainty.UNVERIFIED
 
 
 @pytest.mark.parametrize("name", BESIDE)
@@ -72,7 +88,10 @@ def test_an_ethos_u_is_what_vela_calls_it(name: str):
     assert (arch.cpu.name, arch.cpu.operators, arch.memories) == (cpu, CpuOperators.PORTABLE, ())
     with pytest.raises(OptionError) as caught:
         arch.need_neutron()
-    assert str(caught.value) == f"the NPU of `{name}` is an Arm Ethos-U\n\nhint: this is for `imxrt700`, `imxrt700cm`"
+    assert (
+        str(caught.value)
+        == f"the NPU of `{name}` is an Arm Ethos-U\n\nhint: this is for `imxrt700`, `imxrt700cm`, `mcxn947`"
+    )
 
 
 def test_a_figure_without_a_primary_source_says_so():

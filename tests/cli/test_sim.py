@@ -14,6 +14,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 from tests.builds.test_manifest import MANIFEST
 
 from deuteron import api
+from deuteron.arch import silicon, targets
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.builds import manifest as manifests
 from deuteron.runtime import pte
@@ -47,7 +48,9 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
     return found
 
 
+BAND = str(silicon.band(targets.load("imxrt700")))
 SIM = """{path} on imxrt700, simulated: NPU at 325 MHz, flash at 400 MB/s; operators on the CPU not counted
+{band}
 
 npu 0: 27.5 us, 8,934 cycles; 350,368 MACs, 61.3% of the array; bound by compute
   dispatch 4.5 us (16.2%), kernel 23.0 us (83.8%)
@@ -95,7 +98,7 @@ npu 0 scratch: 6,784 B, at most 6,784 B alive at once (1.000 of that bound, prov
 
 
 def test_the_text_of_a_run(deuteron: Run, builds: Builds) -> None:
-    assert deuteron("sim", builds.whole) == Result(0, SIM.format(path=builds.whole), "")
+    assert deuteron("sim", builds.whole) == Result(0, SIM.format(path=builds.whole, band=BAND), "")
 
 
 def test_the_text_of_a_plan(deuteron: Run, builds: Builds) -> None:
@@ -106,7 +109,8 @@ def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Bui
     (part,) = json.loads(deuteron("plan", builds.small, "--json").out)["partitions"]
     fetched, clock = part["prefetch"], 325.0
     told = deuteron("plan", builds.small).out.splitlines()
-    assert told[-2:] == [
+    assert told[-1] == f"simulated times: {BAND}"
+    assert told[-3:-1] == [
         "npu 0 prefetch: 3 fetches of 1,888 B per run",
         f"  simulated {fetched['cycles'] / clock:,.1f} us{', proven optimal' if fetched['proven'] else ''}; "
         f"lower bound of these fetches {fetched['bound'] / clock:,.1f} us "
@@ -191,10 +195,10 @@ def test_another_budget_needs_the_tflite_files_and_not_the_reference(
 
 
 def test_a_build_beside_itself(deuteron: Run, builds: Builds) -> None:
-    head = SIM.format(path=builds.whole).splitlines()[0]
+    head = SIM.format(path=builds.whole, band=BAND).splitlines()[:2]
     assert deuteron("sim", "--compare", builds.whole, builds.whole).out.splitlines() == [
-        f"A: {head}",
-        f"B: {head}",
+        *(f"A: {line}" for line in head),
+        *(f"B: {line}" for line in head),
         "total: 27.5 us to 27.5 us (+0.0 us, +0.0%)",
         "  dispatch: 4.5 us to 4.5 us (+0.0 us, +0.0%)",
         "  kernel: 23.0 us to 23.0 us (+0.0 us, +0.0%)",

@@ -41,12 +41,13 @@ def test_json(deuteron: Run):
     result = deuteron("targets", "--json")
     report = json.loads(result.out)
     assert (result.code, report["schema"]) == (0, 1)
-    *cpus, target, combined = report["targets"]
+    *cpus, target, combined, other = report["targets"]
     m33 = cpus[2]
     assert (m33["name"], m33["npu"], m33["cpu"], m33["figures"]) == ("cortex-m33", None, "cortex-m33", [])
     assert (target["name"], target["npu"], target["cpu"]) == ("imxrt700", "neutron-c-n3-64", "cortex-m33")
     assert (target["cpu_operators"], combined["cpu_operators"]) == ("portable", "cortex-m")
     assert combined["figures"] == target["figures"]
+    assert (other["name"], other["npu"], other["cpu"]) == ("mcxn947", "neutron-c-n1-16", "cortex-m33")
     assert target["memories"][1] == {"name": "xspi0", "kind": "flash", "npu_access": False}
     assert {"name": "prefetch area", "value": 1228800, "unit": "B", "certainty": "quoted"}.items() <= target["figures"][
         -1

@@ -13,6 +13,7 @@ import pytest
 from tests.sweeps.conftest import POINTS, files
 
 from deuteron import api
+from deuteron.arch import silicon, targets
 from deuteron.errors import DeuteronError, InputError
 from deuteron.sweeps import dataset, work
 from deuteron.views.simulate import simulate_build
@@ -186,6 +187,7 @@ def test_the_best_points(whole: Path, tmp_path: Path) -> None:
         assert best == sorted(best)
     told = subprocess.run([PROGRAM, "sweep", "show", whole], capture_output=True, text=True, check=True).stdout
     assert told.startswith(f"{whole}: {POINTS} points, {len(rows)} fit; {len(report['best'])} that none betters\n")
+    assert f"imxrt700: {silicon.band(targets.load('imxrt700'))}" in told.splitlines()
     limited = api.sweep_table(whole, at_most=min(float(row["latency_us"] or 0) for row in rows))
     assert len(limited.best) == 1
     refused = subprocess.run([PROGRAM, "sweep", "show", tmp_path], capture_output=True, text=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from deuteron.arch import targets
+from deuteron.arch.silicon import band
 from deuteron.errors import OptionError
 from deuteron.sweeps import dataset
 from deuteron.sweeps.spec import AXES
@@ -42,6 +44,7 @@ class Table:
         yield f"{self.path}: {len(self.rows):,} points, {len(fitting):,} fit; {best}"
         if self.best:
             yield _NOTE
+            yield from self._bands()
             varied = [axis for axis in AXES[1:] if len({row[axis] for row in self.best}) > 1]
             heads = [axis.replace("_", " ") + (f" {_UNITS[axis]}" if axis in _UNITS else "") for axis in varied]
             cells = [[_cell(row[axis]) for axis in varied] for row in self.best]
@@ -61,6 +64,14 @@ class Table:
                         shown = [f"{word:>{width}}" for word, width in zip(words, widths, strict=True)]
                         yield "  ".join([_figures(row), *shown])
         yield from self._refusals()
+
+    def _bands(self) -> Iterator[str]:
+        """How far silicon has been from such times, per band with the targets that it is of."""
+        named: dict[str, list[str]] = {}
+        for target in dict.fromkeys(str(row["target"]) for row in self.best):
+            if known := band(targets.load(target)):
+                named.setdefault(str(known), []).append(target)
+        yield from (f"{', '.join(names)}: {told}" for told, names in named.items())
 
     def _refusals(self) -> Iterator[str]:
         """Why points do not fit, the most frequent reason first."""

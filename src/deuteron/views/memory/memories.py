@@ -106,6 +106,8 @@ class Planning:
             if part.prefetch is not None:
                 yield ""
                 yield from self._prefetch_lines(number, part.prefetch)
+        if self.simulation.band is not None and any(part.prefetch for part in self.partitions):
+            yield f"{self.simulation.kind} times: {self.simulation.band}"
 
     def total(self) -> str:
         """The SRAM that all of it takes, beside what it was planned for, and the largest share of other memories."""

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from deuteron.arch import targets
 from deuteron.arch.engine import Engine
+from deuteron.arch.silicon import Band, band
 from deuteron.builds import hazards
 from deuteron.builds.manifest import Partition
 from deuteron.builds.output import check_file, write_files
@@ -92,14 +94,20 @@ class Simulation:
 
     @property
     def basis(self) -> tuple[str, ...]:
-        """What the times rest on: the rates, and what becomes of resident weights, if there are any."""
+        """What the times rest on: the rates, what becomes of resident weights, how far silicon has been from them."""
+        told = [] if self.band is None else [str(self.band)]
         schedules = [run.entry.schedule for run in self.partitions if run.timeline.measure is Measure.ESTIMATED]
         if schedules:
             clock = f"NPU at {self.engine.clock / 1e6:g} MHz"
-            return tuple(dict.fromkeys(f"{s.compiler}'s estimates for {s.system}, {clock}" for s in schedules))
+            return (*dict.fromkeys(f"{s.compiler}'s estimates for {s.system}, {clock}" for s in schedules), *told)
         rates = f"NPU at {self.engine.clock / 1e6:g} MHz, flash at {self.engine.flash_bandwidth / 1e6:g} MB/s"
         kept = any(run.program.resident_bytes for run in self.partitions)
-        return (rates, self.resident.value) if kept else (rates,)
+        return (rates, *([self.resident.value] if kept else ()), *told)
+
+    @property
+    def band(self) -> Band | None:
+        """How many times such times silicon has taken, where that is published."""
+        return band(targets.load(self.target))
 
     def lines(self) -> Iterator[str]:
         """The report as text."""
@@ -116,11 +124,11 @@ class Simulation:
 
     def heading(self) -> Iterator[str]:
         """What the numbers are of."""
-        rates, *resident = self.basis
+        rates, *others = self.basis
         yield f"{self.path} on {self.target}, {self.kind}: {rates}; operators on the CPU not counted"
         if self.sram_budget is not None:
             yield f"planned anew for {self.sram_budget:,} bytes of SRAM and this flash; the build is as it was"
-        yield from resident
+        yield from others
         if any(run.hazards is None for run in self.partitions):
             yield "not watched: whether the commands wait for each other where they must"
 
