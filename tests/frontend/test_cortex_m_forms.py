@@ -473,6 +473,23 @@ def test_a_gated_unit_is_a_product() -> None:
 
 
 @pytest.mark.parametrize(
+    ("function", "last"),
+    [
+        (lambda x: functional.rrelu(x, 0.1, 0.2), aten.leaky_relu.default),
+        (lambda x: functional.prelu(x, torch.full((1,), 0.2)), aten.leaky_relu.default),
+        (lambda x: functional.prelu(x, torch.tensor([0.2, 0.1, 0.3, -0.1])), aten.add.Tensor),
+        (lambda x: torch.xlogy(x, 3.0), aten.mul.Tensor),
+        (lambda x: torch.xlogy(2.0, x.abs() + 1), aten.mul.Tensor),
+        (lambda x: torch.xlogy(x.relu(), x.relu()), aten.mul.Tensor),  # 0 at 0
+    ],
+)
+def test_functions_that_others_compute(function: Callable[[Tensor], Tensor], last: object) -> None:
+    found = operators(function, IMAGE)
+    assert found[-1] is last
+    assert not {aten.rrelu.default, aten.prelu.default, aten.xlogy.Tensor} & {*found}
+
+
+@pytest.mark.parametrize(
     ("function", "stretches"),
     [
         (lambda x: x + torch.ones(7, 9), False),  # a constant is as large as the result when the model is built

@@ -18,9 +18,9 @@ def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = 
     What chooses elements is written by indices, but where others than the Cortex-M's operators compute it, and
     functions with a slope for each channel by sums, but where an NPU may have them.
     """
-    apply(model, _LAYERS if has_slopes else {**_LAYERS, aten.prelu.default: arithmetic.sloped})
+    apply(model, _LAYERS)
     fold(model)
-    apply(model, _OPERATORS)
+    apply(model, _OPERATORS if has_slopes else {**_OPERATORS, aten.prelu.default: arithmetic.sloped})
     signals.write(model)
     apply(model, {**_SHAPES, **_INDEXED} if is_indexed else _SHAPES)
 
@@ -41,6 +41,8 @@ _OPERATORS: Mapping[object, Form] = {
     aten.glu.default: arithmetic.gated,
     aten.cosine_similarity.default: arithmetic.cosine,
     aten.to.dtype: arithmetic.told_apart,
+    aten.rrelu.default: arithmetic.rectified,
+    **dict.fromkeys((aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other), arithmetic.with_logarithm),
     aten.softmax.int: attention.softmax,
     aten.matmul.default: attention.product,
     aten.mm.default: attention.product,

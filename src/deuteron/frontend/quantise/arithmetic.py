@@ -130,13 +130,30 @@ def gated(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 def sloped(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A function with a slope below 0 for each channel: what is above 0, and what is below times the slopes."""
     x, slopes = cast("tuple[fx.Node, fx.Node]", node.args)
-    if slopes.op != "get_attr" or slopes.meta["val"].numel() == 1:
-        return None  # with one slope it is a function of one tensor
+    if slopes.op != "get_attr":
+        return None
     value = value_of(model, slopes)
+    if value.numel() == 1:  # a function of one tensor; a slope that is trained stays one
+        return None if value.requires_grad else call(node, aten.leaky_relu.default, x, float(value))
     sides = [1] * (x.meta["val"].dim() - 2)
     wide = constant(model, node, f"{slopes.target}_{len(sides)}", value.reshape(1, -1, *sides), like=value)
     below = call(node, aten.mul.Tensor, call(node, aten.clamp.default, x, None, 0.0), wide)
     return call(node, aten.add.Tensor, call(node, aten.relu.default, x), below)
+
+
+def rectified(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A randomised leaky ReLU as it is in inference: with the slope in the middle."""
+    x, low, high, trains = (*node.args, *(1 / 8, 1 / 3, False)[len(node.args) - 1 :])[:4]
+    return None if trains else call(node, aten.leaky_relu.default, x, (cast(float, low) + cast(float, high)) / 2)
+
+
+def with_logarithm(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """A product with a logarithm that is 0 where the factor is, whatever it is the logarithm of."""
+    factor, of = node.args
+    if not isinstance(of, fx.Node):
+        return call(node, aten.mul.Tensor, factor, math.log(cast(float, of)))
+    least = call(node, aten.clamp.default, of, torch.finfo(torch.float32).tiny)
+    return call(node, aten.mul.Tensor, call(node, aten.log.default, least), factor)
 
 
 def transposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
