@@ -2,13 +2,14 @@
 
 import pytest
 from benches import boards as boards_bench
-from benches import footprint
+from benches import ethosu_boards, footprint
 from tests.board.conftest import Built
 from tests.board.port_images import WARNINGS
 
 from deuteron.board import boards, image, library
 from deuteron.board.boards import Board
 from deuteron.board.toolchain import Toolchain
+from deuteron.errors import CapacityError
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
 pytestmark = pytest.mark.slow
@@ -43,6 +44,18 @@ def test_the_bench_tells_what_is_wrong():
     ]
     good = boards_bench.Result("m", "an547", "flash", True, True, 1, 0, 9, 9, copies[1:])
     assert good.problems() == []
+
+
+def test_what_does_not_fit_is_a_row_with_its_bytes(monkeypatch: pytest.MonkeyPatch):
+    def refused(*_: object) -> None:
+        raise CapacityError("`m` does not fit `an547`: FLASH takes 9 bytes of 8", hint="take another board")
+
+    monkeypatch.setattr(ethosu_boards.api, "build_model", lambda *_, **__: None)
+    monkeypatch.setattr(ethosu_boards.boards, "measure", refused)
+    row = ethosu_boards.measure("m", "ethos-u55-128", 1, Toolchain.find(image.OBJECTS))
+    assert ethosu_boards.line("m", "ethos-u55-128", row).split(maxsplit=2) == [
+        "m", "ethos-u55-128", "`m` does not fit `an547`: FLASH takes 9 bytes of 8",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
