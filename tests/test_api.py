@@ -21,6 +21,7 @@ FUNCTION_OF = {
     "build": "build_model",
     "convert": "convert_file",
     "doctor": "check_installation",
+    "exec": "execute",
     "models": "EXAMPLES",
     "fvp": "install_fvps",
     "ops": "operators",

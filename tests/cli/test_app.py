@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from deuteron import api
 from deuteron.arch import targets
 from deuteron.cli.app import COMMANDS
 from deuteron.errors import InputError, InternalError, OptionError
@@ -49,6 +50,8 @@ Commands:
             file
   kernels   Merge kernel selection files, and show which kernels an image
             holds
+  exec      Run a script of ExecuTorch's or NXP's with our converter in the
+            place of the vendor's
   fvp       Write stand-ins for Arm's simulators, which ExecuTorch's tests
             start
   ops       List the operators that the NPU takes, and on which conditions
@@ -69,7 +72,9 @@ def test_no_command_shows_the_help_as_a_mistake(program: Run):
 
 
 def test_version(program: Run):
-    assert program("--version") == Result(0, "deuteron 0.1.0\n", "")
+    formats = "".join(f"{name} {number}\n" for name, number in api.formats().items())
+    assert "microcode 1.0\n" in formats
+    assert program("--version") == Result(0, f"deuteron 0.1.0\n{formats}", "")
 
 
 def test_the_module_is_the_program_too(program: Run, tmp_path: Path):
@@ -97,7 +102,8 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
             "hint: the commands are `build`, `run`, `firmware`, `bundle`, `convert`, `explain`, `plan`, `sim`, "
-            "`sweep`, `profile`, `report`, `inspect`, `kernels`, `fvp`, `ops`, `models`, `targets`, `doctor`\n",
+            "`sweep`, `profile`, `report`, `inspect`, `kernels`, `exec`, `fvp`, `ops`, `models`, `targets`, "
+            "`doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists what is allowed\n"),
         (

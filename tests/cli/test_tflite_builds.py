@@ -13,7 +13,7 @@ from deuteron import api
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime import pte
-from deuteron.runtime.tflite_build import build_directory
+from deuteron.runtime.as_build import build_directory
 
 from .conftest import Result
 
@@ -99,4 +99,21 @@ def test_what_has_been_compiled_is_refused(deuteron: Run, tmp_path: Path) -> Non
     directory = build_directory(source)
     assert deuteron("plan", directory, "--target", "imxrt700") == Result(
         2, "", f"error: `{directory}` has been compiled for its target already\n\nhint: leave out `--target`\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "explain", "sim", "plan"])
+def test_what_is_given_in_the_place_of_a_build_is_named(deuteron: Run, command: str, tmp_path: Path) -> None:
+    for name in ("net.tflite", "net.pte"):
+        assert deuteron(command, tmp_path / name) == Result(
+            1,
+            "",
+            f"error: `{tmp_path / name}` does not exist\n\n"
+            "hint: check its name; a path is taken from the current directory\n",
+        )
+    assert deuteron(command, tmp_path / "net.py") == Result(
+        1,
+        "",
+        f"error: `{tmp_path / 'net.py'}` is a Python file, not a TFLite model\n\n"
+        f"hint: build it first: `deuteron build {tmp_path / 'net.py'}:FUNCTION -o DIR`\n",
     )

@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds import manifest
+from deuteron.builds.traces import last_user_line
 from deuteron.frontend.quantise import lines
-from deuteron.frontend.source_lines import last_user_line
 
 aten = torch.ops.aten
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import deuteron
+from deuteron.builds.options import Activations, BuildOptions, Partitioning
 from deuteron.errors import OptionError
 from deuteron.frontend.recipes import Recipe
 from deuteron.runtime.host import HostRunner
@@ -92,4 +93,38 @@ def test_an_unknown_argument_is_refused() -> None:
     assert refusal(Recipe.NEUTRON_PTQ, calibration=[]) == (
         "the recipe `neutron_int8_ptq` has no argument `calibration`\n\n"
         "hint: it takes `target`, `options`, `calibration_inputs_fn`, `train_fn`"
+    )
+
+
+@pytest.mark.parametrize("option", ["dump_kernel_selection_code", "intermediates", "force"])
+def test_an_option_that_writes_files_is_refused(option: str) -> None:
+    assert refusal(Recipe.COMBINED_PTQ, options=BuildOptions(**{option: True})) == (
+        f"the option `{option}` is about a directory of files, and the recipe `neutron_cortex_m_int8_ptq` makes none"
+        "\n\nhint: leave it out, or use `deuteron.build`, which writes one"
+    )
+
+
+def test_options_that_a_recipe_cannot_keep_are_refused() -> None:
+    assert refusal(Recipe.COMBINED_PTQ, options=BuildOptions(partition=Partitioning.COST)) == (
+        "the option `partition` `cost` compares several programs of a model, and the recipe "
+        "`neutron_cortex_m_int8_ptq` makes one\n\nhint: leave it out, or use `deuteron.build`"
+    )
+    assert refusal(Recipe.COMBINED_PTQ, options=BuildOptions(use_qat=True)) == (
+        "the option `use_qat` trains, and the recipe `neutron_cortex_m_int8_ptq` does not\n\n"
+        "hint: leave it out, or take `Recipe.COMBINED_QAT`"
+    )
+    assert "`--activations int16` is for a CPU alone" in refusal(
+        Recipe.NEUTRON_PTQ, options=BuildOptions(activations=Activations.INT16)
+    )
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_a_recipe_is_combined_with_no_other(ours_first: bool) -> None:
+    export = importlib.import_module("executorch.export")
+    recipes = [recipe(Recipe.CORTEX_M_PTQ), export.ExportRecipe("another")]
+    with pytest.raises(OptionError) as refused:
+        export.ExportRecipe.combine(recipes if ours_first else recipes[::-1])
+    assert str(refused.value) == (
+        "the recipe `cortex_m_int8_ptq` is combined with another, and is for all of a model: its processors share what "
+        "is quantised\n\nhint: use it by itself; `deuteron targets` lists those with an NPU and a CPU"
     )

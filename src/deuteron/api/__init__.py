@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from deuteron.api.ask import compare_simulations as compare_simulations
     from deuteron.api.ask import converts_only as converts_only
     from deuteron.api.ask import explain as explain
+    from deuteron.api.ask import formats as formats
     from deuteron.api.ask import inspect as inspect
     from deuteron.api.ask import kernels as kernels
+    from deuteron.api.ask import missing as missing
     from deuteron.api.ask import operators as operators
     from deuteron.api.ask import plan as plan
     from deuteron.api.ask import profile as profile
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from deuteron.api.make import build_model as build_model
     from deuteron.api.make import bundle as bundle
     from deuteron.api.make import convert_file as convert_file
+    from deuteron.api.make import execute as execute
     from deuteron.api.make import firmware as firmware
     from deuteron.api.make import install_fvps as install_fvps
     from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
@@ -62,11 +65,11 @@ if TYPE_CHECKING:
 _NAMES = {
     "api.ask": (
         "check_installation", "compare", "compare_profiles", "compare_simulations", "converts_only", "explain",
-        "inspect", "kernels", "operators", "plan", "profile", "read_manifest", "read_profile", "report", "run",
-        "run_each", "simulate", "subject", "sweep_table", "targets",
+        "formats", "inspect", "kernels", "missing", "operators", "plan", "profile", "read_manifest", "read_profile",
+        "report", "run", "run_each", "simulate", "subject", "sweep_table", "targets",
     ),
     "api.make": (
-        "Build", "build", "build_model", "bundle", "convert_file", "firmware", "install_fvps",
+        "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "install_fvps",
         "merge_kernel_selections", "sweep",
     ),
     "board.emit": ("EmitOptions", "Placement"),

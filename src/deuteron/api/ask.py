@@ -1,6 +1,6 @@
 """What can be asked: of builds, files, profiles and boards, of the targets, and of this installation."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from deuteron.views.profile.run import Profiled
     from deuteron.views.run.subjects import Comparison, Subject
     from deuteron.views.simulate import Simulation, SimulationChanges
+
+
+def missing(path: str | Path, *, target: str | None = None, etrecord: str | Path | None = None) -> tuple[str, ...]:
+    """Sentences about what a program in the place of a build does not say, none for all else; errors of `explain`."""
+    from deuteron.runtime import as_build
+
+    return as_build.missing(path, target, etrecord)
 
 
 def read_manifest(directory: str | Path) -> Manifest:
@@ -63,6 +70,7 @@ def subject(
     *,
     on: str | None = None,
     target: str | None = None,
+    etrecord: str | Path | None = None,
     time_out: float | None = None,
     flash: "FlashOptions | None" = None,
     origin: str | Path | None = None,
@@ -70,9 +78,10 @@ def subject(
     """What is to be run, compared with its reference, or asked for what an emulator has counted.
 
     Args:
-        path: a build directory, a TFLite file, or with `on` also the directory of firmware.
+        path: a build directory, a TFLite file, a program, or with `on` also the directory of firmware.
         on: a board, in an emulator; the host by default.
         target: what a TFLite file is converted for, unless it has been.
+        etrecord: of a program, for `on`: steps have their lines from there.
         time_out: seconds after which an emulator counts as hung.
         flash: of an emulated board.
         origin: the build that firmware was made from, to be compared with.
@@ -85,7 +94,15 @@ def subject(
     from deuteron.views.run.choose import subject as choose
 
     origin = None if origin is None else Path(origin)
-    return choose(Path(path), on=on, target=target, time_out=time_out, flash=flash or FlashOptions(), origin=origin)
+    return choose(
+        Path(path),
+        on=on,
+        target=target,
+        etrecord=etrecord,
+        time_out=time_out,
+        flash=flash or FlashOptions(),
+        origin=origin,
+    )
 
 
 def compare(
@@ -94,6 +111,7 @@ def compare(
     *,
     on: str | None = None,
     target: str | None = None,
+    etrecord: str | Path | None = None,
     origin: str | Path | None = None,
 ) -> "Comparison":
     """A build beside quantised PyTorch, a TFLite file beside LiteRT, or a board beside the host.
@@ -103,6 +121,7 @@ def compare(
         samples: inputs; by default one of those that the build has kept, or a random one.
         on: as for `subject`.
         target: as for `subject`.
+        etrecord: as for `subject`.
         origin: as for `subject`.
 
     Raises:
@@ -110,7 +129,7 @@ def compare(
     """
     from deuteron.runtime.inputs import checked
 
-    chosen = subject(path, on=on, target=target, origin=origin)
+    chosen = subject(path, on=on, target=target, etrecord=etrecord, origin=origin)
     chosen.check("host" if on else None)
     inputs = chosen.draw(1) if samples is None else samples
     return chosen.compare(list(checked(chosen.model, inputs)))
@@ -127,40 +146,49 @@ def inspect(path: str | Path) -> "Inspection":
     return view.inspect(Path(path))
 
 
-def explain(path: str | Path, *, target: str | None = None) -> "Explanation":
+def explain(path: str | Path, *, target: str | None = None, etrecord: str | Path | None = None) -> "Explanation":
     """Where each operator of a build runs, why, and what that costs.
 
     Args:
-        path: a build directory, or a TFLite file, which is converted for this.
-        target: what a TFLite file is converted for.
+        path: a build directory; a TFLite file, which is converted for this; or a program that anyone has made.
+        target: what a TFLite file is converted for, or what a program was made for where it does not tell.
+        etrecord: of a program, as ExecuTorch has saved it: lines of the model come from there.
 
     Raises:
-        InputError, FormatError: it is no undamaged build or TFLite file.
+        InputError, FormatError: it is no undamaged build, TFLite file or program.
     """
-    from deuteron.runtime.tflite_build import build_directory
+    from deuteron.runtime.as_build import opened
     from deuteron.views import explain as view
 
-    return replace(view.explain(build_directory(Path(path), target)), path=str(path))
+    with opened(path, target, etrecord=etrecord) as directory:
+        return replace(view.explain(directory), path=str(path))
 
 
 def plan(
-    path: str | Path, *, target: str | None = None, svg: str | Path | None = None, force: bool = False
+    path: str | Path,
+    *,
+    target: str | None = None,
+    etrecord: str | Path | None = None,
+    svg: str | Path | None = None,
+    force: bool = False,
 ) -> "Planning":
     """The memories of a build over time and its fetches, beside their lower bounds.
 
     Args:
         path: as for `explain`.
         target: as for `explain`.
+        etrecord: as for `explain`.
         svg: also write a picture of it to this file.
         force: replace the picture if it exists.
 
     Raises:
         DeuteronError: there is no undamaged build with a part on the NPU, or the picture cannot be written.
     """
-    from deuteron.runtime.tflite_build import build_directory
+    from deuteron.runtime.as_build import opened
     from deuteron.views import memory
 
-    planning = replace(memory.planning(build_directory(Path(path), target)), path=str(path))
+    with opened(path, target, etrecord=etrecord) as directory:
+        planning = replace(memory.planning(directory), path=str(path))
     if svg is not None:
         memory.write_svg(planning, Path(svg), force=force)
     return planning
@@ -170,6 +198,7 @@ def simulate(
     path: str | Path,
     *,
     target: str | None = None,
+    etrecord: str | Path | None = None,
     flash_bandwidth: int | None = None,
     flash_latency: int | None = None,
     clock: int | None = None,
@@ -183,6 +212,7 @@ def simulate(
     Args:
         path: as for `explain`.
         target: as for `explain`.
+        etrecord: as for `explain`.
         flash_bandwidth: bytes per second, instead of what the build was planned for.
         flash_latency: nanoseconds before the first byte of a fetch arrives, instead of the target's.
         clock: Hz of NPU and CPU, instead of the target's.
@@ -195,7 +225,7 @@ def simulate(
         DeuteronError: there is no undamaged build with a part on the NPU, it does not fit into `sram_budget`, or the
             trace cannot be written.
     """
-    from deuteron.runtime.tflite_build import build_directory
+    from deuteron.runtime.as_build import opened
     from deuteron.views import simulate as view
 
     numbers: dict[str, int | None] = {
@@ -207,8 +237,8 @@ def simulate(
     for name, number in numbers.items():
         if number is not None and not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"`{name}` is {number!r}, allowed are whole numbers", hint="`512Ki` is `512 << 10` here")
-    directory = build_directory(Path(path), target)
-    simulation = view.simulate_build(directory, **numbers, first_run=first_run)
+    with opened(path, target, etrecord=etrecord) as directory:
+        simulation = view.simulate_build(directory, **numbers, first_run=first_run)
     simulation = replace(simulation, path=str(path))
     if trace is not None:
         view.write_trace(simulation, Path(trace), force=force)
@@ -226,6 +256,7 @@ def profile(
     path: str | Path,
     *,
     target: str | None = None,
+    etrecord: str | Path | None = None,
     on: str = "host",
     samples: "Sequence[Sample] | None" = None,
     runs: int | None = None,
@@ -239,6 +270,7 @@ def profile(
     Args:
         path: as for `explain`.
         target: as for `explain`.
+        etrecord: as for `explain`.
         on: `host`, `sim`, or a board, in an emulator.
         samples: inputs of the runs; random ones by default.
         runs: how often to run, with the samples over and over; once each by default.
@@ -256,6 +288,7 @@ def profile(
     return profile_build(
         Path(path),
         target=target,
+        etrecord=etrecord,
         on=on,
         samples=samples,
         runs=runs,
@@ -322,6 +355,21 @@ def operators(names: Sequence[str] = (), *, target: str = DEFAULT_TARGET) -> "tu
 
     targets.load(target).need_neutron()
     return support.operators_named(names)
+
+
+def formats() -> Mapping[str, str]:
+    """The formats that are written, each with its version."""
+    from deuteron.board import bundle, record
+    from deuteron.builds import manifest
+    from deuteron.npu.neutron.microcode import format as microcode
+    from deuteron.views.events import record as profile
+
+    files = (manifest.FILE, record.FILE, profile.FILE)
+    return {
+        "microcode": f"{microcode.VERSION_MAJOR}.{microcode.VERSION_MINOR}",
+        "bundle": str(bundle.VERSION),
+        **{file.name: str(file.schema) for file in files},
+    }
 
 
 def targets() -> "tuple[Arch, ...]":

@@ -247,16 +247,18 @@ def firmware(
     output: str | Path | None = None,
     *,
     target: str | None = None,
+    etrecord: str | Path | None = None,
     options: "FirmwareOptions | None" = None,
     force: bool = False,
 ) -> "Image":
     """The image of a build, or of a TFLite file, for a board; written to the directory `output` if one is given.
 
     Args:
-        path: a build directory, or a TFLite file, which is converted for this.
+        path: a build directory; a TFLite file, which is converted for this; or a program that anyone has made.
         board: a name that `deuteron firmware --help` lists.
         output: must not exist yet, unless `force` is set.
-        target: what a TFLite file is converted for.
+        target: what a TFLite file is converted for, or what a program was made for where it does not tell.
+        etrecord: of a program, as ExecuTorch has saved it: lines of the model come from there.
         options: everything else.
         force: replace `output`.
 
@@ -267,13 +269,13 @@ def firmware(
     from deuteron.board import boards, image
     from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
-    from deuteron.runtime.tflite_build import build_directory
+    from deuteron.runtime.as_build import opened
 
     chosen = boards.load(board)
     if output is not None:
         image.check_output(Path(output), force=force)
-    directory = build_directory(Path(path), target)
-    built = image.build(directory, chosen, options or FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    with opened(path, target, etrecord=etrecord) as directory:
+        built = image.build(directory, chosen, options or FirmwareOptions(), Toolchain.find(image.OBJECTS))
     if output is not None:
         image.write(built, Path(output), force=force)
     return built
@@ -284,6 +286,7 @@ def bundle(
     output: str | Path,
     *,
     target: str | None = None,
+    etrecord: str | Path | None = None,
     options: "EmitOptions | None" = None,
     kernels: "Kernels | None" = None,
     force: bool = False,
@@ -291,9 +294,10 @@ def bundle(
     """The files of a build as C tables, for firmware of one's own, written to the directory `output`.
 
     Args:
-        path: a build directory, or a TFLite file, which is converted for this.
+        path: a build directory; a TFLite file, which is converted for this; or a program that anyone has made.
         output: must not exist yet, unless `force` is set.
-        target: what a TFLite file is converted for.
+        target: what a TFLite file is converted for, or what a program was made for where it does not tell.
+        etrecord: of a program, as ExecuTorch has saved it: lines of the model come from there.
         options: symbol and placement.
         kernels: those that the model calls, which is the default, or all.
         force: replace `output`.
@@ -304,10 +308,11 @@ def bundle(
     from deuteron.board.emit import EmitOptions
     from deuteron.board.generate import generate
     from deuteron.board.record import Kernels
-    from deuteron.runtime.tflite_build import build_directory
+    from deuteron.runtime.as_build import opened
 
-    directory, written = build_directory(Path(path), target), Path(output)
-    names = generate(directory, written, options or EmitOptions(), kernels or Kernels.SELECTED, force=force)
+    written = Path(output)
+    with opened(path, target, etrecord=etrecord) as directory:
+        names = generate(directory, written, options or EmitOptions(), kernels or Kernels.SELECTED, force=force)
     return tuple(written / name for name in names)
 
 
@@ -320,6 +325,18 @@ def merge_kernel_selections(files: "Sequence[str | Path]", output: str | Path, *
     from deuteron.views import kernels as view
 
     return view.merge([Path(file) for file in files], Path(output), force=force)
+
+
+def execute(command: "Sequence[str]") -> int:
+    """The exit code of a command that is run with our converter in the place of the vendor's.
+
+    Raises:
+        OptionError: the vendor's package is installed.
+        DeuteronError: there is no such command, or our converter refused something in it.
+    """
+    from deuteron.npu.neutron.sdk.execute import execute
+
+    return execute(command)
 
 
 def install_fvps(directory: str | Path, *, force: bool = False) -> tuple[Path, ...]:

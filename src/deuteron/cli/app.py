@@ -50,6 +50,7 @@ COMMANDS = (
     Entry("report", "Write a page that shows a profile: timeline, memory, modules"),
     Entry("inspect", "Show what is inside a build, a .pte, a microcode file or a TFLite file"),
     Entry("kernels", "Merge kernel selection files, and show which kernels an image holds"),
+    Entry("exec", "Run a script of ExecuTorch's or NXP's with our converter in the place of the vendor's"),
     Entry("fvp", "Write stand-ins for Arm's simulators, which ExecuTorch's tests start"),
     Entry("ops", "List the operators that the NPU takes, and on which conditions"),
     Entry("models", "List the models that can be built by name"),
@@ -96,8 +97,12 @@ class LazyGroup(click.Group):
 def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if wanted:
         import deuteron
+        from deuteron import api
 
-        ctx.ensure_object(Printer).data(f"deuteron {deuteron.__version__}")
+        printer = ctx.ensure_object(Printer)
+        printer.data(f"deuteron {deuteron.__version__}")
+        for name, version in api.formats().items():
+            printer.data(f"{name} {version}")
         ctx.exit()
 
 

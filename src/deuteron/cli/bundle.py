@@ -4,14 +4,15 @@ from pathlib import Path
 
 import click
 
-from deuteron.cli.options import choice, tflite_target_option
+from deuteron.cli.options import choice, etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("path", metavar="DIR|FILE.tflite", type=Path)
+@click.argument("path", metavar="DIR|FILE", type=Path)
 @tflite_target_option
+@etrecord_option
 @click.option("-o", "--output", metavar="OUT", required=True, type=Path, help="Directory to write.")
 @click.option("--symbol", default="dtn_bundle", show_default=True, metavar="NAME", help="C name of the program.")
 @click.option(
@@ -38,6 +39,7 @@ def command(
     *,
     path: Path,
     target: str | None,
+    etrecord: Path | None,
     output: Path,
     symbol: str,
     kernels: str,
@@ -46,7 +48,7 @@ def command(
     data: str,
     force: bool,
 ) -> None:
-    """Write a build or a TFLite file as C tables, which any project can compile and link with the firmware library."""
+    """Write a build, TFLite file or .pte as C tables, which any project can compile with the firmware library."""
     from deuteron import api
     from deuteron.board.emit import Data, EmitOptions, Placement
     from deuteron.board.record import Kernels
@@ -54,7 +56,8 @@ def command(
     places = choice(Placement, "--weights", weights), choice(Placement, "--arenas", arenas)
     options = EmitOptions(symbol, *places, choice(Data, "--data", data))
     selected = choice(Kernels, "--kernels", kernels)
-    paths = api.bundle(path, output, target=target, options=options, kernels=selected, force=force)
+    paths = api.bundle(path, output, target=target, etrecord=etrecord, options=options, kernels=selected, force=force)
+    tell_missing(printer, path, target, etrecord)
     if printer.as_json:
         printer.json({"schema": 1, "directory": str(output), "files": [path.name for path in paths]})
     for path in paths:

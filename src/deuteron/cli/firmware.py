@@ -8,14 +8,15 @@ import click
 from deuteron.arch.sizes import parse_size
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
-from deuteron.cli.options import choice, tflite_target_option
+from deuteron.cli.options import choice, etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("path", metavar="DIR|FILE.tflite", type=Path)
+@click.argument("path", metavar="DIR|FILE", type=Path)
 @tflite_target_option
+@etrecord_option
 @click.option("--board", required=True, metavar="an500|an505|an547", help="The board to build for.")
 @click.option("-o", "--output", metavar="OUT", required=True, type=Path, help="Directory to write.")
 @click.option(
@@ -49,6 +50,7 @@ def command(
     *,
     path: Path,
     target: str | None,
+    etrecord: Path | None,
     board: str,
     output: Path,
     kernels: str,
@@ -61,7 +63,7 @@ def command(
     other: Path | None,
     force: bool,
 ) -> None:
-    """Compile and link a build or a TFLite file for a board, write the image to OUT, and report its size.
+    """Compile and link a build, TFLite file or .pte for a board, write the image to OUT, and report its size.
 
     OUT holds the image, the linker's map, the program as C tables, and `firmware.json` about all of it.
     """
@@ -79,7 +81,8 @@ def command(
     )
     before = record.read(other) if other else None
     with printer.work(f"building firmware for {board}"):
-        image = api.firmware(path, board, output, target=target, options=options, force=force)
+        image = api.firmware(path, board, output, target=target, etrecord=etrecord, options=options, force=force)
+    tell_missing(printer, path, target, etrecord)
     if printer.as_json:
         printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(image.record))}, indent=2))
     else:

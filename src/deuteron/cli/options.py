@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 import click
@@ -60,9 +61,28 @@ target_option = click.option(
 """What is compiled for."""
 
 tflite_target_option = click.option(
-    "--target", metavar="NAME", help=f"What a TFLite file is converted for.  [default: {DEFAULT_TARGET}]"
+    "--target",
+    metavar="NAME",
+    help=f"What a TFLite file is converted for, `{DEFAULT_TARGET}` by default, or what a .pte was made for.",
 )
 """The same where a build says it."""
+
+
+etrecord_option = click.option(
+    "--etrecord",
+    metavar="FILE",
+    type=Path,
+    help="Of a .pte: ExecuTorch's record of the model, which has lines, modules and names.",
+)
+"""What says the rest of a program without its build."""
+
+
+def tell_missing(printer: Printer, path: Path, target: str | None, etrecord: Path | None) -> None:
+    """Note what a program in the place of a build does not say."""
+    from deuteron import api
+
+    for sentence in api.missing(path, target=target, etrecord=etrecord):
+        printer.note(sentence)
 
 
 def choice(kind: type[E], option: str, value: str) -> E:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from deuteron.cli.options import command as new_command
-from deuteron.cli.options import tflite_target_option
+from deuteron.cli.options import etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.printer import Printer
-from deuteron.errors import InputError, OptionError
+from deuteron.errors import OptionError
 from deuteron.views.events.text import SORTS
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ BY = ("module", "line", "operator", "kernel")
 
 
 @new_command
-@click.argument("directory", metavar="DIR|FILE.tflite", type=Path, required=False)
+@click.argument("directory", metavar="DIR|FILE", type=Path, required=False)
 @tflite_target_option
+@etrecord_option
 @click.option("--on", metavar=ON, help="Where the build runs.  [default: host]")
 @click.option("-o", "--output", metavar="OUT", type=Path, help="Directory to write.  [default: DIR/profile_ON]")
 @click.option(
@@ -52,6 +53,7 @@ def command(
     *,
     directory: Path | None,
     target: str | None,
+    etrecord: Path | None,
     on: str | None,
     output: Path | None,
     runs: int | None,
@@ -64,7 +66,7 @@ def command(
     top: int | None,
     force: bool,
 ) -> None:
-    """Run a build or a TFLite file and show where its time goes: by module, line, operator and kernel call.
+    """Run a build, TFLite file or .pte and show where its time goes: by module, line, operator and kernel call.
 
     Of a profile that was written before, its directory or `profile.json`, DIR shows the tables.
 
@@ -89,18 +91,13 @@ def command(
             "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
         )
     from deuteron import api
-    from deuteron.runtime import pte
-    from deuteron.runtime.tflite_build import build_directory, is_tflite
+    from deuteron.runtime.as_build import build_directory, is_program, is_tflite
     from deuteron.views.events import record
 
-    if pte.is_program(directory):
-        raise InputError(
-            f"`{directory}` is a program without its build, which says what its operators come from",
-            hint="give the directory that `deuteron build` wrote",
-        )
-    if not is_tflite(directory) and (directory.is_file() or (directory / record.NAME).is_file()):
+    is_input = is_tflite(directory) or is_program(directory)
+    if not is_input and (directory.is_file() or (directory / record.NAME).is_file()):
         others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
-        others |= {"--target": target, "--force": force, "--ticks-per-second": ticks_per_second}
+        others |= {"--target": target, "--etrecord": etrecord, "--force": force, "--ticks-per-second": ticks_per_second}
         _refuse(f"`{directory}` is a profile: its tables are shown, and nothing runs", others)
         _show(printer, api.read_profile(directory), by, sort, top)
         return
@@ -117,11 +114,13 @@ def command(
     if inputs:
         from deuteron.views.run.samples import read_samples
 
-        samples = read_samples(api.read_manifest(build_directory(directory, target, profiling=True)), inputs)
+        build = build_directory(directory, target, etrecord=etrecord, profiling=True)
+        samples = read_samples(api.read_manifest(build), inputs)
     with printer.work(f"profiling on {place}"):
         profiled = api.profile(
             directory,
             target=target,
+            etrecord=etrecord,
             on=place,
             samples=samples,
             runs=runs,
@@ -131,6 +130,7 @@ def command(
             force=force,
         )
     _show(printer, profiled.profile, by, sort, top)
+    tell_missing(printer, directory, target, etrecord)
     for warning in profiled.warnings:
         printer.warn(warning)
     for path in profiled.files:

@@ -10,6 +10,7 @@ import click
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
 from deuteron.cli.options import command as new_command
+from deuteron.cli.options import etrecord_option, tell_missing
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 
@@ -85,6 +86,7 @@ class _Command(click.Command):
 @click.option(
     "--target", metavar="NAME", help="What a TFLite file is converted for, unless it has been.  [default: imxrt700]"
 )
+@etrecord_option
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 def command(
     printer: Printer,
@@ -100,6 +102,7 @@ def command(
     time_out: float | None,
     flash: FlashOptions,
     target: str | None,
+    etrecord: Path | None,
     force: bool,
 ) -> int:
     """Run the build in DIR, or a .pte or TFLite file; with no `--input`, on random samples.
@@ -114,7 +117,7 @@ def command(
 
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
-    subject = api.subject(path, on=on, target=target, time_out=time_out, flash=flash, origin=origin)
+    subject = api.subject(path, on=on, target=target, etrecord=etrecord, time_out=time_out, flash=flash, origin=origin)
     subject.check(compare)
     if compare == "float" and (inputs or samples is not None):
         raise OptionError(
@@ -130,6 +133,8 @@ def command(
         api.check_inputs(subject.model, sample)
     if bad := files.not_finite(data):
         printer.warn(f"{len(bad)} of {len(data)} samples hold NaN or infinite values, the first is sample {bad[0]}")
+    if on:
+        tell_missing(printer, path, target, etrecord)
     if outputs or not compare:
         with printer.work("running") as progress:
             results = subject.run(data, progress)

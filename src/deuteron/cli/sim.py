@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch.sizes import parse_size
 from deuteron.cli.options import command as new_command
-from deuteron.cli.options import tflite_target_option
+from deuteron.cli.options import etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 @new_command
-@click.argument("path", metavar="DIR|FILE.tflite", type=Path, required=False)
+@click.argument("path", metavar="DIR|FILE", type=Path, required=False)
 @tflite_target_option
+@etrecord_option
 @click.option("--compare", metavar="A B", type=(Path, Path), help="Two builds, the largest changes first, not one DIR.")
 @click.option("--flash-bandwidth", metavar="RATE", help="Of the flash (`100MB/s`), instead of what was planned for.")
 @click.option("--flash-latency", metavar="NS", type=int, help="Of the flash, before a fetch's first byte.")
@@ -32,6 +33,7 @@ def command(
     *,
     path: Path | None,
     target: str | None,
+    etrecord: Path | None,
     compare: tuple[Path, Path] | None,
     flash_bandwidth: str | None,
     flash_latency: int | None,
@@ -41,7 +43,7 @@ def command(
     trace: Path | None,
     force: bool,
 ) -> int:
-    """Simulate one run of a build or a TFLite file: kernels, stalls, fetches; exit 1 when its microcode is unsound."""
+    """Simulate one run of a build, TFLite file or .pte: kernels, stalls, fetches; exit 1 when it is unsound."""
     from deuteron import api
 
     numbers = {
@@ -51,7 +53,7 @@ def command(
         "clock": None if clock is None else parse_size("--clock", clock),
     }
 
-    simulate = partial(api.simulate, target=target, **numbers, first_run=first_run)
+    simulate = partial(api.simulate, target=target, etrecord=etrecord, **numbers, first_run=first_run)
     shown: Simulation | SimulationChanges
     match path, compare:
         case None, (Path() as before, Path() as after) if trace is None:
@@ -60,6 +62,7 @@ def command(
             raise OptionError("`--trace` writes the run of one build", hint="leave out `--compare`, and give the build")
         case Path() as build, None:
             shown = simulate(build, trace=trace, force=force)
+            tell_missing(printer, build, target, etrecord)
             if trace is not None:
                 printer.note(f"wrote `{trace}`")
         case _:

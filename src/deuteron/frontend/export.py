@@ -5,11 +5,12 @@ from typing import Any, cast
 import torch
 from torch import fx, nn
 
+from deuteron.builds.traces import last_user_line
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.quiet import quiet
-from deuteron.frontend.source_lines import first_line, last_user_line, source_of, user_line_of
+from deuteron.frontend.source_lines import first_line, source_of, user_line_of
 
 DROPS = "pass `training=self.training`, or use `torch.nn.Dropout`: then nothing is dropped in evaluation mode"
 

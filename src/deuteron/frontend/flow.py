@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import fx
@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.builds.manifest import CpuOp
 from deuteron.builds.options import BuildOptions
-from deuteron.errors import InternalError
+from deuteron.errors import InternalError, OptionError
 from deuteron.frontend import combined, ranges, shortcuts, sides
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import forms as cortex_m_forms
@@ -49,6 +49,28 @@ class Stage(Enum):
 
 def _nobody(_: str) -> None:
     pass
+
+
+class _Alone(int):
+    """What a recipe has for `strict`, which is true: ExecuTorch asks recipes that it combines whether theirs agree.
+
+    Ours goes with no other: its passes quantise for all processors of the target, and lower as they have quantised.
+    """
+
+    name: str
+
+    def __new__(cls, name: str) -> Self:
+        """True, of the recipe of this name."""
+        alone = super().__new__(cls, True)
+        alone.name = name
+        return alone
+
+    def __hash__(self) -> int:
+        raise OptionError(
+            f"the recipe `{self.name}` is combined with another, and is for all of a model: its processors share what "
+            "is quantised",
+            hint="use it by itself; `deuteron targets` lists those with an NPU and a CPU",
+        )
 
 
 @dataclass(slots=True)
@@ -129,7 +151,13 @@ class Flow:
                 edge_compile_config=self.side.edge_config(),
             )
             config = seam.program_config()
-            return ExportRecipe(name, quantisation, lowering_recipe=lowering, executorch_backend_config=config)
+            return ExportRecipe(
+                name,
+                quantisation,
+                lowering_recipe=lowering,
+                executorch_backend_config=config,
+                strict=_Alone(name),  # pyright: ignore[reportArgumentType]
+            )
 
     def close(self) -> None:
         """Take the converter out of Python's import system, where a run has put it."""

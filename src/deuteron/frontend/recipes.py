@@ -11,7 +11,7 @@ from executorch.export import BackendRecipeProvider, ExportRecipe, RecipeType, r
 
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch
-from deuteron.builds.options import BuildOptions
+from deuteron.builds.options import BuildOptions, Partitioning
 from deuteron.errors import OptionError
 from deuteron.frontend.flow import Flow
 
@@ -95,9 +95,32 @@ class Provider(BackendRecipeProvider):
         arch = targets.load(cast(str, kwargs.get("target", recipe_type.target)))
         train = kwargs.get("train_fn")
         _check(recipe_type, arch, trained=train is not None)
-        options = kwargs.get("options", BuildOptions())
+        options = cast(BuildOptions, kwargs.get("options", BuildOptions()))
+        options.check(arch)
+        _check_options(recipe_type, options)
         flow = Flow(arch, options, kwargs.get("calibration_inputs_fn"), train=train)
         return cast(ExportRecipe, flow.recipe(recipe_type.value))
+
+
+def _check_options(recipe: Recipe, options: BuildOptions) -> None:
+    """Raise OptionError for an option that a session cannot keep."""
+    for name in ("dump_kernel_selection_code", "intermediates", "force"):
+        if getattr(options, name):
+            raise OptionError(
+                f"the option `{name}` is about a directory of files, and the recipe `{recipe.value}` makes none",
+                hint="leave it out, or use `deuteron.build`, which writes one",
+            )
+    if options.partition is Partitioning.COST:
+        raise OptionError(
+            f"the option `partition` `{options.partition.value}` compares several programs of a model, and the recipe "
+            f"`{recipe.value}` makes one",
+            hint="leave it out, or use `deuteron.build`",
+        )
+    if options.use_qat and not recipe.trains:
+        raise OptionError(
+            f"the option `use_qat` trains, and the recipe `{recipe.value}` does not",
+            hint=f"leave it out, or take `Recipe.{recipe.name[:-3]}QAT`",
+        )
 
 
 def _check(recipe: Recipe, arch: Arch, *, trained: bool) -> None:

@@ -1,18 +1,13 @@
 """Where a node of an exported graph came from: the line of the user's model and the submodule it runs in."""
 
-import importlib.util
-import re
 import traceback
-from functools import cache, lru_cache
-from pathlib import Path
 from typing import cast
 
 from torch import fx
 
 from deuteron.builds.manifest import Source
+from deuteron.builds.traces import last_user_line
 from deuteron.errors import UnsupportedError
-
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<code>\S[^\n]*)', re.MULTILINE)
 
 
 def source_of(node: fx.Node) -> Source | None:
@@ -23,16 +18,6 @@ def source_of(node: fx.Node) -> Source | None:
         return None
     file, line, code = user_line
     return Source(file, line, code, _module_path(node))
-
-
-@lru_cache(maxsize=4096)
-def last_user_line(trace: str) -> tuple[str, int, str] | None:
-    """(file, line, code) of the innermost frame of a printed stack trace that is neither PyTorch's nor generated."""
-    for frame in reversed(list(_FRAME.finditer(trace))):
-        file = frame["file"]
-        if not file.startswith("<") and not _in_library(file):
-            return file, int(frame["line"]), frame["code"].strip()
-    return None
 
 
 def user_line_of(error: BaseException) -> tuple[str, int, str] | None:
@@ -64,13 +49,3 @@ def _module_path(node: fx.Node) -> str:
     """Dotted path of the innermost submodule, empty for the model itself."""
     stack = cast("dict[str, tuple[str, object]]", node.meta.get("nn_module_stack") or {})
     return [path for path, _ in stack.values()][-1] if stack else ""
-
-
-@cache
-def _library_folders() -> tuple[str, ...]:
-    specs = [importlib.util.find_spec(name) for name in ("torch", "torchao", "executorch", "deuteron")]
-    return tuple(str(Path(folder)) for spec in specs if spec for folder in spec.submodule_search_locations or ())
-
-
-def _in_library(file: str) -> bool:
-    return file.startswith(_library_folders())

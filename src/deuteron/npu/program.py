@@ -11,9 +11,9 @@ from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import CapacityError, DeuteronError
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.provenance import KernelOrigin
+from deuteron.npu.schedule import NO_SCHEDULE, Schedule
 from deuteron.npu.schedule import Block as Block
 from deuteron.npu.schedule import Memory as Memory
-from deuteron.npu.schedule import Schedule
 from deuteron.npu.timeline import Hazard, Timeline, Totals
 
 PREFETCH_AREA = "prefetch area"
@@ -32,12 +32,14 @@ class KernelCall:
         op: the first TFLite operator that it computes, if the program itself says so.
         weight_bytes: of its operands, weights.
         results: which of its operands it writes, by position; working memory is not among them.
+        result_bytes: what these have together.
     """
 
     kernel: str
     op: int | None = None
     weight_bytes: int = 0
     results: tuple[int, ...] = ()
+    result_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class NpuProgram(ABC):
         weights_bytes: of its constants.
         linked_bytes: of these, those that lie in SRAM all the time, because nothing fetches them.
         resident_bytes: of these, those that are fetched once and stay.
+        records: whether a run records when its kernel calls start and stop.
         advice: about hazards that another's compiler may leave in a sound file; empty where they mean damage.
     """
 
@@ -109,6 +112,7 @@ class NpuProgram(ABC):
     weights_bytes: int = 0
     linked_bytes: int = 0
     resident_bytes: int = 0
+    records: bool = False
     advice: str = ""
 
     @property
@@ -149,6 +153,26 @@ class NpuProgram(ABC):
         """
         del values
         return None
+
+    def traced(self) -> Dataflow:
+        """Its values as far as the program itself tells them, for one whose record nobody has.
+
+        Without more in a family, a call has results, called by its number, and nobody knows what it reads.
+        """
+        calls = (
+            tuple(f"call {number}+0" for _ in range(max(call.results, default=-1) + 1))
+            for number, call in enumerate(self.calls)
+        )
+        inputs, outputs = (
+            tuple(f"{side} {i}" for i in range(len(sizes)))
+            for side, sizes in (("input", self.inputs), ("output", self.outputs))
+        )
+        return Dataflow(inputs, outputs, calls=tuple(calls))
+
+    def least(self, engine: Engine) -> Schedule:
+        """A schedule that no run is faster than, where its compiler would have told one and nobody has it."""
+        del engine
+        return NO_SCHEDULE
 
     def placements(self, values: Dataflow) -> tuple[Placement, ...]:
         """The memories that the program has, whose blocks live from command to command."""

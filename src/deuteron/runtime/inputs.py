@@ -77,8 +77,18 @@ def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
     for i, (value, wanted) in enumerate(zip(inputs, model.inputs, strict=True)):
         if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
             raise InputError(
-                f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}"
+                f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}",
+                hint=_mended(value, wanted),
             )
+
+
+def _mended(value: Array, wanted: TensorInfo) -> str | None:
+    """What makes an array one that is wanted, where that loses nothing that the model would have seen."""
+    if value.shape == wanted.shape and value.dtype.kind == np.dtype(wanted.dtype).kind:
+        return f"give `x.astype(numpy.{wanted.dtype})`"
+    if value.size == np.prod(wanted.shape) and value.dtype == np.dtype(wanted.dtype):
+        return f"give `x.reshape({', '.join(map(str, wanted.shape))})`, if its elements are in that order"
+    return None
 
 
 def _check_arrays(inputs: object) -> None:

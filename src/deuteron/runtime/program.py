@@ -124,6 +124,11 @@ class Delegate:
     payload: bytes = field(repr=False)
 
 
+def called(delegate: Delegate) -> str:
+    """What a delegate is called among the operators on the CPU, where no NPU runs it."""
+    return f"delegate of {delegate.id}"
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """One method.

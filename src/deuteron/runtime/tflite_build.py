@@ -1,10 +1,8 @@
-"""A TFLite file as a build: converted in memory, written where all that is asked of builds can read it."""
+"""A TFLite file as a build: converted in memory."""
 
 import hashlib
 import math
-import tempfile
 from collections.abc import Iterator, Sequence
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,9 +10,7 @@ import numpy as np
 
 from deuteron.arch import targets
 from deuteron.arch.cores import Work
-from deuteron.builds import output
 from deuteron.builds.manifest import (
-    NAME,
     PROGRAM,
     CpuOp,
     Manifest,
@@ -26,8 +22,8 @@ from deuteron.builds.manifest import (
     entry_of,
     tflite_name,
 )
-from deuteron.builds.options import DEFAULT_TARGET, BuildOptions
-from deuteron.errors import OptionError, UnsupportedError
+from deuteron.builds.options import BuildOptions
+from deuteron.errors import UnsupportedError
 from deuteron.npu.families import NEUTRON
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions
 from deuteron.npu.neutron.microcode.container import Container
@@ -47,48 +43,6 @@ _LAYERS = {
     "TRANSPOSE_CONV": Work.CONVOLUTION,
 }
 """Operators whose multiply-accumulates are counted."""
-
-
-def is_tflite(path: Path) -> bool:
-    """Whether a file says that it is a TFLite model, by its name or its content; not when it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return path.suffix == ".tflite" or file.read(8)[4:] == b"TFL3"
-    except OSError:
-        return False
-
-
-def build_directory(path: Path, target: str | None = None, *, profiling: bool = False) -> Path:
-    """The directory of a build: `path` itself or, of a TFLite file, one that is gone when this process ends.
-
-    The same file gives the same directory. With `profiling` its kernels record when they start and stop.
-
-    Raises:
-        OptionError: a target is given for what has been compiled.
-        DeuteronError: the file is damaged, or holds operators that the NPU does not take.
-    """
-    if is_tflite(path):
-        return _written(path.absolute(), target or DEFAULT_TARGET, profiling=profiling)
-    if target:
-        raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
-    return path
-
-
-@cache
-def _scratch() -> "tempfile.TemporaryDirectory[str]":
-    """Where such builds are written; removed when the process ends."""
-    return tempfile.TemporaryDirectory(prefix="deuteron-tflite-")
-
-
-def _written(path: Path, target: str, *, profiling: bool) -> Path:
-    content = hashlib.sha256(tflite_model.read(path)).hexdigest()
-    key = hashlib.sha256(f"{path}\0{target}\0{profiling}\0{content}".encode()).hexdigest()[:16]
-    directory = Path(_scratch().name) / key / path.name
-    if not directory.is_dir():
-        manifest, files = build_of(path, target, profiling=profiling)
-        directory.parent.mkdir(exist_ok=True)
-        output.write(directory, {**files, NAME: manifest.to_json().encode()}, force=False)
-    return directory
 
 
 def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manifest, dict[str, bytes]]:

@@ -111,13 +111,18 @@ def read(path: Path) -> bytes:
     """The bytes of the file."""
     try:
         if path.suffix == ".py":
-            raise InputError(
-                f"`{path}` is a Python file, not a TFLite model",
-                hint=f"build it first: `deuteron build {path}:FUNCTION -o DIR`",
-            )
+            raise is_python(path)
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
+
+
+def is_python(path: Path) -> InputError:
+    """The error for a Python file in the place of what is made of it."""
+    return InputError(
+        f"`{path}` is a Python file, not a TFLite model",
+        hint=f"build it first: `deuteron build {path}:FUNCTION -o DIR`",
+    )
 
 
 @contextmanager

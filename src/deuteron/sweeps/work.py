@@ -23,7 +23,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.output import write_files
 from deuteron.errors import DeuteronError, InputError
-from deuteron.runtime.tflite_build import build_directory, is_tflite
+from deuteron.runtime.as_build import build_directory, is_tflite
 from deuteron.sweeps.spec import BUILD_AXES, PLAN_AXES, Point
 from deuteron.views import costs
 from deuteron.views.simulate import CheckedBuild, OpenBuild, Rates, open_build

@@ -277,10 +277,7 @@ def test_a_program_is_no_profile(options: tuple[str, ...], tmp_path: Path, capsy
     program.write_bytes(b"\0\0\0\0ET12")
     with pytest.raises(SystemExit):
         main(["profile", str(program), *options])
-    assert capsys.readouterr().err == (
-        f"error: `{program}` is a program without its build, which says what its operators come from\n\n"
-        "hint: give the directory that `deuteron build` wrote\n"
-    )
+    assert capsys.readouterr().err.startswith(f"error: `{program}`: ")
 
 
 def test_names_command_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

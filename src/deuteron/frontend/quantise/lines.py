@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 from torch import fx
 
-from deuteron.frontend.source_lines import last_user_line, source_of
+from deuteron.builds.traces import last_user_line
+from deuteron.frontend.source_lines import source_of
 
 ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")
 """Keys of a node's metadata that say where it came from."""

@@ -185,8 +185,14 @@ class Config:
         """How many streams of weights an Ethos-U85 reads."""
         return 1 << (self.word >> 12 & 3)
 
+    @property
+    def sram_port(self) -> int:
+        """Bytes per cycle between the NPU and SRAM, as Vela counts them; an Ethos-U85 can have several ports."""
+        return _U55_PORT if self.word >> 28 == 0 else 2 * _U55_PORT << (self.word >> 8 & 3 if self.is_u85 else 0)
+
 
 _U85 = 2
+_U55_PORT = 8
 
 
 def _word_85(log2_macs: int, log2_sram_ports: int, log2_ports: int, log2_streams: int) -> int:

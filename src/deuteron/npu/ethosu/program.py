@@ -11,6 +11,7 @@ from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.ethosu import blob as blobs
 from deuteron.npu.ethosu import timeline as timelines
+from deuteron.npu.ethosu import traces
 from deuteron.npu.ethosu import watch as watches
 from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.stream import WEIGHTS, Branch, FeatureMap, Operation, Span, Stream, Window, by_kind, decode
@@ -23,6 +24,7 @@ class EthosUProgram(NpuProgram):
     """A command stream with its constants, and what Vela tells of it, if that is known."""
 
     operators = "tosa op"
+    records = True
     advice = (
         "the commands are Vela's own, and our model of what runs at the same time, which was never held against "
         "silicon, judges them: write the line in another form, such as with a Conv2d for a Conv1d, or keep one of its "
@@ -101,6 +103,14 @@ class EthosUProgram(NpuProgram):
             raise UnsupportedError(message, hint="give what `deuteron build` has written: it keeps Vela's estimates")
         return timelines.timeline(self.stream.operations, self.schedule, replace(engine, clock=self.schedule.clock))
 
+    def traced(self) -> Dataflow:
+        """Its values, as its addresses tell them."""
+        return traces.traced(self.blob, self.stream)
+
+    def least(self, engine: Engine) -> Schedule:
+        """What its multiply-accumulates take at the array's full rate, and its results at the SRAM port's."""
+        return traces.least(self.blob, self.stream, engine)
+
     def placements(self, values: Dataflow) -> tuple[Placement, ...]:
         """The memories as Vela has planned them."""
         writers: dict[str, list[int]] = {}
@@ -149,7 +159,8 @@ def _command(operation: Operation) -> Command:
     if operation.target is not None:
         return Command(fetched=operation.target.nbytes)
     weights = sum(span.nbytes for span in operation.constants)
-    return Command(KernelCall(operation.kind, weight_bytes=weights, results=(len(operation.inputs),)))
+    written = operation.output.nbytes if operation.output else 0
+    return Command(KernelCall(operation.kind, None, weights, (len(operation.inputs),), written))
 
 
 def _branch_text(branch: Branch) -> str:

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.ethosu.isa import (
@@ -69,6 +70,11 @@ class FeatureMap:
     in_bricks: bool
     zero_point: int
     strides: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Of its elements."""
+        return prod(self.shape) * int(self.dtype.partition("int")[2]) // 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound, readers, serial_cycles
 from deuteron.npu.neutron.machine.totals import Priced, priced
+from deuteron.npu.neutron.machine.traced import traced
 from deuteron.npu.neutron.microcode import decode
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Place
@@ -56,6 +57,7 @@ class NeutronProgram(NpuProgram):
         self.linked_bytes = 0 if header.prefetch_bytes else header.weights_bytes
         self.resident_bytes = header.resident_bytes
         self._priced: dict[tuple[int, ...], Priced] = {}
+        self.records = header.profiling
 
     def lines(self, name: str, origins: Sequence[str]) -> Iterator[str]:
         """Sizes, commands, and the maps of weights and scratch."""
@@ -92,6 +94,10 @@ class NeutronProgram(NpuProgram):
         if array not in self._priced:
             self._priced[array] = priced(self.decoded, engine)
         return self._priced[array].totals(engine, keep_resident=keep_resident)
+
+    def traced(self) -> Dataflow:
+        """Its values, as its addresses tell them."""
+        return traced(self.decoded)
 
     def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
         """What the shadow of every byte finds."""
@@ -131,7 +137,8 @@ def _command(command: decode.Command) -> Command:
             operands, reads = command.kernel.operands, len(command.kernel.reads)
             results = tuple(i for i, role in enumerate(operands) if i >= reads and role != "workspace")
             weights = sum(o.nbytes for o in command.operands if o.region in (Region.WEIGHTS, Region.PREFETCH))
-            return Command(KernelCall(command.kernel.name, command.origin, weights, results))
+            written = sum(command.operands[i].nbytes for i in results)
+            return Command(KernelCall(command.kernel.name, command.origin, weights, results, written))
         case Fetch():
             return Command(fetched=command.nbytes)
         case _:

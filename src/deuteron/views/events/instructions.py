@@ -1,7 +1,7 @@
 """What the instructions of a program stand for: how events that name instructions are told apart."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,11 @@ class Instructions:
         operators: instruction -> name of the operator that it calls, and its index among those that the build lists on
             the CPU, -1 for one that it does not list.
         calls: what each partition does.
+        others: instruction -> name of the delegate of another backend that it calls, and its index as of operators.
     """
 
     sha256: str
     partitions: Mapping[int, int]
     operators: Mapping[int, tuple[str, int]]
     calls: tuple[PartitionCalls, ...]
+    others: Mapping[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])

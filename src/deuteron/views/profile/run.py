@@ -9,9 +9,9 @@ from deuteron.board import boards
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.errors import OptionError, UnsupportedError
+from deuteron.runtime.as_build import build_directory
 from deuteron.runtime.host import Array, HostRunner
 from deuteron.runtime.inputs import Sample, check_inputs, seeded_inputs
-from deuteron.runtime.tflite_build import build_directory
 from deuteron.views.events import record
 from deuteron.views.events.events import Stream
 from deuteron.views.events.exports import inspector
@@ -48,6 +48,7 @@ def profile_build(
     directory: Path,
     *,
     target: str | None = None,
+    etrecord: str | Path | None = None,
     on: str = "host",
     samples: Sequence[Sample] | None = None,
     runs: int | None = None,
@@ -59,8 +60,9 @@ def profile_build(
     """The profile of runs of a build.
 
     Args:
-        directory: of the build, or a TFLite file.
-        target: what the file is converted for.
+        directory: of the build, or a TFLite file or program.
+        target: what a TFLite file is converted for.
+        etrecord: of a program.
         on: one of PLACES.
         samples: inputs of the runs; random ones by default.
         runs: how often to run, with the samples over and over; once each by default.
@@ -79,7 +81,7 @@ def profile_build(
         raise OptionError(f"unknown value `{on}` of `--on`", hint=f"choose one of {listed}")
     if output not in (None, default_output(directory, place)):
         outputs.check_output(output, force=force, record=record.NAME)
-    build = builds.read(build_directory(directory, target, profiling=True))
+    build = builds.read(build_directory(directory, target, etrecord=etrecord, profiling=True))
     if events is not None:
         sent = board.from_events(build, events, ticks_per_second)
     else:

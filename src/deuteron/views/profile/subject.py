@@ -11,7 +11,7 @@ from deuteron.errors import UnsupportedError
 from deuteron.npu.program import NpuProgram
 from deuteron.runtime import pte
 from deuteron.runtime.partitions import partitions_of
-from deuteron.runtime.program import DelegateCall, KernelCall
+from deuteron.runtime.program import DelegateCall, KernelCall, called
 from deuteron.views.events import record
 from deuteron.views.events.events import Kind, Measure, Stream
 from deuteron.views.events.instructions import Instructions, PartitionCalls
@@ -86,15 +86,18 @@ def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, .
     listed = {number: i for i, op in enumerate(manifest.cpu_ops) for number in op.instructions}
     partitions: dict[int, int] = {}
     operators: dict[int, tuple[str, int]] = {}
+    others: dict[int, tuple[str, int]] = {}
     for number, instruction in enumerate(method.chains[0]):
         match instruction:
             case DelegateCall(delegate) if delegate in ours:
                 partitions[number] = ours[delegate]
+            case DelegateCall(delegate):
+                others[number] = called(method.delegates[delegate]), listed.get(number, -1)
             case KernelCall(operator):
                 operators[number] = method.operators[operator], listed.get(number, -1)
             case _:
                 pass
-    return Instructions(manifest.files[manifests.PROGRAM].sha256, partitions, operators, calls)
+    return Instructions(manifest.files[manifests.PROGRAM].sha256, partitions, operators, calls, others)
 
 
 def _calls(program: NpuProgram) -> PartitionCalls:

@@ -5,8 +5,7 @@ from pathlib import Path
 from deuteron.board.flash import FlashOptions
 from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import OptionError
-from deuteron.runtime import pte
-from deuteron.runtime.tflite_build import build_directory, is_tflite
+from deuteron.runtime.as_build import build_around, build_directory, check_given, is_program, is_tflite
 from deuteron.views.run.board import OnBoard
 from deuteron.views.run.host import BuildOnHost, ProgramOnHost, TfliteOnHost
 from deuteron.views.run.subjects import Subject
@@ -17,11 +16,13 @@ def subject(
     *,
     on: str | None = None,
     target: str | None = None,
+    etrecord: str | Path | None = None,
     time_out: float | None = None,
     flash: FlashOptions = FlashOptions(),
     origin: Path | None = None,
 ) -> Subject:
     """What is to be run; arguments and errors are those of `deuteron.api.subject`, which calls this."""
+    check_given(path)
     has_flash = flash != FlashOptions()
     for what, value in (
         ("`--build` is", origin),
@@ -33,6 +34,8 @@ def subject(
     if on and is_tflite(path):
         host = TfliteOnHost(path, target or DEFAULT_TARGET)
         chosen = OnBoard(build_directory(path, target), on, time_out, flash, origin, host)
+    elif on and is_program(path):
+        return OnBoard(build_directory(path, target, etrecord=etrecord), on, time_out, flash, origin)
     else:
         chosen = OnBoard(path, on, time_out, flash, origin) if on else _on_host(path, target or DEFAULT_TARGET)
     if target and chosen.is_compiled:
@@ -44,5 +47,7 @@ def _on_host(path: Path, target: str) -> Subject:
     """What runs on this machine; a file is what its content or its name says."""
     if not path.is_file():
         return BuildOnHost(path)
-    is_program = pte.is_program(path) or path.suffix == ".pte"  # also one that is empty or damaged
-    return ProgramOnHost(path) if is_program else TfliteOnHost(path, target)
+    if is_program(path):
+        build = build_around(path)
+        return BuildOnHost(build) if build else ProgramOnHost(path)
+    return TfliteOnHost(path, target)

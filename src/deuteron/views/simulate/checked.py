@@ -86,13 +86,19 @@ class OpenBuild:
         """What makes its programs anew for other memories.
 
         Raises:
-            UnsupportedError: partitions of this family cannot be planned anew.
+            UnsupportedError: partitions of this family cannot be planned anew, or nobody has their TFLite files.
         """
         family = self.partitions[0].family
         if family.replan is None:
             raise UnsupportedError(
                 f"partitions of `{family.delegate_id}` cannot be planned anew",
                 hint="build the model again for the budget",
+            )
+
+        if manifests.tflite_name(0) not in self.manifest.files:
+            raise UnsupportedError(
+                "partitions are planned anew from their TFLite files, and a program has none of them",
+                hint="give the directory that `deuteron build` wrote, or leave out `--sram-budget`",
             )
 
         def placed(number: int, error: CapacityError) -> DeuteronError:

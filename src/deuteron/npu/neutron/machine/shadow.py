@@ -93,7 +93,7 @@ class _Machine:
             self._report(index, f"`{call.kernel.name}` is not call {number} of the program: {counts}")
             return
         reads = len(call.kernel.reads)
-        strides = _strides(call.params)
+        strides = reached_by(call.params)
         for at, (operand, use) in enumerate(zip(call.operands, uses, strict=True)):
             what = f"operand `{call.kernel.operands[at]}` of `{call.kernel.name}`"
             reached = strides[at] if at in strides else np.arange(operand.nbytes)
@@ -113,7 +113,7 @@ class _Machine:
 
     def _check_apart(self, index: int, what: str, call: Call, written: Place, where: Ints) -> None:
         """Reports an operand that the call reads where it writes, unless the kernel reads each byte before."""
-        strides = _strides(call.params)
+        strides = reached_by(call.params)
         for at, name in enumerate(call.kernel.reads):
             read = call.operands[at]
             if not read.overlaps(written) or (read == written and may_write_onto(call.params, at)):
@@ -207,7 +207,7 @@ def _bytes(operand: Place) -> str:
     return f"bytes {operand.offset}..{operand.offset + operand.nbytes - 1} of {_region(operand)}"
 
 
-def _strides(params: p.KernelParams) -> dict[int, Ints]:
+def reached_by(params: p.KernelParams) -> dict[int, Ints]:
     """For each operand that a kernel reads or writes with strides, the bytes that it reaches, from its first."""
     match params:
         case p.CopyParams():

@@ -21,7 +21,7 @@ def install(session: Session, *, shadow_vendor: bool = False) -> None:
     Raises:
         OptionError: when the vendor's package is installed and `shadow_vendor` does not say to hide it.
     """
-    if not shadow_vendor and _vendor_is_installed():
+    if not shadow_vendor and vendor_is_installed():
         raise OptionError(
             f"the vendor's package `{PACKAGE}` is installed and would be hidden",
             hint="choose `--converter vendor` to use it, or ask to shadow it",
@@ -63,7 +63,8 @@ def _take_modules() -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in names}
 
 
-def _vendor_is_installed() -> bool:
+def vendor_is_installed() -> bool:
+    """Whether there is a package of the vendor's, imported or to be imported, which ours would hide."""
     loaded = sys.modules.get(PACKAGE)
     if loaded is not None:
         return not hasattr(loaded, _OURS)

@@ -1,12 +1,17 @@
 """What outlives one run of the converter: its failures, across the process that ExecuTorch runs it in."""
 
+import os
 import pickle
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import DeuteronError, InternalError
+
+VARIABLE = "DEUTERON_CONVERTER_SESSION"
+"""The environment variable that has the directory of the session of a command and all that it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,11 @@ class Session:
     """Whether the compiler checks the graph after every pass; the vendor's options have no field for it."""
     memory: MemoryOptions | None = None
     """How the program may use memory; None for what the vendor's one option of it means."""
+
+    @classmethod
+    def of_environment(cls) -> Self:
+        """The session of the command that this process is a part of."""
+        return cls(Path(os.environ[VARIABLE]))
 
     @property
     def _failure(self) -> Path:

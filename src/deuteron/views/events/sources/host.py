@@ -95,6 +95,10 @@ class _Run:
 
     def _delegate(self, call: etdump.Span) -> Iterator[Event]:
         """A partition: its kernels and what is between them."""
+        if call.instruction in self._program.others:
+            name, index = self._program.others[call.instruction]
+            yield self._event(Kind.OPERATOR, call, name, index=index)
+            return
         if call.instruction not in self._program.partitions:
             name, _ = self._program.operators.get(call.instruction, ("", -1))
             self._refuse(f"instruction {call.instruction} calls a partition, in the build it {_does(name)}")

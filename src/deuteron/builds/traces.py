@@ -1,0 +1,38 @@
+"""Printed stack traces: the line in them that a user has written."""
+
+import importlib.util
+import re
+from functools import cache, lru_cache
+from pathlib import Path
+
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<code>\S[^\n]*)', re.MULTILINE)
+
+_LIBRARIES = ("torch", "torchao", "executorch", "deuteron")
+
+_ELSEWHERE = re.compile(rf"[/\\](?:site|dist)-packages[/\\](?:{'|'.join(_LIBRARIES)})[/\\]")
+"""The libraries in an environment that is not this one, or on another machine."""
+
+_EXAMPLES = re.compile(r"[/\\]executorch[/\\]examples[/\\]")
+"""Models that come with ExecuTorch, which are models all the same."""
+
+
+@lru_cache(maxsize=4096)
+def last_user_line(trace: str) -> tuple[str, int, str] | None:
+    """(file, line, code) of the innermost frame of a printed stack trace that is neither PyTorch's nor generated."""
+    for frame in reversed(list(_FRAME.finditer(trace))):
+        file = frame["file"]
+        if not file.startswith("<") and not _in_library(file):
+            return file, int(frame["line"]), frame["code"].strip()
+    return None
+
+
+@cache
+def _library_folders() -> tuple[str, ...]:
+    specs = [importlib.util.find_spec(name) for name in _LIBRARIES]
+    return tuple(str(Path(folder)) for spec in specs if spec for folder in spec.submodule_search_locations or ())
+
+
+def _in_library(file: str) -> bool:
+    if _EXAMPLES.search(file):
+        return False
+    return file.startswith(_library_folders()) or _ELSEWHERE.search(file) is not None

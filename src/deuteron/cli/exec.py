@@ -1,0 +1,21 @@
+"""`deuteron exec`: another's command, with our converter in the place of the vendor's."""
+
+import click
+
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+
+
+@new_command
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
+def command(printer: Printer, *, words: tuple[str, ...]) -> int:
+    """Run COMMAND, written after `--`, with our converter as `eiq_neutron_sdk`; exit with its code.
+
+    For ExecuTorch's and NXP's scripts as their pages have them, such as
+    `deuteron exec -- python -m executorch.examples.nxp.aot_neutron_compile -m linear -q -d`. Refused where the vendor's
+    package is installed.
+    """
+    from deuteron import api
+
+    printer.flush()
+    return api.execute(words)

@@ -1,0 +1,98 @@
+"""What a command stream itself says of its values and its time: for partitions that nobody has Vela's word of."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from deuteron.arch.engine import Engine
+from deuteron.npu.dataflow import Dataflow, Use
+from deuteron.npu.ethosu.blob import Blob
+from deuteron.npu.ethosu.estimates import alive
+from deuteron.npu.ethosu.stream import FeatureMap, Operation, Stream
+from deuteron.npu.schedule import Block, Memory, Schedule, Step
+
+_SCRATCH = "scratch"
+LEAST = "Deuteron"
+"""Who says the least time, in the place of Vela."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """Bytes of a memory from the operation that writes them, -1 for an input, to the last that reads of them."""
+
+    name: str
+    memory: str
+    start: int
+    stop: int
+    first: int
+
+    def holds(self, operand: FeatureMap) -> bool:
+        """Whether an operand begins in it."""
+        return self.memory == operand.memory and self.start <= operand.offset < self.stop
+
+
+def traced(blob: Blob, stream: Stream) -> Dataflow:
+    """The values: what an operation reads is what was last written there, or an input, or a constant."""
+    inputs, outputs = (
+        tuple(f"{side} {i}" for i in range(len(tensors)))
+        for side, tensors in (("input", blob.inputs), ("output", blob.outputs))
+    )
+    return Dataflow(inputs, outputs, calls=tuple(tuple(map(str, uses)) for uses, _ in _walk(blob, stream)))
+
+
+def least(blob: Blob, stream: Stream, engine: Engine) -> Schedule:
+    """Multiply-accumulates at the array's full rate, inputs and results once through the SRAM port; nothing of copies.
+
+    The memories are those of the results, as long as something reads them.
+    """
+    macs_per_cycle, port = engine.rows * engine.columns, stream.config.sram_port
+    steps = tuple(_step(i, operation, macs_per_cycle, port) for i, operation in enumerate(stream.operations))
+    system = "the array and the SRAM port at their full rates, a lower bound"
+    return Schedule(LEAST, system, engine.clock, steps, tuple(_memories(blob, stream)))
+
+
+def _step(number: int, operation: Operation, macs_per_cycle: int, port: int) -> Step:
+    if operation.output is None:
+        return Step((number,), 0, 0, 0, 0, 0, 0)
+    nbytes = operation.output.nbytes + sum(tensor.nbytes for tensor in operation.inputs)
+    compute, sram = -(-operation.macs // macs_per_cycle), -(-nbytes // port)
+    return Step((number,), max(compute, sram), compute, sram, 0, operation.macs, nbytes)
+
+
+def _walk(blob: Blob, stream: Stream) -> Iterator[tuple[tuple[Use, ...], tuple[_Value | None, ...]]]:
+    """For each operation that is no copy: the uses of its operands, result last, and the values that these are."""
+    known = [
+        _Value(f"input {i}", _SCRATCH, tensor.offset, tensor.offset + tensor.nbytes, 0)
+        for i, tensor in enumerate(blob.inputs)
+    ]
+    calls = 0
+    for number, operation in enumerate(stream.operations):
+        output = operation.output
+        if output is None:
+            continue
+        values = [_last(known, operand) for operand in operation.inputs]
+        name = f"result of call {calls}"
+        result = _Value(name, output.memory, output.offset, output.offset + output.nbytes, number)
+        known.append(result)
+        operands = [*zip(operation.inputs, values, strict=True), (output, result)]
+        yield tuple(_use(*pair) for pair in operands), (*values, result)
+        calls += 1
+
+
+def _last(known: Sequence[_Value], operand: FeatureMap) -> _Value | None:
+    return next((value for value in reversed(known) if value.holds(operand)), None)
+
+
+def _use(operand: FeatureMap, value: _Value | None) -> Use:
+    return Use(value.name, operand.offset - value.start) if value else Use(operand.memory, operand.offset)
+
+
+def _memories(blob: Blob, stream: Stream) -> Iterator[Memory]:
+    numbers = [number for number, operation in enumerate(stream.operations) if operation.output is not None]
+    lasts: dict[_Value, int] = {}
+    for number, (_, values) in zip(numbers, _walk(blob, stream), strict=True):
+        lasts |= {value: number for value in values if value is not None}
+    for memory in dict.fromkeys(value.memory for value in lasts):
+        own = [(value, last) for value, last in lasts.items() if value.memory == memory]
+        blocks = tuple(Block(v.name, v.start, v.stop - v.start, v.first, last) for v, last in own)
+        nbytes = blob.scratch_bytes if memory == _SCRATCH else max(value.stop for value, _ in own)
+        yield Memory(memory, nbytes, alive(blocks), blocks)

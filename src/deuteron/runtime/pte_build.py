@@ -1,0 +1,355 @@
+"""A program as a build: what it says of itself, and what an ETRecord says of the model that it was made from."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from math import prod
+from pathlib import Path
+
+from deuteron.arch import targets
+from deuteron.arch.cores import Work
+from deuteron.arch.engine import Engine, engine
+from deuteron.arch.targets import Arch, CpuOperators, EthosU
+from deuteron.builds.manifest import (
+    ETRECORD,
+    PROGRAM,
+    CpuOp,
+    Manifest,
+    ModelInfo,
+    Node,
+    Partition,
+    PartitionOp,
+    TensorInfo,
+    entry_of,
+)
+from deuteron.builds.options import BuildOptions
+from deuteron.errors import InputError, OptionError, UnsupportedError
+from deuteron.npu.ethosu.program import EthosUProgram
+from deuteron.npu.families import ETHOSU, NEUTRON
+from deuteron.npu.program import NpuProgram
+from deuteron.npu.provenance import KernelOrigin
+from deuteron.npu.schedule import Schedule
+from deuteron.npu.timeline import Activity
+from deuteron.runtime import etrecord, pte
+from deuteron.runtime.etrecord import EdgeNode, EtRecord
+from deuteron.runtime.partitions import NpuPartition, partitions_of
+from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpec, TensorValue, called
+
+_CORTEX_M = ("cortex_m::", "deuteron::")
+_WITHOUT_NPU = "cortex-m55"
+"""The target of a program without an NPU, where none is named."""
+
+_VIEW = "executorch_prim::et_view"
+"""Called for views, which are no operators of the model."""
+
+_EDGES = {
+    "quantize_per_tensor": (Work.QUANTISE, "quantises what integer operators read"),
+    "dequantize_per_tensor": (Work.DEQUANTISE, "turns integers into float for those who read them so"),
+}
+_WHY = "the program has it on the CPU; why is known to what made it"
+
+_WORK = {
+    "conv2d_s8": Work.CONVOLUTION,
+    "depthwise_conv2d_s8": Work.DEPTHWISE,
+    "fully_connected_s8": Work.LINEAR,
+    "matmul_s8": Work.LINEAR,
+    "conv": Work.CONVOLUTION,
+    "depthwise": Work.DEPTHWISE,
+}
+"""Kernels whose multiply-accumulates are counted."""
+
+_MULTIPLIED = ("aten::convolution", "aten::addmm", "aten::mm", "aten::bmm", "aten::linear")
+"""Operators that these are of."""
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file; InputError when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
+
+
+def build_of(path: Path, target: str | None, record: Path | None) -> tuple[Manifest, dict[str, bytes]]:
+    """What `build.json` says of a program, and the files of the build.
+
+    Args:
+        path: of the program.
+        target: what it was made for; the one that its delegates and operators fit, by default.
+        record: its ETRecord, if there is one.
+
+    Raises:
+        InputError: there is no such file, or the ETRecord is another program's.
+        FormatError: one of them is damaged.
+        OptionError: it was made for another target.
+        UnsupportedError: no target runs it.
+    """
+    data = read_bytes(path)
+    methods = pte.read(data, f"`{path}`").methods
+    return _Program(path, methods, target, record).build(data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A partition: its program, the instruction that calls it, and what the ETRecord has of its kernel calls."""
+
+    listed: NpuPartition
+    program: NpuProgram
+    instruction: int
+    engine: Engine
+
+    @property
+    def least(self) -> Schedule:
+        """A schedule that no run is faster than, for an NPU whose commands say nothing of time."""
+        return self.program.least(self.engine)
+
+
+class _Program:
+    """One method of a program, and all that is known of it."""
+
+    def __init__(self, path: Path, methods: Sequence[Method], target: str | None, record: Path | None) -> None:
+        self._path, self._method, self._others = path, methods[0], len(methods) - 1
+        calls = {c.delegate: i for i, c in reversed([*enumerate(methods[0].chains[0])]) if isinstance(c, DelegateCall)}
+        programs = [(one, one.program()) for one in partitions_of(methods[0])]
+        self._arch = _target(path, methods[0], programs, target)
+        self._parts = [_Part(*pair, calls.get(pair[0].delegate, -1), engine(self._arch)) for pair in programs]
+        self._file = record
+        self._record = etrecord.read(record, methods[0].name) if record else None
+        if self._record:
+            self._check_record(self._record)
+
+    def build(self, data: bytes) -> tuple[Manifest, dict[str, bytes]]:
+        """The manifest and the files."""
+        files = {PROGRAM: data} | ({ETRECORD: read_bytes(self._file)} if self._file else {})
+        partitions = tuple(map(self._partition, self._parts))
+        nodes, cpu_ops = self._on_cpu()
+        manifest = Manifest(
+            deuteron=version("deuteron"),
+            executorch="",
+            torch="",
+            target=self._arch.name,
+            converter="",
+            options=BuildOptions(use_profiling=self._records()),
+            model=ModelInfo(self._path.stem),
+            files={name: entry_of(content) for name, content in files.items()},
+            inputs=tuple(_tensors(self._method.input_specs, "input")),
+            outputs=tuple(_tensors(self._method.output_specs, "output")),
+            nodes=(*(node for part in self._parts for node in self._on_npu(part)), *nodes),
+            partitions=partitions,
+            cpu_ops=cpu_ops,
+            warnings=tuple(self._missing()),
+        )
+        return manifest, files
+
+    def _check_record(self, record: EtRecord) -> None:
+        """Raise InputError for the record of another program."""
+        delegates = {
+            number: self._method.delegates[step.delegate].id
+            for number, step in enumerate(self._method.chains[0])
+            if isinstance(step, DelegateCall)
+        }
+        recorded = {number: delegate.id for number, delegate in record.delegates.items()}
+        steps = len(self._method.chains[0])
+        if recorded != delegates or any(number >= steps for number in record.instructions):
+            raise InputError(
+                f"`{self._file}` is the ETRecord of another program than `{self._path}`: its delegates are "
+                f"{_listed(recorded)}, the program's {_listed(delegates)}",
+                hint="give the ETRecord that was saved with the program",
+            )
+
+    def _records(self) -> bool:
+        return any(part.program.records for part in self._parts)
+
+    def _handles(self, instruction: int) -> tuple[int, ...]:
+        return self._record.instructions.get(instruction, ()) if self._record else ()
+
+    def _recorded(self, part: _Part) -> Mapping[int, tuple[int, ...]]:
+        """The handles of each kernel call of a partition."""
+        delegate = self._record.delegates.get(part.instruction) if self._record else None
+        return delegate.calls if delegate else {}
+
+    def _computed(self, handles: Sequence[int]) -> list[EdgeNode]:
+        """The operators of the model with these handles."""
+        nodes = self._record.nodes if self._record else ()
+        return [node for node in nodes if node.handle in handles and not node.quantises]
+
+    def _ops_of(self, part: _Part) -> tuple[list[PartitionOp], list[tuple[int, ...]]]:
+        """The operators of a partition, and for each kernel call those that it computes.
+
+        Where nobody says what a call computes, it stands as an operator for itself.
+        """
+        calls = part.program.calls
+        nodes = self._computed(self._handles(part.instruction))
+        recorded = self._recorded(part)
+        if not nodes or not recorded:
+            names = [(_call(part, i),) for i in range(len(calls))]
+            own = [PartitionOp(i, call.kernel, (), names[i], ()) for i, call in enumerate(calls)]
+            rest = [_op(len(own) + i, node) for i, node in enumerate(nodes)]
+            return [*own, *rest], [(i,) for i in range(len(calls))]
+        ops = [_op(i, node) for i, node in enumerate(nodes)]
+        of = [tuple(i for i, node in enumerate(nodes) if node.handle in recorded.get(c, ())) for c in range(len(calls))]
+        return ops, of
+
+    def _partition(self, part: _Part) -> Partition:
+        ops, of = self._ops_of(part)
+        program = part.program
+        call = self._method.chains[0][part.instruction] if part.instruction >= 0 else None
+        specs = [self._method.values[i] for i in call.args] if isinstance(call, DelegateCall) else []
+        tensors = [*_tensors([v.spec if isinstance(v, TensorValue) else None for v in specs], "argument")]
+        inputs = len(tensors) - len(program.outputs)
+        return Partition(
+            payload_sha256=hashlib.sha256(part.listed.payload).hexdigest(),
+            microcode_bytes=len(part.listed.payload) - program.weights_bytes,
+            weights_bytes=program.weights_bytes,
+            kernels_bytes=0,
+            scratch_bytes=0,
+            scratch_proven_optimal=False,
+            prefetch_bytes=0,
+            prefetch_bound=0,
+            prefetch_proven_optimal=False,
+            inputs=tuple(tensors[:inputs]),
+            outputs=tuple(tensors[inputs:]),
+            ops=tuple(ops),
+            kernels=tuple(KernelOrigin(i, c.kernel, of[i]) for i, c in enumerate(program.calls)),
+            dataflow=program.traced(),
+            schedule=part.least,
+        )
+
+    def _on_npu(self, part: _Part) -> Iterator[Node]:
+        """The operators of the model that a partition has; its kernel calls where nobody says what these are."""
+        ops, of = self._ops_of(part)
+        timeline = part.program.scheduled(part.least).timeline(part.engine)
+        costs = [e.cost for e in timeline.events if e.activity is Activity.KERNEL and e.cost is not None]
+        counted: dict[int, tuple[Work, int, int, int]] = {}
+        for call, cost, own in zip(part.program.calls, costs, of, strict=True):
+            if own:
+                work = _WORK.get(call.kernel, Work.UNKNOWN)
+                main = next((i for i in own if work.multiplies and ops[i].op in _MULTIPLIED), own[0])
+                before = counted.get(main, (Work.UNKNOWN, 0, 0, 0))
+                terms = before[2] + (cost.macs if work.multiplies else 0)
+                kept = (work, call.result_bytes) if work.multiplies else before[:2]
+                counted[main] = (*kept, terms, before[3] + cost.sram_bytes)
+        for i, op in enumerate(ops):
+            work, elements, terms, nbytes = counted.get(i, (Work.UNKNOWN, 0, 0, 0))
+            yield Node(op.nodes[0], op.op, "", op.source, part.listed.number, "", work, elements, terms, nbytes)
+
+    def _on_cpu(self) -> tuple[tuple[Node, ...], tuple[CpuOp, ...]]:
+        """The operators of the model on the CPU, and those of the program."""
+        on_npu = {h for part in self._parts for h in self._handles(part.instruction)}
+        nodes: dict[str, Node] = {}
+        ops: list[CpuOp] = []
+        for number, step in enumerate(self._method.chains[0]):
+            name, results = self._operator(step)
+            if not name or name == _VIEW:
+                continue
+            computed = self._computed([h for h in self._handles(number) if h not in on_npu])
+            sources = computed[0].source if computed else ()
+            if (edge := _EDGES.get(name.partition("::")[2])) is not None:
+                ops.append(CpuOp(name, f"instruction_{number}", sources, "", edge[1], edge[0], results, (number,)))
+                continue
+            computed = computed or [EdgeNode(f"instruction_{number}", name, 0, ())]
+            first = computed[0].name
+            ops.append(CpuOp(name, first, sources, first, _WHY, Work.UNKNOWN, results, (number,)))
+            for node in computed:
+                whole = Node(node.name, node.op, "", node.source, None, _WHY, Work.UNKNOWN, results, 0, 0)
+                nodes.setdefault(node.name, whole)
+        return tuple(nodes.values()), tuple(ops)
+
+    def _operator(self, step: object) -> tuple[str, int]:
+        """What a step calls on the CPU, without overload, and the elements of its result; nothing for an NPU's."""
+        match step:
+            case KernelCall(operator, args):
+                value = self._method.values[args[-1]] if args else None
+                results = prod(value.spec.shape) if isinstance(value, TensorValue) else 0
+                return self._method.operators[operator].partition(".")[0], results
+            case DelegateCall(delegate) if all(delegate != part.listed.delegate for part in self._parts):
+                return called(self._method.delegates[delegate]), 0
+            case _:
+                return "", 0
+
+    def _missing(self) -> Iterator[str]:
+        """What the program does not say."""
+        name = f"`{self._path.name}`"
+        if self._others:
+            yield f"{name} has {self._others + 1} methods, this is about the first, `{self._method.name}`"
+        if self._record is None:
+            yield (
+                f"{name} does not say what its operators come from: lines and modules of the model are in the ETRecord "
+                "that ExecuTorch saves with it, give that with `--etrecord`"
+            )
+        for part in self._parts:
+            if self._record and not self._recorded(part):
+                yield (
+                    f"the ETRecord says which operators npu {part.listed.number} has, and not which of its calls "
+                    "computes which"
+                )
+        if any(part.listed.family is NEUTRON for part in self._parts):
+            yield (
+                "which value each kernel call is meant to read is in a build directory alone: that it finds the right "
+                "one is not checked here"
+            )
+        if any(part.least.steps for part in self._parts):
+            yield (
+                "what an Ethos-U takes is estimated by Vela when it compiles, and not in the program: its times are a "
+                "lower bound"
+            )
+
+
+def _op(index: int, node: EdgeNode) -> PartitionOp:
+    return PartitionOp(index, node.op, (node.name,), (node.name,), node.source)
+
+
+def _call(part: _Part, number: int) -> str:
+    """What stands for the operator of a call that nobody has named."""
+    return f"npu_{part.listed.number}_call_{number}"
+
+
+def _tensors(specs: Sequence[TensorSpec | None], side: str) -> Iterator[TensorInfo]:
+    for i, spec in enumerate(specs):
+        if spec is not None:
+            yield TensorInfo(spec.shape, spec.dtype, f"{side} {i}")
+
+
+def _listed(delegates: Mapping[int, str]) -> str:
+    return ", ".join(f"`{name}` at instruction {number}" for number, name in sorted(delegates.items())) or "none"
+
+
+def _target(
+    path: Path, method: Method, programs: Sequence[tuple[NpuPartition, NpuProgram]], wanted: str | None
+) -> Arch:
+    """The target that a program was made for, of those that fit: the one that is wanted, or the likeliest."""
+    operators = CpuOperators.CORTEX_M if any(op.startswith(_CORTEX_M) for op in method.operators) else None
+    npus = dict.fromkeys(_npu(*pair) for pair in programs)
+    what = " and ".join(f"`{npu}`" for npu in npus) or "no NPU"
+    if len(npus) > 1:
+        raise UnsupportedError(
+            f"the program has partitions for {what}, and no target has both",
+            where=f"`{path}`",
+            hint="run it on this computer, without `--on`",
+        )
+    fitting = [arch for arch in map(targets.load, targets.names()) if [*npus] == ([_name(arch)] if arch.npu else [])]
+    if wanted is not None:
+        if (arch := targets.load(wanted)) not in fitting:
+            listed = ", ".join(f"`{known.name}`" for known in fitting) or "none of Deuteron's targets"
+            raise OptionError(
+                f"`{path}` was made for {what}, the target `{wanted}` is another",
+                hint=f"leave out `--target`, or choose {listed}",
+            )
+        return arch
+    if not fitting:
+        raise UnsupportedError(f"no target has the NPU {what}", where=f"`{path}`", hint="`deuteron targets` lists all")
+    preferred = operators or (CpuOperators.PORTABLE if npus else CpuOperators.CORTEX_M)
+    likely = [arch for arch in fitting if arch.cpu.operators is preferred] or fitting
+    return next((arch for arch in likely if arch.name == _WITHOUT_NPU), likely[0])
+
+
+def _npu(listed: NpuPartition, program: NpuProgram) -> str:
+    """The NPU that a partition is for, as `_name` calls it."""
+    if listed.family is ETHOSU and isinstance(program, EthosUProgram):
+        return program.stream.config.name
+    return "Neutron" if listed.family is NEUTRON else listed.family.delegate_id
+
+
+def _name(arch: Arch) -> str:
+    return arch.npu.target if isinstance(arch.npu, EthosU) else "Neutron"

@@ -1,0 +1,254 @@
+"""A program in the place of a build, with its ETRecord and without: all that is asked of builds is asked of it."""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests import store
+from tests.npu.ethosu import mixed as ethosu
+from torch import Tensor, nn
+
+from deuteron import api
+from deuteron.builds.manifest import ETRECORD, PROGRAM, Manifest
+from deuteron.errors import FormatError, InputError
+from deuteron.runtime import etrecord
+from deuteron.runtime.as_build import build_directory
+
+from .conftest import Result
+
+Run = Callable[..., Result]
+
+
+class Turns(nn.Module):
+    """A layer on the NPU, an activation that is kept on the CPU, and layers on the NPU again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(4, 8, 3, padding=1)
+        self.second = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.gelu(self.first(x))
+        x = torch.relu(self.second(x))
+        return self.last(x.mean((2, 3)))
+
+
+def turns() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """The network, for profiles."""
+    torch.manual_seed(0)
+    options = api.BuildOptions(use_profiling=True, operators_not_to_delegate=("gelu",))
+    return Turns().eval(), (torch.randn(1, 4, 8, 8),), options
+
+
+@pytest.fixture(scope="session")
+def build() -> Path:
+    """A build whose program runs on a Neutron and a Cortex-M in turn."""
+    return store.network(turns, "turns", target="imxrt700cm")
+
+
+@pytest.fixture
+def given(build: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Its program and its ETRecord, alone."""
+    program, record = tmp_path / "turns.pte", tmp_path / "turns.etrecord"
+    shutil.copy(build / PROGRAM, program)
+    shutil.copy(build / ETRECORD, record)
+    return program, record
+
+
+def lines(manifest: Manifest, *, on_npu: bool) -> set[tuple[str, int]]:
+    """The operators of the model on one of the processors, each with its line."""
+    nodes = [node for node in manifest.nodes if (node.partition is not None) is on_npu]
+    return {(node.op, source.line) for node in nodes for source in node.source}
+
+
+@pytest.mark.slow
+def test_an_etrecord_tells_the_lines_that_the_build_has(build: Path, given: tuple[Path, Path]) -> None:
+    program, record = given
+    known, read = api.read_manifest(build), api.read_manifest(build_directory(program, etrecord=record))
+    assert read.target == known.target == "imxrt700cm"
+    assert len(read.partitions) == len(known.partitions) == 2
+    assert lines(read, on_npu=True) == lines(known, on_npu=True)
+    assert lines(known, on_npu=False) <= lines(read, on_npu=False)
+    macs = [sum(node.macs for node in of.nodes if node.op != "aten::addmm") for of in (read, known)]
+    assert macs[0] == macs[1]
+    for ours, theirs in zip(read.partitions, known.partitions, strict=True):
+        assert ours.payload_sha256 == theirs.payload_sha256
+        assert [kernel.kernel for kernel in ours.kernels] == [kernel.kernel for kernel in theirs.kernels]
+        for call in range(len(ours.kernels)):
+            told = {ours.ops[op].source for op in ours.kernels[call].ops}
+            assert told & {theirs.ops[op].source for op in theirs.kernels[call].ops}
+    instructions = [number for op in read.cpu_ops for number in op.instructions]
+    assert instructions == [number for op in known.cpu_ops for number in op.instructions]
+
+
+@pytest.mark.slow
+def test_each_view_of_a_build(deuteron: Run, given: tuple[Path, Path], tmp_path: Path) -> None:
+    program, record = given
+    of = (program, "--etrecord", record)
+    explained = deuteron("explain", *of)
+    assert explained.out.startswith(f"{program} on imxrt700cm: turns; on the CPU int8 Cortex-M operators\n")
+    assert "cpu    aten::gelu  test_pte_builds.py:37: x = nn.functional.gelu(self.first(x))\n" in explained.out
+    assert "npu 1  aten::convolution  test_pte_builds.py:38: x = torch.relu(self.second(x))\n" in explained.out
+    assert explained.err == (
+        "which value each kernel call is meant to read is in a build directory alone: that it finds the right one is "
+        "not checked here\n"
+    )
+    simulated = deuteron("sim", *of)
+    assert simulated.code == 0
+    assert "depthwise_conv2d_s8  aten::convolution test_pte_builds.py:38" in simulated.out
+    assert "result of conv2d_s8 aten::convolution test_pte_builds.py:37" in deuteron("plan", *of).out
+    profiled = deuteron("profile", *of, "--on", "sim", "--by", "line")
+    assert profiled.code == 0
+    assert (tmp_path / "turns.pte.profile_sim" / ETRECORD).read_bytes() == record.read_bytes()
+    assert deuteron("bundle", *of, "-o", tmp_path / "bundle").code == 0
+    assert "test_pte_builds.py:37" in (tmp_path / "bundle" / "dtn_bundle.c").read_text()
+    assert deuteron("run", program, "--on", "an505", "--compare", "host").code == 0
+
+
+@pytest.mark.slow
+def test_without_an_etrecord_what_is_missing_is_named(deuteron: Run, given: tuple[Path, Path]) -> None:
+    program, _ = given
+    explained = deuteron("explain", program)
+    assert "npu 0  conv2d_s8\n" in explained.out
+    assert explained.err.startswith(
+        "`turns.pte` does not say what its operators come from: lines and modules of the model are in the ETRecord "
+        "that ExecuTorch saves with it, give that with `--etrecord`\n"
+    )
+    simulated = json.loads(deuteron("sim", program, "--json").out)
+    assert simulated["path"] == str(program)
+    assert deuteron("sim", program, "--sram-budget", "64Ki") == Result(
+        1,
+        "",
+        "error: partitions are planned anew from their TFLite files, and a program has none of them\n\n"
+        "hint: give the directory that `deuteron build` wrote, or leave out `--sram-budget`\n",
+    )
+    assert deuteron("explain", program, "--target", "cortex-m55") == Result(
+        2,
+        "",
+        f"error: `{program}` was made for `Neutron`, the target `cortex-m55` is another\n\n"
+        "hint: leave out `--target`, or choose `imxrt700`, `imxrt700cm`, `mcxn947`\n",
+    )
+
+
+@pytest.mark.slow
+def test_cycles_are_those_of_the_build(build: Path, given: tuple[Path, Path]) -> None:
+    program, _ = given
+    ours, theirs = api.simulate(program), api.simulate(build)
+    assert (ours.cycles, ours.sound, ours.tensors) == (theirs.cycles, True, theirs.tensors)
+    memories = [[memory for part in api.plan(path).partitions for memory in part.memories] for path in (program, build)]
+    ours_planned, theirs_planned = ([(memory.nbytes, memory.bound) for memory in listed] for listed in memories)
+    assert ours_planned == theirs_planned
+
+
+@pytest.mark.slow
+def test_a_program_in_its_build_is_that_build(deuteron: Run, build: Path) -> None:
+    assert build_directory(build / PROGRAM) == build
+    explained = deuteron("explain", build / PROGRAM)
+    assert explained.err == ""
+    assert explained.out.splitlines()[1:] == deuteron("explain", build).out.splitlines()[1:]
+
+
+@pytest.mark.slow
+def test_ethosu_has_a_lower_bound_of_its_times(deuteron: Run, tmp_path: Path) -> None:
+    build, program = ethosu.built(), tmp_path / "mixed.pte"
+    shutil.copy(build / PROGRAM, program)
+    ours, theirs = api.simulate(program), api.simulate(build)
+    assert ours.target == theirs.target
+    assert 0 < ours.cycles <= theirs.cycles
+    assert [run.program.calls for run in ours.partitions] == [run.program.calls for run in theirs.partitions]
+    assert ours.basis == (
+        "Deuteron's estimates for the array and the SRAM port at their full rates, a lower bound, NPU at 500 MHz",
+    )
+    assert deuteron("plan", program).code == 0
+    profiled = deuteron("profile", program, "--by", "kernel", "--etrecord", build / ETRECORD)
+    assert profiled.code == 0
+    assert "conv" in profiled.out
+    assert "what an Ethos-U takes is estimated by Vela when it compiles" in profiled.err
+    assert deuteron("run", program, "--on", "an547", "--compare", "host").code == 0
+
+
+class Small(nn.Module):
+    """Two layers, for a backend that is none of an NPU's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.erf(self.layer(x))
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A program of ExecuTorch's own making, with a delegate of XNNPACK's and a portable operator, and its ETRecord."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    exported = torch.export.export(Small().eval(), (torch.randn(1, 8),), strict=True)
+    lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()], generate_etrecord=True)
+    made, folder = lowered.to_executorch(), tmp_path_factory.mktemp("foreign")
+    (folder / "small.pte").write_bytes(made.buffer)
+    made.get_etrecord().save(str(folder / "small.etrecord"))
+    return folder / "small.pte", folder / "small.etrecord"
+
+
+@pytest.mark.slow
+def test_what_others_have_made(deuteron: Run, foreign: tuple[Path, Path]) -> None:
+    program, record = foreign
+    explained = deuteron("explain", program, "--etrecord", record)
+    assert "computed by delegate of XnnpackBackend\n" in explained.out
+    assert "cpu    aten::erf  test_pte_builds.py:" in explained.out
+    assert "computed by aten::erf\n" in explained.out
+    assert deuteron("profile", program, "--by", "operator", "--etrecord", record).code == 0
+    assert "cpu    delegate of XnnpackBackend\n" in deuteron("explain", program).out
+    assert deuteron("sim", program) == Result(
+        1,
+        "",
+        f"error: `{program}` is built for `cortex-m55`, which has no NPU\n\n"
+        "hint: `deuteron inspect` shows what is in it, `deuteron profile` where its time goes\n",
+    )
+    refused = deuteron("firmware", program, "--board", "an547", "-o", program.parent / "image")
+    assert refused.code == 1
+    assert "`XnnpackBackend`, firmware has `NeutronBackend` and `EthosUBackend` only" in refused.err
+
+
+@pytest.mark.slow
+def test_another_programs_etrecord_is_refused(given: tuple[Path, Path], foreign: tuple[Path, Path]) -> None:
+    program, _ = given
+    with pytest.raises(InputError) as refused:
+        api.explain(program, etrecord=foreign[1])
+    assert refused.value.message == (
+        f"`{foreign[1]}` is the ETRecord of another program than `{program}`: its delegates are `XnnpackBackend` at "
+        "instruction 0, the program's `NeutronBackend` at instruction 1, `NeutronBackend` at instruction 3"
+    )
+
+
+def test_what_is_no_etrecord_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "record"
+    with pytest.raises(InputError, match="cannot be read: No such file or directory"):
+        etrecord.read(path, "forward")
+    path.write_bytes(b"no archive")
+    with pytest.raises(FormatError, match="this is no ETRecord of the method `forward`"):
+        etrecord.read(path, "forward")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ETRECORD_V0", "")
+        archive.writestr("debug_handle_map", '{"forward": {"0": {}}}')
+        archive.writestr("delegate_map", '{"forward": {}}')
+        archive.writestr("edge_dialect_exported_program/forward", '{"graph_module": {"graph": {"nodes": []}}}')
+    with pytest.raises(FormatError, match="this is no ETRecord of the method `forward`"):
+        etrecord.read(path, "forward")
+
+
+def test_an_etrecord_is_of_programs_alone(deuteron: Run, tmp_path: Path) -> None:
+    assert deuteron("explain", tmp_path, "--etrecord", tmp_path / "record") == Result(
+        2,
+        "",
+        f"error: `--etrecord` says what a program was made from, and `{tmp_path}` is none\n\n"
+        "hint: leave it out, or give the `.pte` file\n",
+    )
