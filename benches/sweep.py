@@ -1,0 +1,89 @@
+"""How long a sweep takes when its models are lowered, on one worker and on more.
+
+Models x two targets x eight SRAM budgets x four flashes x three clocks. The models are lowered first, which is not
+timed; then the same points are evaluated by one process, where each shard is timed, and by the workers of this
+computer, whose dataset must be the same. For more workers than there are cores the length is simulated: shards of the
+measured times go to whoever is free, in order; what a scheduler takes is left out.
+
+make bench-sweep ARGS="--models digits ds_cnn"
+"""
+
+import argparse
+import heapq
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from deuteron.sweeps import dataset, run, spec, work
+
+MODELS = ("digits", "ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder")
+AXES: dict[str, list[str]] = {
+    "targets": ["imxrt700", "mcxn947"],
+    "sram_budget": ["48Ki", "64Ki", "96Ki", "128Ki", "192Ki", "256Ki", "384Ki", "512Ki"],
+    "flash_bandwidth": ["50MB/s", "100MB/s", "200MB/s", "400MB/s"],
+    "clock": ["100M", "150M", "325M"],
+}
+WORKERS = (2, 4, 16, 64, 256)
+
+
+def shards_of(directory: Path) -> dict[str, bytes]:
+    """The files of a dataset."""
+    return {name: (directory / dataset.POINTS / name).read_bytes() for name in dataset.written(directory)}
+
+
+def simulated(times: Sequence[float], workers: int) -> float:
+    """Seconds until all tasks of these lengths are done, each taken by the first worker that is free."""
+    free = [0.0] * workers
+    for seconds in times:
+        heapq.heapreplace(free, free[0] + seconds)
+    return max(free)
+
+
+def main() -> None:
+    """Print the times; exit 1 where two workers make another dataset than one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=MODELS, help="names, TFLite files, or functions of files")
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    options = parser.parse_args()
+    wanted = spec.parse({"models": [*options.models], **AXES}, Path.cwd(), "the bench")
+    points = len(wanted.points())
+    with tempfile.TemporaryDirectory() as scratch:
+        whole, again = Path(scratch) / "whole", Path(scratch) / "again"
+        for model in options.models:
+            lowered = spec.parse({"models": [model], "targets": AXES["targets"]}, Path.cwd(), "the bench")
+            for point in lowered.points():
+                (whole / work.BUILDS).mkdir(parents=True, exist_ok=True)
+                work.make(work.job_of(point, whole, wanted.folder, None))
+        shutil.copytree(whole, again)
+        marks = [time.perf_counter()]
+        run.sweep(wanted, whole, workers=1, progress=lambda _: marks.append(time.perf_counter()))
+        times = [after - before for before, after in pairwise(marks[1:])]
+        cores = max(2, len(os.sched_getaffinity(0)))
+        begun = time.perf_counter()
+        run.sweep(wanted, again, workers=cores)
+        there = time.perf_counter() - begun
+        if shards_of(whole) != shards_of(again):
+            sys.exit(f"{cores} workers made another dataset than one process")
+    alone = sum(times)
+    results = {"points": points, "shards": len(times), "alone": alone, "workers": cores, "there": there}
+    print(f"{points:,} points in {len(times)} shards, lowered; the longest shard takes {max(times):.2f} s (measured)")
+    print(f"  one process      {alone:>8.1f} s  {points / alone:>8.1f} points per second, measured")
+    print(
+        f"  {cores} workers        {there:>8.1f} s  {points / there:>8.1f} points per second, measured with their start"
+    )
+    for workers in WORKERS:
+        seconds = simulated(times, workers)
+        results[f"simulated {workers}"] = seconds
+        print(f"  {workers:<3} workers      {seconds:>8.1f} s  {points / seconds:>8.1f} points per second, simulated")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
