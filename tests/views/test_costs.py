@@ -110,7 +110,7 @@ def test_explain_reads_the_build_and_points_out_the_island(builds: Builds) -> No
     lines = list(explanation.explain(directory(builds.first)).lines())
     line = Curved.forward.__code__.co_firstlineno + 2
     assert f"npu 0  aten::relu  {Path(__file__).name}:{line}: x = torch.relu(x)" in lines
-    (island,) = (number for number, text in enumerate(lines) if "`--partition cost` keeps it on the CPU" in text)
+    (island,) = (number for number, text in enumerate(lines) if "`--partition cost` moves it to the CPU" in text)
     assert lines[island - 1].startswith("npu 0: ")
 
 

@@ -77,8 +77,17 @@ def test_text():
         "parts on the NPU, in cycles (simulated), beside the CPU (estimated):",
         "npu 0: 1,000, copies at its edges 500 (50 B); on the CPU 9,000",
         "npu 1: 700, copies at its edges 1,700 (70 B); on the CPU 1,200",
-        "       costs 1,200 cycles more than it saves: `--partition cost` keeps it on the CPU",
+        "       costs 1,200 cycles more than it saves by itself: `--partition cost` moves it to the CPU where the "
+        "whole takes less for it",
     ]
+
+
+def test_a_part_that_does_not_pay_and_stays():
+    cost = replace(BUILD, options=replace(BUILD.options, partition=api.Partitioning.COST))
+    assert list(Explanation("out", cost, COSTS).lines())[-1] == (
+        "       costs 1,200 cycles more than it saves by itself: `--partition cost` left it there, since the "
+        "whole would take more without it"
+    )
 
 
 @pytest.mark.parametrize(

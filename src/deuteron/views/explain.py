@@ -8,6 +8,7 @@ from deuteron.arch import targets
 from deuteron.arch.targets import CpuOperators, Neutron
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import CpuOp, Manifest, Node
+from deuteron.builds.options import Partitioning
 from deuteron.builds.quality import PROGRAM
 from deuteron.errors import counted as counted_things
 from deuteron.records import plain
@@ -147,7 +148,14 @@ class Explanation:
             )
             yield f"npu {index}: {island.npu:,}, copies at its edges {edges} ({island.copied:,} B); on the CPU {cpu}"
             if island.gain is not None and island.gain < 0:
-                yield f"       costs {-island.gain:,} cycles more than it saves: `--partition cost` keeps it on the CPU"
+                yield f"       costs {-island.gain:,} cycles more than it saves by itself: {self._advice}"
+
+    @property
+    def _advice(self) -> str:
+        """What becomes of a part that does not pay: what is beside it may, and then it stays."""
+        if self.manifest.options.partition is Partitioning.COST:
+            return "`--partition cost` left it there, since the whole would take more without it"
+        return "`--partition cost` moves it to the CPU where the whole takes less for it"
 
     def to_json(self) -> dict[str, object]:
         """The report as plain values."""

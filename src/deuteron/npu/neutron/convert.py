@@ -160,7 +160,7 @@ def lower_model(model: FlatModel, arch: targets.Arch, options: ConvertOptions) -
         raise UnsupportedError(
             "the model has been converted already", hint="run it as it is, or convert the file that it was made from"
         )
-    names = tuple(op.name for op in model.operators)
+    names = tuple(op.title for op in model.operators)
     return lower(reader.graph_of(model), names, options)
 
 
@@ -213,7 +213,7 @@ def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
     def names(indices: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(model.tensors[index].name for index in indices if index >= 0)
 
-    return tuple(SourceOp(op.name, names(op.inputs), names(op.outputs)) for op in model.operators)
+    return tuple(SourceOp(op.title, names(op.inputs), names(op.outputs)) for op in model.operators)
 
 
 def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:

@@ -14,7 +14,6 @@ from deuteron.npu.neutron.ir.printer import format_graph
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.npu.neutron.tflite.flat import TABLE
 from deuteron.npu.neutron.tflite.reader import op_names, read
 
 SEEDS = 30
@@ -32,7 +31,7 @@ def test_every_operator_survives_a_round_trip(name: str):
         data = emit(graph)
         assert format_graph(read(data)) == format_graph(graph)
         assert read(data) == graph
-        assert op_names(data)[-1] == ("CUSTOM" if name == TABLE else name)
+        assert op_names(data)[-1] == name
 
 
 def test_padding_of_a_convolution_that_is_not_same_becomes_padv2():

@@ -295,7 +295,7 @@ def test_an_unsupported_operator_names_itself_its_place_and_what_is_allowed():
     )
     custom = error(with_op(model("RELU"), name="CUSTOM", custom_code="MyOp"), UnsupportedError)
     assert custom.where == "op 0 CUSTOM `MyOp`, output `y`"
-    assert op_names(encode(with_op(model("RELU"), name="CUSTOM", custom_code="MyOp"))) == ("CUSTOM",)
+    assert op_names(encode(with_op(model("RELU"), name="CUSTOM", custom_code="MyOp"))) == ("MyOp",)
 
 
 ODD_FILES: dict[str, tuple[str, Extra, type[DeuteronError], str]] = {

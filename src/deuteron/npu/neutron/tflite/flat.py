@@ -101,6 +101,11 @@ class FlatOperator:
     custom_code: str = ""
     custom_options: bytes = b""
 
+    @property
+    def title(self) -> str:
+        """What to call it: the code of a custom one, which all have the same name."""
+        return self.custom_code or self.name
+
 
 @dataclass(frozen=True, slots=True)
 class FlatModel:

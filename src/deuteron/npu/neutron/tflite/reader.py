@@ -51,8 +51,8 @@ def graph_of(model: FlatModel) -> Graph:
 
 
 def op_names(data: bytes) -> tuple[str, ...]:
-    """The builtin operator name of each operator of a TFLite flatbuffer, supported or not."""
-    return tuple(op.name for op in decode(data).operators)
+    """The name of each operator of a TFLite flatbuffer, supported or not; of custom ones their code."""
+    return tuple(op.title for op in decode(data).operators)
 
 
 def _tensor(tensor: FlatTensor, name: str) -> Tensor:
