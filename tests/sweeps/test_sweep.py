@@ -52,6 +52,22 @@ def test_what_cannot_be_says_why(whole: Path) -> None:
     assert reasons["absent.tflite", "imxrt700"] == "`absent.tflite` does not exist"
 
 
+def test_programs_and_builds_are_models_too(whole: Path, tmp_path: Path) -> None:
+    """A program is for the target that it is asked for, as it does not tell; a build is for its own."""
+    row = next(row for row in dataset.rows(whole) if row["model"] == "large.tflite" and row["fits"])
+    build = whole / str(row["command"]).split()[2]
+    (tmp_path / "program.pte").write_bytes((build / "model.pte").read_bytes())
+    models = [str(tmp_path / "program.pte"), str(tmp_path / "absent.pte"), str(build)]
+    spec = {"models": models, "targets": ["imxrt700", "mcxn947"], "clock": [150_000_000]}
+    api.sweep(spec, tmp_path / "sweep", workers=1)
+    cycles = simulate_build(build, clock=150_000_000).cycles
+    told = [row["cycles"] if row["fits"] else row["why"] for row in dataset.rows(tmp_path / "sweep")]
+    assert (told[0], told[4]) == (cycles, cycles)
+    assert isinstance(told[1], int)
+    assert told[2:4] == [f"`{tmp_path / 'absent.pte'}` does not exist"] * 2
+    assert told[5] == f"`{build}` is built for `imxrt700`"
+
+
 def test_pandas_and_others_read_the_folder_as_it_is(whole: Path) -> None:
     parquet = pytest.importorskip("pyarrow.dataset")
     table = parquet.dataset(whole / dataset.POINTS).to_table()

@@ -23,7 +23,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.output import write_files
 from deuteron.errors import DeuteronError, InputError
-from deuteron.runtime.as_build import build_directory, is_tflite
+from deuteron.runtime.as_build import build_directory, is_program, is_tflite
 from deuteron.sweeps.spec import BUILD_AXES, PLAN_AXES, Point
 from deuteron.views import costs
 from deuteron.views.simulate import CheckedBuild, OpenBuild, Rates, open_build
@@ -102,7 +102,7 @@ def make(job: BuildJob) -> Made:
         target = manifests.read(source).target
         why = f"`{job.model}` is built for `{target}`" if target != job.target else ""
         return Made(source, why or ("" if not job.options else f"`{job.model}` is built already"))
-    if source.suffix == ".tflite" and not source.exists():
+    if source.suffix in (".tflite", ".pte") and not source.exists():
         return Made(directory, f"`{job.model}` does not exist")
     if directory.is_dir():
         return Made(directory)
@@ -111,7 +111,7 @@ def make(job: BuildJob) -> Made:
     fresh = directory.with_name(f".{job.key}.{os.getpid()}")
     shutil.rmtree(fresh, ignore_errors=True)
     try:
-        why = _convert(source, job, fresh) if is_tflite(source) else _build(job, fresh)
+        why = _convert(source, job, fresh) if is_tflite(source) or is_program(source) else _build(job, fresh)
         if why:
             write_files({refusal: why.encode()})
             return Made(directory, why)
@@ -125,13 +125,17 @@ def make(job: BuildJob) -> Made:
 
 
 def _convert(source: Path, job: BuildJob, fresh: Path) -> str:
-    """Write the build of a TFLite file; why it cannot be, or nothing."""
+    """Write the build of a TFLite file or of a program; why it cannot be, or nothing."""
     if job.options:
-        return f"`{job.model}` is a TFLite file: `{job.options[0]}` is for PyTorch models"
+        return f"`{job.options[0]}` is for PyTorch models, and `{job.model}` is none"
     try:
-        shutil.copytree(build_directory(source, job.target), fresh)
+        directory = build_directory(source, job.target)
+        made_for = manifests.read(directory).target
     except DeuteronError as e:
         return _told(e)
+    if made_for != job.target:
+        return f"`{job.model}` is built for `{made_for}`"
+    shutil.copytree(directory, fresh)
     return ""
 
 
