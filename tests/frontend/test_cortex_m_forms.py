@@ -220,6 +220,12 @@ def test_a_cosine_is_a_mean_of_products() -> None:
     assert (found.count(aten.rms_norm.default), found[-1]) == (2, aten.mean.dim)
 
 
+def test_a_norm_over_neighbouring_channels_averages_rows() -> None:
+    found = operators(lambda x, norm: norm(x), IMAGE, nn.LocalResponseNorm(3))
+    assert aten.avg_pool2d.default in found
+    assert aten.avg_pool3d.default not in found
+
+
 def test_a_condition_as_a_number_is_a_choice() -> None:
     found = operators(lambda x: x * (x > 0.1).float(), IMAGE)
     assert aten.where.Scalar in found

@@ -40,6 +40,7 @@ _OPERATORS: Mapping[object, Form] = {
     aten.instance_norm.default: arithmetic.instances,
     aten.glu.default: arithmetic.gated,
     aten.cosine_similarity.default: arithmetic.cosine,
+    aten.avg_pool3d.default: arithmetic.across,
     aten.to.dtype: arithmetic.told_apart,
     aten.rrelu.default: arithmetic.rectified,
     **dict.fromkeys((aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other), arithmetic.with_logarithm),

@@ -78,6 +78,22 @@ def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.mean.dim, call(node, aten.mul.Tensor, *normed), [-1])
 
 
+def across(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """An average over the first of three dimensions alone, as of neighbouring channels, as one over images' rows."""
+    x, window, stride = cast("tuple[fx.Node, list[int], list[int]]", (*node.args, [])[:3])
+    ends: list[int] = []
+    if x.target is aten.pad.default and len(x.args) == 2 and not x.kwargs:
+        x, ends = cast("tuple[fx.Node, list[int]]", x.args)
+    is_alone = window[1:] == [1, 1] and stride == [1, 1, 1] and len(node.args) == 3 and not any(ends[:4])
+    if not is_alone or len(ends) > 6 or x.meta["val"].dim() != 5:
+        return None
+    *outer, high, wide = x.meta["val"].shape
+    image = call(node, aten.reshape.default, x, [*outer, high * wide])
+    image = call(node, aten.pad.default, image, [0, 0, *ends[4:]]) if ends else image
+    image = call(node, aten.avg_pool2d.default, image, [window[0], 1], [1, 1])
+    return call(node, aten.reshape.default, image, [*node.meta["val"].shape])
+
+
 def told_apart(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A condition as a float number: a choice between 1 and 0."""
     x = cast(fx.Node, node.args[0])
