@@ -1,0 +1,78 @@
+"""Random TOSA graphs on Arm Ethos-U: compiled by Vela, run, and held against TOSA's reference model bit for bit.
+
+Each graph (`tests/npu/ethosu/tosa_graphs.py`) has 1 to 5 steps of 17 kinds, with shapes, pads, strides, dilations, zero
+points and scales that ExecuTorch's flow seldom makes. There is no PyTorch in it and Vela runs in this process, so that
+a graph takes about 20 ms. A graph that Vela refuses is counted, with what it said. One that differs is a problem unless
+`VELAS` says which commands of Vela's are wrong.
+
+make bench-ethosu-tosa ARGS="--graphs 5000"
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ending import finish
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.npu.ethosu.tosa_graphs import outcome
+
+ACCELERATORS = ("ethos-u55-128", "ethos-u85-256", "ethos-u65-512", "ethos-u85-512")
+VELAS = {
+    995: "of a table behind a clamp and a transpose Vela copies the values, and no command uses them",
+    1248: "Vela writes a transpose into a padded tensor with the distance of rows that it has without its pads",
+}
+"""Seeds whose commands are wrong, as their listings show."""
+
+
+def checked(seed: int, accelerator: str) -> dict[str, Any]:
+    """What came of a graph."""
+    try:
+        return {"seed": seed, "accelerator": accelerator, **asdict(outcome(seed, accelerator))}
+    except RuntimeError as error:  # as Vela's bindings say that they do not take a graph
+        return {"seed": seed, "accelerator": accelerator, "operators": (), "results": 0, "different": 0} | {
+            "refused": str(error)
+        }
+
+
+def report(rows: Sequence[dict[str, Any]]) -> None:
+    """Prints the table."""
+    refused = Counter(row["refused"] for row in rows if row["refused"])
+    compared = [row for row in rows if not row["refused"]]
+    different = [row for row in compared if row["different"]]
+    print(f"{len(compared):,} graphs compared, {sum(row['results'] for row in compared):,} results")
+    print("by accelerator:", dict(Counter(row["accelerator"] for row in compared)))
+    print("operators:", dict(Counter(name for row in compared for name in row["operators"]).most_common()))
+    print(f"refused by Vela: {sum(refused.values())}", dict(refused))
+    print(f"different: {len(different)}")
+    for row in different:
+        print(f"  seed {row['seed']} on {row['accelerator']}: {VELAS.get(row['seed'], ', '.join(row['operators']))}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs; 1 when a graph differs that Vela is not known to compile wrong, or nothing was compared."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    parser.add_argument("--graphs", type=int, default=200, help="how many, with seeds from --first on")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    args = parser.parse_args(arguments)
+    seeds = range(args.first, args.first + args.graphs)
+    rows = [checked(seed, ACCELERATORS[seed % len(ACCELERATORS)]) for seed in seeds]
+    report(rows)
+    problems = [
+        f"seed {row['seed']} on {row['accelerator']}: {row['different']} of {row['results']} results differ"
+        for row in rows
+        if row["different"] and row["seed"] not in VELAS
+    ]
+    if not any(row["results"] for row in rows):
+        problems.append("nothing was compared")
+    return finish({"rows": rows}, problems, args.json)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
