@@ -157,7 +157,7 @@ def test_the_target_is_for_files_that_are_not_converted_yet(deuteron: Run, net: 
     assert deuteron("run", net, "--target", "imxrt700").code == 0
     known = ", ".join(f"`{name}`" for name in targets.names())
     assert known.startswith("`cortex-m0plus`, ")
-    assert known.endswith(", `imxrt700`, `imxrt700cm`")
+    assert known.endswith(", `imxrt700`, `imxrt700cm`, `mcxn947`")
     err = f"error: unknown target `x`\n\nhint: the targets are {known}\n"
     assert deuteron("run", net, "--target", "x").err == err
     assert deuteron("run", converted, "--target", "imxrt700") == Result(

@@ -117,3 +117,17 @@ def test_what_is_given_in_the_place_of_a_build_is_named(deuteron: Run, command: 
         f"error: `{tmp_path / 'net.py'}` is a Python file, not a TFLite model\n\n"
         f"hint: build it first: `deuteron build {tmp_path / 'net.py'}:FUNCTION -o DIR`\n",
     )
+
+
+def test_an_array_of_another_width_or_shape_has_its_remedy(deuteron: Run, tmp_path: Path) -> None:
+    net, file = tmp_path / "net.tflite", tmp_path / "x.npy"
+    net.write_bytes(with_float_edges(emit(parse_graph(GRAPH))))
+    (info,) = api.read_manifest(build_directory(net)).inputs
+    np.save(file, np.zeros(info.shape))
+    refused = deuteron("run", net, "--input", file).err
+    assert refused.startswith(
+        f"error: input 0 is float64 {list(info.shape)}, the model takes float32 {list(info.shape)}\n"
+    )
+    assert refused.endswith("hint: give `x.astype(numpy.float32)`\n")
+    np.save(file, np.zeros(info.shape[::-1], np.float32))
+    assert f"hint: give `x.reshape({', '.join(map(str, info.shape))})`" in deuteron("run", net, "--input", file).err

@@ -11,7 +11,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import DeuteronError, InputError, OptionError
-from deuteron.runtime import pte, pte_build, tflite_build, tflite_model
+from deuteron.runtime import pte, tflite_model
 
 
 def is_tflite(path: Path) -> bool:
@@ -112,6 +112,8 @@ def _scratch() -> "tempfile.TemporaryDirectory[str]":
 
 
 def _of_tflite(path: Path, target: str, *, profiling: bool) -> Path:
+    from deuteron.runtime import tflite_build  # the compiler takes a while to load
+
     directory = _place(path, target, str(profiling), tflite_model.read(path))
     if not directory.is_dir():
         _write(directory, *tflite_build.build_of(path, target, profiling=profiling))
@@ -119,6 +121,8 @@ def _of_tflite(path: Path, target: str, *, profiling: bool) -> Path:
 
 
 def _of_program(path: Path, target: str | None, etrecord: Path | None) -> Path:
+    from deuteron.runtime import pte_build  # so do all NPU families
+
     recorded = pte_build.read_bytes(etrecord) if etrecord else b""
     directory = _place(path, str(target), hashlib.sha256(recorded).hexdigest(), pte_build.read_bytes(path))
     if not directory.is_dir():

@@ -6,7 +6,6 @@ from deuteron.board.flash import FlashOptions
 from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import OptionError
 from deuteron.runtime.as_build import build_around, build_directory, check_given, is_program, is_tflite
-from deuteron.views.run.board import OnBoard
 from deuteron.views.run.host import BuildOnHost, ProgramOnHost, TfliteOnHost
 from deuteron.views.run.subjects import Subject
 
@@ -31,16 +30,33 @@ def subject(
     ):
         if value and not on:
             raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
-    if on and is_tflite(path):
-        host = TfliteOnHost(path, target or DEFAULT_TARGET)
-        chosen = OnBoard(build_directory(path, target), on, time_out, flash, origin, host)
-    elif on and is_program(path):
-        return OnBoard(build_directory(path, target, etrecord=etrecord), on, time_out, flash, origin)
+    if on:
+        chosen = _on_board(path, on, target, etrecord, time_out, flash, origin)
     else:
-        chosen = OnBoard(path, on, time_out, flash, origin) if on else _on_host(path, target or DEFAULT_TARGET)
-    if target and chosen.is_compiled:
+        chosen = _on_host(path, target or DEFAULT_TARGET)
+    if target and chosen.is_compiled and not (on and is_program(path)):
         raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
     return chosen
+
+
+def _on_board(
+    path: Path,
+    board: str,
+    target: str | None,
+    etrecord: str | Path | None,
+    time_out: float | None,
+    flash: FlashOptions,
+    origin: Path | None,
+) -> Subject:
+    """What runs on a board in an emulator."""
+    from deuteron.views.run.board import OnBoard  # what makes firmware takes a while to load
+
+    if is_tflite(path):
+        host = TfliteOnHost(path, target or DEFAULT_TARGET)
+        return OnBoard(build_directory(path, target), board, time_out, flash, origin, host)
+    if is_program(path):
+        path = build_directory(path, target, etrecord=etrecord)
+    return OnBoard(path, board, time_out, flash, origin)
 
 
 def _on_host(path: Path, target: str) -> Subject:
