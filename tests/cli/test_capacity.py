@@ -11,6 +11,7 @@ from .memory_model import MODEL
 Run = Callable[..., Result]
 
 NEVER = ("--fetch-constants-to-sram", "never")
+WHOLE = ("--depth-first", "never")
 NAME = "quantized_decomposed_dequantize_per_tensor_default"
 WEIGHTS = "quantized_decomposed_dequantize_per_channel_default"
 RESULTS = (
@@ -94,7 +95,7 @@ def _lines(text: str, path: Path | None) -> str:
 def test_the_error_of_a_build_names_lines_of_the_model(deuteron: Run, model: Path) -> None:
     """What its last error asks for is enough, which the tests of `deuteron sim` show."""
     output = model.parent / "out"
-    args = ("build", f"{model}:net", "-o", output, "-q")
+    args = ("build", f"{model}:net", "-o", output, "-q", *WHOLE)
     for options, told in BUILDS.items():
         assert deuteron(*args, *options) == Result(1, "", _lines(told, model))
     assert not output.exists()
@@ -104,7 +105,7 @@ def test_the_error_of_a_conversion_names_operators(deuteron: Run, model: Path) -
     output = model.parent / "out"
     assert deuteron("build", f"{model}:net", "-o", output, "-q", "--intermediates").code == 0
     source, converted = output / "npu_0.tflite", output / "converted.tflite"
-    args = ("convert", source, "-o", converted, "-q")
+    args = ("convert", source, "-o", converted, "-q", *WHOLE)
     assert deuteron(*args, "--sram-budget", "4Ki", *NEVER) == Result(1, "", _lines(TOO_MUCH, None))
     for options, told in OTHERS.items():
         assert deuteron(*args, *options) == Result(1, "", _lines(told, None))

@@ -74,7 +74,8 @@ def test_weights_of_all_partitions_count(deuteron: Run, build: Run, folder: Path
     budget = LINKED - 16
     assert max(SCRATCH + FIRST, SECOND) + TENSORS < budget
     line = f"{folder / 'two.py'}:12: `x = self.conv(x).flatten(1)`: "
-    result = build("none", "--sram-budget", str(budget), "--fetch-constants-to-sram", "never")
+    whole = ("--fetch-constants-to-sram", "never", "--depth-first", "never")
+    result = build("none", "--sram-budget", str(budget), *whole)
     assert (result.code, result.out) == (1, "")
     first, *_, hint = result.err.splitlines()
     assert first == (

@@ -15,7 +15,7 @@ from tests.builds.test_manifest import MANIFEST
 
 from deuteron import api
 from deuteron.arch import silicon, targets
-from deuteron.arch.memory import FetchPolicy, MemoryOptions
+from deuteron.arch.memory import DepthFirst, FetchPolicy, MemoryOptions
 from deuteron.builds import manifest as manifests
 from deuteron.runtime import pte
 from deuteron.views import simulate as simulation
@@ -25,6 +25,7 @@ from .memory_model import MODEL
 
 Run = Callable[..., Result]
 
+WHOLE = ("--depth-first", "never")
 BUDGET = 11968
 """The least that will do."""
 
@@ -43,7 +44,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
     (folder / "net.py").write_text(MODEL)
     found = Builds(folder / "whole", folder / "small")
     for path, budget in ((found.whole, None), (found.small, BUDGET)):
-        options = api.BuildOptions(memory=MemoryOptions(sram_budget=budget))
+        options = api.BuildOptions(memory=MemoryOptions(sram_budget=budget, depth_first=DepthFirst.NEVER))
         api.build_model(f"{folder / 'net.py'}:net", output=path, options=options)
     return found
 
@@ -131,7 +132,7 @@ def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Bui
     assert 0 < fetched["bound"] <= fetched["cycles"] <= fetched["serial"]
     assert 0 < fetched["bound_of_all"] <= fetched["cycles"]
     exact, model = builds.whole.parent / "exact", f"{builds.whole.parent / 'net.py'}:net"
-    built = deuteron("build", model, "-o", exact, "--sram-budget", str(BUDGET), "--effort", "exact")
+    built = deuteron("build", model, "-o", exact, "--sram-budget", str(BUDGET), "--effort", "exact", *WHOLE)
     assert "fetched into 1,344 B of SRAM (time proven optimal), scratch 6,784 B (proven optimal)" in built.out
     (entry,) = manifests.read(exact).partitions
     assert entry.prefetch_proven_optimal
@@ -459,3 +460,26 @@ def test_the_trace_is_the_run(deuteron: Run, builds: Builds, tmp_path: Path) -> 
     for track, title in (("npu", "NPU"), ("flash", "flash")):
         cycles = [event["stop"] - event["start"] for event in part["events"] if event["track"] == track]
         assert lengths[title] == pytest.approx([1000 * n / 325 for n in cycles], abs=1)
+
+
+CHAINS = """
+  depth first: 5,120 B of scratch instead of 6,784 B, 103,680 MACs again
+    chain 0: 3 calls in 16 stripes of up to 1 row, halo 4, 0 copies of kept rows, 103,680 MACs again; \
+TRANSPOSE net.py:13 to RELU net.py:14
+"""
+
+
+def test_chains_that_run_depth_first_are_told(deuteron: Run, builds: Builds, tmp_path: Path) -> None:
+    """In less memory than whole layers need: which calls, how many rows, what is done twice, and what is saved."""
+    path = tmp_path / "cut"
+    options = api.BuildOptions(memory=MemoryOptions(sram_budget=10_500))
+    api.build_model(f"{builds.whole.parent / 'net.py'}:net", output=path, options=options)
+    for command in ("sim", "plan"):
+        told = deuteron(command, path).out
+        assert CHAINS in told
+    assert "PADV2 net.py:13 CONV_2D RELU, rows 0-1 in stripe 0 of chain 0" in deuteron("sim", path).out
+    assert (
+        "       depth first, in 16 stripes of rows, with all of chain 0" in deuteron("explain", path).out.splitlines()
+    )
+    manifest = json.loads((path / "build.json").read_text())
+    assert manifest["partitions"][0]["whole_scratch_bytes"] == 6_784

@@ -27,6 +27,14 @@ class Effort(Enum):
     EXACT = "exact"
 
 
+class DepthFirst(Enum):
+    """Which programs compute chains of layers some rows at a time; the value is its spelling as an option."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
     """How a program may use the memories of its target; None leaves the target's figure.
@@ -39,6 +47,8 @@ class MemoryOptions:
         weights_budget: bytes of SRAM for weights at most.
         flash_bandwidth: bytes per second that the prefetch schedule is made for.
         effort: how hard the planner tries.
+        depth_first: which programs compute chains of layers some rows at a time; `AUTO`: those that do not fit
+            otherwise, or are faster so; `ALWAYS`: all, in as little memory as is found.
     """
 
     fetch_constants_to_sram: FetchPolicy = FetchPolicy.AUTO
@@ -46,6 +56,7 @@ class MemoryOptions:
     weights_budget: int | None = None
     flash_bandwidth: int | None = None
     effort: Effort = Effort.FAST
+    depth_first: DepthFirst = DepthFirst.AUTO
 
     def __post_init__(self) -> None:
         for name in ("sram_budget", "weights_budget", "flash_bandwidth"):
@@ -115,7 +126,7 @@ class MemoryOptions:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Self:
         """The options that `to_json` wrote; ValueError for an unknown name or value."""
-        kinds = {"fetch_constants_to_sram": FetchPolicy, "effort": Effort}
+        kinds = {"fetch_constants_to_sram": FetchPolicy, "effort": Effort, "depth_first": DepthFirst}
         values: dict[str, object] = {}
         for name, value in data.items():
             if name not in {field.name for field in fields(cls)} or not isinstance(value, int | str):

@@ -1,6 +1,6 @@
 """`build.json`: what a build directory holds and where every part of it came from; free of PyTorch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -8,8 +8,10 @@ from typing import Self
 from deuteron.arch.cores import Work
 from deuteron.builds.options import BuildOptions
 from deuteron.builds.quality import NOT_MEASURED, Quality
+from deuteron.errors import counted
 from deuteron.npu.dataflow import Dataflow
-from deuteron.npu.provenance import KernelOrigin
+from deuteron.npu.provenance import Cascade as Cascade
+from deuteron.npu.provenance import KernelOrigin, cascades
 from deuteron.npu.schedule import NO_SCHEDULE, Schedule
 from deuteron.records import FileEntry, RecordFile
 from deuteron.records import Source as Source
@@ -20,7 +22,7 @@ PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
 SAMPLES = "samples.npz"
-FILE = RecordFile(NAME, 7, "deuteron build MODEL -o DIR", "build the model again")
+FILE = RecordFile(NAME, 8, "deuteron build MODEL -o DIR", "build the model again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class PartitionOp:
 class Partition:
     """One delegate call of the program: sizes in bytes, and what is in it.
 
-    `prefetch_bound` are cycles that no plan which fetches the same pieces is faster than.
+    `prefetch_bound` are cycles that no plan which fetches the same pieces is faster than, `whole_scratch_bytes` what
+    the scratch would be if no chain of calls ran depth first, 0 where none does.
     """
 
     payload_sha256: str
@@ -65,19 +68,52 @@ class Partition:
     kernels: tuple[KernelOrigin, ...]
     dataflow: Dataflow
     schedule: Schedule = NO_SCHEDULE
+    whole_scratch_bytes: int = 0
 
     def source_of(self, op: int) -> Source | None:
         """The first line of the model that a TFLite operator comes from, if any is known."""
         return next(iter(self.ops[op].source), None)
 
     def origin(self, call: int) -> str:
-        """The operators that a kernel call computes, and the first line of the model of each; empty at the end."""
+        """The operators that a kernel call computes, the first line of the model of each, and which rows, if not all.
+
+        Empty at the end.
+        """
+        if call >= len(self.kernels):
+            return ""
+        kernel = self.kernels[call]
+        return f"{self.origins(kernel.ops)}{f', {kernel.stripe}' if kernel.stripe else ''}"
+
+    def origins(self, ops: Iterable[int]) -> str:
+        """The names of operators, and the first line of the model of each."""
         names: list[str] = []
-        for index in self.kernels[call].ops if call < len(self.kernels) else ():
+        for index in ops:
             names.append(self.ops[index].op)
             if source := self.source_of(index):
                 names.append(f"{Path(source.file).name}:{source.line}")
         return " ".join(dict.fromkeys(names))
+
+    @property
+    def chained(self) -> Mapping[str, Cascade]:
+        """The chain that each node of the model is part of, if it runs depth first."""
+        chains = cascades(self.kernels, [0] * len(self.kernels))
+        return {name: chain for chain in chains for op in chain.ops for name in self.ops[op].nodes}
+
+    def depth_first(self, macs: Sequence[int]) -> Iterator[str]:
+        """The chains of calls that run depth first, given the multiply-accumulates of each call, if there are any."""
+        chains = cascades(self.kernels, macs)
+        if chains:
+            yield (
+                f"depth first: {self.scratch_bytes:,} B of scratch instead of {self.whole_scratch_bytes:,} B, "
+                f"{sum(chain.again for chain in chains):,} MACs again"
+            )
+        for chain in chains:
+            ends = [self.origins((chain.ops[at],)) for at in (0, -1)]
+            stripes = f"{chain.stripes} stripes of up to {counted(chain.height, 'row')}"
+            yield (
+                f"  chain {chain.number}: {chain.calls} calls in {stripes}, halo {chain.halo}, "
+                f"{chain.copies} copies of kept rows, {chain.again:,} MACs again; {' to '.join(dict.fromkeys(ends))}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

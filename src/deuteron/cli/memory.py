@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.sizes import parse_size
 
 P = ParamSpec("P")
@@ -27,6 +27,7 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
         kwargs["memory"] = MemoryOptions(
             FetchPolicy(kwargs.pop("fetch_constants_to_sram")),
             effort=Effort(kwargs.pop("effort")),
+            depth_first=DepthFirst(kwargs.pop("depth_first")),
             **sizes,
         )
         return function(*args, **kwargs)
@@ -50,6 +51,13 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             show_default=True,
             type=click.Choice([effort.value for effort in Effort]),
             help="How hard the planner tries; exact proves what it can.",
+        ),
+        click.option(
+            "--depth-first",
+            default=DepthFirst.AUTO.value,
+            show_default=True,
+            type=click.Choice([choice.value for choice in DepthFirst]),
+            help="Compute chains of layers some rows at a time; auto: if it does not fit otherwise, or is faster.",
         ),
     )
     for option in reversed(options):

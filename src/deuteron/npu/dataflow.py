@@ -35,6 +35,15 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A buffer that holds, of a value that never stands in memory as a whole, the bytes from `offset` on."""
+
+    buffer: str
+    value: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Dataflow:
     """The values of a program.
 
@@ -43,13 +52,24 @@ class Dataflow:
         outputs: the buffer of each output.
         constants: what the weights block holds.
         calls: the use that each operand of each call makes, in the catalogue's order, as text.
+        parts: buffers that hold some bytes of another value.
     """
 
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     constants: tuple[Constant, ...] = ()
     calls: tuple[tuple[str, ...], ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    def values(self) -> tuple[tuple[Use, ...], ...]:
+        """`uses`, of the values that parts are of; ValueError when a text is none of a use."""
+        parts = {part.buffer: part for part in self.parts}
+        return tuple(tuple(_of_value(use, parts.get(use.buffer)) for use in call) for call in self.uses())
 
     def uses(self) -> tuple[tuple[Use, ...], ...]:
         """`calls`, read; ValueError when a text is none of a use."""
         return tuple(tuple(Use.parse(text) for text in call) for call in self.calls)
+
+
+def _of_value(use: Use, part: Part | None) -> Use:
+    return use if part is None else Use(part.value, part.offset + use.offset)

@@ -206,11 +206,16 @@ class ReplanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """A partition that was compiled again: its program, and the record of its kernel calls and values."""
+    """A partition that was compiled again: its program, the record of its kernel calls and values, and its scratch.
+
+    `whole_scratch_bytes` is what the scratch would be without chains that run depth first, 0 where there are none.
+    """
 
     program: NpuProgram
     kernels: tuple[KernelOrigin, ...]
     dataflow: Dataflow
+    scratch_bytes: int = 0
+    whole_scratch_bytes: int = 0
 
 
 Replanner = Callable[[MemoryOptions], tuple[Replanned, ...]]

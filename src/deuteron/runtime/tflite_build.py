@@ -125,6 +125,7 @@ def _partition(
         ),
         kernels=conversion.provenance.kernels,
         dataflow=conversion.dataflow,
+        whole_scratch_bytes=known.whole_scratch_bytes,
     )
 
 

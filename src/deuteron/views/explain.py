@@ -7,7 +7,7 @@ from pathlib import Path
 from deuteron.arch import targets
 from deuteron.arch.targets import CpuOperators, Neutron
 from deuteron.builds import manifest as manifests
-from deuteron.builds.manifest import CpuOp, Manifest, Node
+from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
 from deuteron.builds.options import Partitioning
 from deuteron.builds.quality import PROGRAM
 from deuteron.errors import counted as counted_things
@@ -80,6 +80,11 @@ class Explanation:
         """Where a node runs, in few words."""
         return "cpu" if node.partition is None else f"npu {node.partition}"
 
+    def chain(self, node: Node) -> Cascade | None:
+        """The chain of a node that runs depth first."""
+        own = (part for at, part in enumerate(self.manifest.partitions) if at == node.partition)
+        return next((part.chained.get(node.name) for part in own), None)
+
     def by(self, node: Node) -> tuple[str, ...]:
         """The operators of the program that compute a node on the CPU; none where another's do."""
         return tuple(op.op for op in self.manifest.cpu_ops if op.computes == node.name)
@@ -136,6 +141,8 @@ class Explanation:
             by = ", ".join(self.by(node))
             yield f"       {node.why}"
             yield f"       computed by {by}" if by else "       computed with the operator before it"
+        elif chain := self.chain(node):
+            yield f"       depth first, in {chain.stripes} stripes of rows, with all of chain {chain.number}"
 
     def _island_lines(self) -> Iterator[str]:
         if self.costs.islands:
@@ -171,6 +178,7 @@ class Explanation:
                     "name": node.name,
                     "op": node.op,
                     "runs_on": self.runs_on(node),
+                    "chain": chain.number if (chain := self.chain(node)) else None,
                     "why": node.why,
                     "computed_by": list(self.by(node)),
                     "source": [asdict(line) for line in node.source],

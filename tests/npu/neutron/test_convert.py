@@ -194,7 +194,9 @@ def test_the_converted_file_carries_container_and_metadata() -> None:
     converted = to_tflite(source, conversion)
     container, buffers = neutron.unwrap(converted)
     assert container == conversion.container
-    assert buffers["deuteron.provenance"].startswith(b'{"kernels":[{"index":0,"kernel":"conv2d_s8","ops":[0,1,2,3]},{')
+    assert buffers["deuteron.provenance"].startswith(
+        b'{"kernels":[{"index":0,"kernel":"conv2d_s8","ops":[0,1,2,3],"stripe":null},{'
+    )
     assert buffers["deuteron.provenance"].endswith(b',{"index":9,"op":"SOFTMAX","fate":"kernels","kernels":[5]}]}')
     assert buffers[VERSION_KEY] == version("deuteron").encode()
     known = Metadata(conversion.provenance, conversion.dataflow, conversion.plan.known)
@@ -207,7 +209,7 @@ def test_the_converted_file_carries_container_and_metadata() -> None:
         (b"{", "`deuteron.provenance` is not JSON: Expecting property name enclosed in double quotes"),
         (b'{"kernels": []}', "`deuteron.provenance` lacks the entry `ops`"),
         (
-            b'{"kernels": [{"index": "0", "kernel": "copy_s8", "ops": []}], "ops": []}',
+            b'{"kernels": [{"index": "0", "kernel": "copy_s8", "ops": [], "stripe": null}], "ops": []}',
             "`deuteron.provenance` cannot have '0' at `kernels[0].index`",
         ),
         (

@@ -38,6 +38,7 @@ def describe(partition: Lowered) -> Partition:
         ops=tuple(_op(model, index, nodes[index]) for index in range(len(model.operators))),
         kernels=metadata.provenance.kernels,
         dataflow=metadata.dataflow,
+        whole_scratch_bytes=metadata.known.whole_scratch_bytes,
     )
 
 

@@ -251,7 +251,7 @@ def _is_empty(source: Graph, graph: Graph) -> bool:
 
 def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program: Program) -> Provenance:
     """The provenance of a program; in `selected`, its calls name only what they compute."""
-    kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin) for i, call in enumerate(program.calls))
+    kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin, call.stripe) for i, call in enumerate(program.calls))
     computed = {index for call in selected.calls for index in call.origin}
     folded = constant_ops(source)
     needed = {index for op in source.without_dead_ops().ops for index in op.origin}

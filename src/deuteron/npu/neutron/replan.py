@@ -25,4 +25,11 @@ def _replanned(number: int, conversion: Conversion) -> Replanned:
             f"partition {number} computes nothing when it is converted again: all its operators are optimised away",
             hint="build the model again",
         )
-    return Replanned(program_in(conversion.container), conversion.provenance.kernels, conversion.dataflow)
+    plan = conversion.plan
+    return Replanned(
+        program_in(conversion.container),
+        conversion.provenance.kernels,
+        conversion.dataflow,
+        plan.scratch_bytes,
+        plan.whole_scratch_bytes,
+    )

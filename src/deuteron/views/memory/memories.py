@@ -99,6 +99,7 @@ class Planning:
         for number, part in enumerate(self.partitions):
             yield ""
             yield f"npu {number}: {part.summary()}"
+            yield from (f"  {line}" for line in self.simulation.partitions[number].depth_first())
             for drawing in part.drawings(number):
                 yield ""
                 yield drawing.title

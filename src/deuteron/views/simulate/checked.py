@@ -127,8 +127,17 @@ class BuildReplanner:
         """
         memory.check(self.build.arch)
         programs = [
-            (partition.program, replace(entry, kernels=partition.kernels, dataflow=partition.dataflow))
-            for partition, entry in zip(self.replan(memory), self.build.manifest.partitions, strict=True)
+            (
+                again.program,
+                replace(
+                    entry,
+                    kernels=again.kernels,
+                    dataflow=again.dataflow,
+                    scratch_bytes=again.scratch_bytes,
+                    whole_scratch_bytes=again.whole_scratch_bytes,
+                ),
+            )
+            for again, entry in zip(self.replan(memory), self.build.manifest.partitions, strict=True)
         ]
         return _checked(self.build, programs, memory, memory.sram_budget)
 

@@ -34,6 +34,12 @@ class PartitionRun:
         """The operators that a kernel call computes, and the first line of the model that each comes from."""
         return self.entry.origin(self.program.calls_before[command])
 
+    def depth_first(self) -> Iterator[str]:
+        """The chains of kernel calls that run depth first, if there are any."""
+        if any(kernel.stripe for kernel in self.entry.kernels):
+            costs = [event.cost for event in self.timeline.events if event.cost is not None]
+            yield from self.entry.depth_first([cost.macs for cost in costs])
+
     def told(self, hazard: Hazard) -> str:
         """A hazard with the operators of its call, or of the next, and their line of the model."""
         return hazards.told(self.program, self.entry, hazard)
@@ -176,6 +182,7 @@ def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
         for activity, cycles in totals.items()
         if cycles
     )
+    yield from (f"  {line}" for line in run.depth_first())
     yield f"  {'start us':>10} {'us':>10} {'stall us':>10} {'MACs':>13} {'bytes':>10}  bound     kernel"
     stalled = dispatch = 0
     for event in timeline.events:

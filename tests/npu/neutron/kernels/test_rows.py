@@ -163,7 +163,7 @@ def _copy(rng: Rng) -> Case:
     pitch = channels + int(rng.integers(0, 3))
     out = (0, 0, 0, width * pitch, pitch, 1)
     row = (width + 2) * (channels + 1)
-    match rng.integers(3):
+    match int(rng.integers(3)):
         case 0:
             start, read = row * int(rng.integers(0, 3)) + int(rng.integers(0, 2)), (0, 0, 0, row, channels + 1, 1)
         case 1:
@@ -322,8 +322,8 @@ def test_the_parameters_of_a_window_say_what_its_rows_are() -> None:
     [
         (p.LutParams(60), 7),
         (p.CopyParams(0, (1, 1, 1, 1, 4, 6), (0, 0, 0, 0, 6, 1), (0, 0, 0, 0, 1, 4)), 6),
-        (p.AddParams((1, 1, 1, 3, 4), (0, 0, 0, 1, 3), (0, 0, 0, 4, 1), *(0,) * 8), 4),
-        (p.AddParams((1,) * 5, (0,) * 5, (0,) * 5, *(0,) * 8), 1),
+        (p.ExtremumParams((1, 1, 1, 3, 4), (0, 0, 0, 1, 3), (0, 0, 0, 4, 1), 0), 4),
+        (p.ExtremumParams((1, 1, 1, 1, 1), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0), 0), 1),
         (p.MaxPoolParams(2, 4, 4, 1, 4, 4, 1, 1, 1, 1, 0, 0, -128, 127), 4),
     ],
     ids=["unequal rows", "between columns", "reads across its rows", "one element", "two maps"],

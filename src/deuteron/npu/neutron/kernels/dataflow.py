@@ -2,15 +2,27 @@
 
 from collections.abc import Mapping
 
-from deuteron.npu.dataflow import Constant, Dataflow, Use
+from deuteron.npu.dataflow import Constant, Dataflow, Part, Use
 from deuteron.npu.neutron.kernels.program import Program
 
 
 def dataflow(program: Program, weights: Mapping[str, int]) -> Dataflow:
-    """The values of `program`, whose constants lie at these offsets of the weights block."""
+    """The values of `program`, whose constants lie at these offsets of the weights block.
+
+    Constants that lie in one place are one value.
+    """
+    constants: dict[int, Constant] = {}
+    parts = [Part(b.name, b.part_of.buffer, b.part_of.offset) for b in program.buffers if b.part_of is not None]
+    for buffer in program.buffers:
+        if buffer.name in weights:
+            constant = Constant(buffer.name, weights[buffer.name], buffer.nbytes)
+            first = constants.setdefault(constant.offset, constant)
+            if first is not constant:
+                parts.append(Part(buffer.name, first.name, 0))
     return Dataflow(
         program.inputs,
         program.outputs,
-        tuple(Constant(b.name, weights[b.name], b.nbytes) for b in program.buffers if b.name in weights),
+        tuple(constants.values()),
         tuple(tuple(str(Use(ref.buffer, ref.offset)) for ref in call.operands) for call in program.calls),
+        tuple(parts),
     )

@@ -4,15 +4,20 @@ from dataclasses import dataclass
 
 from deuteron.npu.neutron.kernels.catalogue import Kernel
 from deuteron.npu.neutron.kernels.params import KernelParams
+from deuteron.npu.provenance import Stripe
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A block of bytes. Constants (`data` given) go to the weights image, the others to inputs, outputs or scratch."""
+    """A block of bytes. Constants (`data` given) go to the weights image, the others to inputs, outputs or scratch.
+
+    Where a value never stands in memory as a whole, `part_of` says which bytes of it the buffer holds.
+    """
 
     name: str
     nbytes: int
     data: bytes | None = None
+    part_of: "Ref | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +31,16 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """One call: operands in the catalogue's order, parameters, and the TFLite operators it came from."""
+    """One call: operands in the catalogue's order, parameters, and the TFLite operators it came from.
+
+    One that computes some rows of a call has a `stripe`.
+    """
 
     kernel: Kernel
     operands: tuple[Ref, ...]
     params: KernelParams
     origin: tuple[int, ...]
+    stripe: Stripe | None = None
 
 
 @dataclass(frozen=True, slots=True)

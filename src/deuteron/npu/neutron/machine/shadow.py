@@ -58,7 +58,7 @@ class _Machine:
 
     def __init__(self, decoded: Decoded, values: Dataflow) -> None:
         names = (*values.inputs, *values.outputs, *(c.name for c in values.constants))
-        self._uses = values.uses()
+        self._uses = values.values()
         names = (*names, *(use.buffer for call in self._uses for use in call))
         self._ids = {name: i for i, name in enumerate(dict.fromkeys(names))}
         self._names = tuple(self._ids)

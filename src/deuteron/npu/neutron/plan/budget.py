@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from deuteron.arch.engine import Engine, engine
-from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import Arch, MemoryKind
 
 
@@ -19,6 +19,7 @@ class Budget:
         effort: `EXACT` proves what it can.
         target: bytes of SRAM that the target has; None when there is no target.
         beside: what else lies in the same SRAM all the time: bytes, and what has them.
+        depth_first: `AUTO` cuts chains of calls into stripes when they do not fit, or are faster so.
         keeps: weights may stay in SRAM from run to run, as a runtime lets them where nothing else uses that memory.
     """
 
@@ -30,6 +31,7 @@ class Budget:
     target: int | None = None
     keeps: bool = True
     beside: tuple[tuple[int, str], ...] = ()
+    depth_first: DepthFirst = DepthFirst.AUTO
 
     @property
     def taken(self) -> int:
@@ -50,4 +52,5 @@ def budget(arch: Arch, options: MemoryOptions) -> Budget:
         options.fetch_constants_to_sram,
         options.effort,
         arch.memory(MemoryKind.SRAM).size.value,
+        depth_first=options.depth_first,
     )

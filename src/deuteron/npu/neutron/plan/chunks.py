@@ -24,30 +24,51 @@ class Chunk:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Constants that call `call` is the first to read; in flash they are those of group `place`, if not their own."""
+
+    call: int
+    names: tuple[str, ...]
+    place: int
+
+
+def groups(program: Program) -> tuple[Group, ...]:
+    """The constants of a program in order of first use; groups of the same bytes have one place in flash."""
+    data = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
+    first: dict[str, int] = {}
+    for at, call in enumerate(program.calls):
+        for ref in call.operands:
+            if ref.buffer in data:
+                first.setdefault(ref.buffer, at)
+    places: dict[tuple[bytes, ...], int] = {}
+    return tuple(
+        Group(at, names, places.setdefault(tuple(data[name] for name in names), index))
+        for index, (at, names) in enumerate((at, tuple(names)) for at, names in groupby(first, key=first.__getitem__))
+    )
+
+
 def chunks(program: Program, least: int = 0) -> tuple[Chunk, ...]:
     """The chunks of a program in order of first use; what a call is the first to read is never parted.
 
     Args:
         program: the calls.
-        least: chunks of consecutive calls are joined until they have that many bytes: a fetch has a cost of its own.
+        least: chunks of consecutive calls are joined until they have that many bytes, where they lie one after the
+            other in flash: a fetch has a cost of its own.
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers if buffer.data is not None}
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for at, call in enumerate(program.calls):
-        for ref in call.operands:
-            if ref.buffer in sizes:
-                first.setdefault(ref.buffer, at)
-                last[ref.buffer] = at
+    last = {ref.buffer: at for at, call in enumerate(program.calls) for ref in call.operands if ref.buffer in sizes}
     ordered: list[Chunk] = []
-    for at, group in groupby(first, key=first.__getitem__):
-        names = tuple(group)
-        own = Chunk(names, sum(round_up(sizes[name]) for name in names), at, max(last[name] for name in names))
+    ends_at = 0
+    for group in groups(program):
+        names = group.names
+        own = Chunk(names, sum(round_up(sizes[name]) for name in names), group.call, max(last[name] for name in names))
         before = ordered[-1] if ordered else None
-        if before is not None and before.nbytes < least:
+        if before is not None and before.nbytes < least and group.place == ends_at:
             ordered[-1] = Chunk(
                 (*before.buffers, *names), before.nbytes + own.nbytes, before.first, max(before.last, own.last)
             )
         else:
             ordered.append(own)
+        ends_at = group.place + 1
     return tuple(ordered)

@@ -78,9 +78,10 @@ def _scratch_error(program: Program, scratch: int, weights: int, budget: Budget)
         hint = f"make what lies beside smaller, it needs {budget.taken:,} bytes alone"
     if scratch > live and live <= budget.sram and budget.effort is Effort.FAST:
         hint += f", or try `--effort exact`, which may pack them into {live:,} bytes"
+    cut = ", computed some rows at a time," if any(call.stripe for call in program.calls) else ""
     return CapacityError(
-        f"intermediate results need {scratch:,} bytes of SRAM{_beside(budget)}, {_available(budget)}; most are alive "
-        f"here, the largest are:{_listed(alive)}",
+        f"intermediate results{cut} need {scratch:,} bytes of SRAM{_beside(budget)}, {_available(budget)}; most are "
+        f"alive here, the largest are:{_listed(alive)}",
         where=_where(program, at),
         hint=f"{hint}{_or_more(needed, budget)}",
         needed=needed + budget.taken,

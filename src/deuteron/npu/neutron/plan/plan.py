@@ -12,6 +12,7 @@ from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.regions import Place, Region
 from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.plan.budget import Budget
+from deuteron.npu.neutron.plan.chunks import groups
 from deuteron.npu.neutron.plan.cuts import fetching
 from deuteron.npu.neutron.plan.fit import area_for, too_large
 from deuteron.npu.neutron.plan.lifetimes import Lifetime, can_share, lifetimes, spans
@@ -28,11 +29,13 @@ class Known:
         scratch_proven_optimal: whether no packing of the intermediate results is smaller, in this order of calls.
         prefetch_bound: cycles that no plan which fetches the same pieces is faster than; 0 where nothing is fetched.
         prefetch_proven_optimal: whether no such plan is faster than this one.
+        whole_scratch_bytes: what intermediate results take where no chain of calls runs depth first; 0 where none does.
     """
 
     scratch_proven_optimal: bool = False
     prefetch_bound: int = 0
     prefetch_proven_optimal: bool = False
+    whole_scratch_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Plan:
         lifetimes: the blocks of scratch, in order of first use.
         packing: how they were placed.
         prefetch: how the transfers were found.
+        whole_scratch_bytes: of scratch before chains of calls were cut into stripes; 0 where none was.
     """
 
     placements: Mapping[str, Place]
@@ -62,6 +66,7 @@ class Plan:
     lifetimes: tuple[Lifetime, ...]
     packing: Packing
     prefetch: Prefetch | None
+    whole_scratch_bytes: int = 0
 
     @property
     def constant_bytes(self) -> int:
@@ -72,7 +77,8 @@ class Plan:
     def known(self) -> Known:
         """How good it is."""
         prefetch = self.prefetch
-        return Known(self.packing.proven, prefetch.bound if prefetch else 0, prefetch.proven if prefetch else False)
+        bound, proven = (prefetch.bound, prefetch.proven) if prefetch else (0, False)
+        return Known(self.packing.proven, bound, proven, self.whole_scratch_bytes)
 
 
 def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None = None) -> Plan:
@@ -106,8 +112,10 @@ def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None =
     )
 
 
-def plan_within(program: Program, budget: Budget) -> tuple[Program, Plan]:
-    """A plan within a budget, and the program that it is for, whose calls may have been cut; `check` holds for both.
+def plan_calls(program: Program, budget: Budget) -> tuple[Program, Plan]:
+    """A plan of these calls, in this order, within a budget, and the program that it is for; `check` holds for both.
+
+    Calls may have been cut along their filters.
 
     Raises:
         CapacityError: when the program does not fit.
@@ -201,12 +209,16 @@ def _weights_image(program: Program) -> tuple[dict[str, Place], bytes]:
     constants = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
     placements: dict[str, Place] = {}
     blocks: list[bytes] = []
+    starts: list[int] = []
     end = 0
-    for ref in (ref for call in program.calls for ref in call.operands):
-        data = constants.get(ref.buffer)
-        if data is None or ref.buffer in placements:
-            continue
-        placements[ref.buffer] = Place(Region.WEIGHTS, 0, end, len(data))
-        blocks.append(data.ljust(round_up(len(data)), b"\0"))
-        end += len(blocks[-1])
+    for index, group in enumerate(groups(program)):
+        starts.append(end if group.place == index else starts[group.place])
+        at = starts[-1]
+        for name in group.names:
+            data = constants[name]
+            placements[name] = Place(Region.WEIGHTS, 0, at, len(data))
+            at += round_up(len(data))
+            if group.place == index:
+                blocks.append(data.ljust(round_up(len(data)), b"\0"))
+                end = at
     return placements, b"".join(blocks).ljust(ALIGNMENT, b"\0")

@@ -35,21 +35,24 @@ class Pieces:
 
 
 def unshared(program: Program) -> Program:
-    """The program in which each call has its own copy of every constant but the weights of filters.
+    """The program in which each call has its own copy of every constant but the weights of filters; stripes share it.
 
     Layers without bias share its zeros, and equal factors and tables are shared, too. A shared constant would have to
     stay in place from its first call to its last, and with it what is fetched along; a copy costs some bytes of flash.
     """
     shared = _Constants(program)
-    read: set[str] = set()
+    readers: dict[str, object] = {}
+    copies: dict[tuple[object, Ref], Ref] = {}
     calls: list[KernelCall] = []
-    for call in program.calls:
+    for number, call in enumerate(program.calls):
         operands = list(call.operands)
+        reader = number if call.stripe is None else (call.stripe.cascade, call.stripe.call)
         for at, ref in enumerate(operands):
             filters = isinstance(call.params, Filtering) and at == _WEIGHTS
-            if ref.buffer in read and ref.buffer in shared.data and not filters:
-                operands[at] = shared.part(ref, ref.buffer)
-        read |= {ref.buffer for ref in call.operands}
+            if readers.setdefault(ref.buffer, reader) != reader and ref.buffer in shared.data and not filters:
+                if (reader, ref) not in copies:
+                    copies[reader, ref] = shared.part(ref, ref.buffer)
+                operands[at] = copies[reader, ref]
         calls.append(replace(call, operands=tuple(operands)))
     return replace(program, buffers=(*program.buffers, *shared.made), calls=tuple(calls))
 

@@ -1,0 +1,257 @@
+"""Which chains of calls run depth first, and how many rows at a time: the fastest that fit into so much memory.
+
+A program is parted into chains of consecutive calls and calls that stay whole. Of each chain it is known what it takes:
+memory for what lies around it and for the rows of its neediest stripe, time for its calls, rows that overlap counted as
+often as they are computed, and either memory for all its weights or time to fetch them again for each stripe. The
+fastest way through all calls is then found call by call. Whether it is the fastest of all depends on the packing alone,
+which may take more than the most that is alive at once.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from deuteron.arch.engine import Engine
+from deuteron.npu.neutron.kernels.cost import cost
+from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.rows import Rows
+from deuteron.npu.neutron.kernels.rules import may_write_onto
+from deuteron.npu.neutron.plan.lifetimes import lifetimes, spans
+from deuteron.npu.neutron.plan.packing import FAST_EFFORT, place
+from deuteron.npu.neutron.plan.stripes import Cascade, Chain, Link, Rowed, Rowset, striped
+
+LONGEST = 24
+"""Calls of a chain at most: a longer one computes more rows twice than it saves."""
+
+TRIALS = 4
+"""How often a smaller limit is tried where packing takes more than is alive at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A way through the calls up to some call: its cycles, and the chains on it."""
+
+    cycles: int
+    cascades: tuple[Cascade, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A program cut into stripes.
+
+    Attributes:
+        program: its calls.
+        cascades: the chains.
+        cycles: of all calls, each chain with the fetches of its weights.
+        scratch: bytes of its intermediate results.
+    """
+
+    program: Program
+    cascades: tuple[Cascade, ...]
+    cycles: int
+    scratch: int
+
+
+class Cascades:
+    """Looks for the fastest chains; what is known of a chain is kept from one limit to the next."""
+
+    def __init__(self, program: Program, engine: Engine) -> None:
+        self._program, self._engine = program, engine
+        self._rowed = Rowed(program)
+        self._alive = _alive(program)
+        self._costs = [engine.call_dispatch + cost(call.params, engine).cycles for call in program.calls]
+        self._facts: dict[Rows, _Facts | None] = {}
+
+    def fastest(self, scratch: int, area: int | None) -> Cut | None:
+        """The fastest program whose intermediate results take at most `scratch` bytes; None when none is found.
+
+        Args:
+            scratch: bytes for intermediate results.
+            area: bytes for weights, where they are fetched.
+        """
+        limit = scratch
+        for _ in range(TRIALS):
+            step = self._way(limit, area)
+            program = None if step is None else striped(self._program, step.cascades)
+            if step is None or program is None:
+                return None
+            taken = place(lifetimes(program), FAST_EFFORT).nbytes
+            if taken <= scratch:
+                return Cut(program, step.cascades, step.cycles, taken)
+            limit -= taken - scratch
+        return None
+
+    def least(self) -> Cut | None:
+        """The program that takes the least scratch of those that are found; None where no chain makes it smaller."""
+        low, high = 0, max(self._alive, default=0)
+        best = None
+        while low + 1 < high:
+            middle = (low + high) // 2
+            step = self._way(middle, 0)
+            program = None if step is None else striped(self._program, step.cascades)
+            if step is None or program is None:
+                low = middle
+            else:
+                high = middle
+                taken = place(lifetimes(program), FAST_EFFORT).nbytes
+                if best is None or taken < best.scratch:
+                    best = Cut(program, step.cascades, step.cycles, taken)
+        return best
+
+    def _way(self, limit: int, area: int | None) -> _Step | None:
+        """The fastest way through all calls with at most `limit` bytes alive."""
+        count = len(self._program.calls)
+        steps: list[_Step | None] = [_Step(0, ()), *[None] * count]
+        too_large = [at for at, alive in enumerate(self._alive) if alive > limit]
+        for first in range(count):
+            here = steps[first]
+            if here is None:
+                continue
+            if self._alive[first] <= limit:
+                _keep(steps, first + 1, _Step(here.cycles + self._costs[first], here.cascades))
+            next_large = bisect_left(too_large, first)
+            if next_large == len(too_large):
+                continue
+            for last in range(max(first + 2, too_large[next_large] + 1), min(first + LONGEST, count) + 1):
+                facts = self._known(first, last)
+                if facts is not None:
+                    for cycles, cascade in facts.choices(limit, area):
+                        _keep(steps, last, _Step(here.cycles + cycles, (*here.cascades, cascade)))
+        return steps[count]
+
+    def _known(self, first: int, last: int) -> "_Facts | None":
+        if (first, last) not in self._facts:
+            chain = self._rowed.chain(first, last)
+            self._facts[first, last] = None if chain is None else _Facts(self._program, chain, self._engine)
+        return self._facts[first, last]
+
+
+def _keep(steps: list[_Step | None], at: int, step: _Step) -> None:
+    known = steps[at]
+    if known is None or step.cycles < known.cycles:
+        steps[at] = step
+
+
+def _alive(program: Program) -> list[int]:
+    """Bytes of scratch in use during each call."""
+    blocks = lifetimes(program)
+    return [
+        sum(round_up(block.nbytes) for block in blocks if block.first <= at <= block.last)
+        for at in range(len(program.calls))
+    ]
+
+
+class _Facts:
+    """What a chain takes, for each height of its stripes that makes a difference."""
+
+    def __init__(self, program: Program, chain: Chain, engine: Engine) -> None:
+        self._chain, self._engine = chain, engine
+        links = chain.links
+        self._first, self._last = links[0].at, links[-1].at + 1
+        sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
+        around = (name for name, (first, last) in spans(program).items() if first < self._last and last >= self._first)
+        workspaces = {link.call.operands[-1].buffer for link in links if link.call.kernel.workspace}
+        self._around = sum(round_up(sizes[name]) for name in around if name not in chain.inner.keys() | workspaces)
+        constants = {b.name: round_up(b.nbytes) for b in program.buffers if b.data is not None}
+        read = {ref.buffer for link in links for ref in link.call.operands if ref.buffer in constants}
+        self._weights = sum(constants[name] for name in read)
+        self._fetches = sum(any(ref.buffer in constants for ref in link.call.operands) for link in links)
+        self._lives = chain.lives()
+        counts = range(2, chain.count + 1)
+        self._heights = sorted({-(-chain.count // count) for count in counts})
+        self._peaks: dict[tuple[int, bool], int] = {}
+        self._cycles: dict[tuple[int, bool], int] = {}
+        self._narrow: dict[tuple[int, int, tuple[int, ...]], int] = {}
+
+    def choices(self, limit: int, area: int | None) -> Iterator[tuple[int, Cascade]]:
+        """Cycles and cuts with at most `limit` bytes of scratch: the highest stripes that fit."""
+        if not self._heights or self._around >= limit:
+            return
+        for keeps in (False, True):
+            fitting = bisect_left(self._heights, True, key=lambda height: self.peak(height, keeps=keeps) > limit)
+            if fitting == 0:
+                continue
+            height = self._heights[fitting - 1]
+            cycles = self.cycles(height, keeps=keeps)
+            again = area is not None and self._weights > area
+            if area is not None:
+                setups = self._fetches * (self._engine.fetch_setup + self._engine.fetch_latency)
+                transfer = self._engine.transfer(self._weights) + setups
+                cycles = max(cycles, transfer * (-(-self._chain.count // height) if again else 1))
+            yield cycles, Cascade(self._first, self._last, height, keeps, again)
+
+    def peak(self, height: int, *, keeps: bool) -> int:
+        """The most bytes of scratch that are alive at once."""
+        if (height, keeps) not in self._peaks:
+            self._peaks[height, keeps] = self._around + max(map(self._stripe_peak, self._samples(height, keeps=keeps)))
+        return self._peaks[height, keeps]
+
+    def _samples(self, height: int, *, keeps: bool) -> Sequence[Rowset]:
+        """Stripes that take the most memory, as far as can be seen without looking at all."""
+        sets = self._sets(height, keeps=keeps)
+        return [sets[at] for at in sorted({0, 1, len(sets) // 2, max(len(sets) - 2, 0)})]
+
+    def _sets(self, height: int, *, keeps: bool) -> Sequence[Rowset]:
+        return self._chain.stripes(height, keeps=keeps)
+
+    def _stripe_peak(self, rowset: Rowset) -> int:
+        """The most of its rows that are alive at once, those that were kept for it and for others among them."""
+        none = (0, 0)
+        most = 0
+        parts = {name: self._bytes(name, rowset.rows.get(name, none)) for name in self._lives}
+        after = {name: self._bytes(name, rowset.kept.get(name, none)) for name in self._lives}
+        before = {name: self._bytes(name, self._kept_before(rowset, name)) for name in self._lives}
+        for at, link in enumerate(self._chain.links):
+            alive = 0
+            for name, (first, last) in self._lives.items():
+                alive += before[name] * (at <= first) + parts[name] * (first <= at <= last) + after[name] * (at >= last)
+            same = (name for name in self._shares(at, link) if rowset.rows.get(name) == rowset.rows.get(link.buffer))
+            shared = next((parts[name] for name in same), 0)
+            workspace = round_up(link.call.operands[-1].nbytes) if link.call.kernel.workspace else 0
+            most = max(most, alive - shared + workspace)
+        return most
+
+    def _bytes(self, name: str, rows: Rows) -> int:
+        return round_up((rows[1] - rows[0]) * self._chain.inner[name])
+
+    @staticmethod
+    def _kept_before(rowset: Rowset, name: str) -> Rows:
+        if name not in rowset.rows:
+            return 0, 0
+        return rowset.rows[name][0], rowset.new[name][0]
+
+    def _shares(self, at: int, link: Link) -> Iterator[str]:
+        """Buffers that the call may write its output onto, as nothing needs them after it."""
+        if link.buffer in self._lives and self._lives[link.buffer][0] == at:
+            for reading in link.readings:
+                own = self._lives.get(reading.buffer)
+                if own is not None and own[1] == at and may_write_onto(link.call.params, reading.operand):
+                    yield reading.buffer
+
+    def cycles(self, height: int, *, keeps: bool) -> int:
+        """Cycles of all calls of all stripes."""
+        if (height, keeps) not in self._cycles:
+            sets = self._sets(height, keeps=keeps)
+            calls = sum(
+                self._call(at, link, link.own(rowset.new.get(link.buffer, (0, 0))))
+                for rowset in sets
+                for at, link in enumerate(self._chain.links)
+            )
+            copies = sum(
+                2 * (self._engine.call_dispatch + self._bytes(name, rows) // self._engine.elementwise)
+                for rowset in sets
+                for name, rows in rowset.kept.items()
+            )
+            self._cycles[height, keeps] = calls + copies
+        return self._cycles[height, keeps]
+
+    def _call(self, at: int, link: Link, own: Rows) -> int:
+        """Cycles of some rows of a call, which depend on nothing but how many rows it reads and writes."""
+        if own[0] == own[1]:
+            return 0
+        rows = tuple(last - first for first, last in (reading.needs(own) for reading in link.readings))
+        key = (at, own[1] - own[0], rows)
+        if key not in self._narrow:
+            self._narrow[key] = self._engine.call_dispatch + cost(link.rows.narrowed(*own), self._engine).cycles
+        return self._narrow[key]

@@ -1,0 +1,105 @@
+"""The plan of a program within a budget: call by call, or depth first where that fits and nothing else does."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from deuteron.arch.memory import DepthFirst, FetchPolicy
+from deuteron.errors import CapacityError
+from deuteron.npu.neutron.kernels.limits import ALIGNMENT
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.plan.budget import Budget
+from deuteron.npu.neutron.plan.cascades import Cascades, Cut
+from deuteron.npu.neutron.plan.chunks import groups
+from deuteron.npu.neutron.plan.lifetimes import lifetimes
+from deuteron.npu.neutron.plan.packing import place
+from deuteron.npu.neutron.plan.plan import Plan, plan_calls
+from deuteron.npu.neutron.plan.prefetch import costs_of
+
+SHARES = (1, 2, 3, 4, 6, 8, 10, 12)
+"""Sixteenths of the memory that are tried for weights."""
+
+FINALISTS = 4
+"""Cuts whose fetches are planned."""
+
+Planned = tuple[Program, Plan]
+
+
+def plan_within(program: Program, budget: Budget) -> Planned:
+    """A plan within a budget, and the program that it is for, whose calls may have been cut; `check` holds for both.
+
+    Raises:
+        CapacityError: when the program does not fit.
+    """
+    if budget.depth_first is DepthFirst.NEVER:
+        return plan_calls(program, budget)
+    pieces, planned = _planned(program, budget)
+    if any(call.stripe for call in pieces.calls):
+        planned = replace(planned, whole_scratch_bytes=place(lifetimes(program)).nbytes)
+    return pieces, planned
+
+
+def _planned(program: Program, budget: Budget) -> Planned:
+    """`plan_within` where calls may be cut."""
+    cascades = Cascades(program, budget.engine)
+    if budget.depth_first is DepthFirst.ALWAYS:
+        least = cascades.least()
+        return plan_calls(program if least is None else least.program, budget)
+    whole = _fitting(program, budget)
+    computing = sum(costs_of(program, (), budget.engine).calls)
+    if whole is not None and cycles(*whole, budget) <= computing:
+        return whole  # nothing waits
+    cut = (_fitting(candidate.program, budget) for candidate in _finalists(program, cascades, budget))
+    plans = [planned for planned in (whole, *cut) if planned is not None]
+    if plans:
+        return min(plans, key=lambda planned: cycles(*planned, budget))
+    return _in_least(program, cascades, budget)
+
+
+def _in_least(program: Program, cascades: Cascades, budget: Budget) -> Planned:
+    """The plan of the cut with the least scratch, of all that is left to try; the error of what needs less, or it."""
+    least = cascades.least()
+    try:
+        return plan_calls(program if least is None else least.program, budget)
+    except CapacityError as cut:
+        try:
+            return plan_calls(program, budget)
+        except CapacityError as whole:
+            raise min((whole, cut), key=lambda error: error.needed) from None
+
+
+def _fitting(program: Program, budget: Budget) -> Planned | None:
+    """The plan of these calls, None where they do not fit."""
+    try:
+        return plan_calls(program, budget)
+    except CapacityError:
+        return None
+
+
+def cycles(program: Program, planned: Plan, budget: Budget) -> int:
+    """Of a run, as it is planned."""
+    if planned.prefetch is not None:
+        return planned.prefetch.schedule.cycles
+    return sum(costs_of(program, (), budget.engine).calls)
+
+
+def _finalists(program: Program, cascades: Cascades, budget: Budget) -> list[Cut]:
+    """The cuts that may be the fastest within the budget."""
+    cuts: dict[object, Cut] = {}
+    for scratch, area in _rooms(program, budget):
+        cut = cascades.fastest(scratch, area) if scratch > 0 else None
+        if cut is not None and cut.cascades:
+            cuts.setdefault(cut.cascades, cut)
+    return sorted(cuts.values(), key=lambda cut: cut.cycles)[:FINALISTS]
+
+
+def _rooms(program: Program, budget: Budget) -> Iterator[tuple[int, int | None]]:
+    """Ways to part the memory: bytes for intermediate results, and for weights where they are fetched."""
+    sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
+    weights = sum(-(-sizes[name] // ALIGNMENT) * ALIGNMENT for group in groups(program) for name in group.names)
+    if budget.policy is not FetchPolicy.ALWAYS and (budget.weights is None or weights <= budget.weights):
+        yield budget.sram - weights, None
+    if budget.policy is not FetchPolicy.NEVER:
+        for share in SHARES:
+            area = budget.sram * share // 16
+            if budget.weights is None or area <= budget.weights:
+                yield budget.sram - area, area

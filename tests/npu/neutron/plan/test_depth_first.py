@@ -1,0 +1,89 @@
+"""Programs that fit only depth first: what is planned for a budget, and what is said when nothing fits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.plan.test_stripes import NETWORK
+
+from deuteron.arch.memory import DepthFirst, FetchPolicy
+from deuteron.errors import CapacityError
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.kernels.dataflow import dataflow
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.machine import hazards, simulate
+from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.plan import Budget, Plan, check, plan, plan_within
+from deuteron.runtime.driver import Driver
+
+PROGRAM = select(parse_graph(NETWORK))
+WHOLE = plan(PROGRAM)
+INPUT = np.random.default_rng(0).integers(-128, 128, 1024).astype(np.int8).tobytes()
+LINKED = len(WHOLE.weights)
+BUDGET = Budget(ENGINE, WHOLE.scratch_bytes + LINKED)
+REFUSED = """kernel call 7, `depthwise_conv2d_s8` of op 2: intermediate results, computed some rows at a time, need \
+1,536 bytes of SRAM, 1,000 are available; most are alive here, the largest are:
+  op 0: 768 bytes, `a[0:6]` of `conv2d_s8`
+  op 1: 512 bytes, `m[1:5]` of `depthwise_conv2d_s8`
+  op 2: 256 bytes, `n[2:4]` of `depthwise_conv2d_s8`
+
+hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give \
+`--sram-budget 1872` or more"""
+
+
+def _checked(program: Program, planned: Plan, budget: Budget) -> int:
+    """Cycles of a run, of a plan in which nothing is wrong, and which computes what the whole program computes."""
+    check(program, planned)
+    taken = planned.prefetch_bytes or len(planned.weights)
+    assert planned.scratch_bytes + taken <= budget.sram
+    container = encode(program, planned)
+    decoded = decode(container)
+    assert hazards(decoded, dataflow(program, planned.constants)) == ()
+    assert Driver().run(container, [INPUT]) == Driver().run(encode(PROGRAM, WHOLE), [INPUT])
+    return simulate(decoded, ENGINE).cycles
+
+
+def test_what_fits_stays_whole() -> None:
+    assert plan_within(PROGRAM, BUDGET)[0] is PROGRAM
+
+
+@pytest.mark.parametrize("policy", FetchPolicy)
+def test_what_does_not_fit_is_cut(policy: FetchPolicy) -> None:
+    budget = replace(BUDGET, sram=BUDGET.sram - 2_000, policy=policy)
+    with pytest.raises(CapacityError):
+        plan_within(PROGRAM, replace(budget, sram=WHOLE.scratch_bytes - 16, depth_first=DepthFirst.NEVER))
+    program, planned = plan_within(PROGRAM, budget)
+    assert any(call.stripe for call in program.calls)
+    _checked(program, planned, budget)
+
+
+def test_all_are_cut_on_request_into_the_least_that_is_found() -> None:
+    budget = replace(BUDGET, depth_first=DepthFirst.ALWAYS)
+    program, planned = plan_within(PROGRAM, budget)
+    assert planned.scratch_bytes < WHOLE.scratch_bytes / 3
+    _checked(program, planned, budget)
+
+
+def test_never_cuts_nothing() -> None:
+    budget = replace(BUDGET, sram=WHOLE.scratch_bytes - 16, depth_first=DepthFirst.NEVER)
+    with pytest.raises(CapacityError, match=r"intermediate results need 6,144 bytes of SRAM, 6,128 are available"):
+        plan_within(PROGRAM, budget)
+
+
+def test_more_memory_is_never_slower() -> None:
+    cycles: list[int] = []
+    for sram in range(2_400, BUDGET.sram + 400, 400):
+        budget = replace(BUDGET, sram=sram)
+        cycles.append(_checked(*plan_within(PROGRAM, budget), budget))
+    assert cycles == sorted(cycles, reverse=True)
+
+
+def test_what_fits_in_no_way_says_what_would() -> None:
+    with pytest.raises(CapacityError) as caught:
+        plan_within(PROGRAM, replace(BUDGET, sram=1_000))
+    assert str(caught.value) == REFUSED
+    budget = replace(BUDGET, sram=1872)
+    _checked(*plan_within(PROGRAM, budget), budget)
