@@ -54,8 +54,9 @@ lint: $(STAMP) ## Check style, formatting, types and generated headers
 	@git ls-files -z 'firmware/*.c' 'firmware/*.h' 'firmware/*.cpp' 'native/*.c' 'native/*.h' | xargs -0 -r $(BIN)/clang-format --dry-run -Werror
 	@echo "== lint: basedpyright"
 	@$(BIN)/basedpyright --level error
-	@echo "== lint: generated headers"
+	@echo "== lint: generated headers and pack"
 	@$(PY) tools/gen_headers.py --check
+	@$(PY) tools/gen_pack.py --check
 
 # One thread per worker: on small operators, waiting threads cost more than they do. Tests of a file stay together, as some
 # build at a place of their own; slow files come first (tests/conftest.py).

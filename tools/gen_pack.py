@@ -27,14 +27,15 @@ OPERATORS: Mapping[str, str] = {
         quantized_linear quantized_transpose_conv2d
     """,
     "Elementwise": """
-        broadcast_add broadcast_mul choose compare decide interpolate_s16 maximum minimum quantized_activation
+        broadcast_add broadcast_mul choose compare decide extremum_s16 interpolate_s16 maximum minimum quantized_activation
         quantized_add quantized_div quantized_mul requantise_s16 requantise_s8 sum_s16
     """,
     "Pools and reductions": """
-        cumulate pool_s16 quantized_avg_pool2d quantized_max_pool2d reduce_argument reduce_extremum reduce_sum
+        cumulate pool_s16 quantized_avg_pool2d quantized_max_pool2d reduce_argument reduce_extremum
+        reduce_extremum_s16 reduce_sum reduce_sum_s16
     """,
     "Norms": "log_softmax masked_softmax normalise softmax",
-    "Layout": "copy gather pad resize_bilinear",
+    "Layout": "copy gather pad pad_s16 resize_bilinear",
 }
 """Files `dtn_cm_*.c` of each group; every one is in a group."""
 
