@@ -27,8 +27,8 @@ OPERATORS: Mapping[str, str] = {
         quantized_linear quantized_transpose_conv2d
     """,
     "Elementwise": """
-        broadcast_add broadcast_mul choose compare decide extremum_s16 interpolate_s16 maximum minimum quantized_activation
-        quantized_add quantized_div quantized_mul requantise_s16 requantise_s8 sum_s16
+        broadcast_add broadcast_mul choose compare decide extremum_s16 interpolate_s16 maximum minimum
+        quantized_activation quantized_add quantized_div quantized_mul requantise_s16 requantise_s8 sum_s16
     """,
     "Pools and reductions": """
         cumulate pool_s16 quantized_avg_pool2d quantized_max_pool2d reduce_argument reduce_extremum
