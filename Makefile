@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml | packages
 	@test -n "$(PYTHON)" || { echo "error: found no Python 3.11, 3.12 or 3.13; set PYTHON to one" >&2; exit 1; }
 	@echo "== setup: Python packages into .venv (about 2 GB the first time)"
 	@test -x $(PY) || $(PYTHON) -m venv .venv
-	@$(PY) -m pip install -qq --editable '.[executorch,examples,solver,dev]'
+	@$(PY) -m pip install -qq --editable '.[executorch,examples,solver,dev,docs]'
 	@$(PY) -m pip install -qq --no-deps tosa-tools==2026.5.0 # of [ethos-u]; alone, because it holds NumPy back
 	@touch $@
 
@@ -45,6 +45,14 @@ wheel: $(STAMP) ## Build the wheel for this platform into dist/; released ones c
 demo: native ## Train, quantise, compile and run the digits model; prints accuracy and sizes
 	@echo "== demo"
 	@$(PY) examples/digits_demo.py
+
+docs: pictures ## Build the site into build/site, with pictures taken anew; a warning, a dead link too, is an error
+	@echo "== docs"
+	@$(PY) -m sphinx -q -W --keep-going -b html -c docs . build/site
+
+pictures: native board-packages ## Take the pictures in docs/pictures, which README and guides show
+	@echo "== pictures"
+	@$(PY) tools/pictures.py
 
 lint: $(STAMP) ## Check style, formatting, types and generated headers
 	@echo "== lint: ruff"
@@ -83,6 +91,6 @@ clean: ## Remove what was built; .venv stays
 	rm -rf build dist src/deuteron/runtime/lib demo-out .pytest_cache .ruff_cache .hypothesis
 	find src tests tools examples benches -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup packages board-packages native wheel demo lint test clean $(SLICES)
+.PHONY: help setup packages board-packages native wheel demo docs pictures lint test clean $(SLICES)
 
 include conformance/conformance.mk
