@@ -70,6 +70,15 @@ def run_in_shell(commands: Sequence[str], folder: Path) -> str:
     return printed
 
 
+def test_the_first_result_is_as_printed(run: Commands, tmp_path: Path):
+    (_, first), (kind, printed), (_, second) = blocks("A first result")
+    assert kind == "text"
+    shutil.copyfile(ROOT / "examples" / "digits.tflite", tmp_path / "digits.tflite")
+    assert run(first.splitlines()) == printed
+    run(second.splitlines())
+    assert (tmp_path / "digits-profile" / "report.html").is_file()
+
+
 @pytest.mark.slow
 def test_the_example_runs_as_written(run: Commands, tmp_path: Path):
     (kind, module), (shell, commands), (python, script) = blocks("An example from end to end")
