@@ -134,6 +134,39 @@ def test_complex_values_have_no_int8_form():
     )
 
 
+class Power(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.float_power(2)
+
+
+class PowerOfNumber(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.float_power(-2, x)
+
+
+class PowerOfTensor(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.float_power(x, x).float()
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "instead"),
+    [
+        (Power(), "x.float_power(2)", "x ** 2"),
+        (PowerOfNumber(), "torch.float_power(-2, x)", "(-2) ** x"),
+        (PowerOfTensor(), "torch.float_power(x, x).float()", "x ** y"),
+    ],
+)
+def test_a_power_that_computes_in_float64_whatever_it_is_given(module: nn.Module, code: str, instead: str):
+    with pytest.raises(UnsupportedError) as caught:
+        export(module, X)
+    assert str(caught.value) == (
+        f"{at(module, code)}: the result of `float_power` is float64, at `return {code}`\n\n"
+        f"hint: `float_power` computes in float64 whatever it is given, quantisation starts from float32: "
+        f"write `{instead}`"
+    )
+
+
 class Draws(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x + torch.rand(1, 1, 4, 4)

@@ -8,7 +8,7 @@ from torch import fx, nn
 from deuteron.builds.traces import last_user_line
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.operators import operator_name
+from deuteron.frontend.operators import called, operator_name
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, source_of, user_line_of
 
@@ -85,11 +85,22 @@ def _need_fixed_shape(node: fx.Node, value: torch.Tensor) -> None:
 def _no_float32(node: fx.Node, value: torch.Tensor) -> UnsupportedError:
     source = source_of(node)
     what = f"weight or constant `{node.target}`" if node.op == "get_attr" else f"the result of `{node.name}`"
+    hint = "quantisation starts from float32: compute in it alone"
+    if called(node) == "float_power":
+        widens = "`float_power` computes in float64 whatever it is given, quantisation starts from float32"
+        hint = f"{widens}: write `{_power(node)}`"
     return UnsupportedError(
         f"{what} is {str(value.dtype).removeprefix('torch.')}{f', at `{source.code}`' if source else ''}",
         where=str(source) if source else None,
-        hint="quantisation starts from float32: compute in it alone",
+        hint=hint,
     )
+
+
+def _power(node: fx.Node) -> str:
+    """A power in Python, of tensors `x` and `y`; its exponent is a number in most."""
+    names = iter("xy")
+    base, exponent = (next(names) if isinstance(value, fx.Node) else str(value) for value in node.args)
+    return f"({base}) ** {exponent}" if base.startswith("-") else f"{base} ** {exponent}"
 
 
 def check_repeatable(model: fx.GraphModule) -> None:
