@@ -131,7 +131,7 @@ class Row:
     Attributes:
         network: its name.
         target: for what.
-        refused: why it is not built; empty when it is.
+        refused: why it is not built or does not run; empty when it does.
         operators: what the CPU runs.
         floats: those of them that read or give float, beside the edges' quantisation.
         differs: numbers of the host's runtime that are not those of the lowered program run by PyTorch.
@@ -152,7 +152,7 @@ class Row:
     def problem(self) -> str:
         """What is not as it must be; empty if all is."""
         if self.refused:
-            return f"is not built: {self.refused}"
+            return f"fails: {self.refused}"
         found = [f"computes {', '.join(self.floats)} in float"] if self.floats else []
         found += [f"gives {self.differs} numbers unlike its reference"] if self.differs else []
         found += [] if self.on_board else ["gives other bits on the board than on the host"]
@@ -172,19 +172,26 @@ def floats(program: Path) -> Iterator[str]:
 
 
 def row(network: Network, target: str) -> Row:
+    """One build, run on the host and on a board, or what it fails with: other networks are still to come."""
+    try:
+        return measured(network, target)
+    except DeuteronError as e:
+        return Row(network.name, target, str(e))
+    except Exception as e:  # noqa: BLE001 - a network may find any defect
+        return Row(network.name, target, f"{type(e).__name__}: {e}")
+
+
+def measured(network: Network, target: str) -> Row:
     """One build, run on the host and on a board."""
     module, samples = network.module(), network.samples(SAMPLES, seed=1)
     arrays = [[x.numpy() for x in sample] for sample in samples]
     with tempfile.TemporaryDirectory() as folder, checked(samples) as replays:
         build = Path(folder) / "build"
-        try:
-            manifest = api.build(
-                module, samples[0], target=target, calibration=network.samples(16, seed=2), output=build
-            ).manifest
-            host = list(api.run_each(build, arrays))
-            board = list(api.run_each(build, arrays, on=BOARDS[target]))
-        except DeuteronError as e:
-            return Row(network.name, target, str(e))
+        manifest = api.build(
+            module, samples[0], target=target, calibration=network.samples(16, seed=2), output=build
+        ).manifest
+        host = list(api.run_each(build, arrays))
+        board = list(api.run_each(build, arrays, on=BOARDS[target]))
         return Row(
             network.name,
             target,
@@ -224,7 +231,7 @@ def kept(network: Network, target: str, folder: Path | None) -> Row:
 
 def report(rows: Sequence[Row]) -> Table:
     """The rows as a table."""
-    table = Table("network", "target", "builds")
+    table = Table("network", "target", "runs")
     for title in ("operators", "float", "differs", "board", "SQNR, dB"):
         table.add_column(title, justify="right")
     for r in rows:

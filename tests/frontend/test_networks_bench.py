@@ -1,16 +1,20 @@
 """A slice of the bench of ordinary networks, and what it calls a problem."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from benches import networks
+from torch import nn
+
+from deuteron.errors import UnsupportedError
 
 ROW = networks.Row("n", "cortex-m33", operators=3, on_board=True, sqnr=30.0)
 
 
 def test_a_row_is_as_it_must_be_or_says_what_is_not() -> None:
     assert ROW.problem == ""
-    assert replace(ROW, refused="`aten::x` has no int8 form").problem == "is not built: `aten::x` has no int8 form"
+    assert replace(ROW, refused="`aten::x` has no int8 form").problem == "fails: `aten::x` has no int8 form"
     bad = replace(ROW, floats=("aten::add.out", "aten::mul.out"), differs=2, on_board=False)
     assert bad.problem == (
         "computes aten::add.out, aten::mul.out in float and gives 2 numbers unlike its reference and gives other bits "
@@ -21,6 +25,24 @@ def test_a_row_is_as_it_must_be_or_says_what_is_not() -> None:
 def test_there_are_enough_networks_for_all_targets_without_a_controller() -> None:
     assert len(networks.NETWORKS) == len(set(networks.NAMES)) >= 24
     assert set(networks.BOARDS) == {"cortex-m33", "cortex-m55", "imxrt700cm"}
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (UnsupportedError("`aten::x` has no int8 form", hint="write y"), "`aten::x` has no int8 form\n\nhint: write y"),
+        (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_whatever_a_network_fails_with_is_its_row_and_is_kept(error: Exception, refused: str, tmp_path: Path) -> None:
+    def fail() -> nn.Module:
+        raise error
+
+    network = networks.Network("n", fail, ((1, 2),))
+    row = networks.kept(network, "cortex-m33", tmp_path)
+    assert row == networks.Row("n", "cortex-m33", refused=refused)
+    assert networks.kept(network, "cortex-m33", tmp_path) == row
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.slow
