@@ -159,6 +159,14 @@ def test_the_guide_from_tflite_runs_as_written(run: Commands, tmp_path: Path):
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "y2.npy").read_bytes()
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_a_tutorial_runs_as_written(page: Path, run: Commands, tmp_path: Path):
+    ((kind, commands),) = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert kind == "sh"
+    shutil.copyfile(ROOT / "examples" / "digits.tflite", tmp_path / "digits.tflite")
+    assert run(commands.splitlines())
+
+
 def test_the_example_of_kernel_selection_runs_as_written(run: Commands, tmp_path: Path):
     ((shell, commands),) = blocks("Only the kernels that a model calls")
     assert shell == "sh"
