@@ -22,6 +22,12 @@ INSTRUCTIONS = Instructions(
     (PartitionCalls(("conv2d_s8", "max_pool_s8"), (0, None, None, 1), (0, 64, 0, 0)),),
 )
 
+STRIPE = "rows 0-1 in stripe 0 of chain 0"
+DEPTH_FIRST = (
+    "depth first: 600 B of scratch instead of 900 B, 10 MACs again",
+    "  chain 0: 1 call in 1 stripe of up to 2 rows",
+)
+
 
 def events() -> tuple[Event, ...]:
     """One run of 1000 ticks, of which 10 belong to nobody."""
@@ -124,3 +130,12 @@ def run_records(start: int) -> list[tuple[int, int, int, int]]:
         (2, 0, 965, 990),  # copy of the output
     )
     return [(kind, index, (start + a) % (1 << 32), (start + b) % (1 << 32)) for kind, index, a, b in times]
+
+
+def striped() -> Profile:
+    """The profile, whose convolution runs depth first."""
+    made = profile()
+    (partition,) = made.partitions
+    conv, *others = partition.kernels
+    kernels = (replace(conv, stripe=STRIPE), *others)
+    return replace(made, partitions=(replace(partition, kernels=kernels, depth_first=DEPTH_FIRST),))

@@ -98,6 +98,14 @@ def test_what_simulated_times_rest_on_is_told():
     assert list(text.summary(profile))[1:3] == ["NPU at 1 MHz", "all is kept"]
 
 
+def test_what_runs_depth_first_is_told():
+    profile = made.striped()
+    assert list(text.summary(profile))[-2:] == [f"npu 0: {told.strip()}" for told in made.DEPTH_FIRST]
+    details = {row.name: row.detail for row in tables.kernels(profile)}
+    assert details["npu 0 #0 conv2d_s8"] == f"model.py:7, {made.STRIPE}"
+    assert details["npu 0 #1 max_pool_s8"] == "model.py:8"
+
+
 def test_modules_are_a_tree():
     rows = [(row.name, row.depth, row.ticks) for row in tables.modules(made.profile())]
     assert rows[:4] == [("net", 0, 875), ("block", 1, 875), ("block.conv", 2, 510), ("block.pool", 2, 365)]

@@ -10,7 +10,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
-from tests.views.profile.made import npu_alone, one_of_three_runs_held_up, with_an_empty_kernel
+from tests.views.profile.made import (
+    DEPTH_FIRST,
+    STRIPE,
+    npu_alone,
+    one_of_three_runs_held_up,
+    striped,
+    with_an_empty_kernel,
+)
 from tests.views.report.conftest import Open
 from tests.views.report.made import HOSTILE, hostile, profile
 
@@ -332,6 +339,15 @@ def test_counted_instructions_are_no_time(show: Open):
 def test_operators_that_nobody_simulates_are_told(show: Open):
     page = show(npu_alone())
     assert "operators on the CPU, not simulated, not in these times\n1" in one(page, "#summary").text
+
+
+def test_what_runs_depth_first_is_told(show: Open):
+    assert not one(show(profile()), "#depth-first").is_displayed()
+    made = profile()
+    (partition,), (cut,) = made.partitions, striped().partitions
+    page = show(replace(made, partitions=(replace(cut, memories=partition.memories),)))
+    assert texts(page, "#depth-first li") == [f"npu 0: {told.strip()}" for told in DEPTH_FIRST]
+    assert page.execute_script("return pathOf({parts: [1], about: []}, view)[0].textContent").count(STRIPE) == 1
 
 
 def test_runs_are_chosen(show: Open):

@@ -14,7 +14,7 @@ from deuteron.views.events.events import Kind, Measure, Stream
 
 NAME = "profile.json"
 _WRITTEN = "give what `deuteron profile DIR` has written"
-FILE = RecordFile(NAME, 4, "deuteron profile DIR", "profile the build again")
+FILE = RecordFile(NAME, 5, "deuteron profile DIR", "profile the build again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Kernel:
         cycles: of the NPU at best, by the cycle model (simulated) or its compiler (estimated).
         bound: what limits these: `compute` or `SRAM`.
         output: names of the tensors that it writes.
+        stripe: which rows of what it computes these are, where it runs depth first, in words; else empty.
     """
 
     index: int
@@ -52,16 +53,18 @@ class Kernel:
     cycles: int
     bound: str
     output: tuple[str, ...]
+    stripe: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfiledPartition:
-    """One part of the model that runs on the NPU."""
+    """One part of the model that runs on the NPU; `depth_first`: sentences about its chains that do, if any."""
 
     payload_sha256: str
     ops: tuple[Op, ...]
     kernels: tuple[Kernel, ...]
     memories: tuple[Memory, ...]
+    depth_first: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,8 @@ def part_of(profile: Profile, event: Event) -> Part:
             ops = [partition.ops[op] for op in kernel.ops]
             sources = _unique(source for op in ops for source in op.sources)
             limit = "CPU" if event.track is Track.CPU else kernel.bound
-            row = Row(f"npu {event.partition} #{event.index} {kernel.name}", _where(sources))
+            detail = ", ".join(filter(None, (_where(sources), kernel.stripe)))
+            row = Row(f"npu {event.partition} #{event.index} {kernel.name}", detail)
             return Part(
                 ("kernel", event.partition, event.index),
                 _measured(row, event, kernel, limit),

@@ -54,6 +54,12 @@ def npu_counters(profile: Profile) -> Iterator[str]:
         yield f"npu {counted.partition}: {counted.cycles:,} cycles by the NPU's own counter"
 
 
+def depth_first(profile: Profile) -> Iterator[str]:
+    """What runs depth first in each partition: the memory that it saves, and its chains."""
+    for number, partition in enumerate(profile.partitions):
+        yield from (f"npu {number}: {sentence.strip()}" for sentence in partition.depth_first)
+
+
 def summary(profile: Profile) -> Iterator[str]:
     """What was run, how long it took, and how much of that is explained."""
     stream, ticks = profile.stream, total(profile)
@@ -83,6 +89,7 @@ def summary(profile: Profile) -> Iterator[str]:
             "wait for is in the tables"
         )
     yield from npu_counters(profile)
+    yield from depth_first(profile)
     if stream.lost:
         yield f"{stream.lost:,} events are lost: the recorder had no room for them, and their time is not attributed"
 

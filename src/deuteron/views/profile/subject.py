@@ -186,6 +186,7 @@ def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]
             cycles=cost.cycles,
             bound=cost.bound,
             output=tuple(dict.fromkeys(uses[result].buffer for result in call.results)),
+            stripe=str(origin.stripe or ""),
         )
         for call, cost, origin, uses in zip(run.program.calls, costs, entry.kernels, entry.dataflow.uses(), strict=True)
     ]
@@ -194,6 +195,7 @@ def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]
         ops=ops,
         kernels=tuple(kernels),
         memories=tuple(_memory(memory, run.program.calls_before) for memory in plan.memories),
+        depth_first=tuple(run.depth_first()),
     )
 
 

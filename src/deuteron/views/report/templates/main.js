@@ -225,6 +225,9 @@ function start() {
     kind.textContent = `${data.measure}${counted ? " instructions, no time of any chip" : ""}`;
   }
   summary();
+  const stripes = document.getElementById("depth-first");
+  stripes.hidden = !data.depth_first.length;
+  stripes.replaceChildren(...data.depth_first.map((sentence) => element("li", {}, sentence)));
 
   const time = new Stretch(endOf(data.median));
   const timelineHost = document.getElementById("timeline-chart");

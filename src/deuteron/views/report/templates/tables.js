@@ -171,6 +171,7 @@ function pathOf(choice, view) {
     [`NPU cycles at best, ${data.npu_measure}`, number(part.kernel.cycles)],
     ["bound on the NPU", part.kernel.bound],
     ["writes", part.kernel.output.join(", ")],
+    ...(part.kernel.stripe ? [["depth first", part.kernel.stripe]] : []),
   ] : [];
   const why = parts.length === 1 && part.why ? [["why on the CPU", part.why]] : [];
   const steps = STEPS.map((step) => ({ ...step, found: unique(parts.flatMap(step.entries)) }))
