@@ -17,6 +17,9 @@ from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.select import select
 from deuteron.npu.neutron.plan import Budget, Plan, check, plan, plan_within
+from deuteron.npu.neutron.plan.cascades import Cascades
+from deuteron.npu.neutron.plan.depth_first import cycles, least_cycles
+from deuteron.npu.neutron.plan.prefetch import costs_of
 from deuteron.runtime.driver import Driver
 
 PROGRAM = select(parse_graph(NETWORK))
@@ -74,11 +77,32 @@ def test_never_cuts_nothing() -> None:
 
 
 def test_more_memory_is_never_slower() -> None:
-    cycles: list[int] = []
+    taken: list[int] = []
     for sram in range(2_400, BUDGET.sram + 400, 400):
         budget = replace(BUDGET, sram=sram)
-        cycles.append(_checked(*plan_within(PROGRAM, budget), budget))
-    assert cycles == sorted(cycles, reverse=True)
+        taken.append(_checked(*plan_within(PROGRAM, budget), budget))
+    assert taken == sorted(taken, reverse=True)
+
+
+@pytest.mark.parametrize("policy", FetchPolicy)
+def test_no_plan_is_faster_than_the_bound_that_ends_the_search(policy: FetchPolicy) -> None:
+    for sram in range(2_400, BUDGET.sram + 400, 1_200):
+        budget = replace(BUDGET, sram=sram, policy=policy)
+        try:
+            program, planned = plan_within(PROGRAM, budget)
+        except CapacityError:
+            continue  # weights that may not be fetched
+        least = least_cycles(program, budget, planned.scratch_bytes)
+        assert least_cycles(PROGRAM, budget) <= least <= cycles(program, planned, budget)
+
+
+def test_chains_are_looked_for_only_where_they_can_be_faster() -> None:
+    scratch, whole = WHOLE.scratch_bytes // 2, sum(costs_of(PROGRAM, (), ENGINE).calls)
+    fastest = Cascades(PROGRAM, ENGINE).fastest(scratch, None)
+    assert fastest is not None
+    assert fastest.cycles > whole
+    assert Cascades(PROGRAM, ENGINE).fastest(scratch, None, fastest.cycles + 1) == fastest
+    assert Cascades(PROGRAM, ENGINE).fastest(scratch, None, whole + ENGINE.call_dispatch) is None
 
 
 def test_what_fits_in_no_way_says_what_would() -> None:

@@ -10,6 +10,7 @@ which may take more than the most that is alive at once.
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from deuteron.arch.engine import Engine
 from deuteron.npu.neutron.kernels.cost import cost
@@ -63,16 +64,17 @@ class Cascades:
         self._costs = [engine.call_dispatch + cost(call.params, engine).cycles for call in program.calls]
         self._facts: dict[Rows, _Facts | None] = {}
 
-    def fastest(self, scratch: int, area: int | None) -> Cut | None:
+    def fastest(self, scratch: int, area: int | None, below: int | None = None) -> Cut | None:
         """The fastest program whose intermediate results take at most `scratch` bytes; None when none is found.
 
         Args:
             scratch: bytes for intermediate results.
             area: bytes for weights, where they are fetched.
+            below: cycles of a program that is there; none that is slower is looked for.
         """
         limit = scratch
         for _ in range(TRIALS):
-            step = self._way(limit, area)
+            step = self._way(limit, area, below)
             program = None if step is None else striped(self._program, step.cascades)
             if step is None or program is None:
                 return None
@@ -99,9 +101,10 @@ class Cascades:
                     best = Cut(program, step.cascades, step.cycles, taken)
         return best
 
-    def _way(self, limit: int, area: int | None) -> _Step | None:
-        """The fastest way through all calls with at most `limit` bytes alive."""
+    def _way(self, limit: int, area: int | None, below: int | None = None) -> _Step | None:
+        """The fastest way through all calls with at most `limit` bytes alive, and fewer than `below` cycles."""
         count = len(self._program.calls)
+        before = [0, *accumulate(self._costs)]
         steps: list[_Step | None] = [_Step(0, ()), *[None] * count]
         too_large = [at for at, alive in enumerate(self._alive) if alive > limit]
         for first in range(count):
@@ -111,12 +114,15 @@ class Cascades:
             if self._alive[first] <= limit:
                 _keep(steps, first + 1, _Step(here.cycles + self._costs[first], here.cascades))
             next_large = bisect_left(too_large, first)
-            if next_large == len(too_large):
+            slack = None if below is None else below - here.cycles - (before[count] - before[first])
+            if next_large == len(too_large) or (slack is not None and slack <= 0):
                 continue
             for last in range(max(first + 2, too_large[next_large] + 1), min(first + LONGEST, count) + 1):
+                if slack is not None and slack <= (last - first) * self._engine.call_dispatch:
+                    break
                 facts = self._known(first, last)
                 if facts is not None:
-                    for cycles, cascade in facts.choices(limit, area):
+                    for cycles, cascade in facts.choices(limit, area, slack):
                         _keep(steps, last, _Step(here.cycles + cycles, (*here.cascades, cascade)))
         return steps[count]
 
@@ -164,14 +170,22 @@ class _Facts:
         self._cycles: dict[tuple[int, bool], int] = {}
         self._narrow: dict[tuple[int, int, tuple[int, ...]], int] = {}
 
-    def choices(self, limit: int, area: int | None) -> Iterator[tuple[int, Cascade]]:
-        """Cycles and cuts with at most `limit` bytes of scratch: the highest stripes that fit."""
+    def choices(self, limit: int, area: int | None, slack: int | None) -> Iterator[tuple[int, Cascade]]:
+        """Cycles and cuts with at most `limit` bytes of scratch: the highest stripes that fit.
+
+        Where they may take `slack` cycles more than whole calls, none is tried whose dispatches alone take more: each
+        stripe has all calls.
+        """
         if not self._heights or self._around >= limit:
             return
+        lowest = 0
+        if slack is not None:
+            stripes = 1 + slack // (len(self._chain.links) * self._engine.call_dispatch)
+            lowest = min(bisect_left(self._heights, -(-self._chain.count // stripes)), len(self._heights) - 1)
         for keeps in (False, True):
-            fitting = bisect_left(self._heights, True, key=lambda height: self.peak(height, keeps=keeps) > limit)
-            if fitting == 0:
+            if self.peak(self._heights[lowest], keeps=keeps) > limit:
                 continue
+            fitting = bisect_left(self._heights, True, lowest, key=lambda h: self.peak(h, keeps=keeps) > limit)
             height = self._heights[fitting - 1]
             cycles = self.cycles(height, keeps=keeps)
             again = area is not None and self._weights > area

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from deuteron.arch.memory import DepthFirst, FetchPolicy
 from deuteron.errors import CapacityError
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
+from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.plan.budget import Budget
 from deuteron.npu.neutron.plan.cascades import Cascades, Cut
@@ -44,15 +44,16 @@ def _planned(program: Program, budget: Budget) -> Planned:
     if budget.depth_first is DepthFirst.ALWAYS:
         least = cascades.least()
         return plan_calls(program if least is None else least.program, budget)
-    whole = _fitting(program, budget)
-    computing = sum(costs_of(program, (), budget.engine).calls)
-    if whole is not None and cycles(*whole, budget) <= computing:
-        return whole  # nothing waits
-    cut = (_fitting(candidate.program, budget) for candidate in _finalists(program, cascades, budget))
-    plans = [planned for planned in (whole, *cut) if planned is not None]
-    if plans:
-        return min(plans, key=lambda planned: cycles(*planned, budget))
-    return _in_least(program, cascades, budget)
+    best = _fitting(program, budget)
+    if best is not None and cycles(*best, budget) <= least_cycles(program, budget):
+        return best
+    below = None if best is None else cycles(*best, budget)
+    for candidate in _finalists(program, cascades, budget, below):
+        if best is None or least_cycles(candidate.program, budget, candidate.scratch) < cycles(*best, budget):
+            planned = _fitting(candidate.program, budget)
+            if planned is not None and (best is None or cycles(*planned, budget) < cycles(*best, budget)):
+                best = planned
+    return _in_least(program, cascades, budget) if best is None else best
 
 
 def _in_least(program: Program, cascades: Cascades, budget: Budget) -> Planned:
@@ -82,11 +83,33 @@ def cycles(program: Program, planned: Plan, budget: Budget) -> int:
     return sum(costs_of(program, (), budget.engine).calls)
 
 
-def _finalists(program: Program, cascades: Cascades, budget: Budget) -> list[Cut]:
-    """The cuts that may be the fastest within the budget."""
+def least_cycles(program: Program, budget: Budget, scratch: int = 0) -> int:
+    """Cycles that no run of these calls is faster than, given bytes that other weights cannot have.
+
+    All calls compute, and what has no room to stay is fetched in each run, in pieces that do have room.
+    """
+    weights, computing = _weights(program), sum(costs_of(program, (), budget.engine).calls)
+    area = max(budget.sram - scratch, 1)
+    if budget.weights is not None:
+        area = max(min(area, budget.weights), 1)
+    fetched = max(weights - area, 0) if budget.keeps else weights
+    if budget.policy is FetchPolicy.NEVER or (budget.policy is FetchPolicy.AUTO and weights <= area):
+        return computing
+    computing += -(-fetched // area) * budget.engine.fetch_setup
+    return max(computing, budget.engine.transfer(fetched))
+
+
+def _weights(program: Program) -> int:
+    """Bytes of all weights."""
+    sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
+    return sum(round_up(sizes[name]) for group in groups(program) for name in group.names)
+
+
+def _finalists(program: Program, cascades: Cascades, budget: Budget, below: int | None) -> list[Cut]:
+    """The cuts that may be the fastest within the budget, and faster than `below` cycles."""
     cuts: dict[object, Cut] = {}
     for scratch, area in _rooms(program, budget):
-        cut = cascades.fastest(scratch, area) if scratch > 0 else None
+        cut = cascades.fastest(scratch, area, below) if scratch > 0 else None
         if cut is not None and cut.cascades:
             cuts.setdefault(cut.cascades, cut)
     return sorted(cuts.values(), key=lambda cut: cut.cycles)[:FINALISTS]
@@ -94,8 +117,7 @@ def _finalists(program: Program, cascades: Cascades, budget: Budget) -> list[Cut
 
 def _rooms(program: Program, budget: Budget) -> Iterator[tuple[int, int | None]]:
     """Ways to part the memory: bytes for intermediate results, and for weights where they are fetched."""
-    sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
-    weights = sum(-(-sizes[name] // ALIGNMENT) * ALIGNMENT for group in groups(program) for name in group.names)
+    weights = _weights(program)
     if budget.policy is not FetchPolicy.ALWAYS and (budget.weights is None or weights <= budget.weights):
         yield budget.sram - weights, None
     if budget.policy is not FetchPolicy.NEVER:
