@@ -6,9 +6,13 @@ from dataclasses import replace
 import torch
 from tests.runtime import models as runtime
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deuteron.api import BuildOptions
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
+
+STRIPES_BUDGET = 16 * 1024
+"""Of `stripes`, whose layers need 13,952 bytes as a whole, and whose inputs and outputs 8,640."""
 
 Made = tuple[nn.Module, tuple[Tensor, ...], BuildOptions]
 
@@ -38,6 +42,23 @@ class Sigmoid(nn.Module):
         return self.second(y)
 
 
+class Stripes(nn.Module):
+    """A residual block on a map that is large for its channels, and little behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.deep = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.last = nn.Conv2d(8, 16, 1)
+        self.linear = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.first(x))
+        x = torch.relu(self.deep(x)) + x
+        x = functional.max_pool2d(self.last(x), 2)
+        return self.linear(x.mean((2, 3)))
+
+
 def view() -> Made:
     torch.manual_seed(0)
     return View().eval(), (torch.randn(1, 3, 8, 8),), BuildOptions(operators_not_to_delegate=("aten::view_copy",))
@@ -51,6 +72,14 @@ def sigmoid() -> Made:
 def pooled() -> Made:
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(2)).eval(), (torch.randn(1, 3, 8, 8),), BuildOptions()
+
+
+def stripes() -> Made:
+    """In less memory than its layers need as a whole, with weights that are fetched."""
+    torch.manual_seed(0)
+    memory = MemoryOptions(fetch_constants_to_sram=FetchPolicy.ALWAYS, sram_budget=STRIPES_BUDGET)
+    options = BuildOptions(memory=memory)
+    return Stripes().eval(), (torch.randn(1, 3, 24, 24),), options
 
 
 def int8(made: Made) -> Made:
@@ -68,6 +97,7 @@ MODELS: Mapping[str, Callable[[], Made]] = {
     "view": view,
     "sigmoid": sigmoid,
     "pooled": pooled,
+    "stripes": stripes,
     "view_fetched": lambda: fetched(view()),
     "two_fetched": lambda: fetched(runtime.two()),
     "two_int8": lambda: int8(runtime.two()),

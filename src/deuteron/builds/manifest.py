@@ -74,15 +74,15 @@ class Partition:
         """The first line of the model that a TFLite operator comes from, if any is known."""
         return next(iter(self.ops[op].source), None)
 
-    def origin(self, call: int) -> str:
-        """The operators that a kernel call computes, the first line of the model of each, and which rows, if not all.
+    def origin(self, call: int, *, rows: bool = True) -> str:
+        """The operators that a kernel call computes, the first line of the model of each, and which `rows`, if not all.
 
         Empty at the end.
         """
         if call >= len(self.kernels):
             return ""
         kernel = self.kernels[call]
-        return f"{self.origins(kernel.ops)}{f', {kernel.stripe}' if kernel.stripe else ''}"
+        return f"{self.origins(kernel.ops)}{f', {kernel.stripe}' if rows and kernel.stripe else ''}"
 
     def origins(self, ops: Iterable[int]) -> str:
         """The names of operators, and the first line of the model of each."""

@@ -247,11 +247,12 @@ def _listing(name: str, program: NpuProgram, entry: Partition | None) -> Listing
 
 
 def _origins(program: NpuProgram, entry: Partition) -> tuple[str, ...]:
-    """For each kernel call the TFLite operators and the source lines that it comes from."""
+    """For each kernel call the TFLite operators and the source lines that it comes from, and which rows, if not all."""
     ops = {op.index: op for op in entry.ops}
     texts: list[str] = []
     for index, call in enumerate(program.calls):
-        origin = entry.kernels[index].ops if index < len(entry.kernels) else (call.op,)
+        kernel = entry.kernels[index] if index < len(entry.kernels) else None
+        origin = kernel.ops if kernel else (call.op,)
         sources = dict.fromkeys(
             f"{Path(source.file).name}:{source.line} `{source.code}`"
             for i in origin
@@ -259,7 +260,8 @@ def _origins(program: NpuProgram, entry: Partition) -> tuple[str, ...]:
             for source in ops[i].source
         )
         names = ", ".join(f"{program.operators} {i} {ops[i].op}" for i in origin if i in ops)
-        texts.append("; ".join([names or f"no {program.operators}", *sources]))
+        rows = [str(kernel.stripe)] if kernel and kernel.stripe else []
+        texts.append("; ".join([names or f"no {program.operators}", *sources, *rows]))
     return tuple(texts)
 
 

@@ -225,13 +225,14 @@ def _prefetch(run: PartitionRun) -> Prefetch | None:
 
 
 def _words(run: PartitionRun, content: Content) -> str:
-    """What a block is of: kernels, the operators that they compute, and their line."""
-    listed = ", ".join(dict.fromkeys(_origin(run, at) for at in content.commands))
+    """What a block is of: kernels, the operators that they compute, and their line; of one call, which rows, too."""
+    rows = len(content.commands) == 1
+    listed = ", ".join(dict.fromkeys(_origin(run, at, rows=rows) for at in content.commands))
     of = f"{content.what} of {listed}" if listed else content.what
     return f"{of}{', resident' if content.is_resident else ''}"
 
 
-def _origin(run: PartitionRun, command: int) -> str:
-    """The kernel of a call, the operators that it computes and their line."""
+def _origin(run: PartitionRun, command: int, *, rows: bool) -> str:
+    """The kernel of a call, the operators that it computes and their line, and which `rows`, if not all."""
     call = run.program.commands[command].call
-    return f"{call.kernel} {run.origin(command)}".rstrip() if call else ""
+    return f"{call.kernel} {run.origin(command, rows=rows)}".rstrip() if call else ""

@@ -30,9 +30,9 @@ class PartitionRun:
     timeline: Timeline
     hazards: tuple[Hazard, ...] | None
 
-    def origin(self, command: int) -> str:
-        """The operators that a kernel call computes, and the first line of the model that each comes from."""
-        return self.entry.origin(self.program.calls_before[command])
+    def origin(self, command: int, *, rows: bool = True) -> str:
+        """The operators that a kernel call computes, the first line of the model of each, and which `rows`."""
+        return self.entry.origin(self.program.calls_before[command], rows=rows)
 
     def depth_first(self) -> Iterator[str]:
         """The chains of kernel calls that run depth first, if there are any."""
