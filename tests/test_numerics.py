@@ -118,6 +118,15 @@ def test_factors_of_means(factor: Fraction, count: int, multiplier: int, shift: 
     assert numerics.mean_requant(factor, count) == numerics.Requant(multiplier, shift)
 
 
+@pytest.mark.parametrize("bits", [24, 29, 31])
+def test_a_multiplier_may_have_fewer_bits(bits: int) -> None:
+    row = numerics.mean_requant(Fraction(1, 3), 9, bits)
+    assert row.multiplier.bit_length() == bits
+    assert abs(Fraction(row.multiplier, 2**row.shift) - Fraction(1, 3)) <= Fraction(1, 2**row.shift)
+    with pytest.raises(UnsupportedError, match=rf"is outside 0\.\.2\^{bits - 1}"):
+        numerics.mean_requant(Fraction(2 ** (bits - 1)), 1, bits)
+
+
 @pytest.mark.parametrize(("factor", "text"), [(Fraction(2**30), "1.07374e+09"), (Fraction(2**70), "1.18059e+21")])
 def test_a_factor_out_of_range(factor: Fraction, text: str) -> None:
     with pytest.raises(UnsupportedError) as error:

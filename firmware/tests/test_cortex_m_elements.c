@@ -8,7 +8,7 @@
 #include "deuteron/cortex_m.h"
 #include "test.h"
 
-enum { MAX_WORDS = 24, MAX_DIM = 5, BROADCAST_RANK = 5 };
+enum { MAX_WORDS = 24, MAX_DIM = 5, BROADCAST_RANK = 5, MOST_BYTES = 1 << 20 };
 
 typedef struct {
     uint32_t words[MAX_WORDS];
@@ -98,18 +98,27 @@ static void plan_softmax(plan_t *plan)
     set_params(plan, &p, sizeof p);
 }
 
+/* A number of an axis, now and then the largest of all. */
+static int32_t length(int32_t lo, int32_t hi)
+{
+    return between(0, 15) == 0 ? (int32_t)DTN_MAX_DIMENSION : between(lo, hi);
+}
+
 static void plan_pad(plan_t *plan)
 {
     dtn_cm_pad_params_t p = {.value = between(-128, 127)};
+    uint64_t out = 1;
     plan->inputs = 1;
-    plan->bytes[0] = plan->bytes[1] = 1;
+    plan->bytes[0] = 1;
     for (uint32_t i = 0; i < 4; i++) {
         p.dims[i] = between(1, MAX_DIM);
-        p.before[i] = between(0, 2);
-        p.after[i] = between(0, 2);
+        p.before[i] = length(0, 2);
+        p.after[i] = length(0, 2);
         plan->bytes[0] *= (uint32_t)p.dims[i];
-        plan->bytes[1] *= (uint32_t)(p.dims[i] + p.before[i] + p.after[i]);
+        out *= (uint32_t)(p.dims[i] + p.before[i] + p.after[i]);
+        out = out > MOST_BYTES ? 0 : out; /* the check has to see what no value can hold */
     }
+    plan->bytes[1] = (uint32_t)out;
     set_params(plan, &p, sizeof p);
 }
 
@@ -220,6 +229,58 @@ static void plan_average_pool(plan_t *plan)
     set_params(plan, &p, sizeof p);
 }
 
+/* The same elements as int16. */
+static void widen(plan_t *plan)
+{
+    plan->type = DTN_TYPE_S16;
+    for (uint32_t i = 0; i < plan->inputs + plan->outputs; i++) {
+        plan->bytes[i] *= 2;
+    }
+}
+
+static void plan_pad_s16(plan_t *plan)
+{
+    plan_pad(plan);
+    plan->words[plan->count - 1] = (uint32_t)between(INT16_MIN, INT16_MAX);
+    widen(plan);
+}
+
+static void plan_extremum_s16(plan_t *plan)
+{
+    plan_extremum(plan, between(0, 1));
+    widen(plan);
+}
+
+/* The sizes of a reduction; few are as large as sums of int16 can be, and larger. */
+static void random_runs(plan_t *plan, int32_t *outer, int32_t *reduced, int32_t *inner)
+{
+    bool is_long = between(0, 31) == 0;
+    *outer = is_long ? 1 : between(1, MAX_DIM);
+    *reduced = is_long ? between(1 << 16, 1 << 18) : between(1, 40);
+    *inner = is_long ? 1 : between(1, MAX_DIM);
+    plan->inputs = 1;
+    plan->bytes[0] = (uint32_t)(*outer * *reduced * *inner);
+    plan->bytes[1] = (uint32_t)(*outer * *inner);
+}
+
+static void plan_reduce_extremum_s16(plan_t *plan)
+{
+    dtn_cm_reduce_extremum_s16_params_t p = {.maximum = between(0, 1)};
+    random_runs(plan, &p.outer, &p.reduced, &p.inner);
+    set_params(plan, &p, sizeof p);
+    widen(plan);
+}
+
+static void plan_reduce_sum_s16(plan_t *plan)
+{
+    dtn_cm_reduce_sum_s16_params_t p = {.shift = between(0, 61)};
+    random_runs(plan, &p.outer, &p.reduced, &p.inner);
+    p.mult = between(0, 1) == 0 ? INT32_MAX : between(0, INT32_MAX) >> between(0, 30);
+    p.divisor = between(0, 1) == 0 ? 1 : p.reduced;
+    set_params(plan, &p, sizeof p);
+    widen(plan);
+}
+
 typedef struct {
     dtn_operator_t run;
     void (*plan)(plan_t *plan);
@@ -237,12 +298,17 @@ static const kind_t KINDS[] = {
     {dtn_cm_maximum, plan_maximum},
     {dtn_cm_quantized_max_pool2d, plan_max_pool},
     {dtn_cm_quantized_avg_pool2d, plan_average_pool},
+    {dtn_cm_pad_s16, plan_pad_s16},
+    {dtn_cm_extremum_s16, plan_extremum_s16},
+    {dtn_cm_reduce_extremum_s16, plan_reduce_extremum_s16},
+    {dtn_cm_reduce_sum_s16, plan_reduce_sum_s16},
 };
 
 /* Changes one number of the call, or none. */
 static void damage(plan_t *plan)
 {
-    switch (between(0, 4)) {
+    static const int32_t ends[] = {INT32_MIN, INT32_MAX, -1, 0, INT16_MIN, (int32_t)DTN_MAX_DIMENSION};
+    switch (between(0, 5)) {
     case 0:
         plan->words[between(0, (int32_t)plan->count - 1)] = (uint32_t)between(INT32_MIN, INT32_MAX);
         break;
@@ -255,8 +321,23 @@ static void damage(plan_t *plan)
     case 3:
         plan->count += (uint32_t)between(-1, 1);
         break;
+    case 4:
+        plan->words[between(0, (int32_t)plan->count - 1)] = (uint32_t)ends[between(0, 5)];
+        break;
     default:
         break;
+    }
+}
+
+/* Any bytes, or all of them those with which sums are largest, which large values always have. */
+static void fill(uint8_t *data, uint32_t bytes)
+{
+    if (bytes > 1 << 16 || between(0, 7) == 0) {
+        memset(data, between(0, 1) == 0 ? 0x80 : 0x7F, bytes);
+        return;
+    }
+    for (uint32_t j = 0; j < bytes; j++) {
+        data[j] = (uint8_t)between(0, 255);
     }
 }
 
@@ -274,9 +355,7 @@ static bool one_call(uint64_t seed)
         if (data == NULL) {
             abort();
         }
-        for (uint32_t j = 0; j < plan.bytes[i]; j++) {
-            data[j] = (uint8_t)between(0, 255);
-        }
+        fill(data, plan.bytes[i]);
         call.values[i] = (dtn_tensor_t){data, plan.bytes[i], plan.type};
     }
     int32_t reason = kind->run(&call, DTN_PHASE_CHECK);

@@ -39,19 +39,19 @@ class Requant:
     shift: int
 
 
-def requants(factors: Sequence[Fraction]) -> tuple[tuple[int, ...], int]:
-    """Multipliers and the one shift that stand for `factors`: the largest uses 31 bits, all round half to even.
+def requants(factors: Sequence[Fraction], bits: int = MULTIPLIER_BITS) -> tuple[tuple[int, ...], int]:
+    """Multipliers and the one shift that stand for `factors`: the largest uses all bits, all round half to even.
 
     Raises:
-        UnsupportedError: when the largest factor is 2^30 or more, which no sane quantisation reaches.
+        UnsupportedError: when the largest factor has as many bits itself, which no sane quantisation reaches.
     """
     largest = max(factors)
-    if min(factors) < 0 or largest >= FACTOR_LIMIT:
-        raise UnsupportedError(f"requantisation factor {float(largest):g} is outside 0..2^30", hint=HINT_SCALES)
+    if min(factors) < 0 or largest >= 1 << (bits - 1):
+        raise UnsupportedError(f"requantisation factor {float(largest):g} is outside 0..2^{bits - 1}", hint=HINT_SCALES)
     # Highest shift at which the largest multiplier still fits; bit lengths give a bound at most two too high.
-    bound = MULTIPLIER_BITS + 1 - largest.numerator.bit_length() + largest.denominator.bit_length()
+    bound = bits + 1 - largest.numerator.bit_length() + largest.denominator.bit_length()
     shift = min(MAX_SHIFT, bound) if largest else MAX_SHIFT
-    while shift > 1 and round(largest * (1 << shift)) >= 1 << MULTIPLIER_BITS:
+    while shift > 1 and round(largest * (1 << shift)) >= 1 << bits:
         shift -= 1
     return tuple(round(f * (1 << shift)) for f in factors), shift
 
@@ -78,12 +78,12 @@ def rne_divide(numerators: I64, denominators: I64) -> I64:
     return quotient + ((over > 0) | ((over == 0) & ((quotient & 1) == 1)))
 
 
-def mean_requant(factor: Fraction, count: int) -> Requant:
+def mean_requant(factor: Fraction, count: int, bits: int = MULTIPLIER_BITS) -> Requant:
     """The fixed-point form of a factor whose product is then divided by up to `count`: count * 2^shift is at most 2^61.
 
     The count is no part of the factor, so a tie stays one whatever the count is.
     """
-    (multiplier,), shift = requants((factor,))
+    (multiplier,), shift = requants((factor,), bits)
     limit = MAX_SHIFT - 1 - (count - 1).bit_length()
     return Requant(multiplier, shift) if shift <= limit else Requant(round(factor * (1 << limit)), limit)
 

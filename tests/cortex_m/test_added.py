@@ -1,6 +1,7 @@
 """The operators that Deuteron adds: their C functions give the bytes of their definitions in Python."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from deuteron.board.operators.added import (
     NormaliseParams,
     ReduceArgumentParams,
 )
+from deuteron.board.operators.wide import ReduceSumS16Params
 from deuteron.frontend.cortex_m.added import library
 from deuteron.frontend.cortex_m.added.families import DEFINITIONS
 from deuteron.frontend.cortex_m.added.resize import positions
@@ -226,6 +228,18 @@ def test_the_c_function_refuses_tensors_that_do_not_fit_the_record(bench: Bench,
         bench.call(f"dtn_cm_{name}", params.words()[:-1], inputs, [], output)
     with pytest.raises(RefusedError):
         bench.run(f"dtn_cm_{name}", (inputs[0].astype(np.float32), *inputs[1:]), params, output)
+
+
+@pytest.mark.parametrize(("reduced", "mult"), [(65536, (1 << 31) - 1), (1 << 18, (1 << 29) - 1)])
+def test_a_mean_of_int16_is_right_up_to_the_most_elements(bench: Bench, reduced: int, mult: int) -> None:
+    shift = (mult + 1).bit_length() - 1
+    x, output = np.full((1, reduced, 1), -32768, np.int16), np.empty((1, 1), np.int16)
+    params = ReduceSumS16Params(1, reduced, 1, reduced, 0, mult, shift, 0)
+    actual = bench.run("dtn_cm_reduce_sum_s16", (x,), params, output)
+    assert actual.item() == DEFINITIONS["reduce_sum_s16"].compute(params, x).item() == -32768
+    beyond = np.full((1, reduced + 1, 1), -32768, np.int16)
+    with pytest.raises(RefusedError):
+        bench.run("dtn_cm_reduce_sum_s16", (beyond,), replace(params, reduced=reduced + 1), output)
 
 
 def test_every_operator_has_a_definition_and_runs_in_executorchs_runtime() -> None:

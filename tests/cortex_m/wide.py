@@ -12,6 +12,7 @@ from deuteron.board.operators.wide import (
     InterpolateS16Params,
     PoolS16Params,
     ProductS16Params,
+    ReduceSumS16Params,
     RequantiseParams,
     SumS16Params,
 )
@@ -20,7 +21,6 @@ from deuteron.npu.neutron.kernels.params import (
     ExtremumParams,
     KernelParams,
     ReduceExtremumParams,
-    ReduceSumParams,
 )
 
 Case = tuple[KernelParams, tuple[Array, ...], Array]
@@ -132,7 +132,7 @@ def mean(rng: np.random.Generator) -> Case:
     outer, reduced, inner = few(rng, 4, 300, 5)
     divisor = int(rng.choice([1, reduced]))
     mult = int(rng.choice([1 << 30, rng.integers(1 << 29, 1 << 31)]))
-    params = ReduceSumParams(outer, reduced, inner, divisor, 0, mult, int(rng.integers(30, 36)), 0)
+    params = ReduceSumS16Params(outer, reduced, inner, divisor, 0, mult, int(rng.integers(30, 36)), 0)
     return params, (numbers(rng, outer, reduced, inner),), np.empty((outer, inner), np.int16)
 
 

@@ -3,6 +3,7 @@
 import inspect
 from collections import Counter
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,14 +15,33 @@ from torch import Tensor, nn
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.cores import Work
+from deuteron.board.operators.wide import ReduceSumS16Params
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m import values
+from deuteron.frontend.cortex_m.added.form import Affine, Site
+from deuteron.frontend.cortex_m.added.wide import FORMS
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.flow import Flow
 from deuteron.frontend.inputs import check_module
 from deuteron.runtime.host import HostRunner
+
+
+@pytest.mark.parametrize("operator", [torch.ops.aten.mean.dim, torch.ops.aten.sum.dim_IntList])
+@pytest.mark.parametrize(("side", "bits"), [(256, 31), (257, 30), (512, 29)])
+def test_sums_of_many_elements_have_a_factor_of_fewer_bits(operator: object, side: int, bits: int) -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.empty(1, 1, side, side, device="meta")
+    node = graph.call_function(cast(Any, operator), (x, [2, 3]))
+    call = FORMS[operator].call(Site(node, (Affine(1.5, 0),), Affine(1.0, 0), lambda _: torch.empty(0), (x,)))
+    assert call is not None
+    assert call.operator == "reduce_sum_s16"
+    params = cast(ReduceSumS16Params, call.params)
+    assert params.mult.bit_length() == bits
+    assert params.reduced * params.mult < 2**47
+    assert params.mult == 1.5 * 2**params.shift
 
 
 @pytest.mark.slow

@@ -209,7 +209,7 @@ enum {
 typedef dtn_mul_s8_params_t dtn_cm_broadcast_mul_params_t;
 
 /**
- * Broadcasting product over `dims`, strides as in AddParams.
+ * Broadcasting product over `dims`; strides are in elements, 0 repeats.
  *
  * out = clamp(out_zp + rne((a - a_zp) * (b - b_zp) * mult / 2^shift)).
  *
@@ -233,7 +233,7 @@ typedef struct {
 } dtn_cm_compare_params_t;
 
 /**
- * Broadcasting comparison of stored values, strides as in AddParams; the output is bool.
+ * Broadcasting comparison of stored values; strides are in elements, 0 repeats; the output is bool.
  *
  * `kind` 0: a < b, 1: a <= b, 2: a = b, 3: a is another than b.
  *
@@ -275,7 +275,7 @@ typedef struct {
 } dtn_cm_choose_params_t;
 
 /**
- * Broadcasting choice, strides as in AddParams: a where the condition is true, else b.
+ * Broadcasting choice; strides are in elements, 0 repeats: a where the condition is true, else b.
  *
  * Values: condition, a, b, output.
  */
@@ -391,7 +391,9 @@ typedef struct {
 } dtn_cm_sum_s16_params_t;
 
 /**
- * Broadcasting sum, strides as in AddParams: clamp(rne((a * a_mult + b * b_mult) / 2^shift)), shift 1..62.
+ * Broadcasting sum; strides are in elements, 0 repeats.
+ *
+ * out = clamp(rne((a * a_mult + b * b_mult) / 2^shift)), shift 1..62
  *
  * A difference has a negative b_mult.
  *
@@ -418,7 +420,7 @@ typedef struct {
 } dtn_cm_product_s16_params_t;
 
 /**
- * Broadcasting product, strides as in AddParams: clamp(rne(a * b * mult / 2^shift)), shift 1..62.
+ * Broadcasting product; strides are in elements, 0 repeats: clamp(rne(a * b * mult / 2^shift)), shift 1..62.
  *
  * Values: a, b, output.
  */
@@ -493,12 +495,23 @@ enum {
     DTN_CM_REDUCE_SUM_S16_OUTPUT = 1,
 };
 
-typedef dtn_reduce_sum_s8_params_t dtn_cm_reduce_sum_s16_params_t;
+typedef struct {
+    int32_t outer;
+    int32_t reduced;
+    int32_t inner;
+    int32_t divisor;
+    int32_t in_zp;
+    int32_t mult;
+    int32_t shift;
+    int32_t out_zp;
+} dtn_cm_reduce_sum_s16_params_t;
 
 /**
  * Sum or mean over the middle of [outer, reduced, inner]; `divisor` is 1 for a sum, `reduced` for a mean.
  *
- * out = sat(out_zp + rne(sum(x - in_zp) * mult / (divisor * 2^shift))); divisor * 2^shift is at most 2^61.
+ * out = sat(rne(sum(x) * mult / (divisor * 2^shift)))
+ *
+ * divisor * 2^shift is at most 2^61, reduced * mult below 2^47, and in_zp and out_zp are 0.
  *
  * Values: input, output.
  */
@@ -531,7 +544,7 @@ enum {
 typedef dtn_extremum_s8_params_t dtn_cm_extremum_s16_params_t;
 
 /**
- * Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams.
+ * Broadcasting maximum (`maximum` 1) or minimum (0) over `dims`; strides are in elements, 0 repeats.
  *
  * Values: a, b, output.
  */

@@ -128,7 +128,7 @@ enum {
 typedef dtn_extremum_s8_params_t dtn_cm_minimum_params_t;
 
 /**
- * Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams.
+ * Broadcasting maximum (`maximum` 1) or minimum (0) over `dims`; strides are in elements, 0 repeats.
  *
  * Values: a, b, output.
  */
@@ -145,7 +145,7 @@ enum {
 typedef dtn_extremum_s8_params_t dtn_cm_maximum_params_t;
 
 /**
- * Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams.
+ * Broadcasting maximum (`maximum` 1) or minimum (0) over `dims`; strides are in elements, 0 repeats.
  *
  * Values: a, b, output.
  */

@@ -259,7 +259,7 @@ enum {
     DTN_MUL_S8_OUTPUT = 2,
 };
 
-/** Broadcasting product over `dims`, strides as in AddParams. */
+/** Broadcasting product over `dims`; strides are in elements, 0 repeats. */
 typedef struct {
     int32_t dims[5];
     int32_t a_strides[5];
@@ -403,7 +403,7 @@ enum {
     DTN_EXTREMUM_S8_OUTPUT = 2,
 };
 
-/** Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams. */
+/** Broadcasting maximum (`maximum` 1) or minimum (0) over `dims`; strides are in elements, 0 repeats. */
 typedef struct {
     int32_t dims[5];
     int32_t a_strides[5];
@@ -477,7 +477,7 @@ enum {
     DTN_PRELU_S8_OUTPUT = 2,
 };
 
-/** Broadcasting parametric relu over `dims`, strides as in AddParams: a is x, b is alpha. */
+/** Broadcasting parametric relu over `dims`; strides are in elements, 0 repeats: a is x, b is alpha. */
 typedef struct {
     int32_t dims[5];
     int32_t a_strides[5];

@@ -8,18 +8,15 @@ typedef dtn_cm_pad_params_t params_t;
 
 enum { RANK = sizeof((params_t *)0)->dims / sizeof(int32_t) };
 
-/* The product of the four, 0 when it is not a size that a value can have. */
-static uint32_t product(const uint32_t *dims)
+/* True when a value has as many bytes as the product of the four. */
+static bool has_size(const dtn_tensor_t *value, const uint32_t *dims)
 {
     /* Below 2^32 before each product, so that 64 bits always hold it. */
     uint64_t size = 1;
-    for (uint32_t i = 0; i < RANK; i++) {
+    for (uint32_t i = 0; i < RANK && size <= UINT32_MAX; i++) {
         size *= dims[i];
-        if (size > UINT32_MAX) {
-            return 0;
-        }
     }
-    return (uint32_t)size;
+    return size == value->bytes;
 }
 
 static void dims_of(const params_t *p, uint32_t *in, uint32_t *out)
@@ -30,7 +27,7 @@ static void dims_of(const params_t *p, uint32_t *in, uint32_t *out)
     }
 }
 
-/* The bytes of an element. */
+/* The bytes of an element: of int16, or of int8. */
 static uint32_t size_of(uint32_t type)
 {
     return type == DTN_TYPE_S16 ? sizeof(int16_t) : sizeof(int8_t);
@@ -56,7 +53,7 @@ static bool is_valid(const dtn_operator_call_t *call, uint32_t type)
     in[RANK - 1] *= size_of(type);
     out[RANK - 1] *= size_of(type);
     bool fits = type == DTN_TYPE_S16 ? dtn_cm_is_wide_range(p->value, p->value) : dtn_cm_is_s8(p->value);
-    return fits && product(in) == call->values[0].bytes && product(in) != 0 && product(out) == call->values[1].bytes;
+    return fits && has_size(&call->values[0], in) && has_size(&call->values[1], out);
 }
 
 static void fill(const dtn_tensor_t *to, int32_t value)

@@ -130,7 +130,7 @@ class LogSoftmaxParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class CompareParams(KernelParams):
-    """Broadcasting comparison of stored values, strides as in AddParams; the output is bool.
+    """Broadcasting comparison of stored values; strides are in elements, 0 repeats; the output is bool.
 
     `kind` 0: a < b, 1: a <= b, 2: a = b, 3: a is another than b.
     """
@@ -143,7 +143,7 @@ class CompareParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ChooseParams(KernelParams):
-    """Broadcasting choice, strides as in AddParams: a where the condition is true, else b."""
+    """Broadcasting choice; strides are in elements, 0 repeats: a where the condition is true, else b."""
 
     dims: Dims5
     condition_strides: Dims5

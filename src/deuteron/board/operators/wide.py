@@ -18,6 +18,10 @@ TABLE_BITS = 8
 """The same of the entries of a table."""
 
 
+SUM_BITS = 47
+"""Elements under a sum times its multiplier are below 2^47: so a sum of int16 times the multiplier is below 2^62."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConvolutionS16Params(KernelParams):
     """Convolution, NHWC; weights [out_c, kernel_h, kernel_w, in_c / groups]; linear layers have images of one by one.
@@ -50,7 +54,9 @@ class ConvolutionS16Params(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class SumS16Params(KernelParams):
-    """Broadcasting sum, strides as in AddParams: clamp(rne((a * a_mult + b * b_mult) / 2^shift)), shift 1..62.
+    """Broadcasting sum; strides are in elements, 0 repeats.
+
+        out = clamp(rne((a * a_mult + b * b_mult) / 2^shift)), shift 1..62
 
     A difference has a negative b_mult.
     """
@@ -67,7 +73,7 @@ class SumS16Params(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ProductS16Params(KernelParams):
-    """Broadcasting product, strides as in AddParams: clamp(rne(a * b * mult / 2^shift)), shift 1..62."""
+    """Broadcasting product; strides are in elements, 0 repeats: clamp(rne(a * b * mult / 2^shift)), shift 1..62."""
 
     dims: Dims5
     a_strides: Dims5
@@ -120,6 +126,16 @@ class PoolS16Params(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
+class ReduceSumS16Params(ReduceSumParams):
+    """Sum or mean over the middle of [outer, reduced, inner]; `divisor` is 1 for a sum, `reduced` for a mean.
+
+        out = sat(rne(sum(x) * mult / (divisor * 2^shift)))
+
+    divisor * 2^shift is at most 2^61, reduced * mult below 2^47, and in_zp and out_zp are 0.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class RequantiseParams(KernelParams):
     """Another dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
 
@@ -139,7 +155,7 @@ WIDE: tuple[CpuOperator, ...] = (
     CpuOperator("product_s16", ("a", "b"), ProductS16Params),
     CpuOperator("interpolate_s16", ("input", "table"), InterpolateS16Params),
     CpuOperator("pool_s16", ("input",), PoolS16Params),
-    CpuOperator("reduce_sum_s16", ("input",), ReduceSumParams),
+    CpuOperator("reduce_sum_s16", ("input",), ReduceSumS16Params),
     CpuOperator("reduce_extremum_s16", ("input",), ReduceExtremumParams),
     CpuOperator("extremum_s16", ("a", "b"), ExtremumParams),
     CpuOperator("pad_s16", ("input",), PadParams),

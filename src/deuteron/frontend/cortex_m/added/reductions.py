@@ -13,9 +13,12 @@ from torch import fx
 from deuteron.board.operators.added import CumulateParams, ReduceArgumentParams
 from deuteron.frontend.cortex_m.added.form import Array, Call, Definition, Form, Result, Site, stored, value_of
 from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
-from deuteron.numerics import I64, mean_requant, requant, rne_divide, rne_shift
+from deuteron.numerics import I64, MULTIPLIER_BITS, mean_requant, requant, rne_divide, rne_shift
 
 aten = torch.ops.aten
+
+_MOST_REDUCTION_BITS = 23
+"""Of the elements under one sum."""
 
 Runs = tuple[int, int, int]
 """How many elements lie before, among and behind the dimensions that are reduced."""
@@ -53,15 +56,17 @@ def _runs_of(site: Site) -> Runs:
     return cast(Runs, runs(site.shape, reduced_dims(site.node)))
 
 
-def total(site: Site, *, is_mean: bool, operator: str = "reduce_sum") -> Call:
-    """The call of a sum or mean."""
+def total(site: Site, *, is_mean: bool, most: int = MULTIPLIER_BITS + _MOST_REDUCTION_BITS) -> ReduceSumParams:
+    """The record of a sum or mean, whose elements under a sum times the multiplier are below 2^most."""
     outer, reduced, inner = _runs_of(site)
     (x,), y, divisor = site.operands, site.result, reduced if is_mean else 1
-    factor = mean_requant(Fraction(x.scale) / Fraction(y.scale), divisor)
-    params = ReduceSumParams(
-        outer, reduced, inner, divisor, x.zero_point, factor.multiplier, factor.shift, y.zero_point
-    )
-    return Call(operator, params)
+    bits = min(MULTIPLIER_BITS, most - (reduced - 1).bit_length())
+    factor = mean_requant(Fraction(x.scale) / Fraction(y.scale), divisor, bits)
+    return ReduceSumParams(outer, reduced, inner, divisor, x.zero_point, factor.multiplier, factor.shift, y.zero_point)
+
+
+def _total(site: Site, *, is_mean: bool) -> Call:
+    return Call("reduce_sum", total(site, is_mean=is_mean))
 
 
 def extremum(site: Site, *, maximum: int, operator: str = "reduce_extremum") -> Call:
@@ -107,8 +112,8 @@ def _compute_total(p: CumulateParams, x: Array) -> Array:
     return stored(rne_shift(values.cumsum(axis=1) * p.mult, p.shift) + p.out_zp)
 
 
-_MEAN = Form(partial(total, is_mean=True), takes=takes)
-_SUM = Form(partial(total, is_mean=False), takes=takes)
+_MEAN = Form(partial(_total, is_mean=True), takes=takes)
+_SUM = Form(partial(_total, is_mean=False), takes=takes)
 
 FORMS: Mapping[object, Form] = {
     aten.mean.default: _MEAN,

@@ -16,11 +16,13 @@ from torch import Tensor, fx
 from deuteron.board.operators.table import PadParams
 from deuteron.board.operators.wide import (
     BIAS_BITS,
+    SUM_BITS,
     TABLE_BITS,
     ConvolutionS16Params,
     InterpolateS16Params,
     PoolS16Params,
     ProductS16Params,
+    ReduceSumS16Params,
     RequantiseParams,
     SumS16Params,
 )
@@ -28,7 +30,7 @@ from deuteron.frontend.cortex_m.added import reductions
 from deuteron.frontend.cortex_m.added.form import Affine, Array, Call, Definition, Form, Result, Site, value_of
 from deuteron.frontend.cortex_m.added.pairs import dims_of, spread
 from deuteron.frontend.cortex_m.layout import is_channels_last
-from deuteron.npu.neutron.kernels.params import ExtremumParams, ReduceSumParams
+from deuteron.npu.neutron.kernels.params import ExtremumParams
 from deuteron.numerics import I64, requant, requants, rne_divide, rne_shift
 
 aten = torch.ops.aten
@@ -161,6 +163,11 @@ def _pool(site: Site, maximum: int, divisor: int) -> Call | None:
     return Call("pool_s16", PoolS16Params.from_words((*sizes, *pairs, maximum, divisor)))
 
 
+def _reduction(site: Site, *, is_mean: bool) -> Call:
+    params = reductions.total(site, is_mean=is_mean, most=SUM_BITS)
+    return Call("reduce_sum_s16", ReduceSumS16Params.from_words(params.words()))
+
+
 def requantisation(result: Tensor, x: Affine, y: Affine) -> Call:
     """The call that brings values to another dtype and scale: those of a result."""
     factor = requant(Fraction(x.scale) / Fraction(y.scale))
@@ -219,10 +226,7 @@ def _form(call: Any, takes: Any, operands: Any = _first, result: Result = Result
 _LAYER = _form(_convolution, _takes_layer)
 _AVERAGE = _form(_average, _takes_average, result=Result.SHARED)
 _LARGEST = _form(_largest, _takes_largest, result=Result.SHARED)
-_MEAN, _TOTAL = (
-    Form(partial(reductions.total, is_mean=is_mean, operator="reduce_sum_s16"), takes=reductions.takes)
-    for is_mean in (True, False)
-)
+_MEAN, _TOTAL = (Form(partial(_reduction, is_mean=is_mean), takes=reductions.takes) for is_mean in (True, False))
 _MOST_OF, _LEAST_OF = (
     Form(partial(reductions.extremum, maximum=maximum, operator="reduce_extremum_s16"), Result.SHARED, reductions.takes)
     for maximum in (1, 0)
@@ -308,7 +312,7 @@ def _compute_extremum(p: ExtremumParams, a: Array, b: Array) -> Array:
     return clipped(np.maximum(*sides) if p.maximum else np.minimum(*sides))
 
 
-def _compute_mean(p: ReduceSumParams, x: Array) -> Array:
+def _compute_mean(p: ReduceSumS16Params, x: Array) -> Array:
     return clipped(reductions.steps_of(p, x))
 
 

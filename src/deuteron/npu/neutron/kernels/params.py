@@ -150,7 +150,7 @@ class AddParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class MulParams(KernelParams):
-    """Broadcasting product over `dims`, strides as in AddParams.
+    """Broadcasting product over `dims`; strides are in elements, 0 repeats.
 
     out = clamp(out_zp + rne((a - a_zp) * (b - b_zp) * mult / 2^shift)).
     """
@@ -275,7 +275,7 @@ class LutParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ExtremumParams(KernelParams):
-    """Broadcasting maximum (`maximum` 1) or minimum (0) of stored values over `dims`, strides as in AddParams."""
+    """Broadcasting maximum (`maximum` 1) or minimum (0) over `dims`; strides are in elements, 0 repeats."""
 
     dims: Dims5
     a_strides: Dims5
@@ -338,7 +338,7 @@ class ResizeBilinearParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class PreluParams(KernelParams):
-    """Broadcasting parametric relu over `dims`, strides as in AddParams: a is x, b is alpha.
+    """Broadcasting parametric relu over `dims`; strides are in elements, 0 repeats: a is x, b is alpha.
 
     out = sat(out_zp + rne((a - a_zp) * mult / 2^shift)) where a >= a_zp, else
     sat(out_zp + rne((a - a_zp) * (b - b_zp) * alpha_mult / 2^alpha_shift)).
