@@ -4,8 +4,10 @@
  */
 #include "deuteron/port.h"
 
+#include <errno.h>
 #include <zephyr/cache.h>
 #include <zephyr/kernel.h>
+#include <zephyr/sys/__assert.h>
 
 bool dtn_port_init(void)
 {
@@ -45,13 +47,25 @@ void dtn_port_clock(bool on)
     ARG_UNUSED(on);
 }
 
+#if defined(CONFIG_DCACHE) && !defined(CONFIG_CACHE_MANAGEMENT)
+#error "Deuteron's port: an NPU would compute with stale bytes; set CONFIG_CACHE_MANAGEMENT=y, or CONFIG_DCACHE=n"
+#endif
+
+/* Without a data cache there is nothing to do, and -ENOTSUP says so; anything else is a cache that did not do it. */
+static void assert_done(int result)
+{
+    __ASSERT(result == 0 || result == -ENOTSUP, "Deuteron's port: the data cache failed, error %d", result);
+    ARG_UNUSED(result);
+}
+
 void dtn_port_cache_clean(const void *data, size_t bytes)
 {
-    /* Without a data cache there is nothing to do, which is all that the result says. */
-    (void)sys_cache_data_flush_range((void *)(uintptr_t)data, bytes);
+    assert_done(sys_cache_data_flush_range((void *)(uintptr_t)data, bytes));
 }
 
 void dtn_port_cache_invalidate(void *data, size_t bytes)
 {
-    (void)sys_cache_data_invd_range(data, bytes);
+    /* To drop lines alone is defined for whole lines only. These are clean, so that to flush them first writes nothing.
+     */
+    assert_done(sys_cache_data_flush_and_invd_range(data, bytes));
 }

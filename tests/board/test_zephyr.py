@@ -4,6 +4,7 @@
 arguments that Zephyr's documentation gives them. A build of Zephyr itself has not been tried.
 """
 
+import errno
 import subprocess
 from pathlib import Path
 
@@ -65,6 +66,33 @@ def test_other_architectures_have_no_such_option(tmp_path: Path) -> None:
     kconfig = _options(set(), tmp_path)
     kconfig.syms["DEUTERON"].set_value("y")
     assert kconfig.syms["DEUTERON"].str_value == "n"
+
+
+def _port(program: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Compile the port with a test program that tells its calls of the cache functions."""
+    include = f"-I{FIRMWARE / 'include'}", f"-I{CONSUMER / 'include'}"
+    words = "cc", "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", *include, *options
+    sources = FIRMWARE / "zephyr" / "port.c", CONSUMER / "told_cache.c"
+    return subprocess.run([*words, *sources, "-o", program], capture_output=True, text=True, check=False)
+
+
+def test_the_port_drops_lines_of_any_bytes_as_zephyr_defines_it(tmp_path: Path) -> None:
+    assert _port(tmp_path / "told").stderr == ""
+    for result, status, output in (
+        (0, 0, "flush 3 70\nflush_and_invd 5 90\n"),
+        (-errno.ENOTSUP, 0, "flush 3 70\nflush_and_invd 5 90\n"),
+        (-5, 3, "flush 3 70\nDeuteron's port: the data cache failed, error -5"),
+    ):
+        done = subprocess.run([tmp_path / "told", str(result)], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (status, output)
+
+
+def test_the_port_refuses_a_data_cache_that_nobody_manages(tmp_path: Path) -> None:
+    assert (
+        "#error \"Deuteron's port: an NPU would compute with stale bytes; set CONFIG_CACHE_MANAGEMENT=y, or "
+        'CONFIG_DCACHE=n"' in _port(tmp_path / "told", "-DCONFIG_DCACHE=1").stderr
+    )
+    assert _port(tmp_path / "told", "-DCONFIG_DCACHE=1", "-DCONFIG_CACHE_MANAGEMENT=1").returncode == 0
 
 
 @pytest.mark.slow
