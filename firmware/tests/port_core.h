@@ -27,6 +27,10 @@ uint32_t dtn_interrupts_off(void);
 /** Lets them come again. */
 void dtn_interrupts_restore(uint32_t state);
 
+/** The board's counter, which grows with each look. */
+uint32_t dtn_test_counter(void);
+#define DTN_BOARD_COUNTER dtn_test_counter()
+
 /** Lets one come at all. */
 void dtn_interrupt_enable(uint32_t number);
 

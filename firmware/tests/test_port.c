@@ -4,6 +4,7 @@
  */
 #include "deuteron/driver.h"
 #include "deuteron/io.h"
+#include "deuteron/port.h"
 #include "dma.h"
 #include "fetch.h"
 #include "port_core.h"
@@ -129,8 +130,42 @@ static void only_one_fetches(void)
     CHECK(hooks.copy(to[0], from, LARGE, 0) && hooks.wait(0), "the channel is not free again");
 }
 
+/* A copy in the place of a DMA, in an interrupt before or after the look at the counter. */
+static uint32_t now;
+static int copies_at; /* -1: before, 1: after */
+
+static void copy_by_core(int at)
+{
+    enum { COPY_TICKS = 1000 };
+    if (copies_at == at) {
+        copies_at = 0;
+        now += COPY_TICKS;
+        dtn_dma_ticks += COPY_TICKS;
+    }
+}
+
+uint32_t dtn_test_counter(void)
+{
+    copy_by_core(-1);
+    uint32_t count = now++;
+    copy_by_core(1);
+    return count;
+}
+
+static void ticks_without_copies(int at)
+{
+    uint32_t before = dtn_port_ticks();
+    copies_at = at;
+    uint32_t between = dtn_port_ticks();
+    uint32_t after = dtn_port_ticks();
+    CHECK(between - before < 10 && after - between < 10, "%" PRIu32 " ticks, then %" PRIu32, between - before,
+          after - between);
+}
+
 int main(void)
 {
+    ticks_without_copies(-1);
+    ticks_without_copies(1);
     only_one_copies(LARGE, LARGE, 1);
     only_one_copies(SMALL, SMALL, 0);
     only_one_copies(LARGE, SMALL, 0);

@@ -33,6 +33,7 @@ PROGRAMS = (
     "test_aten",
     "test_threads",
     "test_cache",
+    "test_npu_cycles",
     "test_port",
     "test_silicon",
     "test_cortex_m_layers",

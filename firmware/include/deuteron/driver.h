@@ -25,7 +25,8 @@
  * - **Executors** are as models: one run of each at a time, at the same time only with memories of their own. The
  *   default copies of inputs and outputs (deuteron/io.h) serve any number; those in `port/` one at a time, and refuse
  *   others until it has been waited for.
- * - **The port's** `dtn_port_ticks` and cache functions (deuteron/port.h) may be called by several runs at once.
+ * - **The port's** `dtn_port_ticks`, `dtn_port_npu_cycles` and cache functions (deuteron/port.h) may be called by
+ *   several runs at once.
  */
 #ifndef DEUTERON_DRIVER_H
 #define DEUTERON_DRIVER_H

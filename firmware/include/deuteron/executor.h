@@ -74,8 +74,6 @@ typedef struct {
     uint32_t event_lost; /**< events of the last run beyond the capacity */
     uint32_t run_start;  /**< ticks, when the last run started */
     uint32_t run_stop;   /**< and stopped */
-    uint32_t npu_start;  /**< the NPU's own counter, when the last step started, */
-    bool npu_counts;     /**< if there was one */
 #endif
 } dtn_executor_t;
 

@@ -32,9 +32,11 @@ void dtn_port_free(void *memory);
 uint32_t dtn_port_ticks(void);
 
 /** Reads the NPU's own counter of cycles, for profiles (DTN_PROFILING), which never mix them with ticks; false when
- * there is none now. It runs up and wraps at 2^32, and is read before and after each partition's step. A NULL pointer
- * in images whose port has none; one that has must be linked as an object. */
-__attribute__((weak)) bool dtn_port_npu_cycles(uint32_t *cycles);
+ * there is none now. It runs up and wraps at 2^32, and is read before and after each partition's step, when the caller
+ * wants events. A port need not have it. One that has must be linked as an object, or from an archive with
+ * `-Wl,-u,dtn_port_npu_cycles` before that: the executor's reference is weak, and a linker takes nothing from an
+ * archive for one. */
+bool dtn_port_npu_cycles(uint32_t *cycles);
 
 /** Starts (true) or stops the NPU's clock. */
 void dtn_port_clock(bool on);

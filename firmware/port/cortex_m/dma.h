@@ -22,7 +22,7 @@ void dtn_dma_stop(uint32_t unit);
 
 #if DTN_DMA_APART
 /** Ticks that the core has spent in the place of a DMA, as `dtn_port_ticks` counts them. */
-extern uint32_t dtn_dma_ticks;
+extern volatile uint32_t dtn_dma_ticks;
 #endif
 
 #endif /* DTN_DMA_H */

@@ -25,7 +25,7 @@ void dtn_port_free(void *memory)
 }
 
 #if DTN_DMA_APART
-uint32_t dtn_dma_ticks;
+volatile uint32_t dtn_dma_ticks;
 #endif
 
 uint32_t dtn_port_ticks(void)
@@ -33,7 +33,13 @@ uint32_t dtn_port_ticks(void)
     /* Neither work before the call nor work after it may move to its other side. */
     __asm__ volatile("" ::: "memory");
 #if DTN_DMA_APART
-    uint32_t ticks = DTN_BOARD_COUNTER - dtn_dma_ticks;
+    /* An interrupt that copies between the two reads would be in one of them alone. */
+    uint32_t apart;
+    uint32_t ticks;
+    do {
+        apart = dtn_dma_ticks;
+        ticks = DTN_BOARD_COUNTER - apart;
+    } while (apart != dtn_dma_ticks);
 #else
     uint32_t ticks = DTN_BOARD_COUNTER;
 #endif

@@ -11,6 +11,12 @@
 #include "step.h"
 #include "values.h"
 
+#if DTN_PROFILING
+/* NULL where the port has none. Weak here alone, so that the definition of a port, which includes its header, is not.
+ */
+__attribute__((weak)) bool dtn_port_npu_cycles(uint32_t *cycles);
+#endif
+
 static NeutronError prepare(const dtn_executor_t *executor)
 {
     NeutronError error = dtn_bundle_check(executor->bundle, executor->memories);
@@ -61,22 +67,38 @@ static void record_until(dtn_executor_t *executor, uint32_t kind, uint32_t index
     executor->events[executor->event_count++] = event;
 }
 
-/* Whether the NPU has a counter of its own, and where it stands. */
-static bool npu_cycles(uint32_t *cycles)
+/* A step that has begun: by the ticks, and by the NPU's own counter, if it runs on an NPU that has one. */
+typedef struct {
+    uint32_t start;
+    uint32_t npu_start;
+    bool npu_counts;
+} begun_t;
+
+/* Reads the NPU's counter, which may have neither clock nor power but round its steps. */
+static bool npu_cycles(const dtn_executor_t *executor, uint32_t *cycles)
 {
-    return dtn_port_npu_cycles != NULL && dtn_port_npu_cycles(cycles);
+    return executor->events != NULL && executor->bundle->steps[executor->step].kind == DTN_STEP_DELEGATE &&
+           dtn_port_npu_cycles != NULL && dtn_port_npu_cycles(cycles);
+}
+
+static begun_t begin_step(const dtn_executor_t *executor)
+{
+    begun_t begun = {0, 0, false};
+    begun.npu_counts = npu_cycles(executor, &begun.npu_start);
+    begun.start = ticks(executor);
+    return begun;
 }
 
 /* What the driver recorded of the step, then the step itself, which stops before that is copied. */
-static void record_step(dtn_executor_t *executor, uint32_t start)
+static void record_step(dtn_executor_t *executor, begun_t begun)
 {
     enum { START = 1, STOP = 3, WORDS = 4 };
     const dtn_step_t *step = &executor->bundle->steps[executor->step];
     uint32_t stop = ticks(executor);
     uint32_t count = 0;
     uint32_t npu_stop;
-    if (executor->npu_counts && step->kind == DTN_STEP_DELEGATE && npu_cycles(&npu_stop)) {
-        record_until(executor, DTN_EVENT_NPU, executor->step, executor->npu_start, npu_stop);
+    if (begun.npu_counts && npu_cycles(executor, &npu_stop)) {
+        record_until(executor, DTN_EVENT_NPU, executor->step, begun.npu_start, npu_stop);
     }
     if (executor->events != NULL && step->kind == DTN_STEP_DELEGATE) {
         const uint32_t *records = dtn_delegate_records(executor, step, &count);
@@ -87,7 +109,7 @@ static void record_step(dtn_executor_t *executor, uint32_t start)
             records += WORDS;
         }
     }
-    record_until(executor, DTN_EVENT_STEP, executor->step, start, stop);
+    record_until(executor, DTN_EVENT_STEP, executor->step, begun.start, stop);
     if (count != 0) {
         record_until(executor, DTN_EVENT_RECORDING, executor->step, stop, ticks(executor));
     }
@@ -106,9 +128,16 @@ static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint
     }
 }
 
-static void record_step(dtn_executor_t *executor, uint32_t start)
+typedef uint32_t begun_t;
+
+static begun_t begin_step(const dtn_executor_t *executor)
 {
-    record(executor, DTN_EVENT_STEP, executor->step, start);
+    return ticks(executor);
+}
+
+static void record_step(dtn_executor_t *executor, begun_t begun)
+{
+    record(executor, DTN_EVENT_STEP, executor->step, begun);
 }
 #endif
 
@@ -137,15 +166,12 @@ static NeutronError copy_all(dtn_executor_t *executor, uint32_t kind, const void
 static NeutronError run_steps(dtn_executor_t *executor)
 {
     for (executor->step = 0; executor->step < executor->bundle->step_count; executor->step++) {
-        uint32_t start = ticks(executor);
-#if DTN_PROFILING
-        executor->npu_counts = npu_cycles(&executor->npu_start);
-#endif
+        begun_t begun = begin_step(executor);
         NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
         if (error != ENONE) {
             return error;
         }
-        record_step(executor, start);
+        record_step(executor, begun);
         dtn_progress();
     }
     return ENONE;
