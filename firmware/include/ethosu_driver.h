@@ -19,9 +19,17 @@ extern "C" {
 #endif
 
 /** The release of Arm's driver whose API this is: 0.16, or 1.0 where the library and its users are compiled with
- * -DDTN_ETHOSU_RELEASE=1. They differ in the hooks of the data cache. */
+ * -DDTN_ETHOSU_RELEASE=1. They differ in the hooks of the data cache. What calls `ethosu_init` by this header does not
+ * link with a library that was compiled for the other one. */
 #ifndef DTN_ETHOSU_RELEASE
 #define DTN_ETHOSU_RELEASE 0
+#endif
+#if DTN_ETHOSU_RELEASE == 0
+#define DTN_ETHOSU_MARK dtn_ethosu_release_0
+#elif DTN_ETHOSU_RELEASE == 1
+#define DTN_ETHOSU_MARK dtn_ethosu_release_1
+#else
+#error "DTN_ETHOSU_RELEASE is 0, for the API of Arm's driver 0.16, or 1, for that of 1.0"
 #endif
 #define ETHOSU_DRIVER_VERSION_MAJOR DTN_ETHOSU_RELEASE
 #define ETHOSU_DRIVER_VERSION_MINOR (DTN_ETHOSU_RELEASE == 0 ? 16 : 0)
@@ -137,6 +145,12 @@ void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg);
  */
 int ethosu_init(struct ethosu_driver *drv, void *const base_address, const void *fast_memory,
                 const size_t fast_memory_size, uint32_t secure_enable, uint32_t privilege_enable);
+
+/** Only in a library of the same release. */
+extern const volatile uint8_t DTN_ETHOSU_MARK;
+#define ethosu_init(drv, base_address, fast_memory, fast_memory_size, secure_enable, privilege_enable)                 \
+    ((void)DTN_ETHOSU_MARK,                                                                                            \
+     (ethosu_init)(drv, base_address, fast_memory, fast_memory_size, secure_enable, privilege_enable))
 
 /** Takes a driver away again, as soon as nobody has it reserved; who waits for such a driver, and there is none other,
  * gets NULL. */

@@ -65,8 +65,10 @@ void ethosu_irq_handler(struct ethosu_driver *drv)
     (void)drv;
 }
 
-int ethosu_init(struct ethosu_driver *drv, void *const base_address, const void *fast_memory,
-                const size_t fast_memory_size, uint32_t secure_enable, uint32_t privilege_enable)
+const volatile uint8_t DTN_ETHOSU_MARK;
+
+int(ethosu_init)(struct ethosu_driver *drv, void *const base_address, const void *fast_memory,
+                 const size_t fast_memory_size, uint32_t secure_enable, uint32_t privilege_enable)
 {
     static void *of_all;
     (void)base_address, (void)fast_memory, (void)fast_memory_size, (void)secure_enable, (void)privilege_enable;

@@ -186,3 +186,33 @@ def test_a_project_with_executorchs_delegate_gets_the_override_or_no_image(tmp_p
     assert (
         "error: `wrong` has the weak default of `arm_ethos_io_memcpy`, though an override was asked for" in done.stderr
     )
+
+
+def _linked(folder: Path, library: int, user: int) -> str:
+    """What the linker says of the driver for one release of the API, and a caller of `ethosu_init` for another."""
+    (folder / "user.c").write_text(
+        '#include "ethosu_driver.h"\nstatic struct ethosu_driver drv;\n'
+        "int main(void)\n{\n    return ethosu_init(&drv, &drv, NULL, 0, 0, 0);\n}\n",
+        "utf-8",
+    )
+    flags = f"-I{library_of_boards.FIRMWARE / 'include'}", "-ffunction-sections", "-fdata-sections", "-O2"
+    sources = (library_of_boards.FIRMWARE / "src/ethosu_driver/driver.c", library), (folder / "user.c", user)
+    for source, release in sources:
+        words = "cc", *flags, f"-DDTN_ETHOSU_RELEASE={release}", "-c", source, "-o", folder / f"{source.stem}.o"
+        subprocess.run(words, check=True)
+    words = "cc", "-Wl,--gc-sections", "user.o", "driver.o"
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize("library", [0, 1])
+def test_a_library_for_another_release_of_the_api_does_not_link(library: int, tmp_path: Path) -> None:
+    other = 1 - library
+    assert f"undefined reference to `dtn_ethosu_release_{other}'" in _linked(tmp_path, library, other)
+    assert "dtn_ethosu_release" not in _linked(tmp_path, library, library)
+
+
+def test_there_are_two_releases_of_the_api(tmp_path: Path) -> None:
+    words = "cc", f"-I{library_of_boards.FIRMWARE / 'include'}", "-DDTN_ETHOSU_RELEASE=7", "-x", "c", "-c", "-"
+    text = '#include "ethosu_driver.h"\n'
+    done = subprocess.run(words, input=text, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "DTN_ETHOSU_RELEASE is 0, for the API of Arm's driver 0.16, or 1, for that of 1.0" in done.stderr

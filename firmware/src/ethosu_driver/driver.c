@@ -176,8 +176,10 @@ static struct ethosu_driver *reserve(waiter_t *waiter)
     return waiter->driver;
 }
 
-int ethosu_init(struct ethosu_driver *drv, void *const base_address, const void *fast_memory,
-                const size_t fast_memory_size, uint32_t secure_enable, uint32_t privilege_enable)
+const volatile uint8_t DTN_ETHOSU_MARK;
+
+int(ethosu_init)(struct ethosu_driver *drv, void *const base_address, const void *fast_memory,
+                 const size_t fast_memory_size, uint32_t secure_enable, uint32_t privilege_enable)
 {
     (void)secure_enable;
     (void)privilege_enable;
@@ -340,14 +342,14 @@ static dtn_ethosu_fault_t memory_of(const struct ethosu_driver *drv, dtn_ethosu_
 
 /* Gives the port the memories of a job, each or all at once. */
 #if DTN_ETHOSU_RELEASE == 0
-static void each_memory(const struct ethosu_job *job, void (*call)(uint32_t *p, size_t bytes))
+static void tell_memories(const struct ethosu_job *job, void (*call)(uint32_t *p, size_t bytes))
 {
     for (int i = 0; i < job->num_base_addr; i++) {
         call((uint32_t *)(uintptr_t)job->base_addr[i], job->base_addr_size[i]);
     }
 }
 #else
-static void each_memory(const struct ethosu_job *job, void (*call)(const uint64_t *, const size_t *, int))
+static void tell_memories(const struct ethosu_job *job, void (*call)(const uint64_t *, const size_t *, int))
 {
     call(job->base_addr, job->base_addr_size, job->num_base_addr);
 }
@@ -386,7 +388,7 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, 
         reset_job(drv);
         return -1;
     }
-    each_memory(&drv->job, ethosu_flush_dcache);
+    tell_memories(&drv->job, ethosu_flush_dcache);
     (void)ethosu_request_power(drv);
     drv->job.state = ETHOSU_JOB_RUNNING;
     ethosu_inference_begin(drv, user_arg);
@@ -411,7 +413,7 @@ int ethosu_wait(struct ethosu_driver *drv, bool block)
     drv->job.result = drv->status_error ? ETHOSU_JOB_RESULT_ERROR : ETHOSU_JOB_RESULT_OK;
     ethosu_inference_end(drv, drv->job.user_arg);
     ethosu_release_power(drv);
-    each_memory(&drv->job, ethosu_invalidate_dcache);
+    tell_memories(&drv->job, ethosu_invalidate_dcache);
     reset_job(drv);
     return drv->status_error ? -1 : 0;
 }
