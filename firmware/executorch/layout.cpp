@@ -3,7 +3,7 @@
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
-#include "deuteron/io.h"
+#include "copy.h"
 
 namespace deuteron
 {
@@ -87,7 +87,7 @@ Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const
 
 Error Binding::copy(void *dst, const void *src) const
 {
-    ET_CHECK_OR_RETURN_ERROR(dtn_io_copy(dst, src, bytes_) == 0, Internal, "The copy of %s %zu failed", name_of(side_),
+    ET_CHECK_OR_RETURN_ERROR(copy_tensor(dst, src, bytes_), Internal, "The copy of %s %zu failed", name_of(side_),
                              index_);
     return Error::Ok;
 }

@@ -112,6 +112,7 @@ static void only_one_copies(size_t bytes, size_t others, uint32_t starts)
     bool started = dtn_io_copy_start(to[0], from, bytes) == 0;
     CHECK(started != other_started, "of %zu and %zu bytes, %s started", bytes, others, started ? "both" : "none");
     CHECK_EQUAL(units[DTN_DMA_IO].starts, starts);
+    CHECK_EQUAL(dtn_io_copy(to[1], from, others), DTN_IO_BUSY);
     copy_too();
     CHECK(!other_started, "a copy of %zu bytes started before the one of %zu was waited for", others, bytes);
     CHECK_EQUAL(dtn_io_copy_wait(), 0);

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <new>
 
+#include "../copy.h"
 #include "../observer.h"
 #include "blob.h"
 #include "deuteron/ethosu.h"
-#include "deuteron/io.h"
 #include "profile.h"
 
 namespace deuteron
@@ -229,7 +229,7 @@ class EthosUBackend final : public BackendInterface
 
     static Error copy(void *to, const void *from, size_t bytes, const char *side, size_t index)
     {
-        ET_CHECK_OR_RETURN_ERROR(dtn_io_copy(to, from, bytes) == 0, Internal, "The copy of %s %zu failed", side, index);
+        ET_CHECK_OR_RETURN_ERROR(copy_tensor(to, from, bytes), Internal, "The copy of %s %zu failed", side, index);
         return Error::Ok;
     }
 

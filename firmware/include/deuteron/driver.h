@@ -24,7 +24,9 @@
  *   during a run.
  * - **Executors** are as models: one run of each at a time, at the same time only with memories of their own. The
  *   default copies of inputs and outputs (deuteron/io.h) serve any number; those in `port/` one at a time, and refuse
- *   others until it has been waited for.
+ *   others (DTN_IO_BUSY) until it has been waited for, which ends a run.
+ * - **Our delegates for ExecuTorch's runtime** share these copies with all others, too. While a port's copy is
+ *   another's, the core copies their tensors, and no run of theirs ends because of it.
  * - **The port's** `dtn_port_ticks`, `dtn_port_npu_cycles` and cache functions (deuteron/port.h) may be called by
  *   several runs at once.
  */

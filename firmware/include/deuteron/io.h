@@ -23,11 +23,14 @@
 extern "C" {
 #endif
 
+/** Nothing was started, because the copy that a port makes at a time is another's: on another thread, or under way. */
+#define DTN_IO_BUSY 1
+
 /**
  * Copies `size` bytes between buffers that do not overlap, of any alignment, and returns when they are there: visible
  * to the core and the NPU.
  *
- * @return 0, or any other value when the copy failed or took too long; nothing goes on copying then.
+ * @return 0, DTN_IO_BUSY, or any other value when the copy failed or took too long; nothing goes on copying then.
  */
 int32_t dtn_io_copy(void *dst, const void *src, size_t size);
 

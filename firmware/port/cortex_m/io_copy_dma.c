@@ -47,7 +47,7 @@ static bool take(void)
 int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
     if (!take()) {
-        return -1;
+        return DTN_IO_BUSY;
     }
     failed = false;
     if (size < DTN_IO_DMA_BYTES) {

@@ -34,7 +34,7 @@ int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
     /* Where several threads copy, let no other in from here until `under_way` is set: mask interrupts, for example. */
     if (under_way.bytes != 0) {
-        return -1;
+        return DTN_IO_BUSY;
     }
     whole_lines_t lines = whole_lines(dst, src, size);
     if (lines.bytes == 0) {
