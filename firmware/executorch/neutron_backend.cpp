@@ -3,6 +3,10 @@
  * The payload is ExecuTorch's own (payload.h); the driver API is the one that ExecuTorch's NXP delegate calls, so
  * either delegate works with this driver. Nothing is allocated but from the runtime's allocators, and on a host the
  * form of the weights that its kernels multiply, without which they work too.
+ *
+ * Temporary memory of a delegate call: the buffer tables, the scratch, profile, debug and prefetch bytes of the
+ * payload, each tensor that is transposed once, and, where the largest of these is larger than the scratch memory, that
+ * once more for the port's copy. Each block is aligned to 16.
  */
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/platform.h>
