@@ -21,6 +21,7 @@ from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import recording as recordings
 from deuteron.frontend.ethosu import activations
+from deuteron.frontend.ethosu.apart import keep_apart
 from deuteron.frontend.ethosu.origins import Origin, by_operator, debug_handle_map, noted
 from deuteron.frontend.nodes import WHY, computing, name_of
 from deuteron.frontend.operators import operator_name
@@ -158,7 +159,8 @@ def keep_bounds(module: fx.GraphModule) -> Any:
 
 @contextmanager
 def observed(recording: Recording) -> Generator[None]:
-    """Records what passes through the wheel's function that compiles a partition."""
+    """Records partitions that pass through the wheel; Vela gets apart what it would join wrong."""
+    from executorch.backends.arm._passes import ArmPassManager
     from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
     from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
 
@@ -184,7 +186,17 @@ def observed(recording: Recording) -> Generator[None]:
         result.debug_handle_map = debug_handle_map(record.provenance.kernels, origins)
         return result
 
-    with _replaced(EthosUBackend, "preprocess", staticmethod(preprocess_)):
+    to_tosa: Callable[..., fx.GraphModule] = ArmPassManager.transform_to_backend_pipeline
+
+    def to_tosa_(*args: Any, **kwargs: Any) -> fx.GraphModule:
+        module = to_tosa(*args, **kwargs)
+        keep_apart(module)
+        return module
+
+    with (
+        _replaced(ArmPassManager, "transform_to_backend_pipeline", to_tosa_),
+        _replaced(EthosUBackend, "preprocess", staticmethod(preprocess_)),
+    ):
         yield
 
 

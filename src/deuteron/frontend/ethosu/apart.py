@@ -1,0 +1,83 @@
+"""Keeps operators of a partition apart that Vela 5.1.0 would join wrong, by a pool of one value between them.
+
+Vela lets a layer read a slice, or write into what is padded or concatenated, where it stands in the greater tensor. A
+layer that it has to take to pieces may then go wrong: of a convolution or a pool that reads a slice it forgets the pads
+above and left, and the results of a depthwise convolution with several channels for each of its input's it writes to
+the start of the greater tensor. A pool with a window of one value changes nothing and is never taken to pieces.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from torch import fx
+
+from deuteron.frontend.operators import base_name
+
+_CONVOLUTIONS, _POOLS = ("CONV2D", "DEPTHWISE_CONV2D"), ("AVG_POOL2D", "MAX_POOL2D")
+_MOST_STRIDE, _MOST_DILATION, _MOST_WINDOW = 3, 2, 8
+"""Beyond these Vela takes layers to pieces; the last is of average pools with pads."""
+
+
+def keep_apart(module: fx.GraphModule) -> None:
+    """Put such pools into a partition in TOSA's operators, as ExecuTorch's passes leave it."""
+    wanted = [pair for node in module.graph.nodes for pair in _joined(node)]
+    for source, reader in wanted:
+        with module.graph.inserting_before(reader):
+            pool = module.graph.call_function(_max_pool(), (source, [1, 1], [1, 1], [0, 0, 0, 0]))
+        pool.meta = dict(source.meta)
+        reader.replace_input_with(source, pool)
+    module.recompile()
+
+
+def _joined(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
+    """What is to be kept apart from the node, and the node, or the one before it that reads that."""
+    kind = _kind(node)
+    if kind in (*_CONVOLUTIONS, *_POOLS):
+        reader, has_pads = node, any(_geometry(node)[1])
+        source = reader.all_input_nodes[0]
+        while _kind(source) == "PAD":  # which Vela may make the layer's own
+            reader, source, has_pads = source, source.all_input_nodes[0], True
+        if _kind(source) == "SLICE" and has_pads and _is_taken_to_pieces(node):
+            yield source, reader
+    elif kind in ("PAD", "CONCAT"):
+        for source in node.all_input_nodes:
+            if _kind(source) == "RESCALE" and _multiplies(source.all_input_nodes[0]):
+                yield source, node
+
+
+def _is_taken_to_pieces(layer: fx.Node) -> bool:
+    strides, _, last = _geometry(layer)
+    if max(strides) > _MOST_STRIDE or _multiplies(layer):
+        return True
+    most = {"AVG_POOL2D": _MOST_WINDOW, "MAX_POOL2D": max(last)}.get(_kind(layer), _MOST_DILATION)
+    return max(last) > most
+
+
+def _multiplies(node: fx.Node) -> bool:
+    """Whether it is a depthwise convolution with several channels for each of several of its input's."""
+    if _kind(node) != "DEPTHWISE_CONV2D":
+        return False
+    *_, depth, times = node.all_input_nodes[1].meta["val"].shape
+    return depth > 1 and times > 1
+
+
+def _geometry(layer: fx.Node) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """Strides, pads, and the dilations of a convolution or the window of a pool."""
+    lists = [cast("Sequence[int]", arg) for arg in layer.args if isinstance(arg, Sequence)]
+    if _kind(layer) in _POOLS:
+        window, strides, pads = lists
+        return strides, pads, window
+    strides, pads, dilations = lists
+    return strides, pads, dilations
+
+
+def _kind(node: fx.Node) -> str:
+    """The name of the TOSA operator; empty for what is none."""
+    return base_name(node.target) if node.op == "call_function" else ""
+
+
+def _max_pool() -> Any:
+    from executorch.exir.dialects._ops import ops
+
+    tosa: Any = ops.backend.tosa
+    return tosa.MAX_POOL2D.default

@@ -1,0 +1,70 @@
+"""Layers that Vela takes to pieces, behind slices and before pads and concatenations: it must not join them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from tests.frontend.ethosu.networks import built
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deuteron import api
+from deuteron.npu.ethosu import tosa
+from deuteron.views.agreement.pytorch import compare
+
+
+class Joined(nn.Module):
+    """Two channels for each behind a slice, before pads and in a concatenation, and a wide dilation behind a slice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 1)
+        self.cut = nn.Conv2d(4, 8, 3, padding=1, groups=4)
+        self.padded = nn.Conv2d(4, 8, 3, padding=1, groups=4)
+        self.joined = nn.Conv2d(4, 8, 3, padding=1, groups=4)
+        self.wide = nn.Conv2d(4, 4, 3, padding=3, dilation=3)
+        self.last = nn.Conv2d(8, 4, 3)
+        self.together = nn.Conv2d(12, 4, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = torch.relu(self.first(x))
+        part = y[:, :, 1:, 1:]
+        padded = functional.pad(self.padded(y), (1, 0, 1, 0))
+        return self.cut(part), self.wide(part), self.last(padded), self.together(torch.cat([y, self.joined(y)], 1))
+
+
+class Strided(nn.Module):
+    """A stride of four, whose windows do not meet all of their input: ExecuTorch's passes cut that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 1)
+        self.second = nn.Conv2d(4, 4, 3, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(torch.relu(self.first(x)))
+
+
+def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Joined` with its input."""
+    torch.manual_seed(0)
+    return Joined().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
+def strided() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Strided` with its input."""
+    torch.manual_seed(0)
+    return Strided().eval(), (torch.randn(1, 3, 12, 12),), api.BuildOptions()
+
+
+@pytest.mark.parametrize(
+    ("make", "target", "pools"),
+    [(joined, "ethos-u55-128", 4), (strided, "ethos-u85-256", 1)],
+)
+def test_vela_does_not_join_what_it_would_join_wrong(make: Any, target: str, pools: int) -> None:
+    directory, (x,) = built(make, target), make()[1]
+    graph = tosa.read((directory / "npu_0.tosa").read_bytes(), "npu_0.tosa")
+    assert [operator.name for operator in graph.operators].count("MAX_POOL2D") == pools
+    comparison = compare(directory, [[x.numpy()], [x.numpy() * 0.7]])
+    assert comparison.passed, comparison.failures()
