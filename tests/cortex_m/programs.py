@@ -63,9 +63,8 @@ class Everything(torch.nn.Module):
         h = mean(ops.pad(g, [0, 1, 1, 0], [0, 0, 1, 0], 1), [3], [2, 2], [0, 0], False, 1, HALF, -3, scratch)
         i = ops.maximum(ops.minimum(e, f), ops.quantized_div(e, 2, f, 1, 0, 20.0))
         j = ops.quantized_activation(i, self.table)
-        rows = j.flatten()[:160].reshape(2, 8, 10) if self.explicit else j[:, :5, :, :4].clone(
-            memory_format=torch.contiguous_format
-        ).reshape(2, 8, 10)  # fmt: skip
+        rows = j.flatten()[:160] if self.explicit else j.clone(memory_format=torch.contiguous_format)[:, :5, :, :4]
+        rows = rows.reshape(2, 8, 10)
         k = ops.quantized_linear(rows, self.linear, self.bias, None, 1, 0, -2, [HALF], [-8], 127, -128)
         m = ops.quantized_batch_matmul(rows, 1, rows, 1, 0, HALF, -9, scratch)
         n = ops.softmax(ops.transpose(k, [0, 2, 1]), -1, 0, -128, HALF, 22, -99)
