@@ -13,7 +13,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("name", "target", "board"), [
-    ("wide", "cortex-m33", "an505"), ("wide", "cortex-m55", "an547"), ("mixed", "cortex-m33", "an505")
+    ("wide", "cortex-m33", "an505"), ("wide", "cortex-m55", "an547"), ("chosen", "cortex-m55", "an547"),
+    ("mixed", "cortex-m33", "an505"),
 ])  # fmt: skip
 def test_a_board_computes_what_executorchs_runtime_does(name: str, target: str, board: str) -> None:
     build = store.network(NETWORKS[name], name, target=target)

@@ -13,7 +13,7 @@ OPTIONS = api.BuildOptions(activations=api.Activations.INT16)
 
 
 class Wide(nn.Module):
-    """All that int16 has: layers, arithmetic, functions, pools, means, extrema and pads, with and without limits."""
+    """Layers, arithmetic, functions, pools and means of int16, with and without limits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,24 +22,35 @@ class Wide(nn.Module):
         self.depthwise, self.point = nn.Conv2d(6, 12, 3, groups=6, stride=2, padding=1), nn.Conv2d(12, 4, 1, bias=False)
         self.row = nn.Linear(8, 6)
 
-    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    def values(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """An image and rows."""
         x = functional.hardswish(self.stem(x))
         x = functional.relu6(self.grouped(x)) - 0.5 * x
         x = self.point(self.depthwise(self.apart(x)).relu())
-        pools = functional.max_pool2d(x, 3, 2, 1), functional.avg_pool2d(x, 2), functional.avg_pool2d(x, 3, 1, 1)
         z = torch.cat([x, x.abs()], 1).flatten(2).permute(0, 2, 1)[:, :, 1:7] * y
-        z = self.row(z.reshape(1, -1, 8)) + y
+        return x, self.row(z.reshape(1, -1, 8)) + y
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        x, z = self.values(x, y)
+        pools = functional.max_pool2d(x, 3, 2, 1), functional.avg_pool2d(x, 2), functional.avg_pool2d(x, 3, 1, 1)
+        curves = z.sigmoid(), z.tanh(), functional.gelu(z), functional.elu(z), functional.silu(z), (z / 4).exp(), z**2
+        curves = *curves, torch.cat([z.atan(), z.asinh(), z.erfc(), z.square()])
+        grown = z.sinh(), z.cosh(), z.exp2(), functional.selu(z), functional.celu(z), functional.logsigmoid(z)
+        curves = *curves, torch.cat(grown)
+        return *pools, *curves, functional.softplus(z).clamp(0.5, 2.0), (z + y).relu(), x.mean((2, 3))
+
+
+class Chosen(Wide):
+    """Pads, extrema and sums of int16."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        x, z = self.values(x, y)
         padded = (
             functional.pad(x, (1, 0, 2, 1), value=0.5),
             functional.pad(z, (0, 3)),
             functional.pad(x, [1] * 4, "reflect"),
         )
-        chosen = torch.maximum(x, 0.3 * x), torch.minimum(z, y), z.amax(1), x.amin((2, 3)), z.sum(-1), y.mean(-1)
-        curves = z.sigmoid(), z.tanh(), functional.gelu(z), functional.elu(z), functional.silu(z), (z / 4).exp(), z**2
-        curves = *curves, torch.cat([z.atan(), z.asinh(), z.erfc(), z.square()])
-        grown = z.sinh(), z.cosh(), z.exp2(), functional.selu(z), functional.celu(z), functional.logsigmoid(z)
-        curves = *curves, torch.cat(grown)
-        return *pools, *padded, *chosen, *curves, functional.softplus(z).clamp(0.5, 2.0), (z + y).relu(), x.mean((2, 3))
+        return *padded, torch.maximum(x, 0.3 * x), torch.minimum(z, y), z.amax(1), x.amin((2, 3)), z.sum(-1), y.mean(-1)
 
 
 class Mixed(nn.Module):
@@ -58,9 +69,15 @@ class Mixed(nn.Module):
 
 
 def wide() -> Made:
-    """All of int16."""
+    """Most of int16."""
     torch.manual_seed(1)
     return Wide(), (torch.randn(1, 3, 12, 12), torch.randn(6)), OPTIONS
+
+
+def chosen() -> Made:
+    """The rest of it."""
+    torch.manual_seed(1)
+    return Chosen(), (torch.randn(1, 3, 12, 12), torch.randn(6)), OPTIONS
 
 
 def mixed() -> Made:
@@ -69,4 +86,4 @@ def mixed() -> Made:
     return Mixed(), (torch.randn(1, 3, 8, 8),), OPTIONS
 
 
-NETWORKS: Mapping[str, Callable[[], Made]] = {"wide": wide, "mixed": mixed}
+NETWORKS: Mapping[str, Callable[[], Made]] = {"wide": wide, "chosen": chosen, "mixed": mixed}
