@@ -5,8 +5,20 @@
 #include "ethosu_85.h"
 #include "test.h"
 
-enum { COUNT_AT = 0x100, ONE_AT = 0x3000, HEADER_WORDS = 8, SUBTRACT = 2, OP_BRANCH = 0x100, OP_KERNEL_WAIT = 0x012 };
-enum { ALWAYS = 0, IF_TRUE = 1 };
+enum {
+    COUNT_AT = 0x100,
+    OUTPUT_AT = 0x2000,
+    ONE_AT = 0x3000,
+    HEADER_WORDS = 8,
+    SUBTRACT = 2,
+    OP_BRANCH = 0x100,
+    OP_KERNEL_WAIT = 0x012,
+    UNKNOWN = 0x01F
+};
+enum { ALWAYS = 0, IF_TRUE = 1, NO_OUTPUT = 1 << 6 };
+
+/* What a word of commands counts as that runs again. */
+enum { WORD_WORK = 1024 };
 
 static uint64_t state = 7;
 
@@ -20,13 +32,13 @@ static void branch(stream_t *stream, uint64_t condition, uint32_t target)
     stream_long(stream, OP_BRANCH, condition << 32 | target);
 }
 
-/* `width` counts at COUNT_AT, each less one of what stands at ONE_AT; the place of the subtraction. */
-static uint32_t new_count(stream_t *stream, int32_t width, uint32_t bytes)
+/* Counts of these sizes at COUNT_AT, each less one of what stands at ONE_AT; the place of the subtraction. */
+static uint32_t new_counts(stream_t *stream, const int32_t *sizes, uint32_t bytes)
 {
-    const int32_t sizes[3] = {1, width, 1};
     const u85_turn_t none = {{0, 1, 2}, 3, 0};
-    test_map_t counts = {1, COUNT_AT, 1, width, 1, bytes, true, false, 0};
-    test_map_t one = {1, ONE_AT, 1, width, 1, bytes, true, false, 0};
+    test_map_t counts = {1, COUNT_AT, sizes[0], sizes[1], sizes[2], bytes, true, false, 0};
+    test_map_t one = counts;
+    one.base = ONE_AT;
     stream_new(stream, "ethos-u85-256", &state);
     stream_map(stream, &dtn_eu_ifm_registers, &counts, 0);
     stream_map(stream, &dtn_eu_ifm2_registers, &one, 0);
@@ -44,23 +56,30 @@ static uint32_t new_count(stream_t *stream, int32_t width, uint32_t bytes)
     uint32_t at = place(stream);
     stream_op(stream, DTN_ETHOSU_OP_ELEMENTWISE, SUBTRACT);
     uint8_t *memory = stream->memory.regions[1].data;
-    for (int32_t i = 0; i < width * (int32_t)bytes; i++) {
+    for (int32_t i = 0; i < sizes[0] * sizes[1] * sizes[2] * (int32_t)bytes; i++) {
         memory[COUNT_AT + i] = 0;
         memory[ONE_AT + i] = i % (int32_t)bytes == 0;
     }
     return at;
 }
 
+/* One count. */
+static uint32_t new_count(stream_t *stream, uint32_t bytes)
+{
+    const int32_t sizes[3] = {1, 1, 1};
+    return new_counts(stream, sizes, bytes);
+}
+
 /* A loop runs its operation until the result is zero, each a step of its own; a result of two bytes counts as a whole.
- */
+ * Of the commands that run again each word counts. */
 static void test_loop(void)
 {
     for (uint32_t bytes = 1; bytes <= 2; bytes++) {
         stream_t stream;
-        uint32_t at = new_count(&stream, 1, bytes);
+        uint32_t at = new_count(&stream, bytes);
         branch(&stream, IF_TRUE, at);
         uint8_t *counts = stream.memory.regions[1].data + COUNT_AT;
-        const uint32_t times = bytes == 1 ? 5 : 257;
+        const uint32_t times = bytes == 1 ? 5 : 2001;
         counts[0] = (uint8_t)times;
         counts[bytes - 1] = bytes == 1 ? counts[0] : (uint8_t)(times >> 8);
         size_t length = stream_end(&stream);
@@ -74,6 +93,28 @@ static void test_loop(void)
         CHECK_EQUAL(counts[0], 0);
         CHECK_EQUAL(dtn_ethosu_step(&machine, &event), DTN_ETHOSU_OK);
         CHECK_EQUAL(event.opcode, DTN_ETHOSU_OP_STOP);
+        CHECK_EQUAL(machine.work, times + (times - 1) * 3 * WORD_WORK);
+        stream_free(&stream);
+    }
+}
+
+/* What runs for ever ends where its commands have counted as much as a stream may, with an operation and without. */
+static void test_for_ever(void)
+{
+    for (uint32_t operations = 0; operations < 2; operations++) {
+        stream_t stream;
+        uint32_t at = new_count(&stream, 1);
+        const uint32_t target = operations == 0 ? at + 4 : at;
+        branch(&stream, ALWAYS, target);
+        size_t length = stream_end(&stream);
+        dtn_ethosu_t machine;
+        dtn_ethosu_event_t event = {0};
+        CHECK_EQUAL(dtn_ethosu_start(&machine, stream.config, stream.words, length, &stream.memory), DTN_ETHOSU_OK);
+        machine.work = DTN_ETHOSU_MOST_WORK - 100 * 3 * WORD_WORK;
+        CHECK_EQUAL(dtn_ethosu_run(&machine, &event), DTN_ETHOSU_WORK);
+        CHECK_EQUAL(event.offset, at + 4);
+        CHECK(event.detail > DTN_ETHOSU_MOST_WORK && event.detail <= DTN_ETHOSU_MOST_WORK + 3 * WORD_WORK,
+              "ends at %u more", (unsigned)(event.detail - DTN_ETHOSU_MOST_WORK));
         stream_free(&stream);
     }
 }
@@ -82,7 +123,7 @@ static void test_loop(void)
 static void test_forward(void)
 {
     stream_t stream;
-    uint32_t at = new_count(&stream, 1, 1);
+    uint32_t at = new_count(&stream, 1);
     branch(&stream, ALWAYS, at + 16);
     stream_op(&stream, DTN_ETHOSU_OP_ELEMENTWISE, SUBTRACT);
     dtn_ethosu_event_t event = {0};
@@ -91,30 +132,116 @@ static void test_forward(void)
     stream_free(&stream);
 }
 
-static void check_refused(int32_t width, uint64_t condition, uint32_t target, dtn_ethosu_fault_t expected,
+/* A check takes the commands as they stand: those that a branch leads over, too. */
+static void test_checked_in_order(void)
+{
+    stream_t stream;
+    dtn_ethosu_event_t event = {0};
+    uint32_t at = new_count(&stream, 1);
+    branch(&stream, ALWAYS, at + 16);
+    stream_op(&stream, UNKNOWN, 0);
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OPCODE);
+    CHECK_EQUAL(event.offset, at + 12);
+    stream_free(&stream);
+}
+
+static void check_refused(const int32_t *sizes, uint64_t condition, uint32_t target, dtn_ethosu_fault_t expected,
                           uint64_t detail)
 {
     stream_t stream;
     dtn_ethosu_event_t event = {0};
-    (void)new_count(&stream, width, 1);
+    (void)new_counts(&stream, sizes, 1);
     uint32_t at = place(&stream);
-    branch(&stream, condition, target == UINT32_MAX ? at : target);
+    branch(&stream, condition, target);
     dtn_ethosu_fault_t fault = stream_run(&stream, &event);
     CHECK(fault == expected, "`%s` instead of `%s`", dtn_ethosu_message(fault), dtn_ethosu_message(expected));
     CHECK_EQUAL(event.offset, at);
-    CHECK_EQUAL(event.detail, detail == UINT32_MAX ? at : detail);
+    CHECK_EQUAL(event.detail, detail);
     stream_free(&stream);
 }
 
 static void test_refused(void)
 {
-    check_refused(1, 2, 0, DTN_ETHOSU_FIELD, OP_BRANCH);
-    check_refused(1, ALWAYS, 2, DTN_ETHOSU_TARGET, 2);
-    check_refused(1, ALWAYS, 4 * STREAM_WORDS, DTN_ETHOSU_TARGET, 4 * STREAM_WORDS);
-    check_refused(2, IF_TRUE, 0, DTN_ETHOSU_BRANCH, OP_BRANCH);
-    /* For ever, without an operation and with one. */
-    check_refused(1, ALWAYS, UINT32_MAX, DTN_ETHOSU_LOOP, UINT32_MAX);
-    check_refused(1, ALWAYS, 0, DTN_ETHOSU_LOOP, 0);
+    static const int32_t one[3] = {1, 1, 1};
+    static const int32_t more[][3] = {{2, 1, 1}, {1, 2, 1}, {1, 1, 2}};
+    check_refused(one, 2, 0, DTN_ETHOSU_FIELD, OP_BRANCH);
+    check_refused(one, ALWAYS, 2, DTN_ETHOSU_TARGET, 2);
+    for (uint32_t axis = 0; axis < 3; axis++) {
+        check_refused(more[axis], IF_TRUE, 0, DTN_ETHOSU_BRANCH, OP_BRANCH);
+    }
+}
+
+/* Branches lead to commands, of which NPU_OP_STOP is the last: to behind the stream, and to behind the first stop. */
+static void test_targets(void)
+{
+    for (uint32_t stops = 1; stops <= 2; stops++) {
+        for (uint32_t past = 0; past < 2; past++) {
+            stream_t stream;
+            dtn_ethosu_event_t event = {0};
+            uint32_t at = new_count(&stream, 1);
+            const uint32_t target = at + 12 + 4 * past;
+            branch(&stream, ALWAYS, target);
+            if (stops == 2) {
+                stream_op(&stream, DTN_ETHOSU_OP_STOP, 0);
+            }
+            CHECK_EQUAL(stream_run(&stream, &event), past == 1 ? DTN_ETHOSU_TARGET : DTN_ETHOSU_OK);
+            CHECK_EQUAL(event.detail, past == 1 ? target : 0);
+            CHECK_EQUAL(event.offset, past == 1 && stops == 1 ? at + 4 : at + 12);
+            stream_free(&stream);
+        }
+    }
+}
+
+/* What a branch asks for is of the operation before it, not of one before that. */
+static void test_last_result(void)
+{
+    stream_t stream;
+    dtn_ethosu_event_t event = {0};
+    (void)new_count(&stream, 1);
+    stream_short(&stream, REG_OFM_WIDTH_M1, 1);
+    stream_short(&stream, REG_OFM_WIDTH0_M1, 1);
+    stream_short(&stream, REG_IFM_WIDTH0_M1, 1);
+    stream_short(&stream, REG_IFM2_WIDTH0_M1, 1);
+    stream_op(&stream, DTN_ETHOSU_OP_ELEMENTWISE, SUBTRACT);
+    uint32_t at = place(&stream);
+    branch(&stream, IF_TRUE, at + 8);
+    CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_BRANCH);
+    CHECK_EQUAL(event.offset, at);
+    stream_free(&stream);
+}
+
+/* A product of matrices of one element whose sums stay where they are: nothing stands where its output would. */
+static void put_kept_product(stream_t *stream)
+{
+    for (uint16_t pad = REG_IFM_PAD_TOP; pad <= REG_IFM_PAD_BOTTOM; pad++) {
+        stream_short(stream, pad, 0);
+    }
+    stream_short(stream, REG_IFM_DEPTH_M1, 0);
+    stream_short(stream, REG_KERNEL_HEIGHT_M1, 0);
+    stream_short(stream, REG_KERNEL_WIDTH_M1, 0);
+    stream_short(stream, REG_KERNEL_STRIDE, 0);
+    stream_short(stream, REG_ACC_FORMAT, NO_OUTPUT);
+    stream_op(stream, DTN_ETHOSU_OP_CONV, 1);
+}
+
+static void test_without_output(void)
+{
+    for (uint32_t asks = 0; asks < 2; asks++) {
+        stream_t stream;
+        dtn_ethosu_event_t event = {0};
+        (void)new_count(&stream, 1);
+        stream.count--; /* without its operation */
+        put_kept_product(&stream);
+        uint32_t at = place(&stream);
+        if (asks == 1) {
+            branch(&stream, IF_TRUE, at + 8);
+        }
+        const dtn_ethosu_fault_t fault = stream_run(&stream, &event);
+        CHECK(fault == (asks == 1 ? DTN_ETHOSU_BRANCH : DTN_ETHOSU_OK), "`%s`", dtn_ethosu_message(fault));
+        CHECK_EQUAL(event.offset, at);
+        CHECK_EQUAL(event.detail, asks == 1 ? OP_BRANCH : 0);
+        stream_free(&stream);
+    }
 }
 
 /* Before any operation there is no result to ask for, and no other Ethos-U has branches. */
@@ -131,12 +258,48 @@ static void test_alone(void)
     }
 }
 
+/* A stream that has ended under watch; `hazards` is how many the last command had. */
+static dtn_ethosu_watch_t *watched(stream_t *stream, uint32_t *hazards)
+{
+    size_t length = stream_end(stream);
+    size_t bytes = dtn_ethosu_watch_bytes(stream->config, &stream->memory);
+    dtn_ethosu_watch_t *watch = (dtn_ethosu_watch_t *)malloc(bytes);
+    dtn_ethosu_seen_t seen = {.event.opcode = DTN_ETHOSU_OP_CONV};
+    CHECK_EQUAL(dtn_ethosu_watch_start(watch, bytes, stream->config, stream->words, length, &stream->memory),
+                DTN_ETHOSU_OK);
+    (void)dtn_ethosu_watch_input(watch, 1, COUNT_AT, 1);
+    (void)dtn_ethosu_watch_input(watch, 1, ONE_AT, 1);
+    while (seen.event.opcode != DTN_ETHOSU_OP_STOP && dtn_ethosu_watch_step(watch, &seen) == DTN_ETHOSU_OK) {
+    }
+    *hazards = seen.count;
+    return watch;
+}
+
+/* An operation that puts nothing out has written nothing under watch, either. */
+static void test_watched_without_output(void)
+{
+    stream_t stream;
+    uint64_t unwritten = 0;
+    uint64_t value = 0;
+    uint32_t hazards = 0;
+    (void)new_count(&stream, 1);
+    stream.count--;
+    stream_long(&stream, REG_OFM_BASE0, OUTPUT_AT);
+    put_kept_product(&stream);
+    dtn_ethosu_watch_t *watch = watched(&stream, &hazards);
+    CHECK_EQUAL(hazards, 0);
+    CHECK_EQUAL(dtn_ethosu_watch_output(watch, 1, OUTPUT_AT, 1, &unwritten, &value), false);
+    CHECK_EQUAL(unwritten, OUTPUT_AT);
+    free(watch);
+    stream_free(&stream);
+}
+
 /* A branch behind an operation that nothing has waited for is a hazard, told with the command behind it. */
 static void test_watched(void)
 {
     for (uint32_t waits = 0; waits < 2; waits++) {
         stream_t stream;
-        uint32_t first = new_count(&stream, 1, 1);
+        uint32_t first = new_count(&stream, 1);
         if (waits == 1) {
             stream_op(&stream, OP_KERNEL_WAIT, 0);
         }
@@ -168,9 +331,15 @@ static void test_watched(void)
 int main(void)
 {
     test_loop();
+    test_for_ever();
     test_forward();
+    test_checked_in_order();
     test_refused();
+    test_targets();
+    test_last_result();
+    test_without_output();
     test_alone();
     test_watched();
+    test_watched_without_output();
     return test_result();
 }

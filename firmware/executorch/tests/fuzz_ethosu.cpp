@@ -35,6 +35,9 @@ constexpr size_t kMaxScratch = 1 << 18;
 constexpr size_t kMaxWorkspace = 1 << 22;
 constexpr uint64_t kMaxWork = 1 << 21;
 
+/* Of a run, with what branches repeat. */
+constexpr uint64_t kMaxRepeated = 1 << 24;
+
 /* Regions, and the fast scratch memory that every stream has. */
 enum { kWeights = 0, kScratch = 1, kFast = 2 };
 constexpr size_t kFastBytes = 1 << 14;
@@ -162,6 +165,7 @@ Outcome run(const FileBytes &bytes)
     memory.workspace = workspace.data();
     fault = dtn_ethosu_start(&machine, config, commands.data(), commands.size(), &memory);
     if (fault == DTN_ETHOSU_OK) {
+        machine.work = DTN_ETHOSU_MOST_WORK - kMaxRepeated;
         fault = dtn_ethosu_run(&machine, &event);
     }
     return fault == DTN_ETHOSU_OK ? kRan : kFailed;

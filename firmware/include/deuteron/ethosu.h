@@ -48,7 +48,7 @@ enum { DTN_ETHOSU_REGIONS = 8 };
     X(18, WORKSPACE, "the workspace is too small for an operation")                                                    \
     X(19, UNSUPPORTED, "an operation is not modelled")                                                                 \
     X(20, FINISHED, "the stream has ended or stopped at a fault")                                                      \
-    X(21, WORK, "the operations have more terms than those of any network: 2^36")                                      \
+    X(21, WORK, "the operations, and what branches repeat, have more terms than those of any network: 2^36")           \
     X(22, BUILT_IN,                                                                                                    \
       "an operation uses the NPU's own tanh or sigmoid, whose values are not public; tables are modelled")             \
     X(23, STRIDED_COPY, "a copy has a source with strides, or three dimensions, which no compiler writes")             \
@@ -56,8 +56,12 @@ enum { DTN_ETHOSU_REGIONS = 8 };
     X(41, ARGMAX, "a pool that gives places of maxima, which is not modelled")                                         \
     X(42, TILES, "a map in three tiles one below the other, or none, which is not modelled")                           \
     X(43, INDEX, "a copy by indices met one that is larger than it says")                                              \
-    X(44, TARGET, "a branch leads out of the commands")                                                                \
-    X(45, LOOP, "branches lead back more often than those of any network: 2^20 times")
+    X(44, TARGET, "a branch leads out of the commands, which end at the first NPU_OP_STOP")
+
+/** Terms of a stream: what its operations compute, and for each word of commands that a branch leads back over as many
+ * as a check of an operation takes time for, so that no stream runs for ever. */
+#define DTN_ETHOSU_MOST_WORK (UINT64_C(1) << 36)
+enum { DTN_ETHOSU_WORD_WORK = 1024 };
 
 /** What `dtn_ethosu_step` and its like return. */
 typedef enum {
@@ -139,8 +143,10 @@ typedef struct dtn_ethosu {
     size_t staged; /**< of that, the output of the operation before it is laid out */
     dtn_ethosu_chain_t chains[DTN_ETHOSU_CHAINS];
     dtn_ethosu_chain_t sums; /**< of an operation that puts none out, for the next */
-    uint64_t work;           /**< terms of the sums of the operations so far: multiply-accumulates, or elements */
-    uint32_t returns;        /**< branches so far that led back */
+    uint64_t work;           /**< so far, of DTN_ETHOSU_MOST_WORK */
+    size_t furthest;         /**< of a check: the last command that a branch so far leads to */
+    const uint8_t *element;  /**< what the operation puts out where it is one element of a region */
+    uint8_t element_bytes;   /**< its size, or 0 */
     uint8_t result;          /**< what a branch asks for, of the operation before: 0 none, 1 zero, 2 not zero */
     bool is_check;           /**< operations are checked, and not executed */
     bool is_finished;
@@ -167,7 +173,9 @@ const dtn_ethosu_config_t *dtn_ethosu_config_of(const void *command_data, size_t
 /**
  * Checks a whole stream without executing it: finds what `dtn_ethosu_step` would, but for damaged weights.
  *
- * Commands are checked in the order in which they stand; `dtn_ethosu_step` checks those that a branch leads to again.
+ * Commands are checked in the order in which they stand, up to the first NPU_OP_STOP, behind which no branch may lead.
+ * Those that a branch leads to `dtn_ethosu_step` checks again, with the registers and in the workspace that are then:
+ * faults of these alone, of a branch into the middle of a command and of loops that do not end are found there.
  * Of `memory` only the regions' sizes and `is_read_only` are used; `memory->workspace_bytes` becomes what the stream
  * needs. `command_data` is what a driver gets: COP1 and its actions, aligned to 16. `event` says where a fault is.
  */

@@ -226,8 +226,7 @@ static bool operate(dtn_ethosu_t *m, uint32_t opcode, dtn_ethosu_fault_t *fault)
         *fault = dtn_eu_resize(m);
         return true;
     case DTN_ETHOSU_OP_STOP:
-        m->is_finished = true;
-        *fault = DTN_ETHOSU_OK;
+        *fault = dtn_eu_stop(m);
         return true;
     case DTN_ETHOSU_OP_CONV:
         *fault = dtn_eu_convolution(m);

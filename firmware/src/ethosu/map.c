@@ -201,6 +201,10 @@ dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_regist
         map->base[i] = dtn_eu_address(m, (uint32_t)registers->base + i);
     }
     fault = check_tiles(m, map, region->bytes);
+    if (fault == DTN_ETHOSU_OK && is_written && height == 1 && width == 1 && depth == 1) {
+        m->element = m->is_check ? NULL : dtn_eu_pixel(map, 0, 0);
+        m->element_bytes = map->bytes;
+    }
     if (fault == DTN_ETHOSU_OK && dtn_eu_is_u85(m)) {
         uint32_t part = registers == &dtn_eu_ifm_registers    ? DTN_ETHOSU_PART_INPUT
                         : registers == &dtn_eu_ifm2_registers ? DTN_ETHOSU_PART_SECOND_INPUT

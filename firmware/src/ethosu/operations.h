@@ -38,12 +38,15 @@ dtn_ethosu_fault_t dtn_eu_copy(dtn_ethosu_t *m);
 /** The same of an Ethos-U85. */
 dtn_ethosu_fault_t dtn_eu_copy_85(dtn_ethosu_t *m);
 
-/** After an operation of an Ethos-U85: keeps what a branch may ask for. */
+/** After an operation of an Ethos-U85: keeps what a branch may ask for, of the element that it has put out. */
 void dtn_eu_note_result(dtn_ethosu_t *m);
 
 /** NPU_OP_BRANCH to a byte of the commands, of an Ethos-U85; the event's parameter says on which condition. A check
  * goes on with the next command. */
 dtn_ethosu_fault_t dtn_eu_branch(dtn_ethosu_t *m, uint32_t target);
+
+/** NPU_OP_STOP: the end of the stream; a fault in a check where a branch leads further. */
+dtn_ethosu_fault_t dtn_eu_stop(dtn_ethosu_t *m);
 
 /** The bytes of a side of a copy, by the registers of its region and address; NULL in a check, or, with the fault, when
  * it leaves its memory. */

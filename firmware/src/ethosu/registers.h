@@ -131,7 +131,7 @@ static inline dtn_ethosu_fault_t dtn_eu_fault(dtn_ethosu_t *m, dtn_ethosu_fault_
  */
 static inline dtn_ethosu_fault_t dtn_eu_work(dtn_ethosu_t *m, uint64_t outputs, uint64_t terms)
 {
-    const uint64_t most = UINT64_C(1) << 36;
+    const uint64_t most = DTN_ETHOSU_MOST_WORK;
     if (terms > most || outputs > most / (terms > 0 ? terms : 1)) {
         return dtn_eu_fault(m, DTN_ETHOSU_WORK, outputs);
     }

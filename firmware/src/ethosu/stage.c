@@ -31,6 +31,7 @@ void dtn_eu_stage_start(dtn_ethosu_t *m)
         m->held = 0;
     }
     m->staged = 0;
+    m->element_bytes = 0;
 }
 
 /* Takes `bytes` more at the workspace's end. */

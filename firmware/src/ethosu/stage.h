@@ -15,7 +15,7 @@ typedef enum { DTN_EU_TILES_2X2 = 0, DTN_EU_TILES_3X1 = 1, DTN_EU_CHAINED = 2, D
 /** Where the map of these registers lies; DTN_EU_TILES_2X2 for products without chains. */
 dtn_eu_storage_t dtn_eu_storage(const dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers);
 
-/** Before an operation: gives the room of chains back that have ended. */
+/** Before an operation: gives the room of chains back that have ended; nothing is put out yet. */
 void dtn_eu_stage_start(dtn_ethosu_t *m);
 
 /** Takes `bytes` of the workspace's end, which `map` becomes: dense, with the sizes and the type that it has. */
