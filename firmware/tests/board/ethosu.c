@@ -21,7 +21,17 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { STEP = 256, DAMAGES = 400, ROOM = 8 * DTN_GUARD_BYTES, MEMORIES = 2, OUTPUT = 256, BLOCK = 2048, TICK_ON = 7 };
+enum {
+    STEP = 256,
+    DAMAGES = 400,
+    BLOCKS = 3,
+    DAMAGED = 2,
+    ROOM = 8 * DTN_GUARD_BYTES,
+    MEMORIES = 2,
+    OUTPUT = 256,
+    BLOCK = 2048,
+    TICK_ON = 7
+};
 
 typedef struct {
     volatile uint32_t control;
@@ -191,19 +201,31 @@ static void damage(uint32_t *words, uint32_t count)
     words[at] = draw() % 2 == 0 ? words[at] ^ UINT32_C(1) << draw() % 32 : draw();
 }
 
+/* Whether the first partition is as `hostile` takes it: those of its blocks that are damaged have words, and fit. */
+static bool can_be_damaged(void)
+{
+    const dtn_delegate_t *delegate = &dtn_bundle.delegates[0];
+    bool is_right = delegate->blocks == BLOCKS;
+    for (uint32_t k = 0; is_right && k < DAMAGED; k++) {
+        const uint32_t bytes = dtn_bundle.constants[delegate->first + k].bytes;
+        is_right = bytes >= sizeof(uint32_t) && bytes <= BLOCK;
+    }
+    return is_right;
+}
+
 /* Runs the first partition with damaged blocks, whose CRC the executor would not have let pass. */
 static void hostile(void)
 {
-    static uint32_t words[2][BLOCK / 4] __attribute__((aligned(16)));
+    static uint32_t words[DAMAGED][BLOCK / 4] __attribute__((aligned(16)));
     const dtn_delegate_t *delegate = &dtn_bundle.delegates[0];
     uint32_t refused = 0;
     uint32_t failed = 0;
     uint32_t ran = 0;
     uint32_t others = 0;
     for (uint32_t i = 0; i < DAMAGES; i++) {
-        dtn_constant_t blocks[3];
+        dtn_constant_t blocks[BLOCKS];
         memcpy(blocks, dtn_bundle.constants + delegate->first, sizeof blocks);
-        for (uint32_t k = 0; k < 2; k++) {
+        for (uint32_t k = 0; k < DAMAGED; k++) {
             memcpy(words[k], blocks[k].data, blocks[k].bytes);
             blocks[k].data = words[k];
         }
@@ -251,8 +273,10 @@ int main(void)
     }
     if (strcmp(word + 1, "preempt") == 0) {
         preempt();
-    } else if (strcmp(word + 1, "hostile") == 0) {
+    } else if (strcmp(word + 1, "hostile") == 0 && can_be_damaged()) {
         hostile();
+    } else if (strcmp(word + 1, "guard") != 0) {
+        return 2;
     } else {
         ((volatile uint8_t *)second.memories[0].data)[second.memories[0].bytes] = 0;
     }
