@@ -68,12 +68,13 @@ uint32_t dtn_port_ticks(void)
     return ++now;
 }
 
-/* Runs a job of that many operations; the error. */
-static NeutronError run(uint32_t operations, dtn_partition_t *partition)
+/* Runs a job of that many operations whose layout has room for `recorded`; the error. */
+static NeutronError run(uint32_t operations, uint32_t recorded, dtn_partition_t *partition)
 {
     static __attribute__((aligned(LINE))) uint8_t working[ROOM];
-    static const uint32_t layout[] = {SCRATCH, FAST, 0, 0, RECORDED};
+    static uint32_t layout[] = {SCRATCH, FAST, 0, 0, RECORDED};
     static const dtn_constant_t blocks[] = {{(const uint8_t *)layout, sizeof layout, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
+    layout[DTN_ETHOSU_LAYOUT_RECORDED] = recorded;
     memset(working, 0x5A, sizeof working);
     *partition = (dtn_partition_t){.blocks = blocks, .block_count = 3, .working = working};
     left = operations;
@@ -84,7 +85,7 @@ int main(void)
 {
     dtn_partition_t partition;
     uint32_t count = 0;
-    CHECK_EQUAL(run(RECORDED, &partition), ENONE);
+    CHECK_EQUAL(run(RECORDED, RECORDED, &partition), ENONE);
     const uint32_t *records = dtn_npu_ethosu.records(&partition, &count);
     const size_t at = (size_t)((const uint8_t *)records - (const uint8_t *)partition.working);
     CHECK_EQUAL(count, DTN_TEST_STEPS ? RECORDED + 1 : 1);
@@ -100,8 +101,14 @@ int main(void)
           "the records end behind the working memory");
 #if DTN_TEST_STEPS
     /* Fewer operations than the layout says would leave records that nobody has written. */
-    CHECK_EQUAL(run(1, &partition), dtn_error(DTN_REASON_NPU_RUN, 0));
-    CHECK_EQUAL(run(RECORDED + 2, &partition), ENONE);
+    CHECK_EQUAL(run(1, RECORDED, &partition), dtn_error(DTN_REASON_NPU_RUN, 0));
+    CHECK_EQUAL(run(RECORDED + 2, RECORDED, &partition), ENONE);
 #endif
+    /* Nor how many run, of commands with branches: nothing is recorded then. */
+    for (uint32_t operations = 0; operations < 2 * RECORDED; operations++) {
+        CHECK_EQUAL(run(operations, 0, &partition), ENONE);
+        (void)dtn_npu_ethosu.records(&partition, &count);
+        CHECK_EQUAL(count, 0);
+    }
     return test_result();
 }

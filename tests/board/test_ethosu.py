@@ -22,10 +22,11 @@ from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
 from deuteron.errors import FormatError
 from deuteron.npu.ethosu import blob
+from deuteron.npu.ethosu import firmware as ethosu_firmware
 from deuteron.npu.ethosu.device import Device
 from deuteron.npu.ethosu.firmware import partition_of
 from deuteron.npu.ethosu.isa import Short
-from deuteron.npu.ethosu.stream import config_of
+from deuteron.npu.ethosu.stream import Branch, config_of, decode
 from deuteron.npu.firmware import FirmwareBlock
 from deuteron.views.events.events import Kind
 from deuteron.views.profile import on_board, subject
@@ -58,6 +59,14 @@ def test_a_partition_has_room_for_records_where_it_is_profiled(payload: bytes) -
     plain, recorded = (partition_of(payload, "npu 0", is_recorded=recorded) for recorded in (False, True))
     assert recorded.working_bytes - plain.working_bytes == 64 + 16 * 2
     assert struct.unpack_from("<5I", recorded.blocks[0].data)[4] == 1
+
+
+def test_commands_with_branches_have_no_room_for_records(payload: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs would have more or fewer than there are operations."""
+    plain = partition_of(payload, "npu 0")
+    stream = replace(decode(plain.blocks[1].data, "npu 0"), branches=(Branch(8, 0, is_conditional=True),))
+    monkeypatch.setattr(ethosu_firmware, "decode", lambda *_: stream)
+    assert partition_of(payload, "npu 0", is_recorded=True) == plain
 
 
 def test_the_fast_scratch_memory_is_as_large_as_the_commands_need(payload: bytes) -> None:

@@ -101,7 +101,8 @@ dtn_ethosu_fault_t run_logged(EventTracer *tracer, dtn_ethosu_t *machine, dtn_et
         return dtn_ethosu_run(machine, event);
     }
     const et_timestamp_t begin = pal_current_ticks();
-    DebugHandle operations = 0;
+    uint32_t at = 0;
+    DebugHandle number = 0; /* of the operation at that byte of the commands */
     for (;;) {
         const et_timestamp_t start = pal_current_ticks();
         const dtn_ethosu_fault_t fault = dtn_ethosu_step(machine, event);
@@ -116,7 +117,13 @@ dtn_ethosu_fault_t run_logged(EventTracer *tracer, dtn_ethosu_t *machine, dtn_et
         if (event->opcode == DTN_ETHOSU_OP_DMA_START) {
             log_named(tracer, "fetch", start, stop, "0");
         } else {
-            log(tracer, nullptr, operations++, start, stop, name_of(*event));
+            if (event->offset < at) {
+                at = 0;
+                number = 0;
+            }
+            number += dtn_ethosu_operations(machine, at, event->offset);
+            at = event->offset;
+            log(tracer, nullptr, number, start, stop, name_of(*event));
         }
     }
 }

@@ -1,7 +1,8 @@
 /* ETDump events of a partition's run.
  *
  * - For each operation of the command stream an event with an integer id, 0 for the first of the partition and so on,
- *   as the delegate map of an ETRecord of ours has them; its metadata is what listings call the operation;
+ *   as the delegate map of an ETRecord of ours has them, each time that it runs; its metadata is what listings call the
+ *   operation;
  * - for each copy of the NPU's DMA one named `fetch`;
  * - one named `run` round all of them;
  * - `copy in` and `copy out` for each input and output, with its number behind it.

@@ -198,6 +198,10 @@ dtn_ethosu_fault_t dtn_ethosu_step(dtn_ethosu_t *machine, dtn_ethosu_event_t *ev
 /** Executes the rest of a stream; `event` is the last. */
 dtn_ethosu_fault_t dtn_ethosu_run(dtn_ethosu_t *machine, dtn_ethosu_event_t *event);
 
+/** How many operations that are no copies stand among the commands from byte `from` on to before byte `to`, at both of
+ * which a command starts: which one of the stream an operation is, where branches lead over some and back. */
+uint32_t dtn_ethosu_operations(const dtn_ethosu_t *machine, uint32_t from, uint32_t to);
+
 /** The sentence of a fault. */
 const char *dtn_ethosu_message(dtn_ethosu_fault_t fault);
 

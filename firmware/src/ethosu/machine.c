@@ -326,6 +326,19 @@ dtn_ethosu_fault_t dtn_ethosu_run(dtn_ethosu_t *m, dtn_ethosu_event_t *event)
     return fault;
 }
 
+uint32_t dtn_ethosu_operations(const dtn_ethosu_t *m, uint32_t from, uint32_t to)
+{
+    uint32_t count = 0;
+    for (size_t at = from; at < to && at < m->command_bytes;) {
+        const uint32_t word = word_at(m->commands, at);
+        const uint32_t words = word >> WORDS_AT & WORDS_MASK;
+        const uint32_t opcode = word & OPCODE_MASK;
+        count += words == 0 && opcode >= FIRST_OPERATION && opcode <= LAST_OPERATION ? 1U : 0U;
+        at += 4 + 4 * (size_t)words;
+    }
+    return count;
+}
+
 dtn_ethosu_fault_t dtn_ethosu_check(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *command_data,
                                     size_t command_data_bytes, dtn_ethosu_memory_t *memory, dtn_ethosu_event_t *event)
 {

@@ -102,6 +102,7 @@ class NpuProgram(ABC):
         linked_bytes: of these, those that lie in SRAM all the time, because nothing fetches them.
         resident_bytes: of these, those that are fetched once and stay.
         records: whether a run records when its kernel calls start and stop.
+        has_branches: whether a run may leave kernel calls out or repeat them, so that boards do not record them.
         advice: about hazards that another's compiler may leave in a sound file; empty where they mean damage.
     """
 
@@ -113,6 +114,7 @@ class NpuProgram(ABC):
     linked_bytes: int = 0
     resident_bytes: int = 0
     records: bool = False
+    has_branches: bool = False
     advice: str = ""
 
     @property

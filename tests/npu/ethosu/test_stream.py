@@ -89,3 +89,4 @@ def test_an_ethos_u85_branches() -> None:
         "  0x00050  branch to 0x00000 if the result before it is not 0",
         "  0x00058  branch to 0x00060",
     ]
+    assert program.has_branches

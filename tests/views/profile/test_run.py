@@ -118,7 +118,7 @@ def test_everybody_has_the_same_numbers(build: Build, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_kernels_that_nobody_recorded_are_told(build: Build, tmp_path: Path):
+def test_kernels_that_nobody_recorded_are_told(build: Build, monkeypatch: pytest.MonkeyPatch):
     found = builds.read(build("residual"))
     made = run.profile(found, run.Wanted("sim"))
     assert list(builds.warnings(found, made)) == []
@@ -134,6 +134,11 @@ def test_kernels_that_nobody_recorded_are_told(build: Build, tmp_path: Path):
     assert list(builds.warnings(plain, made)) == [
         "the microcode of this build does not record its kernels: their time is not attributed; build it with "
         "`--use-profiling`"
+    ]
+    monkeypatch.setattr(found.partitions[0][0].program, "has_branches", True)
+    assert list(builds.warnings(found, made)) == [
+        "the commands of `npu 0` have branches, which leave operations out or repeat them: boards record the time of "
+        "the partition alone; `deuteron profile` without a board has that of each operation"
     ]
 
 

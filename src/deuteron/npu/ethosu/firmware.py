@@ -20,14 +20,15 @@ _RECORDS_GAP = 64
 def partition_of(data: bytes, name: str, *, is_recorded: bool = False) -> FirmwarePartition:
     """The partition with these bytes in a program; FormatError when it is damaged.
 
-    Runs record each operation and copy if it `is_recorded`, in an image that records events.
+    Runs record each operation and copy if it `is_recorded`, in an image that records events; not those of commands
+    with branches, which leave operations out and repeat others: records are by the place of the operation.
     """
     blob = blobs.parse(data, name)
     stream = decode(blob.command_data, name)
     calls = sum(operation.target is None for operation in stream.operations)
     fast = Device(blob, name).fast_scratch_bytes()
     tensors = (*blob.inputs, *blob.outputs)
-    recorded = len(stream.operations) if is_recorded else 0
+    recorded = len(stream.operations) if is_recorded and not stream.branches else 0
     layout = (blob.scratch_bytes, fast, len(blob.inputs), len(blob.outputs), recorded)
     words = (*layout, *(word for tensor in tensors for word in (tensor.offset, tensor.nbytes)))
     return FirmwarePartition(

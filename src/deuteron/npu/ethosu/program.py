@@ -39,6 +39,7 @@ class EthosUProgram(NpuProgram):
         self.outputs = tuple(tensor.nbytes for tensor in blob.outputs)
         self.commands = tuple(map(_command, stream.operations))
         self.weights_bytes = len(blob.weights)
+        self.has_branches = bool(stream.branches)
 
     def lines(self, name: str, origins: Sequence[str]) -> Iterator[str]:
         """Sizes, where inputs and outputs lie, and a line for each operation."""

@@ -19,6 +19,12 @@ from deuteron.views.memory import PartitionPlan, planning
 from deuteron.views.simulate import PartitionRun
 
 
+_UNTOLD = (
+    "the commands of `npu {}` have branches, which leave operations out or repeat them: boards record the time of the "
+    "partition alone; `deuteron profile` without a board has that of each operation"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Build:
     """A build that can be profiled.
@@ -136,7 +142,13 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
 def warnings(build: Build, profiled: record.Profile) -> Iterator[str]:
     """Sentences about kernels that ran and were not recorded."""
     kinds = {event.kind for event in profiled.stream.events}
-    if Kind.DELEGATE not in kinds or Kind.KERNEL in kinds:
+    if Kind.DELEGATE not in kinds:
+        return
+    timed = {event.partition for event in profiled.stream.events if event.kind is Kind.KERNEL}
+    untold = [i for i, (run, _) in enumerate(build.partitions) if run.program.has_branches and i not in timed]
+    if build.profiles and not profiled.stream.lost:
+        yield from map(_UNTOLD.format, untold)
+    if Kind.KERNEL in kinds or len(untold) == len(build.partitions):
         return
     if not build.profiles:
         yield (
