@@ -13,6 +13,7 @@ enum {
     SUBTRACT = 2,
     OP_BRANCH = 0x100,
     OP_KERNEL_WAIT = 0x012,
+    OP_DMA_WAIT = 0x011,
     UNKNOWN = 0x01F
 };
 enum { ALWAYS = 0, IF_TRUE = 1, NO_OUTPUT = 1 << 6 };
@@ -96,6 +97,27 @@ static void test_loop(void)
         CHECK_EQUAL(machine.work, times + (times - 1) * 3 * WORD_WORK);
         stream_free(&stream);
     }
+}
+
+/* Which operation one is goes by its place: copies do not count, nor do words behind commands that look like one. */
+static void test_places(void)
+{
+    stream_t stream;
+    const uint32_t first = new_count(&stream, 1);
+    const uint32_t copy = place(&stream);
+    stream_op(&stream, DTN_ETHOSU_OP_DMA_START, 0);
+    stream_long(&stream, REG_OP_SCALAR, DTN_ETHOSU_OP_ELEMENTWISE);
+    const uint32_t second = place(&stream);
+    stream_op(&stream, DTN_ETHOSU_OP_RESIZE, 0);
+    size_t length = stream_end(&stream);
+    dtn_ethosu_t machine;
+    CHECK_EQUAL(dtn_ethosu_start(&machine, stream.config, stream.words, length, &stream.memory), DTN_ETHOSU_OK);
+    CHECK_EQUAL(dtn_ethosu_operations(&machine, 0, first), 0);
+    CHECK_EQUAL(dtn_ethosu_operations(&machine, 0, copy), 1);
+    CHECK_EQUAL(dtn_ethosu_operations(&machine, first, second), 1);
+    CHECK_EQUAL(dtn_ethosu_operations(&machine, second, second), 0);
+    CHECK_EQUAL(dtn_ethosu_operations(&machine, second, UINT32_MAX), 1);
+    stream_free(&stream);
 }
 
 /* What runs for ever ends where its commands have counted as much as a stream may, with an operation and without. */
@@ -258,20 +280,22 @@ static void test_alone(void)
     }
 }
 
-/* A stream that has ended under watch; `hazards` is how many the last command had. */
-static dtn_ethosu_watch_t *watched(stream_t *stream, uint32_t *hazards)
+/* A stream that has ended under watch; `seen` is its last command. */
+static dtn_ethosu_watch_t *watched(stream_t *stream, dtn_ethosu_seen_t *seen)
 {
     size_t length = stream_end(stream);
     size_t bytes = dtn_ethosu_watch_bytes(stream->config, &stream->memory);
     dtn_ethosu_watch_t *watch = (dtn_ethosu_watch_t *)malloc(bytes);
-    dtn_ethosu_seen_t seen = {.event.opcode = DTN_ETHOSU_OP_CONV};
     CHECK_EQUAL(dtn_ethosu_watch_start(watch, bytes, stream->config, stream->words, length, &stream->memory),
                 DTN_ETHOSU_OK);
     (void)dtn_ethosu_watch_input(watch, 1, COUNT_AT, 1);
     (void)dtn_ethosu_watch_input(watch, 1, ONE_AT, 1);
-    while (seen.event.opcode != DTN_ETHOSU_OP_STOP && dtn_ethosu_watch_step(watch, &seen) == DTN_ETHOSU_OK) {
+    dtn_ethosu_fault_t fault = dtn_ethosu_watch_step(watch, seen);
+    while (fault == DTN_ETHOSU_OK && seen->event.opcode != DTN_ETHOSU_OP_STOP) {
+        CHECK_EQUAL(seen->count, 0);
+        fault = dtn_ethosu_watch_step(watch, seen);
     }
-    *hazards = seen.count;
+    CHECK(fault == DTN_ETHOSU_OK, "`%s` at %u", dtn_ethosu_message(fault), (unsigned)seen->event.offset);
     return watch;
 }
 
@@ -281,56 +305,83 @@ static void test_watched_without_output(void)
     stream_t stream;
     uint64_t unwritten = 0;
     uint64_t value = 0;
-    uint32_t hazards = 0;
+    dtn_ethosu_seen_t seen;
     (void)new_count(&stream, 1);
     stream.count--;
     stream_long(&stream, REG_OFM_BASE0, OUTPUT_AT);
     put_kept_product(&stream);
-    dtn_ethosu_watch_t *watch = watched(&stream, &hazards);
-    CHECK_EQUAL(hazards, 0);
+    dtn_ethosu_watch_t *watch = watched(&stream, &seen);
+    CHECK_EQUAL(seen.count, 0);
     CHECK_EQUAL(dtn_ethosu_watch_output(watch, 1, OUTPUT_AT, 1, &unwritten, &value), false);
     CHECK_EQUAL(unwritten, OUTPUT_AT);
     free(watch);
     stream_free(&stream);
 }
 
-/* A branch behind an operation that nothing has waited for is a hazard, told with the command behind it. */
+/* Appends a copy of a byte to where nothing else lies; its place. */
+static uint32_t put_copy(stream_t *stream)
+{
+    stream_short(stream, REG_DMA0_SRC_REGION, 0);
+    stream_short(stream, REG_DMA0_DST_REGION, 1);
+    stream_long(stream, REG_DMA0_SRC, 0);
+    stream_long(stream, REG_DMA0_DST, OUTPUT_AT);
+    stream_short(stream, REG_DMA0_SIZE0, 1);
+    stream_long(stream, REG_DMA0_LEN, 1);
+    uint32_t at = place(stream);
+    stream_op(stream, DTN_ETHOSU_OP_DMA_START, 0);
+    return at;
+}
+
+/* Branches behind operations and copies that nothing has waited for are hazards, told with the command behind them:
+ * each with the last that runs. `order` says what stands before them: operations o, copies c, their waits O and C. */
+static void check_watched(const char *order, char last)
+{
+    stream_t stream;
+    dtn_ethosu_seen_t seen;
+    uint32_t places[2] = {0, 0};
+    (void)new_count(&stream, 1);
+    stream_op(&stream, OP_KERNEL_WAIT, 0);
+    for (const char *next = order; *next != 0; next++) {
+        if (*next == 'c') {
+            places[1] = put_copy(&stream);
+        } else if (*next == 'o') {
+            places[0] = place(&stream);
+            stream_op(&stream, DTN_ETHOSU_OP_ELEMENTWISE, SUBTRACT);
+        } else {
+            stream_op(&stream, *next == 'O' ? OP_KERNEL_WAIT : OP_DMA_WAIT, 0);
+        }
+    }
+    const uint32_t at = place(&stream);
+    branch(&stream, ALWAYS, 0);
+    branch(&stream, ALWAYS, 0);
+    dtn_ethosu_watch_t *watch = watched(&stream, &seen);
+    CHECK_EQUAL(seen.count, last == 0 ? 0 : 2);
+    for (uint32_t i = 0; i < seen.count; i++) {
+        CHECK_EQUAL(seen.hazards[i].kind, DTN_ETHOSU_HAZARD_BRANCH);
+        CHECK_EQUAL(seen.hazards[i].at, at + 8 * i);
+        CHECK_EQUAL(seen.hazards[i].part, 0);
+        CHECK_EQUAL(seen.hazards[i].other, places[last == 'c']);
+    }
+    free(watch);
+    stream_free(&stream);
+}
+
 static void test_watched(void)
 {
-    for (uint32_t waits = 0; waits < 2; waits++) {
-        stream_t stream;
-        uint32_t first = new_count(&stream, 1);
-        if (waits == 1) {
-            stream_op(&stream, OP_KERNEL_WAIT, 0);
-        }
-        uint32_t at = place(&stream);
-        branch(&stream, IF_TRUE, first);
-        size_t length = stream_end(&stream);
-        size_t bytes = dtn_ethosu_watch_bytes(stream.config, &stream.memory);
-        dtn_ethosu_watch_t *watch = (dtn_ethosu_watch_t *)malloc(bytes);
-        dtn_ethosu_seen_t seen;
-        CHECK_EQUAL(dtn_ethosu_watch_start(watch, bytes, stream.config, stream.words, length, &stream.memory),
-                    DTN_ETHOSU_OK);
-        (void)dtn_ethosu_watch_input(watch, 1, COUNT_AT, 1);
-        (void)dtn_ethosu_watch_input(watch, 1, ONE_AT, 1);
-        CHECK_EQUAL(dtn_ethosu_watch_step(watch, &seen), DTN_ETHOSU_OK);
-        CHECK_EQUAL(seen.count, 0);
-        CHECK_EQUAL(dtn_ethosu_watch_step(watch, &seen), DTN_ETHOSU_OK);
-        CHECK_EQUAL(seen.event.opcode, DTN_ETHOSU_OP_STOP);
-        CHECK_EQUAL(seen.count, 1 - waits);
-        if (seen.count == 1) {
-            CHECK_EQUAL(seen.hazards[0].kind, DTN_ETHOSU_HAZARD_BRANCH);
-            CHECK_EQUAL(seen.hazards[0].at, at);
-            CHECK_EQUAL(seen.hazards[0].other, first);
-        }
-        free(watch);
-        stream_free(&stream);
-    }
+    check_watched("", 0);
+    check_watched("o", 'o');
+    check_watched("c", 'c');
+    check_watched("co", 'o');
+    check_watched("oc", 'c');
+    check_watched("coO", 'c');
+    check_watched("ocC", 'o');
+    check_watched("ocCO", 0);
 }
 
 int main(void)
 {
     test_loop();
+    test_places();
     test_for_ever();
     test_forward();
     test_checked_in_order();

@@ -9,7 +9,8 @@
  * the one before have been written. Of an Ethos-U85 up to four copies run at once, n goes to 7, and tables have a
  * memory of their own. Whether a stream waits where it must is what this watches, with a cell for each byte that it can
  * write: who wrote and read it last. Nothing is executed and no data are needed; memory is the caller's. Commands with
- * branches are watched in the order in which they stand, as if all conditions were false, and branches wait for all.
+ * branches are watched in the order in which they stand, as if no branch were taken. A branch has to wait for all that
+ * runs; whether the path that the NPU takes writes each output is not vouched for, nor what it reads on its way.
  */
 #ifndef DEUTERON_ETHOSU_WATCH_H
 #define DEUTERON_ETHOSU_WATCH_H
@@ -59,12 +60,13 @@ typedef enum {
 /** A hazard of a command. */
 typedef struct {
     uint32_t kind;   /**< a dtn_ethosu_hazard_kind_t */
-    uint32_t part;   /**< a dtn_ethosu_part_t */
+    uint32_t part;   /**< a dtn_ethosu_part_t; of DTN_ETHOSU_HAZARD_BRANCH none: 0 */
     uint32_t fault;  /**< of DTN_ETHOSU_HAZARD_FAULT: a dtn_ethosu_fault_t, whose detail is `at` */
     uint32_t region; /**< of the first byte, or DTN_ETHOSU_SHRAM_REGION */
     uint32_t other;  /**< offset of the command that it collides with */
     uint32_t other_writes;
-    uint64_t at; /**< the first byte in its region; of buffers that do not fit, where they would have to end */
+    uint64_t at; /**< the first byte in its region; of buffers that do not fit, where they would have to end; of
+                    DTN_ETHOSU_HAZARD_BRANCH the branch, in bytes from the first command */
 } dtn_ethosu_hazard_t;
 
 /** A command as it was seen. */
@@ -112,7 +114,7 @@ bool dtn_ethosu_watch_input(dtn_ethosu_watch_t *watch, uint32_t region, uint64_t
 dtn_ethosu_fault_t dtn_ethosu_watch_step(dtn_ethosu_watch_t *watch, dtn_ethosu_seen_t *seen);
 
 /** What a stream at its end has in some bytes of a region: whether all are written, or where the first is that is not,
- * and which values they are. */
+ * and which values they are; of a stream with branches, where none is taken. */
 bool dtn_ethosu_watch_output(const dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes,
                              uint64_t *unwritten, uint64_t *value);
 

@@ -27,7 +27,8 @@ void dtn_eu_report(dtn_eu_scan_t *scan, dtn_ethosu_hazard_kind_t kind, uint64_t 
     uint32_t offset = other == 0 ? 0 : 4 * (other - 1);
     for (uint32_t i = 0; i < seen->count; i++) {
         const dtn_ethosu_hazard_t *known = &seen->hazards[i];
-        if (known->kind == (uint32_t)kind && known->part == scan->part && known->other == offset) {
+        if (kind != DTN_ETHOSU_HAZARD_BRANCH && known->kind == (uint32_t)kind && known->part == scan->part &&
+            known->other == offset) {
             return;
         }
     }

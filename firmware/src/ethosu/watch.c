@@ -363,17 +363,15 @@ static void see_copy(dtn_ethosu_watch_t *watch, const dtn_eu_rows_t *rows)
 
 /* ---- The stream ---- */
 
-/* Where a branch leads to, nobody watches what ran before it. */
+/* Where a branch leads to, nobody watches what ran before it: the last that still runs is named. */
 static void see_branch(dtn_ethosu_watch_t *watch)
 {
     dtn_eu_scan_t scan = {.watch = watch, .number = number_of(watch)};
-    for (uint32_t i = 0; i < DTN_ETHOSU_AT_ONCE; i++) {
-        if (watch->kernels[i] != 0) {
-            dtn_eu_report(&scan, DTN_ETHOSU_HAZARD_BRANCH, watch->machine.event.offset, watch->kernels[i], true);
-        }
-        if (watch->copies[i] != 0) {
-            dtn_eu_report(&scan, DTN_ETHOSU_HAZARD_BRANCH, watch->machine.event.offset, watch->copies[i], true);
-        }
+    const uint32_t kernel = watch->kernels[0];
+    const uint32_t copy = watch->copies[0];
+    if (kernel != 0 || copy != 0) {
+        dtn_eu_report(&scan, DTN_ETHOSU_HAZARD_BRANCH, watch->machine.event.offset, kernel > copy ? kernel : copy,
+                      true);
     }
 }
 

@@ -88,7 +88,11 @@ class Watched:
 
 
 def watch(blob: Blob, stream: Stream, expected: Values | None = None) -> Watched:
-    """The partition under watch; with `expected`, other values than these are hazards, too."""
+    """The partition under watch; with `expected`, other values than these are hazards, too.
+
+    Of commands with branches all are watched as they stand: that the path which the NPU takes among them writes every
+    output is not vouched for.
+    """
     watcher = _Watcher(blob, stream)
     hazards = list(watcher.steps())
     values = Values(tuple(watcher.values), tuple(watcher.outputs))
