@@ -18,7 +18,6 @@ from deuteron.views.events.instructions import Instructions, PartitionCalls
 from deuteron.views.memory import PartitionPlan, planning
 from deuteron.views.simulate import PartitionRun
 
-
 _UNTOLD = (
     "the commands of `npu {}` have branches, which leave operations out or repeat them: boards record the time of the "
     "partition alone; `deuteron profile` without a board has that of each operation"
