@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from deuteron.sweeps import dataset, run, spec, work
+from deuteron.sweeps import dataset, lowering, run, spec
 
 MODELS = ("digits", "ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder")
 AXES: dict[str, list[str]] = {
@@ -58,8 +58,8 @@ def main() -> None:
         for model in options.models:
             lowered = spec.parse({"models": [model], "targets": AXES["targets"]}, Path.cwd(), "the bench")
             for point in lowered.points():
-                (whole / work.BUILDS).mkdir(parents=True, exist_ok=True)
-                work.make(work.job_of(point, whole, wanted.folder, None))
+                (whole / lowering.BUILDS).mkdir(parents=True, exist_ok=True)
+                lowering.make(lowering.job_of(point, whole, wanted.folder, None))
         shutil.copytree(whole, again)
         marks = [time.perf_counter()]
         run.sweep(wanted, whole, workers=1, progress=lambda _: marks.append(time.perf_counter()))

@@ -16,8 +16,8 @@ import pytest
 from tests.sweeps.conftest import POINTS, files
 
 from deuteron import api
-from deuteron.errors import OptionError
-from deuteron.sweeps import pool, work
+from deuteron.errors import InputError, OptionError
+from deuteron.sweeps import lowering, pool, work
 
 PROGRAM = str(Path(sys.executable).with_name("deuteron"))
 DASK = [sys.executable, "-m", "dask"]
@@ -84,14 +84,16 @@ def test_a_scheduler_of_others_and_workers_that_are_killed_in_each_stage(
             told = refused(folder, directory, scheduler)
             assert told.startswith("worker `tcp://127.0.0.1:")
             assert told.endswith(
-                f"` has Deuteron {work.fingerprint()}, this is 9.9.9\n\n"
-                "hint: install the same Deuteron where the workers run"
+                f"` has Deuteron {lowering.fingerprint()}, this is 9.9.9\n\n"
+                "hint: install the same Deuteron, and the same versions of what it uses, where the workers run"
             )
         cloudpickle.register_pickle_by_value(sys.modules[__name__])
-        for stage in ("make", "evaluate"):
-            monkeypatch.setattr(work, stage, killing(tmp_path / stage, getattr(work, stage)))
-        assert api.sweep(folder / "sweep.toml", directory, scheduler=scheduler).points == POINTS
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+        try:
+            for module, stage in ((lowering, "make"), (work, "evaluate")):
+                monkeypatch.setattr(module, stage, killing(tmp_path / stage, getattr(module, stage)))
+            assert api.sweep(folder / "sweep.toml", directory, scheduler=scheduler).points == POINTS
+        finally:
+            cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     assert (tmp_path / "make").exists()
     assert (tmp_path / "evaluate").exists()
     assert files(directory) == files(whole)
@@ -109,19 +111,85 @@ def killing(marker: Path, function: Callable[..., object]) -> Callable[..., obje
     return killed
 
 
-def test_workers_of_this_computer_and_ctrl_c(folder: Path, whole: Path, tmp_path: Path) -> None:
-    """A terminal interrupts all processes of a command; nothing but that is said, and the sweep goes on later."""
+def test_ctrl_c(folder: Path, tmp_path: Path) -> None:
+    """A terminal interrupts all processes of a command; nothing but that is said. It cannot end first."""
+    budgets = ", ".join(str(4096 + 16 * index) for index in range(5000))
+    (tmp_path / "long.toml").write_text(
+        f"models = ['{folder / 'large.tflite'}']\ntargets = ['imxrt700']\nsram_budget = [{budgets}]\n"
+    )
     directory = tmp_path / "sweep"
-    command = [PROGRAM, "sweep", "sweep.toml", "-o", directory, "--workers", "2"]
-    first = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    command = [PROGRAM, "sweep", "long.toml", "-o", directory, "--workers", "2"]
+    first = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while first.poll() is None and not [*directory.glob("points/[!.]*")]:
-        time.sleep(0.001)
+        time.sleep(0.05)
+    assert first.returncode is None
     os.killpg(first.pid, signal.SIGINT)
     _, told = first.communicate(timeout=60)
     assert (first.returncode, told) == (130, "\ninterrupted\n")
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, f"`deuteron sweep show {directory}` shows the best\n")
+
+
+SCRIPT = """
+import logging, threading
+from deuteron import api
+thread = threading.Thread(target=lambda: api.sweep("sweep.toml", {directory!r}, workers=2))
+thread.start()
+thread.join()
+print(logging.getLogger("distributed").level == logging.CRITICAL)
+"""
+
+
+def test_a_script_without_a_main_guard_in_a_thread(folder: Path, whole: Path, tmp_path: Path) -> None:
+    """Workers of this computer do not run it; and Dask's log is afterwards as it was."""
+    script, directory = tmp_path / "script.py", tmp_path / "sweep"
+    script.write_text(SCRIPT.format(directory=str(directory)))
+    done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
     assert files(directory) == files(whole)
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    """A Dask client, whose scheduler and worker are threads of this process."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_two_sweeps_on_one_scheduler(client: Any) -> None:
+    """Each has its own results, and goes on when the other ends; what others need is computed once."""
+    with type(client)(client.scheduler.address) as other:
+        results = [pool.Cluster(used).results(doubled(name)) for used, name in ((client, "a"), (other, "b"))]
+        first = [next(tasks)[1] for tasks in results]
+        results[0].close()  # pyright: ignore[reportAttributeAccessIssue]
+        assert {*first[1:], *(result for _, result in results[1])} == {f"b-b{index}" for index in range(20)}
+        assert str(first[0]).startswith("a-a")
+
+
+def doubled(name: str) -> list[pool.Task]:
+    """Tasks that have the keys of all others of their kind."""
+    needed = pool.Task("needed", str, (name,))
+    return [pool.Task(f"key{index}", joined, (f"{name}{index}",), f"part {index}", needed) for index in range(20)]
+
+
+def joined(*texts: str) -> str:
+    """The texts in one."""
+    time.sleep(0.01)
+    return "-".join(texts)
+
+
+def test_a_scheduler_that_goes_away(client: Any) -> None:
+    address = client.scheduler.address
+    results = pool.Cluster(client).results(doubled("a"))
+    next(results)
+    client.cluster.close()
+    with pytest.raises(InputError) as error:
+        list(results)
+    assert str(error.value) == (f"the scheduler at `{address}` has gone away\n\nhint: give the command again to go on")
 
 
 def test_more_than_one_worker_needs_dask(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

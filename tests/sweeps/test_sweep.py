@@ -1,8 +1,6 @@
 """A sweep in this process: its rows are what the simulator says, and it goes on where it was ended."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +13,7 @@ from tests.sweeps.conftest import POINTS, files
 from deuteron import api
 from deuteron.arch import silicon, targets
 from deuteron.errors import DeuteronError, InputError
-from deuteron.sweeps import dataset, work
+from deuteron.sweeps import dataset, lowering, work
 from deuteron.views.simulate import simulate_build
 
 PROGRAM = str(Path(sys.executable).with_name("deuteron"))
@@ -96,7 +94,7 @@ def test_a_sweep_that_is_killed_twice_goes_on(folder: Path, whole: Path, tmp_pat
         process = subprocess.Popen([PROGRAM, "sweep", "sweep.toml", "-o", directory, "--workers", "1"], cwd=folder)
         while process.poll() is None and len([*directory.glob("points/[!.]*")]) < least:
             time.sleep(0.001)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
     left = subprocess.run([PROGRAM, "sweep", "sweep.toml", "-o", directory, "--workers", "1"], cwd=folder)
     assert left.returncode == 0
@@ -152,8 +150,15 @@ WRONG = {
     "models = ['a']\ntargets = ['imxrt700']\neffort = 'most'": "`effort` cannot be `most`\n\n"
     "hint: allowed are `fast`, `exact`",
     "models = ['a']\ntargets = ['imxrt700']\nflash_latency = 'short'": "`flash_latency` cannot be 'short'\n\n"
-    "hint: give numbers",
-    "models = [1]\ntargets = ['imxrt700']": "`models` cannot be 1\n\nhint: give texts",
+    "hint: give whole numbers",
+    "models = [1]\ntargets = ['imxrt700']": "`models` cannot be 1\n\nhint: give names, in quotes",
+    "models = ['']\ntargets = ['imxrt700']": "`models` cannot be ''\n\nhint: give names, in quotes",
+    "models = ['a']\ntargets = ['imxrt700']\nevaluate = ''": "`evaluate` is ''\n\n"
+    'hint: give one function: `evaluate = "file.py:function"`',
+    "models = ['a']\ntargets = ['imxrt700']\nclock = '9223372036854775808'": "`clock` is 9223372036854775808, "
+    "it must be at most 9223372036854775807",
+    "models = ['a']\ntargets = ['imxrt700']\nflash_latency = 9223372036854775808": "`flash_latency` is "
+    "9223372036854775808, it must be at most 9223372036854775807",
 }
 
 
@@ -173,11 +178,11 @@ def test_a_directory_of_another_sweep(folder: Path, whole: Path, tmp_path: Path)
     hint = "hint: give another directory, or remove this one"
     with pytest.raises(DeuteronError) as error:
         api.sweep(spec, whole, workers=1)
-    assert str(error.value) == f"`{whole}` holds another sweep: `clock` differ\n\n{hint}"
+    assert str(error.value) == f"`{whole}` holds another sweep: `clock` differs\n\n{hint}"
     copy = tmp_path / "copy"
     for described, told in {
         '{"schema": 99}': f"{copy / 'sweep.json'}: `sweep.json` has schema 99, this version of Deuteron reads schema 1",
-        '{"schema": 1, "deuteron": "0.0.9"}': f"`{copy}` is of Deuteron 0.0.9, this is {work.fingerprint()}",
+        '{"schema": 1, "deuteron": "0.0.9"}': f"`{copy}` is of Deuteron 0.0.9, this is {lowering.fingerprint()}",
         "{": f"{copy / 'sweep.json'}: `sweep.json` is not JSON: Expecting property name enclosed in double quotes: "
         "line 1 column 2 (char 1)",
     }.items():

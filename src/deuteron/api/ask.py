@@ -11,6 +11,7 @@ from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
+    from deuteron.arch.memory import Effort, FetchPolicy
     from deuteron.arch.targets import Arch
     from deuteron.board.flash import FlashOptions
     from deuteron.npu.neutron.support import Operator
@@ -203,6 +204,9 @@ def simulate(
     flash_latency: int | None = None,
     clock: int | None = None,
     sram_budget: int | None = None,
+    weights_budget: int | None = None,
+    effort: "Effort | None" = None,
+    fetch_constants_to_sram: "FetchPolicy | None" = None,
     first_run: bool = False,
     trace: str | Path | None = None,
     force: bool = False,
@@ -217,12 +221,15 @@ def simulate(
         flash_latency: nanoseconds before the first byte of a fetch arrives, instead of the target's.
         clock: Hz of NPU and CPU, instead of the target's.
         sram_budget: plan the partitions anew for so many bytes.
+        weights_budget: the same for so many bytes of weights.
+        effort: plan them anew with it.
+        fetch_constants_to_sram: plan them anew, fetching the weights of these.
         first_run: resident weights are not in SRAM yet.
         trace: also write a trace for the Perfetto UI to this file.
         force: replace the trace if it exists.
 
     Raises:
-        DeuteronError: there is no undamaged build with a part on the NPU, it does not fit into `sram_budget`, or the
+        DeuteronError: there is no undamaged build with a part on the NPU, it does not fit into its memory, or the
             trace cannot be written.
     """
     from deuteron.runtime.as_build import opened
@@ -233,12 +240,19 @@ def simulate(
         "flash_latency": flash_latency,
         "clock": clock,
         "sram_budget": sram_budget,
+        "weights_budget": weights_budget,
     }
     for name, number in numbers.items():
         if number is not None and not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"`{name}` is {number!r}, allowed are whole numbers", hint="`512Ki` is `512 << 10` here")
     with opened(path, target, etrecord=etrecord) as directory:
-        simulation = view.simulate_build(directory, **numbers, first_run=first_run)
+        simulation = view.simulate_build(
+            directory,
+            **numbers,
+            effort=effort,
+            fetch_constants_to_sram=fetch_constants_to_sram,
+            first_run=first_run,
+        )
     simulation = replace(simulation, path=str(path))
     if trace is not None:
         view.write_trace(simulation, Path(trace), force=force)

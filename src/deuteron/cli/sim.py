@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.arch.sizes import parse_size
+from deuteron.cli.options import choice, etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.options import command as new_command
-from deuteron.cli.options import etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 @click.option("--flash-bandwidth", metavar="RATE", help="Of the flash (`100MB/s`), instead of what was planned for.")
 @click.option("--flash-latency", metavar="NS", type=int, help="Of the flash, before a fetch's first byte.")
 @click.option("--sram-budget", metavar="SIZE", help="Plan anew for so much SRAM (`512Ki`); the build stays as it is.")
+@click.option("--weights-budget", metavar="SIZE", help="Plan anew with so much of it for weights that are fetched.")
+@click.option("--effort", metavar="fast|exact", help="Plan anew, trying so hard.")
+@click.option("--fetch-constants-to-sram", metavar="auto|always|never", help="Plan anew, fetching weights so.")
 @click.option("--clock", metavar="HZ", help="Of NPU and CPU (`325M`), instead of the target's.")
 @click.option("--first-run", is_flag=True, help="Resident weights are not in SRAM yet.")
 @click.option("--trace", metavar="FILE", type=Path, help="Also write a trace for the Perfetto UI.")
@@ -38,6 +42,9 @@ def command(
     flash_bandwidth: str | None,
     flash_latency: int | None,
     sram_budget: str | None,
+    weights_budget: str | None,
+    effort: str | None,
+    fetch_constants_to_sram: str | None,
     clock: str | None,
     first_run: bool,
     trace: Path | None,
@@ -50,10 +57,20 @@ def command(
         "flash_bandwidth": None if flash_bandwidth is None else parse_size("--flash-bandwidth", flash_bandwidth),
         "flash_latency": flash_latency,
         "sram_budget": None if sram_budget is None else parse_size("--sram-budget", sram_budget),
+        "weights_budget": None if weights_budget is None else parse_size("--weights-budget", weights_budget),
         "clock": None if clock is None else parse_size("--clock", clock),
     }
 
-    simulate = partial(api.simulate, target=target, etrecord=etrecord, **numbers, first_run=first_run)
+    policy = fetch_constants_to_sram
+    simulate = partial(
+        api.simulate,
+        target=target,
+        etrecord=etrecord,
+        **numbers,
+        effort=None if effort is None else choice(Effort, "--effort", effort),
+        fetch_constants_to_sram=policy and choice(FetchPolicy, "--fetch-constants-to-sram", policy),
+        first_run=first_run,
+    )
     shown: Simulation | SimulationChanges
     match path, compare:
         case None, (Path() as before, Path() as after) if trace is None:

@@ -8,7 +8,9 @@ import fcntl
 import hashlib
 import io
 import json
-from collections.abc import Generator, Sequence
+import os
+import shutil
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -16,8 +18,9 @@ from typing import cast
 
 from deuteron.errors import FormatError, InputError, OptionError
 from deuteron.extras import require
+from deuteron.sweeps.lowering import BUILDS
 from deuteron.sweeps.spec import Point, Spec
-from deuteron.sweeps.work import BUILDS, COLUMNS, Row
+from deuteron.sweeps.work import COLUMNS, Row
 
 NAME = "sweep.json"
 POINTS = "points"
@@ -52,6 +55,8 @@ def opened(directory: Path, spec: Spec, fingerprint: str) -> Generator[None]:
             _check(read(directory), described, directory)
         else:
             _write(path, (json.dumps(described, indent=2) + "\n").encode())
+        for scratch in (directory / BUILDS).glob(".*"):  # of a process that was killed
+            shutil.rmtree(scratch, ignore_errors=True)
         yield
 
 
@@ -87,7 +92,8 @@ def _check(there: dict[str, object], described: dict[str, object], directory: Pa
         )
     different = [f"`{key}`" for key in described if there.get(key) != described[key]]
     if different:
-        raise OptionError(f"`{directory}` holds another sweep: {', '.join(different)} differ", hint=AGAIN)
+        differ = "differs" if len(different) == 1 else "differ"
+        raise OptionError(f"`{directory}` holds another sweep: {', '.join(different)} {differ}", hint=AGAIN)
 
 
 def shard_name(points: Sequence[Point], build: str) -> str:
@@ -99,6 +105,14 @@ def shard_name(points: Sequence[Point], build: str) -> str:
 def written(directory: Path) -> frozenset[str]:
     """The names of the shards that are there."""
     return frozenset(path.name for path in (directory / POINTS).glob("[!.]*.parquet"))
+
+
+def keep(directory: Path, names: Collection[str]) -> frozenset[str]:
+    """The names of the shards of these that are there; others, of models that have changed since, are removed."""
+    there = written(directory)
+    for name in there.difference(names):
+        (directory / POINTS / name).unlink(missing_ok=True)
+    return there.intersection(names)
 
 
 def append(directory: Path, name: str, rows: Sequence[Row]) -> None:
@@ -135,6 +149,8 @@ def _write(path: Path, data: bytes) -> None:
     fresh = path.with_name(f".{path.name}.new")
     try:
         fresh.write_bytes(data)
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())  # else a name may last longer than what it stands for
         fresh.replace(path)
     except OSError as e:
         fresh.unlink(missing_ok=True)

@@ -6,33 +6,48 @@ has, on arguments that can be sent. Campaigns of tests and fuzzers run on the sa
 
 import logging
 import os
-import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from deuteron.errors import InputError, OptionError
 from deuteron.extras import require
-from deuteron.sweeps.work import fingerprint
+from deuteron.sweeps.lowering import fingerprint
 
 TIMEOUT = 10
 """Seconds in which a scheduler must answer and have a worker."""
+
+STARTING = 120
+"""Seconds in which workers of this computer, which may have much else to do, must have started."""
+
+WINDOW = 1000
+"""Tasks that a scheduler has at a time at most, beside those that others need."""
+
+AGAIN = "give the command again to go on"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """A call of `function`, whose first argument is the result of the task `after` where there is one.
 
-    `key` tells tasks apart: two of one key are one.
+    `key` tells tasks apart: two of one key are one. `title` says in words what is worked at.
     """
 
     key: str
     function: Callable[..., object]
     arguments: tuple[object, ...]
+    title: str = ""
     after: "Task | None" = None
 
 
@@ -68,35 +83,60 @@ def _run(task: Task, done: dict[str, object]) -> object:
 
 
 class Cluster(Pool):
-    """Runs tasks on the workers of a Dask client."""
+    """Runs tasks on the workers of a Dask client, which others may use at the same time."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self._token = uuid.uuid4().hex  # of all clients of a scheduler, tasks of one key are one
         count = len(client.scheduler_info(n_workers=-1)["workers"])
         self.workers = f"on {count} worker{'' if count == 1 else 's'}"
 
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, object]]:
-        """Each task with its result; InputError where one takes its workers with it, time after time."""
+        """Each task with its result.
+
+        Raises:
+            InputError: one takes its workers with it, time after time, or the scheduler goes away.
+        """
         distributed = import_module("distributed")
-        needed = {task.after.key: self._submit(task.after) for task in tasks if task.after is not None}
-        futures = {
-            self._submit(task, *([needed[task.after.key]] if task.after is not None else [])): task for task in tasks
-        }
+        address, closed = self._client.scheduler.address, distributed.comm.core.CommClosedError
+        needed: dict[str, Any] = {}
+        futures: dict[Any, Task] = {}
         try:
-            for future in distributed.as_completed(list(futures)):
+            for task in tasks:
+                if task.after is not None and task.after.key not in needed:
+                    needed[task.after.key] = self._submit(task.after)
+            waiting, ended = iter(tasks), distributed.as_completed()
+            self._submit_next(waiting, WINDOW, needed, futures, ended)
+            for future in ended:
+                task = futures.pop(future)
                 try:
-                    yield futures[future], future.result()
+                    result = future.result()
                 except distributed.KilledWorker as e:
                     raise InputError(
-                        f"`{futures[future].key}` has ended its worker {e.allowed_failures + 1} times",
-                        hint="there may be too little memory: start fewer workers, and give the command again to go on",
+                        f"{task.title} has ended its worker {e.allowed_failures + 1} times",
+                        hint=f"there may be too little memory: start fewer workers, and {AGAIN}",
                     ) from e
                 future.release()
+                yield task, result
+                self._submit_next(waiting, 1, needed, futures, ended)
+        except (closed, CancelledError) as e:
+            raise InputError(f"the scheduler at `{address}` has gone away", hint=AGAIN) from e
         finally:
-            self._client.cancel([*futures, *needed.values()], force=True)
+            if self._client.status == "running":
+                with suppress(closed):
+                    self._client.cancel([*futures, *needed.values()])
+
+    def _submit_next(
+        self, waiting: Iterator[Task], count: int, needed: dict[str, Any], futures: dict[Any, Task], ended: Any
+    ) -> None:
+        for task in islice(waiting, count):
+            future = self._submit(task, *([needed[task.after.key]] if task.after is not None else []))
+            futures[future] = task
+            ended.add(future)
 
     def _submit(self, task: Task, *needed: object) -> Any:
-        return self._client.submit(task.function, *needed, *task.arguments, key=task.key, pure=True)
+        key = f"{self._token}-{task.key}"
+        return self._client.submit(task.function, *needed, *task.arguments, key=key, pure=True)
 
 
 @contextmanager
@@ -119,18 +159,63 @@ def pool(scheduler: str | None, workers: int | None, shared: Sequence[Path]) -> 
         yield Here()
         return
     require("cluster", "distributed", "`--scheduler`" if scheduler else "more than one worker")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     distributed = import_module("distributed")
-    if scheduler is not None:
-        with _client(distributed, scheduler) as client:
-            _check_workers(client, scheduler, shared)
+    with _silent("distributed", "distributed.client"):
+        if scheduler is not None:
+            with _client(distributed, scheduler) as client:
+                _check_workers(client, scheduler, shared)
+                yield Cluster(client)
+            return
+        nowhere = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+        with (
+            distributed.LocalCluster(n_workers=0, silence_logs=logging.CRITICAL, **nowhere) as cluster,
+            distributed.Client(cluster) as client,
+            _workers(client, cluster.scheduler_address, count),
+        ):
             yield Cluster(client)
-        return
-    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
-    with _without_interrupts():
-        cluster = distributed.LocalCluster(n_workers=count, processes=True, **options)
-    with cluster, distributed.Client(cluster) as client:
-        yield Cluster(client)
+
+
+@contextmanager
+def _silent(*names: str) -> Generator[None]:
+    """What Dask says of workers that come and go is not for users; their own clients find its loggers as they were."""
+    before = {logger: logger.level for logger in map(logging.getLogger, names)}
+    for logger in before:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in before.items():
+            logger.setLevel(level)
+
+
+@contextmanager
+def _workers(client: Any, address: str, count: int) -> Generator[None]:
+    """Workers of this computer for the length of a context.
+
+    They are programs of their own: nothing of the script that calls this runs in them, and Ctrl-C does not reach them.
+    """
+    with tempfile.TemporaryDirectory(prefix="deuteron-workers-", ignore_cleanup_errors=True) as scratch:
+        options = ["--nthreads", "1", "--nworkers", str(count), "--no-dashboard", "--local-directory", scratch]
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "dask", "worker", address, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            limit = time.monotonic() + STARTING
+            while len(client.scheduler_info(n_workers=-1)["workers"]) < count:
+                if process.poll() is not None or time.monotonic() > limit:
+                    raise InputError(
+                        f"{count} workers of this computer did not start",
+                        hint="`--workers 1` needs none; `dask worker --help` must run in this environment",
+                    )
+                time.sleep(0.05)
+            yield
+        finally:
+            process.terminate()
+            process.wait()
 
 
 @contextmanager
@@ -154,7 +239,7 @@ def _check_workers(client: Any, scheduler: str, shared: Sequence[Path]) -> None:
         raise OptionError(
             f"the scheduler at `{scheduler}` has no workers", hint=f"start some with `dask worker {scheduler}`"
         ) from e
-    hint = "install the same Deuteron where the workers run"
+    hint = "install the same Deuteron, and the same versions of what it uses, where the workers run"
     try:
         told: dict[str, tuple[str, list[str]]] = client.run(about, [str(path) for path in shared])
     except ImportError as e:
@@ -172,13 +257,3 @@ def _check_workers(client: Any, scheduler: str, shared: Sequence[Path]) -> None:
 def about(paths: Sequence[str]) -> tuple[str, list[str]]:
     """Which Deuteron a worker has, and which of some directories it has not."""
     return fingerprint(), [path for path in paths if not Path(path).is_dir()]
-
-
-@contextmanager
-def _without_interrupts() -> Generator[None]:
-    """Processes that are started meanwhile leave Ctrl-C to this one, which ends them."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

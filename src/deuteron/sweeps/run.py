@@ -7,10 +7,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import cast
 
-from deuteron.sweeps import dataset, work
+from deuteron.errors import InputError, counted
+from deuteron.sweeps import dataset, lowering, work
+from deuteron.sweeps.lowering import BuildJob
 from deuteron.sweeps.pool import Pool, Task, pool
-from deuteron.sweeps.spec import PLAN_AXES, Point, Spec
-from deuteron.sweeps.work import BuildJob, Row
+from deuteron.sweeps.spec import BUILD_AXES, PLAN_AXES, Point, Spec
+from deuteron.sweeps.work import Failed, Row
+
+LARGEST = 4096
+"""Points of a shard at most: what is lost with a worker, and what goes to one of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,9 @@ def sweep(
     workers: int | None = None,
     progress: Callable[[SweepProgress], None] = lambda _: None,
 ) -> Swept:
-    """Evaluate all points that the directory does not have yet, and write them there; errors as of `opened` and `pool`.
+    """Evaluate all points that the directory does not have yet, and write them there.
+
+    What is there of models that have changed since is removed.
 
     Args:
         spec: what it is over.
@@ -72,12 +79,16 @@ def sweep(
         scheduler: see `pool`.
         workers: see `pool`.
         progress: is called at the begin, and for each shard that is written.
+
+    Raises:
+        InputError: some points could not be evaluated, for a reason that may be gone in another run.
+        DeuteronError: as `opened` and `pool`.
     """
     directory = directory.absolute()
     points = spec.points()
-    with dataset.opened(directory, spec, work.fingerprint()):
+    with dataset.opened(directory, spec, lowering.fingerprint()):
         shards = _shards(spec, directory, points)
-        there = dataset.written(directory)
+        there = dataset.keep(directory, {shard.name for shard in shards})
         left = [shard for shard in shards if shard.name not in there]
         kept = len(points) - sum(len(shard.points) for shard in left)
         if left:
@@ -102,7 +113,7 @@ def _shards(spec: Spec, directory: Path, points: Sequence[Point]) -> list[Shard]
     shards: list[Shard] = []
 
     def lowered(point: Point) -> tuple[object, ...]:
-        return point.model, point.target, *(getattr(point, axis) for axis in work.BUILD_AXES)
+        return point.model, point.target, *(getattr(point, axis) for axis in BUILD_AXES)
 
     def planned(point: Point) -> tuple[object, ...]:
         return (*lowered(point), *(getattr(point, axis) for axis in PLAN_AXES))
@@ -111,8 +122,10 @@ def _shards(spec: Spec, directory: Path, points: Sequence[Point]) -> list[Shard]
         together = tuple(group)
         key = lowered(together[0])
         if key not in jobs:
-            jobs[key] = work.job_of(together[0], directory, spec.folder, spec.evaluate)
-        shards.append(Shard(dataset.shard_name(together, jobs[key].key), jobs[key], together))
+            jobs[key] = lowering.job_of(together[0], directory, spec.folder, spec.evaluate)
+        for begin in range(0, len(together), LARGEST):
+            part = together[begin : begin + LARGEST]
+            shards.append(Shard(dataset.shard_name(part, jobs[key].key), jobs[key], part))
     return shards
 
 
@@ -127,12 +140,28 @@ def _evaluate(
     """Run what is left, and write each shard when its rows are there."""
     begun, done = time.monotonic(), kept
     progress(SweepProgress(done, kept, total, 0.0, workers.workers))
-    tasks = [
-        Task(shard.name, work.evaluate, (shard.points,), Task(f"lower-{shard.job.key}", work.make, (shard.job,)))
-        for shard in shards
-    ]
-    for task, rows in workers.results(tasks):
-        written = cast("list[Row]", rows)
-        dataset.append(directory, task.key, written)
-        done += len(written)
+    failures: dict[tuple[str, str], list[str]] = {}
+    jobs = {shard.name: shard.job for shard in shards}
+    for task, result in workers.results([_task(shard) for shard in shards]):
+        if isinstance(result, Failed):
+            job = jobs[task.key]
+            failures.setdefault((job.model, job.target), []).append(result.why)
+            continue
+        rows = cast("list[Row]", result)
+        dataset.append(directory, task.key, rows)
+        done += len(rows)
         progress(SweepProgress(done, kept, total, time.monotonic() - begun, workers.workers))
+    if failures:
+        (model, target), reasons = next(iter(failures.items()))
+        others = f", and {counted(len(failures) - 1, 'other')}" if len(failures) > 1 else ""
+        raise InputError(
+            f"`{model}` on `{target}`{others} could not be evaluated: {reasons[0]}",
+            hint="all other points are written: mend this, and give the same command again to go on",
+        )
+
+
+def _task(shard: Shard) -> Task:
+    """What computes a shard."""
+    title = f"`{shard.job.model}` on `{shard.job.target}`"
+    lowered = Task(f"lower-{shard.job.key}", lowering.make, (shard.job,), title)
+    return Task(shard.name, work.evaluate, (shard.points,), title, lowered)

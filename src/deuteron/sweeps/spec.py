@@ -66,6 +66,9 @@ PLAN_AXES = ("fetch_constants_to_sram", "effort", "sram_budget", "weights_budget
 """What a build is planned anew for."""
 
 _PLURALS = {"models": "model", "targets": "target"}
+MOST = (1 << 63) - 1
+"""What a column of whole numbers can hold."""
+
 _SIZES = ("sram_budget", "weights_budget", "arena_cache_size", "flash_bandwidth", "clock")
 _CHOICES: Mapping[str, type[Enum]] = {
     "partition": Partitioning,
@@ -135,7 +138,7 @@ def parse(table: Mapping[str, object], folder: Path, where: str) -> Spec:
             raise OptionError(f"`{key}` is missing", where=where, hint='such as `models = ["digits"]`')
     axes = {_PLURALS.get(key, key): _values(key, table[key], where) if key in table else (None,) for key in KEYS[:-1]}
     evaluate = table.get("evaluate")
-    if evaluate is not None and not isinstance(evaluate, str):
+    if evaluate is not None and not (isinstance(evaluate, str) and evaluate):
         raise OptionError(
             f"`evaluate` is {evaluate!r}", where=where, hint='give one function: `evaluate = "file.py:function"`'
         )
@@ -167,14 +170,15 @@ def _value(key: str, item: object) -> Value:
     if isinstance(item, str) and item and key not in (*_SIZES, "flash_latency"):
         return targets.load(item).name if key == "targets" else item
 
-    raise OptionError(
-        f"`{key}` cannot be {item!r}", hint=f"give {'numbers' if key in (*_SIZES, 'flash_latency') else 'texts'}"
-    )
+    wanted = "whole numbers" if key in (*_SIZES, "flash_latency") else "names, in quotes"
+    raise OptionError(f"`{key}` cannot be {item!r}", hint=f"give {wanted}")
 
 
 def _above(limit: int, key: str, value: int) -> int:
     if value <= limit:
         raise OptionError(f"`{key}` is {value}, it must be above {limit}")
+    if value > MOST:
+        raise OptionError(f"`{key}` is {value}, it must be at most {MOST}")
     return value
 
 

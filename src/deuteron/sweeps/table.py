@@ -1,6 +1,6 @@
 """The best points of a sweep: those that no other point of their model betters in everything that counts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -17,7 +17,10 @@ GOALS = {"latency": "latency_us", "sram": "sram_bytes", "flash": "flash_bytes", 
 
 SCHEMA = 1
 _UNITS = {"arena_cache_size": "B", "sram_budget": "B", "weights_budget": "B", "flash_bandwidth": "B/s", "clock": "Hz"}
-_NOTE = "latency: NPU simulated, by Vela estimated for an Ethos-U; with the CPU's operators (estimated) where counted"
+_NOTE = (
+    "latency: NPU simulated, by Vela estimated for an Ethos-U; with the CPU's operators (estimated), "
+    "or > of the NPU alone where nobody has counted one of them"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,30 +134,42 @@ def _within(row: Row, at_most: float | None) -> bool:
 
 
 def _front(rows: Sequence[Row], model: object, minimise: Sequence[str]) -> list[Row]:
-    """The points of a model that no other betters, fastest first; of equal ones the first, those that lack one last."""
-    scores: dict[tuple[float, ...], Row] = {}
+    """The points of a model that no other betters, fastest first; of equal ones the first.
+
+    Those that lack a figure come last, and are compared with those that lack the same.
+    """
+    scores: dict[tuple[bool, ...], dict[tuple[float, ...], Row]] = {}
     for row in rows:
         if row["model"] == model:
-            scores.setdefault(tuple(_score(row, goal) for goal in minimise), row)
+            lacking = tuple(row[GOALS[goal]] is None for goal in minimise)
+            scores.setdefault(lacking, {}).setdefault(tuple(_score(row, goal) for goal in minimise), row)
+    return [row for lacking in sorted(scores) for row in _unbettered(scores[lacking])]
+
+
+def _unbettered(scores: Mapping[tuple[float, ...], Row]) -> Iterator[Row]:
+    """The rows whose scores no other betters."""
     front: list[tuple[float, ...]] = []
     for score in sorted(scores):
         if not any(all(a <= b for a, b in zip(other, score, strict=True)) for other in front):
             front.append(score)
-    return [scores[score] for score in front]
+            yield scores[score]
 
 
 def _score(row: Row, goal: str) -> float:
     value = row[GOALS[goal]]
+    if value is None and goal == "latency":
+        value = row["npu_us"]  # of those that lack the CPU's, this is compared
     if value is None:
-        return float("inf")
+        return 0.0
     return -float(value) if goal == "accuracy" else float(value)
 
 
 def _figures(row: Row) -> str:
     share = row["npu_share"]
-    latency, sram = row["latency_us"], row["sram_bytes"]
+    latency, npu, sram = row["latency_us"], row["npu_us"], row["sram_bytes"]
+    known = f"{latency:,.1f}" if latency is not None else f">{npu:,.1f}" if npu else "-"
     return (
-        f"{row['number']:>8}  {'-' if latency is None else f'{latency:,.1f}':>12}  {row['bound']:<8}  "
+        f"{row['number']:>8}  {known:>12}  {row['bound']:<8}  "
         f"{'-' if sram is None else f'{sram:,}':>12}  {row['flash_bytes']:>12,}  "
         f"{'-' if share is None else f'{share:.0%}':>8}"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
-from deuteron.arch.memory import MemoryOptions
+from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import Arch, EthosU
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Partition
@@ -261,6 +261,9 @@ def simulate_build(
     flash_latency: int | None = None,
     clock: int | None = None,
     sram_budget: int | None = None,
+    weights_budget: int | None = None,
+    effort: Effort | None = None,
+    fetch_constants_to_sram: FetchPolicy | None = None,
     first_run: bool = False,
 ) -> Simulation:
     """The simulation of a build directory.
@@ -271,22 +274,32 @@ def simulate_build(
         flash_latency: nanoseconds, instead of the target's.
         clock: Hz, instead of the target's.
         sram_budget: plan the partitions anew for so many bytes, and for that flash, with the build's other options.
+        weights_budget: the same for so many bytes of weights.
+        effort: plan them anew with it.
+        fetch_constants_to_sram: plan them anew, fetching these.
         first_run: resident weights are not in SRAM yet.
 
     Raises:
         InputError: the directory is no build, or has nothing for our NPU driver.
         FormatError: it is damaged.
         OptionError: one of these is for another NPU than the build's, or out of range.
-        CapacityError: it does not fit into `sram_budget`.
+        CapacityError: it does not fit into its memory.
     """
     build = open_build(directory)
     rates = Rates(flash_bandwidth, flash_latency, clock, first_run)
     memory = build.manifest.options.memory
-    MemoryOptions(sram_budget=sram_budget, flash_bandwidth=flash_bandwidth).check(build.arch)
+    MemoryOptions(sram_budget=sram_budget, weights_budget=weights_budget, flash_bandwidth=flash_bandwidth).check(
+        build.arch
+    )
     build.engine(rates, memory)  # before anything that takes long
-    if sram_budget is None:
+    if (sram_budget, weights_budget, effort, fetch_constants_to_sram) == (None,) * 4:
         return build.checked().simulated(rates)
-    asked = replace(memory, sram_budget=sram_budget)
-    if flash_bandwidth is not None:
-        asked = replace(asked, flash_bandwidth=flash_bandwidth)
+    asked = MemoryOptions(
+        fetch_constants_to_sram or memory.fetch_constants_to_sram,
+        sram_budget or memory.sram_budget,
+        weights_budget or memory.weights_budget,
+        flash_bandwidth or memory.flash_bandwidth,
+        effort or memory.effort,
+        memory.depth_first,
+    )
     return build.replanner()(asked).simulated(rates)

@@ -1,0 +1,215 @@
+"""What is lowered for a sweep, once for each model, target and set of options; nothing here loads PyTorch.
+
+A model is lowered by `deuteron build` in a process of its own: what PyTorch takes is given back, and what it does to a
+process is done to no other.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import cast
+
+import deuteron
+from deuteron import errors
+from deuteron.builds import manifest as manifests
+from deuteron.builds.output import write_files
+from deuteron.errors import CapacityError, DeuteronError, InputError, OptionError, UnsupportedError
+from deuteron.runtime.as_build import build_around, build_directory, is_program, is_tflite
+from deuteron.sweeps.spec import BUILD_AXES, Point
+
+BUILDS = "builds"
+"""The folder of a sweep that its builds are in."""
+
+REFUSALS = (UnsupportedError, CapacityError, OptionError)
+"""What lies in a point itself, and is its row; whatever else goes wrong may be gone in another run."""
+
+PACKAGES = ("torch", "torchao", "executorch", "ethos-u-vela", "tosa-tools", "ortools", "numpy")
+"""What lowers models beside Deuteron."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildJob:
+    """A model to be lowered.
+
+    Attributes:
+        key: what it comes from, as a hash: the name of its build.
+        sweep: the directory of the sweep.
+        folder: where the path of the model begins.
+        model: as `deuteron build` takes it, a TFLite file, or a build.
+        target: a name of a target.
+        options: of `deuteron build`, as arguments.
+    """
+
+    key: str
+    sweep: Path
+    folder: Path
+    model: str
+    target: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A build of a sweep, or why there is none.
+
+    Attributes:
+        directory: where it is.
+        key: of its job; it tells apart what has been in that directory at different times.
+        path: of the directory, as commands that are given in the sweep's name it.
+        why: it cannot be, for this reason.
+        failed: it could not be made this time, for this reason.
+    """
+
+    directory: Path
+    key: str
+    path: str
+    why: str = ""
+    failed: str = ""
+
+
+@cache
+def fingerprint() -> str:
+    """What tells this Deuteron from others: its version, and a hash of its files and of the packages that lower."""
+    digest = hashlib.sha256()
+    root = Path(deuteron.__file__).parent
+    for path in sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc"):
+        digest.update(f"{path.relative_to(root)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for package in PACKAGES:
+        digest.update(f"{package}\0{_version(package)}\0".encode())
+    return f"{deuteron.__version__}+{digest.hexdigest()[:12]}"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def job_of(point: Point, sweep: Path, folder: Path, evaluate: str | None) -> BuildJob:
+    """What has to be lowered for a point; InputError where its model's path cannot be looked at."""
+    options = [*arguments(point, BUILD_AXES), *(["--evaluate", evaluate] if evaluate else [])]
+    digest = hashlib.sha256(repr((point.model, point.target, options, fingerprint())).encode())
+    for text in (point.model, evaluate or ""):
+        try:
+            if "\0" in text:
+                raise ValueError("it has a null byte")
+            digest.update(_content(_source(folder, text.partition(":")[0])))
+        except (OSError, ValueError) as e:
+            why = e.strerror if isinstance(e, OSError) else str(e)
+            raise InputError(f"`{text!r:.60}` cannot be read: {why}", hint="`models` and `evaluate` name files") from e
+    return BuildJob(digest.hexdigest()[:24], sweep, folder, point.model, point.target, tuple(options))
+
+
+def _source(folder: Path, model: str) -> Path:
+    """The path of a model; of a program that lies in its build, the build."""
+    path = folder / model
+    return (build_around(path) if path.suffix == ".pte" else None) or path
+
+
+def _content(path: Path) -> bytes:
+    """What of a file or a build decides what comes of it; nothing of what is neither."""
+    path = path / manifests.NAME if path.is_dir() else path
+    return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else b""
+
+
+def make(job: BuildJob) -> Made:
+    """The build of a job, made now unless it was made before; a refusal is kept as well.
+
+    Raises:
+        InputError: the build cannot be written.
+    """
+    made = Made(job.sweep / BUILDS / job.key, job.key, f"{BUILDS}/{job.key}")
+    refusal = made.directory.with_suffix(".refused")
+    try:
+        source = _source(job.folder, job.model)
+        if (source / manifests.NAME).is_file():
+            _check_build(job, source)
+            return Made(source, job.key, os.path.relpath(source, job.sweep))
+        if made.directory.is_dir():
+            return made
+        if refusal.is_file():
+            return replace(made, why=refusal.read_text("utf-8"))
+        if source.suffix in (".tflite", ".pte") and not source.exists():
+            return replace(made, why=f"`{job.model}` does not exist")
+        _lower(job, source, made.directory)
+    except REFUSALS as e:
+        write_files({refusal: told(e).encode()})
+        return replace(made, why=told(e))
+    except DeuteronError as e:
+        return replace(made, failed=told(e))
+    except OSError as e:
+        raise InputError(f"`{made.directory}` cannot be written: {e.strerror or e}") from e
+    return made
+
+
+def _check_build(job: BuildJob, source: Path) -> None:
+    """Check that a build is what a point asks for."""
+    target = manifests.read(source).target
+    if target != job.target:
+        raise OptionError(f"`{job.model}` is built for `{target}`")
+    if job.options:
+        raise OptionError(f"`{job.model}` is built already")
+
+
+def _lower(job: BuildJob, source: Path, directory: Path) -> None:
+    """Write the build of a job, beside its place first."""
+    scratch = Path(tempfile.mkdtemp(prefix=".", dir=directory.parent))
+    try:
+        fresh = scratch / "build"
+        if is_tflite(source) or is_program(source):
+            _convert(source, job, fresh)
+        else:
+            _build(job, fresh)
+        try:
+            fresh.rename(directory)
+        except OSError:
+            if not directory.is_dir():  # else another worker was faster
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _convert(source: Path, job: BuildJob, fresh: Path) -> None:
+    """Write the build of a TFLite file or of a program."""
+    if job.options:
+        raise OptionError(f"`{job.options[0]}` is for PyTorch models, and `{job.model}` is none")
+    directory = build_directory(source, job.target)
+    _check_build(job, directory)
+    shutil.copytree(directory, fresh)
+
+
+def _build(job: BuildJob, fresh: Path) -> None:
+    """Write the build of a PyTorch model; errors are those of `deuteron build`."""
+    report = fresh.with_name("error.json")
+    command = [sys.executable, "-P", "-m", "deuteron.cli.child", str(report), "build", "-q"]
+    command += ["--target", job.target, "-o", str(fresh), *job.options, "--", job.model]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=job.folder, env=environment)
+    if done.returncode and report.is_file():
+        error = cast("dict[str, str | None]", json.loads(report.read_bytes()))
+        kind: type[DeuteronError] = getattr(errors, str(error["kind"]))
+        raise kind(str(error["message"]).replace(str(fresh), f"{BUILDS}/{job.key}"), where=error["where"])
+    if done.returncode:
+        last = done.stderr.strip().rpartition("\n")[2]
+        raise InputError(f"`deuteron build` ended with {done.returncode}{last and ': '}{last}")
+
+
+def arguments(point: Point, axes: Sequence[str]) -> list[str]:
+    """What a point says of some axes, as arguments of a command."""
+    chosen = [(axis, value) for axis in axes if (value := getattr(point, axis)) is not None]
+    return [text for axis, value in chosen for text in (f"--{axis.replace('_', '-')}", str(value))]
+
+
+def told(error: DeuteronError) -> str:
+    """An error without what to do about it."""
+    return f"{error.where}: {error.message}" if error.where else error.message
