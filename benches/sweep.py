@@ -3,7 +3,8 @@
 Models x two targets x eight SRAM budgets x four flashes x three clocks. The models are lowered first, which is not
 timed; then the same points are evaluated by one process, where each shard is timed, and by the workers of this
 computer, whose dataset must be the same. For more workers than there are cores the length is simulated: shards of the
-measured times go to whoever is free, in order; what a scheduler takes is left out.
+measured times go to whoever is free, in order. Left out are what a scheduler takes, the start of workers, and that each
+of them reads and decodes builds for itself; how far off that is for this computer's workers is printed.
 
 make bench-sweep ARGS="--models digits ds_cnn"
 """
@@ -77,6 +78,9 @@ def main() -> None:
     print(
         f"  {cores} workers        {there:>8.1f} s  {points / there:>8.1f} points per second, measured with their start"
     )
+    error = there / simulated(times, cores)
+    results["measured by simulated"] = error
+    print(f"  the simulation's error: {cores} workers take {error:.2f} times what it says of them")
     for workers in WORKERS:
         seconds = simulated(times, workers)
         results[f"simulated {workers}"] = seconds
