@@ -403,6 +403,11 @@ def test_integers_that_ties_change_in_pytorch_too():
     assert compare.PytorchComparison(1, (), (), (result,)).failures() == (
         "output 0: 3 of 6 integers differ from PyTorch's, and ties explain 2",
     )
+    far = compare.OutputResult(0)
+    compare._check_output(far, np.array([4, 900, 7]), None, np.array([4, 2, 7]), lambda: moves)
+    assert compare.PytorchComparison(1, (), (), (far,)).failures() == (
+        "output 0: 1 of 3 integers differ from PyTorch's",
+    )
 
 
 def test_partitions_of_one_payload_take_turns(tmp_path: Path):

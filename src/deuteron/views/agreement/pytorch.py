@@ -117,7 +117,7 @@ class OutputResult:
         allowed: the same, or the most that ties allow of a sample, where they had to be asked for.
         step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
         integer: True where the CPU computes integers or bools, which have no step and must be equal.
-        tied: integers that differ, and that ties alone change in PyTorch, too: such as where one of equal scores is.
+        tied: integers that differ by no more than ties alone move them in PyTorch, such as where one of equals is.
         elements: values compared.
         unlike: those where one is NaN or infinite and the other is not the same; none is allowed.
         mismatches: those that differ by more than half a step.
@@ -456,7 +456,7 @@ def _check_output(
     result.mismatches += int(np.count_nonzero(steps > 0.5))
     largest = float(steps.max(initial=0))
     if result.integer and largest:
-        result.tied += int(np.count_nonzero((steps > 0.5) & (explained()[finite] > 0)))
+        result.tied += int(np.count_nonzero((steps > 0.5) & (steps <= explained()[finite])))
     if largest > result.bound and not result.integer:
         of_ties = float(explained().max(initial=0))
         bound = max(result.bound, min(math.ceil(of_ties), MAX_TIED_STEPS))
