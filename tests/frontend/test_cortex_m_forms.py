@@ -487,12 +487,20 @@ def test_a_gated_unit_is_a_product() -> None:
         (lambda x: torch.xlogy(x, 3.0), aten.mul.Tensor),
         (lambda x: torch.xlogy(2.0, x.abs() + 1), aten.mul.Tensor),
         (lambda x: torch.xlogy(x.relu(), x.relu()), aten.mul.Tensor),  # 0 at 0
+        (lambda x: torch.special.xlogy(x, 3.0), aten.mul.Tensor),
+        (lambda x: torch.special.xlogy(2.0, x.abs() + 1), aten.mul.Tensor),
+        (lambda x: torch.special.xlogy(x, x.abs() + 1), aten.mul.Tensor),
     ],
 )
 def test_functions_that_others_compute(function: Callable[[Tensor], Tensor], last: object) -> None:
     found = operators(function, IMAGE)
     assert found[-1] is last
     assert not {aten.rrelu.default, aten.prelu.default, aten.xlogy.Tensor} & {*found}
+
+
+@pytest.mark.parametrize("number", [0.0, -1.0])
+def test_a_logarithm_of_what_has_none_stays(number: float) -> None:
+    assert operators(lambda x: torch.xlogy(x * 0, number), IMAGE)[-1] is aten.xlogy.Scalar_Other
 
 
 @pytest.mark.parametrize(

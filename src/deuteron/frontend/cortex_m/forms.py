@@ -35,6 +35,11 @@ _LAYERS: Mapping[object, Form] = {
     aten.scaled_dot_product_attention.default: attention.attention,
 }
 
+_LOGARITHMS = (
+    *(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other),
+    *(aten.special_xlogy.default, aten.special_xlogy.self_scalar, aten.special_xlogy.other_scalar),
+)
+
 _OPERATORS: Mapping[object, Form] = {
     aten.div.Tensor: arithmetic.normalised,
     aten.instance_norm.default: arithmetic.instances,
@@ -43,7 +48,7 @@ _OPERATORS: Mapping[object, Form] = {
     aten.avg_pool3d.default: arithmetic.across,
     aten.to.dtype: arithmetic.told_apart,
     aten.rrelu.default: arithmetic.rectified,
-    **dict.fromkeys((aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other), arithmetic.with_logarithm),
+    **dict.fromkeys(_LOGARITHMS, arithmetic.with_logarithm),
     aten.softmax.int: attention.softmax,
     aten.matmul.default: attention.product,
     aten.mm.default: attention.product,

@@ -163,11 +163,12 @@ def rectified(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return None if trains else call(node, aten.leaky_relu.default, x, (cast(float, low) + cast(float, high)) / 2)
 
 
-def with_logarithm(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+def with_logarithm(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A product with a logarithm that is 0 where the factor is, whatever it is the logarithm of."""
     factor, of = node.args
     if not isinstance(of, fx.Node):
-        return call(node, aten.mul.Tensor, factor, math.log(cast(float, of)))
+        number = cast(float, of)
+        return call(node, aten.mul.Tensor, factor, math.log(number)) if number > 0 else None
     least = call(node, aten.clamp.default, of, torch.finfo(torch.float32).tiny)
     return call(node, aten.mul.Tensor, call(node, aten.log.default, least), factor)
 
