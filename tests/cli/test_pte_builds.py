@@ -210,7 +210,7 @@ def test_what_others_have_made(deuteron: Run, foreign: tuple[Path, Path]) -> Non
     assert deuteron("sim", program) == Result(
         1,
         "",
-        f"error: `{program}` is built for `cortex-m55`, which has no NPU\n\n"
+        f"error: nothing of `{program}` runs on an NPU\n\n"
         "hint: `deuteron inspect` shows what is in it, `deuteron profile` where its time goes\n",
     )
     refused = deuteron("firmware", program, "--board", "an547", "-o", program.parent / "image")
@@ -241,6 +241,29 @@ def test_what_is_no_etrecord_is_refused(tmp_path: Path) -> None:
         archive.writestr("debug_handle_map", '{"forward": {"0": {}}}')
         archive.writestr("delegate_map", '{"forward": {}}')
         archive.writestr("edge_dialect_exported_program/forward", '{"graph_module": {"graph": {"nodes": []}}}')
+    with pytest.raises(FormatError, match="this is no ETRecord of the method `forward`"):
+        etrecord.read(path, "forward")
+
+
+def changed_entry(data: bytearray, field: int, value: int) -> None:
+    """Change a field of the first entry, where it lies and in the directory at the end."""
+    for signature, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        data[data.index(signature) + offset + field] = value
+
+
+@pytest.mark.parametrize("damage", ["nested", "encrypted", "compressed otherwise", "damaged"])
+def test_a_record_that_no_reader_takes_is_refused(damage: str, tmp_path: Path) -> None:
+    path, depth = tmp_path / "record", 100_000 if damage == "nested" else 1
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("debug_handle_map", "[" * depth + "]" * depth)
+    data = bytearray(path.read_bytes())
+    if damage == "encrypted":
+        changed_entry(data, 0, 1)
+    if damage == "compressed otherwise":
+        changed_entry(data, 2, 99)
+    if damage == "damaged":
+        data[30 + len("debug_handle_map")] = 0xFF  # no block of deflate begins so
+    path.write_bytes(data)
     with pytest.raises(FormatError, match="this is no ETRecord of the method `forward`"):
         etrecord.read(path, "forward")
 
