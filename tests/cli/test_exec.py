@@ -81,13 +81,16 @@ def test_what_our_converter_refuses_is_told(folder: Path, deuteron: Run) -> None
     result = deuteron("exec", "--", "python", "script.py")
     assert result.code == 1
     assert result.err == (
-        "error: not a TFLite model: 3 bytes, of which 4 to 8 are b'' instead of b'TFL3'\n\n"
+        "refused in `python`: not a TFLite model: 3 bytes, of which 4 to 8 are b'' instead of b'TFL3'\n\n"
         "hint: make the file again; it is not what a TFLite exporter writes\n"
     )
+    (folder / "goes_on.py").write_text("try:\n    import script\nexcept BaseException:\n    raise SystemExit(3)\n")
+    assert deuteron("exec", "--", "python", "goes_on.py").code == 3
 
 
 def test_the_commands_exit_code_and_interpreter_are_its_own(folder: Path, deuteron: Run) -> None:
     assert deuteron("exec", "--", "python", "-c", "raise SystemExit(7)") == Result(7, "", "")
+    assert deuteron("exec", "--", "sh", "-c", "kill -9 $$") == Result(137, "", "")
     (folder / "which.py").write_text("import sys; open('prefix', 'w').write(sys.prefix)\n")
     assert api.execute(["python", "which.py"]) == 0
     assert (folder / "prefix").read_text() == sys.prefix

@@ -13,7 +13,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
-from deuteron.errors import OptionError, UnsupportedError
+from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.collecting import seldom_collecting
 from deuteron.frontend.ethosu import vela
@@ -327,16 +327,20 @@ def merge_kernel_selections(files: "Sequence[str | Path]", output: str | Path, *
     return view.merge([Path(file) for file in files], Path(output), force=force)
 
 
-def execute(command: "Sequence[str]") -> int:
+def execute(command: "Sequence[str]", *, refused: "Callable[[DeuteronError], None] | None" = None) -> int:
     """The exit code of a command that is run with our converter in the place of the vendor's.
+
+    Args:
+        command: its words.
+        refused: is told what our converter refused last in a command that fails, for that reason or another.
 
     Raises:
         OptionError: the vendor's package is installed.
-        DeuteronError: there is no such command, or our converter refused something in it.
+        InputError: there is no such command.
     """
     from deuteron.npu.neutron.sdk.execute import execute
 
-    return execute(command)
+    return execute(command, refused or (lambda _: None))
 
 
 def install_fvps(directory: str | Path, *, force: bool = False) -> tuple[Path, ...]:

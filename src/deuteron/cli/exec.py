@@ -18,4 +18,4 @@ def command(printer: Printer, *, words: tuple[str, ...]) -> int:
     from deuteron import api
 
     printer.flush()
-    return api.execute(words)
+    return api.execute(words, refused=lambda error: printer.note(f"refused in `{words[0]}`: {error}"))

@@ -43,11 +43,15 @@ class Session:
             error = InternalError(f"the converter failed: {text}", hint="report it with this text and the TFLite file")
         self._failure.write_bytes(pickle.dumps(error))
 
-    def raise_failure(self) -> None:
-        """Raises the error that the converter left, once; nothing when it left none."""
+    def failure(self) -> DeuteronError | None:
+        """The error that the converter left, once; None when it left none."""
         if not self._failure.exists():
-            return
+            return None
         error: object = pickle.loads(self._failure.read_bytes())  # noqa: S301 - written by `record`
         self._failure.unlink()
-        if isinstance(error, DeuteronError):
+        return error if isinstance(error, DeuteronError) else None
+
+    def raise_failure(self) -> None:
+        """Raises that error; nothing when there is none."""
+        if error := self.failure():
             raise error
