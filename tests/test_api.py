@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -111,6 +112,20 @@ def test_what_is_no_list_of_arrays_is_refused():
     with pytest.raises(InputError) as caught:
         api.check_inputs(model, [[1.0]])
     assert str(caught.value) == "input 0 is a list\n\nhint: give a NumPy array; of a tensor that is `x.numpy()`"
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        ([-128, 127], "give `x.astype(numpy.int8)`"),
+        ([0, 300], "its values are from 0 to 300: int8 does not have them all"),
+    ],
+)
+def test_a_cast_is_named_where_it_loses_nothing(values: list[int], hint: str):
+    model = SimpleNamespace(inputs=[api.TensorInfo((2,), "int8")])
+    with pytest.raises(InputError) as caught:
+        api.check_inputs(model, [np.array(values)])
+    assert str(caught.value) == f"input 0 is int64 [2], the model takes int8 [2]\n\nhint: {hint}"
 
 
 def test_calibration_that_does_not_fit_is_told_before_any_work():

@@ -84,9 +84,12 @@ def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
 
 def _mended(value: Array, wanted: TensorInfo) -> str | None:
     """What makes an array one that is wanted, where that loses nothing that the model would have seen."""
-    if value.shape == wanted.shape and value.dtype.kind == np.dtype(wanted.dtype).kind:
+    dtype = np.dtype(wanted.dtype)
+    if value.shape == wanted.shape and value.dtype.kind == dtype.kind:
+        if dtype.kind in "iu" and not np.array_equal(value.astype(dtype), value):
+            return f"its values are from {value.min()} to {value.max()}: {dtype} does not have them all"
         return f"give `x.astype(numpy.{wanted.dtype})`"
-    if value.size == np.prod(wanted.shape) and value.dtype == np.dtype(wanted.dtype):
+    if value.size == np.prod(wanted.shape) and value.dtype == dtype:
         return f"give `x.reshape({', '.join(map(str, wanted.shape))})`, if its elements are in that order"
     return None
 
