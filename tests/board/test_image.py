@@ -1,5 +1,6 @@
 """Images of whole models: the same bits as on the host, counts that repeat, sizes that add up, a stack that holds."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +94,23 @@ def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(buil
         "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only what is asked "
         "for, and not what it has already found"
     )
+
+
+def test_a_program_whose_core_is_assumed_says_so(tmp_path: Path):
+    """Beside a board whose core it may well have been made for."""
+    program = tmp_path / "kws.pte"
+    shutil.copy(store.model("digits", target="cortex-m55") / "model.pte", program)
+    with pytest.raises(OptionError) as caught:
+        api.firmware(program, "an505")
+    assert str(caught.value) == (
+        "the program is taken to be for `cortex-m55` and its MVE instructions, which the cortex-m33 of the board "
+        "`an505` lacks\n\n"
+        "hint: use a board whose core has them: `an547`; or say what it was made for, as by `--target cortex-m33`"
+    )
+    assert api.missing(program)[0] == (
+        "`kws.pte` does not say its target and is taken for `cortex-m55`: `--target` names another"
+    )
+    assert "taken for" not in "".join(api.missing(program, target="cortex-m33"))
 
 
 def test_a_board_whose_core_lacks_the_targets_instructions_is_refused():

@@ -434,7 +434,7 @@ def test_a_build_without_an_npu(deuteron: Run, tmp_path: Path, command: str) -> 
     manifest = replace(MANIFEST, target="cortex-m33", files={}, partitions=())
     (tmp_path / manifests.NAME).write_text(manifest.to_json())
     assert deuteron(command, tmp_path).err == (
-        f"error: `{tmp_path}` is built for `cortex-m33`, which has no NPU\n\n"
+        f"error: nothing of `{tmp_path}` runs on an NPU\n\n"
         "hint: `deuteron inspect` shows what is in it, `deuteron profile` where its time goes\n"
     )
 

@@ -48,7 +48,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     """
     _check_copier(board, options.io_copy)
     manifest = manifests.read(directory)
-    _check_core(board, manifest.target)
+    _check_core(board, manifest)
     bundle = bundle_of(directory)
     kernels = KERNELS if options.kernels is Kernels.ALL else called(bundle)
     program_sha256 = manifest.files[manifests.PROGRAM].sha256
@@ -139,16 +139,20 @@ def called(bundle: Bundle) -> tuple[Kernel, ...]:
     return tuple(kernel for kernel in KERNELS if kernel.name in names)
 
 
-def _check_core(board: Board, target: str) -> None:
+def _check_core(board: Board, manifest: manifests.Manifest) -> None:
     """Refuses a program whose operators are lowered for instructions that the board's core lacks."""
+    target = manifest.target
     cpu = targets.load(target).cpu.name
     wanted = cores.load(cpu).inner
     if not cores.load(board.cpu).inner.has(wanted):
         able = ", ".join(f"`{name}`" for name in boards.names() if cores.load(boards.load(name).cpu).inner.has(wanted))
+        what, mend = "the build is for", f"build the model with `--target {board.cpu}`"
+        if not (manifest.executorch or manifest.partitions):  # a program without its build, and for any core
+            what, mend = "the program is taken to be for", f"say what it was made for, as by `--target {board.cpu}`"
         raise OptionError(
-            f"the build is for `{target}` and its {wanted.value.upper()} instructions, which the {board.cpu} of the "
-            f"board `{board.name}` lacks",
-            hint=f"use a board whose core has them: {able}; or build the model with `--target {board.cpu}`",
+            f"{what} `{target}` and its {wanted.value.upper()} instructions, which the {board.cpu} of the board "
+            f"`{board.name}` lacks",
+            hint=f"use a board whose core has them: {able}; or {mend}",
         )
 
 

@@ -113,6 +113,7 @@ class _Program:
         calls = {c.delegate: i for i, c in reversed([*enumerate(methods[0].chains[0])]) if isinstance(c, DelegateCall)}
         programs = [(one, one.program()) for one in partitions_of(methods[0])]
         self._arch = _target(path, methods[0], programs, target)
+        self._is_assumed = target is None and not programs
         self._parts = [_Part(*pair, calls.get(pair[0].delegate, -1), engine(self._arch)) for pair in programs]
         self._file = record
         self._record = etrecord.read(record, methods[0].name) if record else None
@@ -273,6 +274,8 @@ class _Program:
         name = f"`{self._path.name}`"
         if self._others:
             yield f"{name} has {self._others + 1} methods, this is about the first, `{self._method.name}`"
+        if self._is_assumed:
+            yield f"{name} does not say its target and is taken for `{self._arch.name}`: `--target` names another"
         if self._record is None:
             yield (
                 f"{name} does not say what its operators come from: lines and modules of the model are in the ETRecord "

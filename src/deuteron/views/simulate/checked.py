@@ -242,15 +242,13 @@ def open_build(directory: Path) -> OpenBuild:
         )
     manifest = manifests.read(directory)
     arch = targets.load(manifest.target)
-    if arch.npu is None:
+    method = pte.read((directory / manifests.PROGRAM).read_bytes()).methods[0] if arch.npu else None
+    partitions = partitions_of(method) if method else ()
+    if method is None or not partitions:
         raise InputError(
-            f"`{directory}` is built for `{arch.name}`, which has no NPU",
+            f"nothing of `{directory}` runs on an NPU",
             hint="`deuteron inspect` shows what is in it, `deuteron profile` where its time goes",
         )
-    (method, *_) = pte.read((directory / manifests.PROGRAM).read_bytes()).methods
-    partitions = partitions_of(method)
-    if not partitions:
-        raise InputError(f"nothing of `{directory}` runs on the NPU", hint="`deuteron inspect` shows what is in it")
     return OpenBuild(directory, manifest, arch, partitions, sum(method.arenas))
 
 
