@@ -220,12 +220,12 @@ def values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
     pool, index = cast("tuple[fx.Node, object]", item.args)
     if index != 0:
         return None
-    if (plain := _ADAPTIVE.get(pool.target)) is not None:
+    if (even := _ADAPTIVE.get(pool.target)) is not None:
         image, sizes = cast("tuple[fx.Node, Sequence[int]]", pool.args)
         pairs = list(zip(_value(image).shape[-len(sizes) :], sizes, strict=True))
         window = [here // wanted for here, wanted in pairs]
         is_even = all(here % wanted == 0 for here, wanted in pairs)
-        return call(item, plain, image, window, window) if is_even else None
+        return call(item, even, image, window, window) if is_even else None
     if pool.target is not aten.max_pool2d_with_indices.default:
         return None
     plain = call(item, aten.max_pool2d.default, *pool.args)

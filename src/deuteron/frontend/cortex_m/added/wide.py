@@ -202,8 +202,12 @@ def _takes_largest(node: fx.Node) -> bool:
 
 def _takes_pad(node: fx.Node) -> bool:
     """True for what adds elements of one number."""
-    mode, sides = _at(node, 2, default="constant"), cast("Sequence[int]", node.args[1])
-    return mode in ("constant", 0, 0.0) and min(sides) >= 0 and value_of(node).dim() <= _MOST_RANK
+    sides = cast("Sequence[int]", node.args[1])
+    if node.target is aten.pad.default:
+        takes = _at(node, 2, default="constant") == "constant"
+    else:
+        takes = _at(node, 2, default=0) == 0
+    return takes and min(sides) >= 0 and value_of(node).dim() <= _MOST_RANK
 
 
 def _at(node: fx.Node, index: int, *, default: object) -> object:
