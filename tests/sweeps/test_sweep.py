@@ -144,9 +144,12 @@ WRONG = {
     "models = ['a', 'a']\ntargets = ['imxrt700']": "`models` has 'a' twice\n\nhint: leave one of them out",
     "models = ['a']\ntargets = ['imxrt70']": "unknown target `imxrt70`\n\nhint: did you mean `imxrt700`, `imxrt700cm`? "
     "`deuteron targets` lists all",
-    "models = ['a']\ntargets = ['imxrt700']\nclock = ['fast']": "`fast` is no frequency for `--clock`\n\n"
+    "models = ['a']\ntargets = ['imxrt700']\nclock = ['fast']": "`fast` is no frequency for `clock`\n\n"
     "hint: give Hz, or a number with k or M: `325M`",
-    "models = ['a']\ntargets = ['imxrt700']\nclock = 0": "`clock` is 0, it must be above 0",
+    "models = ['a']\ntargets = ['imxrt700']\nclock = 0": "`clock` is 0, it must be 1 or more",
+    "models = ['a']\ntargets = ['imxrt700']\nflash_latency = -3": "`flash_latency` is -3, it must be 0 or more",
+    "models = ['a']\ntargets = ['imxrt700']\nsram_budget = 'abc'": "`abc` is no size for `sram_budget`\n\n"
+    "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`",
     "models = ['a']\ntargets = ['imxrt700']\neffort = 'most'": "`effort` cannot be `most`\n\n"
     "hint: allowed are `fast`, `exact`",
     "models = ['a']\ntargets = ['imxrt700']\nflash_latency = 'short'": "`flash_latency` cannot be 'short'\n\n"

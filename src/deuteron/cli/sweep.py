@@ -69,5 +69,6 @@ def command(
         )
         return
     kept = f", {done.kept:,} of them were there" if done.kept else ""
-    printer.data(f"{done.points:,} points in `{output}`{kept}; {done.refused:,} do not fit")
+    points, do = "point" if done.points == 1 else "points", "does" if done.refused == 1 else "do"
+    printer.data(f"{done.points:,} {points} in `{output}`{kept}; {done.refused:,} {do} not fit")
     printer.note(f"`deuteron sweep show {output}` shows the best")

@@ -153,7 +153,8 @@ def _values(key: str, data: object, where: str) -> tuple[Value, ...]:
     try:
         values = tuple(_value(key, item) for item in items)
     except OptionError as e:
-        raise OptionError(e.message, where=where, hint=e.hint) from e
+        message = e.message.replace(f"`--{key.replace('_', '-')}`", f"`{key}`")  # sizes are read as the options are
+        raise OptionError(message, where=where, hint=e.hint) from e
     twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
     if twice is not None:
         raise OptionError(f"`{key}` has {twice!r} twice", where=where, hint="leave one of them out")
@@ -176,7 +177,7 @@ def _value(key: str, item: object) -> Value:
 
 def _above(limit: int, key: str, value: int) -> int:
     if value <= limit:
-        raise OptionError(f"`{key}` is {value}, it must be above {limit}")
+        raise OptionError(f"`{key}` is {value}, it must be {limit + 1} or more")
     if value > MOST:
         raise OptionError(f"`{key}` is {value}, it must be at most {MOST}")
     return value
