@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pytest
 import torch
 from tests.frontend.ethosu.networks import built
 from torch import Tensor, nn
@@ -64,9 +63,8 @@ def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Joined().eval(), (torch.randn(1, 3, 6, 6),), api.BuildOptions()
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_an_activation_keeps_its_bounds_where_its_result_shares_its_rounding(target: str) -> None:
-    directory, (x,) = built(joined, target), joined()[1]
+def test_an_activation_keeps_its_bounds_where_its_result_shares_its_rounding() -> None:
+    directory, (x,) = built(joined, "ethos-u55-128"), joined()[1]
     manifest = manifests.read(directory)
     assert [node for node in manifest.nodes if node.partition is None] == []
     comparison = compare(directory, [[x.numpy()], [x.numpy() * 0.7]])
