@@ -107,9 +107,9 @@ def test_json(deuteron: Run, net: Path, tmp_path: Path):
         "bytes": {"microcode": 512, "weights": 80, "kernels": 16, "scratch": 176},
         "scratch_proven_optimal": True,
         "kernels": [
-            {"index": 0, "kernel": "conv2d_s8", "ops": [0]},
-            {"index": 1, "kernel": "max_pool_s8", "ops": [1]},
-            {"index": 2, "kernel": "add_s8", "ops": [2]},
+            {"index": 0, "kernel": "conv2d_s8", "ops": [0], "stripe": None},
+            {"index": 1, "kernel": "max_pool_s8", "ops": [1], "stripe": None},
+            {"index": 2, "kernel": "add_s8", "ops": [2], "stripe": None},
         ],
         "ops": [
             {"index": 0, "op": "CONV_2D", "fate": "kernels", "kernels": [0]},

@@ -30,6 +30,8 @@ VERSIONS = {
     "executorch": "1.5.1",
     "torch": "2.13.0+cpu",
     "ethos-u-vela": "5.1.0",
+    "distributed": "2026.1.0",
+    "pyarrow": "20.0.0",
 }
 NATIVES = (
     *(
@@ -77,6 +79,8 @@ ok       torch                 2.13.0+cpu     ==2.13.0
 ok       ethos-u-vela          5.1.0          ==5.1.0
 absent   tosa-tools            -              ==2026.5.0, builds for Arm Ethos-U
 ok       ortools               9.15.6755      >=9.12
+ok       distributed           2026.1.0       >=2026.1
+ok       pyarrow               20.0.0         >=20
 ok       native driver         built          runs microcode
 ok       native driver_ref     built          checks kernels
 ok       native delegate       built          joins ExecuTorch's runtime

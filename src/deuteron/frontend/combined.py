@@ -83,8 +83,7 @@ def quantizer(
 
     class Trial(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            model = side.quantizer().transform_for_annotation(model) if arch.npu else model
-            model = cortex_m.prepare(model, activations)
+            model = cortex_m.prepare(side.quantizer().transform_for_annotation(model), activations)
             make_explicit(model)
             npu = _annotate_npu(model, side, refused.on_cpu) if arch.npu else frozenset[str]()
             rewrites.check(model, npu)

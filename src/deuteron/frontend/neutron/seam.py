@@ -144,8 +144,11 @@ def _curves(node: fx.Node) -> bool:
     return re.search(r"\b(sigmoid|tanh)_?\.", str(node.target)) is not None
 
 
-def quantizer(target: str, converter: Converter) -> Any:
-    """The wheel's quantiser for the NPU, whose annotations are put right."""
+def quantizer(target: str, converter: Converter, *, keeps_groups: bool = False) -> Any:
+    """The wheel's quantiser for the NPU, whose annotations are put right.
+
+    Its rewrites serve a CPU alone, too, but for that of convolutions in groups, which `keeps_groups` leaves out.
+    """
     from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
 
@@ -154,8 +157,9 @@ def quantizer(target: str, converter: Converter) -> Any:
     class MendedQuantizer(NeutronQuantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             slice_splits(model)
+            rewrite = partial(_rewritten, spec) if keeps_groups else super().transform_for_annotation
             # The wheel splits the inputs of grouped convolutions after it has made slices of splits.
-            sliced: Any = DecomposeSplitToSlicesPass()(lines.kept(model, super().transform_for_annotation))
+            sliced: Any = DecomposeSplitToSlicesPass()(lines.kept(model, rewrite))
             return sliced.graph_module
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -168,6 +172,18 @@ def quantizer(target: str, converter: Converter) -> Any:
 
     spec = target_spec(target, converter)
     return MendedQuantizer(spec)
+
+
+def _rewritten(spec: Any, model: fx.GraphModule) -> fx.GraphModule:
+    """The model as the wheel's quantiser rewrites it, with its groups whole."""
+    from executorch.backends.nxp.aten_passes.neutron_aten_pass_manager import NeutronAtenPassManager
+    from executorch.backends.nxp.aten_passes.split_group_convolution import SplitGroupConvolution
+
+    model.graph.eliminate_dead_code()
+    manager: Any = NeutronAtenPassManager(spec)
+    # It wraps each pass in a function of the same name.
+    manager.passes = [step for step in manager.passes if step.__name__ != SplitGroupConvolution.__name__]
+    return manager(model).graph_module
 
 
 def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:

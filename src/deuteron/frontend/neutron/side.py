@@ -52,7 +52,7 @@ class NeutronSide(Side):
 
     def quantizer(self) -> Any:
         """The wheel's quantiser, whose annotations are put right."""
-        return seam.quantizer(self._target, self._options.converter)
+        return seam.quantizer(self._target, self._options.converter, keeps_groups=self._arch.npu is None)
 
     def partitioner(self, state: Callable[[], Mapping[str, Any]], tell: Tell) -> Any:
         """The wheel's partitioner, which tells."""
