@@ -116,6 +116,20 @@ def configure_for_board(source: Path, build: Path, model: Path, board: boards.Bo
     assert done.returncode == 0, done.stderr
 
 
+def check_on(board: boards.Board, app: Path, model: Path, folder: Path) -> None:
+    """Runs the application on one sample on an emulated board: the outputs must be those of ExecuTorch's runtime."""
+    (sample,) = api.seeded_inputs(api.read_manifest(model), 1)
+    (wanted,) = api.run_each(model, [sample])
+    words = ["firmware"]
+    for i, array in enumerate(sample):
+        (folder / f"in{i}").write_bytes(array.tobytes())
+        words += ("--input", f"in{i}")
+    for i in range(len(wanted)):
+        words += ("--output", f"out{i}")
+    assert emulate(app, board, words, folder, time_out=60) == (0, "")
+    assert [(folder / f"out{i}").read_bytes() for i in range(len(wanted))] == [array.tobytes() for array in wanted]
+
+
 @pytest.fixture
 def project(folder: Path) -> tuple[Path, Path]:
     """Source and build directory of that project for the AN505, as it is before a change."""
@@ -197,16 +211,7 @@ def test_a_project_for_a_board(board: str, built: Built, project: tuple[Path, Pa
     assert sorted(listed.stdout.split()) == sorted(f"{source.path.name}.obj" for source in core(chosen))
     assert overridden(build / "app") == ("dtn_io_copy_start", "dtn_io_copy_wait")
 
-    (sample,) = api.seeded_inputs(api.read_manifest(model), 1)
-    (wanted,) = api.run_each(model, [sample])
-    words = ["firmware"]
-    for i, array in enumerate(sample):
-        (tmp_path / f"in{i}").write_bytes(array.tobytes())
-        words += ("--input", f"in{i}")
-    for i in range(len(wanted)):
-        words += ("--output", f"out{i}")
-    assert emulate(build / "app", chosen, words, tmp_path, time_out=60) == (0, "")
-    assert [(tmp_path / f"out{i}").read_bytes() for i in range(len(wanted))] == [array.tobytes() for array in wanted]
+    check_on(chosen, build / "app", model, tmp_path)
 
 
 @pytest.mark.parametrize(

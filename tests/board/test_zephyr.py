@@ -12,12 +12,10 @@ import kconfiglib
 import pytest
 import yaml
 from tests.board.conftest import Built
-from tests.board.test_package import configure_for_board
+from tests.board.test_package import check_on, configure_for_board
 
-from deuteron import api
 from deuteron.board import boards
 from deuteron.board.library import FIRMWARE
-from deuteron.board.qemu import emulate
 
 CONSUMER = Path(__file__).parent / "consumer_zephyr"
 CHECKOUT = FIRMWARE.parent
@@ -104,16 +102,7 @@ def test_an_application_links_the_module_and_computes(built: Built, tmp_path: Pa
     )
     done = subprocess.run(["cmake", "--build", build], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    (sample,) = api.seeded_inputs(api.read_manifest(model), 1)
-    (wanted,) = api.run_each(model, [sample])
-    words = ["firmware"]
-    for i, array in enumerate(sample):
-        (tmp_path / f"in{i}").write_bytes(array.tobytes())
-        words += ("--input", f"in{i}")
-    for i in range(len(wanted)):
-        words += ("--output", f"out{i}")
-    assert emulate(build / "app", board, words, tmp_path, time_out=60) == (0, "")
-    assert [(tmp_path / f"out{i}").read_bytes() for i in range(len(wanted))] == [array.tobytes() for array in wanted]
+    check_on(board, build / "app", model, tmp_path)
     names = subprocess.run(["nm", build / "app"], capture_output=True, text=True, check=True).stdout
     assert " T dtn_port_ticks\n" in names
     sections = subprocess.run(["readelf", "-SW", build / "app"], capture_output=True, text=True, check=True).stdout
