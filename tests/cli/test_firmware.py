@@ -277,6 +277,10 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
         f"error: `{firmware}` is firmware for the board `an505`, not for `an547`\n\n"
         "hint: run it with `--on an505`, or build it for `an547`\n"
     )
+    assert refused(build / "build.json", "--on", "an505") == (
+        f"error: `{build / 'build.json'}` is a file: what runs on a board is a directory\n\n"
+        "hint: give one that `deuteron build` or `deuteron firmware` has written\n"
+    )
     assert refused(build, "--compare", "host") == (
         "error: this runs on the host already\n\nhint: name a board with `--on`\n"
     )
