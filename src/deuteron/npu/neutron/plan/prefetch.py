@@ -1,6 +1,5 @@
 """Which chunks stay in SRAM between inferences and which are streamed through it."""
 
-import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -14,7 +13,7 @@ from deuteron.npu.neutron.plan.bound import lower_bound
 from deuteron.npu.neutron.plan.chunks import Chunk, chunks
 from deuteron.npu.neutron.plan.lifetimes import Lifetime
 from deuteron.npu.neutron.plan.packing import Packing, place
-from deuteron.npu.neutron.plan.stream import Costs, Schedule, Spot, schedule
+from deuteron.npu.neutron.plan.stream import Costs, Schedule, Spot, Streams, schedule
 
 if TYPE_CHECKING:
     from deuteron.npu.neutron.plan.optimum import Optimum
@@ -96,13 +95,10 @@ def prefetch(
             continue
         costs = costs_of(program, parts, engine)
         bound = lower_bound(parts, costs, engine, area, keeps=keeps)
-        search = _Search(parts, costs, area, bound, keeps=keeps)
-        search.begin(frozenset(kept))
-        if improve:
-            search.improve()
-        if search.best is not None:
-            resident, best = search.best
-            return Prefetch(parts, resident, best, bound, best.cycles <= bound)
+        best = _search(parts, costs, area, bound, frozenset(kept), keeps=keeps, improve=improve)
+        if best is not None:
+            resident, fastest = best
+            return Prefetch(parts, resident, fastest, bound, fastest.cycles <= bound)
     return None
 
 
@@ -187,73 +183,47 @@ def _packing(parts: Sequence[Chunk], issues: Mapping[int, int], start: int = 0) 
     return packing, {j: Spot(block.first, start + packing.offsets[block]) for j, block in blocks.items()}
 
 
-class _Search:
-    """Looks for the resident chunks that give the fastest run."""
+def _search(
+    parts: Sequence[Chunk],
+    costs: Costs,
+    area: int,
+    bound: int,
+    kept: frozenset[str],
+    *,
+    keeps: bool,
+    improve: bool,
+) -> tuple[frozenset[int], Schedule] | None:
+    """The resident chunks that give the fastest run that is found, and its schedule; None where there is none.
 
-    def __init__(self, parts: Sequence[Chunk], costs: Costs, area: int, bound: int, *, keeps: bool = True) -> None:
-        self._parts, self._costs, self._area, self._bound, self._keeps = parts, costs, area, bound, keeps
-        self._known: set[frozenset[int]] = set()
-        self._random = random.Random(1)  # noqa: S311 - reproducible, and nobody's secret
-        self.best: tuple[frozenset[int], Schedule] | None = None
-
-    def begin(self, kept: frozenset[str]) -> None:
-        """Tries what has worked before (`kept` names its constants), nothing, and several orders for several shares.
-
-        Where first fit leaves no room for some chunk in any of them, all are packed ahead, and fetched when needed.
-        """
-        self._try(frozenset(i for i, chunk in enumerate(self._parts) if kept and kept.issuperset(chunk.buffers)))
-        self._try(frozenset())
-        order = range(len(self._parts))
-        sizes = [chunk.nbytes for chunk in self._parts]
-        keys: tuple[Callable[[int], tuple[int, int]], ...] = (
-            lambda i: (i, 0),
-            lambda i: (-i, 0),
-            lambda i: (-sizes[i], i),
-            lambda i: (-sizes[i], -i),
-        )
-        shares = min(16, max(2, FIRST_WORK // len(self._costs.calls) // len(keys)))
-        for key in keys:
-            for share in range(shares, 0, -1):
-                self._try(self._fill(sorted(order, key=key), self._area * share // shares))
-        if self.best is None:
-            packing, spots = _packing(self._parts, {j: chunk.first for j, chunk in enumerate(self._parts)})
-            if packing.nbytes <= self._area:
-                self._take(frozenset(), schedule(self._parts, self._costs, frozenset(), self._area, spots))
-
-    def improve(self) -> None:
-        """Changes the best at random: a chunk more or less, and others out where there is no room."""
-        for _ in range(min(MOST_TRIALS, WORK // len(self._costs.calls))):
-            if self.best is None or self._done():
-                return
-            self._try(self._changed(self.best[0]))
-
-    def _done(self) -> bool:
-        return self.best is not None and self.best[1].cycles <= self._bound
-
-    def _fill(self, order: Sequence[int], limit: int) -> frozenset[int]:
-        """As many chunks as go into `limit` bytes, tried in this order."""
-        taken: set[int] = set()
-        for chunk in order:
-            if self._parts[chunk].nbytes <= limit:
-                taken.add(chunk)
-                limit -= self._parts[chunk].nbytes
-        return frozenset(taken)
-
-    def _changed(self, resident: frozenset[int]) -> frozenset[int]:
-        chosen = self._random.randrange(len(self._parts))
-        others = sorted(resident - {chosen})
-        if chosen in resident:
-            return frozenset(others)
-        self._random.shuffle(others)
-        swapped = self._random.randrange(2)  # also without need: what is left must find room to be streamed
-        return frozenset((chosen, *self._fill(others[swapped:], self._area - self._parts[chosen].nbytes)))
-
-    def _try(self, resident: frozenset[int]) -> None:
-        if self._done() or resident in self._known or (resident and not self._keeps):
-            return
-        self._known.add(resident)
-        self._take(resident, schedule(self._parts, self._costs, resident, self._area))
-
-    def _take(self, resident: frozenset[int], candidate: Schedule | None) -> None:
-        if candidate is not None and (self.best is None or candidate.cycles <= self.best[1].cycles):
-            self.best = resident, candidate
+    What has worked before (`kept` names its constants) is tried, nothing, and several orders for several shares of the
+    area; then the best is changed. Where first fit leaves no room for some chunk in any of them, all are packed ahead,
+    and fetched when needed.
+    """
+    rounds = min(MOST_TRIALS, WORK // len(costs.calls)) if improve and keeps else 0
+    streams = Streams(parts, costs, area, rounds)
+    if keeps:
+        streams.attempt([i for i, chunk in enumerate(parts) if kept and kept.issuperset(chunk.buffers)], bound)
+    streams.attempt((), bound)
+    sizes = [chunk.nbytes for chunk in parts]
+    keys: tuple[Callable[[int], tuple[int, int]], ...] = (
+        lambda i: (i, 0),
+        lambda i: (-i, 0),
+        lambda i: (-sizes[i], i),
+        lambda i: (-sizes[i], -i),
+    )
+    shares = min(16, max(2, FIRST_WORK // len(costs.calls) // len(keys)))
+    for key in keys if keeps else ():
+        streams.fill(sorted(range(len(parts)), key=key), shares, bound)
+    packed = None
+    if streams.best() is None:
+        packing, spots = _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)})
+        packed = streams.schedule(frozenset(), spots) if packing.nbytes <= area else None
+        if packed is not None:
+            streams.offer(packed.cycles)
+    streams.improve(bound)
+    best = streams.best()
+    if best is None:
+        return None
+    first_fit = None if packed is not None and not best[0] else streams.schedule(best[0])
+    chosen = first_fit or packed
+    return None if chosen is None else (best[0], chosen)

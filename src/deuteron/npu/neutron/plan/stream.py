@@ -3,13 +3,32 @@
 Chunks are fetched in the order of their first use, each as early as room and channels allow, and room is handed out
 first fit. A small chunk can do better before a large one that has no room yet: for such orders someone else says where
 chunks go, and when.
+
+Schedules are made in C (`native/fetching.h`), as a search looks at thousands of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import ctypes
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+from deuteron.errors import InternalError, OptionError
+from deuteron.native import library
 from deuteron.npu.neutron.kernels.limits import CHANNELS
 from deuteron.npu.neutron.plan.chunks import Chunk
+
+MOST_CYCLES = (1 << 63) - 1
+"""Of a run: what the library counts."""
+
+FIRST_TRIES = 66
+"""Choices that a search may be given, beside those that it makes of the best."""
+
+WORDS = 1 << 17
+"""Random numbers of a search, more than any uses."""
+
+_NONE = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,121 +104,174 @@ def schedule(
         spots: where each of the others goes, and when, in the order of their fetches, calls ascending; None for first
             fit, as early as there is room.
     """
-    return _Stream(chunks, costs, resident, area, spots).run()
+    return Streams(chunks, costs, area).schedule(resident, spots)
 
 
-class _Stream:
-    """The state of a run that is being planned."""
+class Streams:
+    """Schedules of some chunks in an area, and a search for the fastest choice of what stays.
 
-    def __init__(
-        self,
-        chunks: Sequence[Chunk],
-        costs: Costs,
-        resident: frozenset[int],
-        area: int,
-        spots: Mapping[int, Spot] | None,
-    ) -> None:
-        self._chunks, self._costs, self._area = chunks, costs, area
-        self._offsets: dict[int, int] = {}
-        self._start = 0
-        for chunk in sorted(resident):
-            self._offsets[chunk] = self._start
-            self._start += chunks[chunk].nbytes
-        self._resident = resident
-        self._spots = spots
-        self._order = tuple(range(len(chunks)) if spots is None else self._turns(spots))
-        self._live: list[tuple[int, int, int]] = []  # (offset, end, chunk), by offset
-        self._channels: list[int | None] = [None] * CHANNELS  # the chunk that each fetches
-        self._arrival: dict[int, int] = {}
-        self._steps: list[Step] = []
-        self._now = self._free = 0
-        self._next = 0
+    Args:
+        chunks: what is needed, in order of first use.
+        costs: what calls and transfers take.
+        area: bytes for all chunks.
+        rounds: the most changes of the best that `improve` tries.
 
-    def run(self) -> Schedule | None:
-        """The schedule, call by call."""
-        if self._start > self._area:
+    Raises:
+        MissingToolError: the library is not built.
+        OptionError: a run may take more cycles than can be counted.
+    """
+
+    def __init__(self, chunks: Sequence[Chunk], costs: Costs, area: int, rounds: int = 0) -> None:
+        if sum(costs.calls) + sum(costs.transfers) + costs.setup * len(chunks) > MOST_CYCLES:
+            raise OptionError(
+                f"a run of the program may take more than {MOST_CYCLES:,} cycles, which cannot be planned",
+                hint="give a faster flash, or a slower clock",
+            )
+        self._native, self._count, self._rounds = _load(), len(chunks), rounds
+        self._parts = (_Chunk * len(chunks))(
+            *((c.nbytes, cycles, c.first, c.last) for c, cycles in zip(chunks, costs.transfers, strict=True))
+        )
+        self._calls = (ctypes.c_uint64 * len(costs.calls))(*costs.calls)
+        tries = FIRST_TRIES + rounds
+        self._config = _Config(
+            self._parts, self._calls, len(chunks), len(costs.calls), costs.setup, area, CHANNELS, tries
+        )
+        nbytes = self._native.dtn_fetching_bytes(ctypes.byref(self._config))
+        self._memory = ctypes.create_string_buffer(nbytes)
+        handle = self._native.dtn_fetching_init(self._memory, ctypes.byref(self._config)) if nbytes else None
+        if handle is None:
+            raise InternalError("chunks are not in the order of their first use")
+        self._handle = ctypes.c_void_p(handle)
+
+    def schedule(self, resident: frozenset[int], spots: Mapping[int, Spot] | None = None) -> Schedule | None:
+        """The schedule with these chunks resident, as `schedule`."""
+        choice = _Choice(self._flags(resident), None, None, None)
+        if spots is not None:
+            choice.order = (ctypes.c_uint32 * self._count)(*_turns(resident, spots))
+            choice.spots = (ctypes.c_uint32 * self._count)()
+            choice.offsets = (ctypes.c_uint64 * self._count)()
+            for chunk, spot in spots.items():
+                choice.spots[chunk] = spot.call
+                choice.offsets[chunk] = _NONE if spot.offset is None else spot.offset
+        steps, number = (_Step * (2 * self._count))(), ctypes.c_uint32()
+        cycles = self._native.dtn_fetching_schedule(self._handle, ctypes.byref(choice), steps, ctypes.byref(number))
+        if cycles == _NONE:
             return None
-        needed: dict[int, list[int]] = {}
-        for index, chunk in enumerate(self._chunks):
-            needed.setdefault(chunk.first, []).append(index)
-        for call, cycles in enumerate(self._costs.calls):
-            self._issue(call)
-            for index in needed.get(call, ()):
-                while index not in self._arrival:
-                    if not self._issue_one(call, must=True):
-                        return None
-                self._wait(call, index)
-            # Waiting took time and may have freed channels.
-            self._issue(call)
-            self._now += cycles
-            self._live = [item for item in self._live if self._chunks[item[2]].last > call]
-        return Schedule(tuple(self._steps), max(self._now, self._free))
+        return Schedule(tuple(_step_of(steps[at]) for at in range(number.value)), cycles)
 
-    def _issue(self, call: int) -> None:
-        """Starts as many fetches as there is room for."""
-        while self._next < len(self._chunks) and self._issue_one(call, must=False):
-            pass
+    def attempt(self, resident: Collection[int], bound: int) -> None:
+        """Look at a choice, unless nothing is faster than `bound` cycles, or it has been looked at."""
+        self._native.dtn_fetching_try(self._handle, self._flags(resident), bound)
 
-    def _issue_one(self, call: int, *, must: bool) -> bool:
-        """Starts the next fetch; False when there is no room, or no channel that is free without waiting."""
-        chunk = self._order[self._next]
-        if chunk not in self._resident and self._spots is not None and self._spots[chunk].call > call and not must:
-            return False
-        channel = self._channel(call, must=must)
-        if channel is None:
-            return False
-        offset = self._offsets[chunk] if chunk in self._resident else self._room(chunk)
-        if offset is None:
-            return False
-        self._steps.append(Issue(call, chunk, offset, channel))
-        self._channels[channel] = chunk
-        self._next += 1
-        if chunk in self._resident:
-            self._arrival[chunk] = 0
-            return True
-        self._live = sorted([*self._live, (offset, offset + self._chunks[chunk].nbytes, chunk)])
-        self._now += self._costs.setup
-        self._free = max(self._free, self._now) + self._costs.transfers[chunk]
-        self._arrival[chunk] = self._free
-        return True
+    def fill(self, order: Sequence[int], shares: int, bound: int) -> None:
+        """Look at as many chunks as go into the whole area, tried in this order, and into each smaller share of it."""
+        native, items = self._native, (ctypes.c_uint32 * self._count)(*order)
+        for share in range(shares, 0, -1):
+            native.dtn_fetching_fill(self._handle, items, self._config.area * share // shares, bound)
 
-    def _channel(self, call: int, *, must: bool) -> int | None:
-        """A channel for the next fetch: one that is free, or whose fetch is done by now, or has to be done."""
-        for channel, chunk in enumerate(self._channels):
-            if chunk is None:
-                return channel
-        first = min((chunk for chunk in self._channels if chunk is not None), key=lambda chunk: self._arrival[chunk])
-        if self._arrival[first] > self._now and not must:
-            return None
-        channel = self._channels.index(first)
-        self._wait(call, first)
-        return channel
+    def improve(self, bound: int) -> None:
+        """Change the best at random: a chunk more or less, and others out where there is no room."""
+        words = _words()
+        self._native.dtn_fetching_improve(self._handle, self._rounds, words, len(words), bound)
 
-    def _wait(self, call: int, chunk: int) -> None:
-        if chunk not in self._channels:
-            return
-        channel = self._channels.index(chunk)
-        self._steps.append(Await(call, chunk, channel))
-        self._channels[channel] = None
-        self._now = max(self._now, self._arrival[chunk])
+    def offer(self, cycles: int) -> None:
+        """Take a run in which nothing is resident for the best."""
+        self._native.dtn_fetching_offer(self._handle, cycles)
 
-    def _turns(self, spots: Mapping[int, Spot]) -> Iterator[int]:
-        """All chunks in the order of their fetches: a resident one before the first that is needed after it."""
-        waiting = sorted(self._resident)
-        for chunk in spots:
-            while waiting and waiting[0] < chunk:
-                yield waiting.pop(0)
-            yield chunk
-        yield from waiting
+    def best(self) -> tuple[frozenset[int], int] | None:
+        """The fastest choice so far, the last of equals, and its cycles."""
+        flags = (ctypes.c_uint8 * self._count)()
+        cycles = self._native.dtn_fetching_best(self._handle, flags)
+        return None if cycles == _NONE else (frozenset(i for i, flag in enumerate(flags) if flag), cycles)
 
-    def _room(self, chunk: int) -> int | None:
-        """Where a chunk goes: its spot, or the start of the first gap of its size."""
-        offset = self._spots[chunk].offset if self._spots is not None else None
-        if offset is not None:
-            return offset
-        nbytes, at = self._chunks[chunk].nbytes, self._start
-        for offset, end, _ in self._live:
-            if offset - at >= nbytes:
-                return at
-            at = max(at, end)
-        return at if self._area - at >= nbytes else None
+    def _flags(self, resident: Collection[int]) -> "ctypes.Array[ctypes.c_uint8]":
+        flags = (ctypes.c_uint8 * self._count)()
+        for chunk in resident:
+            flags[chunk] = 1
+        return flags
+
+
+def _turns(resident: Collection[int], spots: Mapping[int, Spot]) -> Iterator[int]:
+    """All chunks in the order of their fetches: a resident one before the first that is needed after it."""
+    waiting = sorted(resident)
+    for chunk in spots:
+        while waiting and waiting[0] < chunk:
+            yield waiting.pop(0)
+        yield chunk
+    yield from waiting
+
+
+def _step_of(step: Any) -> Step:
+    if step.is_wait:
+        return Await(step.call, step.chunk, step.channel)
+    return Issue(step.call, step.chunk, step.offset, step.channel)
+
+
+class _Chunk(ctypes.Structure):
+    _fields_ = (
+        ("nbytes", ctypes.c_uint64),
+        ("transfer", ctypes.c_uint64),
+        ("first", ctypes.c_uint32),
+        ("last", ctypes.c_uint32),
+    )
+
+
+class _Config(ctypes.Structure):
+    _fields_ = (
+        ("chunks", ctypes.POINTER(_Chunk)),
+        ("calls", ctypes.POINTER(ctypes.c_uint64)),
+        ("chunk_count", ctypes.c_uint32),
+        ("call_count", ctypes.c_uint32),
+        ("setup", ctypes.c_uint64),
+        ("area", ctypes.c_uint64),
+        ("channels", ctypes.c_uint32),
+        ("tries", ctypes.c_uint32),
+    )
+
+
+class _Choice(ctypes.Structure):
+    _fields_ = (
+        ("resident", ctypes.POINTER(ctypes.c_uint8)),
+        ("order", ctypes.POINTER(ctypes.c_uint32)),
+        ("spots", ctypes.POINTER(ctypes.c_uint32)),
+        ("offsets", ctypes.POINTER(ctypes.c_uint64)),
+    )
+
+
+class _Step(ctypes.Structure):
+    _fields_ = (
+        ("offset", ctypes.c_uint64),
+        ("call", ctypes.c_uint32),
+        ("chunk", ctypes.c_uint32),
+        ("channel", ctypes.c_uint32),
+        ("is_wait", ctypes.c_uint32),
+    )
+
+
+@cache
+def _words() -> "ctypes.Array[ctypes.c_uint32]":
+    """Random numbers that are the same for all plans."""
+    stream = random.Random(1)  # noqa: S311 - reproducible, and nobody's secret
+    return (ctypes.c_uint32 * WORDS).from_buffer_copy(stream.randbytes(4 * WORDS))
+
+
+@cache
+def _load() -> ctypes.CDLL:
+    loaded, pointer = ctypes.CDLL(str(library("packing"))), ctypes.c_void_p
+    loaded.dtn_fetching_bytes.restype = ctypes.c_size_t
+    loaded.dtn_fetching_bytes.argtypes = (pointer,)
+    loaded.dtn_fetching_init.restype = pointer
+    loaded.dtn_fetching_init.argtypes = (pointer, pointer)
+    loaded.dtn_fetching_schedule.restype = ctypes.c_uint64
+    loaded.dtn_fetching_schedule.argtypes = (pointer, pointer, pointer, pointer)
+    loaded.dtn_fetching_try.restype = None
+    loaded.dtn_fetching_try.argtypes = (pointer, pointer, ctypes.c_uint64)
+    loaded.dtn_fetching_fill.restype = None
+    loaded.dtn_fetching_fill.argtypes = (pointer, pointer, ctypes.c_uint64, ctypes.c_uint64)
+    loaded.dtn_fetching_improve.restype = None
+    loaded.dtn_fetching_improve.argtypes = (pointer, ctypes.c_uint32, pointer, ctypes.c_uint32, ctypes.c_uint64)
+    loaded.dtn_fetching_best.restype = ctypes.c_uint64
+    loaded.dtn_fetching_best.argtypes = (pointer, pointer)
+    loaded.dtn_fetching_offer.restype = None
+    loaded.dtn_fetching_offer.argtypes = (pointer, ctypes.c_uint64)
+    return loaded

@@ -1,0 +1,125 @@
+/* Schedules random chunks and searches for what stays; prints what is wrong: chunks that overlap while both are needed,
+ * are not there when they are, or times that the search reports and no schedule has.
+ * tests/npu/neutron/plan/test_search.py builds it with the sanitizers. */
+#include "fetching.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNKS 24U
+#define CALLS 16U
+#define WORDS 512U
+#define ROUNDS 60U
+#define RUNS 200U
+
+static uint32_t seed;
+
+static uint32_t random_below(uint32_t limit)
+{
+    seed = seed * 1664525U + 1013904223U;
+    return (seed >> 16) % limit;
+}
+
+static void draw(dtn_fetching_chunk_t *chunks, uint64_t *calls, dtn_fetching_config_t *config)
+{
+    uint32_t first = 0;
+    config->chunk_count = 1U + random_below(CHUNKS);
+    for (uint32_t i = 0; i < config->chunk_count; i++) {
+        first += first + 1U < CALLS ? random_below(2) : 0;
+        uint64_t nbytes = 16U * (1U + random_below(64));
+        chunks[i] = (dtn_fetching_chunk_t){nbytes, 10U + nbytes / 4U, first, first + random_below(CALLS - first)};
+        config->area += random_below(8) != 0 ? nbytes : 0;
+    }
+    for (uint32_t call = 0; call < CALLS; call++) {
+        calls[call] = random_below(500);
+    }
+}
+
+static bool is_sound(const dtn_fetching_config_t *config, const uint8_t *resident, const dtn_fetching_step_t *steps,
+                     uint32_t count)
+{
+    const dtn_fetching_step_t *fetch[CHUNKS] = {NULL};
+    bool is_there[CHUNKS] = {false};
+    for (uint32_t i = 0; i < count; i++) {
+        const dtn_fetching_chunk_t *chunk = &config->chunks[steps[i].chunk];
+        if (steps[i].is_wait) {
+            is_there[steps[i].chunk] = fetch[steps[i].chunk] != NULL;
+            continue;
+        }
+        if (steps[i].offset + chunk->nbytes > config->area || steps[i].call > chunk->first) {
+            return false;
+        }
+        for (uint32_t other = 0; other < config->chunk_count; other++) {
+            bool stays = resident[other] || config->chunks[other].last >= steps[i].call;
+            if (fetch[other] != NULL && stays && fetch[other]->offset < steps[i].offset + chunk->nbytes &&
+                steps[i].offset < fetch[other]->offset + config->chunks[other].nbytes) {
+                return false;
+            }
+        }
+        fetch[steps[i].chunk] = &steps[i];
+    }
+    for (uint32_t chunk = 0; chunk < config->chunk_count; chunk++) {
+        if (!is_there[chunk]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the best that is found is a sound schedule of the cycles that are told of it. */
+static bool check(const dtn_fetching_config_t *config, dtn_fetching_t *search, uint32_t *scheduled)
+{
+    dtn_fetching_step_t steps[2U * CHUNKS];
+    uint8_t resident[CHUNKS] = {0};
+    uint32_t order[CHUNKS];
+    uint32_t words[WORDS];
+    uint32_t count;
+    for (uint32_t i = 0; i < WORDS; i++) {
+        words[i] = random_below(65536) << 16 | random_below(65536);
+    }
+    for (uint32_t i = 0; i < config->chunk_count; i++) {
+        order[i] = config->chunk_count - 1U - i;
+    }
+    dtn_fetching_try(search, resident, 0);
+    dtn_fetching_fill(search, order, config->area / 2U, 0);
+    dtn_fetching_fill(search, order, config->area, 0);
+    dtn_fetching_improve(search, ROUNDS, words, WORDS, 0);
+    uint64_t best = dtn_fetching_best(search, resident);
+    const dtn_fetching_choice_t choice = {resident, NULL, NULL, NULL};
+    if (best == DTN_FETCHING_NONE) {
+        return true;
+    }
+    (*scheduled)++;
+    return dtn_fetching_schedule(search, &choice, steps, &count) == best && is_sound(config, resident, steps, count);
+}
+
+int main(void)
+{
+    uint32_t scheduled = 0;
+    for (seed = 0; seed < RUNS; seed++) {
+        uint32_t number = seed;
+        dtn_fetching_chunk_t chunks[CHUNKS];
+        uint64_t calls[CALLS];
+        dtn_fetching_config_t config = {chunks, calls, 0, CALLS, 7, 0, 4, ROUNDS + 3U};
+        draw(chunks, calls, &config);
+        void *memory = malloc(dtn_fetching_bytes(&config));
+        dtn_fetching_t *search = memory == NULL ? NULL : dtn_fetching_init(memory, &config);
+        if (search == NULL || !check(&config, search, &scheduled)) {
+            printf("run %u is wrong\n", number);
+            return 1;
+        }
+        chunks[0].last = CALLS;
+        if (dtn_fetching_bytes(&config) != 0 || dtn_fetching_init(memory, &config) != NULL) {
+            printf("run %u: a chunk that no call reads is taken\n", number);
+            return 1;
+        }
+        free(memory);
+        seed = number;
+    }
+    if (scheduled < RUNS / 2U) {
+        printf("only %u runs have a schedule\n", scheduled);
+        return 1;
+    }
+    return 0;
+}
