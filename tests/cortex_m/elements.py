@@ -6,7 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from tests.cortex_m.bench import Array
 
-from deuteron.board.operators.table import QuantizedAddParams, QuantizedMulParams, RegionCopyParams
+from deuteron.board.operators.table import (
+    GatherParams,
+    PadParams,
+    QuantizedAddParams,
+    QuantizedDivParams,
+    QuantizedMulParams,
+    QuantizedSoftmaxParams,
+    RegionCopyParams,
+)
 from deuteron.npu.neutron.kernels.params import (
     AveragePoolParams,
     ExtremumParams,
@@ -136,6 +144,38 @@ def special() -> Iterator[Call]:
             yield Call("dtn_op_dequantize_per_tensor", (every,), Words(words), np.zeros(256, np.float32))
 
 
+def moved(generator: np.random.Generator) -> Iterator[Call]:
+    """Pads, transposes and rows of a table."""
+    for shape, before, after in (
+        ((1, 4, 5, 3), (0, 1, 2, 0), (0, 2, 1, 0)),
+        ((2, 3, 1, 16), (0, 0, 0, 5), (1, 0, 0, 12)),
+        ((1, 1, 7, 19), (0, 2, 0, 1), (0, 0, 0, 0)),
+    ):
+        padded = np.zeros(tuple(sum(sizes) for sizes in zip(shape, before, after, strict=True)), np.int8)
+        yield Call("pad", (extremes(generator, shape),), PadParams(shape, before, after, zero_point(generator)), padded)
+    for batches, rows, columns in ((1, 5, 19), (2, 33, 3), (3, 16, 16), (1, 1, 21)):
+        x = extremes(generator, (batches, rows, columns))
+        yield Call(
+            "dtn_op_transpose", (x,), Words((batches, rows, columns)), np.zeros((batches, columns, rows), np.int8)
+        )
+    for width in (1, 7, 33):
+        table, rows = extremes(generator, (2, 5, width)), generator.integers(0, 5, 9)
+        yield Call("gather", (table, rows), GatherParams(2, 5, width, 9), np.zeros((2, 9, width), np.int8))
+
+
+def shares(generator: np.random.Generator) -> Iterator[Call]:
+    """Softmaxes, near and over other dimensions, and quotients."""
+    for outer, depth, inner in ((3, 10, 1), (1, 45, 1), (2, 7, 5)):
+        x = extremes(generator, (outer, depth, inner))
+        params = QuantizedSoftmaxParams(outer, depth, inner, *factor(generator, 20, 25))
+        yield Call("softmax", (x,), params, np.zeros_like(x))
+    for size in (1, 19, 67):
+        scale = int(np.float32(0.37).view(np.uint32))
+        zps = (zero_point(generator) for _ in range(3))
+        x, y = extremes(generator, (size,)), extremes(generator, (size,))
+        yield Call("quantized_div", (x, y), QuantizedDivParams(*zps, scale), np.zeros(size, np.int8))
+
+
 def calls(seed: int) -> Iterator[Call]:
     """All of these."""
     generator = np.random.default_rng(seed)
@@ -143,3 +183,5 @@ def calls(seed: int) -> Iterator[Call]:
         yield from sized(generator, size)
     yield from pools(generator)
     yield from special()
+    yield from moved(generator)
+    yield from shares(generator)

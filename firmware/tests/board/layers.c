@@ -1,6 +1,6 @@
 /*
- * Random calls of the Cortex-M layers on a board, as test_cortex_m_layers.c has them on a host. Each value ends where
- * the memory protection unit begins to refuse: what is read or written behind it is a fault.
+ * Random calls of the Cortex-M layers on a board, as test_cortex_m_layers.c has them on a host. Nothing behind a
+ * value may be read or written.
  *
  * The command line has the number of calls and the seed of the first.
  */
@@ -8,37 +8,13 @@
 #include <string.h>
 
 #include "../layer_call.h"
-#include "guards.h"
 #include "semihost.h"
+#include "slots.h"
 
-enum { MOST_BYTES = 12 * 1024, VALUES = DTN_GUARDS };
-
-typedef struct {
-    uint8_t memory[MOST_BYTES];
-    uint8_t guard[DTN_GUARD_BYTES];
-} slot_t;
-
-static slot_t slots[VALUES] __attribute__((aligned(DTN_GUARD_BYTES)));
-static int8_t expected[MOST_BYTES];
+static int8_t expected[DTN_SLOT_BYTES];
 static char line[64];
 
 int main(void);
-
-/* Places each value at the end of its slot and fills it; false when one does not fit. */
-static bool place(layer_t *layer, uint64_t *state)
-{
-    dtn_operator_call_t *call = &layer->call;
-    uint32_t count = call->input_count + call->output_count;
-    for (uint32_t i = 0; i < count; i++) {
-        dtn_tensor_t *value = &call->values[i];
-        if (i >= VALUES || value->bytes > MOST_BYTES) {
-            return false;
-        }
-        value->data = slots[i].guard - value->bytes;
-        layer_fill(layer, i, state);
-    }
-    return true;
-}
 
 /* What became of a call. */
 typedef enum { TOO_LARGE, REFUSED, RIGHT, WRONG } result_t;
@@ -48,8 +24,11 @@ static result_t one_call(uint64_t seed)
     uint64_t state = seed * UINT64_C(0x9E3779B97F4A7C15);
     layer_t layer;
     layer_random(&layer, &state);
-    if (!place(&layer, &state)) {
+    if (!dtn_slots_place(&layer.call)) {
         return TOO_LARGE;
+    }
+    for (uint32_t i = 0; i < layer.call.input_count + layer.call.output_count; i++) {
+        layer_fill(&layer, i, &state);
     }
     if (layer_operators[layer.kind](&layer.call, DTN_PHASE_CHECK) != DTN_OK ||
         layer_operators[layer.kind](&layer.call, DTN_PHASE_RUN) != DTN_OK) {
@@ -83,16 +62,13 @@ static uint32_t run(uint32_t calls, uint32_t first)
 
 int main(void)
 {
-    for (uint32_t i = 0; i < VALUES; i++) {
-        dtn_guard(i, slots[i].guard);
-    }
-    dtn_guards_on(slots, sizeof slots);
+    dtn_slots_on();
     char *next = dtn_semihost_command_line(line, sizeof line) ? strchr(line, ' ') : NULL;
     uint32_t calls = next == NULL ? 0 : (uint32_t)strtoul(next, &next, 10);
     uint32_t first = next == NULL ? 0 : (uint32_t)strtoul(next, &next, 10);
     if (calls == 0) {
         /* Shows that the guards work. */
-        dtn_semihost_exit(*(volatile uint8_t *)slots[first % VALUES].guard);
+        dtn_semihost_exit(*(volatile uint8_t *)dtn_slots[first % DTN_GUARDS].guard);
     }
     dtn_semihost_exit(run(calls, first));
 }

@@ -1,0 +1,63 @@
+"""Random calls of the operators on the emulated cores, each with its own inner work: the host's bytes.
+
+Behind each value of a call stands memory that may not even be read. The layers are tested so in `test_layers.py`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benches import cortex_m
+from tests.board.port_images import START, build, generate, run
+from tests.cortex_m import elements, test_added
+from tests.cortex_m.bench import Bench
+
+from deuteron.arch.cores import InnerWork
+from deuteron.board import boards, library
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle
+from deuteron.board.operators.table import BY_OPERATOR
+from deuteron.frontend.cortex_m import marks
+
+pytestmark = pytest.mark.slow
+
+SLOT_BYTES = 12 * 1024
+"""`DTN_SLOT_BYTES`: calls with larger values are left out."""
+
+TIMES = 4
+"""Random calls of each operator that Deuteron adds."""
+
+
+def calls() -> Iterator[elements.Call]:
+    """Of single elements and windows, and of each operator that Deuteron adds."""
+    yield from elements.calls(1)
+    for name, case in test_added.CASES.items():
+        for i in range(TIMES):
+            params, inputs, output = case(np.random.default_rng([2, i]))
+            yield elements.Call(f"dtn_cm_{name}", inputs, params, output)
+
+
+def expecting(bundle: Bundle, expected: Sequence[bytes]) -> Bundle:
+    """The bundle with what its outputs must be as more outputs."""
+    first, count = MEMORY_CONSTANT + len(bundle.constants), len(bundle.values)
+    values = [replace(bundle.values[output], memory=first + i, offset=0) for i, output in enumerate(bundle.outputs)]
+    outputs = (*bundle.outputs, *range(count, count + len(values)))
+    constants = (*bundle.constants, *expected)
+    return replace(bundle, values=(*bundle.values, *values), outputs=outputs, constants=constants)
+
+
+@pytest.mark.parametrize("board", boards.names())
+def test_random_calls_give_the_hosts_bytes_and_stay_within_their_values(board: str) -> None:
+    marks.load()
+    bench, maker, expected = Bench(InnerWork.PORTABLE), cortex_m.Maker(), list[bytes]()
+    for call in calls():
+        if max(array.nbytes for array in (*call.inputs, call.output)) > SLOT_BYTES:
+            continue
+        symbol = BY_OPERATOR[call.operator].symbol if call.operator in BY_OPERATOR else call.operator
+        scratch = call.scratch[0] if call.scratch else None
+        maker.add(cortex_m.Call(symbol, call.inputs, call.params, scratch, call.output, 0), call.operator)
+        expected.append(bench.run(call.operator, call.inputs, call.params, call.output, call.scratch).tobytes())
+    machine, name = boards.load(board), f"steps-{board}"
+    sources = (*START, "tests/board/steps.c", *generate(expecting(maker.bundle(), expected), name))
+    done = run(machine, build(machine, name, sources, archived=library.core(machine)))
+    assert (done.status, done.output) == (0, f"right {len(expected)}\n")
