@@ -1,7 +1,8 @@
 """Mutated partitions of an Ethos-U under the address and undefined sanitizers: taken apart, checked, watched, executed.
 
-The partitions are what Vela makes of small networks in TFLite, for each accelerator. What is mutated, and what is a
-finding, stands in `firmware/executorch/tests/fuzz_ethosu.cpp`.
+The partitions are what Vela makes of small networks in TFLite, for each accelerator, and of a loop in TOSA, which has
+the branches of an Ethos-U85. What is mutated, and what is a finding, stands in
+`firmware/executorch/tests/fuzz_ethosu.cpp`.
 
 make bench-fuzz-ethosu
 """
@@ -15,7 +16,8 @@ from fuzzing import Target, main
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.npu.ethosu import vela
+from tests.npu.ethosu import tosa_graphs, vela
+from tests.npu.ethosu.loops import loop
 from tests.npu.ethosu.networks import ACCELERATORS, KINDS, network
 from tests.npu.neutron.tflite import cases
 
@@ -31,6 +33,7 @@ OPERATORS = KINDS | {
     "logistic": cases.logistic,
     "transpose_conv": cases.transpose_conv,
 }
+LOOPING = ("ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-2048")
 
 
 def partitions(directory: Path) -> tuple[str, ...]:
@@ -38,15 +41,16 @@ def partitions(directory: Path) -> tuple[str, ...]:
     models = {"network": emit(network())} | {
         kind: emit(make(np.random.default_rng(1))) for kind, make in OPERATORS.items()
     }
-    files: list[str] = []
+    payloads: dict[str, bytes | None] = {
+        f"loop-{accelerator}": tosa_graphs.compiled(loop().data, accelerator) for accelerator in LOOPING
+    }
     for number, (name, model) in enumerate(models.items()):
         for accelerator in ACCELERATORS if name == "network" else ACCELERATORS[number % 6 :: 6]:
-            payload = vela.compiled(model, accelerator, directory)
-            if payload is not None:
-                path = directory / f"{name}-{accelerator}"
-                path.write_bytes(payload)
-                files.append(str(path))
-    return tuple(files)
+            payloads[f"{name}-{accelerator}"] = vela.compiled(model, accelerator, directory)
+    for name, payload in payloads.items():
+        if payload is not None:
+            (directory / name).write_bytes(payload)
+    return tuple(str(directory / name) for name, payload in payloads.items() if payload is not None)
 
 
 def target(directory: Path) -> Target:

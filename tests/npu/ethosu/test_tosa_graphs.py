@@ -1,8 +1,13 @@
 """A thin slice of `make bench-ethosu-tosa`: random TOSA graphs beside TOSA's reference model, bit for bit."""
 
+import numpy as np
 import pytest
 from benches import ethosu_tosa
-from tests.npu.ethosu.tosa_graphs import Outcome, outcome
+from tests.npu.ethosu.loops import loop
+from tests.npu.ethosu.tosa_graphs import Outcome, compiled, outcome
+
+from deuteron.npu.ethosu import blob
+from deuteron.runtime.ethosu import Partition
 
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
@@ -27,3 +32,11 @@ def test_what_differs_is_a_problem_unless_vela_is_known_to_be_wrong(
 ) -> None:
     monkeypatch.setattr(ethosu_tosa, "outcome", lambda *_: came)
     assert ethosu_tosa.main(["--graphs", "1", "--first", str(seed)]) == code
+
+
+def test_a_loop_is_what_tosa_defines() -> None:
+    """As the partitions of a loop that `make bench-fuzz-ethosu` mutates; seven times 3 are added to 0..11."""
+    payload = compiled(loop().data, "ethos-u85-256")
+    partition = Partition(blob.parse(payload, "loop"), "loop")
+    (result,) = partition.run([np.arange(12, dtype=np.int8).tobytes()])
+    assert [*np.frombuffer(result, np.int8)] == [*range(21, 33)]
