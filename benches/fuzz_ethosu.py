@@ -21,6 +21,7 @@ from tests.npu.ethosu.loops import loop
 from tests.npu.ethosu.networks import ACCELERATORS, KINDS, network
 from tests.npu.neutron.tflite import cases
 
+from deuteron.frontend.quiet import overheard
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.build_native import executorch_root
@@ -41,9 +42,10 @@ def partitions(directory: Path) -> tuple[str, ...]:
     models = {"network": emit(network())} | {
         kind: emit(make(np.random.default_rng(1))) for kind, make in OPERATORS.items()
     }
-    payloads: dict[str, bytes | None] = {
-        f"loop-{accelerator}": tosa_graphs.compiled(loop().data, accelerator) for accelerator in LOOPING
-    }
+    with overheard():
+        payloads: dict[str, bytes | None] = {
+            f"loop-{accelerator}": tosa_graphs.compiled(loop().data, accelerator) for accelerator in LOOPING
+        }
     for number, (name, model) in enumerate(models.items()):
         for accelerator in ACCELERATORS if name == "network" else ACCELERATORS[number % 6 :: 6]:
             payloads[f"{name}-{accelerator}"] = vela.compiled(model, accelerator, directory)

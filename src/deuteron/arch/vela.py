@@ -25,12 +25,14 @@ class VelaOptions:
         memory_mode: the section that says what of a program lies in which of them.
         optimise: for few cycles, or for little SRAM.
         arena_cache_size: bytes of SRAM that Vela aims at when it optimises for performance; it may need more.
+        vela_config: a configuration file in the place of that which Vela comes with, relative to the current folder.
     """
 
     vela_system_config: str | None = None
     memory_mode: str | None = None
     optimise: Optimise = Optimise.PERFORMANCE
     arena_cache_size: int | None = None
+    vela_config: str | None = None
 
     def __post_init__(self) -> None:
         if self.arena_cache_size is not None and self.arena_cache_size <= 0:
@@ -60,7 +62,7 @@ class VelaOptions:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Self:
         """The options that `to_json` wrote; ValueError for an unknown name or value."""
-        kinds = {"vela_system_config": str, "memory_mode": str, "optimise": str, "arena_cache_size": int}
+        kinds = {field.name: str for field in fields(cls)} | {"arena_cache_size": int}
         for name, value in data.items():
             if not isinstance(value, kinds.get(name, ())):
                 raise ValueError(f"`{name}` cannot be {value!r}")

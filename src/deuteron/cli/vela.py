@@ -18,7 +18,7 @@ def vela_options(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        names = ("vela_system_config", "memory_mode")
+        names = ("vela_config", "vela_system_config", "memory_mode")
         texts = {name: None if (text := kwargs.pop(name)) is None else str(text) for name in names}
         size = kwargs.pop("arena_cache_size")
         kwargs["vela"] = VelaOptions(
@@ -29,6 +29,9 @@ def vela_options(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     options = (
+        click.option(
+            "--vela-config", metavar="FILE", help="Ethos-U: Vela's configuration file (.ini), if not its own."
+        ),
         click.option("--vela-system-config", metavar="NAME", help="Ethos-U: the memories that Vela compiles for."),
         click.option("--memory-mode", metavar="NAME", help="Ethos-U: what Vela keeps in which of them."),
         click.option(

@@ -4,6 +4,7 @@ import importlib.metadata
 import re
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from deuteron.arch import targets
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
 from deuteron.builds import manifest as manifests
-from deuteron.errors import DeuteronError, MissingToolError, OptionError, UnsupportedError
+from deuteron.errors import DeuteronError, InputError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.ethosu import vela
 from deuteron.frontend.ethosu.partition import describe
 from deuteron.frontend.ethosu.seam import Lowered, compile_spec
@@ -103,17 +104,100 @@ def test_a_model_without_a_part_for_the_npu_is_told() -> None:
     )
 
 
-def test_vela_gets_the_options() -> None:
+MINE = """
+[System_Config.Ethos_U55_Mine]
+core_clock=24e6
+axi0_port=Sram
+axi1_port=OffChipFlash
+Sram_clock_scale=1.0
+OffChipFlash_clock_scale=0.125
+[System_Config.Mine]
+axi1_port=OffChipFlash
+[Memory_Mode.All]
+const_mem_area=Axi1
+arena_mem_area=Axi0
+cache_mem_area=Axi0
+[Memory_Mode.Outside]
+arena_mem_area=Axi1
+"""
+
+
+def test_vela_gets_the_options_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file may lie where Vela would look among its own, and where ExecuTorch would part the path."""
+    folder = tmp_path / "my board"
+    (folder / "files").mkdir(parents=True)
+    (folder / "files/mine.ini").write_text(MINE)
+    monkeypatch.chdir(folder)
     module, inputs, _ = layer()
-    options = api.BuildOptions(
-        vela=VelaOptions("Ethos_U55_Deep_Embedded", "Sram_Only", Optimise.SIZE, arena_cache_size=4096)
-    )
+    options = api.BuildOptions(vela=VelaOptions("Ethos_U55_Mine", "All", Optimise.SIZE, 4096, "files/mine.ini"))
     build = api.build(module, inputs, target="ethos-u55-128", calibration=[inputs], options=options)
     flags = (
-        b"--optimise=Size --arena-cache-size=4096 --accelerator-config=ethos-u55-128 --config=Arm/vela.ini "
-        b"--output-format=raw --system-config=Ethos_U55_Deep_Embedded --memory-mode=Sram_Only"
+        b"--optimise=Size --arena-cache-size=4096 --accelerator-config=ethos-u55-128 --config=mine.ini "
+        b"--output-format=raw --system-config=Ethos_U55_Mine --memory-mode=All"
     )
     assert flags in build.pte
+    schedule = build.manifest.partitions[0].schedule
+    assert (schedule.system, schedule.clock) == ("Ethos_U55_Mine, All", 24_000_000)
+    assert build.manifest.options.vela.vela_config == "files/mine.ini"
+
+
+KNOWN = "`Ethos_U55_High_End_Embedded`, which ExecuTorch names where nobody does, for `--vela-system-config`"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "options", "message"),
+    [
+        (
+            OptionError, MINE, VelaOptions(),
+            f"`mine.ini` has no {KNOWN} of `ethos-u55-128`\n\nhint: choose one of `Ethos_U55_Mine`",
+        ),
+        (
+            OptionError, MINE, VelaOptions("Mine"),
+            "mine.ini: `Mine` does not begin with `Ethos_U55_`, and Vela takes from the name how wide the NPU's ports "
+            "are\n\nhint: rename the section to `[System_Config.Ethos_U55_Mine]`",
+        ),
+        (
+            OptionError, MINE, VelaOptions("Ethos_U55_Mine", "Outside"),
+            "`--memory-mode Outside` has tensors outside the SRAM, where `Ethos_U55_Mine` of `ethos-u55-128` has "
+            "OffChipFlash, which cannot be written\n\nhint: choose one of `All`",
+        ),
+        (
+            InputError, MINE.replace("axi1_port", "port"), VelaOptions("Ethos_U55_Mine", "All"),
+            "mine.ini: `[System_Config.Ethos_U55_Mine]` has no `axi1_port`\n\nhint: add it to the section",
+        ),
+        (
+            InputError, MINE.replace("OffChipFlash_clock", "Dram_clock"), VelaOptions("Ethos_U55_Mine", "All"),
+            "mine.ini: `[System_Config.Ethos_U55_Mine]` has no `OffChipFlash_clock_scale`\n\n"
+            "hint: add it to the section",
+        ),
+        (
+            InputError, MINE.replace("const_mem", "other"), VelaOptions("Ethos_U55_Mine", "All"),
+            "mine.ini: `[Memory_Mode.All]` has no `const_mem_area`\n\nhint: add it to the section",
+        ),
+        (
+            InputError, "core_clock=24e6", VelaOptions("Ethos_U55_Mine", "All"),
+            "mine.ini: this is no configuration file: File contains no section headers.\n\nhint: see the one that Vela "
+            "comes with, `Arm/vela.ini`",
+        ),
+        (InputError, None, VelaOptions(), "mine.ini: cannot read the configuration file: No such file or directory"),
+    ],
+    ids=["no default", "name", "mode", "no port", "no bandwidth", "no area", "no sections", "missing"],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file_for_vela(
+    kind: type[DeuteronError], content: str | None, options: VelaOptions, message: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path("mine.ini").write_text(content)
+    assert refused(kind, vela=replace(options, vela_config="mine.ini")) == message
+
+
+def test_names_of_files_for_vela() -> None:
+    assert refused(OptionError, vela=VelaOptions(vela_config="my board.ini")) == (
+        "`--vela-config my board.ini`: Vela takes files whose names end in `.ini`, and ExecuTorch parts options at "
+        "spaces\n\nhint: rename the file"
+    )
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u65-512", "ethos-u85-1024"])

@@ -5,6 +5,7 @@ through is recorded by wrapping the function that does the last two, whose behav
 """
 
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ _KEPT = "deuteron_kept"
 _FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(.*)$", re.MULTILINE)
 """A line of Vela about something that is wrong; its exit code is 0 all the same."""
 
+_CONFIG = "--config="
+
 _TOSA, _DATABASE, _SUMMARY = Path("out.tosa"), Path("output/out_debug.xml"), "output/*_summary_*.csv"
 """What the wheel gives to Vela, what Vela writes for `--enable-debug-db`, and what always, in the folder for all."""
 
@@ -69,7 +72,8 @@ def compile_spec(npu: EthosU, options: VelaOptions) -> Any:
     flags = [f"--optimise={options.optimise.value}"]
     if options.arena_cache_size is not None:
         flags.append(f"--arena-cache-size={options.arena_cache_size}")
-    return EthosUCompileSpec(npu.target, options.vela_system_config, options.memory_mode, extra_flags=flags)
+    config = options.vela_config and Path(options.vela_config).name  # `observed` has Vela read it from where it is
+    return EthosUCompileSpec(npu.target, options.vela_system_config, options.memory_mode, flags, config)
 
 
 def quantizer(npu: EthosU, options: BuildOptions) -> Any:
@@ -158,8 +162,13 @@ def keep_bounds(module: fx.GraphModule) -> Any:
 
 
 @contextmanager
-def observed(recording: Recording) -> Generator[None]:
-    """Records partitions that pass through the wheel; Vela gets apart what it would join wrong."""
+def observed(recording: Recording, config: str | None = None) -> Generator[None]:
+    """Records partitions that pass through the wheel; Vela gets apart what it would join wrong.
+
+    Args:
+        recording: of what passes.
+        config: Vela's configuration file; None for its own.
+    """
     from executorch.backends.arm._passes import ArmPassManager
     from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
     from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
@@ -175,6 +184,11 @@ def observed(recording: Recording) -> Generator[None]:
             spec.dump_intermediate_artifacts_to(folder)
             spec.dump_debug_info(ArmCompileSpec.DebugMode.TOSA)
             spec.compiler_flags.append("--enable-debug-db")
+            if config is not None:
+                # ExecuTorch parts flags at spaces, and Vela looks among its own files for some paths.
+                copied = shutil.copy(config, Path(folder) / "vela.ini")
+                flags = spec.compiler_flags
+                flags[:] = [f"{_CONFIG}{copied}" if flag.startswith(_CONFIG) else flag for flag in flags]
             with overheard() as said:
                 result = preprocess(edge_program, getattr(spec, "_to_list")())  # noqa: B009 - as the wheel does
             _check_said(said[0], len(recording.partitions) - 1, nodes)

@@ -39,7 +39,7 @@ class EthosUSide(Side):
     @contextmanager
     def lowering(self, recording: Recording) -> Generator[None]:
         """A context in which what passes through the backend is recorded."""
-        with self.imported(), seam.observed(recording):
+        with self.imported(), seam.observed(recording, self._options.vela.vela_config):
             yield
 
     def write(self, model: fx.GraphModule) -> None:

@@ -6,11 +6,12 @@ Free of PyTorch, and of Vela itself: what is wrong here is told before either is
 import configparser
 import importlib.metadata
 import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.arch.targets import EthosU
 from deuteron.arch.vela import VelaOptions
-from deuteron.errors import MissingToolError, OptionError
+from deuteron.errors import InputError, MissingToolError, OptionError
 
 PACKAGES = {"ethos-u-vela": ("5.1.0", "Vela"), "tosa-tools": ("2026.5.0", "the TOSA tools")}
 """Versions that this adapter knows, and what errors call each package."""
@@ -23,7 +24,8 @@ DEFAULTS = {
 """The system configuration and the memory mode that ExecuTorch names where a build names none."""
 
 _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
-_DRAM = "Dram"
+_DRAM, _OUTSIDE = "Dram", "Axi1"
+_BY_DEFAULT = ", which ExecuTorch names where nobody does,"
 
 _INSTALL = "install it with `pip install 'deuteron[ethos-u]'`"
 
@@ -50,57 +52,107 @@ def check(npu: EthosU, options: VelaOptions) -> None:
 
     Raises:
         MissingToolError: a package is missing, or of another version.
-        OptionError: Vela's configuration file has no such section for this NPU, or the two do not go together.
+        InputError: the configuration file cannot be read, or is incomplete.
+        OptionError: it has no such section for this NPU, or the two do not go together.
     """
     check_installed()
-    file = _configuration()
-    systems = _sections(file, _SYSTEM, f"{npu.family.title()}_".replace("-", "_"))
-    if options.vela_system_config not in (None, *systems):
-        raise _unknown("--vela-system-config", options.vela_system_config, npu, systems)
+    file = _own() if options.vela_config is None else _given(options.vela_config)
     default_system, default_mode = DEFAULTS[npu.family]
+    prefix = f"{npu.family.title()}_".replace("-", "_")
+    systems = file.names(_SYSTEM, prefix)
     system = options.vela_system_config or default_system
-    modes = _sections(file, _MODE)
-    port = file[_SYSTEM + system]["axi1_port"]
-    fitting = [mode for mode in modes if port == _DRAM or not _computes_outside(file, mode)]
-    if options.memory_mode not in (None, *modes):
-        raise _unknown("--memory-mode", options.memory_mode, npu, fitting)
+    _check_width(file, system, prefix)
+    if system not in systems:
+        raise _unknown(file, "--vela-system-config", options.vela_system_config, default_system, npu, systems)
+    ports = [file.value(_SYSTEM + system, key) for key in ("axi0_port", "axi1_port")]
+    for port in ports:
+        file.value(_SYSTEM + system, f"{port}_clock_scale")
+    modes = file.names(_MODE)
+    fitting = [mode for mode in modes if ports[1] == _DRAM or file.value(_MODE + mode, "arena_mem_area") != _OUTSIDE]
     mode = options.memory_mode or default_mode
+    if mode not in modes:
+        raise _unknown(file, "--memory-mode", options.memory_mode, default_mode, npu, fitting)
     if mode not in fitting:
-        default = "" if options.memory_mode else ", which ExecuTorch names where nobody does,"
         raise OptionError(
-            f"`--memory-mode {mode}`{default} has tensors outside the SRAM, where `{system}` of `{npu.name}` has "
-            f"{port}, which cannot be written",
+            f"`--memory-mode {mode}`{'' if options.memory_mode else _BY_DEFAULT} has tensors outside the SRAM, where "
+            f"`{system}` of `{npu.name}` has {ports[1]}, which cannot be written",
             hint=f"choose one of {_listed(fitting)}",
+        )
+    for key in ("const_mem_area", "cache_mem_area"):
+        file.value(_MODE + mode, key)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A configuration file; the path is empty for that which Vela comes with."""
+
+    path: str
+    sections: configparser.ConfigParser
+
+    def names(self, kind: str, prefix: str = "") -> list[str]:
+        """The names of the sections of a kind that begin so."""
+        names = self.sections.sections()
+        return [name.removeprefix(kind) for name in names if name.startswith(kind + prefix)]
+
+    def value(self, section: str, key: str) -> str:
+        """What a section says of a key, or the one that it inherits from.
+
+        Raises:
+            InputError: neither does.
+        """
+        seen = [section]
+        while key not in self.sections[seen[-1]]:
+            parent = self.sections[seen[-1]].get("inherit")
+            if parent is None or parent in seen or parent not in self.sections:
+                raise InputError(f"`[{section}]` has no `{key}`", where=self.path, hint="add it to the section")
+            seen.append(parent)
+        return self.sections[seen[-1]][key]
+
+
+def _check_width(file: _File, system: str, prefix: str) -> None:
+    """Check that Vela takes a section of the user's file for one of this NPU."""
+    if file.path and not system.startswith("Ethos_U") and _SYSTEM + system in file.sections:
+        raise OptionError(
+            f"`{system}` does not begin with `{prefix}`, and Vela takes from the name how wide the NPU's ports are",
+            where=file.path,
+            hint=f"rename the section to `[{_SYSTEM}{prefix}{system}]`",
         )
 
 
-def _unknown(option: str, value: str | None, npu: EthosU, names: list[str]) -> OptionError:
+def _unknown(file: _File, option: str, said: str | None, default: str, npu: EthosU, names: list[str]) -> OptionError:
     """What to say of a name that no section has."""
-    message = f"Vela knows no `{value}` for `{option}` of `{npu.name}`"
-    return OptionError(message, hint=f"choose one of {_listed(names)}")
+    knows = f"`{file.path}` has" if file.path else "Vela knows"
+    message = f"{knows} no `{said or default}`{'' if said else _BY_DEFAULT} for `{option}` of `{npu.name}`"
+    return OptionError(message, hint=f"choose one of {_listed(names)}" if names else "add a section for it")
 
 
 def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _configuration() -> configparser.ConfigParser:
+def _own() -> _File:
     """The configuration file that Vela comes with."""
     spec = importlib.util.find_spec("ethosu")
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()] if spec else []
     parser = configparser.ConfigParser()
     parser.read([folder / "config_files" / "Arm" / "vela.ini" for folder in folders])
-    return parser
+    return _File("", parser)
 
 
-def _sections(file: configparser.ConfigParser, kind: str, prefix: str = "") -> list[str]:
-    """The names of the sections of a kind."""
-    return [name.removeprefix(kind) for name in file.sections() if name.startswith(kind + prefix)]
-
-
-def _computes_outside(file: configparser.ConfigParser, mode: str) -> bool:
-    """Whether a memory mode has tensors behind the second port, as it says or the one that it inherits from."""
-    section = file[_MODE + mode]
-    while "arena_mem_area" not in section:
-        section = file[section["inherit"]]
-    return section["arena_mem_area"] == "Axi1"
+def _given(path: str) -> _File:
+    """A configuration file of the user's."""
+    if not path.endswith(".ini") or any(character.isspace() for character in Path(path).name):
+        raise OptionError(
+            f"`--vela-config {path}`: Vela takes files whose names end in `.ini`, and ExecuTorch parts options at "
+            "spaces",
+            hint="rename the file",
+        )
+    parser = configparser.ConfigParser()
+    try:
+        parser.read_string(Path(path).read_text(encoding="utf-8"), path)
+    except OSError as error:
+        raise InputError(f"cannot read the configuration file: {error.strerror}", where=path) from error
+    except (configparser.Error, UnicodeDecodeError) as error:
+        message = f"this is no configuration file: {str(error).splitlines()[0]}"
+        raise InputError(message, where=path, hint="see the one that Vela comes with, `Arm/vela.ini`") from error
+    return _File(path, parser)
