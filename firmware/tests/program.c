@@ -127,6 +127,27 @@ void program_delegate(program_t *program, const build_t *build, const uint32_t *
     }
 }
 
+void program_partition(program_t *program, const dtn_npu_t *npu, const dtn_constant_t *blocks, uint32_t count,
+                       uint32_t tensor_bytes, uint32_t working_bytes)
+{
+    dtn_bundle_t *bundle = &program->bundle;
+    const dtn_delegate_t delegate = {npu, bundle->constant_count, count};
+    add_step(program, (dtn_step_t){DTN_STEP_DELEGATE, bundle->delegate_count, bundle->word_count, 1, 1, 0});
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t value = program_value(program, 0, tensor_bytes, DTN_TYPE_S8);
+        add_word(program, value);
+        if (i == 0) {
+            program_input(program, value);
+        } else {
+            program_output(program, value);
+        }
+    }
+    memcpy(program->constants + bundle->constant_count, blocks, count * sizeof *blocks);
+    bundle->constant_count += count;
+    program->delegates[bundle->delegate_count++] = delegate;
+    program->memory_bytes[PROGRAM_WORKING] = working_bytes;
+}
+
 /* A copy of just this size; NULL for none, which is what a program without such a table has. */
 static void *exact(program_t *program, const void *table, size_t bytes)
 {

@@ -48,6 +48,10 @@ void program_operator(program_t *program, dtn_operator_t function, uint32_t inpu
                       const uint32_t *params, uint32_t param_count);
 void program_delegate(program_t *program, const build_t *build, const uint32_t *values);
 
+/** Append a step of another family's partition, its blocks, and the input and output that are all the program has. */
+void program_partition(program_t *program, const dtn_npu_t *npu, const dtn_constant_t *blocks, uint32_t count,
+                       uint32_t tensor_bytes, uint32_t working_bytes);
+
 /** Copies the tables to memory of just their size, so that the address sanitizer sees every read beyond; sizes and
  * allocates the memories; makes the CRCs. */
 void program_finish(program_t *program);

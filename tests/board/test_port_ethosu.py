@@ -46,9 +46,12 @@ def bundle_of(payload: bytes) -> Bundle:
 @pytest.fixture(scope="module")
 def payloads(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
     """Two layers, each for another Ethos-U: the stand-in is whichever the commands are for."""
-    folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
-    first = compiled(layer(), "ethos-u65-256", folders[0])
-    second = compiled(layer(4), "ethos-u55-128", folders[1])
+    return pair(tmp_path_factory.mktemp("pair"), "ethos-u65-256", "ethos-u55-128")
+
+
+def pair(folder: Path, *accelerators: str) -> tuple[bytes, bytes]:
+    """Two layers, compiled for two accelerators."""
+    first, second = (compiled(layer(seed), name, folder) for seed, name in zip((0, 4), accelerators, strict=True))
     assert first is not None
     assert second is not None
     return first, second
@@ -77,6 +80,12 @@ SAID = {
 def test_two_programs_share_an_npu(payloads: tuple[bytes, bytes], what: str) -> None:
     done = run(BOARD, image(payloads), what)
     assert (done.status, done.output) == (0, SAID[what])
+
+
+@pytest.mark.slow
+def test_damaged_partitions_of_an_ethos_u85_write_nowhere_else(tmp_path: Path) -> None:
+    done = run(BOARD, image(pair(tmp_path, "ethos-u85-256", "ethos-u85-128")), "hostile")
+    assert (done.status, done.output) == (0, SAID["hostile"])
 
 
 @pytest.mark.slow

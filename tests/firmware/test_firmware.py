@@ -33,6 +33,7 @@ PROGRAMS = (
     "test_aten",
     "test_threads",
     "test_cache",
+    "test_cache_ethosu",
     "test_npu_cycles",
     "test_port",
     "test_silicon",
@@ -50,13 +51,14 @@ PROGRAMS = (
     "test_ethosu_driver_1",
     "test_ethosu_watch",
     "test_ethosu_threads",
+    "test_ethosu_executors",
     "test_arm_io",
     "test_npu_ethosu",
     "test_npu_ethosu_whole",
     "fuzz_driver",
     "fuzz_bundle",
 )
-THREADED = ("test_threads", "test_ethosu_threads", "test_arm_io")
+THREADED = ("test_threads", "test_ethosu_threads", "test_ethosu_executors", "test_arm_io")
 
 
 def command(*words: str | Path) -> str:

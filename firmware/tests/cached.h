@@ -1,0 +1,54 @@
+/**
+ * @file
+ * Memories behind a write-back cache, and the port's functions of it, of which tests leave out one kind of calls.
+ *
+ * `cached_seen` is what the core sees of the memories, `cached_held` what they hold themselves, which is what an NPU
+ * reads and writes. Every line is always cached, so that nothing of the other side is seen by luck. Lines that are
+ * dirty when the NPU starts are written back when it is done, the worst moment.
+ */
+#ifndef DTN_CACHED_H
+#define DTN_CACHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CACHED_LINE = 32, CACHED_BYTES = 1024, CACHED_KINDS = 8 };
+
+typedef enum { CLEAN, INVALIDATE } cached_action_t;
+
+/** A kind of calls: what is done to the part that starts there, before or after the NPU has run. */
+typedef struct {
+    cached_action_t action;
+    size_t part;
+    bool after;
+    const char *name;
+} cached_kind_t;
+
+extern uint8_t cached_seen[CACHED_BYTES], cached_held[CACHED_BYTES];
+
+/** The kind whose calls do nothing; the number of kinds for none. */
+extern size_t cached_left_out;
+
+/** Calls of each kind. */
+extern size_t cached_calls[CACHED_KINDS];
+
+/** Starts anew: what a test calls is one of these kinds, or an error; none is left out. */
+void cached_kinds(const cached_kind_t *kinds, size_t count);
+
+/** Starts a program: the core sees zeros, the memories hold something else. */
+void cached_reset(void);
+
+/** Starts a run of the program, in which the NPU has not run. */
+void cached_run(void);
+
+/** The NPU has run: lines that were dirty are written back, if it computed beside the core. */
+void cached_npu_ran(bool on_core);
+
+/** Whether the NPU has run since `cached_run`. */
+bool cached_has_run(void);
+
+/** Where in the memories an address lies that the core has; CACHED_BYTES for elsewhere. */
+size_t cached_at(const void *address);
+
+#endif /* DTN_CACHED_H */
