@@ -57,6 +57,7 @@ PROGRAMS = (
     "test_npu_ethosu_whole",
     "fuzz_driver",
     "fuzz_bundle",
+    "fuzz_driver_dsp",
 )
 THREADED = ("test_threads", "test_ethosu_threads", "test_ethosu_executors", "test_arm_io")
 
