@@ -2,7 +2,7 @@
 
 A build of MobileNetV1 0.25 is read once. Then every rate is asked for what a run adds up to, as sweeps do, in one
 thread; the same numbers by a fresh reading per point are given beside. Plans are made anew at effort `fast`, from the
-SRAM that holds everything down to what makes weights stream. Times are measured, figures are of this machine.
+SRAM that holds everything down to what makes weights stream. Times are of the processor, measured, on this machine.
 
 make bench-simulator
 """
@@ -46,13 +46,13 @@ def rows(directory: Path) -> list[Row]:
     rates = [Rates(flash_bandwidth=flash, clock=clock) for clock, flash in product(CLOCKS, FLASHES)]
     build = open_build(directory)
     checked = build.checked()
-    begun = time.perf_counter()
+    begun = time.process_time()
     totals = [checked.totals(rate) for rate in rates]
-    measured = [Row("points, build checked once", len(rates), time.perf_counter() - begun)]
+    measured = [Row("points, build checked once", len(rates), time.process_time() - begun)]
     few = rates[:: len(rates) // 10]
-    begun = time.perf_counter()
+    begun = time.process_time()
     fresh = [simulate_build(directory, flash_bandwidth=r.flash_bandwidth, clock=r.clock) for r in few]
-    measured.append(Row("points, build read anew for each", len(few), time.perf_counter() - begun))
+    measured.append(Row("points, build read anew for each", len(few), time.process_time() - begun))
     told = [tuple(run.timeline.totals() for run in simulation.partitions) for simulation in fresh]
     if told != totals[:: len(rates) // 10]:
         sys.exit("the totals of a checked build are not those of one that is read anew")
@@ -65,7 +65,7 @@ def replans(build: OpenBuild) -> list[Row]:
     whole = build.tensors + sum(part.weights_bytes + part.scratch_bytes for part in build.manifest.partitions)
     found: list[Row] = []
     for share in SHARES:
-        begun = time.perf_counter()
+        begun = time.process_time()
         try:
             planned = replanner(replace(memory, sram_budget=round(whole * share)))
             told = (
@@ -75,7 +75,7 @@ def replans(build: OpenBuild) -> list[Row]:
             )
         except CapacityError:
             told = "does not fit"
-        found.append(Row(f"plans for {share:.0%} of {whole:,} B, {told}", 1, time.perf_counter() - begun))
+        found.append(Row(f"plans for {share:.0%} of {whole:,} B, {told}", 1, time.process_time() - begun))
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.views.report.conftest import browser as browser
 
 from deuteron import api
 from deuteron.npu.neutron.ir.parser import parse_graph

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from deuteron import api
 from deuteron.arch import silicon, targets
 from deuteron.errors import DeuteronError, InputError
 from deuteron.sweeps import dataset, lowering, work
-from deuteron.views.simulate import simulate_build
+from deuteron.sweeps.spec import Point, lacking
+from deuteron.views.simulate import CheckedBuild, open_build, simulate_build
 
 PROGRAM = str(Path(sys.executable).with_name("deuteron"))
 
@@ -50,6 +52,44 @@ def test_what_cannot_be_says_why(whole: Path) -> None:
     assert reasons["absent.tflite", "imxrt700"] == "`absent.tflite` does not exist"
 
 
+def test_plans_that_are_shared_are_those_of_the_replanner(whole: Path) -> None:
+    """Where all weights fit, budgets and flashes have one plan; the least SRAM in which they do is the same as ever."""
+    row = next(row for row in dataset.rows(whole) if row["model"] == "large.tflite" and row["fits"])
+    made = lowering.Made(whole / str(row["command"]).split()[2], "", "")
+    build = open_build(made.directory)
+    replanner, built = build.replanner(), build.manifest.options.memory
+    roomy = work._all_in_sram(made, built.effort, built.depth_first)
+    assert roomy is not None
+    for budget in (roomy.sram_bytes - 1, roomy.sram_bytes, roomy.sram_bytes + 100_000):
+        memory = replace(built, sram_budget=budget, flash_bandwidth=20_000_000)
+        shared, alone = work._planned(made, memory), replanner(memory)
+        assert isinstance(shared, CheckedBuild)
+        assert (shared.totals(), shared.sram_bytes, shared.memory) == (alone.totals(), alone.sram_bytes, memory)
+        assert [part.entry for part in shared.partitions] == [part.entry for part in alone.partitions]
+        assert (work._linked(made, memory) is None) == (budget < roomy.sram_bytes)
+
+
+def test_what_a_target_lacks_is_ignored_and_told(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chips can be compared in one file: what one of them lacks changes nothing there."""
+    row = next(row for row in dataset.rows(whole) if row["model"] == "small.tflite" and row["fits"])
+    build = whole / str(row["command"]).split()[2]
+    spec = {"models": [str(build)], "targets": ["imxrt700"], "memory_mode": ["Sram_Only"], "clock": ["150M", "325M"]}
+    api.sweep(spec, tmp_path / "sweep", workers=1)
+    rows = dataset.rows(tmp_path / "sweep")
+    assert [(row["fits"], row["memory_mode"], row["ignored"]) for row in rows] == [
+        (True, "Sram_Only", "memory_mode")
+    ] * 2
+    assert [row["cycles"] for row in rows] == [
+        simulate_build(build, clock=c).cycles for c in (150_000_000, 325_000_000)
+    ]
+    lines = [*api.sweep_table(tmp_path / "sweep").lines()]
+    assert "imxrt700: without memory mode, which changes nothing there" in lines
+    asked = Point(7, "m", "ethos-u55-128", sram_budget=1, flash_latency=2, clock=3, memory_mode="x")
+    assert lacking(asked) == ("sram_budget", "flash_latency", "clock")
+    assert lacking(replace(asked, target="cortex-m55")) == ("memory_mode", "sram_budget", "flash_latency")
+    assert lacking(replace(asked, target="mcxn947")) == ("memory_mode",)
+
+
 def test_programs_and_builds_are_models_too(whole: Path, tmp_path: Path) -> None:
     """A program is for the target that it is asked for, as it does not tell; a build is for its own."""
     row = next(row for row in dataset.rows(whole) if row["model"] == "large.tflite" and row["fits"])
@@ -74,16 +114,18 @@ def test_pandas_and_others_read_the_folder_as_it_is(whole: Path) -> None:
 
 
 def test_what_is_there_is_not_computed_again(folder: Path, whole: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
     directory = tmp_path / "sweep"
     api.sweep(folder / "sweep.toml", directory, workers=1)
     assert files(directory) == files(whole)
     shards = sorted((directory / dataset.POINTS).iterdir())
-    lost = shards[::5]
+    lost = shards[::3]
+    gone = sum(parquet.ParquetFile(shard).metadata.num_rows for shard in lost)
     for shard in lost:
         shard.unlink()
     times = {path: path.stat().st_mtime_ns for path in shards if path not in lost}
     again = api.sweep(folder / "sweep.toml", directory, workers=1)
-    assert again.kept == POINTS - 4 * len(lost)
+    assert again.kept == POINTS - gone
     assert files(directory) == files(whole)
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
@@ -184,8 +226,8 @@ def test_a_directory_of_another_sweep(folder: Path, whole: Path, tmp_path: Path)
     assert str(error.value) == f"`{whole}` holds another sweep: `clock` differs\n\n{hint}"
     copy = tmp_path / "copy"
     for described, told in {
-        '{"schema": 99}': f"{copy / 'sweep.json'}: `sweep.json` has schema 99, this version of Deuteron reads schema 1",
-        '{"schema": 1, "deuteron": "0.0.9"}': f"`{copy}` is of Deuteron 0.0.9, this is {lowering.fingerprint()}",
+        '{"schema": 99}': f"{copy / 'sweep.json'}: `sweep.json` has schema 99, this version of Deuteron reads schema 2",
+        '{"schema": 2, "deuteron": "0.0.9"}': f"`{copy}` is of Deuteron 0.0.9, this is {lowering.fingerprint()}",
         "{": f"{copy / 'sweep.json'}: `sweep.json` is not JSON: Expecting property name enclosed in double quotes: "
         "line 1 column 2 (char 1)",
     }.items():

@@ -407,6 +407,17 @@ def converts_only(checks: "Sequence[Check]") -> bool:
     return installation.converts_only(checks)
 
 
+def sweep_page(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> Path:
+    """The page that was written of a sweep, in its directory unless `output` says otherwise.
+
+    Raises:
+        DeuteronError: there is no undamaged sweep, it has too many points, or `output` exists and `force` is not set.
+    """
+    from deuteron.sweeps import page
+
+    return page.write_page(Path(directory), None if output is None else Path(output), force=force)
+
+
 def sweep_table(
     directory: str | Path, *, at_most: float | None = None, minimise: Sequence[str] = ("latency", "sram")
 ) -> "Table":

@@ -17,6 +17,10 @@ from deuteron.errors import OptionError
 @click.option("--workers", metavar="N", type=int, help="On this computer; one per core by default, 1 for no others.")
 @click.option("--at-most", metavar="MS", type=float, help="Show: leave out what takes longer.")
 @click.option("--minimise", metavar="GOALS", help="Show: what counts, of latency,sram,flash,accuracy; latency,sram.")
+@click.option(
+    "--page", is_flag=True, help="Show: write an offline page of all points instead, to DIR/sweep.html or -o."
+)
+@click.option("--force", is_flag=True, help="Show: replace the page that -o names if it exists.")
 def command(
     printer: Printer,
     *,
@@ -27,6 +31,8 @@ def command(
     workers: int | None,
     at_most: float | None,
     minimise: str | None,
+    page: bool,
+    force: bool,
 ) -> None:
     r"""Evaluate all combinations that SPEC.toml names, or show the best of what is in DIR.
 
@@ -43,8 +49,15 @@ def command(
     from deuteron import api
 
     if what == "show":
-        if directory is None or output or scheduler or workers:
+        if directory is None or (output and not page) or scheduler or workers:
             raise OptionError("`show` takes a directory, and no more", hint="`deuteron sweep show DIR`")
+        if page:
+            written = api.sweep_page(directory, output, force=force)
+            if printer.as_json:
+                printer.json({"page": str(written), "schema": 1})
+            else:
+                printer.data(f"wrote `{written}`")
+            return
         goals = tuple(goal.strip() for goal in minimise.split(",")) if minimise else ("latency", "sram")
         shown = api.sweep_table(directory, at_most=None if at_most is None else at_most * 1000, minimise=goals)
         if printer.as_json:
@@ -53,7 +66,7 @@ def command(
             for line in shown.lines():
                 printer.row(line)
         return
-    if directory is not None or output is None or at_most is not None or minimise:
+    if directory is not None or output is None or at_most is not None or minimise or page or force:
         raise OptionError("a sweep takes its file, and a directory to write", hint="`deuteron sweep SPEC.toml -o DIR`")
     with printer.work(f"sweeping {what}") as report:
         done = api.sweep(

@@ -24,7 +24,7 @@ from deuteron.sweeps.work import COLUMNS, Row
 
 NAME = "sweep.json"
 POINTS = "points"
-SCHEMA = 1
+SCHEMA = 2
 AGAIN = "give another directory, or remove this one"
 
 

@@ -11,7 +11,7 @@ from deuteron.errors import InputError, counted
 from deuteron.sweeps import dataset, lowering, work
 from deuteron.sweeps.lowering import BuildJob
 from deuteron.sweeps.pool import Pool, Task, pool
-from deuteron.sweeps.spec import BUILD_AXES, PLAN_AXES, Point, Spec
+from deuteron.sweeps.spec import BUILD_AXES, PLAN_AXES, Point, Spec, lacking, without
 from deuteron.sweeps.work import Failed, Row
 
 LARGEST = 4096
@@ -116,13 +116,15 @@ def _shards(spec: Spec, directory: Path, points: Sequence[Point]) -> list[Shard]
         return point.model, point.target, *(getattr(point, axis) for axis in BUILD_AXES)
 
     def planned(point: Point) -> tuple[object, ...]:
-        return (*lowered(point), *(getattr(point, axis) for axis in PLAN_AXES))
+        alike = without(point, lacking(point))
+        return (*lowered(alike), *(getattr(alike, axis) for axis in PLAN_AXES))
 
     for _, group in groupby(points, planned):
         together = tuple(group)
-        key = lowered(together[0])
+        alike = without(together[0], lacking(together[0]))
+        key = lowered(alike)
         if key not in jobs:
-            jobs[key] = lowering.job_of(together[0], directory, spec.folder, spec.evaluate)
+            jobs[key] = lowering.job_of(alike, directory, spec.folder, spec.evaluate)
         for begin in range(0, len(together), LARGEST):
             part = together[begin : begin + LARGEST]
             shards.append(Shard(dataset.shard_name(part, jobs[key].key), jobs[key], part))

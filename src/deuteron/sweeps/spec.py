@@ -3,7 +3,7 @@
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from itertools import product
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import cast
 from deuteron.arch import targets
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.arch.sizes import parse_size
+from deuteron.arch.targets import EthosU, Neutron
 from deuteron.arch.vela import Optimise
 from deuteron.builds.options import Partitioning
 from deuteron.errors import FormatError, InputError, OptionError
@@ -65,6 +66,8 @@ BUILD_AXES = ("partition", "vela_system_config", "memory_mode", "optimise", "are
 PLAN_AXES = ("fetch_constants_to_sram", "effort", "sram_budget", "weights_budget")
 """What a build is planned anew for."""
 
+FLASH_AXES = ("flash_bandwidth", "flash_latency")
+_VELA_AXES = BUILD_AXES[1:]
 _PLURALS = {"models": "model", "targets": "target"}
 MOST = (1 << 63) - 1
 """What a column of whole numbers can hold."""
@@ -78,6 +81,22 @@ _CHOICES: Mapping[str, type[Enum]] = {
 }
 AXES = tuple(field.name for field in fields(Point))[1:]
 KEYS = ("models", "targets", *AXES[2:], "evaluate")
+
+
+def lacking(point: Point) -> tuple[str, ...]:
+    """The axes of which the point has a value and its target nothing that it could change."""
+    npu = targets.load(point.target).npu
+    absent = () if isinstance(npu, EthosU) else _VELA_AXES
+    if not isinstance(npu, Neutron):
+        absent += (*PLAN_AXES, *FLASH_AXES)
+    if isinstance(npu, EthosU):
+        absent += ("clock",)
+    return tuple(axis for axis in AXES if axis in absent and getattr(point, axis) is not None)
+
+
+def without(point: Point, axes: Sequence[str]) -> Point:
+    """The point as its target has these axes."""
+    return replace(point, **dict.fromkeys(axes)) if axes else point
 
 
 @dataclass(frozen=True, slots=True)

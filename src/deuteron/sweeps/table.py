@@ -17,7 +17,7 @@ GOALS = {"latency": "latency_us", "sram": "sram_bytes", "flash": "flash_bytes", 
 
 SCHEMA = 1
 _UNITS = {"arena_cache_size": "B", "sram_budget": "B", "weights_budget": "B", "flash_bandwidth": "B/s", "clock": "Hz"}
-_NOTE = (
+NOTE = (
     "latency: NPU simulated, by Vela estimated for an Ethos-U; with the CPU's operators (estimated), "
     "or > of the NPU alone where nobody has counted one of them"
 )
@@ -44,13 +44,15 @@ class Table:
         fitting = [row for row in self.rows if row["fits"]]
         limit = "" if self.at_most is None else f" of at most {self.at_most / 1000:g} ms"
         best = f"{len(self.best):,} that none betters{limit}"
-        yield f"{self.path}: {len(self.rows):,} points, {len(fitting):,} fit; {best}"
+        fit = "fits" if len(fitting) == 1 else "fit"
+        yield f"{self.path}: {_points(len(self.rows))}, {len(fitting):,} {fit}; {best}"
         if self.best:
-            yield _NOTE
+            yield NOTE
             yield from self._bands()
             varied = [axis for axis in AXES[1:] if len({row[axis] for row in self.best}) > 1]
             heads = [axis.replace("_", " ") + (f" {_UNITS[axis]}" if axis in _UNITS else "") for axis in varied]
-            cells = [[_cell(row[axis]) for axis in varied] for row in self.best]
+            cells = [["-" if axis in _ignored(row) else _cell(row[axis]) for axis in varied] for row in self.best]
+            yield from self._same()
             widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
             named = [f"{head:>{width}}" for head, width in zip(heads, widths, strict=True)]
             for model in dict.fromkeys(str(row["model"]) for row in self.best):
@@ -67,6 +69,20 @@ class Table:
                         shown = [f"{word:>{width}}" for word, width in zip(words, widths, strict=True)]
                         yield "  ".join([_figures(row), *shown])
         yield from self._refusals()
+
+    def _same(self) -> Iterator[str]:
+        """What all the best points have in common, and what targets ignore of what was asked."""
+        alike = [axis for axis in AXES[1:] if len({row[axis] for row in self.best}) == 1]
+        told = [(axis, self.best[0][axis], _UNITS.get(axis, "")) for axis in alike if self.best[0][axis] is not None]
+        if told:
+            yield "all with " + ", ".join(
+                f"{axis.replace('_', ' ')} {_cell(value)}{unit and ' '}{unit}" for axis, value, unit in told
+            )
+        ignored = {str(row["target"]): str(row["ignored"]) for row in self.rows if row["ignored"]}
+        for names in dict.fromkeys(ignored.values()):
+            of = ", ".join(target for target, theirs in ignored.items() if theirs == names)
+            change = "change" if "," in names else "changes"
+            yield f"{of}: without {names.replace('_', ' ')}, which {change} nothing there"
 
     def _bands(self) -> Iterator[str]:
         """How far silicon has been from such times, per band with the targets that it is of."""
@@ -85,11 +101,13 @@ class Table:
                 reasons[why] = reasons.get(why, 0) + 1
         if reasons:
             yield ""
-            yield f"{sum(reasons.values()):,} points do not fit:"
+            count = sum(reasons.values())
+            yield f"{_points(count)} {'does' if count == 1 else 'do'} not fit:"
             ordered = sorted(reasons, key=lambda why: -reasons[why])
             yield from (f"{reasons[why]:>8,}  {why}" for why in ordered[:_LISTED])
             if ordered[_LISTED:]:
-                yield f"{sum(reasons[why] for why in ordered[_LISTED:]):>8,}  [{len(ordered) - _LISTED} other reasons]"
+                others = f"{sum(reasons[why] for why in ordered[_LISTED:]):>8,}  {len(ordered) - _LISTED} other reasons"
+                yield f"{others}: column `why` of `{self.path}/{dataset.POINTS}`"
 
     def to_json(self) -> dict[str, object]:
         """The report as plain values."""
@@ -173,6 +191,15 @@ def _figures(row: Row) -> str:
         f"{'-' if sram is None else f'{sram:,}':>12}  {row['flash_bytes']:>12,}  "
         f"{'-' if share is None else f'{share:.0%}':>8}"
     )
+
+
+def _points(count: int) -> str:
+    return f"{count:,} point{'' if count == 1 else 's'}"
+
+
+def _ignored(row: Row) -> Sequence[str]:
+    """The axes of a point that change nothing on its target."""
+    return str(row["ignored"]).split(", ")
 
 
 def _cell(value: object) -> str:

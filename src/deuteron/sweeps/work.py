@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from deuteron.arch import targets
-from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import EthosU, Neutron
 from deuteron.builds import hazards
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import DeuteronError
 from deuteron.sweeps.lowering import REFUSALS, Made, arguments, told
-from deuteron.sweeps.spec import PLAN_AXES, Point
+from deuteron.sweeps.spec import FLASH_AXES, PLAN_AXES, Point, lacking, without
 from deuteron.views import costs
 from deuteron.views.simulate import CheckedBuild, OpenBuild, Rates, open_build
 from deuteron.views.simulate.checked import BuildReplanner
@@ -39,15 +39,35 @@ def evaluate(made: Made, points: Sequence[Point]) -> list[Row] | Failed:
         return Failed(made.failed)
     if made.why:
         return [_refused(point, made.why) for point in points]
+    rows: dict[Point, Row] = {}
     try:
         build = _opened(made)
-        if isinstance(build, Manifest):
-            return [_cpu_row(point, made, build) for point in points]
-        return [_row(point, made, build) for point in points]
+        for point in points:
+            alike = _alike(point, build)
+            if alike not in rows:
+                rows[alike] = _cpu_row(alike, made, build) if isinstance(build, Manifest) else _row(alike, made, build)
+        return [_of_point(point, build, rows[_alike(point, build)]) for point in points]
     except DeuteronError as e:
         return Failed(told(e))
     except OSError as e:
         return Failed(f"`{made.path}` cannot be read: {e.strerror or e}")
+
+
+def _ignored(point: Point, build: OpenBuild | Manifest) -> tuple[str, ...]:
+    """The axes that change nothing: of what the target lacks, or of an NPU where nothing runs on one."""
+    if isinstance(build, OpenBuild):
+        return lacking(point)
+    asked = [axis for axis in (*PLAN_AXES, *FLASH_AXES) if getattr(point, axis) is not None]
+    return tuple(dict.fromkeys((*lacking(point), *asked)))
+
+
+def _alike(point: Point, build: OpenBuild | Manifest) -> Point:
+    """What is evaluated for a point, and for all that differ from it in nothing but what is ignored."""
+    return replace(without(point, _ignored(point, build)), number=0)
+
+
+def _of_point(point: Point, build: OpenBuild | Manifest, row: Row) -> Row:
+    return {**row, **asdict(point), "ignored": ", ".join(_ignored(point, build))}
 
 
 @lru_cache(maxsize=8)
@@ -71,9 +91,33 @@ def _planned(made: Made, memory: MemoryOptions | None) -> CheckedBuild | Deutero
         if memory is None:
             return build.checked()
         memory.check(build.arch)
+        if (linked := _linked(made, memory)) is not None:
+            return replace(linked, memory=memory, sram_budget=memory.sram_budget)
         return _replanner(made)(memory)
     except REFUSALS as e:
         return e
+
+
+def _linked(made: Made, memory: MemoryOptions) -> CheckedBuild | None:
+    """The programs with all weights in SRAM, if they fit there: these depend on neither the budget nor the flash."""
+    if memory.fetch_constants_to_sram is not FetchPolicy.AUTO or memory.weights_budget is not None:
+        return None
+    roomy = _all_in_sram(made, memory.effort, memory.depth_first)
+    if roomy is None or roomy.sram_bytes > memory.sram(roomy.build.arch):
+        return None
+    return roomy
+
+
+@lru_cache(maxsize=8)
+def _all_in_sram(made: Made, effort: Effort, depth_first: DepthFirst) -> CheckedBuild | None:
+    """The programs in as much SRAM as the target has; None where weights are fetched, or calls cut, even so."""
+    try:
+        roomy = _replanner(made)(MemoryOptions(effort=effort, depth_first=depth_first))
+    except REFUSALS:
+        return None
+    fetched = any(part.program.weights_bytes > part.program.linked_bytes for part in roomy.partitions)
+    cut = any(part.entry.whole_scratch_bytes for part in roomy.partitions)
+    return None if fetched or cut else roomy
 
 
 @lru_cache(maxsize=64)
@@ -135,10 +179,6 @@ def _row(point: Point, made: Made, build: OpenBuild) -> Row:
 
 def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
     """The row of a point that runs on the CPU alone; no command tells its figures."""
-    asked = {name for name in (*PLAN_AXES, "flash_bandwidth", "flash_latency") if getattr(point, name) is not None}
-    if asked:
-        option = f"--{min(asked).replace('_', '-')}"
-        return _refused(point, f"`{option}` is for an NPU's program, and nothing of `{point.model}` runs on one")
     arch, cycles = targets.load(manifest.target), _cpu_cycles(made)
     known = arch.npu.clock.value if isinstance(arch.npu, Neutron) else None
     hz = known if point.clock is None else point.clock
@@ -173,19 +213,19 @@ def _begin(point: Point, made: Made, manifest: Manifest) -> Row:
 
 def _command(point: Point, made: Made) -> str:
     """What gives the figures of a point on an NPU again, in the directory of the sweep."""
-    axes = (*PLAN_AXES, "flash_bandwidth", "flash_latency", "clock")
+    axes = (*PLAN_AXES, *FLASH_AXES, "clock")
     return shlex.join(["deuteron", "sim", made.path, *arguments(point, axes)])
 
 
 def _refused(point: Point, why: str) -> Row:
-    return {**asdict(point), "fits": False, "why": why}
+    return {**asdict(point), "ignored": "", "fits": False, "why": why}
 
 
 COLUMNS: Mapping[str, str] = {
     "number": "int64", "model": "string", "target": "string", "partition": "string", "vela_system_config": "string",
     "memory_mode": "string", "optimise": "string", "arena_cache_size": "int64", "fetch_constants_to_sram": "string",
     "effort": "string", "sram_budget": "int64", "weights_budget": "int64", "flash_bandwidth": "int64",
-    "flash_latency": "int64", "clock": "int64", "fits": "bool", "why": "string", "kind": "string",
+    "flash_latency": "int64", "clock": "int64", "ignored": "string", "fits": "bool", "why": "string", "kind": "string",
     "latency_us": "double", "npu_us": "double", "cpu_us": "double", "cycles": "int64", "bound": "string",
     "sram_bytes": "int64", "flash_bytes": "int64", "fetched_bytes": "int64", "npu_share": "double",
     "sqnr_db": "double", "accuracy": "double", "command": "string",

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
+from deuteron.arch.engine import Engine
 from deuteron.arch.memory import DepthFirst, FetchPolicy
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron.kernels.limits import round_up
@@ -40,7 +42,7 @@ def plan_within(program: Program, budget: Budget) -> Planned:
 
 def _planned(program: Program, budget: Budget) -> Planned:
     """`plan_within` where calls may be cut."""
-    cascades = Cascades(program, budget.engine)
+    cascades = _cascades(program, budget.engine)
     if budget.depth_first is DepthFirst.ALWAYS:
         least = cascades.least()
         return plan_calls(program if least is None else least.program, budget)
@@ -54,6 +56,12 @@ def _planned(program: Program, budget: Budget) -> Planned:
             if planned is not None and (best is None or cycles(*planned, budget) < cycles(*best, budget)):
                 best = planned
     return _in_least(program, cascades, budget) if best is None else best
+
+
+@lru_cache(maxsize=4)
+def _cascades(program: Program, engine: Engine) -> Cascades:
+    """The chains of a program, with what is known of them from plans for other budgets."""
+    return Cascades(program, engine)
 
 
 def _in_least(program: Program, cascades: Cascades, budget: Budget) -> Planned:

@@ -1,0 +1,64 @@
+"""The points of a sweep as one offline page: charts that follow filters, a table, and each point in full."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from deuteron.arch import targets
+from deuteron.arch.silicon import band
+from deuteron.builds.output import check_file, write_files
+from deuteron.errors import OptionError
+from deuteron.sweeps import dataset
+from deuteron.sweeps.spec import AXES
+from deuteron.sweeps.table import NOTE
+from deuteron.sweeps.work import COLUMNS, Row
+from deuteron.views.report.page import assembled
+
+FILE = "sweep.html"
+
+MOST = 50_000
+"""Points that a browser is given; with more it takes long to answer."""
+
+
+def write_page(directory: Path, output: Path | None, *, force: bool) -> Path:
+    """The page that was written of the sweep in a directory, in it unless `output` says otherwise.
+
+    Raises:
+        OptionError: there are too many points, or the page exists and `force` is not set.
+        DeuteronError: the directory holds no sweep, or a damaged one, or the page cannot be written.
+    """
+    rows = dataset.rows(directory)
+    if len(rows) > MOST:
+        raise OptionError(
+            f"`{directory}` has {len(rows):,} points, a page shows at most {MOST:,}",
+            hint="`deuteron sweep show` without `--page` shows the best; pandas and DuckDB read all",
+        )
+    target = output or directory / FILE
+    check_file(target, force=force or output is None)
+    write_files({target: html(directory, rows).encode()})
+    return target
+
+
+def html(directory: Path, rows: Sequence[Row]) -> str:
+    """One HTML file that shows the points and asks nothing of any network."""
+    names = dict.fromkeys(str(row["target"]) for row in rows)
+    bands = {name: str(known) for name in names if (known := band(targets.load(name)))}
+    builds = {cast("int", row["number"]): shlex.split(str(row["command"]))[2] for row in rows if row["command"]}
+    pages = {build: f"{build}/profile_sim/report.html" for build in dict.fromkeys(builds.values())}
+    there = {build for build, page in pages.items() if (directory / page).is_file()}
+    data = {
+        "columns": list(COLUMNS),
+        "axes": list(AXES),
+        "rows": [[row[column] for column in COLUMNS] for row in rows],
+        "notes": [NOTE, *(f"{name}: {told}" for name, told in bands.items())],
+        "bands": bands,
+        "profiles": {
+            number: {
+                "command": shlex.join(["deuteron", "profile", build, "--on", "sim"]),
+                "page": pages[build] if build in there else None,
+            }
+            for number, build in builds.items()
+        },
+    }
+    return assembled(__package__ or "", "sweep.html", ("sweep.js",), directory.absolute().name, data)
