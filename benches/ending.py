@@ -3,11 +3,14 @@
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from deuteron.native import LIBRARY_DIRECTORY
+
+R = TypeVar("R")
 
 
 def finish(data: Mapping[str, object], problems: Sequence[str], file: Path | None) -> int:
@@ -24,6 +27,20 @@ def write(data: Mapping[str, object], file: Path) -> None:
     whole = file.with_name(f"{file.name}.new")
     whole.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     whole.replace(file)
+
+
+def kept(folder: Path | None, name: str, kind: type[R], make: Callable[[], R]) -> R:
+    """A row, a dataclass `kind`: that of this name in the folder, whatever made it, else a new one, which is kept."""
+    if folder is None:
+        return make()
+    file = folder / f"{name}.json"
+    if file.exists():
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+    row: Any = make()
+    folder.mkdir(parents=True, exist_ok=True)
+    write(asdict(row), file)
+    return row
 
 
 class Rows:

@@ -16,7 +16,6 @@ make bench-networks ARGS="--rows build/benches/networks"
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -25,12 +24,12 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+import ending
 import numpy as np
 import ordinary_images as images
 import ordinary_sequences as sequences
 import torch
 from combined import checked, unlike
-from ending import finish
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -217,16 +216,7 @@ def sqnr(module: nn.Module, samples: Sequence[tuple[Tensor, ...]], outputs: Sequ
 
 def kept(network: Network, target: str, folder: Path | None) -> Row:
     """The row of a build: from the folder where it is there, else made and kept there."""
-    if folder is None:
-        return row(network, target)
-    file = folder / f"{network.name}.{target}.json"
-    if file.exists():
-        data = json.loads(file.read_text(encoding="utf-8"))
-        return Row(**data | {"floats": tuple(data["floats"])})
-    result = row(network, target)
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(asdict(result), indent=2) + "\n", encoding="utf-8")
-    return result
+    return ending.kept(folder, f"{network.name}.{target}", Row, lambda: row(network, target))
 
 
 def report(rows: Sequence[Row]) -> Table:
@@ -259,7 +249,7 @@ def main() -> int:
                 print(rows[-1], file=sys.stderr, flush=True)
     Console(width=140).print(report(rows))
     problems = [f"{r.network} on {r.target} {r.problem}" for r in rows if r.problem]
-    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems, options.json)
+    return ending.finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems, options.json)
 
 
 if __name__ == "__main__":

@@ -58,14 +58,15 @@ def subjects() -> Iterator[tuple[str, str, Callable[[], Subject]]]:
     for network in NETWORKS:
         yield network.name, "", lambda n=network: (n.module(), n.samples(1, seed=1)[0], n.samples(16, seed=2))
     for example in api.REFERENCES:
-        yield example.name, "", lambda name=example.name: _example(name)
+        yield example.name, "", lambda name=example.name: example_model(name)
     for name, make in planted.SOUND.items():
         yield name, "", make
     for defect in planted.DEFECTS:
         yield defect.name, defect.warning, defect.make
 
 
-def _example(name: str) -> Subject:
+def example_model(name: str) -> Subject:
+    """An example model by name, with its calibration."""
     model = load(name)
     assert model.calibration is not None
     return model.module, model.example_inputs, list(model.calibration)
