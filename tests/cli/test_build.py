@@ -56,6 +56,36 @@ Run = Callable[..., Result]
             "training\n\nhint: leave out one of the two\n",
         ),
         (
+            ["digits", "-o", "out", "--equalise", "--use-qat"],
+            2,
+            "error: `--use-qat` and `--equalise` do not go together: training learns what that mends\n\n"
+            "hint: leave out one of the two\n",
+        ),
+        (
+            ["digits", "-o", "out", "--min-sqnr", "0"],
+            2,
+            "error: `--min-sqnr 0` is not above 0 and at most 150 dB\n",
+        ),
+        (
+            ["digits", "-o", "out", "--min-sqnr", "30", "--target", "imxrt700"],
+            2,
+            "error: `--min-sqnr` gives some layers activations of 16 bits, for which `imxrt700` has no operators "
+            "beside those of 8\n\nhint: build for a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`\n",
+        ),
+        (
+            ["digits", "-o", "out", "--min-sqnr", "30", "--target", "ethos-u55-128"],
+            2,
+            "error: `--min-sqnr` gives some layers activations of 16 bits, for which `ethos-u55-128` has no operators "
+            "beside those of 8\n\nhint: build for a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`, "
+            "or all with `--activations int16`\n",
+        ),
+        (
+            ["digits", "-o", "out", "--min-sqnr", "30", "--activations", "int16", "--target", "cortex-m55"],
+            2,
+            "error: `--min-sqnr` and `--activations int16` do not go together: all that can have 16 bits has them\n\n"
+            "hint: leave out one of the two\n",
+        ),
+        (
             ["digits", "-o", "out", "--train", "digits.py:train"],
             2,
             "error: `--train` is given without `--use-qat`\n\nhint: give both, or neither\n",

@@ -9,6 +9,7 @@ from typing import Self, cast
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import Arch, CpuOperators, EthosU
 from deuteron.arch.vela import VelaOptions
+from deuteron.builds.quality import MOST
 from deuteron.errors import FormatError, OptionError
 
 DEFAULT_TARGET = "imxrt700"
@@ -57,6 +58,10 @@ _ETHOSU_ALONE = ("weights",)
 """Quantisations that ExecuTorch's Arm backend alone has."""
 
 
+_MEASURING = ("equalise", "correct_biases", "min_sqnr")
+"""Options for models that are quantised as they are, for which the calibration is read more than once."""
+
+
 class WeightValues(Enum):
     """What values weights have; the value is its spelling on the command line."""
 
@@ -88,6 +93,10 @@ class BuildOptions:
             an Ethos-U.
         weights: what values they have; those of 4 bits for an Ethos-U alone.
         calibration_method: how ranges of activations of int8 are chosen.
+        equalise: bring channels between layers to like ranges.
+        correct_biases: take off the layers' biases by how much rounding moves the means of their results.
+        min_sqnr: signal to quantisation noise, in dB, that each output has at least on the calibration: the layers at
+            which int8 loses most get activations of 16 bits, as few as that takes. None for all in int8.
         operators_not_to_delegate: edge operators kept on the CPU, named as ExecuTorch's NXP backend names them
             (`aten_convolution_default`; `aten::convolution` style colons are accepted).
         remove_quant_io_ops: leave quantising inputs and dequantising outputs to the application; the program's inputs
@@ -107,6 +116,9 @@ class BuildOptions:
     activations: Activations = Activations.INT8
     weights: WeightValues = WeightValues.INT8
     calibration_method: CalibrationMethod = CalibrationMethod.HISTOGRAM
+    equalise: bool = False
+    correct_biases: bool = False
+    min_sqnr: float | None = None
     operators_not_to_delegate: tuple[str, ...] = ()
     remove_quant_io_ops: bool = False
     use_qat: bool = False
@@ -125,6 +137,14 @@ class BuildOptions:
                     f"`{operator}` is not an operator name",
                     hint="give one edge operator per item, for example `aten::convolution`",
                 )
+
+        if self.min_sqnr is not None and not 0 < self.min_sqnr <= MOST:
+            raise OptionError(f"`--min-sqnr {self.min_sqnr:g}` is not above 0 and at most {MOST:g} dB")
+
+    @property
+    def measuring(self) -> str | None:
+        """The name of an option that measures on the calibration, and so reads it again, if there is one."""
+        return next((name for name in _MEASURING if getattr(self, name)), None)
 
     def check(self, arch: Arch) -> None:
         """Check that the options mean something for a target, and ask for no more than it has.
@@ -161,9 +181,31 @@ class BuildOptions:
                 "move with those of the training",
                 hint="leave out one of the two",
             )
+        if self.min_sqnr is not None:
+            self._check_mixed(arch)
+        if self.use_qat and (named := self.measuring):
+            raise OptionError(
+                f"`--use-qat` and `--{named.replace('_', '-')}` do not go together: training learns what that mends",
+                hint="leave out one of the two",
+            )
         if (self.activations, self.weights) == (Activations.INT16, WeightValues.INT4):
             raise OptionError(
                 "`--activations int16` and `--weights int4` do not go together: ExecuTorch quantises to either",
+                hint="leave out one of the two",
+            )
+
+    def _check_mixed(self, arch: Arch) -> None:
+        """Check that a target has activations of 8 and of 16 bits in one program."""
+        if arch.cpu.operators is not CpuOperators.CORTEX_M or isinstance(arch.npu, EthosU):
+            raise OptionError(
+                f"`--min-sqnr` gives some layers activations of 16 bits, for which `{arch.name}` has no operators "
+                "beside those of 8",
+                hint="build for a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`"
+                + (", or all with `--activations int16`" if isinstance(arch.npu, EthosU) else ""),
+            )
+        if self.activations is Activations.INT16:
+            raise OptionError(
+                "`--min-sqnr` and `--activations int16` do not go together: all that can have 16 bits has them",
                 hint="leave out one of the two",
             )
 
@@ -233,6 +275,8 @@ def _value(name: str, value: object) -> object:
     if name == "vela" and isinstance(value, Mapping):
         with suppress(ValueError):
             return VelaOptions.from_json(cast("Mapping[str, object]", value))
+    if name == "min_sqnr" and (value is None or isinstance(value, int | float)) and not isinstance(value, bool):
+        return value
     if isinstance(value, bool) and isinstance(getattr(BuildOptions(), name), bool):
         return value
     raise FormatError(f"build option `{name}` cannot be {value!r}")

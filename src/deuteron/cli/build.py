@@ -55,6 +55,14 @@ if TYPE_CHECKING:
     metavar="histogram|minmax|percentile|mse",
     help="How ranges of activations are chosen from the values of the calibration.",
 )
+@click.option("--equalise", is_flag=True, help="Bring channels between layers to like ranges before quantisation.")
+@click.option("--correct-biases", is_flag=True, help="Take off biases what rounding adds to the means of results.")
+@click.option(
+    "--min-sqnr",
+    type=float,
+    metavar="DB",
+    help="Give the layers that lose most 16 bits until each output has so much signal to noise.",
+)
 @click.option(
     "--operators-not-to-delegate",
     multiple=True,
@@ -87,6 +95,7 @@ def command(
     activations: str,
     weights: str,
     calibration_method: str,
+    min_sqnr: float | None,
     operators_not_to_delegate: tuple[str, ...],
     train: str | None,
     evaluate: str | None,
@@ -107,6 +116,7 @@ def command(
         activations=choice(api.Activations, "--activations", activations),
         weights=choice(api.WeightValues, "--weights", weights),
         calibration_method=choice(api.CalibrationMethod, "--calibration-method", calibration_method),
+        min_sqnr=min_sqnr,
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
         memory=memory,
         vela=vela,

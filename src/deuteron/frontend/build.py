@@ -220,7 +220,8 @@ def _compile(
     steps.begin("export")
     check_runs(model, inputs)
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
-    batches = tuple(calibration) if asks and calibration is not None else calibration  # to be read again
+    is_read_again = asks or options.measuring
+    batches = tuple(calibration) if is_read_again and calibration is not None else calibration
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known

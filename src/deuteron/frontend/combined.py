@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 
 from deuteron.arch.targets import Arch
 from deuteron.builds.options import Activations
+from deuteron.frontend import mixed
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import rewrites
 from deuteron.frontend.cortex_m.elementwise import is_function
@@ -77,26 +78,33 @@ def quantizer(
     recording: Recording[Any],
     sample: Callable[[], Inputs],
     activations: Activations = Activations.INT8,
+    search: mixed.Search | None = None,
 ) -> Any:
-    """PT2E's quantiser for a target with both; `refused` is filled by trials, for which it quantises a `sample`."""
+    """PT2E's quantiser for a target with both; `refused` is filled by trials, for which it quantises a `sample`.
+
+    A `search` says what has activations of 16 bits where others have 8.
+    """
     from torchao.quantization.pt2e.quantizer import Quantizer
+
+    def on_cpu() -> Collection[str]:
+        return {*refused.on_cpu, *(search.wide if search else ())}
 
     class Trial(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             model = cortex_m.prepare(side.quantizer().transform_for_annotation(model), activations)
             make_explicit(model)
-            npu = _annotate_npu(model, side, refused.on_cpu) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, side, on_cpu()) if arch.npu else frozenset[str]()
             rewrites.check(model, npu)
             annotations.clear(model)
             put_channels_last(model, {node.name for node in model.graph.nodes} - npu)
             return model
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-            npu = _annotate_npu(model, side, refused.on_cpu) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, side, on_cpu()) if arch.npu else frozenset[str]()
             for node in model.graph.nodes:
                 marks = {QUANTISED: node.name} | ({MARK: node.name} if node.name in npu else {})
                 node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
-            cortex_m.annotate(model, activations)
+            cortex_m.annotate(model, activations, search.wide if search else ())
             annotations.mend_dangling(model)
             return model
 
@@ -108,6 +116,9 @@ def quantizer(
             asks = partial(partitioner, arch, side, refused=refused, recording=recording, delegates=False)
             while arch.npu and _leaves_more(model, side, Trial(), asks, refused, sample()):
                 pass
+            if search:
+                search.choose(model, Trial())
+                refused.on_cpu |= dict.fromkeys(search.wide, mixed.WHY) if arch.npu else {}
             return super().transform_for_annotation(model)
 
     return Composed()

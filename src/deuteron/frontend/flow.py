@@ -19,7 +19,7 @@ from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.builds.manifest import CpuOp
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError, OptionError
-from deuteron.frontend import combined, ranges, shortcuts, sides
+from deuteron.frontend import combined, mixed, ranges, shortcuts, sides
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import forms as cortex_m_forms
 from deuteron.frontend.cortex_m import lints, values
@@ -28,7 +28,7 @@ from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.export import check_exported, check_repeatable
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
-from deuteron.frontend.quantise import casts, forms, norms, rewrites, training
+from deuteron.frontend.quantise import biases, casts, equalise, forms, norms, rewrites, training
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.recording import Recording
 from deuteron.frontend.side import Side
@@ -163,10 +163,21 @@ class Flow:
         """Take the converter out of Python's import system, where a run has put it."""
         self._stack.close()
 
+    def _batches(self) -> Iterable[Inputs]:
+        """What ranges are measured from, once more."""
+        return [self.sample] if self.calibration is None else self.calibration()
+
     def _quantizer(self) -> Any:
+        least = self.options.min_sqnr
         if self._has_cortex_m:
             quantizer = combined.quantizer(
-                self.arch, self.side, self.refused, self.recording, lambda: self.sample, self.options.activations
+                self.arch,
+                self.side,
+                self.refused,
+                self.recording,
+                lambda: self.sample,
+                self.options.activations,
+                None if least is None else mixed.Search(least, self._batches),
             )
         else:
             quantizer = self.side.quantizer()
@@ -203,6 +214,10 @@ class Flow:
         self._original = rewrites.original(model, self.sample)
         norms.write(model)
         seam.fold_batch_norms(model)
+        if self.options.equalise:
+            equalise.equalise(model, self._batches())
+        if self.options.correct_biases:
+            biases.add(model)
         if self._has_cortex_m or isinstance(self.arch.npu, Neutron):  # signals and attention on either
             cortex_m_forms.write(model, is_indexed=self._has_cortex_m, has_slopes=self.arch.npu is not None)
         forms.write(model)
@@ -225,6 +240,8 @@ class Flow:
             self.told("calibrate")
             calibrate(model, self.calibration())
         self._floats = without_observers(model)  # trained with the other, whose weights it has
+        if self.options.correct_biases:
+            biases.correct(model, self._floats, self._batches())
         return model
 
     def _quantised(self, model: fx.GraphModule) -> fx.GraphModule:

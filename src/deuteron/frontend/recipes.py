@@ -98,6 +98,12 @@ class Provider(BackendRecipeProvider):
         options = cast(BuildOptions, kwargs.get("options", BuildOptions()))
         options.check(arch)
         _check_options(recipe_type, options)
+        if options.measuring and kwargs.get("calibration_inputs_fn") is None:
+            raise OptionError(
+                f"the option `{options.measuring}` measures on calibration batches, and the recipe "
+                f"`{recipe_type.value}` has none",
+                hint="give `calibration_inputs_fn`",
+            )
         flow = Flow(arch, options, kwargs.get("calibration_inputs_fn"), train=train)
         return cast(ExportRecipe, flow.recipe(recipe_type.value))
 

@@ -1,6 +1,7 @@
 """With `marks`, the one place that touches private names of ExecuTorch's Cortex-M backend."""
 
-from collections.abc import Callable, Collection, Generator
+import copy
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -45,10 +46,10 @@ def prepare(model: fx.GraphModule, activations: Activations = Activations.INT8) 
     return model
 
 
-def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8) -> None:
+def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8, wide: Collection[str] = ()) -> None:
     """Mark what the Cortex-M quantises, of the nodes that nobody has marked yet, for activations of this dtype.
 
-    What int16 lacks is quantised to int8 as without it.
+    What int16 lacks is quantised to int8 as without it. Where activations are int8, nodes named in `wide` have int16.
     """
     load()
     from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
@@ -57,7 +58,9 @@ def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8)
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationAnnotation
 
     if activations is Activations.INT16:
-        _annotate_wide(model)
+        _annotate_wide(model.graph.nodes)
+    elif wide:
+        _annotate_wide(node for node in model.graph.nodes if node.name in wide)
     spec = measured()
     for node in model.graph.nodes:
         # An output needs no quantisation of its own: the node that computes it has one.
@@ -78,8 +81,15 @@ def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8)
         CortexMQuantizer().annotate(model)
 
 
-def _annotate_wide(model: fx.GraphModule) -> None:
-    """Mark what int16 has, and what would otherwise be copied as int16 and cannot be."""
+def has_wide(model: fx.GraphModule) -> frozenset[str]:
+    """The names of the nodes that int16 has."""
+    load()
+    nodes: list[fx.Node] = list(copy.deepcopy(model).graph.nodes)  # the question marks them
+    return frozenset(n.name for n in nodes if added.annotate_wide(n, measured_wide(), weights()) is not None)
+
+
+def _annotate_wide(nodes: Iterable[fx.Node]) -> None:
+    """Mark what int16 has of these, and what would otherwise be copied as int16 and cannot be."""
     from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
     from torchao.quantization.pt2e.quantizer.quantizer import (
         Q_ANNOTATION_KEY,
@@ -87,7 +97,7 @@ def _annotate_wide(model: fx.GraphModule) -> None:
         SharedQuantizationSpec,
     )
 
-    for node in model.graph.nodes:
+    for node in nodes:
         if Q_ANNOTATION_KEY in node.meta:
             continue
         if (annotation := added.annotate_wide(node, measured_wide(), weights())) is not None:

@@ -61,6 +61,13 @@ def value_of(model: fx.GraphModule, node: fx.Node) -> Tensor:
     return cast(Tensor, attrgetter(str(node.target))(model))
 
 
+def set_value(model: fx.GraphModule, node: fx.Node, value: Tensor) -> None:
+    """Let a node read a weight of the model's own, trained as the one was that it has read: that may be the user's."""
+    parent, _, name = str(node.target).rpartition(".")
+    is_trained = value_of(model, node).requires_grad
+    setattr(model.get_submodule(parent), name, nn.Parameter(value, requires_grad=is_trained))
+
+
 def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
     """What a node always gives; None when that depends on an input, or the node changes what others read."""
     if node.op == "get_attr":

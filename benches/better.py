@@ -1,0 +1,148 @@
+"""Networks that lose much to int8, and what each way of losing less gives: signal to noise of the program, in dB.
+
+On the calibration, as the build says it, and on samples that were held back. "wide" are operators with activations of
+16 bits, those that bring values from one dtype to the other among them.
+
+make bench-better
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from ending import finish
+from networks import NAMES, NETWORKS, Network, sqnr
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from deuteron import api
+
+TARGETS = ("cortex-m55", "imxrt700cm")
+CALIBRATION, HELD_BACK = 64, 16
+
+
+class Spread(nn.Module):
+    """1x20x20 to 5 classes: separable convolutions whose channels have sizes over three decades, each as important."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 16, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(16, 16, 3, 2, 1, groups=16),
+            nn.ReLU(),
+            nn.Conv2d(16, 24, 1),
+            nn.ReLU(),
+            nn.Conv2d(24, 24, 3, 1, 1, groups=24),
+            nn.ReLU(),
+            nn.Conv2d(24, 24, 1),
+        )
+        self.classes = nn.Linear(24, 5)
+        with torch.no_grad():
+            for at, grouped in ((0, True), (2, False), (4, True), (6, False)):
+                layer, behind = self.body[at], self.body[at + 2]
+                factors = 10 ** (3 * torch.rand(layer.weight.shape[0]) - 1.5)
+                layer.weight *= factors.reshape(-1, 1, 1, 1)
+                layer.bias *= factors
+                behind.weight /= factors.reshape((-1, 1, 1, 1) if grouped else (1, -1, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of five classes."""
+        return self.classes(torch.relu(self.body(x)).mean((2, 3)))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A network that loses much, by how much each way is to raise it at least, in dB."""
+
+    network: Network
+    gains: Mapping[str, float]
+
+
+CASES = (
+    Case(Network("spread", Spread, ((1, 1, 20, 20),)), {"equalise": 10, "correct_biases": 5, "both": 10}),
+    Case(NETWORKS[NAMES.index("dilated_separable")], {"min_sqnr": 4}),
+    Case(NETWORKS[NAMES.index("accelerometer")], {"min_sqnr": 2}),
+)
+WAYS: Mapping[str, Mapping[str, object]] = {
+    "int8": {},
+    "equalise": {"equalise": True},
+    "correct_biases": {"correct_biases": True},
+    "both": {"equalise": True, "correct_biases": True},
+    "min_sqnr": {"min_sqnr": 30.0},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One network for one target in one way: signal to noise on the calibration and held back, and wide operators."""
+
+    network: str
+    target: str
+    way: str
+    sqnr: float
+    held_back: float
+    wide: int
+
+
+def row(case: Case, target: str, way: str) -> Row:
+    """One build, measured."""
+    network = case.network
+    calibration, held_back = network.samples(CALIBRATION, seed=2), network.samples(HELD_BACK, seed=1)
+    module = network.module()
+    with tempfile.TemporaryDirectory() as folder:
+        build = Path(folder) / "build"
+        options = api.BuildOptions.from_json(WAYS[way])
+        manifest = api.build(
+            module, calibration[0], target=target, calibration=calibration, output=build, options=options
+        ).manifest
+        outputs = list(api.run_each(build, [[x.numpy() for x in sample] for sample in held_back]))
+    worst = min(output.sqnr for output in manifest.quality.outputs)
+    wide = sum("s16" in op.op for op in manifest.cpu_ops)
+    return Row(network.name, target, way, worst, round(sqnr(module, held_back, outputs), 2), wide)
+
+
+def problems(rows: list[Row]) -> list[str]:
+    """Ways that do not raise the signal to noise of held-back samples as they are to."""
+    held = {(r.network, r.target, r.way): r.held_back for r in rows}
+    listed: list[str] = []
+    for case in CASES:
+        for target in TARGETS:
+            before = held.get((case.network.name, target, "int8"))
+            for way, gain in case.gains.items():
+                after = held.get((case.network.name, target, way))
+                if before is not None and after is not None and after - before < gain:
+                    listed.append(f"{way} raises {case.network.name} on {target} by {after - before:.1f} dB")
+    return listed
+
+
+def main() -> int:
+    """1 when a way does not give what it is to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    names = [case.network.name for case in CASES]
+    parser.add_argument("--network", action="append", choices=names, help="of these only; may be repeated")
+    parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
+    parser.add_argument("--way", action="append", choices=WAYS, help="of these only; may be repeated")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for case in CASES:
+        for target in options.target or TARGETS:
+            for way in options.way or WAYS:
+                if case.network.name in (options.network or names):
+                    rows.append(row(case, target, way))
+                    print(rows[-1], file=sys.stderr, flush=True)
+    table = Table("network", "target", "way", "SQNR, dB", "held back", "wide")
+    for r in rows:
+        table.add_row(r.network, r.target, r.way, f"{r.sqnr:.1f}", f"{r.held_back:.1f}", str(r.wide))
+    Console(width=100).print(table)
+    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems(rows), options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

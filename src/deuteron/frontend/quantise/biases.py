@@ -1,0 +1,116 @@
+"""Biases that take back by how much rounding moves the mean of a layer's results, after arXiv:1906.04721.
+
+Rounded weights and inputs are off by what does not average out over a channel. What each layer alone adds, on the float
+model's values, is measured on the calibration and taken off its bias.
+"""
+
+import copy
+from collections.abc import Iterable
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.operators import called, is_qdq
+from deuteron.frontend.quantise.forms import constant, set_value, value_of
+
+_IMAGES = frozenset({"conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"})
+_LAYERS = _IMAGES | {"linear"}
+
+
+def add(model: fx.GraphModule) -> None:
+    """Give each layer without a bias one of zeros."""
+    for node in list(model.graph.nodes):
+        if called(node) in _LAYERS and (len(node.args) < 3 or node.args[2] is None):
+            weight = value_of(model, node.args[1]) if node.args[1].op == "get_attr" else None
+            if weight is not None:
+                zeros = torch.zeros(node.meta["val"].shape[1 if called(node) in _IMAGES else -1])
+                bias = constant(model, node, f"{node.name}_bias", zeros, like=weight)
+                node.args = (*node.args[:2], bias, *node.args[3:])
+    model.recompile()
+
+
+def correct(prepared: fx.GraphModule, floats: fx.GraphModule, batches: Iterable[Inputs]) -> int:
+    """How many layers of a prepared model, whose observers have seen the calibration, have other biases now.
+
+    Args:
+        prepared: gets parameters of its own for them.
+        floats: the same model without observers; keeps its biases.
+        batches: what means are taken over.
+    """
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+    quantised = convert_pt2e(copy.deepcopy(prepared))
+    biases = {node.name: bias for node in prepared.graph.nodes if (bias := _bias(node)) is not None}
+    shifts = {name: _Mean() for name in biases}
+    with torch.no_grad():
+        for batch in batches:
+            original = _Floats(floats)
+            original.run(*copies(batch))
+            _Alone(quantised, shifts, original.values).run(*copies(batch))
+    for name, shift in shifts.items():
+        bias = value_of(prepared, biases[name])
+        set_value(prepared, biases[name], bias - shift.mean().to(bias.dtype))
+    return len(shifts)
+
+
+def _bias(layer: fx.Node) -> fx.Node | None:
+    """The bias of a layer that no other shares; None of any other node."""
+    if called(layer) not in _LAYERS or len(layer.args) < 3:
+        return None
+    bias = layer.args[2]
+    while isinstance(bias, fx.Node) and bias.op == "call_module":  # an observer
+        bias = bias.args[0]
+    if not isinstance(bias, fx.Node) or bias.op != "get_attr":
+        return None
+    same = layer.graph.find_nodes(op="get_attr", target=bias.target)
+    return bias if len(same) == 1 and len(bias.users) == 1 else None
+
+
+class _Mean:
+    """The mean of each channel of what was added."""
+
+    def __init__(self) -> None:
+        self._sum: Any = 0.0
+        self._count = 0
+
+    def add(self, values: Tensor, axis: int) -> None:
+        """Count values in."""
+        rows = values.double().movedim(axis, 0).reshape(values.shape[axis], -1)
+        self._sum, self._count = self._sum + rows.sum(1), self._count + rows.shape[1]
+
+    def mean(self) -> Tensor:
+        """Of all."""
+        return cast(Tensor, self._sum / self._count)
+
+
+class _Floats(fx.Interpreter):
+    """Runs the float model and keeps what its operators give."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.values: dict[str, Tensor] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if n.op == "call_function" and isinstance(value, Tensor):
+            self.values[n.name] = value.clone()  # a later operator may write into it
+        return value
+
+
+class _Alone(fx.Interpreter):
+    """Runs the quantised model, each operator on the float model's values, and notes what layers make of these."""
+
+    def __init__(self, module: fx.GraphModule, shifts: dict[str, _Mean], wanted: dict[str, Tensor]) -> None:
+        super().__init__(module)
+        self._shifts, self._wanted = shifts, wanted
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        wanted = None if is_qdq(n) else self._wanted.get(n.name)
+        if wanted is None:
+            return value
+        if n.name in self._shifts:
+            self._shifts[n.name].add(value - wanted, 1 if called(n) in _IMAGES else -1)
+        return wanted.clone()

@@ -1,0 +1,190 @@
+"""Channels between two layers brought to like ranges: one scale of 256 steps then serves them all.
+
+What multiplies an output channel of a layer, and divides what the layers behind it make of that channel, changes
+nothing where only operators lie between that keep factors: relu, max-pools, averages. The factors are powers of two, so
+that the float model computes the same bits. After M. Nagel et al., arXiv:1906.04721, but from ranges of activations, as
+weights have a scale for each output channel already, and after G. Xiao et al., arXiv:2211.10438.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.operators import called
+from deuteron.frontend.quantise.forms import set_value, value_of
+
+_IMAGES = frozenset({"conv1d", "conv2d"})
+_LAYERS = _IMAGES | {"linear"}
+"""Layers whose channels are those of images, in the second dimension, or those of rows, in the last."""
+
+_KEEPS = frozenset({"relu", "leaky_relu", "dropout", "clone", "contiguous", "identity"})
+_POOLS = "max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d"
+_KEEPS_IMAGES = frozenset(_POOLS.split())
+"""Operators that multiply a channel of their result by what a channel of their operand is multiplied by."""
+
+_STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""How much of the way to equal ranges is tried; the first changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A layer, and what reads its channels: all of it are layers, behind operators that keep factors."""
+
+    layer: fx.Node
+    readers: tuple[fx.Node, ...]
+
+
+@dataclass(slots=True)
+class _Channels:
+    """What was measured of each channel that readers of a link get, and of how many values."""
+
+    largest: Tensor
+    squares: Tensor
+    count: int = 0
+
+
+def equalise(model: fx.GraphModule, batches: Iterable[Inputs]) -> int:
+    """How many layers' results have other ranges now, as less is lost to rounding then by what batches have shown."""
+    listed = links(model)
+    watched = _Watching(model, {reader: link.layer for link in listed for reader in link.readers})
+    with torch.no_grad():
+        for batch in batches:
+            watched.run(*copies(batch))
+        return sum(_apply(model, link, watched.channels[link.layer]) for link in listed)
+
+
+def links(model: fx.GraphModule) -> list[Link]:
+    """The layers whose channels may have factors, in the model's order."""
+    owned = {
+        node.target
+        for node in model.graph.find_nodes(op="get_attr")
+        if len(model.graph.find_nodes(op="get_attr", target=node.target)) == 1 and len(node.users) == 1
+    }
+
+    def is_free(node: fx.Node) -> bool:
+        """True for a layer whose weights nothing else reads."""
+        parameters = [arg for arg in node.args[1:3] if isinstance(arg, fx.Node)]
+        return called(node) in _LAYERS and all(arg.op == "get_attr" and arg.target in owned for arg in parameters)
+
+    listed: list[Link] = []
+    for node in model.graph.nodes:
+        if is_free(node):
+            readers = _readers(node, called(node) in _IMAGES)
+            if readers and all(is_free(reader) and _has_columns(model, reader) for reader in readers):
+                listed.append(Link(node, tuple(readers)))
+    return listed
+
+
+def _readers(node: fx.Node, is_image: bool) -> list[fx.Node] | None:
+    """The layers that read a value, or what has its channels; None where anything else does."""
+    readers: list[fx.Node] = []
+    for user in node.users:
+        name = called(user)
+        if user.args[:1] != (node,) or user.all_input_nodes.count(node) != 1:
+            return None
+        if name in (_IMAGES if is_image else {"linear"}):
+            readers.append(user)
+        elif name in _KEEPS or (is_image and name in _KEEPS_IMAGES):
+            if (behind := _readers(user, is_image)) is None:
+                return None
+            readers += behind
+        else:
+            return None
+    return readers
+
+
+def _has_columns(model: fx.GraphModule, layer: fx.Node) -> bool:
+    """True for a layer that has weights of their own for each channel that it reads: not one in groups of several."""
+    return _groups(layer) == 1 or _weight(model, layer).shape[1] == 1
+
+
+def _groups(layer: fx.Node) -> int:
+    return cast(int, layer.args[6]) if len(layer.args) > 6 else 1
+
+
+def _weight(model: fx.GraphModule, layer: fx.Node) -> Tensor:
+    return value_of(model, cast(fx.Node, layer.args[1]))
+
+
+class _Watching(fx.Interpreter):
+    """Runs the model and measures the channels that layers read."""
+
+    def __init__(self, model: fx.GraphModule, readers: Mapping[fx.Node, fx.Node]) -> None:
+        super().__init__(model)
+        self._readers = readers
+        self.channels: dict[fx.Node, _Channels] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        if n in self._readers:
+            self._measure(self._readers[n], self.env[cast(fx.Node, n.args[0])], 1 if called(n) in _IMAGES else -1)
+        return super().run_node(n)
+
+    def _measure(self, layer: fx.Node, value: Tensor, axis: int) -> None:
+        rows = value.double().movedim(axis, 0).reshape(value.shape[axis], -1)
+        largest, squares = rows.abs().amax(1), (rows**2).sum(1)
+        before = self.channels.setdefault(layer, _Channels(largest, torch.zeros_like(squares)))
+        before.largest = torch.maximum(before.largest, largest)
+        before.squares = before.squares + squares
+        before.count += rows.shape[1]
+
+
+def _apply(model: fx.GraphModule, link: Link, channels: _Channels) -> bool:
+    """Whether a link gets factors: those of the strength with the least noise, by what it is expected to be."""
+    columns = [_columns(model, reader, len(channels.largest)) for reader in link.readers]
+    alive = channels.largest > 0
+    if not alive.any():
+        return False
+    levels = torch.where(alive, channels.largest, channels.largest[alive].median()).log2()
+    distances = levels - levels.median()
+    tried = [(strength * distances).round().exp2() for strength in _STRENGTHS]
+    noises = [_noise(factors, channels, columns) for factors in tried]
+    best = min(range(len(tried)), key=noises.__getitem__)
+    if not best:
+        return False
+    factors = tried[best].float()
+    for index in range(1, 3):
+        parameter = link.layer.args[index] if len(link.layer.args) > index else None
+        if isinstance(parameter, fx.Node):
+            value = value_of(model, parameter)
+            set_value(model, parameter, value / factors.reshape(-1, *[1] * (value.dim() - 1)))
+    for reader in link.readers:
+        weight, each = _weight(model, reader), factors
+        if _groups(reader) > 1:
+            each = factors.repeat_interleave(weight.shape[0] // len(factors))
+            wanted = each.reshape(-1, *[1] * (weight.dim() - 1))
+        else:
+            wanted = each.reshape(1, -1, *[1] * (weight.dim() - 2))
+        set_value(model, cast(fx.Node, reader.args[1]), weight * wanted)
+    return True
+
+
+def _columns(model: fx.GraphModule, reader: fx.Node, channels: int) -> Tensor:
+    """The weights of a layer: for each output and channel that it reads those of all places, 0 where it reads none."""
+    weight = _weight(model, reader).double()
+    weight = weight.reshape(*weight.shape[:2], -1)
+    if _groups(reader) == 1:
+        return weight
+    outputs = torch.arange(weight.shape[0])
+    columns = weight.new_zeros(weight.shape[0], channels, weight.shape[2])
+    columns[outputs, outputs // (weight.shape[0] // channels)] = weight[:, 0]
+    return columns
+
+
+def _noise(factors: Tensor, channels: _Channels, columns: Iterable[Tensor]) -> float:
+    """What rounding activations to a step for all, and each output's weights to one of its own, adds to the results.
+
+    A sum of squares, but for a common factor.
+    """
+    step = float((channels.largest / factors).max()) / 255
+    squares = channels.squares / factors**2
+    noise = 0.0
+    for weight in columns:
+        scaled = weight * factors[None, :, None]
+        steps = scaled.abs().amax((1, 2)) / 127
+        places = (weight != 0).any(2).double() * weight.shape[2]
+        noise += channels.count * step**2 * float((scaled**2).sum()) + float(steps**2 @ places @ squares)
+    return noise

@@ -1,0 +1,151 @@
+"""What makes int8 lose less: channels of like ranges, biases that take back means, 16 bits where 8 lose most."""
+
+import copy
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+import torch
+from tests.frontend.building import failure
+from tests.frontend.sessions import edge_of
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+from deuteron import api
+from deuteron.arch import targets
+from deuteron.errors import OptionError, UnsupportedError
+from deuteron.frontend.flow import Flow
+from deuteron.frontend.inputs import check_module
+from deuteron.frontend.quality.measure import measure
+from deuteron.frontend.quantise.equalise import equalise, links
+from deuteron.frontend.recipes import Recipe
+
+Function = Callable[[nn.Module, Tensor], Tensor]
+
+
+class Two(nn.Module):
+    """Two convolutions with anything between them."""
+
+    def __init__(self, between: Function, groups: int = 1) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv2d(2, 8, 3), nn.Conv2d(8, 8, 3, groups=groups)
+        self.between = between
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.between(self, self.first(x)))
+
+
+def exported(module: nn.Module, *inputs: Tensor) -> fx.GraphModule:
+    """A float model as quantisation gets it."""
+    return cast(fx.GraphModule, torch.export.export(module.eval(), inputs, strict=True).module())
+
+
+IMAGE = torch.randn(1, 2, 16, 16, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_channels_get_like_ranges_and_the_float_model_the_same_bits(groups: int) -> None:
+    module = Two(lambda _, x: functional.max_pool2d(torch.relu(x), 2), groups)
+    with torch.no_grad():
+        factors = 10 ** torch.linspace(-1, 1, 8)
+        module.first.weight *= factors.reshape(-1, 1, 1, 1)
+        cast(Tensor, module.first.bias).mul_(factors)
+    before = copy.deepcopy(module.state_dict())
+    model = exported(module, IMAGE)
+    wanted = model(IMAGE)
+    assert equalise(model, [(IMAGE,)]) == 1
+    assert torch.equal(model(IMAGE), wanted)
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    ranges = functional.conv2d(IMAGE, model.first.weight, model.first.bias).amax((0, 2, 3))
+    assert ranges.max() / ranges.min() < 12 < 100 / 3
+    assert equalise(model, [(IMAGE,)]) == 0  # once is enough
+
+
+def test_channels_of_like_ranges_stay_as_they_are() -> None:
+    model = exported(Two(lambda _, x: torch.relu(x)), IMAGE)
+    with torch.no_grad():
+        model.first.weight /= model.first.weight.abs().amax((1, 2, 3), keepdim=True)
+        model.second.weight /= model.second.weight.abs().amax((0, 2, 3), keepdim=True)
+    assert equalise(model, [(IMAGE,)]) == 0
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda _, x: functional.relu6(x),
+        lambda _, x: torch.sigmoid(x),
+        lambda _, x: x + x.mean(1, keepdim=True),
+        lambda module, x: module.second(functional.pad(x, (1, 1, 1, 1))),
+        lambda _, x: torch.relu(x + 1),
+    ],
+)
+def test_there_is_no_link_where_factors_are_lost_or_weights_are_shared(between: Function) -> None:
+    assert not links(exported(Two(between), IMAGE))
+
+
+def test_there_is_no_link_into_groups_of_several_channels() -> None:
+    assert not links(exported(Two(lambda _, x: x, groups=2), IMAGE))
+
+
+def test_biases_take_back_what_rounding_adds_to_means() -> None:
+    module = Two(lambda _, x: torch.relu(x))
+    module.second.bias = None
+    batches = [(1 + torch.rand(1, 2, 16, 16, generator=torch.Generator().manual_seed(i)) / 8,) for i in range(4)]
+    flows = [
+        Flow(targets.load("cortex-m33"), api.BuildOptions(correct_biases=corrects), lambda: batches, batches[0])
+        for corrects in (False, True)
+    ]
+    for flow in flows:
+        edge_of(flow, check_module(module), batches[0])
+    assert torch.equal(*(cast(Tensor, flow.float_model(*batches[0])) for flow in flows))
+    before, after = (measure(flow.float_model, flow.module, batches).outputs[0].all.total() for flow in flows)
+    assert after > before + 1
+
+
+class Small(nn.Module):
+    """A layer whose result an other takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.tanh(self.first(x)))
+
+
+def rows(count: int) -> list[Tensor]:
+    """Seeded inputs of it."""
+    return list(torch.randn(count, 1, 8, generator=torch.Generator().manual_seed(2)))
+
+
+@pytest.mark.parametrize("target", ["cortex-m33", "imxrt700cm"])
+def test_what_loses_most_gets_16_bits_and_no_more_than_that(target: str) -> None:
+    options = api.BuildOptions(min_sqnr=39)
+    built = api.build(Small(), rows(1)[0], target=target, calibration=rows(16), options=options).manifest
+    assert built.quality.outputs[0].sqnr >= 39
+    wide = [op.op for op in built.cpu_ops if op.op.endswith("_s16")]
+    assert "deuteron::convolution_s16" in wide
+
+
+def test_what_no_16_bits_reach_is_refused() -> None:
+    options = api.BuildOptions(min_sqnr=90)
+    assert failure(
+        UnsupportedError, Small(), rows(1)[0], target="cortex-m33", calibration=rows(16), options=options
+    ) == (
+        "90 dB of signal to quantisation noise are out of reach: int8 has 37.3 dB, and activations of 16 bits wherever "
+        "they can be 41.7 dB, as weights keep 8\n\nhint: ask for less, such as `--min-sqnr 41`, or train with "
+        "`--use-qat`"
+    )
+
+
+def test_a_recipe_has_to_give_what_is_measured_on() -> None:
+    from executorch.export import ExportRecipe
+
+    with pytest.raises(OptionError) as caught:
+        ExportRecipe.get_recipe(Recipe.CORTEX_M_PTQ, options=api.BuildOptions(correct_biases=True))
+    assert str(caught.value) == (
+        "the option `correct_biases` measures on calibration batches, and the recipe `cortex_m_int8_ptq` has none\n\n"
+        "hint: give `calibration_inputs_fn`"
+    )
