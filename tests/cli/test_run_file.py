@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite.files import with_float_edges
+from tests.npu.neutron.tflite.mixing import Net
 
 from deuteron.arch import targets
 from deuteron.npu.neutron.ir import interpret
@@ -167,15 +168,53 @@ def test_the_target_is_for_files_that_are_not_converted_yet(deuteron: Run, net: 
 
 def test_operators_that_the_npu_does_not_take_are_named_not_skipped(deuteron: Run, net: Path):
     model = decode(net.read_bytes())
-    first, *rest, last = model.operators
-    operators = (first, *rest, replace(last, name="GELU", kind=""))
-    net.write_bytes(encode(replace(model, operators=operators)))
+    (op, *_) = model.operators
+    (output,) = op.outputs
+    alone = replace(model, operators=(replace(op, name="GELU", kind=""),), outputs=(output,))
+    net.write_bytes(encode(alone))
     assert deuteron("run", net) == Result(
         1,
         "",
-        "error: op 2 GELU, output `s`: this operator cannot be compiled\n\n"
+        "error: op 0 GELU, output `y`: this operator cannot be compiled\n\n"
         "hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists\n",
     )
+
+
+def test_what_the_npu_does_not_take_runs_in_litert(deuteron: Run, tmp_path: Path):
+    net = Net()
+    path, converted, y = tmp_path / "net.tflite", tmp_path / "npu.tflite", tmp_path / "y.npy"
+    path.write_bytes(net.data(net.place(net.relu(net.reversed(net.relu(0))))))
+    result = deuteron("convert", path, "-o", converted, "--dump-kernel-selection-code", "--intermediates")
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        "npu 0 for imxrt700: 1 kernel calls; microcode 160 B, weights 256 B, kernels 8 B, scratch 0 B (proven optimal)",
+        "    0  lut_s8                   0 RELU",
+        "npu 1 for imxrt700: 1 kernel calls; microcode 160 B, weights 256 B, kernels 8 B, scratch 0 B (proven optimal)",
+        "    0  lut_s8                   2 RELU",
+        "left to TFLite: 2 operators",
+        "    1  REVERSE_V2               this operator cannot be compiled",
+        "    3  ARG_MAX                  tensor `t6` is INT64; INT8 is allowed",
+    ]
+    assert {file.name for file in tmp_path.iterdir()} >= {"npu_0.microcode", "npu_1.weights", "npu_kernel_selection.c"}
+    shown = deuteron("inspect", converted).out
+    assert "\nnpu 1: 1 " in shown
+    assert shown.endswith("cpu operators: REVERSE_V2, ARG_MAX\n")
+    assert deuteron("run", converted, "--output", y).code == 0
+    first = deuteron("run", path, "--output", tmp_path / "again.npy")
+    assert first.code == 0
+    np.testing.assert_array_equal(np.load(y), np.load(tmp_path / "again.npy"))
+    compared = deuteron("run", path, "--compare", "--samples", "3").out.splitlines()
+    assert compared[-4:] == [
+        "the file, LiteRT for all of it beside LiteRT for what the NPU leaves",
+        "  output `t6`: 0 of 48 differ",
+        "",
+        "all bounds hold",
+    ]
+    assert json.loads(deuteron("convert", path, "-o", converted, "--force", "--json").out)["left"][0] == {
+        "index": 1,
+        "op": "REVERSE_V2",
+        "why": "this operator cannot be compiled",
+    }
 
 
 def test_a_converted_file_whose_inputs_are_not_its_microcodes(deuteron: Run, converted: Path):

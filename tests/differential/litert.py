@@ -9,7 +9,8 @@ import numpy.typing as npt
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.views.agreement.litert import compared, computes, run
+from deuteron.runtime.litert import run
+from deuteron.views.agreement.litert import compared, computes
 
 __all__ = ["apart", "compared", "computes", "results"]
 

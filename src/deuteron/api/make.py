@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deuteron.frontend.quantise.training import Train
     from deuteron.npu.neutron.convert import Conversion, ConvertOptions
     from deuteron.npu.neutron.kernels.selection import Selection
+    from deuteron.npu.neutron.mixed import Mixed
     from deuteron.sweeps.run import SweepProgress, Swept
     from deuteron.views.agreement.quality import Evaluate
 
@@ -200,18 +201,20 @@ def convert_file(
     options: "ConvertOptions | None" = None,
     intermediates: bool = False,
     force: bool = False,
-) -> "tuple[Conversion, tuple[Path, ...]]":
+) -> "tuple[Conversion | Mixed, tuple[Path, ...]]":
     """The conversion of a TFLite file, and the files that were written.
 
-    Those are the TFLite file `output`, whose one operator, but for float edges, is the NPU's; with `intermediates` also
-    the blocks of that operator, named after it: `.microcode`, `.weights` and `.kernels`; with the option for it the
-    kernel selection file, named after it with `_kernel_selection.c` at the end.
+    Those are the TFLite file `output`, whose one operator, but for float edges, is the NPU's, or which has one for each
+    partition where the NPU takes a part of the file; with `intermediates` also the blocks of that operator, named after
+    it: `.microcode`, `.weights` and `.kernels`, of several `_0.microcode` and so on; with the option for it the kernel
+    selection file, named after it with `_kernel_selection.c` at the end.
 
     Raises:
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
     """
-    from deuteron.npu.neutron.convert import ConvertOptions, convert, to_tflite
+    from deuteron.npu.neutron.convert import ConvertOptions, to_tflite
     from deuteron.npu.neutron.kernels import selection
+    from deuteron.npu.neutron.mixed import Mixed
     from deuteron.runtime import tflite_model
 
     source, output, options = Path(source), Path(output), options or ConvertOptions()
@@ -228,17 +231,37 @@ def convert_file(
     if output.exists() and output.samefile(source):
         raise OptionError(f"`{output}` is the file to be converted", hint="choose another name for the output")
     with tflite_model.told_where(source):
-        conversion = convert(data, target, options)
-        container = conversion.container
-        if container is None:
+        conversion = _converted(data, target, options)
+        is_mixed = isinstance(conversion, Mixed)
+        conversions = [part.conversion for part in conversion.parts] if is_mixed else [conversion]
+        containers = [one.container for one in conversions if one.container is not None]
+        if not containers:
             raise UnsupportedError(
                 "the model computes nothing: each of its outputs is an input", hint="run it without the NPU"
             )
-    files = {output: to_tflite(data, conversion)}
-    files |= zip(blocks, (container.microcode, container.weights, container.kernels), strict=False)
+    files = {output: conversion.converted if is_mixed else to_tflite(data, conversion)}
+    for number, container in enumerate(containers if intermediates else ()):
+        named = output if len(containers) == 1 else output.with_stem(f"{output.stem}_{number}")
+        for block in blocks:
+            files[named.with_suffix(block.suffix)] = getattr(container, block.suffix[1:])
     files |= dict.fromkeys(selections, conversion.selection.to_c().encode())
+    for path in files:
+        outputs.check_file(path, force=force)
     outputs.write_files(files)
     return conversion, tuple(files)
+
+
+def _converted(data: bytes, target: str, options: "ConvertOptions") -> "Conversion | Mixed":
+    """The whole file for the NPU where that can be, else what the NPU takes of it."""
+    from deuteron.npu.neutron.convert import convert
+    from deuteron.npu.neutron.mixed import convert_mixed
+
+    try:
+        return convert(data, target, options)
+    except UnsupportedError:
+        if (mixed := convert_mixed(data, target, options)) is None:
+            raise
+        return mixed
 
 
 def firmware(

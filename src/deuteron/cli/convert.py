@@ -9,12 +9,13 @@ from deuteron.cli.memory import memory_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.options import target_option
 from deuteron.cli.printer import Printer
+from deuteron.errors import counted
 from deuteron.records import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from deuteron.api import Conversion
+    from deuteron.api import Conversion, Mixed
     from deuteron.arch.memory import MemoryOptions
 
 OTHER_FATES = {
@@ -54,9 +55,10 @@ def command(
     intermediates: bool,
     force: bool,
 ) -> None:
-    """Convert the int8 TFLite model IN.tflite into OUT.tflite, whose one operator runs on the NPU.
+    """Convert the TFLite model IN.tflite into OUT.tflite, whose one operator runs on the NPU.
 
-    Float inputs and outputs stay as they are when the model quantises and dequantises them itself.
+    Float inputs and outputs stay as they are when the model quantises and dequantises them itself. So do operators that
+    the NPU does not take: several operators of OUT.tflite may run on the NPU then.
     """
     from deuteron import api
     from deuteron.arch import targets
@@ -90,13 +92,36 @@ def _sizes(conversion: "Conversion") -> dict[str, int]:
     return blocks | ({"prefetch": area} if area else {}) | {"scratch": conversion.plan.scratch_bytes}
 
 
-def _lines(target: str, conversion: "Conversion") -> "Iterator[str]":
-    """One line for all sizes, one per kernel call with the TFLite operators that it computes, one per other fate."""
+def _lines(target: str, conversion: "Conversion | Mixed") -> "Iterator[str]":
+    """The lines of each partition, and one per operator that the NPU leaves."""
+    from deuteron import api
+
+    if not isinstance(conversion, api.Mixed):
+        yield from _partition(f"npu for {target}", conversion, range(len(conversion.provenance.ops)))
+        return
+    for number, part in enumerate(conversion.parts):
+        yield from _partition(f"npu {number} for {target}", part.conversion, part.operators)
+    yield f"left to TFLite: {counted(len(conversion.refused), 'operator')}"
+    for left in _left(conversion):
+        yield f"  {left['index']:>3}  {left['op']:<24} {left['why']}"
+
+
+def _left(mixed: "Mixed") -> "list[dict[str, int | str]]":
+    """The operators that the NPU leaves, and why."""
+    names = [op.title for op in mixed.model.operators]
+    return [{"index": i, "op": names[i], "why": error.message} for i, error in sorted(mixed.refused.items())]
+
+
+def _partition(name: str, conversion: "Conversion", operators: "Sequence[int]") -> "Iterator[str]":
+    """One line for all sizes, one per kernel call with the TFLite operators that it computes, one per other fate.
+
+    `operators` are those of the file, by index.
+    """
     provenance = conversion.provenance
     sizes = ", ".join(f"{name} {size:,} B" for name, size in _sizes(conversion).items())
     proven = " (proven optimal)" if conversion.plan.packing.proven else ""
-    yield f"npu for {target}: {len(provenance.kernels)} kernel calls; {sizes}{proven}"
-    names = {op.index: f"{op.index} {op.op}" for op in provenance.ops}
+    yield f"{name}: {len(provenance.kernels)} kernel calls; {sizes}{proven}"
+    names = {op.index: f"{operators[op.index]} {op.op}" for op in provenance.ops}
     for kernel in provenance.kernels:
         ops = ", ".join(names[index] for index in kernel.ops) or FROM_NO_OPERATOR
         yield f"  {kernel.index:>3}  {kernel.kernel:<24} {ops}"
@@ -104,16 +129,23 @@ def _lines(target: str, conversion: "Conversion") -> "Iterator[str]":
         by_name: dict[str, list[str]] = {}
         for op in provenance.ops:
             if op.fate.value == fate:
-                by_name.setdefault(op.op, []).append(str(op.index))
+                by_name.setdefault(op.op, []).append(str(operators[op.index]))
         if by_name:
             yield f"{meaning}: " + "; ".join(f"{name} {', '.join(indices)}" for name, indices in by_name.items())
 
 
-def _record(paths: "Sequence[Path]", target: str, conversion: "Conversion") -> dict[str, object]:
+def _record(paths: "Sequence[Path]", target: str, conversion: "Conversion | Mixed") -> dict[str, object]:
+    from deuteron import api
+
+    head = {"schema": 1, "files": [str(path) for path in paths], "target": target}
+    if not isinstance(conversion, api.Mixed):
+        return head | _of_partition(conversion)
+    partitions = [{"operators": list(part.operators), **_of_partition(part.conversion)} for part in conversion.parts]
+    return {**head, "partitions": partitions, "left": _left(conversion)}
+
+
+def _of_partition(conversion: "Conversion") -> dict[str, object]:
     return {
-        "schema": 1,
-        "files": [str(path) for path in paths],
-        "target": target,
         "bytes": _sizes(conversion),
         "scratch_proven_optimal": conversion.plan.packing.proven,
         **plain(conversion.provenance),

@@ -13,18 +13,20 @@ import numpy.typing as npt
 from deuteron.arch import targets
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError
-from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert_model
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import HEADER_WORDS, WORD_BYTES
 from deuteron.npu.neutron.microcode.layout import parse_header
+from deuteron.npu.neutron.mixed import Mixed, Part, convert_mixed
 from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.edges import find_edges
 from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
 from deuteron.runtime import vela
 from deuteron.runtime.driver import Driver
+from deuteron.runtime.tflite_mixed import MixedProgram
 from deuteron.runtime.vela import VelaProgram
 
 Array = npt.NDArray[np.generic]
@@ -42,6 +44,8 @@ class TfliteModel:
         container: what the driver runs; None when the model computes nothing.
         conversion: what the compiler made of it, None for a file that was converted before.
         vela: what Vela made of it for an Ethos-U, None for a file that it has not compiled.
+        mixed: what the compiler made of a file of which the NPU takes a part, None of others.
+        program: what runs a converted file with operators beside the NPU's, None of others.
     """
 
     source: bytes
@@ -51,6 +55,8 @@ class TfliteModel:
     conversion: Conversion | None
     _inner: tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]
     vela: VelaProgram | None = None
+    mixed: Mixed | None = None
+    program: MixedProgram | None = None
 
     @property
     def stored(self) -> tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]:
@@ -59,6 +65,8 @@ class TfliteModel:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for one array per input of the file."""
+        if self.program is not None:
+            return self.program.run(inputs)
         results = self.run_stored(self.stored_inputs(inputs))
         return [_outer(y, info, tensor) for y, info, tensor in zip(results, self.outputs, self._inner[1], strict=True)]
 
@@ -90,11 +98,13 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
     Raises:
         InputError: there is no such file.
         FormatError: it is no TFLite file, or damaged.
-        UnsupportedError: it holds operators that the NPU does not take, or that Vela left to the CPU; all are named.
+        UnsupportedError: it holds no operator that the NPU takes, or some that Vela left to the CPU; all are named.
     """
     data = read(path)
     with told_where(path):
-        model = decode(data)
+        model = decode(data, partial=True)
+        if neutron.is_mixed(model):
+            return replace(_loaded(data, model, None, None), program=MixedProgram(data))
         if neutron.is_converted(model):
             container, _ = neutron.unwrap(data)
             _check_sizes(container.microcode, _inner(model))
@@ -103,8 +113,19 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
             program = vela.program_of(model)
             program.check()
             return replace(_loaded(data, model, None, None), vela=program)
-        conversion = convert_model(model, target, options)
+        try:
+            conversion = convert(data, target, options)
+        except UnsupportedError:
+            mixed = convert_mixed(data, target, options)
+            if mixed is None:
+                raise
+            return replace(_loaded(data, model, None, None), mixed=mixed, program=MixedProgram(mixed.converted))
         return _loaded(data, model, conversion.container, conversion)
+
+
+def load_part(part: Part) -> TfliteModel:
+    """What the NPU takes of a file, as one of its own."""
+    return _loaded(part.source, decode(part.source), part.conversion.container, part.conversion)
 
 
 def read(path: Path) -> bytes:

@@ -21,6 +21,7 @@ from deuteron.npu.neutron.microcode.format import MAGIC
 from deuteron.npu.neutron.program import program_in
 from deuteron.npu.neutron.tflite import neutron, reader
 from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
+from deuteron.npu.neutron.tflite.flat import FlatModel
 from deuteron.npu.program import NpuProgram
 from deuteron.runtime import pte, vela
 from deuteron.runtime.partitions import partitions_of
@@ -82,7 +83,7 @@ class Inspection:
             yield from partition.program.lines(partition.name, partition.origins)
         for name, nbytes in self.others:
             yield f"\ndelegate of `{name}`: {nbytes:,} B, not shown"
-        if self.kind in (Kind.BUILD, Kind.PROGRAM, Kind.VELA):
+        if self.kind in (Kind.BUILD, Kind.PROGRAM, Kind.VELA) or self.cpu_operators:
             yield f"\ncpu operators: {', '.join(self.cpu_operators) or 'none'}"
         yield from self.graph
 
@@ -133,6 +134,8 @@ def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | No
                 container = Container(data, _sibling(path, "weights"), _sibling(path, "kernels"))
                 return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
             case Kind.CONVERTED:
+                if neutron.is_mixed(model := decode_tflite(data, partial=True)):
+                    return _mixed(str(path), data, model)
                 container = neutron.unwrap(data)[0]
                 return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
             case Kind.VELA:
@@ -154,7 +157,7 @@ def _kind(data: bytes) -> Kind | None:
     if data[4:8] == b"ET12":
         return Kind.PROGRAM
     if data[4:8] == b"TFL3":
-        model = decode_tflite(data)
+        model = decode_tflite(data, partial=True)
         if neutron.is_converted(model):
             return Kind.CONVERTED
         return Kind.VELA if vela.is_compiled(model) else Kind.TFLITE
@@ -232,6 +235,14 @@ def _compiled(path: str, data: bytes) -> Inspection:
         for i, partition in enumerate(program.partitions)
     )
     return Inspection(path, Kind.VELA, len(data), partitions=partitions, cpu_operators=program.cpu_operators)
+
+
+def _mixed(path: str, data: bytes, model: FlatModel) -> Inspection:
+    """A converted file with operators beside the NPU's."""
+    containers = [neutron.container_of(model, op) for op in model.operators if neutron.is_partition(op)]
+    listings = tuple(Listing(f"npu {i}", program_in(container), ()) for i, container in enumerate(containers))
+    others = tuple(op.title for op in model.operators if not neutron.is_partition(op))
+    return Inspection(path, Kind.CONVERTED, len(data), partitions=listings, cpu_operators=others)
 
 
 def _one(path: Path, kind: Kind, data: bytes, container: Container, entry: Partition | None) -> Inspection:

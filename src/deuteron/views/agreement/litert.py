@@ -5,19 +5,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.errors import FormatError, InputError, MissingToolError, counted
+from deuteron.errors import FormatError, counted
 from deuteron.npu.neutron.ir import interpret, ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.ir.verify import SAME_QUANTISATION
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.npu.neutron.tflite.reader import op_names
+from deuteron.runtime.litert import run
 from deuteron.runtime.tflite_model import TfliteModel
 from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, Steps, count, steps_apart
 
@@ -75,34 +74,6 @@ def distance_bound(op: Op, graph: Graph) -> int:
         _, rows, columns, _ = graph.type(op.outputs[0]).shape
         return 1 + 255 * (rows + columns + 1) // 2048
     return 1
-
-
-def run(model: bytes, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a TFLite model in the order of its subgraph, computed by LiteRT's reference kernels.
-
-    A model with a SUM is left to the other builtin kernels: the reference one returns -1 for int8 whatever it is given.
-
-    Raises:
-        MissingToolError: LiteRT is not installed.
-        InputError: LiteRT does not take the model.
-    """
-    try:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-    except ImportError as error:
-        raise MissingToolError(
-            "LiteRT is not installed", hint="install it with `pip install 'deuteron[litert]'`"
-        ) from error
-    summed = "SUM" in op_names(model)
-    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if summed else OpResolverType.BUILTIN_REF
-    try:
-        interpreter: Any = Interpreter(model_content=model, experimental_op_resolver_type=resolver)
-        interpreter.allocate_tensors()
-        for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-            interpreter.set_tensor(detail["index"], value)
-        interpreter.invoke()
-    except (RuntimeError, ValueError) as error:
-        raise InputError(f"LiteRT does not run the model: {error}") from error
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
 def one_op_graph(graph: Graph, op: Op) -> Graph:
@@ -181,6 +152,10 @@ class LitertComparison(BoundedComparison):
 
     def text(self) -> str:
         """The result as lines for a terminal."""
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """The same, one by one."""
         lines = [
             f"compared on {counted(self.samples, 'sample')}",
             "",
@@ -214,7 +189,7 @@ class LitertComparison(BoundedComparison):
         lines += self.verdict()
         if skipped := sum(op.bound is None for op in self.operators):
             lines.append(f"not compared with LiteRT: {skipped} of {len(self.operators)} operators")
-        return "\n".join(lines)
+        return lines
 
 
 def compare(

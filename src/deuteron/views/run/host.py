@@ -166,6 +166,8 @@ class TfliteOnHost(_OnHost):
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """The file beside LiteRT, operator by operator."""
-        from deuteron.views.agreement.litert import compare
+        from deuteron.views.agreement import litert, mixed
 
-        return compare(self._model, samples, progress)
+        if self._model.mixed is not None:
+            return mixed.compare(self._model.source, self._model.mixed, samples, progress)
+        return litert.compare(self._model, samples, progress)

@@ -27,32 +27,36 @@ from deuteron.npu.neutron.tflite.flat import (
     Options,
 )
 
-_DAMAGE = (struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+DAMAGE = (struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 """What flatbuffers, numpy and str raise when offsets, lengths or text in the file are wrong."""
 
 _BUDGET_FACTOR = 8
 _BUDGET_BASE = 1 << 16
 _HINT_PLAIN = "export the model with plain int8 tensors"
-_HINT = "make the file again; it is not what a TFLite exporter writes"
+HINT = "make the file again; it is not what a TFLite exporter writes"
 _PROGRAM_HINT = "give `deuteron run` or `deuteron inspect` the build directory that the program is in"
 
 
-def decode(data: bytes) -> FlatModel:
+def decode(data: bytes, *, partial: bool = False) -> FlatModel:
     """The model in `data`, with every index in range.
+
+    Args:
+        data: the file.
+        partial: take what cannot be compiled, too: the main one of several subgraphs, and tensors with a `problem`.
 
     Raises:
         FormatError: damaged, truncated, or not TFLite at all.
-        UnsupportedError: several subgraphs, dynamic shapes, sparse or variable tensors.
+        UnsupportedError: several subgraphs, dynamic shapes, sparse or variable tensors; none of these if `partial`.
     """
     if data[4:8] != FILE_IDENTIFIER:
         marks = f"{len(data)} bytes, of which 4 to 8 are {data[4:8]!r} instead of {FILE_IDENTIFIER!r}"
         if data[4:6] == b"ET":
             raise FormatError("not a TFLite model but an ExecuTorch program", hint=_PROGRAM_HINT)
-        raise FormatError(f"not a TFLite model: {marks if data else 'it is empty'}", hint=_HINT)
+        raise FormatError(f"not a TFLite model: {marks if data else 'it is empty'}", hint=HINT)
     try:
-        return _Decoder(data).model()
-    except _DAMAGE as error:
-        raise FormatError("the TFLite flatbuffer is damaged or truncated", hint=_HINT) from error
+        return Decoder(data, partial=partial).model()
+    except DAMAGE as error:
+        raise FormatError("the TFLite flatbuffer is damaged or truncated", hint=HINT) from error
 
 
 def _names(enumeration: type[object]) -> dict[int, str]:
@@ -74,7 +78,7 @@ class _Budget:
     def take(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise FormatError("the TFLite flatbuffer is damaged: it declares more than the file holds", hint=_HINT)
+            raise FormatError("the TFLite flatbuffer is damaged: it declares more than the file holds", hint=HINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +133,11 @@ class _Table:
         return length
 
 
-class _Decoder:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+class Decoder:
+    """Takes one file apart; `root` is its first table."""
+
+    def __init__(self, data: bytes, *, partial: bool = False) -> None:
+        self.data, self.partial = data, partial
         self.budget = _Budget(len(data))
         model: Any = tflite.Model
         self.root = _Table(model.GetRootAs(data, 0), self.budget)
@@ -139,10 +145,11 @@ class _Decoder:
         self.contents: dict[int, bytes | None] = {}
 
     def model(self) -> FlatModel:
+        """The model."""
         if (version := self.root.integer("Version")) != SCHEMA_VERSION:
-            raise FormatError(f"TFLite schema version {version}; only version {SCHEMA_VERSION} can be read", hint=_HINT)
+            raise FormatError(f"TFLite schema version {version}; only version {SCHEMA_VERSION} can be read", hint=HINT)
         subgraphs = self.root.children("Subgraphs")
-        if len(subgraphs) != 1:
+        if len(subgraphs) != 1 and not (self.partial and subgraphs):
             raise UnsupportedError(
                 f"the TFLite model has {len(subgraphs)} subgraphs instead of 1",
                 hint="control flow and several signatures cannot be compiled; export one plain forward function",
@@ -160,6 +167,7 @@ class _Decoder:
         )
 
     def metadata(self) -> Mapping[str, bytes]:
+        """The named buffers."""
         entries = self.root.children("Metadata")
         return {entry.text("Name"): self.content(entry.integer("Buffer")) or b"" for entry in entries}
 
@@ -175,9 +183,13 @@ class _Decoder:
         start, size = self.buffers[index].integer("Offset"), self.buffers[index].integer("Size")
         if start <= 1 or size == 0:  # the schema's way to say that there are none
             return None
+        return self.slice(start, size, f"buffer {index} is")
+
+    def slice(self, start: int, size: int, what: str) -> bytes:
+        """Bytes of the file itself; `what` is the begin of a sentence on them."""
         if start + size > len(self.data):
             raise FormatError(
-                f"the TFLite file is damaged or cut off: buffer {index} is its bytes {start} to {start + size}, and it "
+                f"the TFLite file is damaged or cut off: {what} its bytes {start} to {start + size}, and it "
                 f"has {len(self.data)}",
                 hint="copy the file again, or make it again",
             )
@@ -185,9 +197,30 @@ class _Decoder:
         return self.data[start : start + size]
 
     def tensor(self, table: _Table, index: int) -> FlatTensor:
+        """A tensor."""
         name = table.text("Name") or f"tensor_{index}"
-        shape = table.integers("Shape")
-        if -1 in table.integers("ShapeSignature") or any(dim < 0 for dim in shape):
+        shape, quant, problem = table.integers("Shape"), None, ""
+        try:
+            self.check(table, name)
+            quant = _quantisation(table.child("Quantization"), name)
+        except UnsupportedError as error:
+            if not self.partial:
+                raise
+            problem = error.message
+        code = table.integer("Type")
+        return FlatTensor(
+            name=name,
+            shape=shape,
+            dtype=_DTYPES.get(code, f"type {code}"),
+            quant=quant,
+            data=self.content(table.integer("Buffer")),
+            problem=problem,
+            is_variable=bool(table.integer("IsVariable")),
+        )
+
+    def check(self, table: _Table, name: str) -> None:
+        """Raise UnsupportedError for a tensor that has no fixed shape, or is no plain values."""
+        if -1 in table.integers("ShapeSignature") or any(dim < 0 for dim in table.integers("Shape")):
             raise UnsupportedError(
                 f"tensor `{name}` has a dynamic shape; all shapes must be known at compile time",
                 hint="export the model without dynamic dimensions",
@@ -198,14 +231,6 @@ class _Decoder:
             raise UnsupportedError(
                 f"tensor `{name}` is a variable; state between runs cannot be compiled", hint=_HINT_PLAIN
             )
-        code = table.integer("Type")
-        return FlatTensor(
-            name=name,
-            shape=shape,
-            dtype=_DTYPES.get(code, f"type {code}"),
-            quant=_quantisation(table.child("Quantization"), name),
-            data=self.content(table.integer("Buffer")),
-        )
 
     def operator_code(self, table: _Table) -> tuple[str, str]:
         """(operator name, custom code); old files hold the code in the deprecated one-byte field only."""
@@ -213,6 +238,7 @@ class _Decoder:
         return _OPERATORS.get(code, f"operator {code}"), table.text("CustomCode")
 
     def operator(self, table: _Table, codes: list[tuple[str, str]], tensors: int) -> FlatOperator:
+        """An operator."""
         name, custom_code = codes[table.integer("OpcodeIndex")]
         kind, options = self.options(table)
         return FlatOperator(
@@ -243,7 +269,7 @@ def _indices(table: _Table, field: str, lowest: int, tensors: int) -> tuple[int,
     for index in indices:
         if not lowest <= index < tensors:
             raise FormatError(
-                f"the TFLite flatbuffer is damaged: tensor index {index} where there are {tensors} tensors", hint=_HINT
+                f"the TFLite flatbuffer is damaged: tensor index {index} where there are {tensors} tensors", hint=HINT
             )
     return indices
 
@@ -262,4 +288,4 @@ def _quantisation(table: _Table | None, tensor: str) -> Quant | None:
     try:
         return Quant(scales, zero_points, table.integer("QuantizedDimension") if len(scales) > 1 else None)
     except VerifyError as error:
-        raise FormatError(error.message, where=f"tensor `{tensor}`", hint=_HINT) from error
+        raise FormatError(error.message, where=f"tensor `{tensor}`", hint=HINT) from error

@@ -77,13 +77,18 @@ OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class FlatTensor:
-    """A tensor: `dtype` by its schema name, `data` the bytes of a constant."""
+    """A tensor: `dtype` by its schema name, `data` the bytes of a constant.
+
+    `problem` says why it cannot be compiled, if so; `is_variable` that it keeps its values from run to run.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     quant: Quant | None = None
     data: bytes | None = None
+    problem: str = ""
+    is_variable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,13 +38,12 @@ def wrap(source: bytes, container: Container | None, metadata: Mapping[str, byte
     around = [model.operators[i] for i in edges.operators]
     operators = [_between(op, before, 0) for op in around if op.name == "QUANTIZE"]
     if container is not None:
-        blocks = [_bytes_tensor(name, len(data), data) for name, data in zip(_BLOCKS, _blocks(container), strict=True)]
-        areas = [_bytes_tensor(name, size) for name, size in _area_sizes(container.microcode).items()]
-        first, last = len(tensors), len(tensors) + len(blocks)
+        constants, results = blocks(container), areas(container)
+        first, last = len(tensors), len(tensors) + len(constants)
         node_inputs = (*inputs, *range(first, last))
-        node_outputs = (*outputs, *range(last, last + len(areas)))
+        node_outputs = (*outputs, *range(last, last + len(results)))
         operators.append(FlatOperator(CUSTOM, node_inputs, node_outputs, custom_code=CUSTOM_CODE))
-        tensors += [*blocks, *areas]
+        tensors += [*constants, *results]
     operators += [_between(op, after, len(before)) for op in around if op.name == "DEQUANTIZE"]
     ends = tuple(before.index(i) for i in model.inputs), tuple(len(before) + after.index(i) for i in model.outputs)
     return encode(FlatModel(model.name, tuple(tensors), *ends, tuple(operators), metadata))
@@ -58,7 +57,19 @@ def _between(op: FlatOperator, tensors: tuple[int, ...], first: int) -> FlatOper
 
 def is_converted(model: FlatModel) -> bool:
     """True for what `wrap` made of a container."""
-    return any((op.name, op.custom_code) == (CUSTOM, CUSTOM_CODE) for op in model.operators)
+    return any(is_partition(op) for op in model.operators)
+
+
+def is_partition(op: FlatOperator) -> bool:
+    """True for an operator that the NPU runs."""
+    return (op.name, op.custom_code) == (CUSTOM, CUSTOM_CODE)
+
+
+def is_mixed(model: FlatModel) -> bool:
+    """True for a converted file with operators beside one partition and float edges."""
+    edges = find_edges(model).operators
+    inside = [is_partition(op) for i, op in enumerate(model.operators) if i not in edges]
+    return any(inside) and inside != [True]
 
 
 def unwrap(data: bytes) -> tuple[Container, Mapping[str, bytes]]:
@@ -76,16 +87,31 @@ def unwrap(data: bytes) -> tuple[Container, Mapping[str, bytes]]:
             f"not a converted partition: its operators are {names}; exactly one {CUSTOM_CODE} is required",
             hint="a partition that is still to be converted holds plain TFLite operators",
         )
-    inputs = inside[0].inputs
-    blocks = [model.tensors[index].data or b"" for index in inputs[-len(_BLOCKS) :] if index >= 0]
-    if len(blocks) != len(_BLOCKS) or not all(blocks):
+    return container_of(model, inside[0]), model.metadata
+
+
+def blocks(container: Container) -> tuple[FlatTensor, ...]:
+    """The constants that the operator reads behind the graph's inputs."""
+    data = (container.microcode, container.weights, container.kernels)
+    return tuple(_bytes_tensor(name, len(block), block) for name, block in zip(_BLOCKS, data, strict=True))
+
+
+def areas(container: Container) -> tuple[FlatTensor, ...]:
+    """The memory that it writes behind the graph's outputs."""
+    return tuple(_bytes_tensor(name, size) for name, size in _area_sizes(container.microcode).items())
+
+
+def container_of(model: FlatModel, op: FlatOperator) -> Container:
+    """The container in an operator.
+
+    Raises:
+        FormatError: it has none.
+    """
+    found = [model.tensors[index].data or b"" for index in op.inputs[-len(_BLOCKS) :] if index >= 0]
+    if len(found) != len(_BLOCKS) or not all(found):
         raise FormatError(f"the {CUSTOM_CODE} operator does not end in {', '.join(_BLOCKS)}, none of them empty")
-    microcode, weights, kernels = blocks
-    return Container(microcode, weights, kernels), model.metadata
-
-
-def _blocks(container: Container) -> tuple[bytes, bytes, bytes]:
-    return container.microcode, container.weights, container.kernels
+    microcode, weights, kernels = found
+    return Container(microcode, weights, kernels)
 
 
 def _bytes_tensor(name: str, size: int, data: bytes | None = None) -> FlatTensor:

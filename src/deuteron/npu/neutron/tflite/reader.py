@@ -52,7 +52,7 @@ def graph_of(model: FlatModel) -> Graph:
 
 def op_names(data: bytes) -> tuple[str, ...]:
     """The name of each operator of a TFLite flatbuffer, supported or not; of custom ones their code."""
-    return tuple(op.title for op in decode(data).operators)
+    return tuple(op.title for op in decode(data, partial=True).operators)
 
 
 def _tensor(tensor: FlatTensor, name: str) -> Tensor:

@@ -1,0 +1,58 @@
+"""LiteRT's interpreter: TFLite files, or parts of them, by its reference kernels."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.errors import InputError, MissingToolError
+from deuteron.npu.neutron.tflite.reader import op_names
+
+Array = npt.NDArray[np.generic]
+
+
+class Litert:
+    """A TFLite file that LiteRT runs; its variables keep their values from one run to the next.
+
+    A model with a SUM is left to the other builtin kernels: the reference one returns -1 for int8 whatever it is given.
+
+    Raises:
+        MissingToolError: LiteRT is not installed.
+        InputError: LiteRT does not take the model.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        try:
+            from ai_edge_litert.interpreter import Interpreter, OpResolverType
+        except ImportError as error:
+            raise MissingToolError(
+                "LiteRT is not installed", hint="install it with `pip install 'deuteron[litert]'`"
+            ) from error
+        summed = "SUM" in op_names(model)
+        resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if summed else OpResolverType.BUILTIN_REF
+        try:
+            self._interpreter: Any = Interpreter(model_content=model, experimental_op_resolver_type=resolver)
+            self._interpreter.allocate_tensors()
+        except (RuntimeError, ValueError) as error:
+            raise _refused(error) from error
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs, in the order of the main subgraph."""
+        interpreter = self._interpreter
+        try:
+            for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+                interpreter.set_tensor(detail["index"], value)
+            interpreter.invoke()
+            return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+        except (RuntimeError, ValueError) as error:
+            raise _refused(error) from error
+
+
+def run(model: bytes, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of a TFLite model for one set of inputs; errors as of `Litert`."""
+    return Litert(model).run(inputs)
+
+
+def _refused(error: Exception) -> InputError:
+    return InputError(f"LiteRT does not run the model: {error}")

@@ -1,0 +1,95 @@
+"""A converted TFLite file with operators beside the NPU's: LiteRT runs these, the driver the partitions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.tflite import neutron
+from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.rewrite import rewrite
+from deuteron.runtime.driver import Driver
+from deuteron.runtime.litert import Litert
+
+Array = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A partition, or operators that follow each other and are LiteRT's, with the tensors of the file by index."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    run: Container | Litert
+
+
+class MixedProgram:
+    """What runs such a file."""
+
+    def __init__(self, converted: bytes) -> None:
+        self._data = converted
+        self.model = decode(converted, partial=True)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for one array per input of the file."""
+        values = self.values(inputs)
+        return [values[index] for index in self.model.outputs]
+
+    def values(self, inputs: Sequence[Array]) -> Mapping[int, Array]:
+        """The same with all that partitions read and write, by the index of the tensor in the converted file."""
+        values = dict(zip(self.model.inputs, inputs, strict=True))
+        values |= {i: _constant(t) for i in self.model.outputs if (t := self.model.tensors[i]).data is not None}
+        for step in self._steps:
+            arguments = [values[index] for index in step.inputs]
+            if isinstance(step.run, Litert):
+                results = step.run.run(arguments)
+            else:
+                outputs = Driver().run(step.run, [value.tobytes() for value in arguments])
+                results = [
+                    np.frombuffer(result, np.int8).reshape(self.model.tensors[index].shape)
+                    for result, index in zip(outputs, step.outputs, strict=True)
+                ]
+            values |= zip(step.outputs, results, strict=True)
+        return values
+
+    @property
+    def partitions(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """The tensors that each partition reads and writes."""
+        return tuple((step.inputs, step.outputs) for step in self._steps if isinstance(step.run, Container))
+
+    @cached_property
+    def _steps(self) -> tuple[_Step, ...]:
+        return tuple(self._read_steps())
+
+    def _read_steps(self) -> Iterator[_Step]:
+        model = self.model
+        for is_npu, numbers in groupby(range(len(model.operators)), lambda i: neutron.is_partition(model.operators[i])):
+            group = tuple(numbers)
+            for index in group if is_npu else ():
+                op = model.operators[index]
+                container = neutron.container_of(model, op)
+                inputs = tuple(i for i in op.inputs if model.tensors[i].data is None)
+                outputs = tuple(i for i in op.outputs if model.tensors[i].dtype == "INT8")
+                yield _Step(inputs, outputs, container)
+            if not is_npu:
+                yield self._rest(model, group)
+
+    def _rest(self, model: FlatModel, group: tuple[int, ...]) -> _Step:
+        """Operators that LiteRT runs, as a file of their own."""
+        inside = [model.operators[i] for i in group]
+        written = {i for op in inside for i in op.outputs}
+        read = dict.fromkeys(i for op in inside for i in op.inputs if i >= 0)
+        later = {i for op in model.operators[group[-1] + 1 :] for i in op.inputs} | {*model.outputs}
+        fed = (i for i in read if i not in written and not model.tensors[i].is_variable)
+        inputs = tuple(i for i in fed if model.tensors[i].data is None)
+        outputs = tuple(sorted(written & later))
+        return _Step(inputs, outputs, Litert(rewrite(self._data, group, inputs=inputs, outputs=outputs)))
+
+
+def _constant(tensor: FlatTensor) -> Array:
+    return np.frombuffer(tensor.data or b"", tensor.dtype.lower()).reshape(tensor.shape)
