@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite.files import with_float_edges
+from tests.npu.neutron.tflite.mixing import SHAPE, Net
 
 from deuteron import api
 from deuteron.npu.neutron.ir.parser import parse_graph
@@ -84,6 +85,67 @@ def test_the_program_says_what_the_file_says(net: Path) -> None:
         assert [(v.spec.shape, v.spec.dtype) for v in values] == [(i.shape, i.dtype) for i in infos]
     called = [i for op in manifest.cpu_ops for i in op.instructions]
     assert called == [i for i, step in enumerate(method.chains[0]) if type(step).__name__ == "KernelCall"]
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A file with each form of operator that boards have for what the NPU does not take."""
+    net = Net()
+    a, b = net.real(net.relu(0)), net.real(0)
+    plain = {"dtype": "FLOAT32"}
+    for name in ("ADD", "SUB", "MUL"):
+        a = net.add(name, a, b, kind=f"{name.title()}Options", FusedActivationFunction=0, **plain)
+    a = net.add(
+        "DIV", net.add("RELU", a, **plain), net.scalar(2.0), kind="DivOptions", FusedActivationFunction=0, **plain
+    )
+    a = net.add("RELU_N1_TO_1", net.add("RELU6", a, **plain), **plain)
+    smaller = net.add("LESS", a, b, dtype="BOOL", kind="LessOptions")
+    equal = net.add("GREATER_EQUAL", a, b, dtype="BOOL", kind="GreaterEqualOptions")
+    turned = net.add("TRANSPOSE", a, net.constant((0, 3, 1, 2)), shape=(1, 8, 4, 4), kind="TransposeOptions", **plain)
+    flat = net.add("RESHAPE", turned, net.constant((1, 128)), shape=(1, 128), kind="ReshapeOptions", **plain)
+    joined = net.add("CONCATENATION", flat, flat, shape=(1, 256), kind="ConcatenationOptions", Axis=1, **plain,
+                     FusedActivationFunction=0)  # fmt: skip
+    stored = net.maximum(net.relu(net.add("QUANTIZE", a, kind="QuantizeOptions")), 0)
+    path = tmp_path / "mixed.tflite"
+    path.write_bytes(net.data(smaller, equal, joined, stored))
+    return path
+
+
+def test_a_file_that_the_npu_takes_in_part_is_a_build_too(deuteron: Run, mixed: Path, tmp_path: Path) -> None:
+    explained = deuteron("explain", mixed).out
+    assert "npu 0  RELU\nnpu 1  RELU\nnpu 1  MAXIMUM\ncpu    ADD\n       tensor `t2` is FLOAT32; INT8 is" in explained
+    assert "npu 1: " in deuteron("sim", mixed).out
+    assert "npu 1: 128 B scratch + 256 B linked weights" in deuteron("plan", mixed).out
+    result = deuteron("run", mixed, "--on", "an505", "--compare", "host", "--samples", "2")
+    assert (result.code, result.out) == (0, "an505 and the host give the same bits for 2 samples\n")
+    x = np.random.default_rng(1).integers(-128, 128, SHAPE, np.int8)
+    for in_litert, in_executorch in zip(api.run(mixed, [x]), api.run(build_directory(mixed), [x]), strict=True):
+        np.testing.assert_array_equal(in_litert, in_executorch)
+
+
+def test_an_operator_that_boards_lack_is_named(deuteron: Run, tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    net = Net()
+    path.write_bytes(net.data(net.reversed(net.relu(net.through_float(0)))))
+    assert deuteron("sim", path).code == 0
+    refused = deuteron("firmware", path, "--board", "an505", "-o", tmp_path / "out").err.splitlines()
+    assert refused[1:3] == [
+        "  instruction 1 of `forward`: the operator `tflite::FLOOR.out` is not one that firmware has",
+        "  instruction 4 of `forward`: the operator `tflite::REVERSE_V2.out` is not one that firmware has",
+    ]
+
+
+def test_state_and_dynamic_shapes_are_for_litert_alone(deuteron: Run, tmp_path: Path) -> None:
+    net, path = Net(), tmp_path / "net.tflite"
+    y = net.reversed(net.relu(0))
+    path.write_bytes(net.data(y, dynamic=y))
+    assert deuteron("sim", path) == Result(
+        1,
+        "",
+        f"error: `{path}`: tensor `t3` has a dynamic shape; all shapes must be known at compile time\n\n"
+        "hint: `deuteron run` leaves such operators to LiteRT; other commands need a model without them\n",
+    )
+    assert deuteron("run", path).code == 0
 
 
 def test_what_has_been_compiled_is_refused(deuteron: Run, tmp_path: Path) -> None:

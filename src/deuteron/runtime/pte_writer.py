@@ -1,9 +1,11 @@
-"""`.pte` files of one partition between quantise and dequantise operators, written without ExecuTorch.
+"""`.pte` files of partitions and operators on the CPU, written without ExecuTorch.
 
 What `deuteron.runtime.pte` reads, and ExecuTorch's runtime, too. Slot numbers follow ExecuTorch's `schema/program.fbs`.
 """
 
-from collections.abc import Callable, Sequence
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,41 +16,61 @@ from deuteron.runtime.pte import IDENTIFIER, InstructionKind
 from deuteron.runtime.pte_values import DTYPES, Kind
 
 ALIGNMENT = 16
-_CODES = {name: (code, size) for code, (name, size) in DTYPES.items()}
+_HEADER_BYTES = 32
+"""Of what stands between a program's identifier and the rest, which it keeps aligned."""
 
-QUANTIZE = "quantized_decomposed::quantize_per_tensor"
-DEQUANTIZE = "quantized_decomposed::dequantize_per_tensor"
+CODES = {name: code for code, (name, _) in DTYPES.items()}
+"""Numbers of element types."""
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """A tensor of the model, and how the partition's tensor is stored, which differs where the model has floats.
+class Ref:
+    """A tensor of the program, by its number."""
+
+    tensor: int
+
+
+Argument = Ref | float | tuple[int, ...] | tuple[Ref, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operator on the CPU: its name with the overload, and its arguments."""
+
+    operator: str
+    args: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """A call of a partition with these tensors."""
+
+    payload: bytes
+    args: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a program holds.
 
     Attributes:
-        outer: what the caller gives or gets.
-        stored: what the partition takes or gives.
-        scale: of `stored`, where `outer` is float32.
-        zero_point: the same.
-        lowest: the least value of its type.
-        highest: the largest.
+        tensors: by number.
+        constants: the bytes of those that have a content.
+        inputs: of the program, by number.
+        outputs: the same.
+        steps: in the order in which they run.
     """
 
-    outer: TensorSpec
-    stored: TensorSpec
-    scale: float = 1.0
-    zero_point: int = 0
-    lowest: int = 0
-    highest: int = 0
-
-    @property
-    def is_float(self) -> bool:
-        """Whether the program quantises it."""
-        return self.outer.dtype != self.stored.dtype
+    tensors: Mapping[int, TensorSpec]
+    constants: Mapping[int, bytes]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    steps: Sequence[Call | Delegated]
 
 
-def write(inputs: Sequence[Edge], outputs: Sequence[Edge], delegate_id: str, payload: bytes) -> bytes:
-    """The file: one method `forward` that runs one delegate; quantised inputs come first, dequantised outputs last."""
-    return _Writer().file(inputs, outputs, delegate_id, payload)
+def write(contents: Contents, delegate_id: str) -> bytes:
+    """The file: one method `forward`."""
+    return _Writer().file(contents, delegate_id)
 
 
 @dataclass(slots=True)
@@ -59,64 +81,83 @@ class _Writer:
     values: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     instructions: list[tuple[InstructionKind, int]] = field(default_factory=list[tuple[InstructionKind, int]])
     operators: list[str] = field(default_factory=list[str])
+    segment: bytearray = field(default_factory=bytearray)
+    offsets: list[int] = field(default_factory=list[int])
+    payloads: list[bytes] = field(default_factory=list[bytes])
     arena: int = 0
 
-    def file(self, inputs: Sequence[Edge], outputs: Sequence[Edge], delegate_id: str, payload: bytes) -> bytes:
+    def file(self, contents: Contents, delegate_id: str) -> bytes:
         """The bytes."""
-        ins, outs = [self._tensor(edge.outer) for edge in inputs], [self._tensor(edge.outer) for edge in outputs]
-        stored = [self._stored(edge, value) for edge, value in zip((*inputs, *outputs), (*ins, *outs), strict=True)]
-        for edge, outer, inner in zip(inputs, ins, stored, strict=False):
-            if edge.is_float:
-                self._convert(QUANTIZE, edge, outer, inner)
-        self._call(InstructionKind.DELEGATE_CALL, 0, stored)
-        for edge, outer, inner in zip(outputs, outs, stored[len(ins) :], strict=True):
-            if edge.is_float:
-                self._convert(DEQUANTIZE, edge, inner, outer)
-        plan = self._plan(ins, outs, delegate_id)
-        data = self._table((0, self._bytes(payload)))
+        places = {i: self._tensor(spec, contents.constants.get(i)) for i, spec in contents.tensors.items()}
+        for step in contents.steps:
+            if isinstance(step, Delegated):
+                self.payloads.append(step.payload)
+                args = [places[number] for number in step.args]
+                self._instruction(InstructionKind.DELEGATE_CALL, len(self.payloads) - 1, args)
+                continue
+            if step.operator not in self.operators:
+                self.operators.append(step.operator)
+            args = [self._argument(arg, places) for arg in step.args]
+            self._instruction(InstructionKind.KERNEL_CALL, self.operators.index(step.operator), args)
+        plan = self._plan([places[i] for i in contents.inputs], [places[i] for i in contents.outputs], delegate_id)
+        data = [self._table((0, self._bytes(payload))) for payload in self.payloads]
         root = self._program(plan, data)
         self.builder.Finish(root, IDENTIFIER)
-        return bytes(self.builder.Output())
+        return self._with_segment(bytes(self.builder.Output()))
 
-    def _stored(self, edge: Edge, outer: int) -> int:
-        return self._tensor(edge.stored) if edge.is_float else outer
+    def _argument(self, arg: Argument, places: Mapping[int, int]) -> int:
+        """The index of an argument among the values."""
+        match arg:
+            case Ref(tensor):
+                return places[tensor]
+            case float():
+                return self._double(arg)
+            case int():
+                return self._int(arg)
+            case tuple():
+                items = [self._argument(item, places) for item in arg]
+                if any(isinstance(item, Ref) for item in arg):
+                    tensors = self._numbers(items, 4, self.builder.PrependInt32)
+                    return self._value(Kind.TENSOR_LIST, self._table((0, tensors)))
+                numbers = self._numbers(items, 8, self.builder.PrependInt64)
+                return self._value(Kind.INT_LIST, self._table((0, numbers)))
+            case None:
+                return self._value(Kind.NULL, self._table())
 
-    def _convert(self, name: str, edge: Edge, source: int, target: int) -> None:
-        numbers = [self._double(edge.scale)]
-        code = _CODES[edge.stored.dtype][0]
-        numbers += [self._int(n) for n in (edge.zero_point, edge.lowest, edge.highest, code)]
-        if name == DEQUANTIZE:
-            numbers.append(self._value(Kind.NULL, self._table()))
-        if name not in self.operators:
-            self.operators.append(name)
-        self._call(InstructionKind.KERNEL_CALL, self.operators.index(name), [source, *numbers, target, target])
-
-    def _call(self, kind: InstructionKind, index: int, args: Sequence[int]) -> None:
+    def _instruction(self, kind: InstructionKind, index: int, args: Sequence[int]) -> None:
         vector = self._numbers(args, 4, self.builder.PrependInt32)
         self.builder.StartObject(2)
         self.builder.PrependInt32Slot(0, index, 0)
         self.builder.PrependUOffsetTRelativeSlot(1, vector, 0)
         self.instructions.append((kind, self.builder.EndObject()))
 
-    def _tensor(self, spec: TensorSpec) -> int:
-        """The index of a new tensor, with memory of its own."""
-        code, nbytes = _CODES[spec.dtype]
-        for size in spec.shape:
-            nbytes *= size
-        offset, self.arena = self.arena, self.arena + nbytes + -nbytes % ALIGNMENT
+    def _tensor(self, spec: TensorSpec, content: bytes | None) -> int:
+        """The index of a new tensor, with a content or memory of its own."""
+        code = CODES[spec.dtype]
+        nbytes = DTYPES[code][1] * math.prod(spec.shape)
         sizes = self._numbers(spec.shape, 4, self.builder.PrependInt32)
         order = self._numbers(spec.dim_order, 1, self.builder.PrependUint8)
-        self.builder.StartObject(3)
-        self.builder.PrependUint32Slot(0, 1, 0)
-        self.builder.PrependUint32Slot(1, offset & 0xFFFFFFFF, 0)
-        self.builder.PrependUint32Slot(2, offset >> 32, 0)
-        place = self.builder.EndObject()
+        place = self._place(nbytes) if content is None else 0
         self.builder.StartObject(10)
         self.builder.PrependInt8Slot(0, code, 0)
         self.builder.PrependUOffsetTRelativeSlot(2, sizes, 0)
         self.builder.PrependUOffsetTRelativeSlot(3, order, 0)
-        self.builder.PrependUOffsetTRelativeSlot(6, place, 0)
+        if content is not None:
+            self.offsets.append(len(self.segment))
+            self.segment += content + bytes(-len(content) % ALIGNMENT)
+            self.builder.PrependUint32Slot(5, len(self.offsets), 0)
+        else:
+            self.builder.PrependUOffsetTRelativeSlot(6, place, 0)
         return self._value(Kind.TENSOR, self.builder.EndObject())
+
+    def _place(self, nbytes: int) -> int:
+        """The next bytes of the memory that is planned."""
+        offset, self.arena = self.arena, self.arena + nbytes + -nbytes % ALIGNMENT
+        self.builder.StartObject(3)
+        self.builder.PrependUint32Slot(0, 1, 0)
+        self.builder.PrependUint32Slot(1, offset & 0xFFFFFFFF, 0)
+        self.builder.PrependUint32Slot(2, offset >> 32, 0)
+        return self.builder.EndObject()
 
     def _int(self, number: int) -> int:
         self.builder.StartObject(1)
@@ -140,14 +181,17 @@ class _Writer:
         steps = self._tables([self._union(int(kind), content) for kind, content in self.instructions])
         nothing = self._numbers((), 4, build.PrependInt32)
         chain = self._table((0, nothing), (1, nothing), (2, steps))
-        operators = [(build.CreateString(operator), build.CreateString("out")) for operator in self.operators]
+        parts = [operator.partition(".") for operator in self.operators]
+        operators = [(build.CreateString(name), build.CreateString(overload)) for name, _, overload in parts]
         calls = self._tables([self._table((0, operator), (1, overload)) for operator, overload in operators])
-        build.StartObject(2)  # the first inline data
-        build.PrependInt8Slot(0, 0, 0)
-        build.PrependUint32Slot(1, 0, 0)
-        reference = build.EndObject()
         no_specs = self._tables([])
-        delegate = self._table((0, ident), (1, reference), (2, no_specs))
+        delegates: list[int] = []
+        for number in range(len(self.payloads)):
+            build.StartObject(2)  # inline data of this number
+            build.PrependInt8Slot(0, 0, 0)
+            build.PrependUint32Slot(1, number, 0)
+            reference = build.EndObject()
+            delegates.append(self._table((0, ident), (1, reference), (2, no_specs)))
         fields = (
             (0, name),
             (2, values),
@@ -155,17 +199,30 @@ class _Writer:
             (4, self._numbers(outputs, 4, build.PrependInt32)),
             (5, self._tables([chain])),
             (6, calls),
-            (7, self._tables([delegate])),
+            (7, self._tables(delegates)),
             (8, self._numbers((0, self.arena), 8, build.PrependInt64)),
         )
         return self._table(*fields)
 
-    def _program(self, plan: int, data: int) -> int:
-        offsets = self._numbers((0,), 8, self.builder.PrependUint64)
-        constants = self._table((1, offsets))  # the first segment's, which stands for no constants
-        segments = self._tables([self._table()])
-        parts = ((1, self._tables([plan])), (3, self._tables([data])), (4, segments), (5, constants))
+    def _program(self, plan: int, data: Sequence[int]) -> int:
+        """The root; its one segment has the constants, whose first stands for none."""
+        offsets = self._numbers((0, *self.offsets), 8, self.builder.PrependUint64)
+        self.builder.StartObject(2)
+        self.builder.PrependUint64Slot(0, 0, 0)
+        self.builder.PrependUint64Slot(1, len(self.segment), 0)
+        segment = self.builder.EndObject()
+        constants = self._table((1, offsets))
+        parts = ((1, self._tables([plan])), (3, self._tables(data)), (4, self._tables([segment])), (5, constants))
         return self._table(*parts)
+
+    def _with_segment(self, program: bytes) -> bytes:
+        """The flatbuffer with the header that tells where the segment is, and the segment."""
+        (root,) = struct.unpack_from("<I", program)
+        size = len(program) + _HEADER_BYTES
+        base = size + -size % ALIGNMENT
+        header = struct.pack("<4sIQQQ", b"eh00", _HEADER_BYTES, size, base, len(self.segment))
+        whole = struct.pack("<I", root + _HEADER_BYTES) + program[4:8] + header + program[8:]
+        return whole.ljust(base, b"\0") + bytes(self.segment)
 
     def _union(self, kind: int, content: int) -> int:
         self.builder.StartObject(2)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -23,18 +24,22 @@ from deuteron.builds.manifest import (
     tflite_name,
 )
 from deuteron.builds.options import BuildOptions
-from deuteron.errors import UnsupportedError
+from deuteron.errors import InternalError, UnsupportedError
 from deuteron.npu.families import NEUTRON
-from deuteron.npu.neutron.convert import Conversion, ConvertOptions
+from deuteron.npu.neutron.convert import ConvertOptions, convert
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.layout import read_header
+from deuteron.npu.neutron.mixed import Mixed, Part, convert_mixed
 from deuteron.npu.neutron.payload import Payload, compose
+from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.edges import find_edges
+from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator, FlatTensor
 from deuteron.npu.provenance import Fate
-from deuteron.runtime import pte_writer, tflite_model
+from deuteron.runtime import pte_writer, tflite_model, vela
 from deuteron.runtime.program import TensorSpec
-from deuteron.runtime.pte_writer import Edge
+from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref
+from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 
 _LAYERS = {
     "CONV_2D": Work.CONVOLUTION,
@@ -44,26 +49,32 @@ _LAYERS = {
 }
 """Operators whose multiply-accumulates are counted."""
 
+_BETWEEN = {
+    QUANTIZE: (Work.QUANTISE, "quantises what integer operators read"),
+    DEQUANTIZE: (Work.DEQUANTISE, "turns integers into float for those who read them so"),
+}
+
 
 def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manifest, dict[str, bytes]]:
-    """What `build.json` says of the file once it is converted, and the files of the build."""
+    """What `build.json` says of the file once it is converted, and the files of the build.
+
+    Operators that the NPU does not take are called on the CPU: by those that boards have, where there is one, or by a
+    name that says which is missing.
+    """
     options = BuildOptions(use_profiling=profiling)
-    loaded = tflite_model.load(path, target, ConvertOptions(profiling=profiling, memory=options.memory))
-    conversion, container = loaded.conversion, loaded.container
-    where = f"`{path}`"
-    if conversion is None:
-        message, hint = "the file has been converted or compiled already", "give the file that it was made from"
-        raise UnsupportedError(message, where=where, hint=hint)
-    if container is None:
-        message = "the model computes nothing: each of its outputs is an input"
-        raise UnsupportedError(message, where=where, hint="run it without the NPU")
-    model = decode(loaded.source)
-    stored = loaded.stored
-    inputs = [_edge(info, tensor) for info, tensor in zip(loaded.inputs, stored[0], strict=True)]
-    outputs = [_edge(info, tensor) for info, tensor in zip(loaded.outputs, stored[1], strict=True)]
-    payload = _payload(container, len(inputs), len(outputs))
-    program = pte_writer.write(inputs, outputs, NEUTRON.delegate_id, payload)
-    files = {PROGRAM: program, tflite_name(0): loaded.source}
+    source = tflite_model.read(path)
+    with tflite_model.told_where(path):
+        mixed = _mixed(source, target, ConvertOptions(profiling=profiling, memory=options.memory))
+        steps = _needed(mixed)
+        _check_tensors(mixed.model, steps)
+    parts = [step for step in steps if isinstance(step, Part)]
+    payloads = [_payload(part) for part in parts]
+    delegated = map(_delegated, payloads, parts)
+    calls = [next(delegated) if isinstance(step, Part) else call_of(mixed.model, step) for step in steps]
+    program = pte_writer.write(_contents(mixed.model, calls), NEUTRON.delegate_id)
+    files = {PROGRAM: program} | {tflite_name(number): part.source for number, part in enumerate(parts)}
+    nodes, cpu_ops = _on_cpu(mixed, steps, calls)
+    inputs, outputs = (tflite_model.infos(mixed.model, side) for side in (mixed.model.inputs, mixed.model.outputs))
     manifest = Manifest(
         deuteron=version("deuteron"),
         executorch="",
@@ -73,40 +84,104 @@ def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manif
         options=options,
         model=ModelInfo(path.stem),
         files={name: entry_of(data) for name, data in files.items()},
-        inputs=loaded.inputs,
-        outputs=loaded.outputs,
-        nodes=tuple(_nodes(model, conversion)),
-        partitions=(_partition(model, conversion, container, payload, stored),),
-        cpu_ops=tuple(_edges_on_cpu(inputs, outputs)),
+        inputs=inputs,
+        outputs=outputs,
+        nodes=(*(node for number, part in enumerate(parts) for node in _nodes(part, number)), *nodes),
+        partitions=tuple(_partition(mixed.model, *pair) for pair in zip(parts, payloads, strict=True)),
+        cpu_ops=tuple(cpu_ops),
     )
     return manifest, files
 
 
-def _edge(info: TensorInfo, tensor: FlatTensor) -> Edge:
-    order = tuple(range(len(info.shape)))
-    outer, stored = (TensorSpec(tensor.shape, dtype, order) for dtype in (info.dtype, tensor.dtype.lower()))
-    if info.dtype == stored.dtype or tensor.quant is None:
-        return Edge(outer, stored)
-    limits = np.iinfo(stored.dtype)
-    return Edge(outer, stored, tensor.quant.scale, tensor.quant.zero_point, int(limits.min), int(limits.max))
+def _mixed(source: bytes, target: str, options: ConvertOptions) -> Mixed:
+    """The file, whole for the NPU but for its float edges where that can be, else what the NPU takes of it."""
+    model = decode(source, partial=True)
+    if neutron.is_converted(model) or vela.is_compiled(model):
+        message, hint = "the file has been converted or compiled already", "give the file that it was made from"
+        raise UnsupportedError(message, hint=hint)
+    try:
+        conversion = convert(source, target, options)
+    except UnsupportedError:
+        if (mixed := convert_mixed(source, target, options)) is None:
+            raise
+        return mixed
+    if conversion.container is None:
+        message = "the model computes nothing: each of its outputs is an input"
+        raise UnsupportedError(message, hint="run it without the NPU")
+    edges = find_edges(model)
+    inside = tuple(i for i in range(len(model.operators)) if i not in edges.operators)
+    before = [i for i in edges.operators if model.operators[i].outputs[0] in edges.inputs]
+    after = [i for i in edges.operators if i not in before]
+    part = Part(inside, edges.inputs, edges.outputs, source, conversion)
+    return Mixed(model, (*before, part, *after), {}, b"")
 
 
-def _payload(container: Container, inputs: int, outputs: int) -> bytes:
+def _needed(mixed: Mixed) -> list[Part | FlatOperator]:
+    """The steps that an output depends on, or that have none themselves."""
+    needed, steps = {*mixed.model.outputs}, list[Part | FlatOperator]()
+    for step in reversed(mixed.steps):
+        one = step if isinstance(step, Part) else mixed.model.operators[step]
+        if not one.outputs or needed & {*one.outputs}:
+            needed |= {*one.inputs}
+            steps.append(one)
+    return steps[::-1]
+
+
+def _check_tensors(model: FlatModel, steps: Sequence[Part | FlatOperator]) -> None:
+    """Raise UnsupportedError for tensors that a program cannot hold."""
+    for index in sorted({i for step in steps for i in (*step.inputs, *step.outputs) if i >= 0}):
+        tensor = model.tensors[index]
+        if tensor.problem or tensor.dtype.lower() not in CODES:
+            raise UnsupportedError(
+                tensor.problem or f"tensor `{tensor.name}` is {tensor.dtype}, which no program holds",
+                hint="`deuteron run` leaves such operators to LiteRT; other commands need a model without them",
+            )
+
+
+def _delegated(payload: bytes, part: Part) -> Delegated:
+    return Delegated(payload, (*part.inputs, *part.outputs))
+
+
+def _contents(model: FlatModel, calls: Sequence[Call | Delegated]) -> Contents:
+    """The program of these calls, with the tensors that they name and the file's inputs and outputs."""
+    named = {i for call in calls for i in (call.args if isinstance(call, Delegated) else _refs(call.args))}
+    used = sorted(named | {*model.inputs, *model.outputs})
+    tensors = {i: model.tensors[i] for i in used}
+    specs = {i: TensorSpec(t.shape, t.dtype.lower(), tuple(range(len(t.shape)))) for i, t in tensors.items()}
+    constants = {i: t.data for i, t in tensors.items() if t.data is not None}
+    return Contents(specs, constants, model.inputs, model.outputs, calls)
+
+
+def _refs(args: Sequence[object]) -> Iterator[int]:
+    for arg in args:
+        if isinstance(arg, Ref):
+            yield arg.tensor
+        elif isinstance(arg, tuple):
+            yield from _refs(cast("tuple[object, ...]", arg))
+
+
+def _payload(part: Part) -> bytes:
     """The partition as a delegate takes it: every argument as it is, in its own order of memory."""
+    container = _container(part)
+    inputs, outputs = len(part.inputs), len(part.outputs)
     plain = (False,) * inputs, (False,) * outputs
     version = int(read_header(container.microcode).profiling)
     return compose(Payload(inputs, *plain, tuple(range(inputs)), tuple(range(outputs)), version, container))
 
 
-def _partition(
-    model: FlatModel,
-    conversion: Conversion,
-    container: Container,
-    payload: bytes,
-    stored: tuple[Sequence[FlatTensor], Sequence[FlatTensor]],
-) -> Partition:
+def _container(part: Part) -> Container:
+    if part.conversion.container is None:
+        raise InternalError("a partition that computes nothing")
+    return part.conversion.container
+
+
+def _partition(whole: FlatModel, part: Part, payload: bytes) -> Partition:
+    model, conversion, container = decode(part.source), part.conversion, _container(part)
     header, known = read_header(container.microcode), conversion.plan.known
-    inputs, outputs = (tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in side) for side in stored)
+    inputs, outputs = (
+        tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in (whole.tensors[i] for i in side))
+        for side in (part.inputs, part.outputs)
+    )
     return Partition(
         payload_sha256=hashlib.sha256(payload).hexdigest(),
         microcode_bytes=len(container.microcode),
@@ -135,9 +210,10 @@ def _name(model: FlatModel, operator: int) -> str:
     return model.tensors[outputs[0]].name if outputs else str(operator)
 
 
-def _nodes(model: FlatModel, conversion: Conversion) -> Iterator[Node]:
-    """The operators of the file but for its edges."""
-    for fate in conversion.provenance.ops:
+def _nodes(part: Part, number: int) -> Iterator[Node]:
+    """The operators of a partition."""
+    model = decode(part.source)
+    for fate in part.conversion.provenance.ops:
         if fate.fate is Fate.EDGE:
             continue
         op = model.operators[fate.index]
@@ -149,7 +225,7 @@ def _nodes(model: FlatModel, conversion: Conversion) -> Iterator[Node]:
             op=op.name,
             quantised="",
             source=(),
-            partition=0,
+            partition=number,
             why="",
             work=work,
             elements=results,
@@ -172,18 +248,22 @@ def _nbytes(tensor: FlatTensor) -> int:
     return math.prod(tensor.shape) * np.dtype(tensor.dtype.lower()).itemsize
 
 
-def _edges_on_cpu(inputs: Sequence[Edge], outputs: Sequence[Edge]) -> Iterator[CpuOp]:
-    """The operators of the program on the CPU, which the instructions call in this order, the delegate in between."""
-    number = 0
-    why = "quantises what integer operators read"
-    for i, edge in enumerate(inputs):
-        if edge.is_float:
-            size = math.prod(edge.outer.shape)
-            yield CpuOp(pte_writer.QUANTIZE, f"input_{i}", (), "", why, Work.QUANTISE, size, (number,))
-            number += 1
-    why = "turns integers into float for those who read them so"
-    for i, edge in enumerate(outputs):
-        if edge.is_float:
-            number += 1
-            size = math.prod(edge.outer.shape)
-            yield CpuOp(pte_writer.DEQUANTIZE, f"output_{i}", (), "", why, Work.DEQUANTISE, size, (number,))
+def _on_cpu(
+    mixed: Mixed, steps: Sequence[Part | FlatOperator], calls: Sequence[Call | Delegated]
+) -> tuple[list[Node], list[CpuOp]]:
+    """The operators of the file that the CPU runs, but for those between integers and floats, and all their calls."""
+    model, nodes, ops = mixed.model, list[Node](), list[CpuOp]()
+    for number, (step, call) in enumerate(zip(steps, calls, strict=True)):
+        if isinstance(step, Part) or isinstance(call, Delegated):
+            continue
+        name, operator = model.tensors[step.outputs[0]].name if step.outputs else str(number), call.operator
+        size, called = sum(math.prod(model.tensors[i].shape) for i in step.outputs), operator.partition(".")[0]
+        if operator in _BETWEEN:
+            work, why = _BETWEEN[operator]
+            ops.append(CpuOp(called, name, (), "", why, work, size, (number,)))
+            continue
+        why = mixed.refused[model.operators.index(step)].message
+        nbytes = sum(_nbytes(model.tensors[i]) for i in {*step.inputs, *step.outputs} if i >= 0)
+        nodes.append(Node(name, step.title, "", (), None, why, Work.UNKNOWN, size, 0, nbytes))
+        ops.append(CpuOp(called, name, (), name, why, Work.UNKNOWN, size, (number,)))
+    return nodes, ops

@@ -158,7 +158,7 @@ def told_where(path: Path) -> Generator[None]:
 
 
 def _loaded(data: bytes, model: FlatModel, container: Container | None, conversion: Conversion | None) -> TfliteModel:
-    inputs, outputs = _infos(model, model.inputs), _infos(model, model.outputs)
+    inputs, outputs = infos(model, model.inputs), infos(model, model.outputs)
     return TfliteModel(data, inputs, outputs, container, conversion, _inner(model))
 
 
@@ -191,7 +191,8 @@ def _listed(sizes: Sequence[int]) -> str:
     return ", ".join(f"{size:,}" for size in sizes)
 
 
-def _infos(model: FlatModel, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:
+def infos(model: FlatModel, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:
+    """What a manifest says of these tensors."""
     tensors = (model.tensors[index] for index in indices)
     return tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in tensors)
 

@@ -21,7 +21,8 @@ VERSIONS = {"ARG_MAX": 2, "DEQUANTIZE": 2}
 class FullEncoder(Encoder):
     """Writes option tables that the package does not know, too, versions, and further fields in the file's root."""
 
-    def __init__(self, model: FlatModel, extra: Extra) -> None:
+    def __init__(self, model: FlatModel, extra: Extra, dynamic: str) -> None:
+        self.dynamic = dynamic
         self.extra = extra
         self.last: dict[str, int] = {}
         """The latest table of each kind."""
@@ -31,6 +32,13 @@ class FullEncoder(Encoder):
         offset = super().table(kind, **fields | (self.extra(self) if kind == "Model" else {}))
         self.last[kind] = offset
         return offset
+
+    def tensor(self, tensor: FlatTensor) -> int:
+        if tensor.name != self.dynamic:
+            return super().tensor(tensor)
+        signature = self.integers((-1, *tensor.shape[1:]))
+        return self.table("Tensor", Shape=self.integers(tensor.shape), ShapeSignature=signature,
+                          Type=int(getattr(tflite.TensorType, tensor.dtype)), Name=self.text(tensor.name))  # fmt: skip
 
     def operator(self, op: FlatOperator, code: int) -> int:
         if not op.kind or op.kind in OPTION_FIELDS:
@@ -80,8 +88,7 @@ class Net:
 
     def through_float(self, x: int) -> int:
         """Down to the next whole number, in float."""
-        real = self.add("DEQUANTIZE", x, dtype="FLOAT32", kind="DequantizeOptions")
-        floor = self.add("FLOOR", real, dtype="FLOAT32")
+        floor = self.add("FLOOR", self.real(x), dtype="FLOAT32")
         return self.add("QUANTIZE", floor, kind="QuantizeOptions")
 
     def constant(self, values: tuple[int, ...], shape: tuple[int, ...] | None = None) -> int:
@@ -90,19 +97,30 @@ class Net:
         self.tensors.append(FlatTensor(f"constant{len(self.tensors)}", shape, "INT32", None, data))
         return len(self.tensors) - 1
 
+    def scalar(self, value: float) -> int:
+        """The index of a float constant."""
+        data = np.array(value, "<f4").tobytes()
+        self.tensors.append(FlatTensor(f"constant{len(self.tensors)}", (1,), "FLOAT32", None, data))
+        return len(self.tensors) - 1
+
     def reversed(self, x: int) -> int:
         """An int8 operator that no NPU takes, with a constant."""
         return self.add("REVERSE_V2", x, self.constant((3,)), kind="ReverseV2Options")
+
+    def real(self, x: int) -> int:
+        """In float."""
+        return self.add("DEQUANTIZE", x, dtype="FLOAT32", kind="DequantizeOptions")
 
     def place(self, x: int) -> int:
         """The index of the largest value, with options that only its own table has."""
         inputs = (x, self.constant((3,), ()))
         return self.add("ARG_MAX", *inputs, dtype="INT64", shape=SHAPE[:3], kind="ArgMaxOptions", OutputType=4)
 
-    def data(self, *outputs: int, extra: Extra = lambda _: {}) -> bytes:
+    def data(self, *outputs: int, extra: Extra = lambda _: {}, dynamic: int = -1) -> bytes:
+        """The file; one of its tensors may say that its first dimension is another each time."""
         notes = {"min_runtime_version": b"1.5.0"}
         model = FlatModel("mixed", tuple(self.tensors), (0,), tuple(outputs), tuple(self.operators), notes)
-        return FullEncoder(model, extra).finish()
+        return FullEncoder(model, extra, self.tensors[dynamic].name if dynamic >= 0 else "").finish()
 
 
 def drawn(seed: int) -> bytes:

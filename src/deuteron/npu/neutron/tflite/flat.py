@@ -45,6 +45,7 @@ OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
     "AddOptions": ("FusedActivationFunction",),
     "SubOptions": ("FusedActivationFunction",),
     "MulOptions": ("FusedActivationFunction",),
+    "DivOptions": ("FusedActivationFunction",),
     "MaximumMinimumOptions": (),
     "LeakyReluOptions": ("Alpha",),
     "ResizeBilinearOptions": ("AlignCorners", "HalfPixelCenters"),
