@@ -3,10 +3,10 @@
 #include <executorch/runtime/core/event_tracer_hooks_delegate.h>
 #include <executorch/runtime/platform/platform.h>
 
-#include <cstdio>
 #include <cstring>
 
 #include "deuteron/microcode.h"
+#include "named.h"
 
 namespace deuteron
 {
@@ -15,7 +15,6 @@ namespace
 
 using executorch::runtime::event_tracer_log_profiling_delegate;
 using executorch::runtime::EventTracer;
-using executorch::runtime::kUnsetDelegateDebugIntId;
 
 /* Values of the opcode byte, spec/microcode.md section 7. */
 enum Opcode : uint8_t { kCall = 6, kFetch = 7, kWait = 8 };
@@ -61,18 +60,6 @@ et_timestamp_t to_runtime_ticks(uint64_t port_ticks)
     const uint64_t rest = port_ticks % DEUTERON_TICKS_PER_SECOND;
     const uint64_t ns = seconds * 1000000000 + rest * 1000000000 / DEUTERON_TICKS_PER_SECOND;
     return ns * ratio.denominator / ratio.numerator;
-}
-
-/* The name, and behind it the number of what there may be several of. */
-void log_named(EventTracer *tracer, const char *name, et_timestamp_t start, et_timestamp_t stop, int number = -1)
-{
-    char text[32];
-    if (number >= 0) {
-        std::snprintf(text, sizeof text, "%s %d", name, number);
-        name = text;
-    }
-    const auto none = static_cast<executorch::runtime::DebugHandle>(kUnsetDelegateDebugIntId);
-    event_tracer_log_profiling_delegate(tracer, name, none, start, stop, nullptr, 0);
 }
 
 /* The commands of a run that started at `start`; the last record goes from its end to its begin. */

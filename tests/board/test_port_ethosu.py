@@ -157,7 +157,7 @@ def test_a_copy_that_fails_ends_its_run_and_no_other(payloads: tuple[bytes, byte
 
 
 @pytest.mark.slow
-def test_the_npus_own_counter_is_read_round_each_partition(payloads: tuple[bytes, bytes], tmp_path: Path) -> None:
+def test_the_npus_own_counters_are_read_round_each_partition(payloads: tuple[bytes, bytes], tmp_path: Path) -> None:
     runner = ("semihost/main.c", "semihost/options.c", "semihost/events.c", "src/profile/profile.c")
     executor = [source for source in EXECUTOR if "/executor/" in source]
     profiled = with_flags("-DDTN_PROFILING=1", [*executor, *FAMILY, *runner, "tests/board/npu_cycles.c"])
@@ -170,3 +170,4 @@ def test_the_npus_own_counter_is_read_round_each_partition(payloads: tuple[bytes
     assert (done.status, done.output) == (0, "")
     received = packets.read((tmp_path / "packets").read_bytes(), bytes(32).hex(), "packets")
     assert [packet.npu_cycles for packet in received.packets] == [((0, 1000),), ((0, 1000),)]
+    assert [packet.npu_counts for packet in received.packets] == [((0, 0x82, 7),), ((0, 0x82, 7),)]

@@ -3,8 +3,9 @@
 #include <executorch/runtime/core/event_tracer_hooks_delegate.h>
 #include <executorch/runtime/platform/platform.h>
 
-#include <cstdio>
 #include <cstring>
+
+#include "../named.h"
 
 namespace deuteron
 {
@@ -64,18 +65,6 @@ const char *name_of(const dtn_ethosu_event_t &event)
     }
 }
 
-void log(EventTracer *tracer, const char *name, DebugHandle id, et_timestamp_t start, et_timestamp_t stop,
-         const char *metadata)
-{
-    event_tracer_log_profiling_delegate(tracer, name, id, start, stop, metadata, std::strlen(metadata));
-}
-
-void log_named(EventTracer *tracer, const char *name, et_timestamp_t start, et_timestamp_t stop, const char *metadata)
-{
-    const auto none = static_cast<DebugHandle>(executorch::runtime::kUnsetDelegateDebugIntId);
-    log(tracer, name, none, start, stop, metadata);
-}
-
 } // namespace
 
 Stretch::Stretch(EventTracer *tracer) : tracer_(tracer)
@@ -88,10 +77,7 @@ Stretch::Stretch(EventTracer *tracer) : tracer_(tracer)
 void Stretch::end(const char *name, size_t index) const
 {
     if (tracer_ != nullptr) {
-        const et_timestamp_t stop = pal_current_ticks();
-        char numbered[40];
-        std::snprintf(numbered, sizeof numbered, "%s %zu", name, index);
-        log_named(tracer_, numbered, start_, stop, "");
+        log_named(tracer_, name, start_, pal_current_ticks(), static_cast<int>(index));
     }
 }
 
@@ -111,11 +97,11 @@ dtn_ethosu_fault_t run_logged(EventTracer *tracer, dtn_ethosu_t *machine, dtn_et
             return fault;
         }
         if (event->opcode == DTN_ETHOSU_OP_STOP) {
-            log_named(tracer, "run", begin, stop, "");
+            log_named(tracer, "run", begin, stop);
             return fault;
         }
         if (event->opcode == DTN_ETHOSU_OP_DMA_START) {
-            log_named(tracer, "fetch", start, stop, "0");
+            log_named(tracer, "fetch", start, stop);
         } else {
             if (event->offset < at) {
                 at = 0;
@@ -123,7 +109,8 @@ dtn_ethosu_fault_t run_logged(EventTracer *tracer, dtn_ethosu_t *machine, dtn_et
             }
             number += dtn_ethosu_operations(machine, at, event->offset);
             at = event->offset;
-            log(tracer, nullptr, number, start, stop, name_of(*event));
+            const char *name = name_of(*event);
+            event_tracer_log_profiling_delegate(tracer, nullptr, number, start, stop, name, std::strlen(name));
         }
     }
 }

@@ -51,6 +51,7 @@ enum {
     DTN_EVENT_RECORDING = 5, /**< making these events of the driver's records; index: step */
     DTN_EVENT_NPU = 6,       /**< of the partition that the next DTN_EVENT_STEP ran, by `dtn_port_npu_cycles`, not in
                                 ticks; index: step */
+    DTN_EVENT_COUNTER = 7,   /**< the same by `dtn_port_npu_counter`; what it counts stands above the kind's 8 bits */
 #endif
 };
 

@@ -38,6 +38,14 @@ uint32_t dtn_port_ticks(void);
  * archive for one. */
 bool dtn_port_npu_cycles(uint32_t *cycles);
 
+/** Counters beside that of cycles that are read at most. */
+#define DTN_NPU_COUNTERS 8
+
+/** Reads another of the NPU's own counters, of whatever the port has set it to count: beats on a bus, cycles in which
+ * it multiplies; false when there is no counter `index`, after which none is asked for. `what` gets the number that the
+ * NPU's manual has for what it counts, below 2^24. For the rest as `dtn_port_npu_cycles`. */
+bool dtn_port_npu_counter(uint32_t index, uint32_t *what, uint32_t *count);
+
 /** Starts (true) or stops the NPU's clock. */
 void dtn_port_clock(bool on);
 

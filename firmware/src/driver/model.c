@@ -81,13 +81,12 @@ typedef char calls_fetches_and_waits_follow
     [DTN_OPCODE_FETCH == DTN_OPCODE_CALL + 1 && DTN_OPCODE_WAIT == DTN_OPCODE_CALL + 2 ? 1 : -1];
 
 /* Writes one record: a start and a stop of {u8 event, u8 opcode, u8 function, u8 timestamp, u32 time}. */
-static void record(uint32_t *to, uint32_t opcode, uint32_t function, uint32_t start)
+static void record(uint32_t *to, uint32_t code, uint32_t start, uint32_t stop)
 {
-    uint32_t code = opcode << 8 | function << 16;
     to[0] = 1U | code;
     to[1] = start;
     to[2] = 2U | code;
-    to[3] = dtn_port_ticks();
+    to[3] = stop;
 }
 
 /* Fetches of a run are its own: `flights` has a bit per channel whose copy it has started and not waited for. */
@@ -130,7 +129,8 @@ static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *b
 static void command_record(uint32_t *to, const uint32_t *command, uint32_t start)
 {
     uint32_t kind = dtn_opcode(command[0]) - DTN_OPCODE_CALL + PROFILE_CALL;
-    record(to, kind, command[1] & 0xFFU, start); /* the number of a kernel or of a channel */
+    uint32_t number = command[1] & 0xFFU; /* of a kernel or of a channel */
+    record(to, kind << 8 | number << 16, start, dtn_port_ticks());
 }
 
 /* After a failed command: what is still copied into the caller's memory must not outlive the run. */
@@ -168,10 +168,7 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
     }
     if (profile != NULL) {
         /* Backwards, so that who adds the time of its call to the stop gets what the driver took after the commands. */
-        profile[0] = 1U;
-        profile[1] = dtn_port_ticks();
-        profile[2] = 2U;
-        profile[3] = run_start;
+        record(profile, 0, dtn_port_ticks(), run_start);
     }
     return ENONE;
 }

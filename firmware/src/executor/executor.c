@@ -15,6 +15,7 @@
 /* NULL where the port has none. Weak here alone, so that the definition of a port, which includes its header, is not.
  */
 __attribute__((weak)) bool dtn_port_npu_cycles(uint32_t *cycles);
+__attribute__((weak)) bool dtn_port_npu_counter(uint32_t index, uint32_t *what, uint32_t *count);
 #endif
 
 static NeutronError prepare(const dtn_executor_t *executor)
@@ -67,39 +68,65 @@ static void record_until(dtn_executor_t *executor, uint32_t kind, uint32_t index
     executor->events[executor->event_count++] = event;
 }
 
-/* A step that has begun: by the ticks, and by the NPU's own counter, if it runs on an NPU that has one. */
+/* What the NPU's own counters say, and the kinds of their events. */
+typedef struct {
+    uint32_t count;
+    uint32_t kinds[1 + DTN_NPU_COUNTERS];
+    uint32_t values[1 + DTN_NPU_COUNTERS];
+} counters_t;
+
+/* A step that has begun: by the ticks, and by the NPU's own counters, if it runs on an NPU that has any. */
 typedef struct {
     uint32_t start;
-    uint32_t npu_start;
-    bool npu_counts;
+    counters_t counters;
 } begun_t;
 
-/* Reads the NPU's counter, which may have neither clock nor power but round its steps. */
-static bool npu_cycles(const dtn_executor_t *executor, uint32_t *cycles)
+/* Reads the NPU's counters, which may have neither clock nor power but round its steps. */
+static void read_counters(const dtn_executor_t *executor, counters_t *counters)
 {
-    return executor->events != NULL && executor->bundle->steps[executor->step].kind == DTN_STEP_DELEGATE &&
-           dtn_port_npu_cycles != NULL && dtn_port_npu_cycles(cycles);
+    enum { WHAT_AT = 8 };
+    counters->count = 0;
+    if (executor->events == NULL || executor->bundle->steps[executor->step].kind != DTN_STEP_DELEGATE) {
+        return;
+    }
+    if (dtn_port_npu_cycles != NULL && dtn_port_npu_cycles(counters->values)) {
+        counters->kinds[counters->count++] = DTN_EVENT_NPU;
+    }
+    uint32_t what;
+    for (uint32_t i = 0; dtn_port_npu_counter != NULL && i < DTN_NPU_COUNTERS &&
+                         dtn_port_npu_counter(i, &what, &counters->values[counters->count]);
+         i++) {
+        counters->kinds[counters->count++] = DTN_EVENT_COUNTER | what << WHAT_AT;
+    }
 }
 
-static begun_t begin_step(const dtn_executor_t *executor)
+static void begin_step(const dtn_executor_t *executor, begun_t *begun)
 {
-    begun_t begun = {0, 0, false};
-    begun.npu_counts = npu_cycles(executor, &begun.npu_start);
-    begun.start = ticks(executor);
-    return begun;
+    read_counters(executor, &begun->counters);
+    begun->start = ticks(executor);
+}
+
+/* What each counter has counted in the step; none of those that there were only before it or after it. */
+static void record_counters(dtn_executor_t *executor, const counters_t *before)
+{
+    counters_t after;
+    if (before->count == 0) {
+        return;
+    }
+    read_counters(executor, &after);
+    for (uint32_t i = 0; i < before->count && i < after.count && before->kinds[i] == after.kinds[i]; i++) {
+        record_until(executor, before->kinds[i], executor->step, before->values[i], after.values[i]);
+    }
 }
 
 /* What the driver recorded of the step, then the step itself, which stops before that is copied. */
-static void record_step(dtn_executor_t *executor, begun_t begun)
+static void record_step(dtn_executor_t *executor, const begun_t *begun)
 {
     enum { START = 1, STOP = 3, WORDS = 4 };
     const dtn_step_t *step = &executor->bundle->steps[executor->step];
     uint32_t stop = ticks(executor);
     uint32_t count = 0;
-    uint32_t npu_stop;
-    if (begun.npu_counts && npu_cycles(executor, &npu_stop)) {
-        record_until(executor, DTN_EVENT_NPU, executor->step, begun.npu_start, npu_stop);
-    }
+    record_counters(executor, &begun->counters);
     if (executor->events != NULL && step->kind == DTN_STEP_DELEGATE) {
         const uint32_t *records = dtn_delegate_records(executor, step, &count);
         for (uint32_t i = 0; i < count; i++) {
@@ -109,7 +136,7 @@ static void record_step(dtn_executor_t *executor, begun_t begun)
             records += WORDS;
         }
     }
-    record_until(executor, DTN_EVENT_STEP, executor->step, begun.start, stop);
+    record_until(executor, DTN_EVENT_STEP, executor->step, begun->start, stop);
     if (count != 0) {
         record_until(executor, DTN_EVENT_RECORDING, executor->step, stop, ticks(executor));
     }
@@ -130,14 +157,14 @@ static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint
 
 typedef uint32_t begun_t;
 
-static begun_t begin_step(const dtn_executor_t *executor)
+static void begin_step(const dtn_executor_t *executor, begun_t *begun)
 {
-    return ticks(executor);
+    *begun = ticks(executor);
 }
 
-static void record_step(dtn_executor_t *executor, begun_t begun)
+static void record_step(dtn_executor_t *executor, const begun_t *begun)
 {
-    record(executor, DTN_EVENT_STEP, executor->step, begun);
+    record(executor, DTN_EVENT_STEP, executor->step, *begun);
 }
 #endif
 
@@ -166,12 +193,13 @@ static NeutronError copy_all(dtn_executor_t *executor, uint32_t kind, const void
 static NeutronError run_steps(dtn_executor_t *executor)
 {
     for (executor->step = 0; executor->step < executor->bundle->step_count; executor->step++) {
-        begun_t begun = begin_step(executor);
+        begun_t begun;
+        begin_step(executor, &begun);
         NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
         if (error != ENONE) {
             return error;
         }
-        record_step(executor, begun);
+        record_step(executor, &begun);
         dtn_progress();
     }
     return ENONE;

@@ -11,8 +11,8 @@ from deuteron.board.library import FIRMWARE
 from deuteron.board.translate import translate
 from deuteron.errors import FormatError
 from deuteron.runtime.program import TensorList
-from deuteron.views.events import text
-from deuteron.views.events.events import Kind, Measure, NpuCycles, Stream
+from deuteron.views.events import record, text
+from deuteron.views.events.events import Kind, Measure, NpuCount, NpuCycles, Stream
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import packets as board
@@ -127,19 +127,29 @@ def test_without_a_partition_nothing_is_attributed_to_it():
     assert lines[1:] == ("8 events are lost: the recorder had no room for them, and their time is not attributed",)
 
 
-def test_the_npus_own_counter_is_in_no_table():
-    records = [*made.run_records(0), (6, 1, (1 << 32) - 100, 1400)]
+def test_the_npus_own_counters_are_in_no_table():
+    counter = 7 | 0x82 << 8
+    records = [*made.run_records(0), (6, 1, (1 << 32) - 100, 1400), (counter, 1, (1 << 32) - 1, 4999)]
     found = stream(made.packet(records, 0, 1000))
     assert found.npu_cycles == (NpuCycles(0, 0, 1500),)
+    assert found.npu_counts == (NpuCount(0, 0, 0x82, 5000),)
     assert found.events == stream(made.packet(made.run_records(0), 0, 1000)).events
     profile = made.profile(found)
     assert "npu 0: 1,500 cycles by the NPU's own counter" in text.summary(profile)
-    assert text.to_json(profile, (), "kernel")["npu_cycles"] == [{"partition": 0, "cycles": 1500}]
+    assert "npu 0: 5,000 of event 0x82 by the NPU's own counter" in text.summary(profile)
+    assert record.FILE.from_json(record.FILE.to_json(profile), record.Profile) == profile
+    plain = text.to_json(profile, (), "kernel")
+    assert plain["npu_cycles"] == [{"partition": 0, "cycles": 1500}]
+    assert plain["npu_counts"] == [{"partition": 0, "event": 0x82, "count": 5000}]
     assert refusal(made.packet([*made.run_records(0), (6, 0, 1, 2)], 0, 1000)) == (
         "f: the NPU's cycles are of step 0, which is no partition\n\n"
         "hint: give the build that the firmware was made from"
     )
-    assert "run 0 has no events" in refusal(made.packet([(6, 1, 1, 2)], 0, 1000))
+    assert refusal(made.packet([*made.run_records(0), (counter, 9, 1, 2)], 0, 1000)) == (
+        "f: the NPU's counters are of step 9, which is no partition\n\n"
+        "hint: give the build that the firmware was made from"
+    )
+    assert "run 0 has no events" in refusal(made.packet([(6, 1, 1, 2), (counter, 1, 1, 2)], 0, 1000))
 
 
 def test_commands_after_the_last_partition_are_refused():

@@ -78,6 +78,16 @@ class NpuCycles:
 
 
 @dataclass(frozen=True, slots=True)
+class NpuCount:
+    """What another of an NPU's own counters has counted in a partition of a run, by the number of its manual."""
+
+    run: int
+    partition: int
+    what: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """All events of some runs, by one clock.
 
@@ -87,6 +97,7 @@ class Stream:
     Attributes:
         lost: events that the recorder had no room for.
         npu_cycles: of each partition and run, where the NPU has a counter.
+        npu_counts: of its other counters.
     """
 
     clock: Clock
@@ -95,6 +106,7 @@ class Stream:
     events: tuple[Event, ...]
     lost: int = 0
     npu_cycles: tuple[NpuCycles, ...] = ()
+    npu_counts: tuple[NpuCount, ...] = ()
 
     def by_run(self) -> tuple[tuple[Event, ...], ...]:
         """The events of each run."""
@@ -114,7 +126,9 @@ class Stream:
         ordered = sorted(lengths, key=lambda run: (lengths[run], run))
         chosen = ordered[(len(ordered) - 1) // 2] if ordered else 0
         events = tuple(event for event in self.events if event.run == chosen)
-        return replace(self, runs=1, events=events, npu_cycles=tuple(c for c in self.npu_cycles if c.run == chosen))
+        cycles = tuple(c for c in self.npu_cycles if c.run == chosen)
+        counts = tuple(c for c in self.npu_counts if c.run == chosen)
+        return replace(self, runs=1, events=events, npu_cycles=cycles, npu_counts=counts)
 
 
 def by_run(events: Iterable[Event], runs: Iterable[int]) -> tuple[tuple[Event, ...], ...]:

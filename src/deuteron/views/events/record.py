@@ -202,6 +202,11 @@ def _wrong_events(profile: Profile) -> Iterator[str]:
             yield f"cycles of npu {counted_by_npu.partition} in run {counted_by_npu.run}, which is not there"
         elif counted_by_npu.cycles < 0:
             yield f"{counted_by_npu.cycles} cycles of npu {counted_by_npu.partition}"
+    for count in stream.npu_counts:
+        if not 0 <= count.partition < len(partitions) or not 0 <= count.run < stream.runs:
+            yield f"a count of npu {count.partition} in run {count.run}, which is not there"
+        elif count.what < 0 or count.count < 0:
+            yield f"{count.count} of event {count.what} of npu {count.partition}"
     runs = [event.run for event in stream.events if event.kind is Kind.RUN]
     if not 0 < stream.runs == len(runs) == len(set(runs)):
         yield f"{counted(stream.runs, 'run')}, of which {len(set(runs))} are recorded"

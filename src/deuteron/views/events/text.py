@@ -49,9 +49,12 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
 
 
 def npu_counters(profile: Profile) -> Iterator[str]:
-    """What the NPU's own counter says of each partition, in a unit that is in no table."""
-    for counted in profile.stream.median().npu_cycles:
+    """What the NPU's own counters say of each partition, in units that are in no table."""
+    stream = profile.stream.median()
+    for counted in stream.npu_cycles:
         yield f"npu {counted.partition}: {counted.cycles:,} cycles by the NPU's own counter"
+    for counted in stream.npu_counts:
+        yield f"npu {counted.partition}: {counted.count:,} of event 0x{counted.what:02X} by the NPU's own counter"
 
 
 def depth_first(profile: Profile) -> Iterator[str]:
@@ -152,6 +155,9 @@ def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]
         "utilisation": whole_utilisation(profile),
         "lost": stream.lost,
         "npu_cycles": [{"partition": c.partition, "cycles": c.cycles} for c in stream.median().npu_cycles],
+        "npu_counts": [
+            {"partition": c.partition, "event": c.what, "count": c.count} for c in stream.median().npu_counts
+        ],
         "by": by,
         "rows": [
             {

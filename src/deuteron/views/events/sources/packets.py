@@ -8,7 +8,7 @@ from enum import IntEnum
 from itertools import pairwise
 
 from deuteron.errors import FormatError
-from deuteron.views.events.events import Clock, Event, Kind, Measure, NpuCycles, Stream, Track
+from deuteron.views.events.events import Clock, Event, Kind, Measure, NpuCount, NpuCycles, Stream, Track
 from deuteron.views.events.gaps import with_gaps
 from deuteron.views.events.instructions import Instructions
 
@@ -31,6 +31,11 @@ class _Kind(IntEnum):
     DRIVER = 4
     RECORDING = 5
     NPU = 6
+    COUNTER = 7
+
+
+_KIND_BITS = 8
+"""Above those of the kind a COUNTER has what it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class Packet:
         events: kind, index, start and stop, in the order in which they stopped.
         lost: events for which there was no room.
         npu_cycles: step of a partition, and cycles that the NPU's own counter has counted in it.
+        npu_counts: step of a partition, what another counter of the NPU counts, and how many of these in it.
     """
 
     number: int
@@ -64,6 +70,7 @@ class Packet:
     events: tuple[tuple[int, int, int, int], ...]
     lost: int
     npu_cycles: tuple[tuple[int, int], ...] = ()
+    npu_counts: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +161,7 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
             hint="give the build that the firmware was made from",
         )
     sent = tuple(_EVENT.iter_unpack(data[at + _HEADER.size : end]))
-    timed = tuple(event for event in sent if event[0] != _Kind.NPU)
+    timed = tuple(event for event in sent if event[0] != _Kind.NPU and not _is_counter(event[0]))
     if not timed:
         raise FormatError(
             f"run {number} has no events{f', {lost:,} are lost' if lost else ''}",
@@ -174,7 +181,14 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
             hint=_AGAIN,
         )
     cycles = tuple((step, (last - first) % _WRAP) for kind, step, first, last in sent if kind == _Kind.NPU)
-    return Packet(run, hz, counts == _INSTRUCTIONS, length, spans, lost, cycles), end
+    counted = tuple(
+        (step, kind >> _KIND_BITS, (last - first) % _WRAP) for kind, step, first, last in sent if _is_counter(kind)
+    )
+    return Packet(run, hz, counts == _INSTRUCTIONS, length, spans, lost, cycles, counted), end
+
+
+def _is_counter(kind: int) -> bool:
+    return kind % (1 << _KIND_BITS) == _Kind.COUNTER
 
 
 class _TruncatedError(FormatError):
@@ -231,14 +245,17 @@ def stream(
     rate = emulated_hz if counts else first.hz
     events: list[Event] = []
     cycles: list[NpuCycles] = []
+    counted: list[NpuCount] = []
     for run, packet in enumerate(packets):
         board = _Board(packet, steps, program, where, run)
         cycles += board.npu_cycles()
+        counted += board.npu_counts()
         scaled = [_scaled(event, rate, first.hz) for event in board.events()]
         events += with_gaps(event for event in scaled if event.ticks or event.kind is not Kind.DISPATCH)
     clock = Clock("instructions" if counts else "board", rate, "instruction" if counts else "tick")
     measure = Measure.COUNTED if first.counts else Measure.MEASURED
-    return Stream(clock, measure, len(packets), tuple(events), sum(packet.lost for packet in packets), tuple(cycles))
+    lost = sum(packet.lost for packet in packets)
+    return Stream(clock, measure, len(packets), tuple(events), lost, tuple(cycles), tuple(counted))
 
 
 def _scaled(event: Event, rate: int, hz: int) -> Event:
@@ -260,11 +277,19 @@ class _Board:
         self._run = run
 
     def npu_cycles(self) -> Iterator[NpuCycles]:
-        """What the NPU's own counter says of each partition."""
-        for index, cycles in self._packet.npu_cycles:
-            if index >= len(self._steps) or self._steps[index].kind is not Kind.DELEGATE:
-                raise self._error(f"the NPU's cycles are of step {index}, which is no partition")
-            yield NpuCycles(self._run, self._steps[index].partition, cycles)
+        """What the NPU's own counter of cycles says of each partition."""
+        for step, cycles in self._packet.npu_cycles:
+            yield NpuCycles(self._run, self._partition(step, "cycles"), cycles)
+
+    def npu_counts(self) -> Iterator[NpuCount]:
+        """What its other counters say."""
+        for step, what, count in self._packet.npu_counts:
+            yield NpuCount(self._run, self._partition(step, "counters"), what, count)
+
+    def _partition(self, step: int, what: str) -> int:
+        if step >= len(self._steps) or self._steps[step].kind is not Kind.DELEGATE:
+            raise self._error(f"the NPU's {what} are of step {step}, which is no partition")
+        return self._steps[step].partition
 
     def events(self) -> Iterator[Event]:
         """All that the packet tells, and what the driver does between."""
