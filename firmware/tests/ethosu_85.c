@@ -2,6 +2,13 @@
 
 #include "test.h"
 
+const char *u85_any_config(uint64_t *state)
+{
+    static const char *const configs[] = {"ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024",
+                                          "ethos-u85-2048"};
+    return configs[test_between(state, 0, 4)];
+}
+
 test_map_t u85_any_map(uint64_t *state, uint32_t base, int32_t height, int32_t width, int32_t depth, uint32_t bytes)
 {
     test_map_t map = {1, base, height, width, depth, bytes, true, test_between(state, 0, 1) == 1, 0};

@@ -19,6 +19,9 @@ typedef struct {
     uint32_t fields;
 } u85_turn_t;
 
+/** The name of one of the configurations. */
+const char *u85_any_config(uint64_t *state);
+
 /** A map of these sizes, whose type, zero point and format are drawn. */
 test_map_t u85_any_map(uint64_t *state, uint32_t base, int32_t height, int32_t width, int32_t depth, uint32_t bytes);
 

@@ -3,135 +3,25 @@
 #include <string.h>
 
 #include "../src/ethosu/cells.h"
-#include "deuteron/ethosu_watch.h"
-#include "ethosu_stream.h"
+#include "ethosu_watched.h"
 #include "test.h"
 
-/* Maps of 4 x 2 x 16 bytes, in blocks of a row; tables; and where commands begin in the stream's words. */
-enum { MAP_BYTES = 128, ROW = 32, TABLE_BYTES = 256, HEADER_WORDS = 8, OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012 };
-enum { SOURCE_AT = 0x100, INPUT_AT = 0x1000, SHRAM_SIDE = 1 << 8 };
-
 static uint64_t state = 11;
-
-/* Sums of the input and itself, of 4 x 2 x 16 values; only the input's and the output's base are still to be set. */
-static void new_sums(stream_t *stream, const char *config)
-{
-    test_map_t map = {1, 0, 4, 2, 16, 1, true, false, 0};
-    stream_new(stream, config, &state);
-    stream_short(stream, REG_OFM_HEIGHT_M1, 3);
-    stream_short(stream, REG_OFM_WIDTH_M1, 1);
-    stream_short(stream, REG_OFM_DEPTH_M1, 15);
-    stream_short(stream, REG_OFM_BLK_HEIGHT_M1, 0);
-    stream_short(stream, REG_OFM_BLK_WIDTH_M1, 1);
-    stream_short(stream, REG_OFM_BLK_DEPTH_M1, 15);
-    stream_short(stream, REG_IFM_UPSCALE, 0);
-    stream_map(stream, &dtn_eu_ifm_registers, &map, 0);
-    stream_map(stream, &dtn_eu_ofm_registers, &map, 1U << 8);
-    stream_short(stream, REG_IFM2_PRECISION, 1);
-    stream_short(stream, REG_IFM2_ZERO_POINT, 0);
-    stream_short(stream, REG_IFM2_BROADCAST, 1U << 7);
-    stream_short(stream, REG_IFM2_SCALAR, 1);
-    stream_short(stream, REG_ACTIVATION, 0);
-    stream_short(stream, REG_ACTIVATION_MIN, 0xFF80);
-    stream_short(stream, REG_ACTIVATION_MAX, 0x7F);
-    stream_long(stream, REG_OFM_SCALE, 1);
-    stream_long(stream, REG_OPA_SCALE, 1);
-    stream_long(stream, REG_OPB_SCALE, 1);
-    stream_short(stream, REG_BLOCKDEP, 3);
-    stream_short(stream, REG_IFM_IB_END, (uint32_t)stream->config->shram_bytes / 1024 - 2);
-    stream_short(stream, REG_AB_START, (uint32_t)stream->config->shram_bytes / 1024 - 2);
-    stream_short(stream, REG_ACC_FORMAT, 0);
-    stream_long(stream, REG_DMA0_LEN, MAP_BYTES);
-}
-
-/* Each appends a command and returns its offset. */
-static uint32_t command(stream_t *stream, uint32_t opcode, uint32_t param)
-{
-    stream_op(stream, opcode, param);
-    return (uint32_t)(stream->count - 1 - HEADER_WORDS) * 4;
-}
-
-static uint32_t sum(stream_t *stream, uint32_t from, uint32_t to)
-{
-    stream_long(stream, REG_IFM_BASE0, from);
-    stream_long(stream, REG_OFM_BASE0, to);
-    return command(stream, DTN_ETHOSU_OP_ELEMENTWISE, 1);
-}
-
-static uint32_t copy(stream_t *stream, uint32_t from_region, uint32_t from, uint32_t to_region, uint32_t to)
-{
-    stream_short(stream, REG_DMA0_SRC_REGION, from_region);
-    stream_long(stream, REG_DMA0_SRC, from);
-    stream_short(stream, REG_DMA0_DST_REGION, to_region);
-    stream_long(stream, REG_DMA0_DST, to);
-    return command(stream, DTN_ETHOSU_OP_DMA_START, 0);
-}
-
-/* Watches the stream, whose input lies at INPUT_AT, and compares all hazards with the `count` that are expected; of
- * these `fault` may only say the command, the part and the place. Ends the stream. */
-typedef struct {
-    uint32_t command;
-    dtn_ethosu_hazard_t hazard;
-} expected_t;
-
-static void check_hazards(stream_t *stream, const expected_t *expected, size_t count)
-{
-    stream_op(stream, DTN_ETHOSU_OP_STOP, 0xFFFF);
-    stream->words[HEADER_WORDS - 1] = 2U | (uint32_t)(stream->count - HEADER_WORDS) << 16;
-    size_t bytes = dtn_ethosu_watch_bytes(stream->config, &stream->memory);
-    void *place = malloc(bytes);
-    dtn_ethosu_seen_t seen = {.count = 0};
-    size_t found = 0;
-    if (place == NULL) {
-        abort();
-    }
-    CHECK_EQUAL(dtn_ethosu_watch_start(place, bytes, stream->config, stream->words, stream->count * sizeof(uint32_t),
-                                       &stream->memory),
-                DTN_ETHOSU_OK);
-    CHECK(dtn_ethosu_watch_input((dtn_ethosu_watch_t *)place, 1, INPUT_AT, MAP_BYTES), "no place for the input");
-    dtn_ethosu_fault_t fault = DTN_ETHOSU_OK;
-    do {
-        fault = dtn_ethosu_watch_step((dtn_ethosu_watch_t *)place, &seen);
-        for (uint32_t i = 0; i < seen.count; i++, found++) {
-            const dtn_ethosu_hazard_t *is = &seen.hazards[i];
-            const dtn_ethosu_hazard_t *must = found < count ? &expected[found].hazard : is;
-            CHECK(found < count, "`%s` at 0x%x, part %u, byte 0x%x, is one too many",
-                  dtn_ethosu_hazard_message((dtn_ethosu_hazard_kind_t)is->kind), seen.event.offset, is->part,
-                  (unsigned)is->at);
-            CHECK(found >= count || expected[found].command == seen.event.offset, "hazard %zu is at 0x%x", found,
-                  seen.event.offset);
-            CHECK_EQUAL(is->kind, must->kind);
-            CHECK_EQUAL(is->part, must->part);
-            CHECK_EQUAL(is->fault, must->fault);
-            CHECK_EQUAL(is->region, must->region);
-            CHECK_EQUAL(is->other, must->other);
-            CHECK_EQUAL(is->other_writes, must->other_writes);
-            CHECK_EQUAL(is->at, must->at);
-        }
-    } while (fault == DTN_ETHOSU_OK && seen.event.opcode != DTN_ETHOSU_OP_STOP);
-    CHECK_EQUAL(found, count);
-    free(place);
-    stream_free(stream);
-}
-
-#define NONE(stream) check_hazards(stream, NULL, 0)
-#define ONE(stream, at_command, ...)                                                                                   \
-    check_hazards(stream, &(expected_t){at_command, (dtn_ethosu_hazard_t){__VA_ARGS__}}, 1)
 
 /* ---- What nothing has written ---- */
 
 static void test_unwritten(void)
 {
     stream_t stream;
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     (void)sum(&stream, INPUT_AT, 0);
     NONE(&stream);
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     uint32_t at = sum(&stream, INPUT_AT + 16, 0);
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_UNWRITTEN, .part = DTN_ETHOSU_PART_INPUT, .region = 1,
         .at = INPUT_AT + MAP_BYTES);
     /* A copy of what has no value is none; reading its target is. */
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     (void)copy(&stream, 1, INPUT_AT + MAP_BYTES / 2, 1, 0x2000);
     (void)command(&stream, OP_DMA_WAIT, 0);
     at = sum(&stream, 0x2000, 0);
@@ -144,13 +34,13 @@ static void test_unwritten(void)
 static void test_copies(void)
 {
     stream_t stream;
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     (void)copy(&stream, 0, SOURCE_AT, 1, 0x2000);
     (void)command(&stream, OP_DMA_WAIT, 0);
     (void)sum(&stream, 0x2000, 0);
     NONE(&stream);
     /* Its target is read, or written, before it is waited for. */
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     uint32_t other = copy(&stream, 0, SOURCE_AT, 1, 0x2000);
     uint32_t at = sum(&stream, 0x2000 + MAP_BYTES - ROW, 0);
     const expected_t reads[] = {
@@ -165,24 +55,24 @@ static void test_copies(void)
          {.kind = DTN_ETHOSU_HAZARD_UNWRITTEN, .part = DTN_ETHOSU_PART_INPUT, .region = 1, .at = 0x2000 + MAP_BYTES}},
     };
     check_hazards(&stream, reads, 2);
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     other = copy(&stream, 0, SOURCE_AT, 1, 0x2000);
     at = sum(&stream, INPUT_AT, 0x2000 + ROW);
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_COPY_RUNS, .part = DTN_ETHOSU_PART_OUTPUT, .region = 1, .other = other,
         .other_writes = 1, .at = 0x2000 + ROW);
     /* Its source is overwritten. */
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     other = copy(&stream, 1, INPUT_AT, 1, 0x2000);
     at = sum(&stream, INPUT_AT, INPUT_AT - ROW);
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_COPY_RUNS, .part = DTN_ETHOSU_PART_OUTPUT, .region = 1, .other = other,
         .at = INPUT_AT);
     /* Another copy does: of an Ethos-U55 one may run beside it. */
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     other = copy(&stream, 0, SOURCE_AT, 1, 0x2000);
     at = copy(&stream, 1, 0x2000, 1, 0x3000);
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_COPY_RUNS, .part = DTN_ETHOSU_PART_SOURCE, .region = 1, .other = other,
         .other_writes = 1, .at = 0x2000);
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     (void)copy(&stream, 0, SOURCE_AT, 1, 0x2000);
     (void)copy(&stream, 0, SOURCE_AT, 1, 0x3000);
     (void)sum(&stream, 0x2000, 0);
@@ -194,7 +84,7 @@ static void test_two_copies(void)
 {
     for (uint32_t waits = 0; waits < 2; waits++) {
         stream_t stream;
-        new_sums(&stream, "ethos-u65-256");
+        new_sums(&stream, "ethos-u65-256", &state);
         uint32_t first = copy(&stream, 0, SOURCE_AT, 1, 0x2000);
         uint32_t second = copy(&stream, 0, SOURCE_AT, 1, 0x3000);
         if (waits > 0) {
@@ -213,7 +103,7 @@ static void check_kernels(uint32_t left, uint32_t from, uint32_t to, int32_t run
 {
     stream_t stream;
     uint32_t sums[2];
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     sums[0] = sum(&stream, INPUT_AT, 0);
     sums[1] = sum(&stream, INPUT_AT, 0x4000);
     if (left < 3) {
@@ -243,7 +133,7 @@ static void test_kernels(void)
 static void test_third_kernel(void)
 {
     stream_t stream;
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     (void)sum(&stream, INPUT_AT, 0);
     (void)sum(&stream, INPUT_AT, 0x4000);
     (void)sum(&stream, INPUT_AT, 0x5000);
@@ -257,7 +147,7 @@ static void test_third_kernel(void)
 static void check_blocks(uint32_t blockdep, uint32_t row, int32_t hazard_row, bool is_waited)
 {
     stream_t stream;
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     stream_short(&stream, REG_BLOCKDEP, blockdep);
     uint32_t other = sum(&stream, INPUT_AT, 0x2000);
     if (is_waited) {
@@ -292,17 +182,17 @@ static void test_blocks(void)
 static void test_buffers(void)
 {
     stream_t stream;
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     stream_short(&stream, REG_IFM_IB_END, 25);
     uint32_t at = sum(&stream, INPUT_AT, 0);
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_BUFFERS, .part = DTN_ETHOSU_PART_BUFFERS,
         .region = DTN_ETHOSU_SHRAM_REGION, .at = 25 * 1024);
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     stream_short(&stream, REG_IFM_IB_END, 5);
     at = sum(&stream, INPUT_AT, 0);
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_BUFFERS, .part = DTN_ETHOSU_PART_BUFFERS,
         .region = DTN_ETHOSU_SHRAM_REGION, .at = 6 * 1024);
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     stream_short(&stream, REG_ACC_FORMAT, 3);
     at = sum(&stream, INPUT_AT, 0);
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = DTN_ETHOSU_FIELD, .at = REG_ACC_FORMAT);
@@ -318,12 +208,12 @@ static void test_block_sizes(void)
     stream_t stream;
     uint32_t at;
     for (uint32_t i = 0; i < 6; i++) {
-        new_sums(&stream, "ethos-u55-128");
+        new_sums(&stream, "ethos-u55-128", &state);
         stream_short(&stream, registers[i / 2].opcode, i % 2 == 0 ? registers[i / 2].most + 1 : 0xFFFF);
         at = sum(&stream, INPUT_AT, 0);
         ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = DTN_ETHOSU_FIELD, .at = registers[i / 2].opcode);
     }
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     for (uint32_t i = 0; i < 3; i++) {
         stream_short(&stream, registers[i].opcode, registers[i].most);
     }
@@ -338,7 +228,7 @@ static void test_tables(void)
 {
     for (uint32_t i = 0; i < 4; i++) {
         stream_t stream;
-        new_sums(&stream, "ethos-u55-64");
+        new_sums(&stream, "ethos-u55-64", &state);
         stream_long(&stream, REG_DMA0_LEN, TABLE_BYTES);
         uint32_t other = copy(&stream, 0, SOURCE_AT, SHRAM_SIDE, 14 * 1024);
         if (i > 0) {
@@ -376,7 +266,7 @@ static void test_tables(void)
 static void test_refused(void)
 {
     stream_t stream;
-    new_sums(&stream, "ethos-u55-64");
+    new_sums(&stream, "ethos-u55-64", &state);
     uint32_t at = copy(&stream, 0, SOURCE_AT, SHRAM_SIDE, 16 * 1024);
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = DTN_ETHOSU_SHRAM, .at = 16 * 1024);
 }
@@ -436,7 +326,7 @@ static void test_bounds(void)
         {DTN_ETHOSU_SHRAM_REGION + 1, 0, 1, false},
     };
     stream_t stream;
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     stream_op(&stream, DTN_ETHOSU_OP_STOP, 0xFFFF);
     size_t bytes = dtn_ethosu_watch_bytes(stream.config, &stream.memory);
     dtn_ethosu_watch_t *watch = (dtn_ethosu_watch_t *)malloc(bytes);
@@ -463,7 +353,7 @@ static void test_bounds(void)
 static uint64_t value_of(uint32_t moved, uint32_t from)
 {
     stream_t stream;
-    new_sums(&stream, "ethos-u55-128");
+    new_sums(&stream, "ethos-u55-128", &state);
     if (moved != 0) {
         (void)copy(&stream, 1, INPUT_AT, 1, moved);
         (void)command(&stream, OP_DMA_WAIT, 0);

@@ -45,6 +45,7 @@ PROGRAMS = (
     "test_ethosu",
     "test_ethosu_85",
     "test_ethosu_85_rest",
+    "test_ethosu_85_copies",
     "test_ethosu_85_branch",
     "test_ethosu_faults",
     "test_ethosu_driver",

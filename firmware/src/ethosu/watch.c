@@ -1,3 +1,4 @@
+#include "watch.h"
 #include "buffers.h"
 #include "cells.h"
 #include "deuteron/ethosu_watch.h"
@@ -15,11 +16,6 @@ enum { CORES = 2, KERNELS = 2 };
 
 /* What a watch has before its cells. */
 #define HEAD_BYTES (sizeof(dtn_ethosu_watch_t) + sizeof(dtn_eu_needs_t))
-
-static uint32_t number_of(const dtn_ethosu_watch_t *watch)
-{
-    return watch->machine.event.offset / 4 + 1;
-}
 
 /* ---- Operations ---- */
 
@@ -105,12 +101,6 @@ static void check_early(dtn_eu_scan_t *scan, const dtn_eu_accesses_t *accesses, 
     }
 }
 
-static void finish_read(dtn_eu_scan_t *scan)
-{
-    scan->watch->seen->values[scan->part] = scan->value;
-    scan->value = 0;
-}
-
 /* Weights and scales, where the registers say. */
 static void read_weights(dtn_eu_scan_t *scan, const dtn_ethosu_t *m)
 {
@@ -128,7 +118,7 @@ static void read_weights(dtn_eu_scan_t *scan, const dtn_ethosu_t *m)
             dtn_eu_visit_bytes(scan, dtn_eu_short(m, registers[i][0]), dtn_eu_address(m, registers[i][1 + 2 * core]),
                                dtn_eu_payload(m, registers[i][2 + 2 * core]), dtn_eu_read_constant);
         }
-        finish_read(scan);
+        dtn_eu_finish_read(scan);
     }
 }
 
@@ -169,15 +159,6 @@ static void take_buffers(dtn_eu_scan_t *scan, dtn_ethosu_t *m, const dtn_eu_acce
     dtn_eu_visit_bytes(scan, DTN_ETHOSU_SHRAM_REGION, 0, end < shram ? end : shram, dtn_eu_write_buffer);
 }
 
-/* Puts a command first among those that run; what falls out has been waited for. */
-static void start(uint32_t *running, uint32_t number, uint32_t most)
-{
-    for (uint32_t i = most - 1; i > 0; i--) {
-        running[i] = running[i - 1];
-    }
-    running[0] = number;
-}
-
 /* Weights, scales and the table of an Ethos-U85's operation. */
 static void read_needs(dtn_eu_scan_t *scan, const dtn_eu_needs_t *needs)
 {
@@ -188,7 +169,7 @@ static void read_needs(dtn_eu_scan_t *scan, const dtn_eu_needs_t *needs)
                 dtn_eu_visit_bytes(scan, need->region, need->at, need->bytes, dtn_eu_read_constant);
             }
         }
-        finish_read(scan);
+        dtn_eu_finish_read(scan);
     }
 }
 
@@ -196,7 +177,7 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
 {
     dtn_ethosu_t *m = &watch->machine;
     dtn_eu_blocks_t blocks;
-    dtn_eu_scan_t scan = {.watch = watch, .number = number_of(watch), .before = watch->kernels[0]};
+    dtn_eu_scan_t scan = {.watch = watch, .number = dtn_eu_command_number(watch), .before = watch->kernels[0]};
     dtn_ethosu_fault_t fault = dtn_eu_blocks(m, accesses, &blocks);
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_BLOCKDEP));
@@ -215,7 +196,7 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
         if (accesses->inputs[i] != NULL) {
             dtn_eu_visit_map(&scan, accesses->inputs[i], dtn_eu_read_element);
         }
-        finish_read(&scan);
+        dtn_eu_finish_read(&scan);
     }
     if (is_u85) {
         read_needs(&scan, watch->needs);
@@ -224,7 +205,7 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
         scan.part = DTN_ETHOSU_PART_TABLE;
         dtn_eu_visit_bytes(&scan, DTN_ETHOSU_SHRAM_REGION, accesses->output->table_at, accesses->output->table_bytes,
                            dtn_eu_read_constant);
-        finish_read(&scan);
+        dtn_eu_finish_read(&scan);
     }
     check_early(&scan, accesses, &blocks, early);
     scan.blocks = early;
@@ -234,7 +215,7 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
     if (accesses->out != NULL) {
         write_output(&scan, accesses, &blocks);
     }
-    start(watch->kernels, scan.number, KERNELS);
+    dtn_eu_note_start(watch->kernels, scan.number, KERNELS);
 }
 
 /* The end of an Ethos-U85's operation: now all is known that it needs. */
@@ -276,97 +257,12 @@ static void see_need(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *accesse
     }
 }
 
-/* ---- Copies ---- */
-
-/* Where a side of a copy lies. */
-static uint32_t side_of(const dtn_ethosu_t *m, uint32_t region)
-{
-    return dtn_eu_field(m, region, 8, 1) != 0 ? (uint32_t)DTN_ETHOSU_SHRAM_REGION : dtn_eu_field(m, region, 0, 3);
-}
-
-static uint64_t row_at(const dtn_eu_side_t *side, uint64_t start, uint64_t plane, uint64_t row)
-{
-    return start + plane * side->plane + row * side->row;
-}
-
-/* Which rows an index leads to is not known: values come from anywhere, and some of the target has new ones. */
-static void see_indexed(dtn_eu_scan_t *scan, const dtn_eu_rows_t *rows, uint32_t to, uint64_t target)
-{
-    dtn_ethosu_cell_t *cells = scan->watch->cells[to];
-    for (uint64_t plane = 0; plane < (rows->to.is_indexed ? 1 : rows->planes); plane++) {
-        for (uint64_t row = 0; row < (rows->to.is_indexed ? 1 : rows->rows); row++) {
-            uint64_t at = rows->to.is_indexed ? target : row_at(&rows->to, target, plane, row);
-            uint64_t length = rows->to.is_indexed ? rows->to.reach : rows->length;
-            dtn_eu_write_unknown(scan, cells + at, length, !rows->to.is_indexed);
-        }
-    }
-}
-
-static void see_rows(dtn_eu_scan_t *scan, const dtn_eu_rows_t *rows, uint32_t from, uint64_t source, uint32_t to,
-                     uint64_t target)
-{
-    const dtn_ethosu_cell_t *sources = scan->watch->cells[from];
-    dtn_ethosu_cell_t *targets = scan->watch->cells[to];
-    scan->region = from;
-    for (uint64_t plane = 0; plane < rows->planes; plane++) {
-        for (uint64_t row = 0; row < rows->rows; row++) {
-            uint64_t at = row_at(&rows->from, source, plane, row);
-            dtn_eu_move_row(scan, sources == NULL ? NULL : sources + at,
-                            targets + row_at(&rows->to, target, plane, row), at, rows->length);
-        }
-    }
-}
-
-/* Visits the rows of a side, or all bytes that an index may lead to. */
-static void visit_side(dtn_eu_scan_t *scan, const dtn_eu_rows_t *rows, const dtn_eu_side_t *side, uint32_t region,
-                       uint64_t start_at, dtn_eu_visit_t visit)
-{
-    if (side->is_indexed) {
-        dtn_eu_visit_bytes(scan, region, start_at, side->reach, visit);
-        return;
-    }
-    for (uint64_t plane = 0; plane < rows->planes; plane++) {
-        for (uint64_t row = 0; row < rows->rows; row++) {
-            dtn_eu_visit_bytes(scan, region, row_at(side, start_at, plane, row), rows->length, visit);
-        }
-    }
-}
-
-static void see_copy(dtn_ethosu_watch_t *watch, const dtn_eu_rows_t *rows)
-{
-    const dtn_ethosu_t *m = &watch->machine;
-    dtn_eu_scan_t scan = {.watch = watch, .number = number_of(watch)};
-    uint32_t from = side_of(m, REG_DMA0_SRC_REGION);
-    uint32_t to = side_of(m, REG_DMA0_DST_REGION);
-    uint64_t source = dtn_eu_address(m, REG_DMA0_SRC);
-    uint64_t target = dtn_eu_address(m, REG_DMA0_DST);
-    for (uint32_t i = 0; i < watch->needs->count; i++) {
-        const dtn_eu_need_t *indices = &watch->needs->bytes[i];
-        scan.part = indices->part;
-        dtn_eu_visit_bytes(&scan, indices->region, indices->at, indices->bytes, dtn_eu_read_source);
-        finish_read(&scan);
-    }
-    watch->needs->count = 0;
-    scan.part = DTN_ETHOSU_PART_SOURCE;
-    visit_side(&scan, rows, &rows->from, from, source, dtn_eu_read_source);
-    finish_read(&scan);
-    scan.part = DTN_ETHOSU_PART_TARGET;
-    visit_side(&scan, rows, &rows->to, to, target, dtn_eu_check_target);
-    if (rows->from.is_indexed || rows->to.is_indexed) {
-        see_indexed(&scan, rows, to, target);
-    } else {
-        see_rows(&scan, rows, from, source, to, target);
-    }
-    uint32_t product = m->config->word >> 28;
-    start(watch->copies, scan.number, product == DTN_EU_U55 ? 1 : product == DTN_EU_U65 ? 2 : DTN_ETHOSU_AT_ONCE);
-}
-
 /* ---- The stream ---- */
 
 /* Where a branch leads to, nobody watches what ran before it: the last that still runs is named. */
 static void see_branch(dtn_ethosu_watch_t *watch)
 {
-    dtn_eu_scan_t scan = {.watch = watch, .number = number_of(watch)};
+    dtn_eu_scan_t scan = {.watch = watch, .number = dtn_eu_command_number(watch)};
     const uint32_t kernel = watch->kernels[0];
     const uint32_t copy = watch->copies[0];
     if (kernel != 0 || copy != 0) {
@@ -394,7 +290,7 @@ static void observe(dtn_ethosu_t *machine, const dtn_eu_accesses_t *accesses)
     } else if (accesses == NULL) {
         see_wait(watch);
     } else if (accesses->rows != NULL) {
-        see_copy(watch, accesses->rows);
+        dtn_eu_see_copy(watch, accesses->rows);
     } else if (accesses->is_end) {
         see_needs(watch);
     } else if (dtn_eu_is_u85(machine)) {
