@@ -74,6 +74,7 @@ class Elements(nn.Module):
 
 MODELS: Mapping[str, tuple[type[nn.Module], str, tuple[tuple[int, ...], ...]]] = {
     "mixed": (Mixed, "imxrt700cm", ((1, 3, 6, 6), (1, 4, 6, 6))),
+    "signal": (nn.Sigmoid, "imxrt700cm", ((1, 3, 12),)),
     "maps": (Maps, "cortex-m33", ((1, 3, 4, 4),)),
     "rows": (Rows, "cortex-m33", ((2, 3, 4), (2, 5, 4))),
     "elements": (Elements, "cortex-m33", ((3, 6), (3, 6))),

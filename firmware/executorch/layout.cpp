@@ -92,22 +92,22 @@ Error Binding::copy(void *dst, const void *src) const
     return Error::Ok;
 }
 
-Error Binding::load(void *between) const
+Error Binding::load(void *staging) const
 {
     if (transposes()) {
-        ET_CHECK_OK_OR_RETURN_ERROR(copy(between, tensor_data_));
-        transpose(static_cast<uint8_t *>(buffer_), static_cast<const uint8_t *>(between), batches_, channels_,
+        ET_CHECK_OK_OR_RETURN_ERROR(copy(staging, tensor_data_));
+        transpose(static_cast<uint8_t *>(buffer_), static_cast<const uint8_t *>(staging), batches_, channels_,
                   positions_);
     }
     return Error::Ok;
 }
 
-Error Binding::store(void *between) const
+Error Binding::store(void *staging) const
 {
     if (transposes()) {
-        transpose(static_cast<uint8_t *>(between), static_cast<const uint8_t *>(buffer_), batches_, positions_,
+        transpose(static_cast<uint8_t *>(staging), static_cast<const uint8_t *>(buffer_), batches_, positions_,
                   channels_);
-        ET_CHECK_OK_OR_RETURN_ERROR(copy(tensor_data_, between));
+        ET_CHECK_OK_OR_RETURN_ERROR(copy(tensor_data_, staging));
     }
     return Error::Ok;
 }

@@ -42,11 +42,11 @@ class Binding
     {
         return buffer_ != tensor_data_;
     }
-    /* Before the run, for an input: the port's copy (deuteron/io.h) brings the tensor to `between`, which has room for
+    /* Before the run, for an input: the port's copy (deuteron/io.h) brings the tensor to `staging`, which has room for
      * it and holds nothing now, and the core from there into its buffer. Internal, logged, when the copy failed. */
-    executorch::runtime::Error load(void *between) const;
+    executorch::runtime::Error load(void *staging) const;
     /* After the run, for an output: the same way back. */
-    executorch::runtime::Error store(void *between) const;
+    executorch::runtime::Error store(void *staging) const;
 
   private:
     executorch::runtime::Error copy(void *dst, const void *src) const;

@@ -74,7 +74,7 @@ struct Run {
     const void **input_pointers;
     void **output_pointers; /* outputs, then scratch, profile, debug */
     void *scratch;
-    void *between; /* of the copies of what is transposed: the scratch memory, where that is large enough */
+    void *staging; /* of the copies of what is transposed: the scratch memory, where that is large enough */
     void *profile;
     void *debug;
     void *prefetch;
@@ -142,7 +142,7 @@ Error bind_run(BackendExecutionContext &context, const Handle &handle, Span<EVal
     return Error::Ok;
 }
 
-Error allocate_between(BackendExecutionContext &context, const Payload &payload, Run *run)
+Error allocate_staging(BackendExecutionContext &context, const Payload &payload, Run *run)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < payload.inputs(); i++) {
@@ -151,8 +151,8 @@ Error allocate_between(BackendExecutionContext &context, const Payload &payload,
     for (size_t i = 0; i < payload.outputs(); i++) {
         bytes = run->outputs[i].transposes() ? std::max(bytes, run->outputs[i].memory().size()) : bytes;
     }
-    run->between = run->scratch;
-    return bytes <= payload.scratch_bytes ? Error::Ok : allocate_block(context, "copies", bytes, &run->between);
+    run->staging = run->scratch;
+    return bytes <= payload.scratch_bytes ? Error::Ok : allocate_block(context, "copies", bytes, &run->staging);
 }
 
 #ifdef DEUTERON_DELEGATE_HOST
@@ -256,11 +256,11 @@ class NeutronBackend final : public BackendInterface
         Run run = {};
         ET_CHECK_OK_OR_RETURN_ERROR(allocate_run(context, payload, &run));
         ET_CHECK_OK_OR_RETURN_ERROR(bind_run(context, handle, args, &run));
-        ET_CHECK_OK_OR_RETURN_ERROR(allocate_between(context, payload, &run));
+        ET_CHECK_OK_OR_RETURN_ERROR(allocate_staging(context, payload, &run));
         phases.end(kArguments);
         for (size_t i = 0; i < payload.inputs(); i++) {
             if (run.inputs[i].transposes()) {
-                ET_CHECK_OK_OR_RETURN_ERROR(run.inputs[i].load(run.between));
+                ET_CHECK_OK_OR_RETURN_ERROR(run.inputs[i].load(run.staging));
                 phases.end(kTransposeIn, i);
             }
         }
@@ -277,7 +277,7 @@ class NeutronBackend final : public BackendInterface
 
         for (size_t i = 0; i < payload.outputs(); i++) {
             if (run.outputs[i].transposes()) {
-                ET_CHECK_OK_OR_RETURN_ERROR(run.outputs[i].store(run.between));
+                ET_CHECK_OK_OR_RETURN_ERROR(run.outputs[i].store(run.staging));
                 phases.end(kTransposeOut, i);
             }
         }

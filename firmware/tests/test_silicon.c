@@ -1,8 +1,10 @@
 /* What Arm's driver waits by on a board's own Ethos-U: takers at the same time, limits, and a start that is tried
- * again.
+ * again; and what its counters count of jobs.
  */
+#include "deuteron/port.h"
 #include "ethosu_driver.h"
 #include "npu.h"
+#include "pmu_ethosu.h"
 #include "port_core.h"
 #include "sleep.h"
 #include "test.h"
@@ -94,8 +96,91 @@ static void take(void)
     CHECK_EQUAL(ethosu_semaphore_take(semaphore, 1), 0);
 }
 
+/* Counters of an NPU that has power in a job alone. */
+
+enum { EVENTS = 2 };
+
+static bool has_power, counts_cycles;
+static uint64_t npu_cycles;
+static uint32_t npu_events[EVENTS], npu_types[EVENTS];
+
+void ETHOSU_PMU_Enable(struct ethosu_driver *drv)
+{
+    CHECK(drv != NULL && !has_power, "counters are on between jobs");
+    has_power = true;
+}
+
+void ETHOSU_PMU_Disable(struct ethosu_driver *drv)
+{
+    (void)drv;
+    CHECK(has_power, "counters without power");
+    has_power = false;
+    counts_cycles = false;
+}
+
+void ETHOSU_PMU_Set_EVTYPER(struct ethosu_driver *drv, uint32_t num, enum ethosu_pmu_event_type type)
+{
+    (void)drv;
+    CHECK(has_power && num < EVENTS, "counters without power, or one that there is not");
+    npu_types[num] = type;
+}
+
+void ETHOSU_PMU_CYCCNT_Reset(struct ethosu_driver *drv)
+{
+    (void)drv;
+    npu_cycles = 0;
+}
+
+void ETHOSU_PMU_EVCNTR_ALL_Reset(struct ethosu_driver *drv)
+{
+    (void)drv;
+    npu_events[0] = npu_events[1] = 0;
+}
+
+void ETHOSU_PMU_CNTR_Enable(struct ethosu_driver *drv, uint32_t mask)
+{
+    (void)drv;
+    CHECK_EQUAL(mask, ETHOSU_PMU_CCNT_Msk | 3);
+    counts_cycles = has_power;
+}
+
+uint64_t ETHOSU_PMU_Get_CCNTR(struct ethosu_driver *drv)
+{
+    (void)drv;
+    return has_power ? npu_cycles : 0xDEAD;
+}
+
+uint32_t ETHOSU_PMU_Get_EVCNTR(struct ethosu_driver *drv, uint32_t num)
+{
+    (void)drv;
+    return has_power ? npu_events[num] : 0xDEAD;
+}
+
+/* Jobs of 1,000 cycles, 600 of them active and 90 with multiplications, after others whose counts are still there. */
+static void test_counters(void)
+{
+    static struct ethosu_driver driver;
+    uint32_t what = 0, count = 0;
+    for (uint32_t job = 0; job <= 2; job++) {
+        CHECK(dtn_port_npu_cycles(&count) && count == 1000 * job, "%u cycles", (unsigned)count);
+        CHECK(dtn_port_npu_counter(0, &what, &count) && what == 0x23 && count == 600 * job, "%u active", count);
+        CHECK(dtn_port_npu_counter(1, &what, &count) && what == 0x30 && count == 90 * job, "%u multiply", count);
+        CHECK(!dtn_port_npu_counter(2, &what, &count), "there is a third counter");
+        npu_cycles = npu_events[0] = npu_events[1] = 77;
+        ethosu_inference_begin(&driver, NULL);
+        CHECK(counts_cycles && npu_types[0] == ETHOSU_PMU_NPU_ACTIVE && npu_types[1] == ETHOSU_PMU_MAC_ACTIVE,
+              "other events are counted");
+        npu_cycles += 1000;
+        npu_events[0] += 600;
+        npu_events[1] += 90;
+        ethosu_inference_end(&driver, NULL);
+        CHECK(!has_power, "counters are on between jobs");
+    }
+}
+
 int main(void)
 {
+    test_counters();
     for (int i = 0; i < 3; i++) {
         start_fails = true;
         CHECK(!dtn_npu_start(), "a start that fails did not");

@@ -1,6 +1,7 @@
 """Images for silicon: Arm's driver in the stand-in's place, as a library or as its sources."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.npu.ethosu import mixed
 from deuteron import api
 from deuteron.board import boards, ethosu_driver, image, qemu, record
 from deuteron.board import library as library_of_boards
-from deuteron.board.override import EthosU
+from deuteron.board.override import EthosU, check_symbol
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import PREFIX, Source, Toolchain
 from deuteron.errors import DeuteronError
@@ -67,6 +68,41 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *data, const int size
 struct ethosu_driver *ethosu_reserve_driver(void) { return only; }
 void ethosu_release_driver(struct ethosu_driver *drv) {}
 void ethosu_irq_handler(struct ethosu_driver *drv) {}
+"""
+
+
+RECORDED = """\
+int ethosu_invoke_async(struct ethosu_driver *drv, const void *data, const int size, uint64_t *const bases,
+                        const size_t *sizes, const int count, void *user);
+int ethosu_wait(struct ethosu_driver *drv, bool block);
+"""
+"""What an image calls in place of `ethosu_invoke_v3` where it records events."""
+
+COUNTERS = library_of_boards.FIRMWARE / "tests" / "silicon" / "pmu_ethosu.h"
+COUNTED = """\
+#include "ethosu_driver.h"
+#include "pmu_ethosu.h"
+void ethosu_inference_begin(struct ethosu_driver *drv, void *user);
+void ethosu_inference_end(struct ethosu_driver *drv, void *user);
+int ethosu_invoke_async(struct ethosu_driver *drv, const void *data, const int size, uint64_t *const bases,
+                        const size_t *sizes, const int count, void *user)
+{
+    ethosu_inference_begin(drv, user);
+    return 0;
+}
+int ethosu_wait(struct ethosu_driver *drv, bool block)
+{
+    ethosu_inference_end(drv, 0);
+    return 0;
+}
+void ETHOSU_PMU_Enable(struct ethosu_driver *drv) {}
+void ETHOSU_PMU_Disable(struct ethosu_driver *drv) {}
+void ETHOSU_PMU_Set_EVTYPER(struct ethosu_driver *drv, uint32_t num, enum ethosu_pmu_event_type type) {}
+void ETHOSU_PMU_CYCCNT_Reset(struct ethosu_driver *drv) {}
+void ETHOSU_PMU_EVCNTR_ALL_Reset(struct ethosu_driver *drv) {}
+void ETHOSU_PMU_CNTR_Enable(struct ethosu_driver *drv, uint32_t mask) {}
+uint64_t ETHOSU_PMU_Get_CCNTR(struct ethosu_driver *drv) { return 0; }
+uint32_t ETHOSU_PMU_Get_EVCNTR(struct ethosu_driver *drv, uint32_t num) { return 0; }
 """
 
 
@@ -125,6 +161,18 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
         f"`{tmp_path / 'firmware'}` was linked with a driver for an Ethos-U, which the emulator of `an547` does not "
         "have\n\nhint: build the firmware without `--ethos-u-driver`: the core then does what the NPU would"
     )
+
+
+@pytest.mark.slow
+def test_a_profiled_image_for_silicon_reads_the_npus_own_counters(checkout: Path, tmp_path: Path) -> None:
+    (checkout / "include/ethosu_driver.h").write_text(HEADER + RECORDED)
+    (checkout / "src/ethosu_pmu.c").write_text(COUNTED)
+    shutil.copy(COUNTERS, checkout / "include")
+    options = FirmwareOptions(ethosu_driver=str(checkout), use_profiling=True)
+    made = image.build(mixed.built(), BOARD, options, Toolchain.find(image.OBJECTS))
+    (tmp_path / record.ELF).write_bytes(made.files[record.ELF])
+    for symbol in ("dtn_port_npu_cycles", "dtn_port_npu_counter", "ethosu_inference_begin", "ethosu_inference_end"):
+        check_symbol(tmp_path / record.ELF, symbol)
 
 
 @pytest.mark.slow

@@ -226,6 +226,29 @@ def test_half_an_override_is_found_out(hook: str, other: str, tmp_path: Path):
     )
 
 
+def test_an_override_of_any_weak_function_can_be_asked_for(tmp_path: Path):
+    weak, strong = "void arm_ethos_io_memcpy(void)", "void dtn_port_npu_cycles(void)"
+    (tmp_path / "hooks.c").write_text(f"__attribute__((weak)) {weak} {{}}\n{strong} {{}}\n")
+    toolchain = Toolchain.find(tmp_path / "objects")
+    (made,) = toolchain.compile([Source("hooks", tmp_path / "hooks.c")], BOARDS[0].flags, library.FIRMWARE)
+
+    def refusal(symbol: str) -> str:
+        with pytest.raises(InputError) as caught:
+            override.check_symbol(made.path, symbol)
+        return str(caught.value)
+
+    override.check_symbol(made.path, "dtn_port_npu_cycles")
+    assert refusal("arm_ethos_io_memcpy") == (
+        "`hooks.o` has the weak default of `arm_ethos_io_memcpy`, though an override was asked for\n\n"
+        "hint: link the override as an object; or put its archive first, behind `-Wl,-u,arm_ethos_io_memcpy`: a linker "
+        "takes from an archive only what is asked for, and not what it has already found"
+    )
+    assert refusal("arm_ethos_io_memcopy") == (
+        "`hooks.o` has no function `arm_ethos_io_memcopy`\n\n"
+        "hint: look at the spelling; or nothing in the image calls it, and the linker has left it out"
+    )
+
+
 def test_an_image_that_copies_nothing_has_no_override(tmp_path: Path):
     (tmp_path / "none.c").write_text(
         f"int {override.HOOKS[0]}(void);\nint x(void) {{ return {override.HOOKS[0]}(); }}\n"

@@ -7,6 +7,8 @@
  * content of constants, and payloads: their header, that of the microcode, now and then any byte. The commands of the
  * microcode behind their CRC are fuzz_driver's. Segments stay where they are: who reads a .pte checks them
  * (runner/segments.h).
+ *
+ * Before that each program runs with temporary memory that ends: after no allocation, after one, and so on.
  */
 #include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/extension/tensor/tensor_ptr.h>
@@ -47,6 +49,8 @@ using executorch::runtime::Span;
 /* Bytes that one allocation of a run may have; bounds the fuzzer's time. */
 constexpr size_t kMaxBlock = 1 << 20;
 constexpr size_t kAlignment = 16;
+/* Allocations from temporary memory that no program here needs. */
+constexpr size_t kMostGrants = 100;
 
 /* Members of unions, and slots, of ExecuTorch's schema/program.fbs. */
 enum { kInt = 2, kDouble = 4, kTensor = 5, kIntList = 7, kTensorList = 10 };
@@ -54,6 +58,8 @@ enum { kKernelCall = 1, kDelegateCall = 2 };
 enum { kPlans = 1, kDelegateData = 3, kSegments = 4, kConstants = 5 };
 /* Of the header behind the flatbuffer's identifier. */
 constexpr size_t kSegmentsStartAt = 24;
+/* Where a payload has the orders of its tensors. */
+constexpr size_t kFormatsAt = 3;
 enum { kValues = 2, kChains = 5, kOperators = 6, kDelegates = 7 };
 enum { kTensorType = 0, kTensorSizes = 2, kTensorOrder = 3, kTensorBuffer = 5, kTensorPlace = 6, kPlaceOffset = 1 };
 
@@ -67,8 +73,9 @@ struct Field {
     uint32_t bound; /* of indices */
 };
 
-/* Where the microcode of a payload lies. */
+/* Where a payload lies, and its microcode. */
 struct Microcode {
+    size_t payload_at;
     size_t at;
     size_t bytes;
 };
@@ -155,7 +162,7 @@ void add_payload(Subject &subject, std::pair<size_t, size_t> payload)
     subject.add(kByte, payload);
     subject.add(kWord, microcode, DTN_HEADER_WORDS + tensors);
     subject.microcodes.push_back(
-        {microcode, read<uint32_t>(subject.bytes, microcode + 4 * DTN_HEADER_MICROCODE_BYTES)});
+        {at, microcode, read<uint32_t>(subject.bytes, microcode + 4 * DTN_HEADER_MICROCODE_BYTES)});
 }
 
 Subject subject_of(const char *path)
@@ -269,7 +276,8 @@ void mutate(uint64_t *state, const Subject &subject, FileBytes &bytes)
 class Blockwise final : public MemoryAllocator
 {
   public:
-    Blockwise() : MemoryAllocator(0, nullptr)
+    /* As many allocations as it grants. */
+    explicit Blockwise(size_t grants = SIZE_MAX) : MemoryAllocator(0, nullptr), grants_(grants)
     {
     }
     ~Blockwise() override
@@ -280,7 +288,7 @@ class Blockwise final : public MemoryAllocator
     {
         void *block = nullptr;
         const size_t least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
-        if (size > kMaxBlock || posix_memalign(&block, least, size) != 0) {
+        if (blocks_.size() >= grants_ || size > kMaxBlock || posix_memalign(&block, least, size) != 0) {
             return nullptr;
         }
         blocks_.push_back(block);
@@ -295,13 +303,15 @@ class Blockwise final : public MemoryAllocator
     }
 
   private:
+    size_t grants_;
     std::vector<void *> blocks_;
 };
 
 enum Outcome { kRefused, kTooLarge, kFailed, kRan, kOutcomes };
 
-/* Loads and runs a program on inputs of zeros; its method is freed before what it lies in. */
-Outcome run(const FileBytes &bytes)
+/* Loads and runs a program on inputs of zeros, with so many allocations from temporary memory for each call of a
+ * delegate; its method is freed before what it lies in. */
+Outcome run(const FileBytes &bytes, size_t grants = SIZE_MAX)
 {
     /* The loader gives pointers into the file, which our delegate wants at a multiple of 16. */
     Blockwise file;
@@ -317,7 +327,7 @@ Outcome run(const FileBytes &bytes)
         return kRefused;
     }
     Blockwise method_memory;
-    Blockwise temporary;
+    Blockwise temporary(grants);
     std::vector<Span<uint8_t>> spans;
     for (size_t i = 0; i < meta->num_memory_planned_buffers(); i++) {
         const auto size = static_cast<size_t>(*meta->memory_planned_buffer_size(i));
@@ -347,6 +357,31 @@ Outcome run(const FileBytes &bytes)
     return method->execute() == Error::Ok ? kRan : kFailed;
 }
 
+/* Allocations that a program needs for a call; with each number below it the run must fail. */
+size_t grants_of(const FileBytes &bytes)
+{
+    size_t grants = 0;
+    while (grants < kMostGrants && run(bytes, grants) == kFailed) {
+        grants++;
+    }
+    return grants;
+}
+
+/* Whether a program fails with less temporary memory than it needs, and runs with that: as it is, and with the tensors
+ * of its payload in the other order. `copies` becomes true where that takes a block for each of them and one more. */
+bool check_memory(const Subject &subject, size_t payload_at, bool *copies)
+{
+    FileBytes turned = subject.bytes;
+    const size_t tensors = size_t{turned[payload_at]} + turned[payload_at + 1];
+    for (size_t i = 0; i < tensors; i++) {
+        turned[payload_at + kFormatsAt + i] = 1;
+    }
+    const size_t plain = grants_of(subject.bytes);
+    const size_t most = grants_of(turned);
+    *copies = *copies || most == plain + tensors + 1;
+    return plain > 0 && run(subject.bytes, plain) == kRan && run(turned, most) == kRan;
+}
+
 /* Refusals are what most runs end with: the runtime's words about them are dropped, but for those before an abort. */
 void show_fatal(et_timestamp_t, et_pal_log_level_t level, const char *filename, const char *, size_t line,
                 const char *message, size_t length)
@@ -369,12 +404,23 @@ int main(int argc, char **argv)
         return 1;
     }
     std::vector<Subject> subjects;
+    bool copies = false;
     for (int i = 3; i < argc; i++) {
         subjects.push_back(subject_of(argv[i]));
         if (run(subjects.back().bytes) != kRan) {
             std::printf("the program `%s` does not run as it is\n", argv[i]);
             return 1;
         }
+        for (const Microcode &microcode : subjects.back().microcodes) {
+            if (!check_memory(subjects.back(), microcode.payload_at, &copies)) {
+                std::printf("the program `%s` runs with less memory than it needs, or not with that\n", argv[i]);
+                return 1;
+            }
+        }
+    }
+    if (!copies) {
+        std::printf("no program needs memory for copies of what is transposed\n");
+        return 1;
     }
     uint64_t outcomes[kOutcomes] = {};
     for (uint64_t seed = first; seed < first + count; seed++) {

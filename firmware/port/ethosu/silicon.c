@@ -8,6 +8,11 @@
 #include "npu.h"
 #include "sleep.h"
 #include "timer.h"
+#if DTN_PROFILING && __has_include("pmu_ethosu.h")
+#include "deuteron/port.h"
+#include "pmu_ethosu.h"
+#define COUNTS 1
+#endif
 
 enum { SEMAPHORES = 2, TICKS_PER_MS = DTN_TIMER_HZ / 1000, MAX_MS = DTN_TIMER_MAX_TICKS / TICKS_PER_MS };
 
@@ -74,6 +79,57 @@ void dtn_on_ethosu(void)
 {
     ethosu_irq_handler(&driver);
 }
+
+#if COUNTS
+/* The events that are counted, by the driver's names and by the numbers of the NPU's manual. */
+static const struct {
+    enum ethosu_pmu_event_type type;
+    uint32_t what;
+} events[] = {{ETHOSU_PMU_NPU_ACTIVE, 0x23}, {ETHOSU_PMU_MAC_ACTIVE, 0x30}};
+enum { EVENTS = sizeof events / sizeof events[0], EVENT_COUNTERS = (1 << EVENTS) - 1 };
+
+/* Of all jobs so far: between two of them the NPU may have no power, and its counters nothing. */
+static uint32_t cycles;
+static uint32_t counts[EVENTS];
+
+void ethosu_inference_begin(struct ethosu_driver *drv, void *user_arg)
+{
+    (void)user_arg;
+    ETHOSU_PMU_Enable(drv);
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        ETHOSU_PMU_Set_EVTYPER(drv, i, events[i].type);
+    }
+    ETHOSU_PMU_CYCCNT_Reset(drv);
+    ETHOSU_PMU_EVCNTR_ALL_Reset(drv);
+    ETHOSU_PMU_CNTR_Enable(drv, ETHOSU_PMU_CCNT_Msk | EVENT_COUNTERS);
+}
+
+void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg)
+{
+    (void)user_arg;
+    cycles += (uint32_t)ETHOSU_PMU_Get_CCNTR(drv);
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        counts[i] += ETHOSU_PMU_Get_EVCNTR(drv, i);
+    }
+    ETHOSU_PMU_Disable(drv);
+}
+
+bool dtn_port_npu_cycles(uint32_t *count)
+{
+    *count = cycles;
+    return true;
+}
+
+bool dtn_port_npu_counter(uint32_t index, uint32_t *what, uint32_t *count)
+{
+    if (index >= EVENTS) {
+        return false;
+    }
+    *what = events[index].what;
+    *count = counts[index];
+    return true;
+}
+#endif
 
 bool dtn_npu_start(void)
 {

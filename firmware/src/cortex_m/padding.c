@@ -28,7 +28,7 @@ static void dims_of(const params_t *p, uint32_t *in, uint32_t *out)
 }
 
 /* The bytes of an element: of int16, or of int8. */
-static uint32_t size_of(uint32_t type)
+static uint32_t element_bytes(uint32_t type)
 {
     return type == DTN_TYPE_S16 ? sizeof(int16_t) : sizeof(int8_t);
 }
@@ -50,8 +50,8 @@ static bool is_valid(const dtn_operator_call_t *call, uint32_t type)
     uint32_t out[RANK];
     dims_of(p, in, out);
     /* Rows in bytes from here on. */
-    in[RANK - 1] *= size_of(type);
-    out[RANK - 1] *= size_of(type);
+    in[RANK - 1] *= element_bytes(type);
+    out[RANK - 1] *= element_bytes(type);
     bool fits = type == DTN_TYPE_S16 ? dtn_cm_is_wide_range(p->value, p->value) : dtn_cm_is_s8(p->value);
     return fits && has_size(&call->values[0], in) && has_size(&call->values[1], out);
 }
@@ -76,7 +76,7 @@ static void run(const dtn_operator_call_t *call)
     uint32_t in[RANK];
     uint32_t out[RANK];
     dims_of(p, in, out);
-    uint32_t size = size_of(call->values[1].type);
+    uint32_t size = element_bytes(call->values[1].type);
     uint32_t length = in[3] * size;
     fill(&call->values[1], p->value);
     for (uint32_t i = 0; i < in[0]; i++) {

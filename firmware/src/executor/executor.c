@@ -55,11 +55,9 @@ static uint32_t ticks(const dtn_executor_t *executor)
 }
 
 #if DTN_PROFILING
+/* Of a caller that wants events. */
 static void record_until(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start, uint32_t stop)
 {
-    if (executor->events == NULL) {
-        return;
-    }
     if (executor->event_count == executor->event_capacity) {
         executor->event_lost++;
         return;
@@ -81,14 +79,9 @@ typedef struct {
     counters_t counters;
 } begun_t;
 
-/* Reads the NPU's counters, which may have neither clock nor power but round its steps. */
-static void read_counters(const dtn_executor_t *executor, counters_t *counters)
+static void read_counters(counters_t *counters)
 {
     enum { WHAT_AT = 8 };
-    counters->count = 0;
-    if (executor->events == NULL || executor->bundle->steps[executor->step].kind != DTN_STEP_DELEGATE) {
-        return;
-    }
     if (dtn_port_npu_cycles != NULL && dtn_port_npu_cycles(counters->values)) {
         counters->kinds[counters->count++] = DTN_EVENT_NPU;
     }
@@ -102,7 +95,11 @@ static void read_counters(const dtn_executor_t *executor, counters_t *counters)
 
 static void begin_step(const dtn_executor_t *executor, begun_t *begun)
 {
-    read_counters(executor, &begun->counters);
+    begun->counters.count = 0;
+    /* The NPU may have neither clock nor power but round its steps. */
+    if (executor->events != NULL && executor->bundle->steps[executor->step].kind == DTN_STEP_DELEGATE) {
+        read_counters(&begun->counters);
+    }
     begun->start = ticks(executor);
 }
 
@@ -110,10 +107,8 @@ static void begin_step(const dtn_executor_t *executor, begun_t *begun)
 static void record_counters(dtn_executor_t *executor, const counters_t *before)
 {
     counters_t after;
-    if (before->count == 0) {
-        return;
-    }
-    read_counters(executor, &after);
+    after.count = 0;
+    read_counters(&after);
     for (uint32_t i = 0; i < before->count && i < after.count && before->kinds[i] == after.kinds[i]; i++) {
         record_until(executor, before->kinds[i], executor->step, before->values[i], after.values[i]);
     }
@@ -123,11 +118,16 @@ static void record_counters(dtn_executor_t *executor, const counters_t *before)
 static void record_step(dtn_executor_t *executor, const begun_t *begun)
 {
     enum { START = 1, STOP = 3, WORDS = 4 };
+    if (executor->events == NULL) {
+        return;
+    }
     const dtn_step_t *step = &executor->bundle->steps[executor->step];
-    uint32_t stop = ticks(executor);
+    uint32_t stop = dtn_port_ticks();
     uint32_t count = 0;
-    record_counters(executor, &begun->counters);
-    if (executor->events != NULL && step->kind == DTN_STEP_DELEGATE) {
+    if (begun->counters.count != 0) {
+        record_counters(executor, &begun->counters);
+    }
+    if (step->kind == DTN_STEP_DELEGATE) {
         const uint32_t *records = dtn_delegate_records(executor, step, &count);
         for (uint32_t i = 0; i < count; i++) {
             const bool is_command = i + 1 < count;
@@ -138,13 +138,15 @@ static void record_step(dtn_executor_t *executor, const begun_t *begun)
     }
     record_until(executor, DTN_EVENT_STEP, executor->step, begun->start, stop);
     if (count != 0) {
-        record_until(executor, DTN_EVENT_RECORDING, executor->step, stop, ticks(executor));
+        record_until(executor, DTN_EVENT_RECORDING, executor->step, stop, dtn_port_ticks());
     }
 }
 
 static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start)
 {
-    record_until(executor, kind, index, start, ticks(executor));
+    if (executor->events != NULL) {
+        record_until(executor, kind, index, start, dtn_port_ticks());
+    }
 }
 #else
 static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start)
