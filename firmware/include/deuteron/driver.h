@@ -27,8 +27,8 @@
  *   others (DTN_IO_BUSY) until it has been waited for, which ends a run.
  * - **Our delegates for ExecuTorch's runtime** share these copies with all others, too. While a port's copy is
  *   another's, the core copies their tensors, and no run of theirs ends because of it.
- * - **The port's** `dtn_port_ticks`, `dtn_port_npu_cycles`, `dtn_port_npu_counter` and cache functions
- * (deuteron/port.h) may be called by several runs at once.
+ * - **The port's** `dtn_port_ticks`, its counters of the NPU's and its cache functions (deuteron/port.h) may be called
+ *   by several runs at once.
  */
 #ifndef DEUTERON_DRIVER_H
 #define DEUTERON_DRIVER_H

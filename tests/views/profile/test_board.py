@@ -18,6 +18,7 @@ from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import packets as board
 from deuteron.views.events.sources.packets import Step
 from deuteron.views.profile.on_board import steps_of
+from deuteron.views.report.data import page_data
 
 STEPS = (Step(Kind.OPERATOR, "quantized_decomposed::quantize_per_tensor.out", index=0), Step(Kind.DELEGATE, "npu 0", 0))
 AGAIN = "\n\nhint: run the image again, and copy everything that it sends"
@@ -138,6 +139,7 @@ def test_the_npus_own_counters_are_in_no_table():
     assert "npu 0: 1,500 cycles by the NPU's own counter" in text.summary(profile)
     assert "npu 0: 5,000 of event 0x82 by the NPU's own counter" in text.summary(profile)
     assert record.FILE.from_json(record.FILE.to_json(profile), record.Profile) == profile
+    assert page_data(profile)["basis"] == [*text.npu_counters(profile)]
     plain = text.to_json(profile, (), "kernel")
     assert plain["npu_cycles"] == [{"partition": 0, "cycles": 1500}]
     assert plain["npu_counts"] == [{"partition": 0, "event": 0x82, "count": 5000}]
