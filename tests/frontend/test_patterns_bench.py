@@ -20,8 +20,12 @@ def test_there_are_enough_patterns_of_different_names() -> None:
     assert len(patterns.PATTERNS) == len({pattern.name for pattern in patterns.PATTERNS}) >= 150
 
 
+NORMS = ("deuteron::normalise", "deuteron::normalise")
+
+
 @pytest.mark.slow
-def test_a_block_of_efficientnet_is_one_partition() -> None:
-    (pattern,) = (pattern for pattern in patterns.PATTERNS if pattern.name == "efficientnet")
+@pytest.mark.parametrize(("name", "partitions", "on_cpu"), [("efficientnet", 1, ()), ("encoder_layer", 2, NORMS)])
+def test_a_block_is_whole_but_for_norms(name: str, partitions: int, on_cpu: tuple[str, ...]) -> None:
+    (pattern,) = (pattern for pattern in patterns.PATTERNS if pattern.name == name)
     row = patterns.row(pattern, "imxrt700cm")
-    assert (row.problem, row.partitions, row.on_cpu) == ("", 1, ())
+    assert (row.problem, row.partitions, row.on_cpu) == ("", partitions, on_cpu)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from deuteron.api.ask import run as run
     from deuteron.api.ask import run_each as run_each
     from deuteron.api.ask import simulate as simulate
+    from deuteron.api.ask import stream as stream
     from deuteron.api.ask import subject as subject
     from deuteron.api.ask import sweep_page as sweep_page
     from deuteron.api.ask import sweep_table as sweep_table
@@ -68,7 +69,7 @@ _NAMES = {
     "api.ask": (
         "check_installation", "compare", "compare_profiles", "compare_simulations", "converts_only", "explain",
         "formats", "inspect", "kernels", "missing", "operators", "plan", "profile", "read_manifest", "read_profile",
-        "report", "run", "run_each", "simulate", "subject", "sweep_page", "sweep_table", "targets",
+        "report", "run", "run_each", "simulate", "stream", "subject", "sweep_page", "sweep_table", "targets",
     ),
     "api.make": (
         "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "install_fvps",

@@ -66,6 +66,26 @@ def run_each(
     return chosen.run_each(checked(chosen.model, samples))
 
 
+def stream(
+    path: str | Path, windows: "Iterable[Sequence[Array]]", states: Mapping[int, int]
+) -> "Iterator[list[Array]]":
+    """The outputs for one window of a stream after the other, by a program that keeps a state.
+
+    Args:
+        path: a build directory or a `.pte` file, which ExecuTorch's own runtime runs, or a TFLite file.
+        windows: the inputs that are no states, in the model's order.
+        states: the output that becomes each input that is a state, which begins as zeros: `{1: 1}`.
+
+    Raises:
+        DeuteronError: there is nothing undamaged that can be run, or inputs or states are not the model's.
+    """
+    from deuteron.runtime.inputs import checked
+    from deuteron.views.run.stream import Stream
+
+    streamed = Stream(subject(path), states)
+    return streamed.run(checked(streamed, windows))
+
+
 def subject(
     path: str | Path,
     *,

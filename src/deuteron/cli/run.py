@@ -71,6 +71,13 @@ class _Command(click.Command):
     "how far a build is from the float model, on samples that it has kept.",
 )
 @click.option(
+    "--stream",
+    multiple=True,
+    metavar="INPUT=OUTPUT",
+    help="Samples are windows of one stream, and an input is a state: the output of the window before, zeros at first. "
+    "`--input` files are for the other inputs then.",
+)
+@click.option(
     "--on", metavar="BOARD", help="Run on a board (`an500`, `an505`, `an547`) in an emulator, not on the host."
 )
 @click.option(
@@ -97,6 +104,7 @@ def command(
     samples: int | None,
     seed: int,
     compare: str | None,
+    stream: tuple[str, ...],
     on: str | None,
     origin: Path | None,
     time_out: float | None,
@@ -114,6 +122,7 @@ def command(
     """
     from deuteron import api
     from deuteron.views.run import samples as files
+    from deuteron.views.run import stream as streams
 
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
@@ -124,20 +133,30 @@ def command(
             "what the float model gives is known for the samples alone that the build has kept",
             hint="leave out `--input` and `--samples`; `deuteron build --evaluate` measures other data",
         )
+    if stream and (on or compare == "float"):
+        raise OptionError(
+            "a board gets all samples at once, before there are states"
+            if on
+            else "the samples that a build has kept are no stream",
+            hint=f"leave out `{f'--on {on}' if on else '--compare float'}` or `--stream`",
+        )
+    streamed = streams.Stream(subject, streams.parse(stream)) if stream else None
     files.check_outputs(len(subject.model.outputs), outputs, force=force)
     if inputs:
-        data = files.read_samples(subject.model, inputs)
+        data = files.read_samples(streamed or subject.model, inputs)
     else:
         data = [*subject.kept_samples().inputs] if compare == "float" else subject.draw(samples or 1, seed)
+        data = streamed.windows(data) if streamed else data
     for sample in data:
-        api.check_inputs(subject.model, sample)
+        api.check_inputs(streamed or subject.model, sample)
     if bad := files.not_finite(data):
         printer.warn(f"{len(bad)} of {len(data)} samples hold NaN or infinite values, the first is sample {bad[0]}")
     if on:
         tell_missing(printer, path, target, etrecord)
-    if outputs or not compare:
+    if outputs or not compare or streamed:
         with printer.work("running") as progress:
-            results = subject.run(data, progress)
+            results = [tuple(y) for y in streamed.run(data)] if streamed else subject.run(data, progress)
+        data = streamed.fed if streamed else data
         files.write_outputs(outputs, results)
         for written in outputs:
             printer.note(f"wrote `{written}`")
