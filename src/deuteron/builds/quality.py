@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from deuteron.errors import counted
 from deuteron.records import Source
 
 MOST = 150.0
@@ -98,6 +99,14 @@ class Quality:
     outputs: tuple[OutputQuality, ...] = ()
     layers: tuple[LayerQuality, ...] = ()
     metrics: tuple[Metric, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What its figures are of."""
+        samples = counted(self.samples, "sample")
+        if self.measured == PROGRAM and self.kept < self.samples:
+            samples = f"{self.kept} of {samples}"
+        return f"signal to quantisation noise beside the float model, on {samples}, of {self.measured}"
 
 
 NOT_MEASURED = Quality()

@@ -9,8 +9,6 @@ from deuteron.arch.targets import CpuOperators, Neutron
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
 from deuteron.builds.options import Partitioning
-from deuteron.builds.quality import PROGRAM
-from deuteron.errors import counted as counted_things
 from deuteron.records import plain
 from deuteron.views import costs as placement
 from deuteron.views.costs import Costs
@@ -116,10 +114,7 @@ class Explanation:
         if not quality.samples:
             return
         yield ""
-        samples = counted_things(quality.samples, "sample")
-        if quality.measured == PROGRAM and quality.kept < quality.samples:
-            samples = f"{quality.kept} of {samples}"
-        yield f"signal to quantisation noise beside the float model, on {samples}, of {quality.measured}:"
+        yield f"{quality.title}:"
         for i, output in enumerate(quality.outputs):
             yield from output.lines(i)
         if quality.layers:

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from tests.views.profile.made import CONV
 from tests.views.profile.made import profile as plain_profile
 
+from deuteron.builds.quality import PROGRAM, LayerQuality, OutputQuality, Quality
 from deuteron.views.events.record import Block, Memory, Profile, Section, Source
 
 HOSTILE = (
@@ -24,10 +26,12 @@ def profile() -> Profile:
     made = plain_profile()
     blocks = (Block("a", 0, 600, 0, 1), Block("b", 600, 200, 1, 1))
     memory = Memory("scratch", 1000, 800, blocks)
+    layer = LayerQuality("relu", "aten::relu", (CONV,), 37.0, 42.1)
     return replace(
         made,
         partitions=(replace(made.partitions[0], memories=(memory,)),),
         sections=(Section("kernels", "conv2d_s8", 2382), Section("driver", "", 3538)),
+        quality=Quality(20, 20, PROGRAM, (OutputQuality(37.04, 1, (37.1, 0.0)),), (layer,)),
     )
 
 
@@ -58,4 +62,5 @@ def hostile(name: str) -> Profile:
         partitions=(partition,),
         cpu_ops=tuple(replace(op, name=name, node=name, sources=(source,), why=name) for op in made.cpu_ops),
         sections=(Section(name, name, 1),),
+        quality=replace(made.quality, layers=(LayerQuality(name, name, (source,), 1.0, 2.0),)),
     )

@@ -21,6 +21,7 @@ from tests.views.profile.made import (
 from tests.views.report.conftest import Open
 from tests.views.report.made import HOSTILE, hostile, profile
 
+from deuteron.builds.quality import NOT_MEASURED
 from deuteron.views.events.events import Kind, Measure
 from deuteron.views.events.record import Profile
 
@@ -372,10 +373,12 @@ def test_of_several_runs_the_median_is_shown_everywhere(show: Open):
 
 def test_an_empty_profile_is_a_page(show: Open):
     made = profile()
-    page = show(replace(made, partitions=(), cpu_ops=(), sections=(), stream=replace(made.stream, runs=0, events=())))
+    stream = replace(made.stream, runs=0, events=())
+    page = show(replace(made, partitions=(), cpu_ops=(), sections=(), stream=stream, quality=NOT_MEASURED))
     assert page.execute_script("return document.documentElement.dataset.ready") == "yes"
     assert not one(page, "#memory").is_displayed()
     assert "No firmware was linked" in one(page, "#sizes-body").text
+    assert "The build has not measured" in one(page, "#quality-body").text
     assert problems(page) == []
 
 
@@ -385,6 +388,13 @@ def test_lists_at_the_end(show: Open):
         "driver 3,538 59.8 %",
         "kernels conv2d_s8 2,382 40.2 %",
         "all 5,920 100.0 %",
+    ]
+    assert one(page, "#quality-body").text.splitlines() == [
+        "The signal to quantisation noise beside the float model, on 20 samples, of program.",
+        "output 0: 37.0 dB",
+        "channels of dimension 1, worst first: 1: 0.0, 0: 37.1",
+        "layer of quantised PyTorch, worst first own so far line",
+        "aten::relu relu 42.1 37.0 model.py:7",
     ]
     assert "npu 0: 2 kernel calls for 1 CONV_2D, 1 MAX_POOL_2D" in one(page, "#placement-body").text
     assert "the build does not say" in one(page, "#placement-body").text

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from deuteron.builds.quality import NOT_MEASURED, Quality
 from deuteron.errors import DeuteronError, FormatError, InputError, counted
 from deuteron.npu.program import Block as Block
 from deuteron.npu.program import Memory as Memory
@@ -14,7 +15,7 @@ from deuteron.views.events.events import Kind, Measure, Stream
 
 NAME = "profile.json"
 _WRITTEN = "give what `deuteron profile DIR` has written"
-FILE = RecordFile(NAME, 5, "deuteron profile DIR", "profile the build again")
+FILE = RecordFile(NAME, 6, "deuteron profile DIR", "profile the build again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Profile:
         sections: sizes of the firmware, none where none was linked.
         basis: what simulated and estimated times rest on; none of others.
         npu_measure: how the cycles of kernel calls came to be; where a compiler estimates them, MACs and bytes, too.
+        quality: what the build has measured of its program beside the float model.
     """
 
     model: str
@@ -127,6 +129,7 @@ class Profile:
     sections: tuple[Section, ...]
     basis: tuple[str, ...] = ()
     npu_measure: Measure = Measure.SIMULATED
+    quality: Quality = NOT_MEASURED
 
 
 def read(path: Path) -> Profile:

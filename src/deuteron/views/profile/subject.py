@@ -135,6 +135,7 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         sections=build.sections,
         basis=build.basis if stream.measure in (Measure.SIMULATED, Measure.ESTIMATED) else (),
         npu_measure=next((run.timeline.measure for run, _ in build.partitions), Measure.SIMULATED),
+        quality=manifest.quality,
     )
 
 

@@ -7,6 +7,7 @@ that belongs together.
 
 from collections.abc import Iterable, Mapping
 
+from deuteron.builds.quality import Quality
 from deuteron.views.events import tables, text
 from deuteron.views.events.events import Event, Kind
 from deuteron.views.events.gaps import attributed
@@ -54,6 +55,7 @@ def page_data(profile: Profile) -> Plain:
             for op in profile.cpu_ops
         ],
         "sections": [{"group": s.group, "name": s.name, "bytes": s.nbytes} for s in profile.sections],
+        "quality": _quality(profile.quality),
         "made": {
             "NPU": f"{profile.npu_macs_per_cycle} MACs per cycle, {profile.npu_hz / 1e6:g} MHz"
             if profile.npu_hz
@@ -64,6 +66,19 @@ def page_data(profile: Profile) -> Plain:
         "options": dict(profile.options),
         "files": {"program that ran": profile.program_sha256, **profile.files}
         | {f"payload of npu {i}": p.payload_sha256 for i, p in enumerate(profile.partitions)},
+    }
+
+
+def _quality(quality: Quality) -> Plain:
+    """What the build has measured, as `explain` has it; the layers that lose most."""
+    return {
+        "title": quality.title if quality.samples else "",
+        "outputs": [line for i, output in enumerate(quality.outputs) for line in output.lines(i)],
+        "metrics": [metric.text() for metric in quality.metrics],
+        "layers": [
+            {"op": layer.op, "name": layer.name, "own": layer.own, "all": layer.sqnr, "sources": _sources(layer.source)}
+            for layer in quality.layers
+        ],
     }
 
 

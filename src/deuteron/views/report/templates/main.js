@@ -264,6 +264,7 @@ function start() {
   zoomTools(document.querySelector("#modules .zoom"), width);
   new Tables(document.getElementById("table"), document.querySelector("[role=tablist]"), view);
   document.getElementById("sizes-body").replaceChildren(...sizes());
+  document.getElementById("quality-body").replaceChildren(...quality());
   document.getElementById("placement-body").replaceChildren(...placement(view));
   document.getElementById("made-body").replaceChildren(...madeOf());
   startTheme(() => {

@@ -216,6 +216,22 @@ function sizes() {
     [...rows, ["all", "", number(whole), share(1)]], (i) => i > 1)];
 }
 
+function quality() {
+  const { title, outputs, metrics, layers } = data.quality;
+  if (!title) {
+    return [element("p", { className: "note" }, "The build has not measured how far its program is from the float model.")];
+  }
+  const rows = layers.slice(0, MANY).map((layer) => [
+    `${layer.op} ${layer.name}`, layer.own.toFixed(1), layer.all.toFixed(1), layer.sources.slice(0, 1).map(lineOf).join(),
+  ]);
+  return [
+    element("p", {}, `The ${title}.`),
+    element("ul", {}, ...[...outputs, ...metrics].map((line) => element("li", {}, line))),
+    plainTable(["layer of quantised PyTorch, worst first", "own", "so far", "line"], rows, (i) => i === 1 || i === 2),
+    ...(layers.length > MANY ? [element("p", { className: "note" }, `and ${layers.length - MANY} more`)] : []),
+  ];
+}
+
 function placement(view) {
   const npu = data.npu.map((part, i) => {
     const ops = Object.entries(part.ops).map(([name, count]) => `${count} ${name}`).join(", ");
