@@ -10,7 +10,7 @@ from tests.builds.test_manifest import MANIFEST, SOURCE
 from deuteron import api
 from deuteron.arch.cores import Work
 from deuteron.builds.manifest import CpuOp, Manifest, ModelInfo, Node
-from deuteron.builds.quality import PROGRAM, Quality
+from deuteron.builds.quality import PROGRAM, LayerQuality, Quality
 from deuteron.errors import OptionError
 from deuteron.npu.schedule import Schedule, Step
 from deuteron.views import costs as placement
@@ -80,6 +80,17 @@ def test_text():
         "       costs 1,200 cycles more than it saves by itself: `--partition cost` moves it to the CPU where the "
         "whole takes less for it",
     ]
+
+
+def test_a_line_that_stands_for_several_modules_has_their_names():
+    layers = tuple(
+        replace(BUILD.nodes[0], source=(replace(SOURCE, code="x = self.body(x)", module=f"body.{i}"),)) for i in (0, 9)
+    )
+    quality = Quality(4, 4, layers=(LayerQuality("conv", "aten::conv2d", layers[1].source, 30, 40),))
+    lines = list(Explanation("out", replace(BUILD, nodes=layers, quality=quality), COSTS).lines())
+    assert "npu 0  aten::convolution  net.py:12 body.0: x = self.body(x)" in lines
+    assert "npu 0  aten::convolution  net.py:12 body.9: x = self.body(x)" in lines
+    assert lines[-1].endswith("30.0  net.py:12 body.9")
 
 
 def test_a_part_that_does_not_pay_and_stays():

@@ -1,6 +1,6 @@
 """A build explained: which processor runs each operator of the model, why, and what that costs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from deuteron.arch.targets import CpuOperators, Neutron
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
 from deuteron.builds.options import Partitioning
-from deuteron.records import plain
+from deuteron.records import Source, plain
 from deuteron.views import costs as placement
 from deuteron.views.costs import Costs
 
@@ -99,17 +99,18 @@ class Explanation:
         if len({share.clock for share in self.shares() if share.cycles}) > 1:
             yield "The NPU's cycles are of its own clock, the CPU's of the CPU's: they do not add up"
         yield ""
+        shared = _shared_lines(self.manifest.nodes)
         for node in self.manifest.nodes:
-            yield from self._node_lines(node)
+            yield from self._node_lines(node, shared)
         added = [op for op in self.manifest.cpu_ops if not op.computes]
         if added:
             yield ""
             yield "added on the CPU:"
             yield from _counted(added)
         yield from self._island_lines()
-        yield from self._quality_lines()
+        yield from self._quality_lines(shared)
 
-    def _quality_lines(self) -> Iterator[str]:
+    def _quality_lines(self, shared: Collection[str]) -> Iterator[str]:
         quality = self.manifest.quality
         if not quality.samples:
             return
@@ -121,16 +122,17 @@ class Explanation:
             yield ""
             yield f"{'layers, worst first, of quantised PyTorch':<44}{'own, dB':>9}{'so far, dB':>12}"
         for layer in quality.layers[:LAYERS]:
-            place = f"  {Path(layer.source[0].file).name}:{layer.source[0].line}" if layer.source else ""
+            source = layer.source[0] if layer.source else None
+            place = f"  {Path(source.file).name}:{source.line}{_module(source, shared)}" if source else ""
             yield f"{f'{layer.op} {layer.name}':<44}{layer.own:>9.1f}{layer.sqnr:>12.1f}{place}"
         if len(quality.layers) > LAYERS:
             yield f"[{len(quality.layers) - LAYERS} others]"
         for metric in quality.metrics:
             yield metric.text()
 
-    def _node_lines(self, node: Node) -> Iterator[str]:
+    def _node_lines(self, node: Node, shared: Collection[str]) -> Iterator[str]:
         source = node.source[0] if node.source else None
-        place = f"  {Path(source.file).name}:{source.line}: {source.code}" if source else ""
+        place = f"  {Path(source.file).name}:{source.line}{_module(source, shared)}: {source.code}" if source else ""
         yield f"{self.runs_on(node):<7}{node.op}{place}"
         if node.partition is None:
             by = ", ".join(self.by(node))
@@ -228,3 +230,16 @@ def _counted(ops: Iterable[CpuOp]) -> Iterator[str]:
         kinds[op.op, op.why] = kinds.get((op.op, op.why), 0) + 1
     for (name, why), count in kinds.items():
         yield f"{count:>5}  {name}: {why}"
+
+
+def _shared_lines(nodes: Iterable[Node]) -> set[str]:
+    """The lines that stand for several modules, as a call of an `nn.Sequential` does."""
+    modules: dict[str, set[str]] = {}
+    for source in (source for node in nodes for source in node.source):
+        modules.setdefault(str(source), set()).add(source.module)
+    return {line for line, names in modules.items() if len(names) > 1}
+
+
+def _module(source: Source, shared: Collection[str]) -> str:
+    """The module that a line runs in, where it stands for several."""
+    return f" {source.module}" if str(source) in shared and source.module else ""

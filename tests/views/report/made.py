@@ -5,8 +5,7 @@ from dataclasses import replace
 from tests.views.profile.made import CONV
 from tests.views.profile.made import profile as plain_profile
 
-from deuteron.builds.quality import PROGRAM, LayerQuality, OutputQuality, Quality
-from deuteron.views.events.record import Block, Memory, Profile, Section, Source
+from deuteron.views.events.record import Block, LayerLoss, Memory, Profile, Quality, Section, Source
 
 HOSTILE = (
     "</script><script>window.hacked = 1</script>",
@@ -26,12 +25,12 @@ def profile() -> Profile:
     made = plain_profile()
     blocks = (Block("a", 0, 600, 0, 1), Block("b", 600, 200, 1, 1))
     memory = Memory("scratch", 1000, 800, blocks)
-    layer = LayerQuality("relu", "aten::relu", (CONV,), 37.0, 42.1)
+    layer = LayerLoss("aten::relu", "relu", 42.1, 37.04, (CONV,))
     return replace(
         made,
         partitions=(replace(made.partitions[0], memories=(memory,)),),
         sections=(Section("kernels", "conv2d_s8", 2382), Section("driver", "", 3538)),
-        quality=Quality(20, 20, PROGRAM, (OutputQuality(37.04, 1, (37.1, 0.0)),), (layer,)),
+        quality=Quality("figure, on 20 samples, of program", ("output 0: 37.0 dB",), (layer,)),
     )
 
 
@@ -62,5 +61,5 @@ def hostile(name: str) -> Profile:
         partitions=(partition,),
         cpu_ops=tuple(replace(op, name=name, node=name, sources=(source,), why=name) for op in made.cpu_ops),
         sections=(Section(name, name, 1),),
-        quality=replace(made.quality, layers=(LayerQuality(name, name, (source,), 1.0, 2.0),)),
+        quality=Quality(name, (name,), (LayerLoss(name, name, 1.0, 2.0, (source,)),)),
     )

@@ -21,9 +21,8 @@ from tests.views.profile.made import (
 from tests.views.report.conftest import Open
 from tests.views.report.made import HOSTILE, hostile, profile
 
-from deuteron.builds.quality import NOT_MEASURED
 from deuteron.views.events.events import Kind, Measure
-from deuteron.views.events.record import Profile
+from deuteron.views.events.record import NOT_MEASURED, Profile
 
 
 def one(page: Chrome, selector: str) -> WebElement:
@@ -390,9 +389,8 @@ def test_lists_at_the_end(show: Open):
         "all 5,920 100.0 %",
     ]
     assert one(page, "#quality-body").text.splitlines() == [
-        "The signal to quantisation noise beside the float model, on 20 samples, of program.",
+        "The figure, on 20 samples, of program.",
         "output 0: 37.0 dB",
-        "channels of dimension 1, worst first: 1: 0.0, 0: 37.1",
         "layer of quantised PyTorch, worst first own so far line",
         "aten::relu relu 42.1 37.0 model.py:7",
     ]

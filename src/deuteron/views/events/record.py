@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from deuteron.builds.quality import NOT_MEASURED, Quality
 from deuteron.errors import DeuteronError, FormatError, InputError, counted
 from deuteron.npu.program import Block as Block
 from deuteron.npu.program import Memory as Memory
@@ -93,6 +92,29 @@ class Section:
     group: str
     name: str
     nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayerLoss:
+    """What a layer loses to rounding, in dB of signal to noise: its operator by itself, and all up to it."""
+
+    op: str
+    name: str
+    own: float
+    total: float
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How far the program is from the float model: what figures are of, those of outputs as text, and layers."""
+
+    title: str
+    lines: tuple[str, ...]
+    layers: tuple[LayerLoss, ...]
+
+
+NOT_MEASURED = Quality("", (), ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,19 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         sections=build.sections,
         basis=build.basis if stream.measure in (Measure.SIMULATED, Measure.ESTIMATED) else (),
         npu_measure=next((run.timeline.measure for run, _ in build.partitions), Measure.SIMULATED),
-        quality=manifest.quality,
+        quality=_quality(manifest),
+    )
+
+
+def _quality(manifest: Manifest) -> record.Quality:
+    quality = manifest.quality
+    if not quality.samples:
+        return record.NOT_MEASURED
+    outputs = (line for i, output in enumerate(quality.outputs) for line in output.lines(i))
+    return record.Quality(
+        quality.title,
+        (*outputs, *(metric.text() for metric in quality.metrics)),
+        tuple(record.LayerLoss(one.op, one.name, one.own, one.sqnr, one.source) for one in quality.layers),
     )
 
 

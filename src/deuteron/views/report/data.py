@@ -7,11 +7,10 @@ that belongs together.
 
 from collections.abc import Iterable, Mapping
 
-from deuteron.builds.quality import Quality
 from deuteron.views.events import tables, text
 from deuteron.views.events.events import Event, Kind
 from deuteron.views.events.gaps import attributed
-from deuteron.views.events.record import Memory, Profile, ProfiledPartition, Source
+from deuteron.views.events.record import Memory, Profile, ProfiledPartition, Quality, Source
 from deuteron.views.events.tables import Key, Part, Row
 
 Plain = dict[str, object]
@@ -70,16 +69,12 @@ def page_data(profile: Profile) -> Plain:
 
 
 def _quality(quality: Quality) -> Plain:
-    """What the build has measured, as `explain` has it; the layers that lose most."""
-    return {
-        "title": quality.title if quality.samples else "",
-        "outputs": [line for i, output in enumerate(quality.outputs) for line in output.lines(i)],
-        "metrics": [metric.text() for metric in quality.metrics],
-        "layers": [
-            {"op": layer.op, "name": layer.name, "own": layer.own, "all": layer.sqnr, "sources": _sources(layer.source)}
-            for layer in quality.layers
-        ],
-    }
+    """What the build has measured."""
+    layers = [
+        {"op": layer.op, "name": layer.name, "own": layer.own, "total": layer.total, "sources": _sources(layer.sources)}
+        for layer in quality.layers
+    ]
+    return {"title": quality.title, "lines": list(quality.lines), "layers": layers}
 
 
 def _part(profile: Profile, part: Part) -> Plain:

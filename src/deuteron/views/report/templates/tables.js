@@ -217,16 +217,16 @@ function sizes() {
 }
 
 function quality() {
-  const { title, outputs, metrics, layers } = data.quality;
+  const { title, lines, layers } = data.quality;
   if (!title) {
     return [element("p", { className: "note" }, "The build has not measured how far its program is from the float model.")];
   }
   const rows = layers.slice(0, MANY).map((layer) => [
-    `${layer.op} ${layer.name}`, layer.own.toFixed(1), layer.all.toFixed(1), layer.sources.slice(0, 1).map(lineOf).join(),
+    `${layer.op} ${layer.name}`, layer.own.toFixed(1), layer.total.toFixed(1), layer.sources.slice(0, 1).map(lineOf).join(),
   ]);
   return [
     element("p", {}, `The ${title}.`),
-    element("ul", {}, ...[...outputs, ...metrics].map((line) => element("li", {}, line))),
+    element("ul", {}, ...lines.map((line) => element("li", {}, line))),
     plainTable(["layer of quantised PyTorch, worst first", "own", "so far", "line"], rows, (i) => i === 1 || i === 2),
     ...(layers.length > MANY ? [element("p", { className: "note" }, `and ${layers.length - MANY} more`)] : []),
   ];
