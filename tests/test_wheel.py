@@ -137,3 +137,44 @@ def test_a_build_says_what_to_install(python: Path, tmp_path: Path) -> None:
         "error: a build of a PyTorch model needs the Python package `torch`, which is not installed\n\n"
         "hint: install Deuteron with its extra: `pip install 'deuteron[executorch]'`\n",
     )
+
+
+CONVERT = """\
+from pathlib import Path
+from eiq_neutron_sdk import neutron_converter as c
+context = c.CompilationContext()
+context.targetOpts = c.getNeutronTarget("imxrt700")
+context.compilationOpts.dumpKernelSelectionCode = True
+Path("npu.tflite").write_bytes(c.convertModel(list(Path("net.tflite").read_bytes()), context))
+"""
+
+
+def test_the_vendors_name_is_a_distribution_of_its_own(python: Path, tmp_path: Path) -> None:
+    def ran(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run((python, *arguments), capture_output=True, text=True, cwd=tmp_path)
+
+    assert "No module named 'eiq_neutron_sdk'" in ran("-c", "import eiq_neutron_sdk").stderr
+    source = ROOT / "distributions" / "eiq-neutron-sdk"
+    pip = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index")
+    subprocess.run((*pip, "--wheel-dir", tmp_path, source), check=True)
+    (small,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(small).extractall(tmp_path / "named")
+    packages = next((python.parents[1] / "lib").glob("python*")) / "site-packages"
+    link = packages / "named.pth"
+    link.write_text(str(tmp_path / "named"))
+    try:
+        (tmp_path / "net.tflite").write_bytes(emit(parse_graph(GRAPH)))
+        assert ran("-c", CONVERT).stderr == ""
+        assert ": converted TFLite file, " in run(python, "inspect", tmp_path / "npu.tflite")
+        merge = "eiq_neutron_sdk.neutron_library_utils.merge_kernel_selection_code"
+        assert ran("-m", merge, "-input-files", "_kernel_selection.c", "-output-file", "all.c").returncode == 0
+        vendors = tmp_path / "named" / "eiq_neutron_sdk-1.0.dist-info"
+        vendors.mkdir()
+        (vendors / "METADATA").write_text("Name: eiq_neutron_sdk\nVersion: 1.0\n")
+        assert ran("-c", "import eiq_neutron_sdk").stderr.endswith(
+            "ImportError: `eiq_neutron_sdk` is installed twice, by its vendor and by `deuteron-eiq-neutron-sdk`, one "
+            "over the other\n\n"
+            "hint: `pip uninstall eiq_neutron_sdk deuteron-eiq-neutron-sdk`, then install the one that you want\n"
+        )
+    finally:
+        link.unlink()

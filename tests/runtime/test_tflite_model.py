@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.npu.neutron.tflite.cases import CASES
-from tests.npu.neutron.tflite.files import outside_bytes, with_float_edges
+from tests.npu.neutron.tflite.files import OutsideEncoder, outside_bytes, with_float_edges
 
 from deuteron.errors import FormatError, InputError, UnsupportedError
 from deuteron.npu.neutron.convert import convert, to_tflite
@@ -202,3 +202,18 @@ def test_a_converted_file_cannot_be_compared(save: Save):
 def test_what_litert_does_not_take_is_its_own_error():
     with pytest.raises(InputError, match=r"^LiteRT does not run the model: "):
         litert.run(emit(graph("CONV_2D")), [np.zeros((1,), np.float32)])
+
+
+def test_a_file_of_more_than_2_gb_is_read_where_it_is_needed(save: Save):
+    source = decode(emit(graph("CONV_2D")))
+    start = (1 << 31) + 48
+    encoder = OutsideEncoder(source, 1, start)
+    path = save(encoder.finish())
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(encoder.outside)
+    assert path.stat().st_size > 1 << 31
+    model = tflite_model.load(path, TARGET)
+    x = np.random.default_rng(2).integers(-128, 128, model.inputs[0].shape, np.int8)
+    (found,), (wanted,) = model.run([x]), tflite_model.load(save(emit(graph("CONV_2D"))), TARGET).run([x])
+    np.testing.assert_array_equal(found, wanted)

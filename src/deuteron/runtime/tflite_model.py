@@ -1,11 +1,13 @@
 """A TFLite file as a program: converted if it is not yet, then run by the driver on this machine, without torch."""
 
 import math
+import mmap
 import struct
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,10 @@ from deuteron.runtime.vela import VelaProgram
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
+
+
+_LARGE = 1 << 28
+"""Bytes from which on a file is not read as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +135,14 @@ def load_part(part: Part) -> TfliteModel:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of the file."""
+    """The bytes of the file; of a large one a map of it into memory, which reads what is taken."""
     try:
         if path.suffix == ".py":
             raise is_python(path)
-        return path.read_bytes()
+        if path.stat().st_size < _LARGE:
+            return path.read_bytes()
+        with path.open("rb") as file:
+            return cast("bytes", mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
 

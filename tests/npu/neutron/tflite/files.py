@@ -33,7 +33,7 @@ class OddEncoder(Encoder):
         return self.last[kind]
 
 
-class _OutsideEncoder(Encoder):
+class OutsideEncoder(Encoder):
     """Writes a model without the data of its larger buffers, which begin at `start` in the file: `outside` has it."""
 
     def __init__(self, model: FlatModel, least: int, start: int) -> None:
@@ -50,9 +50,9 @@ class _OutsideEncoder(Encoder):
 
 def outside_bytes(model: FlatModel, least: int = 1) -> bytes:
     """The model with the data of larger buffers behind the flatbuffer, where Google's quantiser puts it."""
-    inside = _OutsideEncoder(model, least, 16).finish()
+    inside = OutsideEncoder(model, least, 16).finish()
     start = len(inside) + -len(inside) % 16
-    encoder = _OutsideEncoder(model, least, start)
+    encoder = OutsideEncoder(model, least, start)
     return encoder.finish().ljust(start, b"\0") + encoder.outside
 
 
@@ -160,6 +160,7 @@ __all__ = [
     "FlatModel",
     "FlatOperator",
     "FlatTensor",
+    "OutsideEncoder",
     "Q",
     "chain",
     "encode",

@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,8 @@ from deuteron.npu.neutron.sdk.session import Session
 PACKAGE = "eiq_neutron_sdk"
 _OURS = "__deuteron__"
 """Attribute that marks our package; it holds what it hides."""
+_MARK = "__deuteron__.py"
+"""File that marks our package where it is installed by that name."""
 
 
 def install(session: Session, *, shadow_vendor: bool = False) -> None:
@@ -66,9 +69,30 @@ def _take_modules() -> dict[str, ModuleType]:
 def vendor_is_installed() -> bool:
     """Whether there is a package of the vendor's, imported or to be imported, which ours would hide."""
     loaded = sys.modules.get(PACKAGE)
-    if loaded is not None:
-        return not hasattr(loaded, _OURS)
-    return importlib.util.find_spec(PACKAGE) is not None
+    if loaded is None and (spec := importlib.util.find_spec(PACKAGE)) is None:
+        return False
+    if hasattr(loaded, _OURS):
+        return False
+    places = getattr(loaded, "__path__", ()) if loaded else spec.submodule_search_locations or ()
+    return _has_distribution() or not any((Path(place) / _MARK).is_file() for place in places)
+
+
+def check_alone() -> None:
+    """Raise ImportError where the vendor's package is installed, too: files of both are in one folder then."""
+    if _has_distribution():
+        raise ImportError(
+            f"`{PACKAGE}` is installed twice, by its vendor and by `deuteron-eiq-neutron-sdk`, one over the other\n\n"
+            f"hint: `pip uninstall {PACKAGE} deuteron-eiq-neutron-sdk`, then install the one that you want"
+        )
+
+
+def _has_distribution() -> bool:
+    """Whether pip has installed the vendor's package."""
+    try:
+        distribution(PACKAGE)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _module(name: str, **members: object) -> ModuleType:

@@ -2,8 +2,10 @@
 
 import os
 import pickle
+import tempfile
 import traceback
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -12,6 +14,12 @@ from deuteron.errors import DeuteronError, InternalError
 
 VARIABLE = "DEUTERON_CONVERTER_SESSION"
 """The environment variable that has the directory of the session of a command and all that it starts."""
+
+
+@cache
+def _own() -> "tempfile.TemporaryDirectory[str]":
+    """A directory that is gone when this process ends."""
+    return tempfile.TemporaryDirectory(prefix="deuteron-session-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +37,8 @@ class Session:
 
     @classmethod
     def of_environment(cls) -> Self:
-        """The session of the command that this process is a part of."""
-        return cls(Path(os.environ[VARIABLE]))
+        """The session of the command that this process is a part of, or of this process where there is none."""
+        return cls(Path(os.environ.get(VARIABLE) or _own().name))
 
     @property
     def _failure(self) -> Path:

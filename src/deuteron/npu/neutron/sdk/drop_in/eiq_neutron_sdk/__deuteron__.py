@@ -1,0 +1,1 @@
+"""Says, by being there, that the package is Deuteron's."""
