@@ -1,10 +1,10 @@
 """TFLite files as users have them: ten int8 files that Google's tools make of PyTorch models, taken through everything.
 
 The files are made by litert-torch, and quantised by ai-edge-quantizer with its recipe of int8 weights and activations,
-which leaves inputs and outputs in float. Both come with `pip install litert-torch`, which no extra of Deuteron's asks
+inputs and outputs too. Both come with `pip install litert-torch`, which no extra of Deuteron's asks
 for: it brings jax and transformers. A row per file: its size, operators on the NPU and beside it, partitions, how many
-results differ from LiteRT's, of how many, and by how much of the outputs' range, simulated time, and whether firmware
-for the board an505 was built.
+results differ from LiteRT's, of how many, and by how many steps at most, simulated time, and whether firmware for the
+board an505 was built.
 
 make bench-tflite-files
 """
@@ -17,16 +17,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from rich.console import Console
 from rich.table import Table
 from torch import nn
 
 from deuteron import api
+from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import DeuteronError
 from deuteron.npu.neutron.mixed import convert_mixed
-from deuteron.runtime import litert
-from deuteron.runtime.tflite_mixed import MixedProgram
+from deuteron.runtime import litert, tflite_model
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 sys.path.insert(0, str(MODELS))
@@ -42,7 +43,8 @@ NAMES = (
     "attention",
     "mobilenet_v2",
 )
-COLUMNS = ("file", "KB", "npu", "beside", "partitions", "differ", "of", "largest, of the range", "sim us", "firmware")
+TARGET = "imxrt700"
+COLUMNS = ("file", "KB", "npu", "beside", "partitions", "differ", "of", "largest", "sim us", "firmware")
 
 
 def tiny() -> tuple[nn.Module, tuple[int, ...]]:
@@ -57,7 +59,7 @@ def model(name: str) -> tuple[nn.Module, tuple[int, ...]]:
         return tiny()
     from deuteron.frontend.loader import load
 
-    (example,) = (e for e in api.EXAMPLES if e.name == name)
+    (example,) = (e for e in (*api.EXAMPLES, *api.COMBINED) if e.name == name)
     return load(f"{example.path}:{name}").module.eval(), example.input_shape
 
 
@@ -77,10 +79,18 @@ def make(name: str) -> bytes:
         return bytes(made.quantize(calibrated).quantized_model)
 
 
+def drawn(info: TensorInfo) -> npt.NDArray[np.generic]:
+    """A random input."""
+    rng = np.random.default_rng(1)
+    if info.dtype == "int8":
+        return rng.integers(-128, 128, info.shape, np.int8)
+    return rng.normal(size=info.shape).astype(np.float32)
+
+
 def row(path: Path) -> Iterator[object]:
     """What came of one file."""
     data = path.read_bytes()
-    mixed = convert_mixed(data, "imxrt700")
+    mixed = convert_mixed(data, TARGET)
     if mixed is None:
         raise DeuteronError("the NPU takes nothing of it", where=str(path))
     yield path.stem
@@ -88,17 +98,15 @@ def row(path: Path) -> Iterator[object]:
     yield len(mixed.model.operators) - len(mixed.refused)
     yield len(mixed.refused)
     yield len(mixed.parts)
-    program = MixedProgram(mixed.converted)
-    shapes = [mixed.model.tensors[i].shape for i in mixed.model.inputs]
-    rng = np.random.default_rng(1)
-    inputs = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
-    ours, theirs = program.run(inputs), litert.run(data, inputs)
-    apart = np.concatenate([np.abs(a - b).ravel() for a, b in zip(ours, theirs, strict=True)])
-    span = max(float(np.ptp(values)) for values in theirs)
+    subject = tflite_model.load(path, TARGET)
+    inputs = [drawn(info) for info in subject.inputs]
+    ours, theirs = subject.run(inputs), litert.run(data, inputs)
+    apart = np.concatenate([np.abs(a - b.astype(np.float64)).ravel() for a, b in zip(ours, theirs, strict=True)])
     yield int(np.count_nonzero(apart))
     yield apart.size
-    yield f"{float(apart.max()) / span:.4f}"
-    yield f"{sum(part.total_us for part in api.simulate(path).partitions):,.1f}"
+    yield f"{apart.max():g}"
+    simulation = api.simulate(path)
+    yield f"{simulation.engine.microseconds(simulation.cycles):,.1f}"
     with tempfile.TemporaryDirectory() as folder:
         try:
             api.firmware(path, "an505", Path(folder) / "out")

@@ -323,3 +323,15 @@ def test_events_must_be_asked_for(build: Build, tmp_path: Path) -> None:
     with pytest.raises(InternalError) as caught:
         runner.write_etdump(tmp_path / "events.etdp", tmp_path / "debug.bin")
     assert str(caught.value) == "a runner without `etdump` has no events to write"
+
+
+def test_executorchs_compiler_is_not_loaded_to_run(build: Build) -> None:
+    script = (
+        "import sys\n"
+        "from deuteron.runtime.host import HostRunner\n"
+        "HostRunner(sys.argv[1])\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+        "import executorch.exir._warnings\n"
+        "assert executorch.exir.__file__, 'it is whole for those who import it'\n"
+    )
+    subprocess.run((sys.executable, "-c", script, build("conv") / "model.pte"), check=True)

@@ -2,12 +2,14 @@
 
 import ctypes
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn, cast
 
 import numpy as np
@@ -177,7 +179,8 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
     path = library("delegate")
     with _quiet():
         try:
-            from executorch.runtime import Runtime
+            with _bare("executorch.exir"):
+                from executorch.runtime import Runtime
 
             importlib.import_module("executorch.kernels.quantized")  # registers the quantised CPU operators
         except ImportError as error:
@@ -189,6 +192,25 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
             message = f"the delegate does not load: {error}"
             raise MissingToolError(message, where=str(path), hint=BUILD_AGAIN) from error
     return delegate, Runtime.get()
+
+
+@contextmanager
+def _bare(name: str) -> Generator[None]:
+    """A package whose modules are imported without the package itself, unless it has been.
+
+    ExecuTorch's runtime takes a decorator from its compiler, whose import takes twice as long as all else.
+    """
+    spec = None if name in sys.modules else importlib.util.find_spec(name)
+    if spec is None or spec.submodule_search_locations is None:
+        yield
+        return
+    package = sys.modules[name] = ModuleType(name)
+    package.__path__ = spec.submodule_search_locations
+    try:
+        yield
+    finally:
+        for module in [module for module in sys.modules if module == name or module.startswith(f"{name}.")]:
+            del sys.modules[module]
 
 
 def _load_backend(family: Family, runtime: "Runtime") -> ctypes.CDLL:

@@ -69,11 +69,10 @@ def _take_modules() -> dict[str, ModuleType]:
 def vendor_is_installed() -> bool:
     """Whether there is a package of the vendor's, imported or to be imported, which ours would hide."""
     loaded = sys.modules.get(PACKAGE)
-    if loaded is None and (spec := importlib.util.find_spec(PACKAGE)) is None:
+    spec = importlib.util.find_spec(PACKAGE) if loaded is None else None
+    if hasattr(loaded, _OURS) or (loaded is None and spec is None):
         return False
-    if hasattr(loaded, _OURS):
-        return False
-    places = getattr(loaded, "__path__", ()) if loaded else spec.submodule_search_locations or ()
+    places = (spec.submodule_search_locations if spec else getattr(loaded, "__path__", None)) or ()
     return _has_distribution() or not any((Path(place) / _MARK).is_file() for place in places)
 
 
