@@ -2,9 +2,11 @@
 
 Models x two targets x eight SRAM budgets x four flashes x three clocks. The models are lowered first, which is not
 timed; then the same points are evaluated by one process, where each shard is timed, and by the workers of this
-computer, whose dataset must be the same. For more workers than there are cores the length is simulated: shards of the
-measured times go to whoever is free, in order. Left out are what a scheduler takes, the start of workers, and that each
-of them reads and decodes builds for itself; how far off that is for this computer's workers is printed.
+computer, whose dataset must be the same. Times are those of the processor, of all workers together, so that other work
+on the computer does not count; the clock on the wall is given beside. For more workers than there are cores the length
+is simulated: shards of the measured times go to whoever is free, in order. Left out are what a scheduler takes, the
+start of workers, and that each of them reads and decodes builds for itself; what the workers of this computer take in
+all beside one process says how much that is.
 
 make bench-sweep ARGS="--models digits ds_cnn"
 """
@@ -13,6 +15,7 @@ import argparse
 import heapq
 import json
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -46,6 +49,12 @@ def simulated(times: Sequence[float], workers: int) -> float:
     return max(free)
 
 
+def processor() -> float:
+    """Seconds that this process and those that it has waited for have computed."""
+    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
 def main() -> None:
     """Print the times; exit 1 where two workers make another dataset than one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -62,25 +71,24 @@ def main() -> None:
                 (whole / lowering.BUILDS).mkdir(parents=True, exist_ok=True)
                 lowering.make(lowering.job_of(point, whole, wanted.folder, None))
         shutil.copytree(whole, again)
-        marks = [time.perf_counter()]
-        run.sweep(wanted, whole, workers=1, progress=lambda _: marks.append(time.perf_counter()))
+        marks, wall = [time.process_time()], time.perf_counter()
+        run.sweep(wanted, whole, workers=1, progress=lambda _: marks.append(time.process_time()))
+        wall = time.perf_counter() - wall
         times = [after - before for before, after in pairwise(marks[1:])]
         cores = max(2, len(os.sched_getaffinity(0)))
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), processor()
         run.sweep(wanted, again, workers=cores)
-        there = time.perf_counter() - begun
+        there, used = time.perf_counter() - begun, processor() - used
         if shards_of(whole) != shards_of(again):
             sys.exit(f"{cores} workers made another dataset than one process")
     alone = sum(times)
-    results = {"points": points, "shards": len(times), "alone": alone, "workers": cores, "there": there}
+    results = {"points": points, "shards": len(times), "alone": alone, "workers": cores, "there": used}
     print(f"{points:,} points in {len(times)} shards, lowered; the longest shard takes {max(times):.2f} s (measured)")
-    print(f"  one process      {alone:>8.1f} s  {points / alone:>8.1f} points per second, measured")
-    print(
-        f"  {cores} workers        {there:>8.1f} s  {points / there:>8.1f} points per second, measured with their start"
-    )
-    error = there / simulated(times, cores)
-    results["measured by simulated"] = error
-    print(f"  the simulation's error: {cores} workers take {error:.2f} times what it says of them")
+    rate = f"{points / alone:>8.1f} points per second, measured"
+    print(f"  one process      {alone:>8.1f} s  {rate} ({wall:.1f} s of the clock)")
+    print(f"  {cores} workers        {used:>8.1f} s  in all, measured with their start ({there:.1f} s of the clock)")
+    results["workers by one process"] = used / alone
+    print(f"  {cores} workers together take {used / alone:.2f} times the processor time of one process")
     for workers in WORKERS:
         seconds = simulated(times, workers)
         results[f"simulated {workers}"] = seconds

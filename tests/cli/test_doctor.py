@@ -32,6 +32,7 @@ VERSIONS = {
     "ethos-u-vela": "5.1.0",
     "distributed": "2026.1.0",
     "pyarrow": "20.0.0",
+    "optuna": "5.0.0",
 }
 NATIVES = (
     *(
@@ -81,6 +82,7 @@ absent   tosa-tools            -              ==2026.5.0, builds for Arm Ethos-U
 ok       ortools               9.15.6755      >=9.12
 ok       distributed           2026.1.0       >=2026.1
 ok       pyarrow               20.0.0         >=20
+ok       optuna                5.0.0          >=5
 ok       native driver         built          runs microcode
 ok       native driver_ref     built          checks kernels
 ok       native delegate       built          joins ExecuTorch's runtime

@@ -37,6 +37,7 @@ def bad_input(): return nn.Linear(2, 2), [1.5]
 def nan_input(): return nn.Linear(2, 2), torch.tensor([[1.0, float("nan")]])
 def bad_calibration(): return nn.Linear(2, 2), torch.ones(1, 2), 5
 constant = 5
+def wide(width=2, name="x"): return nn.Linear(2, width), torch.ones(1, 2)
 """
 
 
@@ -61,6 +62,15 @@ def test_a_function_of_a_file_that_imports_its_neighbour(file: Path):
     assert not model.module.training
     assert [tuple(x.shape) for x in model.example_inputs] == [(1, 4)]
     assert model.calibration is None
+
+
+def test_a_function_with_parameters(file: Path):
+    model = loader.load(f"{file}:wide(width=7, name='a:b')")
+    assert [tuple(p.shape) for p in model.module.parameters()] == [(7, 2), (7,)]
+    assert message(f"{file}:wide(wide=7)") == (
+        f"{file}: `wide()` raised TypeError: wide() got an unexpected keyword argument 'wide'\n\n"
+        "hint: the model file must run by itself; try it with `python`"
+    )
 
 
 def test_a_function_that_gives_calibration_batches(file: Path):

@@ -384,6 +384,8 @@ def sweep(
     *,
     scheduler: str | None = None,
     workers: int | None = None,
+    search: int | None = None,
+    minimise: "Sequence[str]" = ("latency", "sram"),
     progress: "Callable[[SweepProgress], None]" = lambda _: None,
 ) -> "Swept":
     """All combinations that `spec` names, evaluated, and written to `directory` as one Parquet dataset.
@@ -395,6 +397,8 @@ def sweep(
         directory: made if it is not there.
         scheduler: the address of a Dask scheduler; by default workers of this computer.
         workers: their number there; one per core by default, 1 for this process.
+        search: look at so many combinations only, each chosen by those before.
+        minimise: what a search looks for: `latency`, `sram`, `flash`, and `accuracy`, of which much is good.
         progress: is called at the begin, and whenever a shard is written.
 
     Raises:
@@ -405,4 +409,8 @@ def sweep(
     from deuteron.sweeps import spec as specs
 
     parsed = specs.parse(spec, Path.cwd(), "the sweep") if isinstance(spec, Mapping) else specs.read(Path(spec))
+    if search is not None:
+        from deuteron.sweeps.search import search as look
+
+        return look(parsed, Path(directory), search, minimise, scheduler=scheduler, workers=workers, progress=progress)
     return run.sweep(parsed, Path(directory), scheduler=scheduler, workers=workers, progress=progress)

@@ -15,8 +15,9 @@ from deuteron.errors import OptionError
 @click.option("-o", "--output", metavar="DIR", type=Path, help="Directory of the dataset; goes on with what it has.")
 @click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster (`tcp://host:8786`), instead of this computer.")
 @click.option("--workers", metavar="N", type=int, help="On this computer; one per core by default, 1 for no others.")
+@click.option("--search", metavar="N", type=int, help="Look at N of the combinations only, chosen by those before.")
 @click.option("--at-most", metavar="MS", type=float, help="Show: leave out what takes longer.")
-@click.option("--minimise", metavar="GOALS", help="Show: what counts, of latency,sram,flash,accuracy; latency,sram.")
+@click.option("--minimise", metavar="GOALS", help="What counts, of latency,sram,flash,accuracy; latency,sram.")
 @click.option(
     "--page", is_flag=True, help="Show: write an offline page of all points instead, to DIR/sweep.html or -o."
 )
@@ -29,6 +30,7 @@ def command(
     output: Path | None,
     scheduler: str | None,
     workers: int | None,
+    search: int | None,
     at_most: float | None,
     minimise: str | None,
     page: bool,
@@ -43,13 +45,16 @@ def command(
     flash_bandwidth = ["100MB/s", "400MB/s"]
     clock = ["150M", "325M"]
 
+    A model's function may have parameters, with lists of values: "net.py:net(width=[0.25, 0.5], resolution=96)".
+
     Others: weights_budget, flash_latency (ns), partition, effort, fetch_constants_to_sram, vela_system_config,
     memory_mode, optimise, arena_cache_size, evaluate.
     """
     from deuteron import api
 
+    goals = tuple(goal.strip() for goal in minimise.split(",")) if minimise else ("latency", "sram")
     if what == "show":
-        if directory is None or (output and not page) or scheduler or workers:
+        if directory is None or (output and not page) or scheduler or workers or search is not None:
             raise OptionError("`show` takes a directory, and no more", hint="`deuteron sweep show DIR`")
         if page:
             written = api.sweep_page(directory, output, force=force)
@@ -58,7 +63,6 @@ def command(
             else:
                 printer.data(f"wrote `{written}`")
             return
-        goals = tuple(goal.strip() for goal in minimise.split(",")) if minimise else ("latency", "sram")
         shown = api.sweep_table(directory, at_most=None if at_most is None else at_most * 1000, minimise=goals)
         if printer.as_json:
             printer.json(shown.to_json())
@@ -66,7 +70,8 @@ def command(
             for line in shown.lines():
                 printer.row(line)
         return
-    if directory is not None or output is None or at_most is not None or minimise or page or force:
+    searches = search is not None
+    if directory is not None or output is None or at_most is not None or (minimise and not searches) or page or force:
         raise OptionError("a sweep takes its file, and a directory to write", hint="`deuteron sweep SPEC.toml -o DIR`")
     with printer.work(f"sweeping {what}") as report:
         done = api.sweep(
@@ -74,6 +79,8 @@ def command(
             output,
             scheduler=scheduler,
             workers=workers,
+            search=search,
+            minimise=goals,
             progress=lambda progress: report(str(progress), progress.done - 1, progress.total),
         )
     if printer.as_json:

@@ -4,7 +4,7 @@ import difflib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import cast
 
 from torch import nn
 
+from deuteron.builds import parameters
 from deuteron.errors import DeuteronError, InputError
 from deuteron.frontend import examples
 from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
@@ -44,14 +45,15 @@ def load(spec: str) -> Model:
     """
     example = examples.find(spec)
     if example is not None:
-        return _call(example.path, example.name, name=example.name)
-    file, colon, function = spec.rpartition(":")
+        return _call(example.path, example.name, {}, name=example.name)
+    call, values = parameters.parse(spec)
+    file, colon, function = call.rpartition(":")
     if not colon:
         raise _no_such_model(spec)
     path = Path(file)
     if not path.is_file():
         raise InputError(f"the model file `{file}` does not exist", hint=_near_files(path))
-    return _call(path, function, name=f"{path.stem}.{function}")
+    return _call(path, function, values, name=f"{path.stem}.{function}")
 
 
 def load_train(model: str, train: str | None = None) -> Train:
@@ -61,7 +63,8 @@ def load_train(model: str, train: str | None = None) -> Train:
         InputError: when there is no such file or function.
     """
     example = examples.find(model)
-    file, colon, function = (train or f"{example.path if example else model.rpartition(':')[0]}:train").rpartition(":")
+    own = example.path if example else parameters.parse(model)[0].rpartition(":")[0]
+    file, colon, function = (train or f"{own}:train").rpartition(":")
     if not colon:
         raise InputError(f"`{train}` is not of the form `file.py:function`", hint=TRAINS)
     path = Path(file)
@@ -110,12 +113,13 @@ def _near_files(path: Path) -> str | None:
     return f"did you mean `{path.parent / near[0]}`?" if near else None
 
 
-def _call(path: Path, function: str, *, name: str) -> Model:
-    """The model that a function of a file returns."""
+def _call(path: Path, function: str, values: Mapping[str, object], *, name: str) -> Model:
+    """The model that a function of a file returns, called with these values."""
     path = path.resolve()
     with _import_path(path.parent):
         module = _execute(path)
-        result = _run(_function(module, function, path, f"the function must {RETURNS}"), path, f"`{function}()`")
+        made = _function(module, function, path, f"the function must {RETURNS}")
+        result = _run(lambda: made(**values), path, f"`{function}()`")
     return _model(result, name, f"`{path.name}:{function}`")
 
 

@@ -10,10 +10,11 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from deuteron.errors import FormatError, InputError, OptionError
@@ -29,8 +30,12 @@ AGAIN = "give another directory, or remove this one"
 
 
 @contextmanager
-def opened(directory: Path, spec: Spec, fingerprint: str) -> Generator[None]:
+def opened(
+    directory: Path, spec: Spec, fingerprint: str, search: Mapping[str, object] = MappingProxyType({})
+) -> Generator[None]:
     """The directory, made or taken up again for this sweep, and held against others for the length of a context.
+
+    `search` tells a search from others, and from a sweep.
 
     Raises:
         InputError: it cannot be written.
@@ -38,7 +43,7 @@ def opened(directory: Path, spec: Spec, fingerprint: str) -> Generator[None]:
         FormatError: it is damaged, or of another version.
     """
     require("cluster", "pyarrow", "`deuteron sweep`")
-    described = {"schema": SCHEMA, "deuteron": fingerprint, **spec.to_json()}
+    described = {"schema": SCHEMA, "deuteron": fingerprint, **spec.to_json(), **search}
     try:
         for folder in (directory / BUILDS, directory / POINTS):
             folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +95,7 @@ def _check(there: dict[str, object], described: dict[str, object], directory: Pa
         raise FormatError(
             f"`{directory}` is of Deuteron {there.get('deuteron')}, this is {described['deuteron']}", hint=AGAIN
         )
-    different = [f"`{key}`" for key in described if there.get(key) != described[key]]
+    different = [f"`{key}`" for key in {**described, **there} if there.get(key) != described.get(key)]
     if different:
         differ = "differs" if len(different) == 1 else "differ"
         raise OptionError(f"`{directory}` holds another sweep: {', '.join(different)} {differ}", hint=AGAIN)
@@ -111,7 +116,7 @@ def keep(directory: Path, names: Collection[str]) -> frozenset[str]:
     """The names of the shards of these that are there; others, of models that have changed since, are removed."""
     there = written(directory)
     for name in there.difference(names):
-        (directory / POINTS / name).unlink(missing_ok=True)
+        remove(directory, name)
     return there.intersection(names)
 
 
@@ -128,13 +133,18 @@ def append(directory: Path, name: str, rows: Sequence[Row]) -> None:
     _write(directory / POINTS / name, sink.getvalue())
 
 
-def rows(directory: Path) -> list[Row]:
-    """All rows of a sweep, by number of the point; errors as in `read`."""
+def remove(directory: Path, name: str) -> None:
+    """Remove the shard of that name."""
+    (directory / POINTS / name).unlink(missing_ok=True)
+
+
+def rows(directory: Path, names: Collection[str] | None = None) -> list[Row]:
+    """All rows of a sweep, or of some shards, by number of the point; errors as in `read`."""
     require("cluster", "pyarrow", "`deuteron sweep`")
     parquet = import_module("pyarrow.parquet")
     read(directory)
     found: list[Row] = []
-    for name in sorted(written(directory)):
+    for name in sorted(written(directory) if names is None else names):
         path = directory / POINTS / name
         try:
             found += cast("list[Row]", parquet.ParquetFile(path).read().to_pylist())

@@ -21,6 +21,7 @@ from typing import cast
 import deuteron
 from deuteron import errors
 from deuteron.builds import manifest as manifests
+from deuteron.builds import parameters
 from deuteron.builds.output import write_files
 from deuteron.errors import CapacityError, DeuteronError, InputError, OptionError, UnsupportedError
 from deuteron.runtime.as_build import build_around, build_directory, is_program, is_tflite
@@ -103,7 +104,7 @@ def job_of(point: Point, sweep: Path, folder: Path, evaluate: str | None) -> Bui
         try:
             if "\0" in text:
                 raise ValueError("it has a null byte")
-            digest.update(_content(_source(folder, text.partition(":")[0])))
+            digest.update(_content(_source(folder, parameters.parse(text)[0].partition(":")[0])))
         except (OSError, ValueError) as e:
             why = e.strerror if isinstance(e, OSError) else str(e)
             raise InputError(f"`{text!r:.60}` cannot be read: {why}", hint="`models` and `evaluate` name files") from e

@@ -87,13 +87,13 @@ def sweep(
     directory = directory.absolute()
     points = spec.points()
     with dataset.opened(directory, spec, lowering.fingerprint()):
-        shards = _shards(spec, directory, points)
-        there = dataset.keep(directory, {shard.name for shard in shards})
-        left = [shard for shard in shards if shard.name not in there]
+        parts = shards(spec, directory, points)
+        there = dataset.keep(directory, {shard.name for shard in parts})
+        left = [shard for shard in parts if shard.name not in there]
         kept = len(points) - sum(len(shard.points) for shard in left)
         if left:
             with pool(scheduler, workers, (directory, spec.folder)) as workers_of:
-                _evaluate(workers_of, left, directory, kept, len(points), progress)
+                evaluate(workers_of, left, directory, kept, len(points), progress)
         refused = sum(not row["fits"] for row in dataset.rows(directory))
     return Swept(directory, len(points), kept, refused)
 
@@ -107,10 +107,10 @@ class Shard:
     points: tuple[Point, ...]
 
 
-def _shards(spec: Spec, directory: Path, points: Sequence[Point]) -> list[Shard]:
+def shards(spec: Spec, directory: Path, points: Sequence[Point]) -> list[Shard]:
     """The points in shards; each is computed by one task."""
     jobs: dict[tuple[object, ...], BuildJob] = {}
-    shards: list[Shard] = []
+    parts: list[Shard] = []
 
     def lowered(point: Point) -> tuple[object, ...]:
         return point.model, point.target, *(getattr(point, axis) for axis in BUILD_AXES)
@@ -127,24 +127,36 @@ def _shards(spec: Spec, directory: Path, points: Sequence[Point]) -> list[Shard]
             jobs[key] = lowering.job_of(alike, directory, spec.folder, spec.evaluate)
         for begin in range(0, len(together), LARGEST):
             part = together[begin : begin + LARGEST]
-            shards.append(Shard(dataset.shard_name(part, jobs[key].key), jobs[key], part))
-    return shards
+            parts.append(Shard(dataset.shard_name(part, jobs[key].key), jobs[key], part))
+    return parts
 
 
-def _evaluate(
+def evaluate(
     workers: Pool,
-    shards: Sequence[Shard],
+    parts: Sequence[Shard],
     directory: Path,
     kept: int,
     total: int,
     progress: Callable[[SweepProgress], None],
 ) -> None:
-    """Run what is left, and write each shard when its rows are there."""
+    """Compute shards, and write each when its rows are there.
+
+    Args:
+        workers: who computes.
+        parts: what is left.
+        directory: of the sweep.
+        kept: points that are there.
+        total: all points.
+        progress: is called at the begin, and for each shard that is written.
+
+    Raises:
+        InputError: some could not be evaluated; all others are written.
+    """
     begun, done = time.monotonic(), kept
     progress(SweepProgress(done, kept, total, 0.0, workers.workers))
     failures: dict[tuple[str, str], list[str]] = {}
-    jobs = {shard.name: shard.job for shard in shards}
-    for task, result in workers.results([_task(shard) for shard in shards]):
+    jobs = {shard.name: shard.job for shard in parts}
+    for task, result in workers.results([_task(shard) for shard in parts]):
         if isinstance(result, Failed):
             job = jobs[task.key]
             failures.setdefault((job.model, job.target), []).append(result.why)

@@ -2,10 +2,11 @@
 
 import difflib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +16,7 @@ from deuteron.arch.sizes import parse_size
 from deuteron.arch.targets import EthosU, Neutron
 from deuteron.arch.vela import Optimise
 from deuteron.builds.options import Partitioning
+from deuteron.builds.parameters import every
 from deuteron.errors import FormatError, InputError, OptionError
 
 Value = str | int | None
@@ -72,6 +74,9 @@ _PLURALS = {"models": "model", "targets": "target"}
 MOST = (1 << 63) - 1
 """What a column of whole numbers can hold."""
 
+MOST_POINTS = 5_000_000
+"""Points that are listed, and evaluated, one by one."""
+
 _SIZES = ("sram_budget", "weights_budget", "arena_cache_size", "flash_bandwidth", "clock")
 _CHOICES: Mapping[str, type[Enum]] = {
     "partition": Partitioning,
@@ -106,15 +111,47 @@ class Spec:
     Attributes:
         folder: what paths of models are relative to.
         axes: the values of each, by name, in the order of `Point`.
+        written: the models as they are written, with lists of values for their parameters.
         evaluate: `FILE.py:FUNCTION` that measures each build, as `deuteron build --evaluate`; None for none.
     """
 
     folder: Path
     axes: Mapping[str, tuple[Value, ...]]
+    written: tuple[str, ...]
     evaluate: str | None = None
 
+    @property
+    def count(self) -> int:
+        """Of all combinations."""
+        return prod(len(self.axes[name]) for name in AXES)
+
+    def number(self, places: Sequence[int]) -> int:
+        """The number of the point that has of each axis the value at this place."""
+        number = 0
+        for name, place in zip(AXES, places, strict=True):
+            number = number * len(self.axes[name]) + place
+        return number
+
+    def point(self, number: int) -> Point:
+        """The point of that number."""
+        values: dict[str, Value] = {}
+        left = number
+        for name in reversed(AXES):
+            left, place = divmod(left, len(self.axes[name]))
+            values[name] = self.axes[name][place]
+        return Point(number, **values)  # pyright: ignore[reportArgumentType]
+
     def points(self) -> tuple[Point, ...]:
-        """All combinations; the last axis changes first."""
+        """All combinations; the last axis changes first.
+
+        Raises:
+            OptionError: there are too many to evaluate them all.
+        """
+        if self.count > MOST_POINTS:
+            raise OptionError(
+                f"the sweep has {self.count:,} points, at most {MOST_POINTS:,} can be evaluated",
+                hint="leave out values, or look for the best with `--search`",
+            )
         combinations = product(*(self.axes[name] for name in AXES))
         return tuple(
             Point(number, **dict(zip(AXES, values, strict=True)))  # pyright: ignore[reportArgumentType]
@@ -161,7 +198,9 @@ def parse(table: Mapping[str, object], folder: Path, where: str) -> Spec:
         raise OptionError(
             f"`evaluate` is {evaluate!r}", where=where, hint='give one function: `evaluate = "file.py:function"`'
         )
-    return Spec(folder, axes, evaluate)
+    models = table["models"]
+    written = tuple(str(m) for m in cast("Sequence[object]", models)) if isinstance(models, list | tuple) else (models,)
+    return Spec(folder, axes, cast("tuple[str, ...]", written), evaluate)
 
 
 def _values(key: str, data: object, where: str) -> tuple[Value, ...]:
@@ -170,7 +209,7 @@ def _values(key: str, data: object, where: str) -> tuple[Value, ...]:
     if not items:
         raise OptionError(f"`{key}` is empty", where=where, hint="give at least one value, or leave the entry out")
     try:
-        values = tuple(_value(key, item) for item in items)
+        values = tuple(value for item in items for value in _each(key, item))
     except OptionError as e:
         message = e.message.replace(f"`--{key.replace('_', '-')}`", f"`{key}`")  # sizes are read as the options are
         raise OptionError(message, where=where, hint=e.hint) from e
@@ -178,6 +217,15 @@ def _values(key: str, data: object, where: str) -> tuple[Value, ...]:
     if twice is not None:
         raise OptionError(f"`{key}` has {twice!r} twice", where=where, hint="leave one of them out")
     return values
+
+
+def _each(key: str, item: object) -> Iterator[Value]:
+    """The values that an item stands for: of a model with lists of parameters, each combination."""
+    value = _value(key, item)
+    if key == "models" and isinstance(value, str):
+        yield from every(value)
+    else:
+        yield value
 
 
 def _value(key: str, item: object) -> Value:

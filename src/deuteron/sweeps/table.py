@@ -136,15 +136,20 @@ def table(directory: Path, *, at_most: float | None = None, minimise: Sequence[s
         OptionError: there is no such goal.
         DeuteronError: the directory holds no sweep, or a damaged one.
     """
-    for goal in minimise:
-        if goal not in GOALS:
-            raise OptionError(
-                f"`{goal}` cannot be minimised", hint=f"allowed are {', '.join(f'`{name}`' for name in GOALS)}"
-            )
+    check_goals(minimise)
     rows = dataset.rows(directory)
     fitting = [row for row in rows if row["fits"] and _within(row, at_most)]
     best = [row for model in dict.fromkeys(row["model"] for row in fitting) for row in _front(fitting, model, minimise)]
     return Table(str(directory), tuple(rows), tuple(best), at_most)
+
+
+def check_goals(goals: Sequence[str]) -> None:
+    """Check that each of these is one of `GOALS`; OptionError where not."""
+    for goal in goals:
+        if goal not in GOALS:
+            raise OptionError(
+                f"`{goal}` cannot be minimised", hint=f"allowed are {', '.join(f'`{name}`' for name in GOALS)}"
+            )
 
 
 def _within(row: Row, at_most: float | None) -> bool:

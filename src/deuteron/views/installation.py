@@ -26,6 +26,7 @@ OPTIONAL = {
     "executorch": "compiles PyTorch models, runs .pte files",
     "ethos-u": "builds for Arm Ethos-U",
     "cluster": "evaluates many points: `deuteron sweep`",
+    "search": "looks for the best points: `deuteron sweep --search`",
     "solver": "proves plans with `--effort exact`",
 }
 """Extras that not everybody needs, and what for."""

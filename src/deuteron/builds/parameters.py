@@ -1,0 +1,64 @@
+"""Models with parameters: `file.py:function(width=0.5, resolution=96)`."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import cast
+
+from deuteron.errors import OptionError
+
+_CALL = re.compile(r"(.+\.py:\w+)(\(.*\))", re.DOTALL)
+
+
+def parse(model: str) -> tuple[str, Mapping[str, object]]:
+    """A model's name without its parameters, and these; what has none is given as it is.
+
+    Raises:
+        OptionError: they are not names with plain values.
+    """
+    match = _CALL.fullmatch(model.strip())
+    if match is None:
+        return model, {}
+    try:
+        call = ast.parse(f"_{match[2]}", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError
+        values = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
+        if len(values) < len(call.keywords):
+            raise ValueError
+    except (SyntaxError, ValueError) as e:
+        raise OptionError(
+            f"the parameters of `{model}` are not of the form `name=value, ...`",
+            hint="values are numbers, texts in quotes, tuples, True, False or None",
+        ) from e
+    return match[1], values
+
+
+def named(function: str, values: Mapping[str, object]) -> str:
+    """The name of a model with these parameters."""
+    listed = ", ".join(f"{name}={value!r}" for name, value in values.items())
+    return f"{function}({listed})" if values else function
+
+
+def choices(model: str) -> tuple[str, Mapping[str, Sequence[object]]]:
+    """A model's name without its parameters, and the values of each that can be chosen from: a list's, or one.
+
+    Raises:
+        OptionError: as `parse`, or a list is empty.
+    """
+    function, values = parse(model)
+    offered = {
+        name: cast("list[object]", value) if isinstance(value, list) else [value] for name, value in values.items()
+    }
+    for name, value in offered.items():
+        if not value:
+            raise OptionError(f"`{name}` of `{model}` has no values", hint="give at least one, or leave it out")
+    return function, offered
+
+
+def every(model: str) -> Iterator[str]:
+    """The names of all models that a name with lists of values stands for."""
+    function, offered = choices(model)
+    for values in product(*offered.values()):
+        yield named(function, dict(zip(offered, values, strict=True)))

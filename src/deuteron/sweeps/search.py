@@ -1,0 +1,160 @@
+"""A search for the best points of a sweep that is too large to evaluate: Optuna says where to look next.
+
+Points are looked at in rounds, whose results are told in order: what is looked at depends neither on how many workers
+there are nor on where a run was ended. The dataset is all that is kept of a search; another run asks the same questions
+again, and finds their answers there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from deuteron.builds import parameters
+from deuteron.errors import OptionError
+from deuteron.extras import require
+from deuteron.sweeps import dataset, lowering, run
+from deuteron.sweeps.pool import Pool, pool
+from deuteron.sweeps.run import SweepProgress, Swept
+from deuteron.sweeps.spec import AXES, Spec
+from deuteron.sweeps.table import GOALS, check_goals
+from deuteron.sweeps.work import Row
+
+ROUND = 8
+"""Points of a round."""
+
+STALE = 20
+"""Rounds after one another that ask for nothing new, after which there is nothing left that is worth a look."""
+
+
+def search(
+    spec: Spec,
+    directory: Path,
+    count: int,
+    minimise: Sequence[str],
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    progress: Callable[[SweepProgress], None] = lambda _: None,
+) -> Swept:
+    """Look at `count` points of a sweep, chosen by those before, and write them to the directory.
+
+    Args:
+        spec: what it is over.
+        directory: made if it is not there; what it has of the same search is not computed again.
+        count: of points; fewer where there are no more.
+        minimise: names of `GOALS`; of accuracy much is good.
+        scheduler: see `pool`.
+        workers: see `pool`.
+        progress: as of a sweep.
+
+    Raises:
+        MissingToolError: Optuna is not installed.
+        OptionError: there is no such goal, or nothing to look at.
+        DeuteronError: as of a sweep.
+    """
+    require("search", "optuna", "`--search`")
+    check_goals(minimise)
+    if count < 1:
+        raise OptionError(f"`--search` is {count}, it must be above 0")
+    directory = directory.absolute()
+    with dataset.opened(directory, spec, lowering.fingerprint(), {"search": list(minimise)}):
+        rows = _there(spec, directory)
+        kept = len(rows)
+        with pool(scheduler, workers, (directory, spec.folder)) as workers_of:
+            seen = _Search(spec, directory, min(count, spec.count), minimise, workers_of, progress).run(rows)
+    refused = sum(not rows[number]["fits"] for number in seen)
+    return Swept(directory, len(seen), min(kept, len(seen)), refused)
+
+
+def _there(spec: Spec, directory: Path) -> dict[int, Row]:
+    """The rows of points that are there, by number; those of models that have changed since are removed."""
+    rows: dict[int, Row] = {}
+    for name in dataset.written(directory):
+        own = {int(str(row["number"])): row for row in dataset.rows(directory, [name])}
+        shards = run.shards(spec, directory, [spec.point(number) for number in sorted(own)])
+        if [shard.name for shard in shards] == [name]:
+            rows |= own
+        else:
+            dataset.remove(directory, name)
+    return rows
+
+
+class _Search:
+    """The rounds of a search."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        directory: Path,
+        count: int,
+        minimise: Sequence[str],
+        workers: Pool,
+        progress: Callable[[SweepProgress], None],
+    ) -> None:
+        self._spec, self._directory, self._count, self._minimise = spec, directory, count, minimise
+        self._workers, self._progress = workers, progress
+        self._optuna: Any = import_module("optuna")
+        self._optuna.logging.set_verbosity(self._optuna.logging.WARNING)
+        self._study: Any = self._optuna.create_study(
+            directions=["maximize" if goal == "accuracy" else "minimize" for goal in minimise],
+            sampler=self._optuna.samplers.TPESampler(seed=1),
+        )
+
+    def run(self, rows: dict[int, Row]) -> list[int]:
+        """The numbers of the points that were looked at, in order; their rows are added to those that are there."""
+        seen: dict[int, None] = {}
+        stale = 0
+        while len(seen) < self._count and stale < STALE:
+            trials = [self._study.ask() for _ in range(ROUND)]
+            asked = [self._chosen(trial) for trial in trials]
+            fresh = [number for number in dict.fromkeys(asked) if number not in seen][: self._count - len(seen)]
+            stale = 0 if fresh else stale + 1
+            seen |= dict.fromkeys(fresh)
+            self._evaluate([number for number in fresh if number not in rows], rows, len(seen))
+            for trial, number in zip(trials, asked, strict=True):
+                if number in seen:
+                    self._tell(trial, rows[number])
+        return list(seen)
+
+    def _evaluate(self, numbers: Sequence[int], rows: dict[int, Row], seen: int) -> None:
+        if not numbers:
+            return
+        shards = run.shards(self._spec, self._directory, [self._spec.point(number) for number in sorted(numbers)])
+        run.evaluate(self._workers, shards, self._directory, seen - len(numbers), self._count, self._progress)
+        for row in dataset.rows(self._directory, [shard.name for shard in shards]):
+            rows[int(str(row["number"]))] = row
+
+    def _tell(self, trial: Any, row: Row) -> None:
+        values = [row[GOALS[goal]] for goal in self._minimise]
+        if row["fits"] and None not in values:
+            self._study.tell(trial, values)
+        else:
+            self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+
+    def _chosen(self, trial: Any) -> int:
+        """The number of the point that a trial asks for: numbers by their order, all else by name."""
+        places: list[int] = []
+        for axis in AXES:
+            values = self._spec.axes[axis]
+            if axis == "model":
+                places.append(values.index(self._model(trial)))
+            elif isinstance(values[0], int) and len(values) > 1:
+                ordered = sorted(values, key=lambda value: int(str(value)))
+                places.append(values.index(ordered[trial.suggest_int(axis, 0, len(values) - 1)]))
+            else:
+                places.append(trial.suggest_categorical(axis, range(len(values))) if len(values) > 1 else 0)
+        return self._spec.number(places)
+
+    def _model(self, trial: Any) -> str:
+        """A model, with a value for each of its parameters."""
+        written = self._spec.written
+        name = written[trial.suggest_categorical("model", range(len(written))) if len(written) > 1 else 0]
+        function, offered = parameters.choices(name)
+        return parameters.named(function, dict(_picked(trial, name, offered.items())))
+
+
+def _picked(trial: Any, model: str, offered: Iterable[tuple[str, Sequence[object]]]) -> Iterator[tuple[str, object]]:
+    """A value for each parameter."""
+    for name, values in offered:
+        yield name, values[trial.suggest_int(f"{model} {name}", 0, len(values) - 1)] if len(values) > 1 else values[0]

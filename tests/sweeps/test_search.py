@@ -1,0 +1,134 @@
+"""A search looks at some points of a sweep, the same ones however often it is ended, and finds the best among them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sweeps.conftest import files
+
+from deuteron import api, extras
+from deuteron.builds import parameters
+from deuteron.errors import DeuteronError
+from deuteron.sweeps import dataset, lowering, spec
+
+AXES: dict[str, Any] = {
+    "models": ["small.tflite", "large.tflite"],
+    "targets": ["imxrt700"],
+    "sram_budget": [f"{size}Ki" for size in (4, 8, 16, 32)],
+    "flash_bandwidth": ["20MB/s", "400MB/s"],
+    "clock": [f"{clock}M" for clock in range(100, 300, 25)],
+}
+GOALS = ("latency", "sram")
+
+
+@pytest.fixture(scope="module")
+def axes(folder: Path) -> dict[str, Any]:
+    """A space of 128 points."""
+    return {**AXES, "models": [str(folder / name) for name in AXES["models"]]}
+
+
+def test_it_goes_on_where_it_was_ended_and_finds_the_fastest(axes: dict[str, Any], tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    done = api.sweep(axes, whole, workers=1, search=24, minimise=GOALS)
+    assert (done.points, done.kept) == (24, 0)
+    for count, kept in ((11, 0), (24, 11)):
+        again = api.sweep(axes, parts, workers=1, search=count, minimise=GOALS)
+        assert (again.points, again.kept) == (count, kept)
+    rows, others = ({row["number"]: row for row in dataset.rows(path)} for path in (whole, parts))
+    assert rows == others
+    assert api.sweep(axes, whole, workers=1, search=24, minimise=GOALS).kept == 24
+
+    everything = tmp_path / "everything"
+    assert api.sweep(axes, everything, workers=1).points == 128
+    fastest = min(float(str(row["latency_us"])) for row in dataset.rows(everything) if row["fits"])
+    assert fastest in {row["latency_us"] for row in rows.values()}
+    by_number = {row["number"]: row for row in dataset.rows(everything)}
+    assert all({**by_number[number], "command": None} == {**row, "command": None} for number, row in rows.items())
+
+
+def test_points_of_a_model_that_has_changed_are_looked_at_again(folder: Path, tmp_path: Path) -> None:
+    model, directory = tmp_path / "a.tflite", tmp_path / "sweep"
+    asked = {**AXES, "models": [str(model)], "targets": "imxrt700"}
+    model.write_bytes((folder / "small.tflite").read_bytes())
+    api.sweep(asked, directory, workers=1, search=8)
+    before = files(directory)
+    model.write_bytes((folder / "large.tflite").read_bytes())
+    assert api.sweep(asked, directory, workers=1, search=8).kept == 0
+    assert files(directory).keys() & before.keys() == {"sweep.json"}
+
+
+def test_fewer_points_than_are_asked_for(axes: dict[str, Any], tmp_path: Path) -> None:
+    few = {
+        **axes,
+        "targets": "imxrt700",
+        "sram_budget": ["1Mi"],
+        "flash_bandwidth": ["20MB/s"],
+        "clock": ["100M", "200M"],
+    }
+    assert api.sweep(few, tmp_path / "sweep", workers=1, search=9).points == 4
+
+
+def test_a_model_with_parameters_is_many_models(tmp_path: Path) -> None:
+    parsed = spec.parse(
+        {"models": ["net.py:net(width=[1, 2], size=(3, 4), act=['relu', 'elu'])", "digits"], "targets": "imxrt700"},
+        tmp_path,
+        "here",
+    )
+    names = [f"net.py:net(width={width}, size=(3, 4), act={act!r})" for width in (1, 2) for act in ("relu", "elu")]
+    assert parsed.axes["model"] == (*names, "digits")
+    assert [parsed.point(number) for number in range(parsed.count)] == [*parsed.points()]
+    (tmp_path / "net.py").write_text("a = 1")
+    jobs = {lowering.job_of(point, tmp_path, tmp_path, None).key for point in parsed.points()}
+    (tmp_path / "net.py").write_text("a = 2")
+    assert jobs.isdisjoint(lowering.job_of(point, tmp_path, tmp_path, None).key for point in parsed.points()[:4])
+
+
+WRONG = {
+    "n.py:f(width=[])": "`width` of `n.py:f(width=[])` has no values\n\nhint: give at least one, or leave it out",
+    "n.py:f(3)": "the parameters of `n.py:f(3)` are not of the form `name=value, ...`\n\n"
+    "hint: values are numbers, texts in quotes, tuples, True, False or None",
+    "n.py:f(a=b)": "the parameters of `n.py:f(a=b)` are not of the form `name=value, ...`\n\n"
+    "hint: values are numbers, texts in quotes, tuples, True, False or None",
+    "n.py:f(**a)": "the parameters of `n.py:f(**a)` are not of the form `name=value, ...`\n\n"
+    "hint: values are numbers, texts in quotes, tuples, True, False or None",
+}
+
+
+@pytest.mark.parametrize("model", WRONG)
+def test_parameters_that_are_none(model: str, tmp_path: Path) -> None:
+    with pytest.raises(DeuteronError) as error:
+        api.sweep({"models": model, "targets": "imxrt700"}, tmp_path / "sweep", workers=1)
+    assert str(error.value) == f"the sweep: {WRONG[model]}"
+
+
+def test_names_without_parameters_stay_as_they_are() -> None:
+    for name in ("digits", "dir (1)/net.tflite", "net.py:net", "a(b=1)"):
+        assert [*parameters.every(name)] == [name]
+
+
+def test_what_cannot_be_searched(axes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def message(**options: Any) -> str:
+        with pytest.raises(DeuteronError) as error:
+            api.sweep(axes, tmp_path / "sweep", workers=1, **options)
+        return str(error.value)
+
+    assert message(search=0) == "`--search` is 0, it must be above 0"
+    assert message(search=1, minimise=["cost"]) == (
+        "`cost` cannot be minimised\n\nhint: allowed are `latency`, `sram`, `flash`, `accuracy`"
+    )
+    monkeypatch.setattr(spec, "MOST_POINTS", 100)
+    assert message() == (
+        "the sweep has 128 points, at most 100 can be evaluated\n\n"
+        "hint: leave out values, or look for the best with `--search`"
+    )
+    api.sweep(axes, tmp_path / "search", workers=1, search=1)
+    monkeypatch.undo()
+    hint = "hint: give another directory, or remove this one"
+    with pytest.raises(DeuteronError) as error:
+        api.sweep(axes, tmp_path / "search", workers=1)
+    assert str(error.value) == f"`{tmp_path / 'search'}` holds another sweep: `search` differs\n\n{hint}"
+    monkeypatch.setattr(extras, "is_installed", lambda name: name != "optuna")
+    assert message(search=1) == (
+        "`--search` needs the Python package `optuna`, which is not installed\n\n"
+        "hint: install Deuteron with its extra: `pip install 'deuteron[search]'`"
+    )
