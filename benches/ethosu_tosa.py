@@ -26,8 +26,8 @@ ACCELERATORS = ("ethos-u55-128", "ethos-u85-256", "ethos-u65-512", "ethos-u85-51
 _FORGOTTEN = "of a depthwise convolution of two channels each that reads a slice Vela forgets the pads above and left"
 _AT_THE_START = "of a depthwise convolution of two channels each Vela writes the results to the start of what is padded"
 VELAS = {
-    995: "of a table behind a clamp and a transpose Vela copies the values, and no command uses them",
-    1248: "Vela writes a transpose into a padded tensor with the distance of rows that it has without its pads",
+    995: "of an activation, a transpose and a table Vela loses the last on an Ethos-U85",
+    1248: "a transpose with an activation Vela writes into a padded tensor with the distance of rows without the pads",
     **dict.fromkeys((1309, 1582, 2810, 3306, 3535, 4295), _FORGOTTEN),
     **dict.fromkeys((19, 2635, 3101, 3829, 4658, 4916), _AT_THE_START),
 }

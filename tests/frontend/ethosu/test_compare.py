@@ -124,6 +124,26 @@ def test_each_quantisation_is_what_tosa_defines(
     assert [int(w.abs().max()) for w in weights] == [levels]
 
 
+def test_an_npu_is_trained_with_the_cpu_beside_it(tmp_path: Path) -> None:
+    module, inputs, _ = halves()
+
+    def train(module: nn.Module) -> Iterator[float]:
+        loss = module(*inputs).square().mean()
+        loss.backward()
+        torch.optim.SGD(module.parameters(), 1e-3).step()
+        yield float(loss)
+
+    build = api.build(
+        module, inputs, target="ethos-u55-128cm", calibration=[inputs], train=train,
+        options=api.BuildOptions(use_qat=True), output=tmp_path / "build",
+    )  # fmt: skip
+    assert len(build.losses) == 1
+    assert {op.op for op in build.manifest.cpu_ops} >= {"deuteron::compare", "deuteron::choose"}
+    comparison = compared(halves, tmp_path / "build")
+    assert comparison.passed, comparison.failures()
+    assert [p.mismatches for p in comparison.partitions] == [0, 0]
+
+
 @pytest.mark.parametrize(("activations", "allowed"), [("int8", 2), ("int16", 128)])
 def test_each_quantisation_has_a_bound_of_its_own(
     activations: str, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

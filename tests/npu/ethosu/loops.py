@@ -15,18 +15,18 @@ def loop() -> TosaGraph:
     result = w.graph.addIntermediate([*shape], ts.DType.INT8)
     w.graph.addInputTensor(ts.TosaSerializerTensor("x", [*shape], ts.DType.INT8, data=None))
     w.graph.addOperator(ts.Op.WHILE_LOOP, ["x"], [result.name], attribute)
-    _give(w, Value(result.name, shape))
+    w.give(Value(result.name, shape))
 
     wide = _begin(w, "condition", shape)
     total = w.op("REDUCE_SUM", (wide.name,), (1, 1), "ReduceSum", 1, dtype=ts.DType.INT32)
     inputs = w.const(ts.DType.INT32, [[LIMIT]]), total.name
     is_below = w.op("GREATER", inputs, (1, 1), "Greater", dtype=ts.DType.BOOL)
-    _give(w, w.op("RESHAPE", (is_below.name, w.sizes([1])), (1,), "Reshape", dtype=ts.DType.BOOL))
+    w.give(w.op("RESHAPE", (is_below.name, w.sizes([1])), (1,), "Reshape", dtype=ts.DType.BOOL))
 
     wide = _begin(w, "body", shape)
     step = w.const(ts.DType.INT32, np.full(shape, STEP))
     more = w.op("ADD", (wide.name, step), shape, "Add", dtype=ts.DType.INT32)
-    _give(w, w.cast(more, is_wide=True))
+    w.give(w.cast(more, is_wide=True))
     return TosaGraph(bytes(w.graph.serialize()), shape, ("WHILE_LOOP", *w.names))
 
 
@@ -36,8 +36,3 @@ def _begin(w: Writer, name: str, shape: tuple[int, ...]) -> Value:
     w.graph.currRegion.addBasicBlock(name)
     w.graph.addInputTensor(ts.TosaSerializerTensor(f"{name}_x", [*shape], ts.DType.INT8, data=None))
     return w.cast(Value(f"{name}_x", shape), is_wide=False)
-
-
-def _give(w: Writer, value: Value) -> None:
-    """Make a value an output of the region."""
-    w.graph.addOutputTensor(w.graph.currRegion.currBasicBlock.tensors[value.name])

@@ -76,6 +76,10 @@ class Writer:
         self.names.append(kind)
         return Value(result.name, tuple(shape))
 
+    def give(self, value: Value) -> None:
+        """Make a value an output of the region."""
+        self.graph.addOutputTensor(self.graph.currRegion.currBasicBlock.tensors[value.name])
+
     def integer(self, low: int, high: int) -> int:
         """A number from low to high."""
         return int(self.rng.integers(low, high + 1))
@@ -131,8 +135,7 @@ def random_graph(seed: int) -> TosaGraph:
             values.append(made)
     if len(values) == 1:
         values.append(_table(writer, values[0]))
-    last = writer.graph.currRegion.currBasicBlock.tensors[values[-1].name]
-    writer.graph.addOutputTensor(last)
+    writer.give(values[-1])
     return TosaGraph(bytes(writer.graph.serialize()), shape, tuple(writer.names))
 
 

@@ -3,7 +3,8 @@
 Vela lets a layer read a slice, or write into what is padded or concatenated, where it stands in the greater tensor. A
 layer that it has to take to pieces may then go wrong: of a convolution or a pool that reads a slice it forgets the pads
 above and left, and the results of a depthwise convolution with several channels for each of its input's it writes to
-the start of the greater tensor. A pool with a window of one value changes nothing and is never taken to pieces.
+the start of the greater tensor. On an Ethos-U55 and -U65 it also takes transposes to pieces: where one ends in an
+activation and is padded, its rows are written as far apart as they would be without the pads. A pool with a window of one value changes nothing and is never taken to pieces.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from torch import fx
 
 from deuteron.frontend.operators import base_name
 
+_ACTIVATIONS = ("CLAMP", "TABLE")
 _CONVOLUTIONS, _POOLS = ("CONV2D", "DEPTHWISE_CONV2D"), ("AVG_POOL2D", "MAX_POOL2D")
 _MOST_STRIDE, _MOST_DILATION, _MOST_WINDOW = 3, 2, 8
 """Beyond these Vela takes layers to pieces; the last is of average pools with pads."""
@@ -41,7 +43,9 @@ def _joined(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
             yield source, reader
     elif kind in ("PAD", "CONCAT"):
         for source in node.all_input_nodes:
-            if _kind(source) == "RESCALE" and _multiplies(source.all_input_nodes[0]):
+            before = next(iter(source.all_input_nodes), source)
+            is_turned = kind == "PAD" and _kind(source) in _ACTIVATIONS and _kind(before) == "TRANSPOSE"
+            if is_turned or (_kind(source) == "RESCALE" and _multiplies(before)):
                 yield source, node
 
 

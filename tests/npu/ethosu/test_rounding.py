@@ -1,0 +1,70 @@
+"""Why a fully connected layer from TFLite may be one step from LiteRT's: that rounds once, Vela's commands twice."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tests.npu.ethosu import vela
+from tests.npu.neutron.tflite import cases
+
+from deuteron.npu.ethosu import blob
+from deuteron.npu.neutron.ir import ops
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.runtime.ethosu import Partition
+from deuteron.views.agreement import litert
+
+LAYERS = (4, 6, *range(11, 24))
+SEED = 4
+"""Of a layer with results that the two give otherwise."""
+
+
+def scaled(sums: npt.NDArray[np.int64], scale: float, *, twice: bool) -> npt.NDArray[np.int64]:
+    """Sums times a scale below 1, which is 31 bits and a shift, to the nearest; the last of two halves away from 0."""
+    fraction, exponent = math.frexp(scale)
+    products = sums * round(fraction * 2**31)
+    if not twice:
+        return (products + (1 << (30 - exponent))) >> (31 - exponent)
+    high = (products + (1 << 30)) >> 31
+    return (high + (1 << (-exponent - 1)) - (high < 0)) >> -exponent
+
+
+def defined(graph: Graph, values: npt.NDArray[np.int8], *, twice: bool) -> npt.NDArray[np.int64]:
+    """What a layer gives that is rounded once or twice."""
+    (layer,) = graph.ops
+    assert isinstance(layer, ops.FullyConnected)
+    x, w, b = (graph.tensor(name) for name in layer.inputs)
+    y = graph.type(layer.outputs[0]).q
+    sums = (values.astype(np.int64) - x.type.q.zero_point) @ w.array().T.astype(np.int64) + b.array()
+    results = scaled(sums, x.type.q.scale * w.type.q.scale / y.scale, twice=twice) + y.zero_point
+    return np.clip(results, layer.clamp.lo, layer.clamp.hi).ravel()
+
+
+def drawn(graph: Graph, sample: int) -> npt.NDArray[np.int8]:
+    """Values of the layer's input."""
+    return np.random.default_rng(sample).integers(-128, 128, graph.type(graph.inputs[0]).shape, np.int8)
+
+
+def test_litert_rounds_once() -> None:
+    different = 0
+    for seed, sample in itertools.product(LAYERS, range(3)):
+        graph = cases.fully_connected(np.random.default_rng(seed))
+        values = drawn(graph, sample)
+        once, twice = (defined(graph, values, twice=rounds) for rounds in (False, True))
+        (result,) = litert.run(emit(graph), [values])
+        assert np.array_equal(result.ravel(), once)
+        different += not np.array_equal(once, twice)
+    assert different > 3
+
+
+def test_vela_rounds_twice(tmp_path: Path) -> None:
+    graph = cases.fully_connected(np.random.default_rng(SEED))
+    values = drawn(graph, 0)
+    payload = vela.compiled(emit(graph), "ethos-u55-128", tmp_path)
+    assert payload is not None
+    (result,) = Partition(blob.parse(payload, "layer"), "layer").run([values.tobytes()])
+    once, twice = (defined(graph, values, twice=rounds) for rounds in (False, True))
+    assert not np.array_equal(once, twice)
+    assert np.array_equal(np.frombuffer(result, np.int8), twice)
