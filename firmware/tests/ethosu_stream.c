@@ -80,7 +80,7 @@ static int64_t row_bytes(const test_map_t *map)
 
 void stream_map(stream_t *stream, const dtn_eu_map_registers_t *registers, const test_map_t *map, uint32_t extra)
 {
-    uint32_t size = map->bytes == 4 ? 2 : map->bytes - 1;
+    uint32_t size = map->bytes == 8 ? 3 : map->bytes == 4 ? 2 : map->bytes - 1;
     uint32_t size_at = registers->precision == REG_OFM_PRECISION ? 1 : 2;
     int64_t element = (int64_t)map->bytes;
     for (uint16_t i = 0; i < 4; i++) {
@@ -136,10 +136,10 @@ int32_t map_stored(const stream_t *stream, const test_map_t *map, int32_t y, int
 {
     const uint8_t *at = stream->memory.regions[map->region].data + map_offset(map, y, x, c);
     uint32_t value = 0;
-    for (uint32_t i = 0; i < map->bytes; i++) {
+    for (uint32_t i = 0; i < map->bytes && i < 4; i++) {
         value |= (uint32_t)at[i] << (8 * i);
     }
-    if (map->bytes == 4) {
+    if (map->bytes >= 4) {
         return (int32_t)value;
     }
     uint32_t sign = 1U << (8 * map->bytes - 1);

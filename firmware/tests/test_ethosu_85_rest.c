@@ -276,7 +276,8 @@ static void test_resize(uint64_t *state)
     uint32_t shift = 16 + (is_nearest ? 0 : (uint32_t)test_between(state, 0, 6));
     u85_turn_t turn = u85_any_turn(state);
     test_map_t in = u85_any_map(state, IN_AT, test_between(state, 1, 6), test_between(state, 1, 6), sizes[2], 1);
-    test_map_t out = u85_turned_map(state, &turn, sizes, is_nearest ? 1 : 4);
+    bool is_wide = !is_nearest && test_between(state, 0, 1) == 1;
+    test_map_t out = u85_turned_map(state, &turn, sizes, is_nearest ? 1 : is_wide ? 8 : 4);
     put_window(&stream, sizes[2], in.height, in.width);
     stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
     u85_put_output(&stream, &turn, sizes, &out, true);
@@ -305,8 +306,9 @@ static void test_resize(uint64_t *state)
         if (is_nearest) {
             sum = map_value(&stream, &in, ys[2 * dy >= parts[0]], xs[2 * dx >= parts[1]], c);
         }
+        int64_t scaled = u85_scaled(sum, 1, shift - 16, 1);
         CHECK_EQUAL(u85_turned_value(&stream, &turn, &out, oy, ox, c),
-                    u85_finished(&out, u85_scaled(sum, 1, shift - 16, 1)));
+                    is_wide ? (int32_t)scaled : u85_finished(&out, scaled));
     }
     stream_free(&stream);
 }

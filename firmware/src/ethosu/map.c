@@ -305,3 +305,10 @@ void dtn_eu_write(const dtn_eu_map_t *map, uint8_t *pixel, int32_t first, int32_
         done += length;
     }
 }
+
+void dtn_eu_write_wide(const dtn_eu_map_t *map, uint8_t *pixel, int32_t first, int32_t count, const int64_t *values)
+{
+    for (int32_t i = 0; i < count; i++) {
+        memcpy(dtn_eu_channel_at(map, pixel, first + i), &values[i], sizeof values[i]);
+    }
+}

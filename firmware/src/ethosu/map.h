@@ -94,4 +94,7 @@ void dtn_eu_read_short(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t fi
 /** Writes `count` channels of a pixel from `first` on: the low bits of the values. */
 void dtn_eu_write(const dtn_eu_map_t *map, uint8_t *pixel, int32_t first, int32_t count, const int32_t *values);
 
+/** The same for values of 64 bits. */
+void dtn_eu_write_wide(const dtn_eu_map_t *map, uint8_t *pixel, int32_t first, int32_t count, const int64_t *values);
+
 #endif /* DTN_ETHOSU_MAP_H */

@@ -77,7 +77,7 @@ static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, resize_t *r)
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_eu_map(m, &dtn_eu_ofm_registers, height, width, depth, true, &r->out);
     }
-    if (fault == DTN_ETHOSU_OK && (r->out.bytes > 4 || dtn_eu_field(m, REG_OFM_PRECISION, IS_GLOBAL_AT, 1) == 0)) {
+    if (fault == DTN_ETHOSU_OK && dtn_eu_field(m, REG_OFM_PRECISION, IS_GLOBAL_AT, 1) == 0) {
         fault = dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_PRECISION);
     }
     if (fault == DTN_ETHOSU_OK) {
@@ -146,10 +146,15 @@ static void pixel(const resize_t *r, int32_t oy, int32_t ox)
             }
         }
         for (int32_t i = 0; i < count; i++) {
-            int64_t value = sums[i] * (INT64_C(1) << FRACTION);
-            values[i] = dtn_eu_finished(&r->output, dtn_eu_scaled(value, r->factor, r->output.rounding));
+            sums[i] = dtn_eu_scaled(sums[i] * (INT64_C(1) << FRACTION), r->factor, r->output.rounding);
+            values[i] = dtn_eu_finished(&r->output, sums[i]);
         }
-        dtn_eu_write(&r->out, dtn_eu_pixel(&r->out, oy, ox), first, count, values);
+        uint8_t *out = dtn_eu_pixel(&r->out, oy, ox);
+        if (r->out.bytes == sizeof sums[0]) {
+            dtn_eu_write_wide(&r->out, out, first, count, sums);
+        } else {
+            dtn_eu_write(&r->out, out, first, count, values);
+        }
     }
 }
 

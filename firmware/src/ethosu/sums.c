@@ -63,13 +63,6 @@ static void start(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, 
     }
 }
 
-static void write_wide(const dtn_eu_map_t *map, uint8_t *pixel, int32_t first, int32_t count, const int64_t *values)
-{
-    for (int32_t i = 0; i < count; i++) {
-        memcpy(dtn_eu_channel_at(map, pixel, first + i), &values[i], sizeof values[i]);
-    }
-}
-
 void dtn_eu_sums_put(const dtn_eu_sums_t *sums, const dtn_eu_map_t *out, const dtn_eu_output_t *output,
                      const dtn_eu_channel_t *channels, int32_t y, int32_t x, int32_t first, int32_t count,
                      int64_t *values)
@@ -79,7 +72,7 @@ void dtn_eu_sums_put(const dtn_eu_sums_t *sums, const dtn_eu_map_t *out, const d
         start(&sums->start, dtn_eu_pixel(&sums->start, y, x), first, count, values);
     }
     if (!sums->has_output) {
-        write_wide(&sums->kept, dtn_eu_pixel(&sums->kept, y, x), first, count, values);
+        dtn_eu_write_wide(&sums->kept, dtn_eu_pixel(&sums->kept, y, x), first, count, values);
         return;
     }
     for (int32_t i = 0; i < count; i++) {
@@ -87,7 +80,7 @@ void dtn_eu_sums_put(const dtn_eu_sums_t *sums, const dtn_eu_map_t *out, const d
     }
     uint8_t *pixel = dtn_eu_pixel(out, y, x);
     if (out->bytes == SUM_BYTES) {
-        write_wide(out, pixel, first, count, values);
+        dtn_eu_write_wide(out, pixel, first, count, values);
         return;
     }
     for (int32_t i = 0; i < count; i++) {
