@@ -163,9 +163,9 @@ class RandomGraph(nn.Module):
         rng = self._rng
         channels = x.shape[1]
         kernel = tuple(int(k) for k in rng.integers(1, 6, 2))
-        stride = tuple(int(k) for k in rng.integers(1, 4, 2))
+        stride = tuple(int(k) for k in rng.integers(1, 5, 2))
         padding = tuple(int(rng.integers(0, k // 2 + 1)) for k in kernel)
-        dilation = tuple(int(rng.integers(1, 3)) for _ in kernel)
+        dilation = tuple(int(rng.integers(1, 5)) for _ in kernel)
         spans = [(k - 1) * d + 1 - 2 * p for k, d, p in zip(kernel, dilation, padding, strict=True)]
         if any(span > size for span, size in zip(spans, x.shape[2:], strict=True)):
             kernel, padding, dilation = (1, 1), (0, 0), (1, 1)
