@@ -3,8 +3,9 @@
 Vela lets a layer read a slice, or write into what is padded or concatenated, where it stands in the greater tensor. A
 layer that it has to take to pieces may then go wrong: of a convolution or a pool that reads a slice it forgets the pads
 above and left, and the results of a depthwise convolution with several channels for each of its input's it writes to
-the start of the greater tensor. On an Ethos-U55 and -U65 it also takes transposes to pieces: where one ends in an
-activation and is padded, its rows are written as far apart as they would be without the pads. A pool with a window of one value changes nothing and is never taken to pieces.
+the start of the greater tensor. On an Ethos-U55 and -U65 it also takes transposes to pieces: where an activation
+follows one, and then pads, its rows are written as far apart as they would be without the pads. A pool with a window of
+one value changes nothing and is never taken to pieces.
 """
 
 from collections.abc import Iterator, Sequence
