@@ -24,7 +24,12 @@ from deuteron.board.boards import Board
 from deuteron.board.link import link
 from deuteron.board.operators import lower
 from deuteron.board.operators.call import Argument, Tensor
-from deuteron.board.operators.table import QuantizedAddParams, QuantizedMulParams
+from deuteron.board.operators.table import (
+    PadParams,
+    QuantizedAddParams,
+    QuantizedMulParams,
+    QuantizedSoftmaxParams,
+)
 from deuteron.board.toolchain import Toolchain
 from deuteron.npu.neutron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Constant, Place, TensorSpec, TensorValue
@@ -109,6 +114,15 @@ def stem(generator: np.random.Generator) -> Call:
     return lowered("cortex_m::quantized_depthwise_conv2d_nhwc.out", args, data, call.expected)
 
 
+def softmax(x: cortex_m.Array) -> Call:
+    """Of rows, whose steps are 1/16."""
+    params = QuantizedSoftmaxParams(*x.shape, 1, 1 << 30, 57 - 34)
+    powers = np.exp((x - x.max(axis=1, keepdims=True).astype(np.float64)) / 16)
+    shares = np.rint(256 * powers / powers.sum(axis=1, keepdims=True))
+    expected = np.clip(shares - 128, -128, 127).astype(np.int8)
+    return Call("dtn_cm_softmax", (x,), params, None, expected, 0)
+
+
 def calls(generator: np.random.Generator) -> Iterator[tuple[str, Call]]:
     """Each with its name."""
     size = 16384
@@ -147,6 +161,14 @@ def calls(generator: np.random.Generator) -> Iterator[tuple[str, Call]]:
     to = tensor(1, stored, (0, 2, 3, 1), constant=False)
     args = (tensor(0, stored, range(4), constant=False), False, (0, 2, 3, 1), to, to)
     yield "layout copy, 96x96x3", lowered("dim_order_ops::_clone_dim_order.out", args, (stored,), turned)
+    padded = np.pad(image_of, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-5)
+    pad = PadParams((1, 32, 32, 16), (0, 1, 1, 0), (0, 1, 1, 0), -5)
+    yield "pad by 1, 32x32x16", Call("dtn_cm_pad", (image_of,), pad, None, padded, 0)
+    matrix = a.reshape(64, 256)
+    turn = Words((1, *matrix.shape))
+    yield "transpose, 64x256", Call("dtn_op_transpose", (matrix,), turn, None, np.ascontiguousarray(matrix.T), 0)
+    yield "softmax, 10", softmax(a[:10].reshape(1, 10))
+    yield "softmax, 64 of 64", softmax(b[:4096].reshape(64, 64))
     yield STEM, stem(generator)
 
 

@@ -169,6 +169,8 @@ def shares(generator: np.random.Generator) -> Iterator[Call]:
         x = extremes(generator, (outer, depth, inner))
         params = QuantizedSoftmaxParams(outer, depth, inner, *factor(generator, 20, 25))
         yield Call("softmax", (x,), params, np.zeros_like(x))
+    halves = np.zeros((1, 512, 1), np.int8)
+    yield Call("softmax", (halves,), QuantizedSoftmaxParams(1, 512, 1, 1 << 30, 20), halves)
     for size in (1, 19, 67):
         scale = int(np.float32(0.37).view(np.uint32))
         zps = (zero_point(generator) for _ in range(3))

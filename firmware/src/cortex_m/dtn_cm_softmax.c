@@ -2,17 +2,23 @@
  * Softmax, correctly rounded but for results within 2^-17 of a tie: exp(-d * scale) = 2^-u with u = d * scale * log2(e)
  * in 40 bits behind the point; the whole part of u is a shift, a polynomial gives the rest in 31 bits.
  */
-#include "../kernels/requant.h"
 #include "cortex_m.h"
+#include "elements.h"
 
 typedef dtn_cm_softmax_params_t params_t;
 
 enum {
     FRACTION = 40,
-    OUT_ZERO_POINT = -128,
     /* 2^31 / 2^26: what ExecuTorch makes of a scale of 32, the largest. */
     MOST_SHIFT = 31,
+    DIFFERENCES = 256,
 };
+
+/* Of each difference 2^(30 - u), or 0 as long as nothing has asked for it. */
+typedef struct {
+    uint64_t factor;
+    uint32_t known[DIFFERENCES];
+} powers_t;
 
 static bool is_valid(const dtn_operator_call_t *call)
 {
@@ -59,7 +65,15 @@ static uint32_t exponential(int32_t difference, uint64_t factor)
     return ((power >> whole) + 1U) >> 1;
 }
 
-static void row(const params_t *p, const int8_t *in, int8_t *out, uint64_t factor)
+static inline uint32_t power_of(powers_t *powers, int32_t difference)
+{
+    if (powers->known[difference] == 0) {
+        powers->known[difference] = exponential(difference, powers->factor);
+    }
+    return powers->known[difference];
+}
+
+static void softmax(const params_t *p, const int8_t *in, int8_t *out, powers_t *powers)
 {
     int32_t largest = INT8_MIN;
     for (int32_t i = 0; i < p->depth; i++) {
@@ -68,15 +82,13 @@ static void row(const params_t *p, const int8_t *in, int8_t *out, uint64_t facto
     }
     uint64_t sum = 0;
     for (int32_t i = 0; i < p->depth; i++) {
-        sum += exponential(largest - in[i * p->inner], factor);
+        sum += power_of(powers, largest - in[i * p->inner]);
     }
-    /* The largest element alone is 2^30: at most 2^32. */
+    /* At most 2^32, of the largest element alone, which is 2^30: with one less it has the same share. */
     uint64_t reciprocal = (UINT64_C(1) << 62) / sum;
-    for (int32_t i = 0; i < p->depth; i++) {
-        uint64_t e = exponential(largest - in[i * p->inner], factor);
-        int64_t steps = dtn_rne_shift((int64_t)(e * reciprocal), 62 - 8);
-        out[i * p->inner] = dtn_clamp_s8(steps + OUT_ZERO_POINT, INT8_MIN, INT8_MAX);
-    }
+    const dtn_cm_row_t row = {largest, powers->known, reciprocal > UINT32_MAX ? UINT32_MAX : (uint32_t)reciprocal,
+                              (size_t)p->inner};
+    dtn_cm_shares(&row, in, out, (size_t)p->depth);
 }
 
 static void run(const dtn_operator_call_t *call)
@@ -84,10 +96,10 @@ static void run(const dtn_operator_call_t *call)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const int8_t *in = (const int8_t *)call->values[0].data;
     int8_t *out = (int8_t *)call->values[1].data;
-    uint64_t factor = factor_of(p);
+    powers_t powers = {.factor = factor_of(p)};
     for (int32_t i = 0; i < p->outer; i++) {
         for (int32_t j = 0; j < p->inner; j++) {
-            row(p, in + j, out + j, factor);
+            softmax(p, in + j, out + j, &powers);
         }
         in += p->depth * p->inner;
         out += p->depth * p->inner;

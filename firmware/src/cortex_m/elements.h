@@ -94,4 +94,15 @@ void dtn_cm_quantise(const dtn_cm_quantisation_t *quantisation, const float *in,
 /** quantise.c: (in - zero_point) * scale, scale a normal number above 0. */
 void dtn_cm_dequantise(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count);
 
+/** The elements of a softmax's row, which lie `step` bytes apart. */
+typedef struct {
+    int32_t largest;
+    const uint32_t *powers; /**< of the largest less an element: at most 2^30 */
+    uint32_t reciprocal;    /**< of their sum: 2^62 / sum */
+    size_t step;
+} dtn_cm_row_t;
+
+/** shares.c: power * reciprocal / 2^54 to the nearest, ties to even, at most 255, less 128; of `count` elements. */
+void dtn_cm_shares(const dtn_cm_row_t *row, const int8_t *in, int8_t *out, size_t count);
+
 #endif /* DTN_ELEMENTS_H */

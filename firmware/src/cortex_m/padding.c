@@ -77,12 +77,14 @@ static void run(const dtn_operator_call_t *call)
     uint32_t out[RANK];
     dims_of(p, in, out);
     uint32_t size = element_bytes(call->values[1].type);
-    uint32_t length = in[3] * size;
+    /* Where channels get no pad, the pixels of a row lie side by side in both. */
+    uint32_t pixels = in[3] == out[3] ? in[2] : 1;
+    uint32_t length = pixels * in[3] * size;
     fill(&call->values[1], p->value);
     for (uint32_t i = 0; i < in[0]; i++) {
         for (uint32_t j = 0; j < in[1]; j++) {
             uint32_t plane = (i + (uint32_t)p->before[0]) * out[1] + j + (uint32_t)p->before[1];
-            for (uint32_t k = 0; k < in[2]; k++) {
+            for (uint32_t k = 0; k < in[2]; k += pixels) {
                 uint32_t row = plane * out[2] + k + (uint32_t)p->before[2];
                 memcpy(to + (row * out[3] + (uint32_t)p->before[3]) * size, from, length);
                 from += length;
