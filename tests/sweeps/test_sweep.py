@@ -200,6 +200,10 @@ WRONG = {
     "models = ['']\ntargets = ['imxrt700']": "`models` cannot be ''\n\nhint: give names, in quotes",
     "models = ['a']\ntargets = ['imxrt700']\nevaluate = ''": "`evaluate` is ''\n\n"
     'hint: give one function: `evaluate = "file.py:function"`',
+    "models = ['a']\ntargets = ['imxrt700']\nevaluate = 'nets.py'": "`evaluate` is 'nets.py'\n\n"
+    'hint: give one function: `evaluate = "file.py:function"`',
+    "models = ['a']\ntargets = ['imxrt700']\nevaluate = 'nets.py:f'": "the file `nets.py` of `evaluate` "
+    "cannot be read: No such file or directory",
     "models = ['a']\ntargets = ['imxrt700']\nclock = '9223372036854775808'": "`clock` is 9223372036854775808, "
     "it must be at most 9223372036854775807",
     "models = ['a']\ntargets = ['imxrt700']\nflash_latency = 9223372036854775808": "`flash_latency` is "
@@ -215,6 +219,17 @@ def test_a_file_that_is_wrong(tmp_path: Path, text: str) -> None:
         api.sweep(spec, tmp_path / "sweep", workers=1)
     assert str(error.value) == f"{spec}: {WRONG[text]}"
     assert not (tmp_path / "sweep").exists()
+
+
+def test_an_evaluation_that_its_file_does_not_have(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text("def accuracy(model): return 1.0")
+    spec = tmp_path / "sweep.toml"
+    spec.write_text("models = ['a']\ntargets = ['imxrt700']\nevaluate = 'nets.py:acuracy'")
+    with pytest.raises(InputError) as error:
+        api.sweep(spec, tmp_path / "sweep", workers=1)
+    assert str(error.value) == (
+        f"{spec}: `nets.py` has no function named `acuracy`, which `evaluate` names\n\nhint: check its name"
+    )
 
 
 def test_a_directory_of_another_sweep(folder: Path, whole: Path, tmp_path: Path) -> None:

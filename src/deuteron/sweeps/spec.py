@@ -1,6 +1,7 @@
 """What a sweep is over: a TOML file, or a mapping of the same form, read and checked as a whole before any work."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -194,13 +195,31 @@ def parse(table: Mapping[str, object], folder: Path, where: str) -> Spec:
             raise OptionError(f"`{key}` is missing", where=where, hint='such as `models = ["digits"]`')
     axes = {_PLURALS.get(key, key): _values(key, table[key], where) if key in table else (None,) for key in KEYS[:-1]}
     evaluate = table.get("evaluate")
-    if evaluate is not None and not (isinstance(evaluate, str) and evaluate):
-        raise OptionError(
-            f"`evaluate` is {evaluate!r}", where=where, hint='give one function: `evaluate = "file.py:function"`'
-        )
+    if evaluate is not None:
+        evaluate = _evaluate(evaluate, folder, where)
     models = table["models"]
     written = tuple(str(m) for m in cast("Sequence[object]", models)) if isinstance(models, list | tuple) else (models,)
     return Spec(folder, axes, cast("tuple[str, ...]", written), evaluate)
+
+
+def _evaluate(value: object, folder: Path, where: str) -> str:
+    """The function that measures builds, whose file is there; a name that is none would cost every point."""
+    file, colon, function = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if not (colon and file and function.isidentifier()):
+        raise OptionError(
+            f"`evaluate` is {value!r}", where=where, hint='give one function: `evaluate = "file.py:function"`'
+        )
+    try:
+        text = (folder / file).read_text("utf-8")
+    except (OSError, ValueError) as e:
+        raise InputError(
+            f"the file `{file:.60}` of `evaluate` cannot be read: {getattr(e, 'strerror', None) or e}", where=where
+        ) from e
+    if not re.search(rf"\b{function}\b", text):
+        raise InputError(
+            f"`{file}` has no function named `{function}`, which `evaluate` names", where=where, hint="check its name"
+        )
+    return f"{file}:{function}"
 
 
 def _values(key: str, data: object, where: str) -> tuple[Value, ...]:
