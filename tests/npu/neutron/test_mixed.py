@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 import tflite
 from tests.npu.neutron.tflite.cases import CASES
-from tests.npu.neutron.tflite.files import outside_bytes, with_float_edges
+from tests.npu.neutron.tflite.files import odd_bytes, outside_bytes, with_float_edges
 from tests.npu.neutron.tflite.mixing import SHAPE, FullEncoder, Net, drawn
 
 from deuteron.arch.memory import MemoryOptions
@@ -104,6 +104,13 @@ def test_a_file_comes_out_as_it_went_in(name: str):
     data = with_float_edges(emit(CASES[name](np.random.default_rng(2))))
     for file in (data, outside_bytes(decode(data))):
         assert decode(rewrite(file, range(len(decode(file).operators)))) == decode(file)
+
+
+def test_codes_that_stand_in_the_newer_field_alone_are_read():
+    model = decode(with_float_edges(emit(CASES["RELU"](np.random.default_rng(2)))))
+    data = odd_bytes(model, "OperatorCode", lambda _: {"DeprecatedBuiltinCode": 0})
+    assert decode(data) == model, "ai-edge-quantizer writes it so for a QUANTIZE that it puts in"
+    assert decode(rewrite(data, range(len(model.operators)))) == model
 
 
 def test_metadata_and_signatures_stay():

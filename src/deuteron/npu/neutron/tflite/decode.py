@@ -30,6 +30,9 @@ from deuteron.npu.neutron.tflite.flat import (
 DAMAGE = (struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 """What flatbuffers, numpy and str raise when offsets, lengths or text in the file are wrong."""
 
+_BUILTIN_CODE = 10
+"""Where the layout of an operator code says where its newer field is."""
+
 _BUDGET_FACTOR = 8
 _BUDGET_BASE = 1 << 16
 _HINT_PLAIN = "export the model with plain int8 tensors"
@@ -234,7 +237,7 @@ class Decoder:
 
     def operator_code(self, table: _Table) -> tuple[str, str]:
         """(operator name, custom code); old files hold the code in the deprecated one-byte field only."""
-        code = max(table.integer("BuiltinCode"), table.integer("DeprecatedBuiltinCode"))
+        code = builtin_code(table.raw)
         return _OPERATORS.get(code, f"operator {code}"), table.text("CustomCode")
 
     def operator(self, table: _Table, codes: list[tuple[str, str]], tensors: int) -> FlatOperator:
@@ -261,6 +264,17 @@ class Decoder:
         raw = getattr(tflite, kind)()
         raw.Init(self.data, getattr(union.raw, "Pos"))  # noqa: B009 (flatbuffers is untyped)
         return kind, {field: getattr(raw, field)() for field in OPTION_FIELDS[kind]}
+
+
+def builtin_code(raw: Any) -> int:
+    """The number of an operator of the schema; old files have it in one field, some exporters in the newer alone.
+
+    The schema's generated class does not give the newer field where the number would fit into the older one.
+    """
+    table = raw._tab  # noqa: SLF001 (flatbuffers has no other way to a field)
+    place: int = table.Offset(_BUILTIN_CODE)
+    code: int = struct.unpack_from("<i", table.Bytes, place + table.Pos)[0] if place else 0
+    return max(code, raw.DeprecatedBuiltinCode())
 
 
 def _indices(table: _Table, field: str, lowest: int, tensors: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 import tflite
 
 from deuteron.errors import FormatError, UnsupportedError
-from deuteron.npu.neutron.tflite.decode import DAMAGE, HINT, Decoder
+from deuteron.npu.neutron.tflite.decode import DAMAGE, HINT, Decoder, builtin_code
 from deuteron.npu.neutron.tflite.encode import Encoder
 from deuteron.npu.neutron.tflite.flat import CUSTOM, FlatModel, FlatTensor
 
@@ -133,7 +133,7 @@ class _Rewriter(Encoder):
         codes = [
             self.operator_code(CUSTOM, code)
             if isinstance(code, str)
-            else self.copy("OperatorCode", self.root.OperatorCodes(code))
+            else self.copy("OperatorCode", raw := self.root.OperatorCodes(code), BuiltinCode=builtin_code(raw))
             for code in self.codes
         ]
         root = self.copy(
