@@ -14,6 +14,9 @@ from deuteron.arch.memory import FetchPolicy, MemoryOptions
 STRIPES_BUDGET = 16 * 1024
 """Of `stripes`, whose layers need 13,952 bytes as a whole, and whose inputs and outputs 8,640."""
 
+CPU_STRIPES_BUDGET = 10 * 1024
+"""Of `stripes_on_cpu`, whose layers need 14,080 bytes as a whole."""
+
 Made = tuple[nn.Module, tuple[Tensor, ...], BuildOptions]
 
 
@@ -82,6 +85,12 @@ def stripes() -> Made:
     return Stripes().eval(), (torch.randn(1, 3, 24, 24),), options
 
 
+def stripes_on_cpu() -> Made:
+    """The same on a CPU alone, in less memory than its layers need as a whole there."""
+    module, inputs, options = stripes()
+    return module, inputs, replace(options, memory=MemoryOptions(sram_budget=CPU_STRIPES_BUDGET))
+
+
 def int8(made: Made) -> Made:
     module, inputs, options = made
     return module, inputs, replace(options, remove_quant_io_ops=True)
@@ -98,6 +107,7 @@ MODELS: Mapping[str, Callable[[], Made]] = {
     "sigmoid": sigmoid,
     "pooled": pooled,
     "stripes": stripes,
+    "stripes_on_cpu": stripes_on_cpu,
     "view_fetched": lambda: fetched(view()),
     "two_fetched": lambda: fetched(runtime.two()),
     "two_int8": lambda: int8(runtime.two()),

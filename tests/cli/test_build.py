@@ -120,9 +120,9 @@ Run = Callable[..., Result]
             "hint: give less, or leave it out to use all of it\n",
         ),
         (
-            ["digits", "-o", "out", "--target", "cortex-m33", "--sram-budget", "64Ki"],
+            ["digits", "-o", "out", "--target", "cortex-m33", "--weights-budget", "64Ki"],
             2,
-            "error: `--sram-budget` is for an NPU's program, `cortex-m33` has no NPU\n\n"
+            "error: `--weights-budget` is for an NPU's program, `cortex-m33` has no NPU\n\n"
             "hint: leave it out, or choose another target: `deuteron targets` lists them\n",
         ),
         (

@@ -154,8 +154,7 @@ static bool is_valid(const dtn_operator_call_t *call)
         return false;
     }
     const dtn_cm_windows_t *p = DTN_CM_PARAMS(call, dtn_cm_windows_t);
-    return dtn_cm_is_axis(p->in_h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, p->dilation_h) &&
-           dtn_cm_is_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, p->dilation_w);
+    return dtn_cm_has_rows(p) && dtn_cm_is_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, p->dilation_w);
 }
 
 int32_t dtn_cm_quantized_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase)

@@ -47,8 +47,7 @@ static bool is_valid(const dtn_operator_call_t *call)
         return false;
     }
     const dtn_cm_windows_t *p = DTN_CM_PARAMS(call, dtn_cm_windows_t);
-    return p->groups == p->in_c && p->has_kernel_sum == 0 &&
-           dtn_cm_is_axis(p->in_h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, p->dilation_h) &&
+    return p->groups == p->in_c && p->has_kernel_sum == 0 && dtn_cm_has_rows(p) &&
            dtn_cm_is_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, p->dilation_w);
 }
 

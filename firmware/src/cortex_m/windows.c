@@ -35,6 +35,13 @@ bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int
     return room >= 0 && room / stride + 1 == out;
 }
 
+bool dtn_cm_has_rows(const dtn_cm_windows_t *p)
+{
+    bool are_some = p->batches == 1 && p->pad_h <= (p->kernel_h - 1) * p->dilation_h &&
+                    (p->out_h - 1) * p->stride_h - p->pad_h < p->in_h;
+    return are_some || dtn_cm_is_axis(p->in_h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, p->dilation_h);
+}
+
 bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch)
 {
     if (call->param_count != sizeof(dtn_cm_windows_t) / sizeof(uint32_t)) {

@@ -34,6 +34,12 @@ bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch);
 /** True when an axis of the output is as long as a convolution makes it. */
 bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation);
 
+/**
+ * True when the height of the output is what a convolution makes of the map, or the rows are some of a larger map's:
+ * more or fewer, as long as the first window reaches the map and the last starts on it. Below it is padding.
+ */
+bool dtn_cm_has_rows(const dtn_cm_windows_t *p);
+
 /** The values of a call that has been checked; false when its factors are out of range. */
 bool dtn_cm_convolution(const dtn_operator_call_t *call, dtn_cm_convolution_t *convolution);
 

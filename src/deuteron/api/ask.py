@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deuteron.views.inspect import Inspection
     from deuteron.views.installation import Check
     from deuteron.views.kernels import Holding
-    from deuteron.views.memory import Planning
+    from deuteron.views.memory import ArenaPlanning, Planning
     from deuteron.views.profile.run import Profiled
     from deuteron.views.run.subjects import Comparison, Subject
     from deuteron.views.simulate import Simulation, SimulationChanges
@@ -192,8 +192,8 @@ def plan(
     etrecord: str | Path | None = None,
     svg: str | Path | None = None,
     force: bool = False,
-) -> "Planning":
-    """The memories of a build over time and its fetches, beside their lower bounds.
+) -> "Planning | ArenaPlanning":
+    """The memories of a build over time and its fetches, beside their lower bounds; without an NPU that of its bundle.
 
     Args:
         path: as for `explain`.
@@ -203,13 +203,14 @@ def plan(
         force: replace the picture if it exists.
 
     Raises:
-        DeuteronError: there is no undamaged build with a part on the NPU, or the picture cannot be written.
+        DeuteronError: there is no undamaged build, nothing of it runs on the NPU that its target has, firmware lacks an
+            operator of one without an NPU, or the picture cannot be written.
     """
     from deuteron.runtime.as_build import opened
     from deuteron.views import memory
 
     with opened(path, target, etrecord=etrecord) as directory:
-        planning = replace(memory.planning(directory), path=str(path))
+        planning = replace(memory.arena_planning(directory) or memory.planning(directory), path=str(path))
     if svg is not None:
         memory.write_svg(planning, Path(svg), force=force)
     return planning

@@ -77,7 +77,8 @@ class MemoryOptions:
         """
         if not isinstance(arch.npu, Neutron):
             for option in fields(self):
-                if getattr(self, option.name) != option.default:
+                of_cpu = arch.npu is None and option.name in ("sram_budget", "depth_first")
+                if getattr(self, option.name) != option.default and not of_cpu:
                     raise self._refused(f"--{option.name.replace('_', '-')}", arch)
             return
         has = arch.memory(MemoryKind.SRAM).size.value

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from deuteron.arch import cores, targets
 from deuteron.board import boards, flash, record, size, stack
+from deuteron.board.arena import arena_of
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.link import link
@@ -129,6 +130,13 @@ def check_origin(directory: Path, firmware: Firmware, build: Path) -> None:
 def bundle_of(directory: Path) -> Bundle:
     """The program of a build as tables; otherwise as `build`."""
     manifest = manifests.read(directory)
+    bundle = translated(directory, manifest)
+    arena = arena_of(bundle, manifest)
+    return bundle if arena is None else arena.bundle
+
+
+def translated(directory: Path, manifest: manifests.Manifest) -> Bundle:
+    """The same with the memory that ExecuTorch has planned."""
     program = pte.read((directory / manifests.PROGRAM).read_bytes(), str(directory))
     return translate(program, manifest, name=manifest.model.name)
 

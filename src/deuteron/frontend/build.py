@@ -17,6 +17,7 @@ from torch.export.graph_signature import OutputKind
 from deuteron.arch import targets
 from deuteron.arch.memory import UNLIMITED
 from deuteron.arch.targets import Arch, CpuOperators
+from deuteron.board import arena
 from deuteron.builds import samples
 from deuteron.builds.manifest import (
     ETRECORD,
@@ -166,6 +167,7 @@ def build(
         warnings=tuple(warnings),
         quality=evidence.quality,
     )
+    arena.check(files[PROGRAM], manifest)
     stored = partial(values.given, program, compiled.flow.module)
 
     def floats(*inputs: torch.Tensor) -> object:

@@ -1,11 +1,14 @@
 """A build explained: which processor runs each operator of the model, why, and what that costs."""
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from deuteron.arch import targets
+from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import CpuOperators, Neutron
+from deuteron.board import image
+from deuteron.board.arena import arena_of
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
 from deuteron.builds.options import Partitioning
@@ -38,11 +41,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A build and what it costs."""
+    """A build, what it costs, and the chain of each node that runs depth first on a CPU alone."""
 
     path: str
     manifest: Manifest
     costs: Costs
+    chains: Mapping[str, Cascade] = field(default_factory=dict[str, Cascade])
 
     @property
     def cpu(self) -> str:
@@ -81,7 +85,7 @@ class Explanation:
     def chain(self, node: Node) -> Cascade | None:
         """The chain of a node that runs depth first."""
         own = (part for at, part in enumerate(self.manifest.partitions) if at == node.partition)
-        return next((part.chained.get(node.name) for part in own), None)
+        return next((part.chained.get(node.name) for part in own), self.chains.get(node.name))
 
     def by(self, node: Node) -> tuple[str, ...]:
         """The operators of the program that compute a node on the CPU; none where another's do."""
@@ -138,7 +142,7 @@ class Explanation:
             by = ", ".join(self.by(node))
             yield f"       {node.why}"
             yield f"       computed by {by}" if by else "       computed with the operator before it"
-        elif chain := self.chain(node):
+        if chain := self.chain(node):
             yield f"       depth first, in {chain.stripes} stripes of rows, with all of chain {chain.number}"
 
     def _island_lines(self) -> Iterator[str]:
@@ -207,7 +211,17 @@ def explain(directory: Path) -> Explanation:
     """
     manifest = manifests.read(directory)
     program = (directory / manifests.PROGRAM).read_bytes()
-    return Explanation(str(directory), manifest, placement.costs(manifest, program))
+    return Explanation(str(directory), manifest, placement.costs(manifest, program), _chains(directory, manifest))
+
+
+def _chains(directory: Path, manifest: Manifest) -> Mapping[str, Cascade]:
+    """The chain of each node in one, where a CPU alone runs the program in stripes."""
+    memory = manifest.options.memory
+    if memory == MemoryOptions():
+        return {}
+    arena = arena_of(image.translated(directory, manifest), manifest)
+    chain_of = {at: chain for chain in (arena.chains if arena else ()) for at in chain.ops}
+    return {op.computes: chain_of[at] for op in manifest.cpu_ops for at in op.instructions if at in chain_of}
 
 
 def _macs(nodes: Iterable[Node]) -> int:

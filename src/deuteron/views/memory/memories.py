@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from deuteron.builds import hazards
 from deuteron.builds.output import check_file, write_files
@@ -188,7 +189,15 @@ def planning(directory: Path) -> Planning:
     return Planning(str(directory), simulation.target, simulation, parts)
 
 
-def write_svg(planning: Planning, path: Path, *, force: bool = False) -> None:
+class Picture(Protocol):
+    """What can be drawn."""
+
+    def svg(self) -> str:
+        """The memories over time as a picture."""
+        ...
+
+
+def write_svg(planning: Picture, path: Path, *, force: bool = False) -> None:
     """Writes the picture; InputError when the file exists, unless `force` is set, or cannot be written."""
     check_file(path, force=force)
     write_files({path: planning.svg().encode()})

@@ -20,6 +20,7 @@ from deuteron.npu.neutron.plan import Budget, Plan, check, plan, plan_within
 from deuteron.npu.neutron.plan.cascades import Cascades
 from deuteron.npu.neutron.plan.depth_first import cycles, least_cycles
 from deuteron.npu.neutron.plan.prefetch import costs_of
+from deuteron.npu.neutron.plan.processor import Simulated
 from deuteron.runtime.driver import Driver
 
 PROGRAM = select(parse_graph(NETWORK))
@@ -98,11 +99,11 @@ def test_no_plan_is_faster_than_the_bound_that_ends_the_search(policy: FetchPoli
 
 def test_chains_are_looked_for_only_where_they_can_be_faster() -> None:
     scratch, whole = WHOLE.scratch_bytes // 2, sum(costs_of(PROGRAM, (), ENGINE).calls)
-    fastest = Cascades(PROGRAM, ENGINE).fastest(scratch, None)
+    fastest = Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None)
     assert fastest is not None
     assert fastest.cycles > whole
-    assert Cascades(PROGRAM, ENGINE).fastest(scratch, None, fastest.cycles + 1) == fastest
-    assert Cascades(PROGRAM, ENGINE).fastest(scratch, None, whole + ENGINE.call_dispatch) is None
+    assert Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None, fastest.cycles + 1) == fastest
+    assert Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None, whole + ENGINE.call_dispatch) is None
 
 
 def test_what_fits_in_no_way_says_what_would() -> None:

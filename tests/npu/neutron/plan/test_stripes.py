@@ -22,6 +22,7 @@ from deuteron.npu.neutron.plan import check, plan
 from deuteron.npu.neutron.plan.cascades import Cascades
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import max_live
+from deuteron.npu.neutron.plan.processor import Simulated
 from deuteron.npu.neutron.plan.stripes import Cascade, Rowed, striped
 from deuteron.runtime.driver import Driver
 
@@ -186,7 +187,7 @@ def test_every_hazard_of_rows_is_found(network: Program, move: str, keeps: bool,
 
 def test_the_search_says_what_a_chain_takes(network: Program) -> None:
     """Cycles are those of its calls, and memory is no less than what is alive."""
-    search = Cascades(network, ENGINE)
+    search = Cascades(network, Simulated(ENGINE))
     whole = max_live(lifetimes(network))
     sizes: list[int] = []
     for limit in range(whole - 1, 0, -400):

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from deuteron.arch.engine import Engine
-from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.rows import Rows
-from deuteron.npu.neutron.kernels.rules import may_write_onto
 from deuteron.npu.neutron.plan.lifetimes import lifetimes, spans
 from deuteron.npu.neutron.plan.packing import FAST_EFFORT, place
+from deuteron.npu.neutron.plan.processor import NEUTRON, Costs, Kernels
 from deuteron.npu.neutron.plan.stripes import Cascade, Chain, Link, Rowed, Rowset, striped
 
 LONGEST = 24
@@ -57,11 +55,11 @@ class Cut:
 class Cascades:
     """Looks for the fastest chains; what is known of a chain is kept from one limit to the next."""
 
-    def __init__(self, program: Program, engine: Engine) -> None:
-        self._program, self._engine = program, engine
-        self._rowed = Rowed(program)
+    def __init__(self, program: Program, rates: Costs, kernels: Kernels = NEUTRON) -> None:
+        self._program, self._rates, self._kernels = program, rates, kernels
+        self._rowed = Rowed(program, kernels)
         self._alive = _alive(program)
-        self._costs = [engine.call_dispatch + cost(call.params, engine).cycles for call in program.calls]
+        self._costs = [rates.dispatch + rates.work(call.params) for call in program.calls]
         self._facts: dict[Rows, _Facts | None] = {}
 
     def fastest(self, scratch: int, area: int | None, below: int | None = None) -> Cut | None:
@@ -74,15 +72,19 @@ class Cascades:
         """
         limit = scratch
         for _ in range(TRIALS):
-            step = self._way(limit, area, below)
-            program = None if step is None else striped(self._program, step.cascades)
-            if step is None or program is None:
-                return None
-            taken = place(lifetimes(program), FAST_EFFORT).nbytes
-            if taken <= scratch:
-                return Cut(program, step.cascades, step.cycles, taken)
-            limit -= taken - scratch
+            cut = self.with_alive(limit, area, below)
+            if cut is None or cut.scratch <= scratch:
+                return cut
+            limit -= cut.scratch - scratch
         return None
+
+    def with_alive(self, limit: int, area: int | None, below: int | None = None) -> Cut | None:
+        """The fastest program with at most `limit` bytes alive at once, whatever they take; otherwise as `fastest`."""
+        step = self._way(limit, area, below)
+        program = None if step is None else striped(self._program, step.cascades, self._kernels)
+        if step is None or program is None:
+            return None
+        return Cut(program, step.cascades, step.cycles, place(lifetimes(program), FAST_EFFORT).nbytes)
 
     def least(self) -> Cut | None:
         """The program that takes the least scratch of those that are found; None where no chain makes it smaller."""
@@ -90,15 +92,12 @@ class Cascades:
         best = None
         while low + 1 < high:
             middle = (low + high) // 2
-            step = self._way(middle, 0)
-            program = None if step is None else striped(self._program, step.cascades)
-            if step is None or program is None:
+            cut = self.with_alive(middle, 0)
+            if cut is None:
                 low = middle
             else:
                 high = middle
-                taken = place(lifetimes(program), FAST_EFFORT).nbytes
-                if best is None or taken < best.scratch:
-                    best = Cut(program, step.cascades, step.cycles, taken)
+                best = cut if best is None or cut.scratch < best.scratch else best
         return best
 
     def _way(self, limit: int, area: int | None, below: int | None = None) -> _Step | None:
@@ -118,7 +117,7 @@ class Cascades:
             if next_large == len(too_large) or (slack is not None and slack <= 0):
                 continue
             for last in range(max(first + 2, too_large[next_large] + 1), min(first + LONGEST, count) + 1):
-                if slack is not None and slack <= (last - first) * self._engine.call_dispatch:
+                if slack is not None and slack <= (last - first) * self._rates.dispatch:
                     break
                 facts = self._known(first, last)
                 if facts is not None:
@@ -129,7 +128,9 @@ class Cascades:
     def _known(self, first: int, last: int) -> "_Facts | None":
         if (first, last) not in self._facts:
             chain = self._rowed.chain(first, last)
-            self._facts[first, last] = None if chain is None else _Facts(self._program, chain, self._engine)
+            self._facts[first, last] = (
+                None if chain is None else _Facts(self._program, chain, self._rates, self._kernels)
+            )
         return self._facts[first, last]
 
 
@@ -151,8 +152,8 @@ def _alive(program: Program) -> list[int]:
 class _Facts:
     """What a chain takes, for each height of its stripes that makes a difference."""
 
-    def __init__(self, program: Program, chain: Chain, engine: Engine) -> None:
-        self._chain, self._engine = chain, engine
+    def __init__(self, program: Program, chain: Chain, rates: Costs, kernels: Kernels) -> None:
+        self._chain, self._rates, self._kernels = chain, rates, kernels
         links = chain.links
         self._first, self._last = links[0].at, links[-1].at + 1
         sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
@@ -180,7 +181,7 @@ class _Facts:
             return
         lowest = 0
         if slack is not None:
-            stripes = 1 + slack // (len(self._chain.links) * self._engine.call_dispatch)
+            stripes = 1 + slack // (len(self._chain.links) * self._rates.dispatch)
             lowest = min(bisect_left(self._heights, -(-self._chain.count // stripes)), len(self._heights) - 1)
         for keeps in (False, True):
             if self.peak(self._heights[lowest], keeps=keeps) > limit:
@@ -190,8 +191,7 @@ class _Facts:
             cycles = self.cycles(height, keeps=keeps)
             again = area is not None and self._weights > area
             if area is not None:
-                setups = self._fetches * (self._engine.fetch_setup + self._engine.fetch_latency)
-                transfer = self._engine.transfer(self._weights) + setups
+                transfer = self._rates.fetched(self._weights, self._fetches)
                 cycles = max(cycles, transfer * (-(-self._chain.count // height) if again else 1))
             yield cycles, Cascade(self._first, self._last, height, keeps, again)
 
@@ -240,7 +240,7 @@ class _Facts:
         if link.buffer in self._lives and self._lives[link.buffer][0] == at:
             for reading in link.readings:
                 own = self._lives.get(reading.buffer)
-                if own is not None and own[1] == at and may_write_onto(link.call.params, reading.operand):
+                if own is not None and own[1] == at and self._kernels.may_write_onto(link.call.params, reading.operand):
                     yield reading.buffer
 
     def cycles(self, height: int, *, keeps: bool) -> int:
@@ -253,7 +253,7 @@ class _Facts:
                 for at, link in enumerate(self._chain.links)
             )
             copies = sum(
-                2 * (self._engine.call_dispatch + self._bytes(name, rows) // self._engine.elementwise)
+                2 * (self._rates.dispatch + self._rates.copied(self._bytes(name, rows)))
                 for rowset in sets
                 for name, rows in rowset.kept.items()
             )
@@ -267,5 +267,5 @@ class _Facts:
         rows = tuple(last - first for first, last in (reading.needs(own) for reading in link.readings))
         key = (at, own[1] - own[0], rows)
         if key not in self._narrow:
-            self._narrow[key] = self._engine.call_dispatch + cost(link.rows.narrowed(*own), self._engine).cycles
+            self._narrow[key] = self._rates.dispatch + self._rates.work(link.rows.narrowed(*own))
         return self._narrow[key]

@@ -16,6 +16,7 @@ from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import place
 from deuteron.npu.neutron.plan.plan import Plan, plan_calls
 from deuteron.npu.neutron.plan.prefetch import costs_of
+from deuteron.npu.neutron.plan.processor import Simulated
 
 SHARES = (1, 2, 3, 4, 6, 8, 10, 12)
 """Sixteenths of the memory that are tried for weights."""
@@ -61,7 +62,7 @@ def _planned(program: Program, budget: Budget) -> Planned:
 @lru_cache(maxsize=4)
 def _cascades(program: Program, engine: Engine) -> Cascades:
     """The chains of a program, with what is known of them from plans for other budgets."""
-    return Cascades(program, engine)
+    return Cascades(program, Simulated(engine))
 
 
 def _in_least(program: Program, cascades: Cascades, budget: Budget) -> Planned:

@@ -8,12 +8,9 @@ it leaves behind, stays whole.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deuteron.npu.neutron.kernels.catalogue import COPY, FILL
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
-from deuteron.npu.neutron.kernels.params import CopyParams
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.rows import Rows, Rowwise, Window, natural_rows, rowwise
-from deuteron.npu.neutron.kernels.rules import form_problem, limit_problem, operand_bytes
+from deuteron.npu.neutron.kernels.rows import Rows, Rowwise, Window
+from deuteron.npu.neutron.plan.processor import NEUTRON, Kernels
 from deuteron.npu.provenance import Stripe
 
 _NONE: Rows = (0, 0)
@@ -163,9 +160,10 @@ class Rowset:
 class Rowed:
     """A program whose buffers have rows, as far as its calls say what these are."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, kernels: Kernels = NEUTRON) -> None:
         self.program = program
-        self.nbytes = _row_sizes(program)
+        self._kernels = kernels
+        self.nbytes = _row_sizes(program, kernels)
         self._sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
         self._links = [self._link(at, call) for at, call in enumerate(program.calls)]
         self._spans = _spans(program)
@@ -201,11 +199,13 @@ class Rowed:
         """The call as one of a chain; None where its output has no rows that could be computed alone."""
         output = call.operands[len(call.kernel.reads)]
         nbytes = self.nbytes.get(output.buffer, 0)
-        rows = rowwise(call.params, nbytes) if nbytes and self._sizes[output.buffer] % nbytes == 0 else None
+        rows = (
+            self._kernels.rowwise(call.params, nbytes) if nbytes and self._sizes[output.buffer] % nbytes == 0 else None
+        )
         if rows is None:
             return None
         start, within = divmod(output.offset, nbytes)
-        row = operand_bytes(rows.narrowed(0, 1))[len(call.kernel.reads)]
+        row = self._kernels.operand_bytes(rows.narrowed(0, 1))[len(call.kernel.reads)]
         if within + row > nbytes:
             return None
         readings: list[Reading] = []
@@ -215,7 +215,7 @@ class Rowed:
         return Link(at, call, rows, nbytes, output.buffer, start, within, tuple(readings))
 
 
-def _row_sizes(program: Program) -> dict[str, int]:
+def _row_sizes(program: Program, kernels: Kernels) -> dict[str, int]:
     """Bytes of a row of each buffer: as windows have them, and from these to what lies beside; 0 where they differ."""
     sizes: dict[str, int] = {}
 
@@ -224,8 +224,8 @@ def _row_sizes(program: Program) -> dict[str, int]:
             sizes[name] = 0
 
     for call in program.calls:
-        natural = natural_rows(call.params)
-        rows = None if natural is None else rowwise(call.params, natural)
+        natural = kernels.natural_rows(call.params)
+        rows = None if natural is None else kernels.rowwise(call.params, natural)
         if natural is not None and rows is not None:
             says(call.operands[len(call.kernel.reads)].buffer, natural)
             window = rows.reads[0]
@@ -233,16 +233,16 @@ def _row_sizes(program: Program) -> dict[str, int]:
                 says(call.operands[0].buffer, window.nbytes)
     for sweep in range(_SWEEPS):
         for call in program.calls if sweep % 2 else reversed(program.calls):
-            _pass_on(call, sizes)
+            _pass_on(call, sizes, kernels)
     return sizes
 
 
-def _pass_on(call: KernelCall, sizes: dict[str, int]) -> None:
+def _pass_on(call: KernelCall, sizes: dict[str, int], kernels: Kernels) -> None:
     """Gives what a call reads the rows of its output, and its output those of the first operand that it reads."""
     output = call.operands[len(call.kernel.reads)].buffer
     candidates = [sizes[ref.buffer] for ref in call.operands if sizes.get(ref.buffer)]
     nbytes = sizes.get(output) or next(iter(candidates), 0)
-    rows = rowwise(call.params, nbytes) if nbytes else None
+    rows = kernels.rowwise(call.params, nbytes) if nbytes else None
     if rows is None:
         return
     sizes.setdefault(output, nbytes)
@@ -260,15 +260,16 @@ def _spans(program: Program) -> dict[str, Rows]:
     return spans
 
 
-def striped(program: Program, cascades: Sequence[Cascade]) -> Program | None:
+def striped(program: Program, cascades: Sequence[Cascade], kernels: Kernels = NEUTRON) -> Program | None:
     """The program with these calls cut; None where some rows would start where kernels cannot read or write them.
 
     Args:
         program: the calls, not cut before.
         cascades: in order, apart from each other.
+        kernels: of the processor that runs them.
     """
-    rowed = Rowed(program)
-    made = _Made(program)
+    rowed = Rowed(program, kernels)
+    made = _Made(program, kernels)
     calls: list[KernelCall] = []
     at = 0
     for number, cascade in enumerate(cascades):
@@ -280,7 +281,7 @@ def striped(program: Program, cascades: Sequence[Cascade]) -> Program | None:
         cut = _Cutter(chain, made, number, again=cascade.again)
         for rowset in chain.stripes(cascade.height, keeps=cascade.keeps):
             cut.stripe(rowset)
-        if not all(map(made.may_run, cut.calls)):
+        if not all(kernels.takes(call, made.anywhere) for call in cut.calls):
             return None
         calls += cut.calls
     calls += program.calls[at:]
@@ -292,12 +293,13 @@ def striped(program: Program, cascades: Sequence[Cascade]) -> Program | None:
 class _Made:
     """The buffers that stripes need, under names that the program does not have."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, kernels: Kernels) -> None:
+        self.kernels = kernels
         self.buffers: list[Buffer] = []
         self.rows: dict[str, Rows] = {}
         self._taken = {buffer.name for buffer in program.buffers}
         self.data = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
-        self._anywhere = {*program.inputs, *program.outputs}
+        self.anywhere = {*program.inputs, *program.outputs}
 
     def new(self, wanted: str, nbytes: int, data: bytes | None = None, part_of: Ref | None = None) -> str:
         """The name of a new buffer."""
@@ -307,13 +309,6 @@ class _Made:
         self._taken.add(name)
         self.buffers.append(Buffer(name, nbytes, data, part_of))
         return name
-
-    def may_run(self, call: KernelCall) -> bool:
-        """True where the kernel takes the call, and may have operands where they lie (specification, section 4)."""
-        if limit_problem(call.params) or form_problem(call.params):
-            return False
-        aligned = (ref.buffer in self._anywhere or ref.offset % ALIGNMENT == 0 for ref in call.operands)
-        return call.kernel in (COPY, FILL) or all(aligned)
 
 
 class _Cutter:
@@ -374,10 +369,8 @@ class _Cutter:
 
     def _copy(self, link: Link, rows: Rows, source: Ref, target: Ref) -> None:
         count = rows[1] - rows[0]
-        nbytes = source.nbytes // count
-        strides = (0, 0, 0, 0, nbytes, 1)
-        params = CopyParams(0, (1, 1, 1, 1, count, nbytes), strides, strides)
-        self._append(link, rows, KernelCall(COPY, (source, target), params, link.call.origin), kept=True)
+        kernel, params = self._made.kernels.copy(count, source.nbytes // count)
+        self._append(link, rows, KernelCall(kernel, (source, target), params, link.call.origin), kept=True)
 
     def _append(self, link: Link, own: Rows, call: KernelCall, *, kept: bool = False) -> None:
         self.calls.append(replace(call, stripe=Stripe(self._number, self._stripes, link.at, *own, kept)))
@@ -400,7 +393,7 @@ class _Parts:
 def _narrowed(link: Link, own: Rows, parts: _Parts, made: _Made, *, again: bool) -> KernelCall:
     """The call for some rows of its output."""
     call, params = link.call, link.rows.narrowed(*own)
-    sizes, output = operand_bytes(params), len(call.kernel.reads)
+    sizes, output = made.kernels.operand_bytes(params), len(call.kernel.reads)
     operands = list(call.operands)
     for at, ref in enumerate(call.operands):
         if at < output and again and ref.buffer in made.data:

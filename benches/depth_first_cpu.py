@@ -1,0 +1,152 @@
+"""How little memory a network needs on a CPU alone, depth first, and how many instructions more that takes.
+
+For each network: its memory layer by layer, half of that or, where nothing fits into half, the least, and for
+MobileNetV2 1.0 224 what the AN547's tightly coupled memory holds. Instructions of an inference are counted by the
+emulator, one per instruction whatever a core would need for it; outputs must be the host's bit for bit. Networks take
+and give int8, as quantising is left to the application, but for those of which the name says float.
+
+make bench-depth-first-cpu
+make bench-depth-first-cpu ARGS='mobilenet_v2_96 --builds DIR'
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ending import finish
+
+MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
+sys.path.insert(0, str(MODELS))
+
+from mobilenet_v2 import MobileNetV2  # noqa: E402
+from seeding import Example, seeded  # noqa: E402
+
+from deuteron import api  # noqa: E402
+from deuteron.arch.memory import DepthFirst, MemoryOptions  # noqa: E402
+from deuteron.board import boards, image, qemu  # noqa: E402
+from deuteron.board.arena import planned  # noqa: E402
+from deuteron.board.record import FirmwareOptions  # noqa: E402
+from deuteron.board.toolchain import Toolchain  # noqa: E402
+from deuteron.builds import manifest as manifests  # noqa: E402
+from deuteron.errors import CapacityError  # noqa: E402
+from deuteron.views.agreement.board import compare  # noqa: E402
+
+TARGET, BOARD = "cortex-m55", "an547"
+NETWORKS = ("mobilenet_v2_96_float", "mobilenet_v2_96", "mobilenet_v1_025", "mobilenet_v2")
+MOST_SLOWER = 0.08
+"""Share of the instructions layer by layer that half of the memory may cost."""
+DTCM = {"mobilenet_v2": 500 << 10}
+"""What must fit into 512 KiB, beside the stack and what the program has for itself."""
+TIME_OUT = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A network in one budget: bytes of its memory, steps, MACs and instructions of an inference."""
+
+    network: str
+    budget: int | None
+    nbytes: int
+    steps: int
+    again: int
+    instructions: int
+    identical: bool
+
+
+def build(network: str, output: Path) -> None:
+    """Write the build of a network."""
+    options = api.BuildOptions(remove_quant_io_ops=not network.endswith("_float"))
+    if not network.startswith("mobilenet_v2_96"):
+        api.build_model(network, target=TARGET, output=output, options=options)
+        return
+    example: Example = seeded(MobileNetV2, (3, 96, 96))
+    module, inputs, calibration = example
+    api.build(module, inputs, target=TARGET, calibration=calibration, output=output, options=options, name=network)
+
+
+def row(network: str, directory: Path, memory: MemoryOptions, toolchain: Toolchain) -> Row:
+    """One budget, counted on the board."""
+    data = api.seeded_inputs(api.read_manifest(directory), 1)
+    machine = boards.load(BOARD)
+    with tempfile.TemporaryDirectory() as scratch:
+        other = Path(scratch) / "build"
+        shutil.copytree(directory, other)
+        manifest = manifests.read(directory)
+        changed = replace(manifest, options=replace(manifest.options, memory=memory))
+        (other / manifests.NAME).write_text(changed.to_json())
+        arena = planned(image.translated(other, changed), memory, TARGET)
+        firmware = image.build(other, machine, FirmwareOptions(), toolchain)
+        image.write(firmware, Path(scratch) / "firmware", force=False)
+        report = qemu.run(Path(scratch) / "firmware", firmware.record, machine, data, time_out=TIME_OUT)
+    identical = compare(BOARD, [run.outputs for run in report.runs], list(api.run_each(directory, data))).passed
+    again = sum(chain.again for chain in arena.chains)
+    taken = firmware.record.memories[0].bytes
+    steps = len(firmware.record.steps)
+    return Row(network, memory.sram_budget, taken, steps, again, report.runs[0].instructions, identical)
+
+
+def rows(network: str, directory: Path, toolchain: Toolchain) -> Iterator[Row]:
+    """Those of a network: layer by layer, half of that or the least, and what its own budget is."""
+    bundle = image.translated(directory, manifests.read(directory))
+    whole = planned(bundle, MemoryOptions(), TARGET).whole_bytes
+    yield row(network, directory, MemoryOptions(), toolchain)
+    half = MemoryOptions(sram_budget=whole // 2)
+    try:
+        planned(bundle, half, TARGET)
+    except CapacityError:
+        least = planned(bundle, MemoryOptions(depth_first=DepthFirst.ALWAYS), TARGET).memory.nbytes
+        half = MemoryOptions(sram_budget=least)
+    if network in DTCM:
+        yield row(network, directory, MemoryOptions(sram_budget=DTCM[network]), toolchain)
+    yield row(network, directory, half, toolchain)
+
+
+def problems(found: Sequence[Row]) -> Iterator[str]:
+    """What is not as it must be."""
+    first = found[0]
+    for each in found:
+        where = f"{each.network} in {each.nbytes:,} bytes"
+        if not each.identical:
+            yield f"{where}: the outputs are not the host's"
+        if each.nbytes * 2 >= first.nbytes and each.instructions > first.instructions * (1 + MOST_SLOWER):
+            yield f"{where}: {each.instructions / first.instructions - 1:+.1%} instructions"
+
+
+def main() -> int:
+    """0 when every output is the host's, and half of the memory costs no more than it may."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", help=f"by default {' '.join(NETWORKS)}")
+    parser.add_argument("--builds", type=Path, help="directory of builds by network, used where there is one")
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    options = parser.parse_args()
+    toolchain = Toolchain.find(image.OBJECTS)
+    results: list[Row] = []
+    wrong: list[str] = []
+    print(f"{'network':<24}{'memory':>12}{'share':>8}{'steps':>7}{'MACs again':>13}{'instructions':>14}{'more':>8}")
+    with tempfile.TemporaryDirectory() as scratch:
+        for network in options.networks or NETWORKS:
+            directory = (options.builds or Path(scratch)) / network
+            if not directory.is_dir():
+                directory = Path(scratch) / network
+                build(network, directory)
+            own: list[Row] = []
+            for each in rows(network, directory, toolchain):
+                own.append(each)
+                share, more = each.nbytes / own[0].nbytes, each.instructions / own[0].instructions - 1
+                print(
+                    f"{network:<24}{each.nbytes:>12,}{share:>8.1%}{each.steps:>7,}{each.again:>13,}"
+                    f"{each.instructions:>14,}{more:>8.2%}",
+                    flush=True,
+                )
+            wrong += problems(own)
+            results += own
+    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(each) for each in results]}
+    return finish(data, wrong, options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

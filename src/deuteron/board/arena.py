@@ -1,0 +1,187 @@
+"""The memory of a bundle, planned anew: all values in one, layer by layer or, where that does not fit, in stripes.
+
+What single steps need beside their operands shares the memory, too, and lives as long as the step alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from deuteron.arch import cores, targets
+from deuteron.arch.memory import DepthFirst, MemoryOptions
+from deuteron.board.bundle import Bundle
+from deuteron.board.calls import ENDS, bundle_of, program_of
+from deuteron.board.rows import CPU, Counted, macs
+from deuteron.board.translate import translate
+from deuteron.builds.manifest import Manifest
+from deuteron.errors import CapacityError
+from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.plan.cascades import Cascades
+from deuteron.npu.neutron.plan.lifetimes import lifetimes
+from deuteron.npu.neutron.plan.packing import place
+from deuteron.npu.provenance import Cascade, KernelOrigin, cascades
+from deuteron.npu.schedule import Block, Memory
+from deuteron.runtime import pte
+
+LIMITS = 32
+"""How many limits of what is alive at once are tried between the least and that of whole steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """The memory of a bundle.
+
+    Attributes:
+        bundle: the tables.
+        memory: what lives where: at 0 the caller writes the inputs, then come the steps, at last it reads the outputs.
+        names: what each block is, for readers.
+        chains: of steps that run depth first; `calls` and `ops` count the instructions of the program.
+        whole_bytes: that the values take where every step runs as a whole.
+        instructions: that a run takes, estimated, and that it takes where every step runs as a whole.
+    """
+
+    bundle: Bundle
+    memory: Memory
+    names: Mapping[str, str]
+    chains: tuple[Cascade, ...]
+    whole_bytes: int
+    instructions: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A program with a place for each of its blocks."""
+
+    program: Program
+    memory: Memory
+
+    @property
+    def offsets(self) -> Mapping[str, int]:
+        """Of each buffer."""
+        return {block.name: block.offset for block in self.memory.blocks}
+
+
+def arena_of(bundle: Bundle, manifest: Manifest) -> Arena | None:
+    """The memory of a build's bundle; None for a target with an NPU, where ExecuTorch's plan stays.
+
+    Raises:
+        CapacityError: when it does not fit into the budget of the build.
+    """
+    arch = targets.load(manifest.target)
+    return None if arch.npu is not None else planned(bundle, manifest.options.memory, arch.cpu.name)
+
+
+def check(program: bytes, manifest: Manifest) -> None:
+    """Check that a program fits into the budget that its build was given, if its target has no NPU.
+
+    Raises:
+        CapacityError: when it does not, naming the least that would do.
+        UnsupportedError: when it cannot be a bundle, for which the budget is.
+    """
+    if manifest.options.memory.sram_budget is not None and targets.load(manifest.target).npu is None:
+        arena_of(translate(pte.read(program), manifest, name=manifest.model.name), manifest)
+
+
+def planned(bundle: Bundle, memory: MemoryOptions, core: str) -> Arena:
+    """The bundle with its values in one memory, within the budget where there is one.
+
+    Args:
+        bundle: as ExecuTorch's plan has it.
+        memory: the budget, which holds the working memory of partitions, too, and which chains run depth first.
+        core: the CPU, whose counts decide between plans.
+
+    Raises:
+        CapacityError: when no plan that is found fits, naming the least.
+    """
+    rates = Counted(cores.load(core))
+    whole = _plan(program_of(bundle))
+    plan = _chosen(bundle, whole, memory, rates)
+    return Arena(
+        bundle_of(bundle, plan.program, plan.offsets, plan.memory.nbytes),
+        plan.memory,
+        _names(bundle, plan.program),
+        _chains(bundle, plan.program),
+        whole.memory.nbytes,
+        (_instructions(plan.program, rates), _instructions(whole.program, rates)),
+    )
+
+
+def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted) -> _Plan:
+    working = bundle.memories[-1].bytes
+    budget = None if memory.sram_budget is None else memory.sram_budget - working
+    if memory.depth_first is not DepthFirst.ALWAYS and (budget is None or whole.memory.nbytes <= budget):
+        return whole
+    search = None if memory.depth_first is DepthFirst.NEVER else Cascades(whole.program, rates, CPU)
+    least = search.least() if search else None
+    if search and least and budget is not None and memory.depth_first is DepthFirst.AUTO:
+        for limit in _limits(least.scratch, whole.memory.bound):
+            cut = search.with_alive(limit, None) if limit <= budget else None
+            if cut is not None and cut.scratch <= budget:
+                return _plan(cut.program)
+    cut = whole if least is None else _plan(least.program)
+    best = cut if cut.memory.nbytes < whole.memory.nbytes else whole
+    if budget is not None and best.memory.nbytes > budget:
+        raise _too_large(bundle, best, working, memory)
+    return best
+
+
+def _limits(least: int, whole: int) -> Iterable[int]:
+    """What may be alive at once in the plans that are tried, the most first.
+
+    They do not depend on the budget: more of it leaves more of them, so that no plan is slower with more.
+    """
+    step = round_up(-(-max(0, whole - least) // LIMITS)) or ALIGNMENT
+    return reversed(range(least, whole, step))
+
+
+def _plan(program: Program) -> _Plan:
+    blocks = lifetimes(program)  # of one buffer each, as no step may write onto what it reads
+    packing = place(blocks)
+    placed = (Block(b.buffers[0], packing.offsets[b], b.nbytes, b.first, b.last) for b in blocks if b.nbytes)
+    return _Plan(program, Memory("memory", packing.nbytes, packing.bound, tuple(placed)))
+
+
+def _instructions(program: Program, rates: Counted) -> int:
+    return sum(rates.dispatch + rates.work(call.params) for call in program.calls if call.origin != ENDS)
+
+
+def _names(bundle: Bundle, program: Program) -> Mapping[str, str]:
+    """What writes each block first, or that the caller does."""
+    names: dict[str, str] = {}
+    for call in program.calls:
+        step = None if call.origin == ENDS else bundle.steps[call.origin[0]]
+        rows = "" if call.stripe is None else f", {call.stripe}"
+        told = "an input" if step is None else f"{step.title}{rows} {step.source}".rstrip()
+        for ref in call.operands:
+            names.setdefault(ref.buffer, told)
+    return names
+
+
+def _chains(bundle: Bundle, program: Program) -> tuple[Cascade, ...]:
+    """The chains, of the program's instructions."""
+    origins = [
+        KernelOrigin(at, call.kernel.name, tuple(bundle.steps[i].instruction for i in call.origin), call.stripe)
+        for at, call in enumerate(program.calls)
+        if call.stripe is not None
+    ]
+    return cascades(origins, [macs(program.calls[origin.index].params) for origin in origins])
+
+
+def _too_large(bundle: Bundle, best: _Plan, working: int, memory: MemoryOptions) -> CapacityError:
+    """Says at which step the most is alive, and how much would do."""
+    alive = [
+        sum(round_up(block.nbytes) for block in best.memory.blocks if block.first <= at <= block.last)
+        for at in range(len(best.program.calls))
+    ]
+    call = best.program.calls[alive.index(max(alive))]
+    where = "" if call.origin == ENDS else bundle.steps[call.origin[0]].source
+    title = "the inputs or outputs" if call.origin == ENDS else f"`{bundle.steps[call.origin[0]].title}`"
+    least = best.memory.nbytes + working
+    other = ", or leave out `--depth-first never`" if memory.depth_first is DepthFirst.NEVER else ""
+    return CapacityError(
+        f"inputs, outputs and what lies between operators need {least:,} bytes of SRAM, the budget is "
+        f"{memory.sram_budget:,}; most are alive with {title}",
+        where=where or None,
+        hint=f"make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+        f"`--sram-budget {least}`{other}",
+    )

@@ -1,0 +1,104 @@
+"""The memory of a program that a CPU runs alone: what lies where from step to step of its bundle."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from deuteron.board import arena, image
+from deuteron.board.arena import Arena
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import Manifest
+from deuteron.errors import counted
+from deuteron.npu.provenance import Cascade
+from deuteron.views.memory.drawing import Drawing, picture, svg
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPlanning:
+    """What is planned for a build without an NPU; instructions are estimated."""
+
+    path: str
+    manifest: Manifest
+    arena: Arena
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """None: whatever is wrong with such a plan is an error."""
+        return ()
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        budget = self.manifest.options.memory.sram_budget
+        memory = self.arena.memory
+        of = "" if budget is None else f" of {budget:,} B"
+        yield f"{self.path} on {self.manifest.target}"
+        yield f"SRAM: {memory.nbytes:,} B{of}, at most {memory.bound:,} B alive at once"
+        yield from self.depth_first()
+        yield ""
+        drawing = self.drawing()
+        yield drawing.title
+        yield from picture(drawing)
+
+    def depth_first(self) -> Iterator[str]:
+        """The chains of steps that run depth first, if there are any."""
+        chains = self.arena.chains
+        if not chains:
+            return
+        cut, whole = self.arena.instructions
+        yield (
+            f"  depth first: {self.arena.memory.nbytes:,} B instead of {self.arena.whole_bytes:,} B, "
+            f"{sum(chain.again for chain in chains):,} MACs again, {cut / whole - 1:+.1%} instructions (estimated)"
+        )
+        for chain in chains:
+            stripes = f"{chain.stripes} stripes of up to {counted(chain.height, 'row')}"
+            yield (
+                f"    chain {chain.number}: {chain.calls} operators in {stripes}, halo {chain.halo}, {chain.copies} "
+                f"copies of kept rows, {chain.again:,} MACs again; {self._ends(chain)}"
+            )
+
+    def _ends(self, chain: Cascade) -> str:
+        """The lines of the model that a chain goes from and to."""
+        of = {at: op for op in self.manifest.cpu_ops for at in op.instructions}
+        sources = [of[at].source[0] for at in chain.ops if at in of and of[at].source]
+        lines = [f"{Path(source.file).name}:{source.line}" for source in (*sources[:1], *sources[-1:])]
+        return " to ".join(dict.fromkeys(lines))
+
+    def drawing(self) -> Drawing:
+        """The memory over time, in steps."""
+        steps = self.arena.bundle.steps
+        values = self.arena.names
+        return Drawing("memory of the program, in steps", self.arena.memory, len(steps) + 2, values)
+
+    def svg(self) -> str:
+        """The memory over time as a picture."""
+        return svg([self.drawing()])
+
+    def to_json(self) -> dict[str, object]:
+        """The report as plain values."""
+        cut, whole = self.arena.instructions
+        return {
+            "schema": SCHEMA,
+            "kind": "estimated",
+            "path": self.path,
+            "target": self.manifest.target,
+            "sram": self.manifest.options.memory.sram_budget,
+            "whole_bytes": self.arena.whole_bytes,
+            "instructions": cut,
+            "whole_instructions": whole,
+            "chains": [asdict(chain) for chain in self.arena.chains],
+            "memory": asdict(self.arena.memory),
+            "warnings": [],
+        }
+
+
+def arena_planning(directory: Path) -> ArenaPlanning | None:
+    """What is planned for the build in a directory; None for a target with an NPU.
+
+    Raises:
+        DeuteronError: as `deuteron.board.image.bundle_of`.
+    """
+    manifest = manifests.read(directory)
+    plan = arena.arena_of(image.translated(directory, manifest), manifest)
+    return None if plan is None else ArenaPlanning(str(directory), manifest, plan)

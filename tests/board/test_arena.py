@@ -1,0 +1,154 @@
+"""The memory of bundles, planned anew: the same bytes in less, whole or in stripes, and what is said where it fails."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests import store
+from tests.board.host import HostFirmware
+from tests.board.models import CPU_STRIPES_BUDGET, stripes_on_cpu
+from tests.board.programs import Maker
+
+from deuteron import api
+from deuteron.arch.memory import DepthFirst, MemoryOptions
+from deuteron.board import boards, image, qemu, record
+from deuteron.board.arena import check, planned
+from deuteron.board.arrays import to_bytes
+from deuteron.board.bundle import Bundle
+from deuteron.board.translate import translate
+from deuteron.builds import manifest as manifests
+from deuteron.errors import CapacityError
+from deuteron.runtime.program import TensorValue
+
+CORE = "cortex-m55"
+WHOLE, LEAST = 13_824, 8_640
+BUDGETS = 4
+STRIPE = "rows 0-4 in stripe 0 of chain 0"
+ALWAYS = MemoryOptions(depth_first=DepthFirst.ALWAYS)
+
+
+@pytest.fixture(scope="module")
+def build() -> Path:
+    """A residual block and what lies around it, which fits only in stripes."""
+    return store.network(stripes_on_cpu, "stripes_on_cpu", target=CORE)
+
+
+@pytest.fixture(scope="module")
+def bundle(build: Path) -> Bundle:
+    """Its program with the memory that ExecuTorch has planned."""
+    return image.translated(build, manifests.read(build))
+
+
+def _run(build: Path, bundle: Bundle, firmware: HostFirmware, folder: Path) -> tuple[list[bytes], list[bytes]]:
+    """What the bundle computes of an input, and what ExecuTorch's runtime does."""
+    data = api.seeded_inputs(api.read_manifest(build), 1)
+    given = [to_bytes(bundle.values[i], x) for x, i in zip(data[0], bundle.inputs, strict=True)]
+    (wanted,) = api.run_each(build, data)
+    return firmware.load(bundle, folder).run(given), [y.tobytes() for y in wanted]
+
+
+@pytest.mark.slow
+def test_stripes_compute_the_same_bytes(build: Path, bundle: Bundle, firmware: HostFirmware, tmp_path: Path) -> None:
+    """In budgets drawn at random, of which no plan takes more; values beyond the memory would be refused at start."""
+    drawn = np.random.default_rng(23).integers(LEAST, WHOLE, BUDGETS).tolist()
+    for budget in (LEAST, *drawn, WHOLE):
+        arena = planned(bundle, MemoryOptions(sram_budget=budget), CORE)
+        assert arena.bundle.memories[0].bytes == arena.memory.nbytes <= budget
+        assert bool(arena.chains) == (budget < WHOLE)
+        ours, executorchs = _run(build, arena.bundle, firmware, tmp_path / str(budget))
+        assert ours == executorchs, budget
+
+
+@pytest.mark.slow
+def test_more_memory_never_takes_longer(bundle: Bundle) -> None:
+    budgets = range(LEAST, WHOLE + 1, 192)
+    counts = [planned(bundle, MemoryOptions(sram_budget=budget), CORE).instructions[0] for budget in budgets]
+    assert counts == sorted(counts, reverse=True)
+    assert len(set(counts)) > 3
+
+
+@pytest.mark.slow
+def test_all_is_cut_on_request_into_the_least_that_is_found(bundle: Bundle) -> None:
+    arena = planned(bundle, ALWAYS, CORE)
+    assert (arena.memory.nbytes, arena.whole_bytes) == (LEAST, WHOLE)
+    (chain,) = arena.chains
+    assert (chain.calls, chain.stripes, chain.halo, chain.again) == (5, 4, 2, 0)
+
+
+@pytest.mark.slow
+def test_whole_steps_stay_as_they_are(bundle: Bundle) -> None:
+    arena = planned(bundle, MemoryOptions(), CORE)
+    told = [(s.index, s.params, s.title, s.instruction) for s in arena.bundle.steps]
+    assert told == [(s.index, s.params, s.title, s.instruction) for s in bundle.steps]
+    assert arena.bundle.constants == bundle.constants
+    assert arena.chains == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("memory", "text"),
+    [
+        (
+            MemoryOptions(sram_budget=4096),
+            "inputs, outputs and what lies between operators need 8,640 bytes of SRAM, the budget is 4,096; most are "
+            "alive with `cortex_m::quantize_per_tensor.out, node cortex_m_quantize_per_tensor_default`\n\n"
+            "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+            "`--sram-budget 8640`",
+        ),
+        (
+            MemoryOptions(sram_budget=CPU_STRIPES_BUDGET, depth_first=DepthFirst.NEVER),
+            "models.py:60: x = torch.relu(self.deep(x)) + x: inputs, outputs and what lies between operators need "
+            "13,824 bytes of SRAM, the budget is 10,240; most are alive with `cortex_m::quantized_add.out, node "
+            "cortex_m_quantized_add_default`\n\n"
+            "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+            "`--sram-budget 13824`, or leave out `--depth-first never`",
+        ),
+    ],
+    ids=["too small", "never"],
+)
+def test_what_does_not_fit_says_what_would(build: Path, memory: MemoryOptions, text: str) -> None:
+    manifest = manifests.read(build)
+    manifest = replace(manifest, options=replace(manifest.options, memory=memory))
+    with pytest.raises(CapacityError) as refused:
+        check((build / manifests.PROGRAM).read_bytes(), manifest)
+    assert str(refused.value) == text
+
+
+@pytest.mark.slow
+def test_a_board_computes_the_same_and_every_view_says_how(build: Path, tmp_path: Path) -> None:
+    plan = "\n".join(api.plan(build).lines())
+    assert "SRAM: 10,176 B of 10,240 B, at most 10,176 B alive at once\n" in plan
+    assert "  depth first: 10,176 B instead of 13,824 B, 0 MACs again, +1.3% instructions (estimated)\n" in plan
+    assert (
+        "    chain 0: 2 operators in 5 stripes of up to 5 rows, halo 0, 0 copies of kept rows, 0 MACs again; " in plan
+    )
+    assert STRIPE in plan
+    assert "       depth first, in 5 stripes of rows, with all of chain 0" in api.explain(build).lines()
+    board = boards.load("an547")
+    firmware = store.firmware(build, board)
+    image_record = record.read(firmware)
+    assert any(step.title.endswith(STRIPE) for step in image_record.steps)
+    data = api.seeded_inputs(api.read_manifest(build), 1)
+    report = qemu.run(firmware, image_record, board, data)
+    wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
+    assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted
+
+
+def test_tensors_over_the_same_bytes_stay_so() -> None:
+    """A view without an operator: what is read is what was written, wherever it lies."""
+    make = Maker()
+    x, y, z, other = (make.tensor((1, 16)) for _ in range(4))
+    view = make.tensor((4, 4))
+    tensor = make.values[y]
+    assert isinstance(tensor, TensorValue)
+    make.change(view, place=tensor.place)
+    shape = make.value((1, 16))
+    for source, target in ((x, y), (view, z), (z, other)):
+        make.call("aten::view_copy.out", source, shape, target, target)
+    arena = planned(translate(make.program((x,), (other,)), name="small"), MemoryOptions(), "cortex-m33")
+    places = [(value.memory, value.offset) for value in arena.bundle.values]
+    (_, written), (read, _) = ((step.inputs[0], step.outputs[0]) for step in arena.bundle.steps[:2])
+    assert written != read
+    assert places[written] == places[read]
+    assert arena.memory.nbytes == 2 * 16

@@ -1,0 +1,178 @@
+"""Some rows of what an operator writes, computed from the rows that they depend on alone: those of the whole call."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from tests.cortex_m.bench import Array, Bench
+from tests.cortex_m.convolutions import Call, random_conv, random_depthwise
+from tests.cortex_m.test_pools import axis
+
+from deuteron.board.operators.table import QuantizedAddParams, QuantizedLinearParams, RegionCopyParams
+from deuteron.board.rows import COPY, CPU, ELEMENTWISE, RECORDS, CpuParams, Words
+from deuteron.npu.neutron.kernels.params import (
+    AveragePoolParams,
+    CopyParams,
+    ExtremumParams,
+    KernelParams,
+    LutParams,
+    MaxPoolParams,
+)
+
+SEEDS = range(12)
+Rng = np.random.Generator
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A call, the bytes of a row of its output, and what it reads; scratch memory is empty."""
+
+    function: str
+    record: KernelParams
+    nbytes: int
+    inputs: Sequence[Array]
+    size: int
+    scratch: bool = False
+    element: type[np.generic] = np.int8
+
+    def params(self) -> CpuParams:
+        """The call as chains know it."""
+        sizes = (*(x.nbytes for x in self.inputs), self.size, *([0] if self.scratch else []))
+        return CpuParams(self.function, self.record, sizes, len(self.inputs))
+
+    def run(self, bench: Bench, params: CpuParams, inputs: Sequence[bytes]) -> bytes:
+        """The output of a part of the call."""
+        arrays = [np.frombuffer(data, x.dtype) for data, x in zip(inputs, self.inputs, strict=True)]
+        output = np.zeros(params.sizes[params.output] // np.dtype(self.element).itemsize, self.element)
+        words = (0, *params.words()) if self.function == COPY else params.words()
+        scratch = [np.zeros(0, np.uint8)] if self.scratch else []
+        return bench.call(self.function, words, arrays, scratch, output).tobytes()
+
+
+def _convolution(call: Call) -> Case:
+    p = replace(call.params, batches=1)
+    inputs = (call.input[:1], call.weights, call.multipliers, call.shifts, *([] if call.bias is None else [call.bias]))
+    return Case(f"dtn_cm_{call.operator}", p, p.out_w * p.out_c, inputs, p.out_h * p.out_w * p.out_c, scratch=True)
+
+
+def _map(rng: Rng, *shape: int) -> Array:
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def _pool(rng: Rng, *, average: bool) -> Case:
+    (h, out_h, kh, sh, ph), (w, out_w, kw, sw, pw) = (axis(rng, ceil=average) for _ in range(2))
+    sizes = (1, h, w, 3, out_h, out_w, kh, kw, sh, sw, ph, pw)
+    record = AveragePoolParams(*sizes, 3, 2, 1, 3, -128, 127) if average else MaxPoolParams(*sizes, -128, 127)
+    name = "dtn_cm_quantized_avg_pool2d" if average else "dtn_cm_quantized_max_pool2d"
+    return Case(name, record, out_w * 3, [_map(rng, h, w, 3)], out_h * out_w * 3, scratch=average)
+
+
+def _linear(rng: Rng) -> Case:
+    rows = int(rng.integers(1, 5)) * 2
+    record = QuantizedLinearParams(rows, 7, 5, 3, 0, -1, 1 << 30, -8, -128, 127, 1, 0)
+    bias = rng.integers(-99, 99, 5).astype(np.int32)
+    return Case("dtn_cm_quantized_linear", record, 10, [_map(rng, rows, 7), _map(rng, 5, 7), bias], rows * 5)
+
+
+def _sum(rng: Rng) -> Case:
+    rows, width = (int(n) for n in rng.integers(1, 6, 2))
+    record = QuantizedAddParams(1, 1 << 30, 0, 2, 1 << 30, 0, 3, 1 << 30, -18, -128, 127)
+    whole, other = (rows, width, 4), [(rows, width, 4), (4,), (width, 4)][int(rng.integers(3))]
+    inputs = [_map(rng, *whole), _map(rng, *other)]
+    if rng.integers(2):
+        inputs.reverse()
+    return Case("dtn_cm_quantized_add", Words(record.words()), width * 4, inputs, rows * width * 4)
+
+
+def _extremum(rng: Rng, name: str) -> Case:
+    rows, width = (int(n) for n in rng.integers(1, 6, 2))
+    dims = (1, 1, rows, width, 4)
+    record = ExtremumParams(dims, (0, 0, width * 4, 4, 1), (0, 0, 0, 0, 1), int(name == "dtn_cm_maximum"))
+    return Case(name, record, width * 4, [_map(rng, rows, width, 4), _map(rng, 4)], rows * width * 4)
+
+
+def _table(rng: Rng) -> Case:
+    return Case("dtn_cm_quantized_activation", LutParams(60), 12, [_map(rng, 60), _map(rng, 256)], 60)
+
+
+def _quantise(rng: Rng) -> Case:
+    record = Words((0x3F000000, 3, -128, 127))
+    x = rng.standard_normal(60).astype(np.float32) * 40
+    return Case("dtn_op_quantize_per_tensor", record, 12, [x], 60)
+
+
+def _dequantise(rng: Rng) -> Case:
+    return Case("dtn_op_dequantize_per_tensor", Words((0x3F000000, 3)), 48, [_map(rng, 60)], 240, element=np.float32)
+
+
+def _copy(rng: Rng) -> Case:
+    """Planes as pixels, or pixels as they are."""
+    rows, width, channels = (int(n) for n in rng.integers(2, 6, 3))
+    out = (0, 0, 0, width * channels, channels, 1)
+    read = (0, 0, 0, width, 1, rows * width) if rng.integers(2) else out
+    record = CopyParams(0, (1, 1, 1, rows, width, channels), read, out)
+    return Case(COPY, record, width * channels, [_map(rng, rows * width * channels)], rows * width * channels)
+
+
+CASES: dict[str, Callable[[Rng], Case]] = {
+    "dtn_cm_quantized_conv2d": lambda rng: _convolution(random_conv(rng)),
+    "dtn_cm_quantized_depthwise_conv2d": lambda rng: _convolution(random_depthwise(rng)),
+    "dtn_cm_quantized_linear": _linear,
+    "dtn_cm_quantized_avg_pool2d": lambda rng: _pool(rng, average=True),
+    "dtn_cm_quantized_max_pool2d": lambda rng: _pool(rng, average=False),
+    "dtn_cm_quantized_add": _sum,
+    "dtn_cm_minimum": lambda rng: _extremum(rng, "dtn_cm_minimum"),
+    "dtn_cm_maximum": lambda rng: _extremum(rng, "dtn_cm_maximum"),
+    "dtn_cm_quantized_activation": _table,
+    "dtn_op_quantize_per_tensor": _quantise,
+    "dtn_op_dequantize_per_tensor": _dequantise,
+    COPY: _copy,
+}
+ALIKE = {"dtn_cm_quantized_mul", "dtn_cm_quantized_div"}
+"""Elementwise as the sum is."""
+
+
+def test_every_operator_with_rows_is_held_against_its_whole_call() -> None:
+    assert CASES.keys() | ALIKE == RECORDS.keys() | ELEMENTWISE.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_are_those_of_the_whole_call(bench: Bench, name: str) -> None:
+    cut = 0
+    for seed in SEEDS:
+        rng = np.random.default_rng([27, seed])
+        case = CASES[name](rng)
+        params = case.params()
+        rows = CPU.rowwise(params, case.nbytes)
+        if rows is None:  # windows beside the map
+            continue
+        whole = case.run(bench, params, [x.tobytes() for x in case.inputs])
+        for first in range(rows.count):
+            last = int(rng.integers(first + 1, rows.count + 1))
+            part = rows.narrowed(first, last)
+            assert isinstance(part, CpuParams)
+            inputs: list[bytes] = []
+            for size, x, window in zip(part.sizes, case.inputs, rows.reads, strict=False):
+                low = 0 if window is None else window.rows(first, last)[0] * window.nbytes
+                inputs.append(x.tobytes()[low:][:size])
+            assert case.run(bench, part, inputs) == whole[first * case.nbytes : last * case.nbytes], (seed, first, last)
+            cut += (first, last) != (0, rows.count)
+    assert cut > len(SEEDS)
+
+
+def test_what_mixes_rows_has_none() -> None:
+    map_ = np.zeros((2, 3, 4), np.int8)
+    batches = replace(_convolution(random_conv(np.random.default_rng(0))).record, batches=2)
+    for case in (
+        Case("dtn_cm_quantized_conv2d", batches, 4, [map_], 24),
+        Case("dtn_cm_quantized_add", Words(()), 5, [map_, map_], 24),
+        Case("dtn_cm_quantized_add", Words(()), 12, [map_, np.zeros(8, np.int8)], 24),
+        Case("dtn_cm_softmax", Words(()), 12, [map_], 24),
+    ):
+        assert CPU.rowwise(case.params(), case.nbytes) is None
+
+
+def test_a_region_is_a_copy_behind_an_offset() -> None:
+    """What lets a record of the one be read as that of the other."""
+    assert RegionCopyParams.field_words()[1:] == CopyParams.field_words()
