@@ -59,14 +59,16 @@ def main() -> None:
     """Print the times; exit 1 where two workers make another dataset than one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=MODELS, help="names, TFLite files, or functions of files")
+    parser.add_argument("--targets", nargs="+", default=AXES["targets"], help="names of targets with a Neutron NPU")
     parser.add_argument("--json", type=Path, help="also write the results there")
     options = parser.parse_args()
-    wanted = spec.parse({"models": [*options.models], **AXES}, Path.cwd(), "the bench")
+    axes = {**AXES, "targets": options.targets}
+    wanted = spec.parse({"models": [*options.models], **axes}, Path.cwd(), "the bench")
     points = len(wanted.points())
     with tempfile.TemporaryDirectory() as scratch:
         whole, again = Path(scratch) / "whole", Path(scratch) / "again"
         for model in options.models:
-            lowered = spec.parse({"models": [model], "targets": AXES["targets"]}, Path.cwd(), "the bench")
+            lowered = spec.parse({"models": [model], "targets": options.targets}, Path.cwd(), "the bench")
             for point in lowered.points():
                 (whole / lowering.BUILDS).mkdir(parents=True, exist_ok=True)
                 lowering.make(lowering.job_of(point, whole, wanted.folder, None))
