@@ -15,7 +15,7 @@ from deuteron.views.agreement.pytorch import compare
 
 
 class Joined(nn.Module):
-    """Layers with two channels for each or a wide dilation, behind a slice or before pads; a transpose before pads."""
+    """Layers with two channels for each or a wide dilation, behind a slice or before pads; a transpose; an amax."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,8 @@ class Joined(nn.Module):
         padded = functional.pad(self.padded(y), (1, 0, 1, 0))
         together = self.together(torch.cat([y, self.joined(y)], 1))
         turned = functional.pad(torch.sigmoid(x.permute(0, 3, 1, 2)), (1, 2, 1, 0))
-        return self.cut(part), self.wide(part), self.last(padded), together, turned
+        greatest = torch.amax(torch.tanh(x)[:, 1:, 1:, 1:], 1)
+        return self.cut(part), self.wide(part), self.last(padded), together, turned, greatest
 
 
 class Strided(nn.Module):
@@ -62,7 +63,7 @@ def strided() -> tuple[Any, Sequence[Any], api.BuildOptions]:
 
 @pytest.mark.parametrize(
     ("make", "target", "pools"),
-    [(joined, "ethos-u55-128", 5), (strided, "ethos-u85-256", 1)],
+    [(joined, "ethos-u55-128", 6), (strided, "ethos-u85-256", 1)],
 )
 def test_vela_does_not_join_what_it_would_join_wrong(make: Any, target: str, pools: int) -> None:
     directory, (x,) = built(make, target), make()[1]

@@ -5,7 +5,8 @@ layer that it has to take to pieces may then go wrong: of a convolution or a poo
 above and left, and the results of a depthwise convolution with several channels for each of its input's it writes to
 the start of the greater tensor. On an Ethos-U55 and -U65 it also takes transposes to pieces: where an activation
 follows one, and then pads, its rows are written as far apart as they would be without the pads. A pool with a window of
-one value changes nothing and is never taken to pieces.
+one value changes nothing and is never taken to pieces. Of a slice whose greatest or smallest values are wanted, Vela
+forgets where it begins.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,8 @@ def _joined(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
             reader, source, has_pads = source, source.all_input_nodes[0], True
         if _kind(source) == "SLICE" and has_pads and _is_taken_to_pieces(node):
             yield source, reader
+    elif kind in ("REDUCE_MAX", "REDUCE_MIN") and _kind(node.all_input_nodes[0]) == "SLICE":
+        yield node.all_input_nodes[0], node
     elif kind in ("PAD", "CONCAT"):
         for source in node.all_input_nodes:
             before = next(iter(source.all_input_nodes), source)
