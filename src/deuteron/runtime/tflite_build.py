@@ -35,6 +35,7 @@ from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.edges import find_edges
 from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator, FlatTensor
+from deuteron.npu.neutron.tflite.site import Names, Site
 from deuteron.npu.provenance import Fate
 from deuteron.runtime import pte_writer, tflite_model, vela
 from deuteron.runtime.program import TensorSpec
@@ -67,10 +68,11 @@ def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manif
         mixed = _mixed(source, target, ConvertOptions(profiling=profiling, memory=options.memory))
         steps = _needed(mixed)
         _check_tensors(mixed.model, steps)
+        called = _called(mixed.model, [step for step in steps if isinstance(step, int)])
     parts = [step for step in steps if isinstance(step, Part)]
     payloads = [_payload(part) for part in parts]
     delegated = map(_delegated, payloads, parts)
-    calls = [next(delegated) if isinstance(step, Part) else call_of(mixed.model, step) for step in steps]
+    calls = [next(delegated) if isinstance(step, Part) else called[step] for step in steps]
     program = pte_writer.write(_contents(mixed.model, calls), NEUTRON.delegate_id)
     files = {PROGRAM: program} | {tflite_name(number): part.source for number, part in enumerate(parts)}
     nodes, cpu_ops = _on_cpu(mixed, steps, calls)
@@ -116,20 +118,32 @@ def _mixed(source: bytes, target: str, options: ConvertOptions) -> Mixed:
     return Mixed(model, (*before, part, *after), {}, b"")
 
 
-def _needed(mixed: Mixed) -> list[Part | FlatOperator]:
+def _needed(mixed: Mixed) -> list[Part | int]:
     """The steps that an output depends on, or that have none themselves."""
-    needed, steps = {*mixed.model.outputs}, list[Part | FlatOperator]()
+    needed, steps = {*mixed.model.outputs}, list[Part | int]()
     for step in reversed(mixed.steps):
-        one = step if isinstance(step, Part) else mixed.model.operators[step]
+        one = _one(mixed.model, step)
         if not one.outputs or needed & {*one.outputs}:
             needed |= {*one.inputs}
-            steps.append(one)
+            steps.append(step)
     return steps[::-1]
 
 
-def _check_tensors(model: FlatModel, steps: Sequence[Part | FlatOperator]) -> None:
+def _one(model: FlatModel, step: Part | int) -> Part | FlatOperator:
+    """What a step reads and writes."""
+    return step if isinstance(step, Part) else model.operators[step]
+
+
+def _called(model: FlatModel, operators: Sequence[int]) -> dict[int, Call]:
+    """The calls of operators, by index."""
+    names = Names(model)
+    return {index: call_of(Site(model, names, index, [])) for index in operators}
+
+
+def _check_tensors(model: FlatModel, steps: Sequence[Part | int]) -> None:
     """Raise UnsupportedError for tensors that a program cannot hold."""
-    for index in sorted({i for step in steps for i in (*step.inputs, *step.outputs) if i >= 0}):
+    ends = (_one(model, step) for step in steps)
+    for index in sorted({i for one in ends for i in (*one.inputs, *one.outputs) if i >= 0}):
         tensor = model.tensors[index]
         if tensor.problem or tensor.dtype.lower() not in CODES:
             raise UnsupportedError(
@@ -249,21 +263,22 @@ def _nbytes(tensor: FlatTensor) -> int:
 
 
 def _on_cpu(
-    mixed: Mixed, steps: Sequence[Part | FlatOperator], calls: Sequence[Call | Delegated]
+    mixed: Mixed, steps: Sequence[Part | int], calls: Sequence[Call | Delegated]
 ) -> tuple[list[Node], list[CpuOp]]:
     """The operators of the file that the CPU runs, but for those between integers and floats, and all their calls."""
     model, nodes, ops = mixed.model, list[Node](), list[CpuOp]()
     for number, (step, call) in enumerate(zip(steps, calls, strict=True)):
         if isinstance(step, Part) or isinstance(call, Delegated):
             continue
-        name, operator = model.tensors[step.outputs[0]].name if step.outputs else str(number), call.operator
-        size, called = sum(math.prod(model.tensors[i].shape) for i in step.outputs), operator.partition(".")[0]
+        op, operator = model.operators[step], call.operator
+        name = model.tensors[op.outputs[0]].name if op.outputs else str(number)
+        size, called = sum(math.prod(model.tensors[i].shape) for i in op.outputs), operator.partition(".")[0]
         if operator in _BETWEEN:
             work, why = _BETWEEN[operator]
             ops.append(CpuOp(called, name, (), "", why, work, size, (number,)))
             continue
-        why = mixed.refused[model.operators.index(step)].message
-        nbytes = sum(_nbytes(model.tensors[i]) for i in {*step.inputs, *step.outputs} if i >= 0)
-        nodes.append(Node(name, step.title, "", (), None, why, Work.UNKNOWN, size, 0, nbytes))
+        why = mixed.refused[step].message
+        nbytes = sum(_nbytes(model.tensors[i]) for i in {*op.inputs, *op.outputs} if i >= 0)
+        nodes.append(Node(name, op.title, "", (), None, why, Work.UNKNOWN, size, 0, nbytes))
         ops.append(CpuOp(called, name, (), name, why, Work.UNKNOWN, size, (number,)))
     return nodes, ops

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from deuteron.errors import FormatError, UnsupportedError, VerifyError, all_refused, counted
+from deuteron.errors import FormatError, UnsupportedError, VerifyError, all_refused
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
@@ -116,9 +116,7 @@ def _lower(site: Site) -> Op:
             "this operator cannot be compiled",
             hint="keep it on the CPU, or express it through the operators that `deuteron ops` lists",
         )
-    if len(op.inputs) not in lowering.inputs or len(op.outputs) != 1:
-        counts = f"{counted(len(op.inputs), 'input')} and {counted(len(op.outputs), 'output')}"
-        raise site.malformed(f"{counts} are not a form of this operator")
+    site.check_form(lowering.inputs)
     if op.kind and lowering.options and op.kind != lowering.options:
         raise site.malformed(f"options {op.kind} instead of {lowering.options}")
     site.output()  # a float or unquantised output is reported as such, before anything that follows from it

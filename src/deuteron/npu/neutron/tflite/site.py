@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deuteron.errors import FormatError, UnsupportedError
+from deuteron.errors import FormatError, UnsupportedError, counted
 from deuteron.npu.neutron.ir.ops import Clamp, Pads, Pair
 from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
 from deuteron.npu.neutron.tflite.flat import CUSTOM, NO_TENSOR, FlatModel, FlatOperator, FlatTensor
@@ -71,6 +71,12 @@ class Site:
     def malformed(self, message: str) -> FormatError:
         """The error for an operator that contradicts itself."""
         return FormatError(message, where=self.where, hint=HINT_MALFORMED)
+
+    def check_form(self, inputs: range) -> None:
+        """Check that the operator has one output, and one of these numbers of inputs."""
+        if len(self.op.inputs) not in inputs or len(self.op.outputs) != 1:
+            counts = f"{counted(len(self.op.inputs), 'input')} and {counted(len(self.op.outputs), 'output')}"
+            raise self.malformed(f"{counts} are not a form of this operator")
 
     # operands
 

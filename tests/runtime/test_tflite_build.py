@@ -1,0 +1,140 @@
+"""TFLite files in part for the NPU, as programs: each form of operator that boards have, whole and damaged."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.npu.neutron.tflite.mixing import SHAPE, Net
+
+from deuteron.errors import FormatError
+from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator
+from deuteron.npu.neutron.tflite.site import Names, Site
+from deuteron.runtime import tflite_calls
+from deuteron.runtime.pte_writer import Call
+from deuteron.runtime.tflite_build import build_of
+from deuteron.runtime.tflite_calls import call_of
+
+Change = Callable[[FlatOperator], FlatOperator]
+
+FLOATS = {"dtype": "FLOAT32"}
+FLAT = (1, 128)
+FORMS: dict[str, Callable[[Net, int, int], int]] = {
+    **{
+        name: lambda net, a, b, name=name: net.add(
+            name, a, b, kind=f"{name.title()}Options", FusedActivationFunction=0, **FLOATS
+        )
+        for name in ("ADD", "SUB", "MUL", "DIV")
+    },
+    **{
+        name: lambda net, a, b, name=name: net.add(
+            name, a, b, dtype="BOOL", kind=f"{name.title().replace('_', '')}Options"
+        )
+        for name in ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
+    },
+    **{
+        name: lambda net, a, b, name=name: net.add(name, a, **FLOATS)
+        for name in ("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1")
+    },
+    "CONCATENATION": lambda net, a, b: net.add(
+        "CONCATENATION", a, b, shape=(2, *SHAPE[1:]), kind="ConcatenationOptions", Axis=0, FusedActivationFunction=0,
+        **FLOATS,
+    ),
+    "DEQUANTIZE": lambda net, a, b: net.real(net.reversed(0)),
+    "EXPAND_DIMS": lambda net, a, b: net.add(
+        "EXPAND_DIMS", a, net.constant((0,)), shape=(1, *SHAPE), kind="ExpandDimsOptions", **FLOATS
+    ),
+    "QUANTIZE": lambda net, a, b: net.add("QUANTIZE", a, kind="QuantizeOptions"),
+    "RESHAPE": lambda net, a, b: net.add(
+        "RESHAPE", a, net.constant(FLAT), shape=FLAT, kind="ReshapeOptions", **FLOATS
+    ),
+    "SQUEEZE": lambda net, a, b: net.add("SQUEEZE", a, shape=SHAPE[1:], kind="SqueezeOptions", **FLOATS),
+    "TRANSPOSE": lambda net, a, b: net.add(
+        "TRANSPOSE", a, net.constant((0, 3, 1, 2)), shape=(1, 8, 4, 4), kind="TransposeOptions", **FLOATS
+    ),
+}  # fmt: skip
+
+
+def net_of(name: str) -> tuple[Net, int]:
+    """A net whose last operator has this name, and what that one writes."""
+    net = Net()
+    a = net.real(net.relu(0))
+    return net, FORMS[name](net, a, net.real(net.reversed(0)))
+
+
+def call(net: Net) -> Call:
+    """The call of the last operator."""
+    model = FlatModel("net", tuple(net.tensors), (0,), (), tuple(net.operators))
+    return call_of(Site(model, Names(model), len(net.operators) - 1, []))
+
+
+def damages(op: FlatOperator) -> Iterator[FlatOperator]:
+    """The operator without each of its operands, with too many, and without its output."""
+    for i in range(len(op.inputs)):
+        yield replace(op, inputs=(*op.inputs[:i], *op.inputs[i + 1 :]))
+        yield replace(op, inputs=(*op.inputs[:i], -1, *op.inputs[i + 1 :]))
+    yield replace(op, inputs=(*op.inputs, *op.inputs))
+    yield replace(op, outputs=())
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_is_a_call_and_damaged_a_refusal(name: str):
+    net, _ = net_of(name)
+    last = net.operators[-1]
+    assert call(net).operator.partition("::")[0] in ("aten", "quantized_decomposed")
+    net.operators[-1] = replace(last, kind="", options={})
+    assert call(net).operator.partition("::")[0] in ("aten", "quantized_decomposed"), "the schema's defaults"
+    taken = 0
+    for net.operators[-1] in damages(last):
+        try:
+            call(net)
+        except FormatError:
+            continue
+        taken += 1
+    assert taken == {"CONCATENATION": 3, "RESHAPE": 1}.get(name, 0), "any number of inputs; the shape may be left out"
+
+
+def test_there_is_no_form_without_a_case():
+    assert {*FORMS} == {*tflite_calls._FORMS}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("ADD", lambda op: replace(op, inputs=op.inputs[:1]), "1 input and 1 output are not a form of this operator"),
+        ("RELU", lambda op: replace(op, inputs=(-1,)), "input 0 is left out"),
+        (
+            "CONCATENATION",
+            lambda op: replace(op, options={"Axis": 4, "FusedActivationFunction": 0}),
+            "axis 4 of a tensor of 4 dimensions",
+        ),
+    ],
+)  # fmt: skip
+def test_an_operator_that_contradicts_itself_is_named(tmp_path: Path, name: str, change: Change, message: str):
+    net, y = net_of(name)
+    net.operators[-1] = change(net.operators[-1])
+    path = tmp_path / "net.tflite"
+    path.write_bytes(net.data(y))
+    with pytest.raises(FormatError) as caught:
+        build_of(path, "imxrt700")
+    assert str(caught.value) == (
+        f"op {len(net.operators) - 1} {name}, output `{net.tensors[y].name}`: {message}\n\n"
+        "hint: make the file again; it is damaged or its exporter has a defect"
+    )
+
+
+def test_values_that_do_not_fit_their_form_are_told(tmp_path: Path):
+    net, path = Net(), tmp_path / "net.tflite"
+    a = net.real(net.relu(0))
+    for y, message in (
+        (net.add("RESHAPE", a, shape=(1, 127), kind="ReshapeOptions", **FLOATS),
+         "tensor `t2` has 128 elements, the output 127"),
+        (net.add("SQUEEZE", a, shape=SHAPE[1:], dtype="INT32", kind="SqueezeOptions"),
+         "tensor `t2` is FLOAT32, and the output INT32"),
+        (net.add("TRANSPOSE", a, net.constant((9, 9, 9, 9)), kind="TransposeOptions", **FLOATS),
+         "[9, 9, 9, 9] is no order of 4 dimensions"),
+    ):  # fmt: skip
+        path.write_bytes(net.data(y))
+        with pytest.raises(FormatError) as caught:
+            build_of(path, "imxrt700")
+        assert caught.value.message == message
