@@ -143,6 +143,32 @@ def square_product() -> FlatModel:
     return FlatModel("m", tensors, (0, 1), (2,), (op,))
 
 
+def nearest_resize(size: tuple[int, int], result: tuple[int, int], *, centres: bool) -> FlatModel:
+    """A nearest resize of maps with two channels."""
+    tensors = (
+        FlatTensor("x", (1, *size, 2), "INT8", Q),
+        FlatTensor("size", (2,), "INT32", None, np.array(result, "<i4").tobytes()),
+        FlatTensor("y", (1, *result, 2), "INT8", Q),
+    )
+    options = {"AlignCorners": False, "HalfPixelCenters": centres}
+    op = FlatOperator("RESIZE_NEAREST_NEIGHBOR", (0, 1), (2,), "ResizeNearestNeighborOptions", options)
+    return FlatModel("m", tensors, (0,), (2,), (op,))
+
+
+def matrix_product(rng: np.random.Generator, activation: int = 0) -> FlatModel:
+    """A product of two matrices of activations, the second transposed, as FULLY_CONNECTED; zero points are random."""
+    rows, depth, columns = (int(size) for size in rng.integers(1, 40, 3))
+    shapes = {"x": (rows, depth), "w": (columns, depth), "y": (rows, columns)}
+    scales = {"x": 0.05, "w": 0.05, "y": 0.5}
+    tensors = (
+        FlatTensor(n, s, "INT8", Quant((float(np.float32(scales[n])),), (int(rng.integers(-128, 128)),)))
+        for n, s in shapes.items()
+    )
+    options = {"FusedActivationFunction": activation, "WeightsFormat": 0, "KeepNumDims": True}
+    op = FlatOperator("FULLY_CONNECTED", (0, 1, -1), (2,), "FullyConnectedOptions", options)
+    return FlatModel("m", tuple(tensors), (0, 1), (2,), (op,))
+
+
 def error(data: bytes | FlatModel, kind: type[DeuteronError]) -> DeuteronError:
     """The error, exactly of this kind, with which the reader refuses the file."""
     with pytest.raises(kind) as caught:

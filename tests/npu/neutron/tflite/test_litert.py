@@ -14,14 +14,16 @@ from tests.npu.neutron.tflite.cases import (
     quant,
     weighted_operands,
 )
-from tests.npu.neutron.tflite.files import outside_bytes
+from tests.npu.neutron.tflite.files import error, matrix_product, nearest_resize, outside_bytes
 
+from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.ir import interpret, ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.ir.verify import verify
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.npu.neutron.tflite.encode import encode
 from deuteron.npu.neutron.tflite.flat import TABLE
 from deuteron.npu.neutron.tflite.reader import read
 from deuteron.numerics import REAL_FUNCTIONS
@@ -97,6 +99,35 @@ def test_litert_resizes_with_a_rounded_factor_where_ours_is_exact():
     ours = interpret.run(graph, [x])["y"]
     assert np.flatnonzero(ours != theirs).tolist() == [41]
     assert (ours.ravel()[41], theirs.ravel()[41]) == (1, 0)
+
+
+def test_half_pixel_centres_pick_the_same_for_whole_factors_and_for_no_others():
+    for size in range(1, 25):
+        for result in range(1, 101):
+            centred = [(2 * i + 1) * size // (2 * result) for i in range(result)]
+            assert (centred == [i * size // result for i in range(result)]) == (result % size == 0), (size, result)
+
+
+@pytest.mark.parametrize("factors", [(1, 1), (2, 2), (3, 1), (41, 7)])
+def test_a_nearest_resize_with_half_pixel_centres_is_litert_s(factors: tuple[int, int]):
+    size = (5, 6)
+    data = encode(nearest_resize(size, (size[0] * factors[0], size[1] * factors[1]), centres=True))
+    x = np.arange(60, dtype=np.int8).reshape(1, *size, 2)
+    np.testing.assert_array_equal(interpret.run(read(data), [x])["y"], litert.run_bytes(data, [x])[0])
+    error(nearest_resize(size, (size[0] * factors[0] + 1, size[1]), centres=True), UnsupportedError)
+
+
+@pytest.mark.parametrize("activation", [0, 1, 3], ids=["NONE", "RELU", "RELU6"])
+def test_a_product_of_activations_as_a_fully_connected_layer_is_litert_s(activation: int):
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        data = encode(matrix_product(rng, activation))
+        graph = read(data)
+        assert isinstance(graph.ops[0], ops.BatchMatMul)
+        inputs = random_inputs(graph, rng)
+        ours, (theirs,) = interpret.run(graph, inputs)["y"], litert.run_bytes(data, inputs)
+        assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1, f"seed {seed}"
+        assert distance(graph, inputs) <= distance_bound(graph.ops[0], graph), f"seed {seed}: written again"
 
 
 def test_a_logarithm_of_nothing_is_the_lowest_value_in_litert_and_0_in_pytorch_and_here():

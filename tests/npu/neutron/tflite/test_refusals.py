@@ -11,6 +11,7 @@ from tests.npu.neutron.tflite.files import (
     chain,
     error,
     model,
+    nearest_resize,
     square_product,
     strided_slice,
     transpose_conv,
@@ -289,14 +290,13 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
     "corners of a nearest resize": (
         lambda: with_op(model("RESIZE_NEAREST_NEIGHBOR"), options={"AlignCorners": True}),
         UnsupportedError,
-        "op 0 RESIZE_NEAREST_NEIGHBOR, output `y`: aligned corners; neither aligned corners nor half-pixel centres "
-        "are allowed",
+        "op 0 RESIZE_NEAREST_NEIGHBOR, output `y`: aligned corners; they are not allowed",
     ),
     "centres of a nearest resize": (
-        lambda: with_op(model("RESIZE_NEAREST_NEIGHBOR"), options={"HalfPixelCenters": True}),
+        lambda: nearest_resize((4, 6), (8, 9), centres=True),
         UnsupportedError,
-        "op 0 RESIZE_NEAREST_NEIGHBOR, output `y`: half-pixel centres; neither aligned corners nor half-pixel centres "
-        "are allowed",
+        "op 0 RESIZE_NEAREST_NEIGHBOR, output `y`: half-pixel centres where 4 become 8 and 6 become 9; they are "
+        "allowed where the size grows by whole factors",
     ),
     "resize to": (
         lambda: with_constant(model("RESIZE_BILINEAR"), "y/size", [9, 9]),

@@ -91,6 +91,9 @@ class _Emitter:
                 self.add(op, "FULLY_CONNECTED", "FullyConnectedOptions", self.fully_connected(op))
             case ops.TransposeConv():
                 self.transpose_conv(op)
+            case ops.BatchMatMul(adj_x=False, adj_y=True) if op.clamp != ops.Clamp() and self.is_matrix(op):
+                options = {"WeightsFormat": 0, "KeepNumDims": True} | self.activation(op)
+                self.add(op, "FULLY_CONNECTED", "FullyConnectedOptions", options)
             case ops.BatchMatMul():
                 if op.clamp != ops.Clamp():
                     raise UnsupportedError("TFLite's matrix product has no fused activation", where=_where(op))
@@ -242,6 +245,10 @@ class _Emitter:
         if not keep and len(out) != 2:
             raise UnsupportedError(f"fully connected from {list(x)} to {list(out)}", where=_where(op))
         return {"WeightsFormat": 0, "KeepNumDims": keep} | self.activation(op)
+
+    def is_matrix(self, op: ops.Op) -> bool:
+        """True when the result is a matrix, no stack of them."""
+        return len(self.shape(op.outputs[0])) == 2
 
     def need_one_quantisation(self, op: ops.AveragePool2D | ops.Maximum | ops.Minimum) -> None:
         """Refuse what interpreters would run without an error and without the rescaling."""

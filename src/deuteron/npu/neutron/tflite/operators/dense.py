@@ -29,18 +29,34 @@ from deuteron.npu.neutron.tflite.site import Site
 
 
 def fully_connected(site: Site) -> Op:
-    """Weights are symmetric and constant, in the default format; the bias is INT32 or left out."""
+    """The default weights format; a bias of INT32 or none; without one, matrices of any zero points as BATCH_MATMUL."""
     weights = site.input_tensor(1)
     if site.option("WeightsFormat"):
         raise site.unsupported("shuffled weights; the default weights format is allowed")
     if len(weights.shape) != 2:
         raise site.malformed(f"weights `{weights.name}` have {len(weights.shape)} dimensions instead of 2")
+    if _is_product(site):
+        return BatchMatMul(
+            inputs=(site.operand(0), site.operand(1)),
+            outputs=(site.output(),),
+            origin=(site.index,),
+            adj_y=True,
+            clamp=site.clamp(),
+        )
     return FullyConnected(
         inputs=(site.operand(0), site.weights(), site.bias(2, weights.shape[0])),
         outputs=(site.output(),),
         origin=(site.index,),
         clamp=site.clamp(),
     )
+
+
+def _is_product(site: Site) -> bool:
+    """True for two matrices, quantised like activations: exporters write `a @ b.T` as a fully connected layer."""
+    x, y = (site.input_tensor(position) for position in (0, 1))
+    matrices = len(x.shape) == 2 and x.shape[1] == y.shape[1]
+    shifted = y.quant is not None and y.quant.axis is None and any(y.quant.zero_points)
+    return matrices and shifted and not site.has_input(2)
 
 
 def batch_matmul(site: Site) -> Op:

@@ -124,11 +124,17 @@ def resize_bilinear(site: Site) -> Op:
 
 
 def resize_nearest(site: Site) -> Op:
-    """The size is constant; neither aligned corners nor half-pixel centres."""
+    """The size is constant; no aligned corners; half-pixel centres where the size grows by whole factors."""
     _need_size(site)
-    for option, text in (("AlignCorners", "aligned corners"), ("HalfPixelCenters", "half-pixel centres")):
-        if site.option(option):
-            raise site.unsupported(f"{text}; neither aligned corners nor half-pixel centres are allowed")
+    if site.option("AlignCorners"):
+        raise site.unsupported("aligned corners; they are not allowed")
+    sizes = tuple(zip(site.image_size(0), site.output_tensor().shape[1:3], strict=True))
+    # There floor((i + 1/2) * in / out), which centres ask for, is floor(i * in / out) for all i; nowhere else.
+    if site.option("HalfPixelCenters") and any(after % before for before, after in sizes):
+        raise site.unsupported(
+            f"half-pixel centres where {' and '.join(f'{before} become {after}' for before, after in sizes)}; "
+            "they are allowed where the size grows by whole factors"
+        )
     return ResizeNearest(inputs=(site.moved(0),), outputs=(site.output(),), origin=(site.index,))
 
 
