@@ -329,19 +329,21 @@ typedef struct {
     uint32_t next;
 } words_t;
 
-/* A number below `limit`, at least 1: of the words that come next, the first whose upper bits are one. */
+/* A number below `limit`, at least 1: of the words that come next, the first whose upper bits are one; 0 if none is. */
 static uint32_t below(words_t *words, uint32_t limit)
 {
     uint32_t bits = 0;
-    uint32_t value;
     while (bits < 32U && limit >> bits != 0) {
         bits++;
     }
-    do {
-        value = words->words[words->next] >> (32U - bits);
+    for (uint32_t i = 0; i < words->count; i++) {
+        uint32_t value = words->words[words->next] >> (32U - bits);
         words->next = (words->next + 1U) % words->count;
-    } while (value >= limit);
-    return value;
+        if (value < limit) {
+            return value;
+        }
+    }
+    return 0;
 }
 
 static void shuffle(words_t *words, uint32_t *items, uint32_t count)
@@ -384,6 +386,9 @@ void dtn_fetching_improve(dtn_fetching_t *search, uint32_t rounds, const uint32_
                           uint64_t bound)
 {
     words_t left = {words, word_count, 0};
+    if (search->config.chunk_count == 0 || word_count == 0) {
+        return;
+    }
     for (uint32_t i = 0; i < rounds && search->best_cycles != DTN_FETCHING_NONE && search->best_cycles > bound; i++) {
         change(search, &left);
         dtn_fetching_try(search, search->candidate, bound);

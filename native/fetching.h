@@ -32,8 +32,9 @@ typedef struct {
     uint32_t last;
 } dtn_fetching_chunk_t;
 
-/* Chunks stand in the order of their first calls. `calls` are the cycles of each call, `setup` those of the CPU per
- * fetch; `tries` is the most choices that a search looks at. All is read until the search has ended. */
+/* At most 65,535 chunks, in the order of their first calls, and 2^31 - 1 calls. `calls` are the cycles of each call,
+ * `setup` those of the CPU per fetch; `tries` is the most choices that a search looks at, up to 65,535. All is read
+ * until the search has ended. */
 typedef struct {
     const dtn_fetching_chunk_t *chunks;
     const uint64_t *calls;

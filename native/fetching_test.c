@@ -94,9 +94,40 @@ static bool check(const dtn_fetching_config_t *config, dtn_fetching_t *search, u
     return dtn_fetching_schedule(search, &choice, steps, &count) == best && is_sound(config, resident, steps, count);
 }
 
+/* Whether a search ends that has nothing to change, or no words that it could use. */
+static bool ends(void)
+{
+    const uint64_t calls[3] = {10, 10, 10};
+    const dtn_fetching_chunk_t chunks[3] = {{8, 5, 0, 0}, {8, 5, 1, 1}, {8, 5, 2, 2}};
+    const uint32_t words[2] = {UINT32_MAX, UINT32_MAX};
+    for (uint32_t count = 0; count <= 3; count += 3) {
+        uint8_t resident[3] = {0};
+        dtn_fetching_config_t config = {chunks, calls, count, 3, 1, 100, 1, ROUNDS};
+        void *memory = malloc(dtn_fetching_bytes(&config));
+        dtn_fetching_t *search = memory == NULL ? NULL : dtn_fetching_init(memory, &config);
+        if (search == NULL) {
+            return false;
+        }
+        dtn_fetching_try(search, resident, 0);
+        uint64_t first = dtn_fetching_best(search, resident);
+        dtn_fetching_improve(search, ROUNDS, words, 0, 0);
+        dtn_fetching_improve(search, ROUNDS, words, 2, 0);
+        uint64_t best = dtn_fetching_best(search, resident);
+        free(memory);
+        if (first == DTN_FETCHING_NONE || best > first) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int main(void)
 {
     uint32_t scheduled = 0;
+    if (!ends()) {
+        printf("a search with nothing to change is wrong\n");
+        return 1;
+    }
     for (seed = 0; seed < RUNS; seed++) {
         uint32_t number = seed;
         dtn_fetching_chunk_t chunks[CHUNKS];

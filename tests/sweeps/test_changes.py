@@ -19,6 +19,7 @@ from deuteron.errors import InputError
 from deuteron.npu.neutron.program import NeutronProgram
 from deuteron.npu.timeline import Hazard
 from deuteron.sweeps import dataset, lowering, run, work
+from deuteron.sweeps.table import Table
 from deuteron.sweeps.work import Row
 from deuteron.views.simulate import simulate_build
 
@@ -185,6 +186,27 @@ def test_times_that_are_not_whole_compete_among_themselves(whole: Path, tmp_path
     assert [row["number"] for row in shown.best] == [0, 1]
     assert [line.split()[1] for line in shown.lines() if line[:8].strip().isdigit()] == ["900.0", ">400.0"]
     assert api.sweep_table(tmp_path, at_most=500).best == ()
+
+
+def test_what_is_ignored_is_told_of_those_that_ignore_it(whole: Path) -> None:
+    base = next(row for row in dataset.rows(whole) if row["fits"])
+    points = [("cpu", "sram_budget"), ("npu", ""), ("mixed", "sram_budget"), ("mixed", "")]
+    rows: list[Row] = [
+        {**base, "number": number, "model": model, "ignored": ignored, "sram_budget": number}
+        for number, (model, ignored) in enumerate(points)
+    ]
+
+    def told(*numbers: int) -> list[str]:
+        shown = tuple(rows[number] for number in numbers)
+        return [line for line in Table("d", shown, shown, None).lines() if "nothing there" in line]
+
+    assert told(0) == ["imxrt700: without sram budget, which changes nothing there"]
+    assert told(0, 1) == ["cpu on imxrt700: without sram budget, which changes nothing there"]
+    assert told(0, 1, 2, 3) == [
+        "cpu on imxrt700, some points of mixed on imxrt700: without sram budget, which changes nothing there"
+    ]
+    rows[1] |= {"fits": False, "why": "it is not"}  # says nothing of what it would have ignored
+    assert Table("d", (rows[0], rows[1]), (rows[0],), None).ignored() == {"sram_budget": ["imxrt700"]}
 
 
 def test_shards_are_not_larger_than_a_worker_can_lose(

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 from selenium.webdriver import Chrome
@@ -13,7 +14,7 @@ from selenium.webdriver.support.select import Select
 
 from deuteron import api
 from deuteron.errors import OptionError
-from deuteron.sweeps import dataset, page
+from deuteron.sweeps import dataset, page, work
 
 
 @pytest.fixture
@@ -132,4 +133,38 @@ def test_where_it_is_written(whole: Path, tmp_path: Path, monkeypatch: pytest.Mo
     profile = next(str(row["command"]).split()[2] for row in dataset.rows(whole) if row["command"])
     (tmp_path / profile / "profile_sim").mkdir(parents=True)
     (tmp_path / profile / "profile_sim" / "report.html").touch()
-    assert f'"page":"{profile}/profile_sim/report.html"' in page.html(tmp_path, dataset.rows(whole))
+    rows = dataset.rows(whole)
+    for folder, link in (
+        (tmp_path, f"{profile}/profile_sim/report.html"),
+        (tmp_path / "pages", f"../{profile}/profile_sim/report.html"),
+        (tmp_path.parent, f"{quote(tmp_path.name)}/{profile}/profile_sim/report.html"),
+    ):
+        assert f'"page":"{link}"' in page.html(tmp_path, rows, folder)
+        assert (folder / unquote(link)).resolve() == (tmp_path / profile / "profile_sim" / "report.html").resolve()
+
+
+def test_what_is_ignored_or_not_known(browser: Chrome, whole: Path, tmp_path: Path) -> None:
+    """A point without a time is in no chart, and last in the table however it is sorted; the page says so."""
+    (tmp_path / dataset.POINTS).mkdir()
+    (tmp_path / dataset.NAME).write_bytes((whole / dataset.NAME).read_bytes())
+    base = next(row for row in dataset.rows(whole) if row["fits"])
+    base |= {"npu_us": 400.0, "cpu_us": 0.0, "latency_us": 400.0, "sram_budget": 4096, "ignored": "sram_budget, clock"}
+    changes: list[work.Row] = [{}, {"sram_budget": 600, "latency_us": 500.0}, {"cpu_us": None, "latency_us": None}]
+    dataset.append(tmp_path, "0.parquet", [{**base, "number": i, **change} for i, change in enumerate(changes)])
+    browser.get(api.sweep_page(tmp_path).as_uri())
+    assert f"{base['target']}: " in browser.find_element(By.ID, "notes").text
+    assert browser.find_element(By.ID, "notes").text.splitlines()[-1] == (
+        "1 point that fits has no time, as one of the CPU's operators is not counted or its clock is not known: "
+        "it is only in the table of all points, with > of the NPU alone"
+    )
+    assert browser.find_element(By.CSS_SELECTOR, "#answers li").text.startswith(
+        f"{base['model']}: {base['target']}: 400 µs, "
+    )
+    assert _shown(browser) == [{0, 1}, {0, 1}]
+    browser.find_element(By.ID, "best-only").click()
+    for numbers in ([0, 1, 2], [1, 0, 2]):
+        assert _rows(browser) == numbers
+        browser.find_element(By.CSS_SELECTOR, "[data-column=latency_us] button").click()
+    cells = browser.find_elements(By.CSS_SELECTOR, "#table tbody td:last-child")
+    assert {cell.text for cell in cells} == {"-"}
+    assert ">400" in [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#table tbody td")]

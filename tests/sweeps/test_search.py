@@ -1,5 +1,6 @@
 """A search looks at some points of a sweep, the same ones however often it is ended, and finds the best among them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ from tests.sweeps.conftest import files
 
 from deuteron import api, extras
 from deuteron.builds import parameters
-from deuteron.errors import DeuteronError
-from deuteron.sweeps import dataset, lowering, spec
+from deuteron.cli.app import app
+from deuteron.cli.printer import Printer
+from deuteron.errors import DeuteronError, OptionError
+from deuteron.sweeps import dataset, lowering, spec, work
 
 AXES: dict[str, Any] = {
     "models": ["small.tflite", "large.tflite"],
@@ -83,6 +86,16 @@ def test_a_model_with_parameters_is_many_models(tmp_path: Path) -> None:
     assert jobs.isdisjoint(lowering.job_of(point, tmp_path, tmp_path, None).key for point in parsed.points()[:4])
 
 
+def test_more_models_than_can_be_listed(tmp_path: Path) -> None:
+    """Ten parameters of ten values: nobody waits until they are all there."""
+    ten = ", ".join(f"{name}={[*range(10)]}" for name in "abcdefghij")
+    with pytest.raises(OptionError) as error:
+        spec.parse({"models": ["digits", f"net.py:net({ten})"], "targets": "imxrt700"}, tmp_path, "here")
+    assert str(error.value) == (
+        "here: `models` has more than 50,000 values\n\nhint: give fewer, such as fewer values of parameters"
+    )
+
+
 WRONG = {
     "n.py:f(width=[])": "`width` of `n.py:f(width=[])` has no values\n\nhint: give at least one, or leave it out",
     "n.py:f(3)": "the parameters of `n.py:f(3)` are not of the form `name=value, ...`\n\n"
@@ -106,6 +119,26 @@ def test_names_without_parameters_stay_as_they_are() -> None:
         assert [*parameters.every(name)] == [name]
 
 
+def test_a_search_that_learns_nothing_says_so(
+    axes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody has counted an operator on the CPU: no point has a time, and each trial is a guess."""
+    monkeypatch.setattr(work, "_cpu_cycles", lambda _: 0)
+    assert not api.sweep(axes, tmp_path / "all", workers=1, search=8).is_blind
+    monkeypatch.setattr(work, "_cpu_cycles", lambda _: None)
+    assert not api.sweep(axes, tmp_path / "sram", workers=1, search=8, minimise=["sram"]).is_blind
+    file, output = tmp_path / "sweep.toml", tmp_path / "blind"
+    file.write_text("".join(f"{name} = {value!r}\n" for name, value in axes.items()))
+    command = ["sweep", str(file), "-o", str(output), "--search", "8", "--workers", "1"]
+    app.main(command, standalone_mode=False, obj=Printer())
+    assert capsys.readouterr().err == (
+        "no point that fits has a figure for each of latency, sram: these were chosen blindly\n"
+        f"`deuteron sweep show {output}` shows the best\n"
+    )
+    app.main([*command, "--json"], standalone_mode=False, obj=Printer())
+    assert json.loads(capsys.readouterr().out)["blind"]
+
+
 def test_what_cannot_be_searched(axes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def message(**options: Any) -> str:
         with pytest.raises(DeuteronError) as error:
@@ -115,6 +148,9 @@ def test_what_cannot_be_searched(axes: dict[str, Any], tmp_path: Path, monkeypat
     assert message(search=0) == "`--search` is 0, it must be above 0"
     assert message(search=1, minimise=["cost"]) == (
         "`cost` cannot be minimised\n\nhint: allowed are `latency`, `sram`, `flash`, `accuracy`"
+    )
+    assert message(search=1, minimise=["latency", "accuracy"]) == (
+        '`accuracy` is known of no point: nothing measures it\n\nhint: add `evaluate = "file.py:function"` to the sweep'
     )
     monkeypatch.setattr(spec, "MOST_POINTS", 100)
     assert message() == (

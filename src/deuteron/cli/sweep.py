@@ -85,10 +85,19 @@ def command(
         )
     if printer.as_json:
         printer.json(
-            {"directory": str(output), "points": done.points, "kept": done.kept, "refused": done.refused, "schema": 1}
+            {
+                "directory": str(output),
+                "points": done.points,
+                "kept": done.kept,
+                "refused": done.refused,
+                "blind": done.is_blind,
+                "schema": 1,
+            }
         )
         return
     kept = f", {done.kept:,} of them were there" if done.kept else ""
     points, do = "point" if done.points == 1 else "points", "does" if done.refused == 1 else "do"
     printer.data(f"{done.points:,} {points} in `{output}`{kept}; {done.refused:,} {do} not fit")
+    if done.is_blind:
+        printer.note(f"no point that fits has a figure for each of {', '.join(goals)}: these were chosen blindly")
     printer.note(f"`deuteron sweep show {output}` shows the best")

@@ -1,9 +1,11 @@
 """The points of a sweep as one offline page: charts that follow filters, a table, and each point in full."""
 
+import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
+from urllib.parse import quote
 
 from deuteron.arch import targets
 from deuteron.arch.silicon import band
@@ -36,29 +38,45 @@ def write_page(directory: Path, output: Path | None, *, force: bool) -> Path:
         )
     target = output or directory / FILE
     check_file(target, force=force or output is None)
-    write_files({target: html(directory, rows).encode()})
+    write_files({target: html(directory, rows, target.parent).encode()})
     return target
 
 
-def html(directory: Path, rows: Sequence[Row]) -> str:
-    """One HTML file that shows the points and asks nothing of any network."""
+def html(directory: Path, rows: Sequence[Row], folder: Path) -> str:
+    """One HTML file, for a folder, that shows the points and asks nothing of any network."""
     names = dict.fromkeys(str(row["target"]) for row in rows)
     bands = {name: str(known) for name in names if (known := band(targets.load(name)))}
     builds = {cast("int", row["number"]): shlex.split(str(row["command"]))[2] for row in rows if row["command"]}
-    pages = {build: f"{build}/profile_sim/report.html" for build in dict.fromkeys(builds.values())}
-    there = {build for build, page in pages.items() if (directory / page).is_file()}
+    pages = {build: directory / build / "profile_sim" / "report.html" for build in dict.fromkeys(builds.values())}
+    links = {build: _link(page, folder) for build, page in pages.items() if page.is_file()}
     data = {
         "columns": list(COLUMNS),
         "axes": list(AXES),
         "rows": [[row[column] for column in COLUMNS] for row in rows],
-        "notes": [NOTE, *(f"{name}: {told}" for name, told in bands.items())],
+        "notes": [NOTE, *(f"{name}: {told}" for name, told in bands.items()), *_untimed(rows)],
         "bands": bands,
         "profiles": {
             number: {
                 "command": shlex.join(["deuteron", "profile", build, "--on", "sim"]),
-                "page": pages[build] if build in there else None,
+                "page": links.get(build),
             }
             for number, build in builds.items()
         },
     }
     return assembled(__package__ or "", "sweep.html", ("sweep.js",), directory.absolute().name, data)
+
+
+def _link(file: Path, folder: Path) -> str:
+    """What a page in a folder names a file by."""
+    return quote(Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix())
+
+
+def _untimed(rows: Sequence[Row]) -> Iterator[str]:
+    """How many points have no time, and where they are."""
+    count = sum(bool(row["fits"]) and row["latency_us"] is None for row in rows)
+    if count:
+        points, they = ("point that fits has", "it is") if count == 1 else ("points that fit have", "they are")
+        yield (
+            f"{count:,} {points} no time, as one of the CPU's operators is not counted or its clock is not known: "
+            f"{they} only in the table of all points, with > of the NPU alone"
+        )

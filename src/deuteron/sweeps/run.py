@@ -53,12 +53,14 @@ class Swept:
         points: of the sweep.
         kept: of these, those that were there before.
         refused: those that cannot be.
+        is_blind: a search had no point that fits with a figure for each of its goals, and so nothing to go by.
     """
 
     directory: Path
     points: int
     kept: int
     refused: int
+    is_blind: bool = False
 
 
 def sweep(

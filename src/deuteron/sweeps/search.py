@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from deuteron.builds import manifest as manifests
 from deuteron.builds import parameters
 from deuteron.errors import OptionError
 from deuteron.extras import require
@@ -50,11 +51,16 @@ def search(
 
     Raises:
         MissingToolError: Optuna is not installed.
-        OptionError: there is no such goal, or nothing to look at.
+        OptionError: there is no such goal, nothing measures it, or nothing is to be looked at.
         DeuteronError: as of a sweep.
     """
     require("search", "optuna", "`--search`")
     check_goals(minimise)
+    if "accuracy" in minimise and not (spec.evaluate or any(_is_build(spec.folder / model) for model in spec.written)):
+        raise OptionError(
+            "`accuracy` is known of no point: nothing measures it",
+            hint='add `evaluate = "file.py:function"` to the sweep',
+        )
     if count < 1:
         raise OptionError(f"`--search` is {count}, it must be above 0")
     directory = directory.absolute()
@@ -63,8 +69,22 @@ def search(
         kept = len(rows)
         with pool(scheduler, workers, (directory, spec.folder)) as workers_of:
             seen = _Search(spec, directory, min(count, spec.count), minimise, workers_of, progress).run(rows)
-    refused = sum(not rows[number]["fits"] for number in seen)
-    return Swept(directory, len(seen), min(kept, len(seen)), refused)
+    fitting = [rows[number] for number in seen if rows[number]["fits"]]
+    is_blind = bool(fitting) and all(None in _figures(row, minimise) for row in fitting)
+    return Swept(directory, len(seen), min(kept, len(seen)), len(seen) - len(fitting), is_blind)
+
+
+def _figures(row: Row, goals: Sequence[str]) -> Sequence[object]:
+    """What a point has of each goal."""
+    return [row[GOALS[goal]] for goal in goals]
+
+
+def _is_build(path: Path) -> bool:
+    """Whether a model is a build, or a program in one: these know what was measured of them."""
+    try:
+        return path.suffix == ".pte" or (path / manifests.NAME).is_file()
+    except OSError:
+        return False  # which is told where models are read
 
 
 def _there(spec: Spec, directory: Path) -> dict[int, Row]:
@@ -94,6 +114,7 @@ class _Search:
     ) -> None:
         self._spec, self._directory, self._count, self._minimise = spec, directory, count, minimise
         self._workers, self._progress = workers, progress
+        self._places = {model: place for place, model in enumerate(spec.axes["model"])}
         self._optuna: Any = import_module("optuna")
         self._optuna.logging.set_verbosity(self._optuna.logging.WARNING)
         self._study: Any = self._optuna.create_study(
@@ -126,7 +147,7 @@ class _Search:
             rows[int(str(row["number"]))] = row
 
     def _tell(self, trial: Any, row: Row) -> None:
-        values = [row[GOALS[goal]] for goal in self._minimise]
+        values = _figures(row, self._minimise)
         if row["fits"] and None not in values:
             self._study.tell(trial, values)
         else:
@@ -138,7 +159,7 @@ class _Search:
         for axis in AXES:
             values = self._spec.axes[axis]
             if axis == "model":
-                places.append(values.index(self._model(trial)))
+                places.append(self._places[self._model(trial)])
             elif isinstance(values[0], int) and len(values) > 1:
                 ordered = sorted(values, key=lambda value: int(str(value)))
                 places.append(values.index(ordered[trial.suggest_int(axis, 0, len(values) - 1)]))

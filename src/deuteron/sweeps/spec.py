@@ -78,6 +78,9 @@ MOST = (1 << 63) - 1
 MOST_POINTS = 5_000_000
 """Points that are listed, and evaluated, one by one."""
 
+MOST_VALUES = 50_000
+"""Of an axis: they are listed, and written into the directory of the sweep."""
+
 _SIZES = ("sram_budget", "weights_budget", "arena_cache_size", "flash_bandwidth", "clock")
 _CHOICES: Mapping[str, type[Enum]] = {
     "partition": Partitioning,
@@ -227,15 +230,19 @@ def _values(key: str, data: object, where: str) -> tuple[Value, ...]:
     items: Sequence[object] = cast("list[object]", data) if isinstance(data, list | tuple) else [data]
     if not items:
         raise OptionError(f"`{key}` is empty", where=where, hint="give at least one value, or leave the entry out")
+    values: dict[Value, None] = {}
     try:
-        values = tuple(value for item in items for value in _each(key, item))
+        for value in (value for item in items for value in _each(key, item)):
+            if value in values:
+                raise OptionError(f"`{key}` has {value!r} twice", hint="leave one of them out")
+            if len(values) == MOST_VALUES:
+                hint = "give fewer, such as fewer values of parameters"
+                raise OptionError(f"`{key}` has more than {MOST_VALUES:,} values", hint=hint)
+            values[value] = None
     except OptionError as e:
         message = e.message.replace(f"`--{key.replace('_', '-')}`", f"`{key}`")  # sizes are read as the options are
         raise OptionError(message, where=where, hint=e.hint) from e
-    twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
-    if twice is not None:
-        raise OptionError(f"`{key}` has {twice!r} twice", where=where, hint="leave one of them out")
-    return values
+    return tuple(values)
 
 
 def _each(key: str, item: object) -> Iterator[Value]:

@@ -78,11 +78,25 @@ class Table:
             yield "all with " + ", ".join(
                 f"{axis.replace('_', ' ')} {_cell(value)}{unit and ' '}{unit}" for axis, value, unit in told
             )
-        ignored = {str(row["target"]): str(row["ignored"]) for row in self.rows if row["ignored"]}
-        for names in dict.fromkeys(ignored.values()):
-            of = ", ".join(target for target, theirs in ignored.items() if theirs == names)
+        for names, places in self.ignored().items():
             change = "change" if "," in names else "changes"
-            yield f"{of}: without {names.replace('_', ' ')}, which {change} nothing there"
+            yield f"{', '.join(places)}: without {names.replace('_', ' ')}, which {change} nothing there"
+
+    def ignored(self) -> Mapping[str, Sequence[str]]:
+        """The axes that change nothing somewhere, as the column has them, and where: targets, or models on them."""
+        seen: dict[str, dict[str, dict[str, None]]] = {}
+        for row in self.rows:
+            if row["fits"] or row["ignored"]:  # what could not be built does not say
+                models = seen.setdefault(str(row["target"]), {})
+                models.setdefault(str(row["model"]), {})[str(row["ignored"])] = None
+        places: dict[str, dict[str, None]] = {}
+        for target, models in seen.items():
+            is_same = len({names for kinds in models.values() for names in kinds}) == 1
+            for model, kinds in models.items():
+                place = f"{'some points of ' if len(kinds) > 1 else ''}{model} on {target}"
+                for names in filter(None, kinds):
+                    places.setdefault(names, {})[target if is_same else place] = None
+        return {names: [*where] for names, where in places.items()}
 
     def _bands(self) -> Iterator[str]:
         """How far silicon has been from such times, per band with the targets that it is of."""

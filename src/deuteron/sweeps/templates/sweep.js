@@ -15,6 +15,9 @@ const NEAR = 12; // pixels from a point at which a click still means it
 
 const text = (value) => (value === null || value === "" ? "-" : typeof value === "number"
   ? value.toLocaleString("en", { maximumFractionDigits: 3 }) : String(value));
+/** What of a point is shown as `-`: axes of which its target has nothing; of a time that is not whole the part known. */
+const shown = (point, name) => (point.ignored?.split(", ").includes(name) ? "-"
+  : name === "latency_us" && point.latency_us === null && point.npu_us ? `>${text(point.npu_us)}` : text(point[name]));
 const unique = (values) => [...new Set(values)];
 const node = (id) => document.getElementById(id);
 
@@ -141,8 +144,8 @@ function answer() {
       .sort((a, b) => amount(a.sram_bytes) - amount(b.sram_bytes) || a.flash_bytes - b.flash_bytes || a.latency_us - b.latency_us);
     if (!able.length) return element("li", {}, `${model}: none of these points is fast enough`);
     const [one] = able;
-    const values = axes.filter((axis) => !["model", "target"].includes(axis.name) && one[axis.name] !== null)
-      .map((axis) => `${axis.title} ${text(one[axis.name])}`);
+    const values = axes.filter((axis) => !["model", "target"].includes(axis.name) && shown(one, axis.name) !== "-")
+      .map((axis) => `${axis.title} ${shown(one, axis.name)}`);
     const button = element("button", { type: "button" }, `point ${one.number}`);
     button.addEventListener("click", () => choose(one));
     return element("li", {}, `${model}: ${[one.target, ...values].join(", ")}: ${text(one.latency_us)} µs, `
@@ -160,8 +163,9 @@ const COLUMNS = [
 
 function table(candidates) {
   const { name, isUp } = state.sort;
-  const order = (a, b) => (a === null ? 1 : b === null ? -1 : a < b ? -1 : a > b ? 1 : 0);
-  const rows = [...candidates].sort((a, b) => (isUp ? 1 : -1) * order(a[name], b[name]) || a.number - b.number);
+  const order = (a, b) => (a === null || b === null ? (a === null) - (b === null)
+    : (isUp ? 1 : -1) * (a < b ? -1 : a > b ? 1 : 0));
+  const rows = [...candidates].sort((a, b) => order(a[name], b[name]) || a.number - b.number);
   const heads = COLUMNS.map((column) => {
     const button = element("button", { type: "button" }, column.title);
     button.addEventListener("click", () => {
@@ -173,7 +177,7 @@ function table(candidates) {
   });
   const body = rows.slice(0, MOST_ROWS).map((point) => {
     const row = element("tr", { className: point === state.chosen ? "chosen" : "" }, ...COLUMNS.map((column, i) => {
-      if (i > 0) return element("td", { className: typeof point[column.name] === "number" ? "amount" : "" }, text(point[column.name]));
+      if (i > 0) return element("td", { className: typeof point[column.name] === "number" ? "amount" : "" }, shown(point, column.name));
       return element("th", { scope: "row" }, element("button", { type: "button" }, String(point.number)));
     }));
     row.addEventListener("click", () => choose(point));
@@ -188,8 +192,8 @@ function detail() {
   const point = state.chosen;
   node("path-title").textContent = point ? `Point ${point.number}` : "Nothing chosen";
   if (!point) return node("path-body").replaceChildren();
-  const shown = data.columns.filter((name) => !["number", "fits", "why", "command", "profile"].includes(name) && point[name] !== null && point[name] !== "");
-  const list = element("dl", { className: "facts" }, ...shown.flatMap((name) =>
+  const known = data.columns.filter((name) => !["number", "fits", "why", "command", "profile"].includes(name) && point[name] !== null && point[name] !== "");
+  const list = element("dl", { className: "facts" }, ...known.flatMap((name) =>
     [element("dt", {}, name.replaceAll("_", " ")), element("dd", {}, text(point[name]))]));
   const parts = [list];
   if (data.bands[point.target]) parts.push(element("p", { className: "note" }, data.bands[point.target]));

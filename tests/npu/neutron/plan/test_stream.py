@@ -8,11 +8,11 @@ import pytest
 from tests.npu.neutron.plan.stream_twin import Follow, Search
 
 from deuteron import native
-from deuteron.errors import MissingToolError, OptionError
+from deuteron.errors import CapacityError, MissingToolError, OptionError
 from deuteron.npu.neutron.plan import stream
 from deuteron.npu.neutron.plan.chunks import Chunk
 from deuteron.npu.neutron.plan.prefetch import _search, most_alive
-from deuteron.npu.neutron.plan.stream import Costs, Spot, Streams, schedule
+from deuteron.npu.neutron.plan.stream import MOST_CHUNKS, Costs, Spot, Streams, schedule
 
 
 def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
@@ -69,6 +69,12 @@ def test_what_cannot_be_counted_is_refused() -> None:
         "a run of the program may take more than 9,223,372,036,854,775,807 cycles, which cannot be planned"
     )
     assert caught.value.hint == "give a faster flash, or a slower clock"
+    count = MOST_CHUNKS + 1
+    pieces = tuple(Chunk((f"w{at}",), 16, at, at) for at in range(count))
+    with pytest.raises(CapacityError) as refused:
+        Streams(pieces, Costs((1,) * count, (1,) * count, 1), 1000)
+    assert refused.value.message == "the weights are 65,536 pieces, the fetches of at most 65,535 can be planned"
+    assert refused.value.hint == "give enough SRAM that all weights stay there, or split the model"
 
 
 def test_without_the_library_no_fetches_are_planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

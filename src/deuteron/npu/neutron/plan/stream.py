@@ -14,13 +14,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from deuteron.errors import InternalError, OptionError
+from deuteron.errors import CapacityError, InternalError, OptionError
 from deuteron.native import library
 from deuteron.npu.neutron.kernels.limits import CHANNELS
 from deuteron.npu.neutron.plan.chunks import Chunk
 
 MOST_CYCLES = (1 << 63) - 1
 """Of a run: what the library counts."""
+
+MOST_CHUNKS = (1 << 16) - 1
+"""Of a program: the same."""
 
 FIRST_TRIES = 66
 """Choices that a search may be given, beside those that it makes of the best."""
@@ -119,6 +122,7 @@ class Streams:
     Raises:
         MissingToolError: the library is not built.
         OptionError: a run may take more cycles than can be counted.
+        CapacityError: there are more chunks than can be planned.
     """
 
     def __init__(self, chunks: Sequence[Chunk], costs: Costs, area: int, rounds: int = 0) -> None:
@@ -126,6 +130,11 @@ class Streams:
             raise OptionError(
                 f"a run of the program may take more than {MOST_CYCLES:,} cycles, which cannot be planned",
                 hint="give a faster flash, or a slower clock",
+            )
+        if len(chunks) > MOST_CHUNKS:
+            raise CapacityError(
+                f"the weights are {len(chunks):,} pieces, the fetches of at most {MOST_CHUNKS:,} can be planned",
+                hint="give enough SRAM that all weights stay there, or split the model",
             )
         self._native, self._count, self._rounds = _load(), len(chunks), rounds
         self._parts = (_Chunk * len(chunks))(
