@@ -44,22 +44,23 @@ def exported(module: nn.Module, *inputs: Tensor) -> fx.GraphModule:
 IMAGE = torch.randn(1, 2, 16, 16, generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.parametrize("image", [IMAGE, IMAGE[0]], ids=["batch", "no batch"])
 @pytest.mark.parametrize("groups", [1, 8])
-def test_channels_get_like_ranges_and_the_float_model_the_same_bits(groups: int) -> None:
+def test_channels_get_like_ranges_and_the_float_model_the_same_bits(groups: int, image: Tensor) -> None:
     module = Two(lambda _, x: functional.max_pool2d(torch.relu(x), 2), groups)
     with torch.no_grad():
         factors = 10 ** torch.linspace(-1, 1, 8)
         module.first.weight *= factors.reshape(-1, 1, 1, 1)
         cast(Tensor, module.first.bias).mul_(factors)
     before = copy.deepcopy(module.state_dict())
-    model = exported(module, IMAGE)
-    wanted = model(IMAGE)
-    assert equalise(model, [(IMAGE,)]) == 1
-    assert torch.equal(model(IMAGE), wanted)
+    model = exported(module, image)
+    wanted = model(image)
+    assert equalise(model, [(image,)]) == 1
+    assert torch.equal(model(image), wanted)
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-    ranges = functional.conv2d(IMAGE, model.first.weight, model.first.bias).amax((0, 2, 3))
+    ranges = functional.conv2d(image, model.first.weight, model.first.bias).amax((-2, -1)).reshape(8)
     assert ranges.max() / ranges.min() < 12 < 100 / 3
-    assert equalise(model, [(IMAGE,)]) == 0  # once is enough
+    assert equalise(model, [(image,)]) == 0  # once is enough
 
 
 def test_channels_of_like_ranges_stay_as_they_are() -> None:
@@ -88,12 +89,13 @@ def test_there_is_no_link_into_groups_of_several_channels() -> None:
     assert not links(exported(Two(lambda _, x: x, groups=2), IMAGE))
 
 
-def test_biases_take_back_what_rounding_adds_to_means() -> None:
+@pytest.mark.parametrize(("target", "shape"), [("cortex-m33", (1, 2, 16, 16)), ("imxrt700", (2, 16, 16))])
+def test_biases_take_back_what_rounding_adds_to_means(target: str, shape: tuple[int, ...]) -> None:
     module = Two(lambda _, x: torch.relu(x))
     module.second.bias = None
-    batches = [(1 + torch.rand(1, 2, 16, 16, generator=torch.Generator().manual_seed(i)) / 8,) for i in range(4)]
+    batches = [(1 + torch.rand(shape, generator=torch.Generator().manual_seed(i)) / 8,) for i in range(4)]
     flows = [
-        Flow(targets.load("cortex-m33"), api.BuildOptions(correct_biases=corrects), lambda: batches, batches[0])
+        Flow(targets.load(target), api.BuildOptions(correct_biases=corrects), lambda: batches, batches[0])
         for corrects in (False, True)
     ]
     for flow in flows:
@@ -101,6 +103,16 @@ def test_biases_take_back_what_rounding_adds_to_means() -> None:
     assert torch.equal(*(flow.float_model(*batches[0])[0] for flow in flows))
     before, after = (measure(flow.float_model, flow.module, batches).outputs[0].all.total() for flow in flows)
     assert after > before + 1
+
+
+def test_what_has_no_kernel_is_refused_as_without_these_options() -> None:
+    options = api.BuildOptions(equalise=True, correct_biases=True)
+    module = nn.Sequential(nn.Conv2d(2, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3))
+    said = [
+        failure(UnsupportedError, module, IMAGE[0], target="cortex-m33", calibration=[IMAGE[0]], options=chosen)
+        for chosen in (api.BuildOptions(), options)
+    ]
+    assert "`aten::convolution` has no int8 form on the CPU" in said[0] == said[1]
 
 
 class Small(nn.Module):

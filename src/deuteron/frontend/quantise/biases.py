@@ -13,19 +13,17 @@ from torch import Tensor, fx
 
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called, is_qdq
+from deuteron.frontend.quantise.channels import LAYERS, axis_of, rows_of
 from deuteron.frontend.quantise.forms import constant, set_value, value_of
-
-_IMAGES = frozenset({"conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"})
-_LAYERS = _IMAGES | {"linear"}
 
 
 def add(model: fx.GraphModule) -> None:
     """Give each layer without a bias one of zeros."""
     for node in list(model.graph.nodes):
-        if called(node) in _LAYERS and (len(node.args) < 3 or node.args[2] is None):
+        if called(node) in LAYERS and (len(node.args) < 3 or node.args[2] is None):
             weight = value_of(model, node.args[1]) if node.args[1].op == "get_attr" else None
             if weight is not None:
-                zeros = torch.zeros(node.meta["val"].shape[1 if called(node) in _IMAGES else -1])
+                zeros = torch.zeros(node.meta["val"].shape[axis_of(weight)])
                 bias = constant(model, node, f"{node.name}_bias", zeros, like=weight)
                 node.args = (*node.args[:2], bias, *node.args[3:])
     model.recompile()
@@ -57,7 +55,7 @@ def correct(prepared: fx.GraphModule, floats: fx.GraphModule, batches: Iterable[
 
 def _bias(layer: fx.Node) -> fx.Node | None:
     """The bias of a layer that no other shares; None of any other node."""
-    if called(layer) not in _LAYERS or len(layer.args) < 3:
+    if called(layer) not in LAYERS or len(layer.args) < 3:
         return None
     bias = layer.args[2]
     while isinstance(bias, fx.Node) and bias.op == "call_module":  # an observer
@@ -77,7 +75,7 @@ class _Mean:
 
     def add(self, values: Tensor, axis: int) -> None:
         """Count values in."""
-        rows = values.double().movedim(axis, 0).reshape(values.shape[axis], -1)
+        rows = rows_of(values, axis)
         self._sum, self._count = self._sum + rows.sum(1), self._count + rows.shape[1]
 
     def mean(self) -> Tensor:
@@ -107,10 +105,12 @@ class _Alone(fx.Interpreter):
         self._shifts, self._wanted = shifts, wanted
 
     def run_node(self, n: fx.Node) -> Any:
+        # The weight now: what nothing else reads is freed when the layer has run.
+        weight = self.env[cast(fx.Node, n.args[1])] if n.name in self._shifts else None
         value = super().run_node(n)
         wanted = None if is_qdq(n) else self._wanted.get(n.name)
         if wanted is None:
             return value
-        if n.name in self._shifts:
-            self._shifts[n.name].add(value - wanted, 1 if called(n) in _IMAGES else -1)
+        if weight is not None:
+            self._shifts[n.name].add(value - wanted, axis_of(weight))
         return wanted.clone()

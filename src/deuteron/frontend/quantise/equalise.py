@@ -15,11 +15,12 @@ from torch import Tensor, fx
 
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called
+from deuteron.frontend.quantise.channels import axis_of, rows_of
 from deuteron.frontend.quantise.forms import set_value, value_of
 
 _IMAGES = frozenset({"conv1d", "conv2d"})
 _LAYERS = _IMAGES | {"linear"}
-"""Layers whose channels are those of images, in the second dimension, or those of rows, in the last."""
+"""Layers whose channels are those of images, or those of rows."""
 
 _KEEPS = frozenset({"relu", "leaky_relu", "dropout", "clone", "contiguous", "identity"})
 _POOLS = "max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d"
@@ -120,11 +121,11 @@ class _Watching(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         if n in self._readers:
-            self._measure(self._readers[n], self.env[cast(fx.Node, n.args[0])], 1 if called(n) in _IMAGES else -1)
+            self._measure(self._readers[n], *(self.env[cast(fx.Node, arg)] for arg in n.args[:2]))
         return super().run_node(n)
 
-    def _measure(self, layer: fx.Node, value: Tensor, axis: int) -> None:
-        rows = value.double().movedim(axis, 0).reshape(value.shape[axis], -1)
+    def _measure(self, layer: fx.Node, value: Tensor, weight: Tensor) -> None:
+        rows = rows_of(value, axis_of(weight))
         largest, squares = rows.abs().amax(1), (rows**2).sum(1)
         before = self.channels.setdefault(layer, _Channels(largest, torch.zeros_like(squares)))
         before.largest = torch.maximum(before.largest, largest)
