@@ -193,6 +193,73 @@ def test_what_is_wrong_with_a_file_for_vela(
     assert refused(kind, vela=replace(options, vela_config="mine.ini")) == message
 
 
+MINE_AT = "[System_Config.Ethos_U55_Mine]"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("core_clock=24e6", "", f"`{MINE_AT}` has no `core_clock`\n\nhint: add it to the section"),
+        (
+            "core_clock=24e6", "core_clock=fast",
+            f"`core_clock` of `{MINE_AT}` cannot be `fast`\n\nhint: give a number above 0",
+        ),
+        (
+            "core_clock=24e6", "core_clock=0",
+            f"`core_clock` of `{MINE_AT}` cannot be `0`\n\nhint: give a number above 0",
+        ),
+        (
+            "Sram_clock_scale=1.0", "Sram_clock_scale=nan",
+            f"`Sram_clock_scale` of `{MINE_AT}` cannot be `nan`\n\nhint: give a number above 0",
+        ),
+        (
+            "axi0_port=Sram", "axi0_port=Foo",
+            f"`axi0_port` of `{MINE_AT}` cannot be `Foo`\n\n"
+            "hint: choose one of `Sram`, `Dram`, `OnChipFlash`, `OffChipFlash`",
+        ),
+        (
+            "Sram_clock_scale", "Sram_burst_length=32.5\nSram_clock_scale",
+            f"`Sram_burst_length` of `{MINE_AT}` cannot be `32.5`\n\nhint: give a whole number",
+        ),
+        (
+            "arena_mem_area=Axi0", "arena_mem_area=Axi9",
+            "`arena_mem_area` of `[Memory_Mode.All]` cannot be `Axi9`\n\nhint: choose one of `Axi0`, `Axi1`",
+        ),
+        (
+            "arena_mem_area=Axi0", "arena_mem_area=Axi0\narena_cache_size=much",
+            "`arena_cache_size` of `[Memory_Mode.All]` cannot be `much`\n\nhint: give a whole number",
+        ),
+        (
+            "cache_mem_area=Axi0", "cache_mem_area=Axi1",
+            "`cache_mem_area` of `[Memory_Mode.All]` is `Axi1`, where `Ethos_U55_Mine` has OffChipFlash\n\n"
+            "hint: Vela takes `Sram` there",
+        ),
+        (
+            "axi0_port=Sram", "axi0_port=%Sram",
+            f"`{MINE_AT}`: '%' must be followed by '%' or '(', found: '%Sram'\n\nhint: write `%%` for a percent sign",
+        ),
+        (
+            MINE_AT, f"{MINE_AT}\ninherit=System_Config.Nobody",
+            f"`{MINE_AT}` inherits from `[System_Config.Nobody]`, which is not there\n\n"
+            f"hint: mend `inherit` of `{MINE_AT}`",
+        ),
+        (
+            MINE_AT, f"[System_Config.A]\ninherit=System_Config.Ethos_U55_Mine\n{MINE_AT}\ninherit=System_Config.A",
+            f"`[System_Config.A]` inherits from `{MINE_AT}`, which is its own heir\n\n"
+            "hint: mend `inherit` of `[System_Config.A]`",
+        ),
+    ],
+    ids=["no clock", "word", "zero", "nan", "memory", "part", "area", "size", "cache", "percent", "nobody", "circle"],
+)  # fmt: skip
+def test_values_that_vela_does_not_take(
+    before: str, after: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.ini").write_text(MINE.replace(before, after, 1))
+    options = VelaOptions("Ethos_U55_Mine", "All", vela_config="mine.ini")
+    assert refused(InputError, vela=options) == f"mine.ini: {message}"
+
+
 def test_names_of_files_for_vela() -> None:
     assert refused(OptionError, vela=VelaOptions(vela_config="my board.ini")) == (
         "`--vela-config my board.ini`: Vela takes files whose names end in `.ini`, and ExecuTorch parts options at "

@@ -6,6 +6,8 @@ Free of PyTorch, and of Vela itself: what is wrong here is told before either is
 import configparser
 import importlib.metadata
 import importlib.util
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,13 @@ DEFAULTS = {
 
 _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
 _DRAM, _OUTSIDE = "Dram", "Axi1"
+_MEMORIES = ("Sram", _DRAM, "OnChipFlash", "OffChipFlash")
+_AREAS = ("Axi0", _OUTSIDE)
+_PLACES = {"const_mem_area": _MEMORIES[1:], "arena_mem_area": _MEMORIES[:2], "cache_mem_area": _MEMORIES[:1]}
+"""What may lie where; constants also where all three are in one place, which Vela then takes for flash."""
+
+_WHOLE = ("ports_used", "burst_length", "read_latency", "write_latency")
+"""What Vela reads of each memory beside its clock, if it is there."""
 _BY_DEFAULT = ", which ExecuTorch names where nobody does,"
 
 _INSTALL = "install it with `pip install 'deuteron[ethos-u]'`"
@@ -52,7 +61,7 @@ def check(npu: EthosU, options: VelaOptions) -> None:
 
     Raises:
         MissingToolError: a package is missing, or of another version.
-        InputError: the configuration file cannot be read, or is incomplete.
+        InputError: the configuration file cannot be read, is incomplete, or has values that Vela does not take.
         OptionError: it has no such section for this NPU, or the two do not go together.
     """
     check_installed()
@@ -64,9 +73,12 @@ def check(npu: EthosU, options: VelaOptions) -> None:
     _check_width(file, system, prefix)
     if system not in systems:
         raise _unknown(file, "--vela-system-config", options.vela_system_config, default_system, npu, systems)
-    ports = [file.value(_SYSTEM + system, key) for key in ("axi0_port", "axi1_port")]
+    file.number(_SYSTEM + system, "core_clock")
+    ports = [file.one_of(_SYSTEM + system, key, _MEMORIES) for key in ("axi0_port", "axi1_port")]
     for port in ports:
-        file.value(_SYSTEM + system, f"{port}_clock_scale")
+        file.number(_SYSTEM + system, f"{port}_clock_scale")
+        for key in _WHOLE:
+            file.whole(_SYSTEM + system, f"{port}_{key}")
     modes = file.names(_MODE)
     fitting = [mode for mode in modes if ports[1] == _DRAM or file.value(_MODE + mode, "arena_mem_area") != _OUTSIDE]
     mode = options.memory_mode or default_mode
@@ -78,8 +90,16 @@ def check(npu: EthosU, options: VelaOptions) -> None:
             f"`{system}` of `{npu.name}` has {ports[1]}, which cannot be written",
             hint=f"choose one of {_listed(fitting)}",
         )
-    for key in ("const_mem_area", "cache_mem_area"):
-        file.value(_MODE + mode, key)
+    areas = {key: file.one_of(_MODE + mode, key, _AREAS) for key in _PLACES}
+    for key, area in areas.items():
+        memory = ports[_AREAS.index(area)]
+        if memory not in _PLACES[key] and (key != "const_mem_area" or len(set(areas.values())) > 1):
+            raise InputError(
+                f"`{key}` of `[{_MODE}{mode}]` is `{area}`, where `{system}` has {memory}",
+                where=file.path,
+                hint=f"Vela takes {_listed(_PLACES[key])} there",
+            )
+    file.whole(_MODE + mode, "arena_cache_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +114,74 @@ class _File:
         names = self.sections.sections()
         return [name.removeprefix(kind) for name in names if name.startswith(kind + prefix)]
 
-    def value(self, section: str, key: str) -> str:
-        """What a section says of a key, or the one that it inherits from.
+    def get(self, section: str, key: str) -> str | None:
+        """What a section says of a key, or else the one that it inherits from; None where neither does.
 
         Raises:
-            InputError: neither does.
+            InputError: the section inherits from none that is there, from itself, or has what is no value.
         """
-        seen = [section]
-        while key not in self.sections[seen[-1]]:
-            parent = self.sections[seen[-1]].get("inherit")
-            if parent is None or parent in seen or parent not in self.sections:
-                raise InputError(f"`[{section}]` has no `{key}`", where=self.path, hint="add it to the section")
-            seen.append(parent)
-        return self.sections[seen[-1]][key]
+        try:
+            lines = [self.sections[name] for name in self._line(section)]
+            return next((part[key] for part in lines if key in part), None)
+        except configparser.Error as error:  # a `%`, which names another value
+            raise InputError(
+                f"`[{section}]`: {str(error).splitlines()[0]}", where=self.path, hint="write `%%` for a percent sign"
+            ) from error
+
+    def _line(self, section: str) -> list[str]:
+        """The section, and what it inherits from, one from the other."""
+        line: list[str] = []
+        name: str | None = section
+        while name is not None:
+            if name in line or name not in self.sections:
+                what = "its own heir" if name in line else "not there"
+                raise InputError(
+                    f"`[{line[-1]}]` inherits from `[{name}]`, which is {what}",
+                    where=self.path,
+                    hint=f"mend `inherit` of `[{line[-1]}]`",
+                )
+            line.append(name)
+            name = self.sections[name].get("inherit")
+        return line
+
+    def value(self, section: str, key: str) -> str:
+        """The same of a key that must be there.
+
+        Raises:
+            InputError: as `get`, and where neither section has it.
+        """
+        if (text := self.get(section, key)) is None:
+            raise InputError(f"`[{section}]` has no `{key}`", where=self.path, hint="add it to the section")
+        return text
+
+    def one_of(self, section: str, key: str, allowed: Sequence[str]) -> str:
+        """The same, of these."""
+        if (text := self.value(section, key)) not in allowed:
+            raise self._no_value(section, key, text, f"choose one of {_listed(allowed)}")
+        return text
+
+    def number(self, section: str, key: str) -> None:
+        """Check that a key is there, a number above 0."""
+        text = self.value(section, key)
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and number > 0):
+            raise self._no_value(section, key, text, "give a number above 0")
+
+    def whole(self, section: str, key: str) -> None:
+        """Check that a key, if it is there, is a whole number of 0 or more."""
+        text = self.get(section, key)
+        try:
+            is_whole = text is None or int(text) >= 0
+        except ValueError:
+            is_whole = False
+        if not is_whole:
+            raise self._no_value(section, key, text, "give a whole number")
+
+    def _no_value(self, section: str, key: str, text: str | None, hint: str) -> InputError:
+        return InputError(f"`{key}` of `[{section}]` cannot be `{text}`", where=self.path, hint=hint)
 
 
 def _check_width(file: _File, system: str, prefix: str) -> None:
@@ -126,7 +201,7 @@ def _unknown(file: _File, option: str, said: str | None, default: str, npu: Etho
     return OptionError(message, hint=f"choose one of {_listed(names)}" if names else "add a section for it")
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
