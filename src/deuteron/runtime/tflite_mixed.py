@@ -12,6 +12,7 @@ from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.order import check_order
 from deuteron.npu.neutron.tflite.rewrite import rewrite
 from deuteron.runtime.driver import Driver
 from deuteron.runtime.litert import Litert
@@ -34,6 +35,7 @@ class MixedProgram:
     def __init__(self, converted: bytes) -> None:
         self._data = converted
         self.model = decode(converted, partial=True)
+        check_order(self.model)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for one array per input of the file."""
@@ -85,8 +87,7 @@ class MixedProgram:
         written = {i for op in inside for i in op.outputs}
         read = dict.fromkeys(i for op in inside for i in op.inputs if i >= 0)
         later = {i for op in model.operators[group[-1] + 1 :] for i in op.inputs} | {*model.outputs}
-        fed = (i for i in read if i not in written and not model.tensors[i].is_variable)
-        inputs = tuple(i for i in fed if model.tensors[i].data is None)
+        inputs = tuple(i for i in read if i not in written and not model.tensors[i].has_values)
         outputs = tuple(sorted(written & later))
         return _Step(inputs, outputs, Litert(rewrite(self._data, group, inputs=inputs, outputs=outputs)))
 

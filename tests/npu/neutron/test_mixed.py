@@ -1,19 +1,22 @@
 """Files of which the NPU takes a part: what it takes, in how many partitions, and what stays as it was."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 import tflite
 from tests.npu.neutron.tflite.cases import CASES
 from tests.npu.neutron.tflite.files import odd_bytes, outside_bytes, with_float_edges
-from tests.npu.neutron.tflite.mixing import SHAPE, FullEncoder, Net, drawn
+from tests.npu.neutron.tflite.mixing import SHAPE, FullEncoder, Net, Q, drawn
 
 from deuteron.arch.memory import MemoryOptions
-from deuteron.errors import CapacityError, DeuteronError, UnsupportedError
+from deuteron.errors import CapacityError, DeuteronError, FormatError, UnsupportedError
 from deuteron.npu.neutron.convert import ConvertOptions
 from deuteron.npu.neutron.mixed import Mixed, Part, convert_mixed
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.npu.neutron.tflite.flat import FlatTensor
 from deuteron.npu.neutron.tflite.rewrite import rewrite
 from deuteron.runtime import litert
 from deuteron.runtime.tflite_mixed import MixedProgram
@@ -191,3 +194,38 @@ def test_partitions_that_do_not_fit_together_are_named():
     with pytest.raises(CapacityError) as caught:
         convert_mixed(data, "imxrt700", ConvertOptions(memory=MemoryOptions(sram_budget=64)))
     assert caught.value.where == "operators 0 to 0 of the file, npu 0, kernel call 0, `lut_s8` of op 0"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "operands", "ends", "message"),
+    [
+        ((1,), (1,), (2,), "op 1 REVERSE_V2 writes `t1`, which op 0 has written"),
+        ((0,), (1,), (1,), "op 1 REVERSE_V2 writes `x`, which is an input"),
+        ((3,), (3,), (3,), "op 1 REVERSE_V2 reads `t3` before it is written"),
+        ((3,), (4,), (3,), "op 1 REVERSE_V2 reads `nowhere`, which nothing writes"),
+        ((3,), (1,), (3, 4), "nothing writes the output `nowhere`"),
+    ],
+)
+def test_tensors_are_written_once_and_before_they_are_read(
+    outputs: tuple[int, ...], operands: tuple[int, ...], ends: tuple[int, ...], message: str
+):
+    net = Net()
+    net.reversed(net.relu(0))
+    net.tensors.append(FlatTensor("nowhere", SHAPE, "INT8", Q))
+    net.operators[1] = replace(net.operators[1], inputs=(*operands, 2), outputs=outputs)
+    for take in (lambda data: convert_mixed(data, "imxrt700"), MixedProgram):
+        with pytest.raises(FormatError) as caught:
+            take(net.data(*ends))
+        assert (
+            str(caught.value) == f"{message}\n\nhint: make the file again; it is damaged or its exporter has a defect"
+        )
+
+
+@pytest.mark.parametrize("dtype", ["INT8", "FLOAT32"])
+def test_a_constant_without_elements_is_one(dtype: str):
+    net = Net()
+    begin, size = net.constant((0, 0, 0, 0)), net.constant((1, 1, 1, 1))
+    one = net.add("SLICE", net.reversed(net.relu(0)), begin, size, shape=(1, 1, 1, 1), kind="SliceOptions")
+    one = net.real(one) if dtype == "FLOAT32" else one
+    data = net.data(net.add("RESHAPE", one, net.constant((), (0,)), shape=(), kind="ReshapeOptions", dtype=dtype))
+    check_equal(data, mixed(data))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from deuteron.arch import targets
-from deuteron.errors import CapacityError, FormatError, UnsupportedError
+from deuteron.errors import CapacityError, UnsupportedError
 from deuteron.npu.neutron.convert import VERSION_KEY, Conversion, ConvertOptions, Lowered, lower_model
 from deuteron.npu.neutron.kernels.catalogue import COPY
 from deuteron.npu.neutron.kernels.selection import Selection
@@ -14,8 +14,8 @@ from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.encode import encode
 from deuteron.npu.neutron.tflite.flat import NO_TENSOR, FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.order import check_order
 from deuteron.npu.neutron.tflite.rewrite import Custom, rewrite
-from deuteron.npu.neutron.tflite.site import HINT_MALFORMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,7 @@ def convert_mixed(data: bytes, target: str | targets.Arch, options: ConvertOptio
     """
     arch = targets.load(target) if isinstance(target, str) else target
     model = decode(data, partial=True)
+    check_order(model)
     refused = _refused(model, arch, options)
     while True:
         groups = _groups(model, refused)
@@ -124,7 +125,7 @@ def _refused(model: FlatModel, arch: targets.Arch, options: ConvertOptions) -> d
 
 def _problem(tensor: FlatTensor) -> str:
     """Why nothing on the NPU reads or writes a tensor, if so."""
-    is_other = tensor.data is None and tensor.dtype != "INT8"
+    is_other = not tensor.has_values and tensor.dtype != "INT8"
     return tensor.problem or (f"tensor `{tensor.name}` is {tensor.dtype}; INT8 is allowed" if is_other else "")
 
 
@@ -146,9 +147,6 @@ def _groups(model: FlatModel, refused: Collection[int]) -> dict[int, tuple[int, 
     latest: dict[int, int] = dict.fromkeys(range(len(model.operators)), len(rest))
     for i, op in enumerate(model.operators):
         before = [writers[tensor] for tensor in op.inputs if tensor in writers]
-        if before and max(before) >= i:
-            late = next(model.tensors[tensor].name for tensor in op.inputs if writers.get(tensor, -1) >= i)
-            raise FormatError(f"op {i} {op.title} reads `{late}` before it is written", hint=HINT_MALFORMED)
         earliest[i] = max((number[j] + 1 if j in number else earliest[j] for j in before), default=0)
     for i, op in reversed([*enumerate(model.operators)]):
         for tensor in op.inputs:
@@ -168,7 +166,7 @@ def _alone(model: FlatModel, group: tuple[int, ...]) -> tuple[FlatModel, tuple[i
     inside = [model.operators[i] for i in group]
     written = {tensor for op in inside for tensor in op.outputs}
     operands = dict.fromkeys(tensor for op in inside for tensor in op.inputs if tensor >= 0)
-    inputs = tuple(i for i in operands if i not in written and model.tensors[i].data is None)
+    inputs = tuple(i for i in operands if i not in written and not model.tensors[i].has_values)
     outside = {i for index, op in enumerate(model.operators) if index not in group for i in op.inputs}
     outputs = tuple(i for op in inside for i in op.outputs if i in outside or i in model.outputs)
     places = {NO_TENSOR: NO_TENSOR} | {old: new for new, old in enumerate(dict.fromkeys((*operands, *written)))}

@@ -91,6 +91,11 @@ class FlatTensor:
     problem: str = ""
     is_variable: bool = False
 
+    @property
+    def has_values(self) -> bool:
+        """Whether it has values before anything runs: a constant, which may be empty, or a variable."""
+        return self.data is not None or 0 in self.shape or self.is_variable
+
 
 @dataclass(frozen=True, slots=True)
 class FlatOperator:
