@@ -28,6 +28,7 @@ from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import DeuteronError
 from deuteron.npu.neutron.mixed import convert_mixed
 from deuteron.runtime import litert, tflite_model
+from deuteron.views.agreement.mixed import MixedOutput
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 sys.path.insert(0, str(MODELS))
@@ -101,10 +102,12 @@ def row(path: Path) -> Iterator[object]:
     subject = tflite_model.load(path, TARGET)
     inputs = [drawn(info) for info in subject.inputs]
     ours, theirs = subject.run(inputs), litert.run(data, inputs)
-    apart = np.concatenate([np.abs(a - b.astype(np.float64)).ravel() for a, b in zip(ours, theirs, strict=True)])
-    yield int(np.count_nonzero(apart))
-    yield apart.size
-    yield f"{apart.max():g}"
+    agreement = MixedOutput(path.stem)
+    for a, b in zip(ours, theirs, strict=True):
+        agreement.add(a, b)
+    yield agreement.mismatches
+    yield agreement.elements
+    yield f"{agreement.largest:g}" + (f" and {agreement.infinite} NaN or infinite" if agreement.infinite else "")
     simulation = api.simulate(path)
     yield f"{simulation.engine.microseconds(simulation.cycles):,.1f}"
     with tempfile.TemporaryDirectory() as folder:

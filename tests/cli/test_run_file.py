@@ -142,7 +142,7 @@ def test_comparisons_that_there_are_not(deuteron: Run, net: Path, converted: Pat
     assert deuteron("run", converted, "--compare") == Result(
         1,
         "",
-        "error: a converted file has no operators that LiteRT could run\n\n"
+        "error: LiteRT does not run the operators of a converted file that are the NPU's\n\n"
         "hint: compare the file that it was converted from\n",
     )
     assert deuteron("run", net, "--compare=vela") == Result(

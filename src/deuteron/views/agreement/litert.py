@@ -202,7 +202,7 @@ def compare(
     """
     if model.conversion is None:
         raise FormatError(
-            "a converted file has no operators that LiteRT could run",
+            "LiteRT does not run the operators of a converted file that are the NPU's",
             hint="compare the file that it was converted from",
         )
     source = model.conversion.source
