@@ -1,5 +1,6 @@
 #include "call.h"
 
+#include <executorch/runtime/core/event_tracer_hooks.h>
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 #include <executorch/runtime/platform/log.h>
 
@@ -208,6 +209,9 @@ void Call::run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_
     need(failed_ || run_operator(&call, DTN_PHASE_CHECK) == DTN_OK,
          "its tensors and numbers do not fit together, or are out of range");
     need(failed_ || run_operator(&call, DTN_PHASE_RUN) == DTN_OK, "a constant tensor has numbers out of range");
+    /* For who asks the runtime for the results of operators, as ExecuTorch's own kernels do. */
+    executorch::runtime::internal::event_tracer_log_evalue(context_.internal_event_tracer(),
+                                                           *stack_[stack_.size() - 1]);
 }
 
 } // namespace deuteron

@@ -7,7 +7,7 @@ Three comparisons, each on the same inputs:
    memory on the way.
 2. For the Neutron, operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value
    correctly rounded, and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides
-   (`spec/rounding.md`).
+   (`spec/rounding.md`). Where nothing is delegated, the operators of the CPU, each on the program's own values.
 3. End to end, no output is further than `MAX_STEPS` quantisation steps from PyTorch's, or `MAX_WIDE_STEPS` where TOSA
    computes in int16, or as many as PyTorch's own outputs move when values near a rounding tie fall to the other side
    (`spread.py`), but never more than `MAX_TIED_STEPS`. Where it holds the scores of classes, the best of each row is
@@ -38,8 +38,10 @@ from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner
 from deuteron.runtime.observer import DelegateCall
 from deuteron.runtime.partitions import partitions_of
-from deuteron.views.agreement import on_the_way
+from deuteron.runtime.results import operator_results
+from deuteron.views.agreement import on_cpu, on_the_way
 from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, count, steps_apart
+from deuteron.views.agreement.on_cpu import CpuResult, OnCpu
 from deuteron.views.agreement.on_the_way import NO_COVERAGE, Coverage, OnTheWay, TensorResult
 from deuteron.views.agreement.opinion import opinion
 from deuteron.views.agreement.spread import Moves, rounded_twice, spread
@@ -160,6 +162,8 @@ class PytorchComparison(BoundedComparison):
     definition: str = "the interpreter"
     tensors: tuple[TensorResult, ...] = ()
     coverage: Coverage = NO_COVERAGE
+    on_cpu: tuple[CpuResult, ...] = ()
+    on_cpu_computing: int = 0
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each bound that is broken."""
@@ -174,6 +178,7 @@ class PytorchComparison(BoundedComparison):
             if p.calls != self.samples
         ]
         broken += on_the_way.failures(self.tensors, self.definition)
+        broken += on_cpu.failures(self.on_cpu)
         for op in self.operators:
             name = f"partition {op.partition}, op {op.index} {op.op}"
             if op.beyond:
@@ -211,6 +216,7 @@ class PytorchComparison(BoundedComparison):
         ] or ["  nothing was delegated"]
         lines += on_the_way.lines(self.tensors, self.coverage) if self.coverage.operators else []
         lines += ["", *_operator_table(self.operators)] if self.operators else []
+        lines += ["", *on_cpu.lines(self.on_cpu, self.on_cpu_computing)] if self.on_cpu else []
         lines += ["", "end to end against quantised PyTorch"]
         lines += [_output_line(out) for out in self.outputs]
         return "\n".join([*lines, *self.verdict()])
@@ -279,6 +285,7 @@ def compare(
     is_wide = is_ethosu and manifest.options.activations is Activations.INT16
     allowed = MAX_WIDE_STEPS if is_wide else MAX_STEPS
     twice = rounded_twice(manifest, reference)
+    cpu = None if partitions else OnCpu(manifest, reference, twice)
     outputs = [
         OutputResult(i, _are_scores(info.shape, batches), allowed, allowed) for i, info in enumerate(manifest.outputs)
     ]
@@ -288,6 +295,8 @@ def compare(
                 actual = runner.run(sample)
             for call in calls:
                 _partition_of(call, partitions).check(call)
+            if cpu:
+                cpu.check(_real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample))
             expected = _expected(reference, sample)
             moves = cache(partial(spread, reference, _real_inputs(reference, sample), twice))
             for result, ours, affine, wanted in zip(outputs, actual, reference.outputs, expected, strict=True):
@@ -302,6 +311,8 @@ def compare(
         _InTosa.definition if is_ethosu else _Partition.definition,
         tuple(tensor for p in partitions for tensor in p.tensors),
         sum((p.coverage for p in partitions), NO_COVERAGE),
+        cpu.results if cpu else (),
+        cpu.computing if cpu else 0,
     )
 
 
