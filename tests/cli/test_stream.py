@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from tests import store
 from torch import nn
 
 from deuteron import api
@@ -47,13 +48,16 @@ def keyword():
 """
 
 
-@pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="session")
+def build() -> Path:
     """Its build, for a CPU alone."""
-    folder = tmp_path_factory.mktemp("keyword")
-    (folder / "keyword.py").write_text(MODEL)
-    api.build_model(f"{folder}/keyword.py:keyword", target="cortex-m33", output=folder / "out")
-    return folder / "out"
+
+    def make(output: Path) -> None:
+        source = output.with_suffix(".py")
+        source.write_text(MODEL)
+        api.build_model(f"{source}:keyword", target="cortex-m33", output=output)
+
+    return store.kept(MODEL, make, name="keyword")
 
 
 def unrolled(windows: np.ndarray) -> np.ndarray:

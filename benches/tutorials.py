@@ -1,0 +1,80 @@
+"""Time to the first result of each tutorial: its commands as the page has them, in turn, in an empty folder.
+
+Each command is a process of its own, as in a shell. A row per page: wall time until its first command is done, which
+shows a result of the model, and until its last is; the processor time of all; and the machine's load before and after,
+the mean of a minute, without which wall times say little.
+
+make bench-tutorials
+"""
+
+import argparse
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+COMMAND = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def processor_seconds() -> float:
+    """Processor time of all processes that were started from here and have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def row(page: Path) -> dict[str, str | float]:
+    """What the commands of a page took."""
+    (commands,) = COMMAND.findall(page.read_text("utf-8"))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copyfile(ROOT / "examples" / "digits.tflite", Path(folder) / "digits.tflite")
+        load, used, began, ends = os.getloadavg()[0], processor_seconds(), time.perf_counter(), list[float]()
+        for command in commands.splitlines():
+            program = shutil.which((arguments := shlex.split(command))[0], path=path)
+            assert program is not None, command
+            subprocess.run(
+                [program, *arguments[1:]],
+                cwd=folder,
+                env=os.environ | {"PATH": path},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=True,
+            )
+            ends.append(time.perf_counter() - began)
+    return {
+        "page": page.stem,
+        "first_s": ends[0],
+        "all_s": ends[-1],
+        "processor_s": processor_seconds() - used,
+        "load_before": load,
+        "load_after": os.getloadavg()[0],
+    }
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", nargs="+", choices=[page.stem for page in PAGES], help="all by default")
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    arguments = parser.parse_args()
+    rows = [row(page) for page in PAGES if not arguments.pages or page.stem in arguments.pages]
+    print(f"measured, {os.cpu_count()} cores\n{'':24} first s    all s  processor s   load")
+    for one in rows:
+        times = f"{one['first_s']:7.1f}  {one['all_s']:7.1f}  {one['processor_s']:11.1f}"
+        print(f"{one['page']:24} {times}   {one['load_before']:.1f} to {one['load_after']:.1f}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
