@@ -1,5 +1,6 @@
 """A network that keeps a state, window after window, beside the float model that has all at once."""
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -87,6 +88,14 @@ def test_a_stream_gives_what_the_unrolled_float_model_gives(build: Path, tmp_pat
     assert np.abs(np.stack([score for score, _ in alone])[:, 0] - wanted).max() > 0.1  # the state does matter
 
 
+def test_what_has_been_is_kept_by_nobody(build: Path) -> None:
+    """A stream may have no end."""
+    states: list[weakref.ref[np.ndarray]] = []
+    for outputs in api.stream(build, ([x] for x in torch.zeros(STEPS, 1, FEATURES).numpy()), {1: 1}):
+        states.append(weakref.ref(outputs[1]))
+        assert sum(state() is not None for state in states) <= 3
+
+
 def test_windows_are_drawn_where_there_are_none(build: Path, deuteron: Run) -> None:
     assert deuteron("run", build, "--stream", "1=1", "--samples", "3").out.count("output 1") == 3
 
@@ -108,7 +117,7 @@ def test_windows_are_drawn_where_there_are_none(build: Path, deuteron: Run) -> N
         ),
         (
             ["--stream", "1=1", "--on", "an505"],
-            "a board gets all samples at once, before there are states\n\nhint: leave out `--on an505` or `--stream`",
+            "a board gets all samples at once, before there are states\n\nhint: stream without `--on BOARD`",
         ),
         (
             ["--stream", "1=1", "--compare", "float"],

@@ -83,7 +83,7 @@ def stream(
     from deuteron.views.run.stream import Stream
 
     streamed = Stream(subject(path), states)
-    return streamed.run(checked(streamed, windows))
+    return (outputs for _, outputs in streamed.run(checked(streamed, windows)))
 
 
 def subject(

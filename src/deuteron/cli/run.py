@@ -133,12 +133,9 @@ def command(
             "what the float model gives is known for the samples alone that the build has kept",
             hint="leave out `--input` and `--samples`; `deuteron build --evaluate` measures other data",
         )
-    if stream and (on or compare == "float"):
+    if stream and compare == "float":
         raise OptionError(
-            "a board gets all samples at once, before there are states"
-            if on
-            else "the samples that a build has kept are no stream",
-            hint=f"leave out `{f'--on {on}' if on else '--compare float'}` or `--stream`",
+            "the samples that a build has kept are no stream", hint="leave out `--compare float` or `--stream`"
         )
     streamed = streams.Stream(subject, streams.parse(stream)) if stream else None
     files.check_outputs(len(subject.model.outputs), outputs, force=force)
@@ -155,8 +152,11 @@ def command(
         tell_missing(printer, path, target, etrecord)
     if outputs or not compare or streamed:
         with printer.work("running") as progress:
-            results = [tuple(y) for y in streamed.run(data)] if streamed else subject.run(data, progress)
-        data = streamed.fed if streamed else data
+            if streamed:
+                runs = list(streamed.run(data))
+                data, results = [sample for sample, _ in runs], [tuple(outputs) for _, outputs in runs]
+            else:
+                results = subject.run(data, progress)
         files.write_outputs(outputs, results)
         for written in outputs:
             printer.note(f"wrote `{written}`")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class _OnHost(Subject):
     """What runs sample by sample on this machine."""
 
+    runs_each_alone = True
+
     @abstractmethod
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
         """What runs one sample."""

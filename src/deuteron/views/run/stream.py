@@ -1,7 +1,7 @@
 """Windows one after the other through a program that keeps a state: an output of each run is an input of the next."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,21 +11,23 @@ from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.run.subjects import Subject
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Stream:
     """A program whose states are carried.
 
     Attributes:
         subject: what is run.
         states: the output that becomes each input that is a state, which begins as zeros.
-        fed: what the program was given last time, with the states.
     """
 
     subject: Subject
     states: Mapping[int, int]
-    fed: list[Sample] = field(default_factory=list[Sample])
 
     def __post_init__(self) -> None:
+        if not self.subject.runs_each_alone:
+            raise OptionError(
+                "a board gets all samples at once, before there are states", hint="stream without `--on BOARD`"
+            )
         inputs: Sequence[TensorInfo] = self.subject.model.inputs
         outputs = self.subject.model.outputs
         for state, output in self.states.items():
@@ -55,21 +57,22 @@ class Stream:
         """Samples of all inputs without what they have for states."""
         return [tuple(x for i, x in enumerate(sample) if i not in self.states) for sample in samples]
 
-    def run(self, windows: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
-        """The outputs for one window after the other."""
+    def run(self, windows: Iterable[Sequence[Array]]) -> Iterator[tuple[Sample, list[Array]]]:
+        """For one window after the other what the program is given, with the states, and the outputs."""
         inputs = self.subject.model.inputs
         state = {i: np.zeros(inputs[i].shape, inputs[i].dtype) for i in self.states}
-        self.fed = []
+        sample: Sample = ()
 
-        def fed() -> Iterator[Sample]:
+        def samples() -> Iterator[Sample]:
+            nonlocal sample
             for window in windows:
-                given = iter(window)
-                self.fed.append(tuple(state[i] if i in state else next(given) for i in range(len(inputs))))
-                yield self.fed[-1]
+                values = iter(window)
+                sample = tuple(state[i] if i in state else next(values) for i in range(len(inputs)))
+                yield sample
 
-        for outputs in self.subject.run_each(fed()):
+        for outputs in self.subject.run_each(samples()):
             state |= {i: outputs[output] for i, output in self.states.items()}
-            yield outputs
+            yield sample, outputs
 
 
 def parse(pairs: Iterable[str]) -> dict[int, int]:

@@ -57,9 +57,11 @@ class Subject(ABC):
 
     Attributes:
         is_compiled: whether its target is settled.
+        runs_each_alone: whether `run_each` has run a sample before it takes the next one.
     """
 
     is_compiled = True
+    runs_each_alone = False
 
     @property
     @abstractmethod
