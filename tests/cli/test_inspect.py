@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.npu.neutron.tflite.files import outside_bytes
+from tests.npu.neutron.tflite.mixing import Net
 
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.parser import parse_graph
@@ -68,6 +69,24 @@ graph net
   output %s
 """,
         "",
+    )
+
+
+def test_a_tflite_file_of_which_the_npu_takes_a_part(deuteron: Run, tmp_path: Path):
+    net, path = Net(), tmp_path / "net.tflite"
+    path.write_bytes(net.data(net.place(net.relu(net.reversed(0)))))
+    result = deuteron("inspect", path)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (
+        f"{path}: TFLite file, {path.stat().st_size:,} B\n"
+        "graph mixed\n"
+        "  input %x: INT8[1,4,4,8]\n"
+        "  const %constant1: INT32[1]\n"
+        "  const %constant4: INT32[]\n"
+        "  %t2: INT8[1,4,4,8] = REVERSE_V2(%x, %constant1)\n"
+        "  %t3: INT8[1,4,4,8] = RELU(%t2)\n"
+        "  %t5: INT64[1,4,4] = ARG_MAX(%t3, %constant4)\n"
+        "  output %t5\n"
     )
 
 

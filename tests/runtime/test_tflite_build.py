@@ -4,16 +4,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.npu.neutron.tflite.mixing import SHAPE, Net
 
+from deuteron import api
 from deuteron.errors import FormatError
 from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator
 from deuteron.npu.neutron.tflite.site import Names, Site
-from deuteron.runtime import tflite_calls
+from deuteron.runtime import tflite_calls, tflite_model
 from deuteron.runtime.pte_writer import Call
 from deuteron.runtime.tflite_build import build_of
 from deuteron.runtime.tflite_calls import call_of
+from deuteron.views.run.host import TfliteOnHost
 
 Change = Callable[[FlatOperator], FlatOperator]
 
@@ -138,3 +141,22 @@ def test_values_that_do_not_fit_their_form_are_told(tmp_path: Path):
         with pytest.raises(FormatError) as caught:
             build_of(path, "imxrt700")
         assert caught.value.message == message
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "in part"])
+def test_a_large_file_is_a_map_and_all_is_as_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_whole: bool):
+    net, path = Net(), tmp_path / "net.tflite"
+    a = net.relu(0)
+    path.write_bytes(net.data(net.maximum(a, 0) if is_whole else net.relu(net.reversed(a))))
+    manifest, files = build_of(path, "imxrt700")
+    api.convert_file(path, tmp_path / "first.tflite")
+    monkeypatch.setattr(tflite_model, "_LARGE", 0)
+    assert not isinstance(tflite_model.read(path), bytes)
+    assert build_of(path, "imxrt700") == (manifest, files)
+    api.convert_file(path, tmp_path / "second.tflite")
+    assert (tmp_path / "first.tflite").read_bytes() == (tmp_path / "second.tflite").read_bytes()
+    x = np.random.default_rng(1).integers(-128, 128, SHAPE, np.int8)
+    for subject in (path, tmp_path / "second.tflite"):
+        (y,) = TfliteOnHost(subject, "imxrt700").runner()([x])
+        assert y.shape == SHAPE
+    assert TfliteOnHost(path, "imxrt700").compare([[x]]).passed

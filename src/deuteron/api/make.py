@@ -214,7 +214,7 @@ def convert_file(
     """
     from deuteron.npu.neutron.convert import ConvertOptions, to_tflite
     from deuteron.npu.neutron.kernels import selection
-    from deuteron.npu.neutron.mixed import Mixed
+    from deuteron.npu.neutron.mixed import Mixed, convert_most
     from deuteron.runtime import tflite_model
 
     source, output, options = Path(source), Path(output), options or ConvertOptions()
@@ -231,7 +231,7 @@ def convert_file(
     if output.exists() and output.samefile(source):
         raise OptionError(f"`{output}` is the file to be converted", hint="choose another name for the output")
     with tflite_model.told_where(source):
-        conversion = _converted(data, target, options)
+        conversion = convert_most(data, target, options)
         is_mixed = isinstance(conversion, Mixed)
         conversions = [part.conversion for part in conversion.parts] if is_mixed else [conversion]
         containers = [one.container for one in conversions if one.container is not None]
@@ -249,19 +249,6 @@ def convert_file(
         outputs.check_file(path, force=force)
     outputs.write_files(files)
     return conversion, tuple(files)
-
-
-def _converted(data: bytes, target: str, options: "ConvertOptions") -> "Conversion | Mixed":
-    """The whole file for the NPU where that can be, else what the NPU takes of it."""
-    from deuteron.npu.neutron.convert import convert
-    from deuteron.npu.neutron.mixed import convert_mixed
-
-    try:
-        return convert(data, target, options)
-    except UnsupportedError:
-        if (mixed := convert_mixed(data, target, options)) is None:
-            raise
-        return mixed
 
 
 def firmware(

@@ -11,6 +11,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import DeuteronError, InputError, OptionError
+from deuteron.npu.neutron.tflite.flat import Buffer
 from deuteron.runtime import pte, tflite_model
 
 
@@ -130,7 +131,7 @@ def _of_program(path: Path, target: str | None, etrecord: Path | None) -> Path:
     return directory
 
 
-def _place(path: Path, *content: str | bytes) -> Path:
+def _place(path: Path, *content: str | Buffer) -> Path:
     """The directory of the build of a file with this content, which has the file's name."""
     key = hashlib.sha256(str(path).encode())
     for part in content:

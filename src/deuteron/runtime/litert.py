@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import InputError, MissingToolError
+from deuteron.npu.neutron.tflite.flat import Buffer
 from deuteron.npu.neutron.tflite.reader import op_names
 
 Array = npt.NDArray[np.generic]
@@ -22,7 +23,7 @@ class Litert:
         InputError: LiteRT does not take the model.
     """
 
-    def __init__(self, model: bytes) -> None:
+    def __init__(self, model: Buffer) -> None:
         try:
             from ai_edge_litert.interpreter import Interpreter, OpResolverType
         except ImportError as error:
@@ -32,7 +33,7 @@ class Litert:
         summed = "SUM" in op_names(model)
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if summed else OpResolverType.BUILTIN_REF
         try:
-            self._interpreter: Any = Interpreter(model_content=model, experimental_op_resolver_type=resolver)
+            self._interpreter: Any = Interpreter(model_content=bytes(model), experimental_op_resolver_type=resolver)
             self._interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
             raise _refused(error) from error
@@ -49,7 +50,7 @@ class Litert:
             raise _refused(error) from error
 
 
-def run(model: bytes, inputs: Sequence[Array]) -> list[Array]:
+def run(model: Buffer, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of a TFLite model for one set of inputs; errors as of `Litert`."""
     return Litert(model).run(inputs)
 

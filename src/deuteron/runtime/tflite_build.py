@@ -26,15 +26,15 @@ from deuteron.builds.manifest import (
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError, UnsupportedError
 from deuteron.npu.families import NEUTRON
-from deuteron.npu.neutron.convert import ConvertOptions, convert
+from deuteron.npu.neutron.convert import ConvertOptions
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.layout import read_header
-from deuteron.npu.neutron.mixed import Mixed, Part, convert_mixed
+from deuteron.npu.neutron.mixed import Mixed, Part, convert_most
 from deuteron.npu.neutron.payload import Payload, compose
 from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.edges import find_edges
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator, FlatTensor
+from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.npu.neutron.tflite.site import Names, Site
 from deuteron.npu.provenance import Fate
 from deuteron.runtime import pte_writer, tflite_model, vela
@@ -74,7 +74,7 @@ def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manif
     delegated = map(_delegated, payloads, parts)
     calls = [next(delegated) if isinstance(step, Part) else called[step] for step in steps]
     program = pte_writer.write(_contents(mixed.model, calls), NEUTRON.delegate_id)
-    files = {PROGRAM: program} | {tflite_name(number): part.source for number, part in enumerate(parts)}
+    files = {PROGRAM: program} | {tflite_name(number): bytes(part.source) for number, part in enumerate(parts)}
     nodes, cpu_ops = _on_cpu(mixed, steps, calls)
     inputs, outputs = (tflite_model.infos(mixed.model, side) for side in (mixed.model.inputs, mixed.model.outputs))
     manifest = Manifest(
@@ -95,18 +95,15 @@ def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manif
     return manifest, files
 
 
-def _mixed(source: bytes, target: str, options: ConvertOptions) -> Mixed:
+def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
     """The file, whole for the NPU but for its float edges where that can be, else what the NPU takes of it."""
     model = decode(source, partial=True)
     if neutron.is_converted(model) or vela.is_compiled(model):
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)
-    try:
-        conversion = convert(source, target, options)
-    except UnsupportedError:
-        if (mixed := convert_mixed(source, target, options)) is None:
-            raise
-        return mixed
+    conversion = convert_most(source, target, options)
+    if isinstance(conversion, Mixed):
+        return conversion
     if conversion.container is None:
         message = "the model computes nothing: each of its outputs is an input"
         raise UnsupportedError(message, hint="run it without the NPU")

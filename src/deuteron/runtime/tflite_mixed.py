@@ -11,7 +11,7 @@ import numpy.typing as npt
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel, FlatTensor
 from deuteron.npu.neutron.tflite.order import check_order
 from deuteron.npu.neutron.tflite.rewrite import rewrite
 from deuteron.runtime.driver import Driver
@@ -32,7 +32,7 @@ class _Step:
 class MixedProgram:
     """What runs such a file."""
 
-    def __init__(self, converted: bytes) -> None:
+    def __init__(self, converted: Buffer) -> None:
         self._data = converted
         self.model = decode(converted, partial=True)
         check_order(self.model)

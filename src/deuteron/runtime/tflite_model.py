@@ -7,7 +7,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +14,17 @@ import numpy.typing as npt
 from deuteron.arch import targets
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError
-from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import HEADER_WORDS, WORD_BYTES
 from deuteron.npu.neutron.microcode.layout import parse_header
-from deuteron.npu.neutron.mixed import Mixed, Part, convert_mixed
+from deuteron.npu.neutron.mixed import Mixed, Part, convert_most
 from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.edges import find_edges
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel, FlatTensor
 from deuteron.runtime import vela
 from deuteron.runtime.driver import Driver
 from deuteron.runtime.tflite_mixed import MixedProgram
@@ -54,7 +53,7 @@ class TfliteModel:
         program: what runs a converted file with operators beside the NPU's, None of others.
     """
 
-    source: bytes
+    source: Buffer
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     container: Container | None
@@ -119,13 +118,10 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
             program = vela.program_of(model)
             program.check()
             return replace(_loaded(data, model, None, None), vela=program)
-        try:
-            conversion = convert(data, target, options)
-        except UnsupportedError:
-            mixed = convert_mixed(data, target, options)
-            if mixed is None:
-                raise
-            return replace(_loaded(data, model, None, None), mixed=mixed, program=MixedProgram(mixed.converted))
+        conversion = convert_most(data, target, options)
+        if isinstance(conversion, Mixed):
+            program = MixedProgram(conversion.converted)
+            return replace(_loaded(data, model, None, None), mixed=conversion, program=program)
         return _loaded(data, model, conversion.container, conversion)
 
 
@@ -134,7 +130,7 @@ def load_part(part: Part) -> TfliteModel:
     return _loaded(part.source, decode(part.source), part.conversion.container, part.conversion)
 
 
-def read(path: Path) -> bytes:
+def read(path: Path) -> Buffer:
     """The bytes of the file; of a large one a map of it into memory, which reads what is taken."""
     try:
         if path.suffix == ".py":
@@ -142,7 +138,7 @@ def read(path: Path) -> bytes:
         if path.stat().st_size < _LARGE:
             return path.read_bytes()
         with path.open("rb") as file:
-            return cast("bytes", mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
 
@@ -166,7 +162,7 @@ def told_where(path: Path) -> Generator[None]:
         raise type(error)(error.message, hint=error.hint, where=f"`{path}`") from error
 
 
-def _loaded(data: bytes, model: FlatModel, container: Container | None, conversion: Conversion | None) -> TfliteModel:
+def _loaded(data: Buffer, model: FlatModel, container: Container | None, conversion: Conversion | None) -> TfliteModel:
     inputs, outputs = infos(model, model.inputs), infos(model, model.outputs)
     return TfliteModel(data, inputs, outputs, container, conversion, _inner(model))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Partition
-from deuteron.errors import DeuteronError, FormatError, InputError
+from deuteron.errors import DeuteronError, FormatError, InputError, UnsupportedError
 from deuteron.npu import families
 from deuteron.npu.ethosu.program import program_in as ethosu_program
 from deuteron.npu.neutron import payload as payloads
@@ -278,7 +278,11 @@ def _origins(program: NpuProgram, entry: Partition) -> tuple[str, ...]:
 
 def _graph(data: bytes) -> Iterator[str]:
     """A plain TFLite file as IR; constants by type only, for their values fill pages."""
-    graph = reader.read(data)
+    try:
+        graph = reader.read(data)
+    except UnsupportedError:
+        yield from _operators(decode_tflite(data, partial=True))
+        return
     yield f"graph {graph.name}"
     for tensor in graph.tensors:
         if tensor.name in graph.inputs or tensor.is_const:
@@ -286,6 +290,21 @@ def _graph(data: bytes) -> Iterator[str]:
             yield f"  {what} {format_name(tensor.name)}: {_type(tensor.type)}"
     yield from (f"  {format_op(op, graph)}" for op in graph.ops)
     yield from (f"  output {format_name(name)}" for name in graph.outputs)
+
+
+def _operators(model: FlatModel) -> Iterator[str]:
+    """A file that IR cannot hold: its operators and tensors by their names in the file."""
+    names = [format_name(tensor.name) for tensor in model.tensors]
+    types = [f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]" for tensor in model.tensors]
+    yield f"graph {model.name}"
+    for index, tensor in enumerate(model.tensors):
+        if index in model.inputs or tensor.data is not None:
+            yield f"  {'input' if index in model.inputs else 'const'} {names[index]}: {types[index]}"
+    for op in model.operators:
+        outputs = ", ".join(f"{names[i]}: {types[i]}" for i in op.outputs)
+        operands = ", ".join(names[i] if i >= 0 else "none" for i in op.inputs)
+        yield f"  {outputs}{' = ' if outputs else ''}{op.title}({operands})"
+    yield from (f"  output {names[i]}" for i in model.outputs)
 
 
 def _type(kind: TensorType) -> str:

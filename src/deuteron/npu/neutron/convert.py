@@ -25,7 +25,7 @@ from deuteron.npu.neutron.passes.select import select
 from deuteron.npu.neutron.plan import Budget, Known, Plan, budget, check, in_best_order, plan, plan_within
 from deuteron.npu.neutron.tflite import neutron, reader
 from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.flat import FlatModel
+from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel
 from deuteron.npu.provenance import Fate, KernelOrigin, OpFate, Provenance
 from deuteron.records import parse, plain
 
@@ -130,7 +130,7 @@ class Conversion:
         return dataflow(self.program, self.plan.constants)
 
 
-def convert(tflite: bytes, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Conversion:
+def convert(tflite: Buffer, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Conversion:
     """The partition compiled for `target`.
 
     Raises:
@@ -206,7 +206,7 @@ def planned(lowered: Lowered, options: ConvertOptions, within: Budget | None) ->
     return Conversion(source, graph, program, places, provenance, encode(program, places, options.profiling))
 
 
-def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
+def source_ops(tflite: Buffer) -> tuple[SourceOp, ...]:
     """The operators of a TFLite file in order, which is by index."""
     model = decode(tflite)
 
@@ -216,7 +216,7 @@ def source_ops(tflite: bytes) -> tuple[SourceOp, ...]:
     return tuple(SourceOp(op.title, names(op.inputs), names(op.outputs)) for op in model.operators)
 
 
-def to_tflite(tflite: bytes, conversion: Conversion) -> bytes:
+def to_tflite(tflite: Buffer, conversion: Conversion) -> bytes:
     """The file that ExecuTorch's NXP backend takes for the converted partition, its provenance among the metadata."""
     metadata = Metadata(conversion.provenance, conversion.dataflow, conversion.plan.known)
     texts = {key: json.dumps(plain(getattr(metadata, name)), separators=(",", ":")) for name, key in _KEYS.items()}

@@ -6,14 +6,14 @@ from importlib.metadata import version
 
 from deuteron.arch import targets
 from deuteron.errors import CapacityError, UnsupportedError
-from deuteron.npu.neutron.convert import VERSION_KEY, Conversion, ConvertOptions, Lowered, lower_model
+from deuteron.npu.neutron.convert import VERSION_KEY, Conversion, ConvertOptions, Lowered, convert, lower_model
 from deuteron.npu.neutron.kernels.catalogue import COPY
 from deuteron.npu.neutron.kernels.selection import Selection
 from deuteron.npu.neutron.partitions import Together
 from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.encode import encode
-from deuteron.npu.neutron.tflite.flat import NO_TENSOR, FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.flat import NO_TENSOR, Buffer, FlatModel, FlatTensor
 from deuteron.npu.neutron.tflite.order import check_order
 from deuteron.npu.neutron.tflite.rewrite import Custom, rewrite
 
@@ -33,7 +33,7 @@ class Part:
     operators: tuple[int, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    source: bytes
+    source: Buffer
     conversion: Conversion
 
 
@@ -64,7 +64,23 @@ class Mixed:
         return Selection.of(call.kernel for part in self.parts for call in part.conversion.program.calls)
 
 
-def convert_mixed(data: bytes, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Mixed | None:
+def convert_most(
+    data: Buffer, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()
+) -> Conversion | Mixed:
+    """The whole TFLite file for the NPU where that can be, else what the NPU takes of it; errors as of both.
+
+    Raises:
+        UnsupportedError: the NPU takes nothing of it; all operators are named.
+    """
+    try:
+        return convert(data, target, options)
+    except UnsupportedError:
+        if (mixed := convert_mixed(data, target, options)) is None:
+            raise
+        return mixed
+
+
+def convert_mixed(data: Buffer, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Mixed | None:
     """What the NPU takes of a TFLite file, in as few partitions as the order of the other operators allows.
 
     None when it takes nothing.
@@ -179,7 +195,7 @@ def _alone(model: FlatModel, group: tuple[int, ...]) -> tuple[FlatModel, tuple[i
     return FlatModel(model.name, tensors, *ends, moved), inputs, outputs
 
 
-def _written(data: bytes, steps: Sequence[Part | int]) -> bytes:
+def _written(data: Buffer, steps: Sequence[Part | int]) -> bytes:
     """The file with a custom operator in the place of each part."""
     operators: list[Custom | int] = []
     for step in steps:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.npu.neutron.mixed import Mixed
+from deuteron.npu.neutron.tflite.flat import Buffer
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.tflite_mixed import MixedProgram
 from deuteron.runtime.tflite_model import load_part
@@ -84,7 +85,7 @@ class MixedComparison(BoundedComparison):
 
 
 def compare(
-    source: bytes, mixed: Mixed, samples: Sequence[Sequence[Array]], progress: Progress | None = None
+    source: Buffer, mixed: Mixed, samples: Sequence[Sequence[Array]], progress: Progress | None = None
 ) -> MixedComparison:
     """The file on the driver and LiteRT beside LiteRT alone, on these inputs.
 

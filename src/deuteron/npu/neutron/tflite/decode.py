@@ -21,6 +21,7 @@ from deuteron.npu.neutron.tflite.flat import (
     NO_TENSOR,
     OPTION_FIELDS,
     SCHEMA_VERSION,
+    Buffer,
     FlatModel,
     FlatOperator,
     FlatTensor,
@@ -40,7 +41,7 @@ HINT = "make the file again; it is not what a TFLite exporter writes"
 _PROGRAM_HINT = "give `deuteron run` or `deuteron inspect` the build directory that the program is in"
 
 
-def decode(data: bytes, *, partial: bool = False) -> FlatModel:
+def decode(data: Buffer, *, partial: bool = False) -> FlatModel:
     """The model in `data`, with every index in range.
 
     Args:
@@ -139,7 +140,7 @@ class _Table:
 class Decoder:
     """Takes one file apart; `root` is its first table."""
 
-    def __init__(self, data: bytes, *, partial: bool = False) -> None:
+    def __init__(self, data: Buffer, *, partial: bool = False) -> None:
         self.data, self.partial = data, partial
         self.budget = _Budget(len(data))
         model: Any = tflite.Model

@@ -3,10 +3,14 @@
 Names (of operators, element types and options) are those of the TFLite schema.
 """
 
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deuteron.npu.neutron.ir.types import Quant
+
+Buffer = bytes | mmap.mmap
+"""The bytes of a file; of a large one a map, which reads what is taken."""
 
 FILE_IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3

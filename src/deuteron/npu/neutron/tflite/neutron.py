@@ -13,14 +13,14 @@ from deuteron.npu.neutron.microcode.layout import read_header
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.edges import find_edges
 from deuteron.npu.neutron.tflite.encode import encode
-from deuteron.npu.neutron.tflite.flat import CUSTOM, FlatModel, FlatOperator, FlatTensor
+from deuteron.npu.neutron.tflite.flat import CUSTOM, Buffer, FlatModel, FlatOperator, FlatTensor
 
 CUSTOM_CODE = "NeutronGraph"
 
 _BLOCKS = ("microcode", "weights", "kernels")
 
 
-def wrap(source: bytes, container: Container | None, metadata: Mapping[str, bytes]) -> bytes:
+def wrap(source: Buffer, container: Container | None, metadata: Mapping[str, bytes]) -> bytes:
     """The TFLite file that stands for `source` after conversion, with `metadata` as named buffers.
 
     Names, types and order of the graph's inputs and outputs are those of `source`; its float edges stay operators of
@@ -72,7 +72,7 @@ def is_mixed(model: FlatModel) -> bool:
     return any(inside) and inside != [True]
 
 
-def unwrap(data: bytes) -> tuple[Container, Mapping[str, bytes]]:
+def unwrap(data: Buffer) -> tuple[Container, Mapping[str, bytes]]:
     """The container and the metadata of a file that `wrap` made.
 
     Raises:

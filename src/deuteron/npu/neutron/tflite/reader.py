@@ -11,7 +11,7 @@ from deuteron.npu.neutron.ir.verify import verify
 from deuteron.npu.neutron.microcode.format import MAX_TENSORS
 from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.edges import find_edges
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel, FlatTensor
 from deuteron.npu.neutron.tflite.operators.table import lowering_of
 from deuteron.npu.neutron.tflite.site import HINT_MALFORMED, Names, Site
 
@@ -19,7 +19,7 @@ _DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32}
 """Element types of the tensors that ops name; `Site` lets no other through."""
 
 
-def read(data: bytes) -> Graph:
+def read(data: Buffer) -> Graph:
     """The graph in a TFLite flatbuffer; tensors keep their names, each op names its TFLite index as its origin.
 
     Raises:
@@ -50,7 +50,7 @@ def graph_of(model: FlatModel) -> Graph:
     return graph
 
 
-def op_names(data: bytes) -> tuple[str, ...]:
+def op_names(data: Buffer) -> tuple[str, ...]:
     """The name of each operator of a TFLite flatbuffer, supported or not; of custom ones their code."""
     return tuple(op.title for op in decode(data, partial=True).operators)
 

@@ -15,7 +15,7 @@ import tflite
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.neutron.tflite.decode import DAMAGE, HINT, Decoder, builtin_code
 from deuteron.npu.neutron.tflite.encode import Encoder
-from deuteron.npu.neutron.tflite.flat import CUSTOM, FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.flat import CUSTOM, Buffer, FlatModel, FlatTensor
 
 _UNIONS: Mapping[str, type[object]] = {
     "BuiltinOptions": tflite.BuiltinOptions,
@@ -50,7 +50,7 @@ class Custom:
 
 
 def rewrite(
-    data: bytes,
+    data: Buffer,
     steps: Sequence[int | Custom],
     *,
     inputs: Sequence[int] | None = None,
@@ -81,7 +81,7 @@ def rewrite(
 class _Rewriter(Encoder):
     """Writes one file from the tables of another."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: Buffer) -> None:
         super().__init__(FlatModel("", (), (), (), ()))
         self.source = Decoder(data, partial=True)
         self.root: Any = self.source.root.raw
