@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import UnionType
 from typing import Protocol, TypeVar, cast, get_args, get_origin, get_type_hints, runtime_checkable
 
@@ -24,7 +24,11 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A line of the user's model, and the dotted path of the submodule that it runs in (empty: the model itself)."""
+    """A line of the user's model, and the dotted path of the submodule that it runs in (empty: the model itself).
+
+    Where the model itself is a module of PyTorch's, such as an `nn.Sequential`, no line is known: it is 0, `file` empty
+    and `code` the submodule's class.
+    """
 
     file: str
     line: int
@@ -32,7 +36,21 @@ class Source:
     module: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self._layer
+
+    @property
+    def short(self) -> str:
+        """The file without its folders, and the line; the submodule where no line is known."""
+        return f"{PurePath(self.file).name}:{self.line}" if self.line else self._layer
+
+    @property
+    def short_with_code(self) -> str:
+        """The same, and what the line says."""
+        return f"{self.short}: {self.code}" if self.line else self.short
+
+    @property
+    def _layer(self) -> str:
+        return f"[{self.module}] {self.code}" if self.module else self.code
 
 
 def entry_of(data: bytes) -> FileEntry:

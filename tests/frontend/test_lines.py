@@ -12,8 +12,10 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds import manifest
+from deuteron.builds.manifest import Source
 from deuteron.builds.traces import last_user_line
 from deuteron.frontend.quantise import lines
+from deuteron.frontend.source_lines import source_in
 
 aten = torch.ops.aten
 
@@ -59,6 +61,38 @@ def test_all_operators_of_a_build_have_a_line_of_the_model(target: str) -> None:
             assert source.file == __file__
             assert source.code in Path(__file__).read_text()
     assert [op for op in operators if not op.source] == []
+
+
+def layers() -> tuple[nn.Module, tuple[Tensor, ...], api.BuildOptions]:
+    """A model without a line of its own."""
+    torch.manual_seed(0)
+    stem = nn.Sequential(nn.Conv1d(4, 8, 3, padding=1), nn.ReLU())
+    return nn.Sequential(stem, nn.Flatten(), nn.Linear(128, 5)), (torch.randn(1, 4, 16),), api.BuildOptions()
+
+
+@pytest.mark.slow
+def test_layers_stand_for_lines_where_the_model_is_a_module_of_pytorchs() -> None:
+    directory = store.network(layers, "layers", target="imxrt700")
+    built = manifest.read(directory)
+    sources = {str(source) for part in built.partitions for op in part.ops for source in op.source}
+    assert {"[0.0] Conv1d", "[0.1] ReLU", "[2] Linear"} <= sources
+    assert [op for part in built.partitions for op in part.ops if op.nodes and not op.source] == []
+    assert "npu 0  aten::addmm  [2] Linear" in [*api.explain(directory).lines()]
+
+
+def test_a_layer_stands_for_a_line_in_its_place_only() -> None:
+    layer, line = Source("", 0, "Conv2d", "3"), Source("/models/net.py", 7, "x = self.a(x)", "a")
+    assert (str(layer), layer.short, layer.short_with_code) == ("[3] Conv2d",) * 3
+    assert str(Source("", 0, "Linear", "")) == "Linear"
+    assert (str(line), line.short) == ("/models/net.py:7", "net.py:7")
+    assert line.short_with_code == "net.py:7: x = self.a(x)"
+
+
+def test_a_line_goes_before_a_layer_and_modules_of_others_are_none() -> None:
+    stack = {"a": ("", "torch.nn.modules.container.Sequential"), "b": ("3", nn.Conv2d)}
+    assert source_in({"nn_module_stack": stack}) == Source("", 0, "Conv2d", "3")
+    assert str(source_in({"nn_module_stack": stack, "stack_trace": trace(4)})) != "[3] Conv2d"
+    assert source_in({"nn_module_stack": {"a": ("", "net.Net"), "b": ("3", nn.Conv2d)}}) is None
 
 
 def model(*targets: Any) -> fx.GraphModule:

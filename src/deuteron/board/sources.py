@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from deuteron.builds.manifest import Manifest, Source
 
@@ -26,8 +25,8 @@ class Origin:
         if not self.lines:
             return ""
         first, last = self.lines[0], self.lines[-1]
-        text = f"{PurePath(first.file).name}:{first.line}: {first.code}"
-        return text if first == last else f"{text} to {PurePath(last.file).name}:{last.line}: {last.code}"
+        text = first.short_with_code
+        return text if first == last else f"{text} to {last.short_with_code}"
 
 
 class Origins:
@@ -53,4 +52,4 @@ class Origins:
 
 
 def _unique(sources: Iterable[Source]) -> tuple[Source, ...]:
-    return tuple(sorted(set(sources), key=lambda source: (source.file, source.line)))
+    return tuple(sorted(dict.fromkeys(sources), key=lambda source: (source.file, source.line)))

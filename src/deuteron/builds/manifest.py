@@ -90,7 +90,7 @@ class Partition:
         for index in ops:
             names.append(self.ops[index].op)
             if source := self.source_of(index):
-                names.append(f"{Path(source.file).name}:{source.line}")
+                names.append(source.short)
         return " ".join(dict.fromkeys(names))
 
     @property

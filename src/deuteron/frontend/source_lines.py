@@ -1,7 +1,8 @@
 """Where a node of an exported graph came from: the line of the user's model and the submodule it runs in."""
 
 import traceback
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 from torch import fx
 
@@ -11,13 +12,32 @@ from deuteron.errors import UnsupportedError
 
 
 def source_of(node: fx.Node) -> Source | None:
-    """The innermost line outside PyTorch and ExecuTorch that made this node, if it has one."""
-    trace = node.meta.get("stack_trace")
+    """The innermost line outside PyTorch and ExecuTorch that made this node, if it has one.
+
+    Where the model itself is a module of PyTorch's there is none, and the submodule stands for it.
+    """
+    return source_in(node.meta)
+
+
+def source_in(meta: Mapping[str, Any]) -> Source | None:
+    """The same, of the metadata of a node."""
+    trace = meta.get("stack_trace")
     user_line = last_user_line(trace) if isinstance(trace, str) else None
-    if user_line is None:
-        return None
-    file, line, code = user_line
-    return Source(file, line, code, _module_path(node))
+    stack = [*cast("dict[str, tuple[str, object]]", meta.get("nn_module_stack") or {}).values()]
+    path, kind = stack[-1] if stack else ("", "")
+    if user_line:
+        file, line, code = user_line
+        return Source(file, line, code, path)
+    return Source("", 0, _class(kind), path) if stack and _qualified(stack[0][1]).startswith("torch.nn.") else None
+
+
+def _qualified(kind: object) -> str:
+    """The full name of a class in a stack of modules, where it is the class or its name."""
+    return f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
+
+
+def _class(kind: object) -> str:
+    return _qualified(kind).rpartition(".")[2]
 
 
 def user_line_of(error: BaseException) -> tuple[str, int, str] | None:
@@ -43,9 +63,3 @@ def not_lowered(backend: str, error: Exception) -> UnsupportedError:
         where=where,
         hint="run again with `-v` to see its log",
     )
-
-
-def _module_path(node: fx.Node) -> str:
-    """Dotted path of the innermost submodule, empty for the model itself."""
-    stack = cast("dict[str, tuple[str, object]]", node.meta.get("nn_module_stack") or {})
-    return [path for path, _ in stack.values()][-1] if stack else ""

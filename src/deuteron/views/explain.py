@@ -127,7 +127,7 @@ class Explanation:
             yield f"{'layers, worst first, of quantised PyTorch':<44}{'own, dB':>9}{'so far, dB':>12}"
         for layer in quality.layers[:LAYERS]:
             source = layer.source[0] if layer.source else None
-            place = f"  {Path(source.file).name}:{source.line}{_module(source, shared)}" if source else ""
+            place = f"  {source.short}{_module(source, shared)}" if source else ""
             yield f"{f'{layer.op} {layer.name}':<44}{layer.own:>9.1f}{layer.sqnr:>12.1f}{place}"
         if len(quality.layers) > LAYERS:
             yield f"[{len(quality.layers) - LAYERS} others]"
@@ -136,7 +136,7 @@ class Explanation:
 
     def _node_lines(self, node: Node, shared: Collection[str]) -> Iterator[str]:
         source = node.source[0] if node.source else None
-        place = f"  {Path(source.file).name}:{source.line}{_module(source, shared)}: {source.code}" if source else ""
+        place = f"  {_with_code(source, shared)}" if source else ""
         yield f"{self.runs_on(node):<7}{node.op}{place}"
         if node.partition is None:
             by = ", ".join(self.by(node))
@@ -252,6 +252,11 @@ def _shared_lines(nodes: Iterable[Node]) -> set[str]:
     for source in (source for node in nodes for source in node.source):
         modules.setdefault(str(source), set()).add(source.module)
     return {line for line, names in modules.items() if len(names) > 1}
+
+
+def _with_code(source: Source, shared: Collection[str]) -> str:
+    """The line, the module where it stands for several, and the code."""
+    return f"{source.short}{_module(source, shared)}: {source.code}" if source.line else source.short
 
 
 def _module(source: Source, shared: Collection[str]) -> str:

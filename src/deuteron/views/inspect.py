@@ -265,7 +265,7 @@ def _origins(program: NpuProgram, entry: Partition) -> tuple[str, ...]:
         kernel = entry.kernels[index] if index < len(entry.kernels) else None
         origin = kernel.ops if kernel else (call.op,)
         sources = dict.fromkeys(
-            f"{Path(source.file).name}:{source.line} `{source.code}`"
+            (f"{source.short} `{source.code}`" if source.line else source.short)
             for i in origin
             if i in ops
             for source in ops[i].source

@@ -5,8 +5,7 @@ from typing import Any, TypeVar
 
 from torch import fx
 
-from deuteron.builds.traces import last_user_line
-from deuteron.frontend.source_lines import source_of
+from deuteron.frontend.source_lines import source_in, source_of
 
 ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")
 """Keys of a node's metadata that say where it came from."""
@@ -74,7 +73,7 @@ def _sources(node: fx.Node) -> Iterator[fx.Node]:
 def _only(origins: Iterable[_Origin]) -> _Origin:
     """The origin of which all are, or none."""
     listed = [*origins]
-    lines = {last_user_line(origin.get("stack_trace", "")) for origin in listed}
+    lines = {str(source_in(origin)) for origin in listed}
     return listed[0] if len(lines) == 1 else {}
 
 

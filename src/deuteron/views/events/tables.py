@@ -242,7 +242,7 @@ def _unique(sources: Iterable[Source]) -> tuple[Source, ...]:
 
 
 def _where(sources: Iterable[Source]) -> str:
-    return ", ".join(dict.fromkeys(f"{PurePath(s.file).name}:{s.line}" for s in sources))
+    return ", ".join(dict.fromkeys(s.short for s in sources))
 
 
 def kernels(profile: Profile) -> tuple[Row, ...]:
@@ -258,10 +258,12 @@ def operators(profile: Profile) -> tuple[Row, ...]:
 def lines(profile: Profile) -> tuple[Row, ...]:
     """A row per line of the model, or lines that one kernel computes together."""
     rows = parts(profile)
-    names = _short_names({source.file for part in rows for source in part.sources})
+    names = _short_names({source.file for part in rows for source in part.sources if source.line})
 
     def title(part: Part) -> tuple[str, str]:
-        places = dict.fromkeys(f"{names[source.file]}:{source.line}" for source in part.sources)
+        places = dict.fromkeys(
+            f"{names[source.file]}:{source.line}" if source.line else str(source) for source in part.sources
+        )
         return ", ".join(places), "; ".join(dict.fromkeys(source.code for source in part.sources))
 
     return _grouped(rows, title)

@@ -62,7 +62,7 @@ class ArenaPlanning:
         """The lines of the model that a chain goes from and to."""
         of = {at: op for op in self.manifest.cpu_ops for at in op.instructions}
         sources = [of[at].source[0] for at in chain.ops if at in of and of[at].source]
-        lines = [f"{Path(source.file).name}:{source.line}" for source in (*sources[:1], *sources[-1:])]
+        lines = [source.short for source in (*sources[:1], *sources[-1:])]
         return " to ".join(dict.fromkeys(lines))
 
     def drawing(self) -> Drawing:

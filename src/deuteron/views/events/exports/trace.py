@@ -91,7 +91,7 @@ def _describe(slice_: TrackEvent, stream: Stream, event: Event, profile: Profile
     else:
         return
     _texts(slice_, "module", [source.module for source in sources])
-    _texts(slice_, "line", [f"{source.file}:{source.line}: {source.code}" for source in sources])
+    _texts(slice_, "line", [f"{source}: {source.code}" if source.line else str(source) for source in sources])
 
 
 def _number(slice_: TrackEvent, name: str, value: int) -> None:

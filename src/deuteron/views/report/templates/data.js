@@ -15,7 +15,10 @@ function indexed(entriesOf) {
 }
 
 const unique = (values) => [...new Set(values)];
-const lineOf = (source) => `${source.file}:${source.line}`;
+const lineOf = (source) =>
+  source.line
+    ? `${source.file}:${source.line}`
+    : `${source.module && `[${source.module}] `}${source.code}`;
 const moduleOf = (source) => source.module || data.model;
 
 /** The steps from what ran to the user's source, each with the parts that share an entry of it. */
