@@ -9,13 +9,16 @@ import pytest
 from tests.npu.neutron.tflite.mixing import SHAPE, Net
 
 from deuteron import api
-from deuteron.errors import FormatError
+from deuteron.errors import FormatError, UnsupportedError
+from deuteron.npu.neutron.mixed import convert_mixed
 from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator
 from deuteron.npu.neutron.tflite.site import Names, Site
 from deuteron.runtime import tflite_calls, tflite_model
+from deuteron.runtime.host import HostRunner
 from deuteron.runtime.pte_writer import Call
 from deuteron.runtime.tflite_build import build_of
 from deuteron.runtime.tflite_calls import call_of
+from deuteron.runtime.tflite_mixed import MixedProgram
 from deuteron.views.run.host import TfliteOnHost
 
 Change = Callable[[FlatOperator], FlatOperator]
@@ -160,3 +163,51 @@ def test_a_large_file_is_a_map_and_all_is_as_of_others(tmp_path: Path, monkeypat
         (y,) = TfliteOnHost(subject, "imxrt700").runner()([x])
         assert y.shape == SHAPE
     assert TfliteOnHost(path, "imxrt700").compare([[x]]).passed
+
+
+def outputs(path: Path, data: bytes, x: np.ndarray[tuple[int, ...], np.dtype[np.int8]]) -> list[list[np.ndarray]]:
+    """What LiteRT and the driver give for a file, and what the program of it gives."""
+    path.write_bytes(data)
+    program = path.with_suffix(".pte")
+    program.write_bytes(build_of(path, "imxrt700")[1]["model.pte"])
+    return [tflite_model.load(path, "imxrt700").run([x]), HostRunner(program).run([x])]
+
+
+def test_an_output_that_is_an_input_is_copied(tmp_path: Path):
+    net = Net()
+    y = net.add("RELU", net.real(net.relu(0)), **FLOATS)
+    x = np.random.default_rng(1).integers(-128, 128, SHAPE, np.int8)
+    in_litert, in_executorch = outputs(tmp_path / "net.tflite", net.data(y, 0), x)
+    for ours, theirs in zip(in_litert, in_executorch, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_program_rounds_halves_to_even_where_litert_rounds_them_away_from_zero(tmp_path: Path):
+    net = Net()
+    half = net.add(
+        "MUL", net.real(net.relu(0)), net.scalar(0.5), kind="MulOptions", FusedActivationFunction=0, **FLOATS
+    )
+    data = net.data(net.add("QUANTIZE", half, kind="QuantizeOptions"))
+    x = np.arange(128, dtype=np.int8).reshape(SHAPE)
+    (in_litert,), (in_executorch,) = outputs(tmp_path / "net.tflite", data, x)
+    steps = (x.astype(np.float64) + 4) / 2  # of Q, whose zero point is -4
+    np.testing.assert_array_equal(in_litert, np.floor(steps + 0.5) - 4)
+    np.testing.assert_array_equal(in_executorch, np.rint(steps) - 4)
+    assert np.count_nonzero(in_litert != in_executorch) == 32
+
+
+def test_state_that_the_npu_would_part_is_refused():
+    net = Net()
+    handle = net.add("VAR_HANDLE", dtype="RESOURCE", shape=(1,))
+    net.operators.append(FlatOperator("ASSIGN_VARIABLE", (handle, net.real(0)), ()))
+    before = net.data(net.reversed(net.relu(0)))
+    state = net.add("READ_VARIABLE", handle, **FLOATS)
+    for data, refused in ((before, None), (net.data(net.reversed(3), state), "op 0 VAR_HANDLE and op 5 READ_VARIABLE")):
+        converted = convert_mixed(data, "imxrt700")
+        assert converted is not None
+        if refused is None:
+            MixedProgram(converted.converted)
+            continue
+        with pytest.raises(UnsupportedError) as caught:
+            MixedProgram(converted.converted)
+        assert caught.value.message == f"{refused} keep state, and the NPU runs between them; LiteRT would part them"

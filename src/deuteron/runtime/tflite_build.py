@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import cast
@@ -65,7 +66,7 @@ def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manif
     options = BuildOptions(use_profiling=profiling)
     source = tflite_model.read(path)
     with tflite_model.told_where(path):
-        mixed = _mixed(source, target, ConvertOptions(profiling=profiling, memory=options.memory))
+        mixed = _apart(_mixed(source, target, ConvertOptions(profiling=profiling, memory=options.memory)))
         steps = _needed(mixed)
         _check_tensors(mixed.model, steps)
         called = _called(mixed.model, [step for step in steps if isinstance(step, int)])
@@ -113,6 +114,22 @@ def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
     after = [i for i in edges.operators if i not in before]
     part = Part(inside, edges.inputs, edges.outputs, source, conversion)
     return Mixed(model, (*before, part, *after), {}, b"")
+
+
+def _apart(mixed: Mixed) -> Mixed:
+    """The same with a copy of each output that is an input: in a program both have memory of their own."""
+    model, steps, refused = mixed.model, [*mixed.steps], dict(mixed.refused)
+    for tensor in sorted({*model.inputs} & {*model.outputs}):
+        new, number = len(model.tensors), len(model.operators)
+        model = replace(
+            model,
+            tensors=(*model.tensors, replace(model.tensors[tensor], data=None)),
+            operators=(*model.operators, FlatOperator("RESHAPE", (tensor,), (new,))),
+            outputs=tuple(new if i == tensor else i for i in model.outputs),
+        )
+        steps.append(number)
+        refused[number] = UnsupportedError("it copies an input that is an output, too")
+    return replace(mixed, model=model, steps=tuple(steps), refused=refused)
 
 
 def _needed(mixed: Mixed) -> list[Part | int]:

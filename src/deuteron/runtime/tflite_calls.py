@@ -1,5 +1,7 @@
 """Operators of TFLite as calls of a program on the CPU: of those that boards have, where one means the same.
 
+QUANTIZE means the same but for halves, which TFLite rounds away from zero, and the call, as ExecuTorch has it, to even.
+
 Others stand in a program under a name of their own, `tflite::`, so that whoever runs it says which it lacks.
 """
 

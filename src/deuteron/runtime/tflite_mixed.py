@@ -8,10 +8,11 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.tflite import neutron
 from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.npu.neutron.tflite.order import check_order
 from deuteron.npu.neutron.tflite.rewrite import rewrite
 from deuteron.runtime.driver import Driver
@@ -36,6 +37,7 @@ class MixedProgram:
         self._data = converted
         self.model = decode(converted, partial=True)
         check_order(self.model)
+        _check_state(self.model)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for one array per input of the file."""
@@ -90,6 +92,26 @@ class MixedProgram:
         inputs = tuple(i for i in read if i not in written and not model.tensors[i].has_values)
         outputs = tuple(sorted(written & later))
         return _Step(inputs, outputs, Litert(rewrite(self._data, group, inputs=inputs, outputs=outputs)))
+
+
+def _check_state(model: FlatModel) -> None:
+    """Check that operators which share resources or make them are run by one interpreter of LiteRT, not by several."""
+    runs = groupby(enumerate(model.operators), lambda pair: neutron.is_partition(pair[1]))
+    groups = [[*group] for is_npu, group in runs if not is_npu]
+    keeping = [[(i, op) for i, op in group if _keeps_state(model, op)] for group in groups]
+    if len(firsts := [group[0] for group in keeping if group]) > 1:
+        titles = " and ".join(f"op {i} {op.title}" for i, op in firsts[:2])
+        raise UnsupportedError(
+            f"{titles} keep state, and the NPU runs between them; LiteRT would part them",
+            hint="keep what reads and what writes a variable or a table on one side of the NPU's operators, or make "
+            "state an input and an output of the model",
+        )
+
+
+def _keeps_state(model: FlatModel, op: FlatOperator) -> bool:
+    """Whether an operator makes, reads or writes what lives beside tensors: variables and tables."""
+    tensors = (model.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0)
+    return op.name == "CALL_ONCE" or any(tensor.dtype in ("RESOURCE", "VARIANT") for tensor in tensors)
 
 
 def _constant(tensor: FlatTensor) -> Array:

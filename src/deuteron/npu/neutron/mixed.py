@@ -67,7 +67,7 @@ class Mixed:
 def convert_most(
     data: Buffer, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()
 ) -> Conversion | Mixed:
-    """The whole TFLite file for the NPU where that can be, else what the NPU takes of it; errors as of both.
+    """The whole TFLite file for the NPU where that can be, else what the NPU takes of it.
 
     Raises:
         UnsupportedError: the NPU takes nothing of it; all operators are named.
