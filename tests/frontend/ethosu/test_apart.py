@@ -49,6 +49,17 @@ class Strided(nn.Module):
         return self.second(torch.relu(self.first(x)))
 
 
+class Reduced(nn.Module):
+    """Greatest and smallest values: turned or reshaped, of what is reshaped too, of a slice, before pads."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = torch.tanh(x)
+        least, turned = torch.amin(x, 2), torch.amin(x, 2, keepdim=True).permute(0, 2, 1)
+        shared, other = torch.amin(y, 1, keepdim=True), torch.sigmoid(y.reshape(1, 24))
+        cut, padded = torch.amax(torch.neg(x)[:, 1:], 1), functional.pad(torch.amax(y, 2, keepdim=True), (1, 1))
+        return torch.relu(least), turned, shared, other, cut, padded
+
+
 def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Joined` with its input."""
     torch.manual_seed(0)
@@ -61,9 +72,15 @@ def strided() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Strided().eval(), (torch.randn(1, 3, 12, 12),), api.BuildOptions()
 
 
+def reduced() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Reduced` with its input of three axes, which a pool does not take."""
+    torch.manual_seed(0)
+    return Reduced().eval(), (torch.randn(1, 4, 6),), api.BuildOptions()
+
+
 @pytest.mark.parametrize(
     ("make", "target", "pools"),
-    [(joined, "ethos-u55-128", 6), (strided, "ethos-u85-256", 1)],
+    [(joined, "ethos-u55-128", 6), (strided, "ethos-u85-256", 1), (reduced, "ethos-u55-128", 6)],
 )
 def test_vela_does_not_join_what_it_would_join_wrong(make: Any, target: str, pools: int) -> None:
     directory, (x,) = built(make, target), make()[1]

@@ -5,8 +5,13 @@ layer that it has to take to pieces may then go wrong: of a convolution or a poo
 above and left, and the results of a depthwise convolution with several channels for each of its input's it writes to
 the start of the greater tensor. On an Ethos-U55 and -U65 it also takes transposes to pieces: where an activation
 follows one, and then pads, its rows are written as far apart as they would be without the pads. A pool with a window of
-one value changes nothing and is never taken to pieces. Of a slice whose greatest or smallest values are wanted, Vela
-forgets where it begins.
+one value changes nothing and is never taken to pieces.
+
+Greatest and smallest values it takes to pieces, too: of a slice it forgets where it begins, and what is padded or
+concatenated it overwrites. Where an accelerator has no smallest values it writes `-1 - x`, the greatest values of that,
+and `-1 - x` again, and gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape
+of the last reshape that reads it, of which a transpose that moves only axes of one value is another: where one follows
+the smallest values, or reads what they are of, the subtraction spreads some of its values over the others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +22,10 @@ from torch import fx
 from deuteron.frontend.operators import base_name
 
 _ACTIVATIONS = ("CLAMP", "TABLE")
+_RESHAPES = ("RESHAPE", "TRANSPOSE")
+_REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
+_MOST_AXES = 4
+"""Of what a pool can take."""
 _CONVOLUTIONS, _POOLS = ("CONV2D", "DEPTHWISE_CONV2D"), ("AVG_POOL2D", "MAX_POOL2D")
 _MOST_STRIDE, _MOST_DILATION, _MOST_WINDOW = 3, 2, 8
 """Beyond these Vela takes layers to pieces; the last is of average pools with pads."""
@@ -26,11 +35,31 @@ def keep_apart(module: fx.GraphModule) -> None:
     """Put such pools into a partition in TOSA's operators, as ExecuTorch's passes leave it."""
     wanted = [pair for node in module.graph.nodes for pair in _joined(node)]
     for source, reader in wanted:
+        if len(source.meta["val"].shape) > _MOST_AXES:
+            continue
         with module.graph.inserting_before(reader):
-            pool = module.graph.call_function(_max_pool(), (source, [1, 1], [1, 1], [0, 0, 0, 0]))
-        pool.meta = dict(source.meta)
-        reader.replace_input_with(source, pool)
+            reader.replace_input_with(source, _pooled(source))
     module.recompile()
+
+
+def _pooled(source: fx.Node) -> fx.Node:
+    """The node's values behind a pool, which takes four axes: fewer get leading ones, which are taken off again."""
+    shape = source.meta["val"].shape
+    planes = (*[1] * (4 - len(shape)), *shape)
+    reshaped = source if planes == (*shape,) else _reshaped(source, planes)
+    pool = source.graph.call_function(_tosa().MAX_POOL2D.default, (reshaped, [1, 1], [1, 1], [0, 0, 0, 0]))
+    pool.meta = dict(reshaped.meta)
+    return pool if reshaped is source else _reshaped(pool, shape)
+
+
+def _reshaped(source: fx.Node, shape: Sequence[int]) -> fx.Node:
+    from executorch.backends.arm.tosa.mapping import TosaSpecialDtype
+
+    sizes = source.graph.call_function(_tosa().CONST_SHAPE.default, ([*shape],))
+    sizes.meta = source.meta | {"val": [*shape], TosaSpecialDtype.meta_key(): TosaSpecialDtype.SHAPE}
+    result = source.graph.call_function(_tosa().RESHAPE.default, (source, sizes))
+    result.meta = source.meta | {"val": source.meta["val"].reshape(shape)}
+    return result
 
 
 def _joined(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
@@ -43,14 +72,26 @@ def _joined(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
             reader, source, has_pads = source, source.all_input_nodes[0], True
         if _kind(source) == "SLICE" and has_pads and _is_taken_to_pieces(node):
             yield source, reader
-    elif kind in ("REDUCE_MAX", "REDUCE_MIN") and _kind(node.all_input_nodes[0]) == "SLICE":
+    elif kind in _REDUCTIONS:
+        source = node.all_input_nodes[0]
+        if _kind(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
+            yield source, node
+    elif kind in _RESHAPES and _kind(node.all_input_nodes[0]) == "REDUCE_MIN":
         yield node.all_input_nodes[0], node
     elif kind in ("PAD", "CONCAT"):
         for source in node.all_input_nodes:
             before = next(iter(source.all_input_nodes), source)
             is_turned = kind == "PAD" and _kind(source) in _ACTIVATIONS and _kind(before) == "TRANSPOSE"
-            if is_turned or (_kind(source) == "RESCALE" and _multiplies(before)):
+            is_multiplied = _kind(source) == "RESCALE" and _multiplies(before)
+            if is_turned or is_multiplied or _kind(source) in _REDUCTIONS:
                 yield source, node
+
+
+def _has_other_readers(source: fx.Node) -> bool:
+    """Whether something else reads the tensor, before or behind its reshapes."""
+    while len(source.users) == 1 and _kind(source) in _RESHAPES:
+        source = source.all_input_nodes[0]
+    return len(source.users) > 1
 
 
 def _is_taken_to_pieces(layer: fx.Node) -> bool:
@@ -84,8 +125,7 @@ def _kind(node: fx.Node) -> str:
     return base_name(node.target) if node.op == "call_function" else ""
 
 
-def _max_pool() -> Any:
+def _tosa() -> Any:
     from executorch.exir.dialects._ops import ops
 
-    tosa: Any = ops.backend.tosa
-    return tosa.MAX_POOL2D.default
+    return ops.backend.tosa
