@@ -12,7 +12,7 @@ from tests.board.programs import Maker
 
 from deuteron import api
 from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, image, qemu, record, rows
 from deuteron.board.arena import check, planned
 from deuteron.board.arrays import to_bytes
 from deuteron.board.bundle import Bundle
@@ -20,6 +20,7 @@ from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.errors import CapacityError
 from deuteron.runtime.program import TensorValue
+from deuteron.views.memory.arenas import ArenaPlanning
 
 CORE = "cortex-m55"
 WHOLE, LEAST = 13_824, 8_640
@@ -74,6 +75,23 @@ def test_all_is_cut_on_request_into_the_least_that_is_found(bundle: Bundle) -> N
     assert (arena.memory.nbytes, arena.whole_bytes) == (LEAST, WHOLE)
     (chain,) = arena.chains
     assert (chain.calls, chain.stripes, chain.halo, chain.again) == (5, 4, 2, 0)
+
+
+@pytest.mark.slow
+def test_operators_that_nobody_has_counted_are_said(
+    build: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = manifests.read(build)
+    counted = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE)).to_json()
+    assert counted["uncounted"] == 0
+    assert counted["instructions"] is not None
+    monkeypatch.delitem(rows._WORKS, "dtn_op_quantize_per_tensor")
+    view = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE))
+    (line,) = (line for line in view.lines() if "depth first" in line)
+    assert "MACs again, at most +" in line
+    assert line.endswith("% instructions (estimated): 1 operator nobody has counted")
+    told = view.to_json()
+    assert (told["instructions"], told["whole_instructions"], told["uncounted"]) == (None, None, 1)
 
 
 @pytest.mark.slow

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import store
+from tests.board.models import stripes_on_cpu
 from tests.sweeps.conftest import POINTS, files
 
 from deuteron import api
 from deuteron.arch import silicon, targets
+from deuteron.arch.memory import MemoryOptions
+from deuteron.board import image
+from deuteron.board.arena import planned
 from deuteron.errors import DeuteronError, InputError
 from deuteron.sweeps import dataset, lowering, work
 from deuteron.sweeps.spec import Point, lacking
@@ -86,8 +91,24 @@ def test_what_a_target_lacks_is_ignored_and_told(whole: Path, tmp_path: Path, mo
     assert "imxrt700: without memory mode, which changes nothing there" in lines
     asked = Point(7, "m", "ethos-u55-128", sram_budget=1, flash_latency=2, clock=3, memory_mode="x")
     assert lacking(asked) == ("sram_budget", "flash_latency", "clock")
-    assert lacking(replace(asked, target="cortex-m55")) == ("memory_mode", "sram_budget", "flash_latency")
+    assert lacking(replace(asked, target="cortex-m55")) == ("memory_mode", "flash_latency")
     assert lacking(replace(asked, target="mcxn947")) == ("memory_mode",)
+
+
+@pytest.mark.slow
+def test_a_cpu_has_budgets_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stripes compute again adds to the time."""
+    monkeypatch.setattr(work, "_cpu_cycles", lambda _: 1000)
+    build = store.network(stripes_on_cpu, "stripes_on_cpu", target="cortex-m55")
+    budgets = [4096, 10_240, 13_824]
+    api.sweep({"models": [str(build)], "targets": ["cortex-m55"], "sram_budget": budgets}, tmp_path / "s", workers=1)
+    small, cut, whole = dataset.rows(tmp_path / "s")
+    assert str(small["why"]).startswith("inputs, outputs and what lies between operators need 8,640 bytes of SRAM")
+    assert (cut["sram_bytes"], whole["sram_bytes"], cut["ignored"]) == (10_176, 13_824, "")
+    bundle = image.translated(build, api.read_manifest(build))
+    before, after = planned(bundle, MemoryOptions(sram_budget=budgets[1]), "cortex-m55").instructions
+    assert before > after
+    assert (cut["cycles"], whole["cycles"]) == (1000 + before - after, 1000)
 
 
 def test_programs_and_builds_are_models_too(whole: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ class Arena:
         chains: of steps that run depth first; `calls` and `ops` count the instructions of the program.
         whole_bytes: that the values take where every step runs as a whole.
         instructions: that a run takes, estimated, and that it takes where every step runs as a whole.
+        uncounted: steps that nobody has counted, of which `instructions` has the calls alone; they are never cut.
     """
 
     bundle: Bundle
@@ -46,6 +47,7 @@ class Arena:
     chains: tuple[Cascade, ...]
     whole_bytes: int
     instructions: tuple[int, int]
+    uncounted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str) -> Arena:
         _chains(bundle, plan.program),
         whole.memory.nbytes,
         (_instructions(plan.program, rates), _instructions(whole.program, rates)),
+        sum(not rates.is_counted(call.params) for call in whole.program.calls if call.origin != ENDS),
     )
 
 

@@ -228,6 +228,10 @@ class Counted:
         count = self.core.instructions(kind, elements, terms)
         return 0 if count is None else count - self.core.call.value
 
+    def is_counted(self, params: KernelParams) -> bool:
+        """Whether anybody has counted what a call computes."""
+        return self.core.instructions(*_work(_cpu(params))) is not None
+
     def copied(self, nbytes: int) -> int:
         """Of a copy."""
         count = self.core.instructions(Work.MOVE, nbytes)

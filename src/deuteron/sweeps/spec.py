@@ -97,7 +97,7 @@ def lacking(point: Point) -> tuple[str, ...]:
     npu = targets.load(point.target).npu
     absent = () if isinstance(npu, EthosU) else _VELA_AXES
     if not isinstance(npu, Neutron):
-        absent += (*PLAN_AXES, *FLASH_AXES)
+        absent += (*(axis for axis in PLAN_AXES if npu or axis != "sram_budget"), *FLASH_AXES)
     if isinstance(npu, EthosU):
         absent += ("clock",)
     return tuple(axis for axis in AXES if axis in absent and getattr(point, axis) is not None)

@@ -12,6 +12,8 @@ from typing import Any
 from deuteron.arch import targets
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import EthosU, Neutron
+from deuteron.board import image
+from deuteron.board.arena import planned
 from deuteron.builds import hazards
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
@@ -55,7 +57,7 @@ def evaluate(made: Made, points: Sequence[Point]) -> list[Row] | Failed:
 
 def _ignored(point: Point, build: OpenBuild | Manifest) -> tuple[str, ...]:
     """The axes that change nothing: of what the target lacks, or of an NPU where nothing runs on one."""
-    if isinstance(build, OpenBuild):
+    if isinstance(build, OpenBuild) or targets.load(build.target).npu is None:
         return lacking(point)
     asked = [axis for axis in (*PLAN_AXES, *FLASH_AXES) if getattr(point, axis) is not None]
     return tuple(dict.fromkeys((*lacking(point), *asked)))
@@ -179,7 +181,16 @@ def _row(point: Point, made: Made, build: OpenBuild) -> Row:
 
 def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
     """The row of a point that runs on the CPU alone; no command tells its figures."""
-    arch, cycles = targets.load(manifest.target), _cpu_cycles(made)
+    arch, cycles, sram = targets.load(manifest.target), _cpu_cycles(made), None
+    if arch.npu is None:
+        memory = _memory_of(point, manifest.options.memory) or manifest.options.memory
+        try:
+            plan = planned(image.translated(made.directory, manifest), memory, arch.cpu.name)
+        except REFUSALS as e:
+            return _refused(point, told(e))
+        cut, whole = plan.instructions
+        cycles = None if cycles is None else cycles + cut - whole
+        sram = sum(part.bytes for part in plan.bundle.memories)
     known = arch.npu.clock.value if isinstance(arch.npu, Neutron) else None
     hz = known if point.clock is None else point.clock
     microseconds = None if cycles is None or hz is None else cycles * 1e6 / hz
@@ -193,6 +204,7 @@ def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
         "latency_us": microseconds,
         "cycles": cycles,
         "bound": "CPU",
+        "sram_bytes": sram,
     }
 
 

@@ -47,9 +47,12 @@ class ArenaPlanning:
         if not chains:
             return
         cut, whole = self.arena.instructions
+        more = f"{cut / whole - 1:+.1%} instructions (estimated)"
+        if uncounted := self.arena.uncounted:
+            more = f"at most {more}: {counted(uncounted, 'operator')} nobody has counted"
         yield (
             f"  depth first: {self.arena.memory.nbytes:,} B instead of {self.arena.whole_bytes:,} B, "
-            f"{sum(chain.again for chain in chains):,} MACs again, {cut / whole - 1:+.1%} instructions (estimated)"
+            f"{sum(chain.again for chain in chains):,} MACs again, {more}"
         )
         for chain in chains:
             stripes = f"{chain.stripes} stripes of up to {counted(chain.height, 'row')}"
@@ -77,7 +80,7 @@ class ArenaPlanning:
 
     def to_json(self) -> dict[str, object]:
         """The report as plain values."""
-        cut, whole = self.arena.instructions
+        cut, whole = (None, None) if self.arena.uncounted else self.arena.instructions
         return {
             "schema": SCHEMA,
             "kind": "estimated",
@@ -87,6 +90,7 @@ class ArenaPlanning:
             "whole_bytes": self.arena.whole_bytes,
             "instructions": cut,
             "whole_instructions": whole,
+            "uncounted": self.arena.uncounted,
             "chains": [asdict(chain) for chain in self.arena.chains],
             "memory": asdict(self.arena.memory),
             "warnings": [],
