@@ -14,6 +14,7 @@ from torch.nn import functional
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.errors import OptionError, UnsupportedError
+from deuteron.frontend import mixed
 from deuteron.frontend.flow import Flow
 from deuteron.frontend.inputs import check_module
 from deuteron.frontend.quality.measure import measure
@@ -161,3 +162,20 @@ def test_a_recipe_has_to_give_what_is_measured_on() -> None:
         "the option `correct_biases` measures on calibration batches, and the recipe `cortex_m_int8_ptq` has none\n\n"
         "hint: give `calibration_inputs_fn`"
     )
+
+
+def test_readers_behind_diamonds_are_found_at_once() -> None:
+    graph = fx.Graph()
+    first = node = graph.placeholder("x")
+    for _ in range(64):
+        node = graph.call_function(torch.maximum, (node.graph.call_function(torch.clone, (node,)), node))
+    reader = graph.call_function(torch.relu, (node,))
+    assert mixed._readers(first, {reader.name}) == {reader}
+
+
+def test_no_less_is_hinted_at_than_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mixed, "_measured", lambda *_: (0.5, ()))
+    search = mixed.Search(2, list)
+    with pytest.raises(UnsupportedError) as caught:
+        search.choose(fx.symbolic_trace(nn.ReLU()), None)
+    assert caught.value.hint == "train with `--use-qat`"

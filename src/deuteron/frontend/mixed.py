@@ -57,10 +57,11 @@ class Search:
         enough = len(values)
         best, _ = sqnr(_around(model, values, able))
         if best < self.least:
+            less = f"ask for less, such as `--min-sqnr {int(best)}`, or " if best >= 1 else ""
             raise UnsupportedError(
                 f"{self.least:g} dB of signal to quantisation noise are out of reach: int8 has {before:.1f} dB, and "
                 f"activations of 16 bits wherever they can be {best:.1f} dB, as weights keep 8",
-                hint=f"ask for less, such as `--min-sqnr {int(max(best, 1))}`, or train with `--use-qat`",
+                hint=f"{less}train with `--use-qat`",
             )
         few = 0
         while enough - few > 1:
@@ -102,6 +103,10 @@ def _around(model: fx.GraphModule, values: Collection[str], able: Collection[str
 def _readers(node: fx.Node, able: Collection[str]) -> set[fx.Node]:
     """What reads a value, also behind what only moves its elements."""
     readers: set[fx.Node] = set()
-    for user in node.users:
-        readers |= {user} if user.name in able else _readers(user, able)
+    moved, seen = [node], {node}
+    while moved:
+        new = {*moved.pop().users} - seen
+        seen |= new
+        readers |= {user for user in new if user.name in able}
+        moved += [user for user in new if user.name not in able]
     return readers
