@@ -46,9 +46,12 @@ def user_line_of(error: BaseException) -> tuple[str, int, str] | None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's text, or its type where it has none."""
-    text = str(error).strip()
-    return text.splitlines()[0].rstrip() if text else type(error).__name__
+    """The first line of an exception's text, with those that its colons announce; its type where it has no text."""
+    lines = [line.strip().removeprefix("- ") for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    last = next((i for i, line in enumerate(lines) if not line.endswith(":")), 0)
+    return " ".join(lines[: last + 1])
 
 
 def not_lowered(backend: str, error: Exception) -> UnsupportedError:
