@@ -1,5 +1,6 @@
-"""Pools of a float model that are written otherwise for an Ethos-U: they give what they gave."""
+"""Operators of a float model that are written otherwise for an Ethos-U: they give what they gave."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from deuteron import api
 from deuteron.frontend.ethosu import forms
 from deuteron.frontend.quantise.forms import numbers
 
@@ -58,3 +60,34 @@ def test_gaps_in_a_window_count() -> None:
 
 def test_a_size_that_is_rounded_up_counts_as_it_is() -> None:
     assert stride(functional.avg_pool2d, (1, 2, 4, 6), 5, 5, 1, ceil_mode=True) == [5, 5]
+
+
+class Cell(nn.Module):
+    """One step of a recurrent cell with a state that it is given."""
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        self.cell, self.has_two = cell(4, 6), cell is nn.LSTMCell
+
+    def forward(self, x: Tensor, state: Tensor) -> Tensor:
+        return self.cell(x, (state, state))[0] if self.has_two else self.cell(x, state)
+
+
+CELLS = [nn.LSTMCell, nn.GRUCell, nn.RNNCell, partial(nn.RNNCell, nonlinearity="relu")]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_recurrent_cells_are_written_as_operators_that_the_npu_takes(cell: Any) -> None:
+    module, inputs = Cell(cell), (torch.randn(1, 4), torch.randn(1, 6))
+    model = torch.export.export(module, inputs, strict=True).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    forms.write(model)
+    assert not [node for node in model.graph.nodes if "cell" in str(node.target) and node.op == "call_function"]
+    torch.testing.assert_close(model(*inputs), module(*inputs))
+
+
+def test_a_gru_cell_runs_on_the_npu() -> None:
+    inputs = torch.linspace(-1, 1, 4)[None], torch.linspace(-1, 1, 6)[None]
+    manifest = api.build(Cell(nn.GRUCell), inputs, target="ethos-u55-128", calibration=[inputs]).manifest
+    assert sum(node.macs for node in manifest.nodes) == 3 * 6 * (4 + 6)
+    assert {node.partition for node in manifest.nodes} == {0}

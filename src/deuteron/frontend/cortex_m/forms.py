@@ -28,10 +28,7 @@ def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = 
 _LAYERS: Mapping[object, Form] = {
     aten.lstm.input: recurrent.lstm,
     aten.gru.input: recurrent.gru,
-    aten.lstm_cell.default: recurrent.lstm_cell,
-    aten.gru_cell.default: recurrent.gru_cell,
-    aten.rnn_tanh_cell.default: recurrent.rnn_cell(aten.tanh.default),
-    aten.rnn_relu_cell.default: recurrent.rnn_cell(aten.relu.default),
+    **recurrent.CELLS,
     aten.scaled_dot_product_attention.default: attention.attention,
 }
 

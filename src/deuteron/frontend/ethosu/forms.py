@@ -6,15 +6,17 @@ from typing import Any, cast
 import torch
 from torch import fx
 
+from deuteron.frontend.quantise import recurrent
 from deuteron.frontend.quantise.forms import Form, apply, call, numbers
 
 aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Let pools whose one window is the whole image move by one step, and write relu6 as hardtanh.
+    """Let pools whose one window is the whole image move by one step; write relu6 as hardtanh, cells as operators.
 
-    By three is the most that a pool may move, and these do not; hardtanh the backend takes.
+    By three is the most that a pool may move, and these do not. The backend takes hardtanh, and what a recurrent cell
+    consists of.
     """
     apply(model, _FORMS)
 
@@ -40,4 +42,5 @@ _FORMS: Mapping[object, Form] = {
     aten.max_pool2d.default: _unmoved,
     aten.relu6.default: _hardtanh,
     aten.relu6_.default: _hardtanh,
+    **recurrent.CELLS,
 }

@@ -4,7 +4,7 @@ The inputs of all steps go through one linear layer, and only the states through
 zeros add nothing to the first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -199,3 +199,12 @@ def _stacked(node: fx.Node, index: int, states: Sequence[fx.Node], dim: int) -> 
     if not any(user.args[1] == index and user.users for user in node.users):
         return None
     return call(node, aten.stack.default, list(states), dim)
+
+
+CELLS: Mapping[object, Form] = {
+    aten.lstm_cell.default: lstm_cell,
+    aten.gru_cell.default: gru_cell,
+    aten.rnn_tanh_cell.default: rnn_cell(aten.tanh.default),
+    aten.rnn_relu_cell.default: rnn_cell(aten.relu.default),
+}
+"""The forms of single steps, which every target takes."""
