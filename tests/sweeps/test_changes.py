@@ -15,7 +15,7 @@ from deuteron import api
 from deuteron.builds import manifest as manifests
 from deuteron.cli.app import app
 from deuteron.cli.printer import Printer
-from deuteron.errors import InputError
+from deuteron.errors import InputError, OptionError
 from deuteron.npu.neutron.program import NeutronProgram
 from deuteron.npu.timeline import Hazard
 from deuteron.sweeps import dataset, lowering, run, work
@@ -186,6 +186,12 @@ def test_times_that_are_not_whole_compete_among_themselves(whole: Path, tmp_path
     assert [row["number"] for row in shown.best] == [0, 1]
     assert [line.split()[1] for line in shown.lines() if line[:8].strip().isdigit()] == ["900.0", ">400.0"]
     assert api.sweep_table(tmp_path, at_most=500).best == ()
+    for limit, said in ((-3000, "-3"), (0, "0"), (float("nan"), "nan")):
+        with pytest.raises(OptionError) as caught:
+            api.sweep_table(tmp_path, at_most=limit)
+        assert str(caught.value) == (
+            f"`--at-most` is {said} ms, it must be above 0\n\nhint: give the longest time that a run may take"
+        )
 
 
 def test_what_is_ignored_is_told_of_those_that_ignore_it(whole: Path) -> None:

@@ -147,10 +147,15 @@ def table(directory: Path, *, at_most: float | None = None, minimise: Sequence[s
         minimise: names of `GOALS`; of accuracy much is good.
 
     Raises:
-        OptionError: there is no such goal.
+        OptionError: there is no such goal, or no run can be as fast.
         DeuteronError: the directory holds no sweep, or a damaged one.
     """
     check_goals(minimise)
+    if at_most is not None and not at_most > 0:  # NaN is not either
+        raise OptionError(
+            f"`--at-most` is {at_most / 1000:g} ms, it must be above 0",
+            hint="give the longest time that a run may take",
+        )
     rows = dataset.rows(directory)
     fitting = [row for row in rows if row["fits"] and _within(row, at_most)]
     best = [row for model in dict.fromkeys(row["model"] for row in fitting) for row in _front(fitting, model, minimise)]
