@@ -290,3 +290,13 @@ def test_a_converted_file_that_is_damaged(deuteron: Run, converted: Path):
         "error: the driver refused the microcode: the weights are damaged: their CRC-32 does not match\n\n"
         "hint: convert the model again; damaged or foreign microcode does not run\n",
     )
+
+
+def test_an_etrecord_that_nothing_reads_is_refused(deuteron: Run, net: Path, tmp_path: Path) -> None:
+    program = tmp_path / "m.pte"
+    said = "`--etrecord` has the lines for what a board runs of a `.pte`, and no use here"
+    refusal = Result(2, "", f"error: {said}\n\nhint: leave it out\n")
+    program.write_bytes(b"")
+    assert deuteron("run", program, "--etrecord", "none") == refusal
+    assert deuteron("run", net, "--etrecord", "none") == refusal
+    assert deuteron("run", net, "--etrecord", "none", "--on", "an505") == refusal

@@ -30,6 +30,10 @@ def subject(
     ):
         if value and not on:
             raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
+    if etrecord and not (on and is_program(path)):
+        raise OptionError(
+            "`--etrecord` has the lines for what a board runs of a `.pte`, and no use here", hint="leave it out"
+        )
     if on:
         chosen = _on_board(path, on, target, etrecord, time_out, flash, origin)
     else:
