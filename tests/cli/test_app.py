@@ -224,3 +224,9 @@ def test_interrupting_the_process_leaves_with_130():
     code += f"targets.names = lambda: os.kill(os.getpid(), {int(signal.SIGINT)}) or ()\nmain(['targets'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
+
+
+def test_an_example_in_a_help_keeps_its_lines(deuteron: Run):
+    shown = deuteron("sweep", "--help").out
+    assert '\n  targets = ["imxrt700", "mcxn947"]\n' in shown
+    assert "\\b" not in shown

@@ -52,6 +52,7 @@ def command(
     verbose = click.option(
         "-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more; -vv adds tracebacks."
     )
+    run.__doc__ = (function.__doc__ or "").replace("\\b\n", "\b\n")  # click's mark of lines that stay as they are
     return click.command(cls=cls)(as_json(quiet(verbose(run))))
 
 
