@@ -54,7 +54,7 @@ test_map_t u85_turned_map(uint64_t *state, const u85_turn_t *turn, const int32_t
     return u85_any_map(state, U85_OUT_AT, sizes[turn->axes[0]], sizes[turn->axes[1]], sizes[turn->axes[2]], bytes);
 }
 
-int32_t u85_turned_value(const stream_t *stream, const u85_turn_t *turn, const test_map_t *out, int32_t y, int32_t x,
+int64_t u85_turned_value(const stream_t *stream, const u85_turn_t *turn, const test_map_t *out, int32_t y, int32_t x,
                          int32_t c)
 {
     const int32_t from[3] = {y, x, c}, sizes[3] = {out->height, out->width, out->depth};

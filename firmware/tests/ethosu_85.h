@@ -38,7 +38,7 @@ u85_turn_t u85_any_turn(uint64_t *state);
 test_map_t u85_turned_map(uint64_t *state, const u85_turn_t *turn, const int32_t *sizes, uint32_t bytes);
 
 /** An element of it, by its place before it was turned. */
-int32_t u85_turned_value(const stream_t *stream, const u85_turn_t *turn, const test_map_t *out, int32_t y, int32_t x,
+int64_t u85_turned_value(const stream_t *stream, const u85_turn_t *turn, const test_map_t *out, int32_t y, int32_t x,
                          int32_t c);
 
 /** Appends the registers of an output and of an activation that does nothing. */

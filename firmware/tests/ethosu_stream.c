@@ -132,21 +132,19 @@ size_t map_end(const test_map_t *map)
     return map_offset(map, map->height - 1, map->width - 1, map->depth - 1) + map->bytes;
 }
 
-int32_t map_stored(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c)
+int64_t map_stored(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c)
 {
     const uint8_t *at = stream->memory.regions[map->region].data + map_offset(map, y, x, c);
-    uint32_t value = 0;
-    for (uint32_t i = 0; i < map->bytes && i < 4; i++) {
-        value |= (uint32_t)at[i] << (8 * i);
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < map->bytes; i++) {
+        value |= (uint64_t)at[i] << (8 * i);
     }
-    if (map->bytes >= 4) {
-        return (int32_t)value;
-    }
-    uint32_t sign = 1U << (8 * map->bytes - 1);
-    return map->is_signed ? (int32_t)(value ^ sign) - (int32_t)sign : (int32_t)value;
+    bool is_signed = map->is_signed || map->bytes >= 4;
+    uint64_t sign = is_signed ? UINT64_C(1) << (8 * map->bytes - 1) : 0;
+    return (int64_t)((value ^ sign) - sign);
 }
 
 int32_t map_value(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c)
 {
-    return map_stored(stream, map, y, x, c) - map->zero_point;
+    return (int32_t)map_stored(stream, map, y, x, c) - map->zero_point;
 }

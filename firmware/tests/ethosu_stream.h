@@ -56,10 +56,10 @@ size_t map_offset(const test_map_t *map, int32_t y, int32_t x, int32_t c);
 /** Bytes of the region that a map ends at. */
 size_t map_end(const test_map_t *map);
 
-/** An element of a map, less its zero point. */
+/** An element of a map of at most 32 bits, less its zero point. */
 int32_t map_value(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c);
 
 /** An element of a map as it is stored. */
-int32_t map_stored(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c);
+int64_t map_stored(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c);
 
 #endif /* DTN_ETHOSU_STREAM_H */

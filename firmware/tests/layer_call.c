@@ -54,12 +54,25 @@ static void random_axis(uint64_t *state, layer_kind_t kind, int32_t *in, int32_t
     *out = out_of(state, kind, *in, *kernel, *stride, *pad, *dilation);
 }
 
+/* Some rows of a call: of their windows only the first rows may lie before the input, and only the last behind it. */
+static void random_rows(dtn_cm_windows_t *p, uint64_t *state)
+{
+    int32_t span = (p->kernel_h - 1) * p->dilation_h;
+    p->out_h = test_between(state, 1, 3);
+    p->pad_h = test_between(state, 0, span);
+    int32_t last = (p->out_h - 1) * p->stride_h - p->pad_h;
+    p->in_h = (last < 0 ? 0 : last) + 1 + test_between(state, 0, span);
+}
+
 static void random_convolution(layer_t *layer, uint64_t *state)
 {
     dtn_cm_windows_t *p = &layer->params.conv;
     random_axis(state, layer->kind, &p->in_h, &p->out_h, &p->kernel_h, &p->stride_h, &p->pad_h, &p->dilation_h);
     random_axis(state, layer->kind, &p->in_w, &p->out_w, &p->kernel_w, &p->stride_w, &p->pad_w, &p->dilation_w);
     p->batches = test_between(state, 1, 2);
+    if (layer->kind != TRANSPOSED && p->batches == 1 && test_between(state, 0, 1) == 1) {
+        random_rows(p, state);
+    }
     int32_t inputs = layer->kind == DEPTHWISE ? 1 : test_between(state, 1, 6);
     p->groups = layer->kind == DEPTHWISE ? test_between(state, 1, 40)
                 : layer->kind == CONV    ? test_between(state, 1, 2)

@@ -264,20 +264,22 @@ static int32_t divided_down(int32_t value, int32_t by)
     return value >= 0 ? value / by : -((by - 1 - value) / by);
 }
 
-static void test_resize(uint64_t *state)
+/* Elements of up to `most` parts; many parts are of int16, and their sums beyond 32 bits. */
+static void test_resize(uint64_t *state, int32_t most)
 {
     stream_t stream;
     stream_new(&stream, u85_any_config(state), state);
-    bool is_nearest = test_between(state, 0, 1) == 1;
+    bool is_large = most > 9, is_nearest = !is_large && test_between(state, 0, 1) == 1;
     const int32_t sizes[3] = {test_between(state, 1, 9), test_between(state, 1, 9), test_between(state, 1, 20)};
-    const int32_t parts[2] = {test_between(state, 1, 9), test_between(state, 1, 9)};
+    const int32_t parts[2] = {test_between(state, 1, most), test_between(state, 1, most)};
     const int32_t steps[2] = {test_between(state, 1, 12), test_between(state, 1, 12)};
     int32_t from[2];
     uint32_t shift = 16 + (is_nearest ? 0 : (uint32_t)test_between(state, 0, 6));
     u85_turn_t turn = u85_any_turn(state);
-    test_map_t in = u85_any_map(state, IN_AT, test_between(state, 1, 6), test_between(state, 1, 6), sizes[2], 1);
-    bool is_wide = !is_nearest && test_between(state, 0, 1) == 1;
-    test_map_t out = u85_turned_map(state, &turn, sizes, is_nearest ? 1 : is_wide ? 8 : 4);
+    uint32_t bytes = is_large ? 2 : (uint32_t)test_between(state, 1, 2);
+    test_map_t in = u85_any_map(state, IN_AT, test_between(state, 1, 6), test_between(state, 1, 6), sizes[2], bytes);
+    bool is_wide = is_large || (!is_nearest && test_between(state, 0, 1) == 1);
+    test_map_t out = u85_turned_map(state, &turn, sizes, is_nearest ? bytes : is_wide ? 8 : 4);
     put_window(&stream, sizes[2], in.height, in.width);
     stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
     u85_put_output(&stream, &turn, sizes, &out, true);
@@ -299,16 +301,16 @@ static void test_resize(uint64_t *state)
         int32_t dy = y - iy * parts[0], dx = x - ix * parts[1];
         int32_t ys[2] = {held(iy, in.height), held(iy + 1, in.height)};
         int32_t xs[2] = {held(ix, in.width), held(ix + 1, in.width)};
-        int64_t sum = map_value(&stream, &in, ys[0], xs[0], c) * (parts[0] - dy) * (parts[1] - dx) +
-                      map_value(&stream, &in, ys[0], xs[1], c) * (parts[0] - dy) * dx +
-                      map_value(&stream, &in, ys[1], xs[0], c) * dy * (parts[1] - dx) +
-                      map_value(&stream, &in, ys[1], xs[1], c) * dy * dx;
+        int64_t sum = 0;
+        for (int32_t i = 0; i < 4; i++) {
+            int64_t of_row = i / 2 == 0 ? parts[0] - dy : dy, of_column = i % 2 == 0 ? parts[1] - dx : dx;
+            sum += map_value(&stream, &in, ys[i / 2], xs[i % 2], c) * of_row * of_column;
+        }
         if (is_nearest) {
             sum = map_value(&stream, &in, ys[2 * dy >= parts[0]], xs[2 * dx >= parts[1]], c);
         }
         int64_t scaled = u85_scaled(sum, 1, shift - 16, 1);
-        CHECK_EQUAL(u85_turned_value(&stream, &turn, &out, oy, ox, c),
-                    is_wide ? (int32_t)scaled : u85_finished(&out, scaled));
+        CHECK_EQUAL(u85_turned_value(&stream, &turn, &out, oy, ox, c), is_wide ? scaled : u85_finished(&out, scaled));
     }
     stream_free(&stream);
 }
@@ -468,7 +470,8 @@ int main(int count, char **arguments)
         test_elementwise(&state);
         test_product(&state);
         test_chained_product(&state);
-        test_resize(&state);
+        test_resize(&state, 9);
+        test_resize(&state, 2048);
         test_wide_product(&state);
         if (test_failures != before) {
             printf("seed %" PRIu64 "\n", seed + i);

@@ -171,6 +171,11 @@ def shares(generator: np.random.Generator) -> Iterator[Call]:
         yield Call("softmax", (x,), params, np.zeros_like(x))
     halves = np.zeros((1, 512, 1), np.int8)
     yield Call("softmax", (halves,), QuantizedSoftmaxParams(1, 512, 1, 1 << 30, 20), halves)
+    more = np.full((1, 512, 1), 127, np.int8)  # shares of a half, which only the product's lower half makes more
+    more[0, 511] = 126
+    yield Call("softmax", (more,), QuantizedSoftmaxParams(1, 512, 1, 1090519040, 13), more)
+    odd = np.repeat(np.arange(127, 116, -1), (1, 8, 2, 1, 0, 5, 5, 2, 4, 3, 2)).astype(np.int8)  # eight shares of 15.5
+    yield Call("softmax", (odd,), QuantizedSoftmaxParams(1, 33, 1, 1133436628, 28), odd)
     for size in (1, 19, 67):
         scale = int(np.float32(0.37).view(np.uint32))
         zps = (zero_point(generator) for _ in range(3))

@@ -147,12 +147,14 @@ static void pixel(const resize_t *r, int32_t oy, int32_t ox)
         }
         for (int32_t i = 0; i < count; i++) {
             sums[i] = dtn_eu_scaled(sums[i] * (INT64_C(1) << FRACTION), r->factor, r->output.rounding);
-            values[i] = dtn_eu_finished(&r->output, sums[i]);
         }
         uint8_t *out = dtn_eu_pixel(&r->out, oy, ox);
         if (r->out.bytes == sizeof sums[0]) {
             dtn_eu_write_wide(&r->out, out, first, count, sums);
         } else {
+            for (int32_t i = 0; i < count; i++) {
+                values[i] = dtn_eu_finished(&r->output, sums[i]);
+            }
             dtn_eu_write(&r->out, out, first, count, values);
         }
     }
