@@ -158,6 +158,9 @@ static void put(dtn_fetching_t *s, uint32_t chunk, uint64_t offset)
 /* Starts the next fetch; false when there is no room, or no channel that is free without waiting. */
 static bool issue_one(dtn_fetching_t *s, uint32_t call, bool must)
 {
+    if (s->next == s->config.chunk_count) {
+        return false; /* the order has not all chunks */
+    }
     uint32_t chunk = s->choice.order == NULL ? s->next : s->choice.order[s->next];
     bool stays = s->choice.resident[chunk] != 0;
     if (!stays && !must && s->choice.spots != NULL && s->choice.spots[chunk] > call) {
@@ -186,7 +189,7 @@ static bool issue_one(dtn_fetching_t *s, uint32_t call, bool must)
 
 static void issue(dtn_fetching_t *s, uint32_t call)
 {
-    while (s->next < s->config.chunk_count && issue_one(s, call, false)) {
+    while (issue_one(s, call, false)) {
     }
 }
 

@@ -46,7 +46,8 @@ typedef struct {
     uint32_t tries;
 } dtn_fetching_config_t;
 
-/* `resident` has a byte per chunk, not 0 where it stays. `order` is that of the fetches, NULL for that of the chunks.
+/* `resident` has a byte per chunk, not 0 where it stays. `order` is that of the fetches, in which
+ * each chunk stands once, NULL for that of the chunks.
  * With `spots` each other chunk is fetched right before that call or later, to `offsets` of the area where that is not
  * DTN_FETCHING_NONE; both are NULL otherwise. */
 typedef struct {

@@ -98,6 +98,28 @@ def test_refuses_numbers(bench: Bench, operator: str, change: dict[str, int]) ->
         bench.run(operator, inputs, changed.params, output, [0] * SCRATCH[operator])
 
 
+@pytest.mark.parametrize("operator", ["quantized_conv2d", "quantized_depthwise_conv2d"])
+@pytest.mark.parametrize(
+    ("in_h", "pad_h", "is_taken"),
+    [(5, 2, True), (5, 3, False), (5, 0, True), (4, 0, False)],
+    ids=["first window ends in it", "first window before it", "last window begins in it", "last window behind it"],
+)
+def test_takes_rows_of_a_call_whose_windows_reach_the_input(
+    bench: Bench, operator: str, in_h: int, pad_h: int, *, is_taken: bool
+) -> None:
+    """Three rows of outputs; kernels of three rows, a stride of two, no size that a whole call has."""
+    call = valid(operator)
+    assert call.bias is not None
+    changed = with_params(call, batches=1, in_h=in_h, pad_h=pad_h)
+    inputs = [call.input[:1, :in_h], call.weights, call.multipliers, call.shifts, call.bias]
+    output = call.run(bench, [0])[:1]
+    if is_taken:
+        bench.run(operator, inputs, changed.params, output, [0])
+    else:
+        with pytest.raises(RefusedError, match="72"):
+            bench.run(operator, inputs, changed.params, output, [0])
+
+
 @pytest.mark.parametrize("operator", SCRATCH)
 @pytest.mark.parametrize(("multiplier", "shift"), [(-1, -9), (-(1 << 31), -9), (1 << 30, 31), (1 << 30, -63)])
 def test_run_refuses_factors(bench: Bench, operator: str, multiplier: int, shift: int) -> None:

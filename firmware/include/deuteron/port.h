@@ -33,7 +33,8 @@ uint32_t dtn_port_ticks(void);
 
 /** Reads the NPU's own counter of cycles, for profiles (DTN_PROFILING), which never mix them with ticks; false when
  * there is none now. It runs up and wraps at 2^32, and is read before and after each partition's step, when the caller
- * wants events. A port need not have it. One that has must be linked as an object, or from an archive with
+ * wants events: of runs that share the NPU, what one counts in a step holds what others did with it meanwhile. A port
+ * need not have it. One that has must be linked as an object, or from an archive with
  * `-Wl,-u,dtn_port_npu_cycles` before that: the executor's reference is weak, and a linker takes nothing from an
  * archive for one. */
 bool dtn_port_npu_cycles(uint32_t *cycles);

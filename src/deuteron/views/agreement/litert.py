@@ -16,6 +16,7 @@ from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.ir.verify import SAME_QUANTISATION
 from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.npu.neutron.tflite.flat import Buffer
 from deuteron.runtime.litert import run
 from deuteron.runtime.tflite_model import TfliteModel
 from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, Steps, count, steps_apart
@@ -236,7 +237,7 @@ def compare(
     return LitertComparison(len(samples), tuple(operators.values()), tuple(outputs))
 
 
-def _inside(model: TfliteModel, graph: Graph) -> bytes:
+def _inside(model: TfliteModel, graph: Graph) -> Buffer:
     """What is inside the float edges as a TFLite file; the file itself when it has none."""
     has_edges = any(info.dtype != "int8" for info in (*model.inputs, *model.outputs))
     return emit(graph) if has_edges else model.source

@@ -8,7 +8,7 @@ import pytest
 from tests.npu.neutron.plan.stream_twin import Follow, Search
 
 from deuteron import native
-from deuteron.errors import CapacityError, MissingToolError, OptionError
+from deuteron.errors import CapacityError, InternalError, MissingToolError, OptionError
 from deuteron.npu.neutron.plan import stream
 from deuteron.npu.neutron.plan.chunks import Chunk
 from deuteron.npu.neutron.plan.prefetch import _search, most_alive
@@ -75,6 +75,16 @@ def test_what_cannot_be_counted_is_refused() -> None:
         Streams(pieces, Costs((1,) * count, (1,) * count, 1), 1000)
     assert refused.value.message == "the weights are 65,536 pieces, the fetches of at most 65,535 can be planned"
     assert refused.value.hint == "give enough SRAM that all weights stay there, or split the model"
+
+
+@pytest.mark.parametrize(("resident", "spots", "turns"), [((), (0,), (0,)), ((0,), (0, 1), (0, 0, 1))])
+def test_each_chunk_stays_or_has_one_spot(
+    resident: tuple[int, ...], spots: tuple[int, ...], turns: tuple[int, ...]
+) -> None:
+    parts = tuple(Chunk((f"w{at}",), 16, at, at) for at in range(2))
+    with pytest.raises(InternalError) as refused:
+        schedule(parts, Costs((1, 1), (1, 1), 1), frozenset(resident), 1000, {at: Spot(0, None) for at in spots})
+    assert f"of 2 chunks, {turns} are fetched: each either stays or has one spot" in str(refused.value)
 
 
 def test_without_the_library_no_fetches_are_planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

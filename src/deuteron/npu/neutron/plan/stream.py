@@ -29,7 +29,7 @@ FIRST_TRIES = 66
 """Choices that a search may be given, beside those that it makes of the best."""
 
 WORDS = 1 << 17
-"""Random numbers of a search, more than any uses."""
+"""Random numbers of a search; they begin again when all have been used."""
 
 _NONE = (1 << 64) - 1
 
@@ -156,7 +156,10 @@ class Streams:
         """The schedule with these chunks resident, as `schedule`."""
         choice = _Choice(self._flags(resident), None, None, None)
         if spots is not None:
-            choice.order = (ctypes.c_uint32 * self._count)(*_turns(resident, spots))
+            turns = tuple(_turns(resident, spots))
+            if sorted(turns) != list(range(self._count)):
+                raise InternalError(f"of {self._count} chunks, {turns} are fetched: each either stays or has one spot")
+            choice.order = (ctypes.c_uint32 * self._count)(*turns)
             choice.spots = (ctypes.c_uint32 * self._count)()
             choice.offsets = (ctypes.c_uint64 * self._count)()
             for chunk, spot in spots.items():
