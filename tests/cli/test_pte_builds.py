@@ -94,7 +94,7 @@ def test_each_view_of_a_build(deuteron: Run, given: tuple[Path, Path], tmp_path:
     explained = deuteron("explain", *of)
     assert explained.out.startswith(f"{program} on imxrt700cm: turns; on the CPU int8 Cortex-M operators\n")
     assert "cpu    aten::gelu  test_pte_builds.py:37: x = nn.functional.gelu(self.first(x))\n" in explained.out
-    assert "npu 1  aten::convolution  test_pte_builds.py:38: x = torch.relu(self.second(x))\n" in explained.out
+    assert "npu 1  aten::convolution  test_pte_builds.py:38 second: x = torch.relu(self.second(x))\n" in explained.out
     assert explained.err == (
         "which value each kernel call is meant to read is in a build directory alone: that it finds the right one is "
         "not checked here\n"

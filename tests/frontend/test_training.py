@@ -156,7 +156,7 @@ def spoil(model: fx.GraphModule) -> Iterator[float]:
 
 
 def test_weights_that_are_not_finite() -> None:
-    text = "the weight `weight` holds values that are NaN or infinite after `net.py:train`" + DIVERGES
+    text = "Linear: the weight `weight` holds values that are NaN or infinite after `net.py:train`" + DIVERGES
     assert refusal(spoil) == text
 
 

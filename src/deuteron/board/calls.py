@@ -182,8 +182,13 @@ class _Tables:
         )
 
     def _moved(self, index: int, value: Value) -> Value:
-        """A value where the plan has it; one that now only exists in stripes lies nowhere, and nothing names it."""
+        """A value where the plan has it, one without bytes where no other lies before it.
+
+        One that now only exists in stripes lies nowhere, and nothing names it.
+        """
         ref = self._refs[index]
+        if value.memory < MEMORY_CONSTANT and not value.bytes:
+            return replace(value, memory=0, offset=0)
         if value.memory >= MEMORY_CONSTANT or ref.buffer not in self._offsets:
             return value
         return replace(value, memory=0, offset=self._offsets[ref.buffer] + ref.offset)

@@ -70,11 +70,12 @@ class OnCpu:
         for op in computing:
             name = quantised.get(op.computes, "")
             rounding = _rounding(nodes.get(name))
-            if rounding is not None:  # of several operators that compute one value, the last has it
+            if rounding is not None:  # of several operators that compute one value, the last has it, as all round it
+                before = self._results.get(rounding.name)
+                rounds_twice = name in twice or (before is not None and before.rounds_twice)
+                source = str(op.source[0]) if op.source else ""
                 self._ops[rounding.name] = op
-                self._results[rounding.name] = CpuResult(
-                    op.node, op.op, str(op.source[0]) if op.source else "", name in twice
-                )
+                self._results[rounding.name] = CpuResult(op.node, op.op, source, rounds_twice)
 
     @property
     def results(self) -> tuple[CpuResult, ...]:
