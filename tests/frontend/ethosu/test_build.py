@@ -295,7 +295,8 @@ def test_what_vela_finds_wrong_is_an_error() -> None:
         api.build(module, (x,), target="ethos-u55-64", calibration=[(x,)])
     assert str(caught.value) == (
         "[0] Conv2d: Vela compiled partition 0, which begins at `Conv2d`, wrong, and says: Address out of bounds, "
-        "address 16384, memory 'shram' with size 16384\n\nhint: keep an operator on the CPU with `--operators-not-to-delegate`, or build for another "
+        "address 16384, memory 'shram' with size 16384\n\n"
+        "hint: keep an operator on the CPU with `--operators-not-to-delegate`, or build for another "
         "accelerator"
     )
 
