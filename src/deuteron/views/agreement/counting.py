@@ -1,9 +1,9 @@
 """What comparisons with quantised PyTorch and with LiteRT have in common: how results are counted, and the verdict."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,23 @@ class Counted(Protocol):
     elements: int
     mismatches: int
     largest: int
+
+
+class OfOperator(Counted, Protocol):
+    """The results of an operator of a kind."""
+
+    op: str
+
+
+T = TypeVar("T", bound=OfOperator)
+
+
+def by_kind(results: Iterable[T]) -> Mapping[str, Sequence[T]]:
+    """The results of each kind of operator, in the order in which kinds come first."""
+    kinds: dict[str, list[T]] = {}
+    for result in results:
+        kinds.setdefault(result.op, []).append(result)
+    return kinds
 
 
 def steps_apart(ours: Array, theirs: Array) -> Steps:

@@ -17,7 +17,7 @@ from deuteron.builds.manifest import CpuOp, Manifest
 from deuteron.errors import counted
 from deuteron.frontend.operators import is_qdq, is_quantise
 from deuteron.frontend.saved import Reference
-from deuteron.views.agreement.counting import Array, count
+from deuteron.views.agreement.counting import Array, by_kind, count
 from deuteron.views.agreement.spread import ONCE
 
 _CHANNELS_LAST = "_nhwc"
@@ -147,9 +147,7 @@ def lines(results: Iterable[CpuResult], computing: int) -> Iterator[str]:
     """Counts by kind of operator, and how many operators nothing is compared of."""
     yield "operator by operator against quantised PyTorch, on the CPU"
     yield f"  {'operator':<34}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'largest':>9}"
-    kinds: dict[str, list[CpuResult]] = {}
-    for result in results:
-        kinds.setdefault(result.op, []).append(result)
+    kinds = by_kind(results)
     for kind, same in kinds.items():
         elements = sum(r.elements for r in same)
         yield (

@@ -11,7 +11,7 @@ from deuteron.npu.ethosu import tosa
 from deuteron.npu.ethosu.kept import Kept, seen
 from deuteron.npu.ethosu.stream import decode
 from deuteron.runtime.ethosu_steps import Steps
-from deuteron.views.agreement.counting import Array, count, steps_apart
+from deuteron.views.agreement.counting import Array, by_kind, count, steps_apart
 from deuteron.views.agreement.tosa import TosaModel
 
 
@@ -120,10 +120,7 @@ def lines(results: Iterable[TensorResult], coverage: Coverage) -> Iterator[str]:
     """Counts by kind of operator, and how many operators nothing is seen of."""
     yield "  what each operator leaves in memory"
     yield f"  {'operator':<20}{'tensors':>9}{'results':>14}{'differ':>9}{'largest':>9}"
-    kinds: dict[str, list[TensorResult]] = {}
-    for result in results:
-        kinds.setdefault(result.op, []).append(result)
-    for kind, same in kinds.items():
+    for kind, same in by_kind(results).items():
         yield (
             f"  {kind:<20}{len(same):>9}{sum(r.elements for r in same):>14,}"
             f"{sum(r.mismatches for r in same):>9,}{max(r.largest for r in same):>9}"

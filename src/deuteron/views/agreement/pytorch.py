@@ -40,7 +40,7 @@ from deuteron.runtime.observer import DelegateCall
 from deuteron.runtime.partitions import partitions_of
 from deuteron.runtime.results import operator_results
 from deuteron.views.agreement import on_cpu, on_the_way
-from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, count, steps_apart
+from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, by_kind, count, steps_apart
 from deuteron.views.agreement.on_cpu import CpuResult, OnCpu
 from deuteron.views.agreement.on_the_way import NO_COVERAGE, Coverage, OnTheWay, TensorResult
 from deuteron.views.agreement.opinion import opinion
@@ -243,10 +243,7 @@ def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
         "operator by operator against float32 PyTorch",
         f"  {'operator':<20}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'misrounded':>12}{'largest':>9}",
     ]
-    kinds: dict[str, list[OperatorResult]] = {}
-    for operator in operators:
-        kinds.setdefault(operator.op, []).append(operator)
-    for kind, same in kinds.items():
+    for kind, same in by_kind(operators).items():
         elements, tied = sum(o.elements for o in same), sum(o.ties for o in same)
         lines.append(
             f"  {kind:<20}{elements:>14,}{100 * tied / max(1, elements):>9.3f}{sum(o.mismatches for o in same):>9,}"
