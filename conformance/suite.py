@@ -64,6 +64,7 @@ class Suite:
         runner: executable that takes nxp_executor_runner's command line.
         directory: the tests' directory; ids are relative to it.
         tosa: whether what is compiled for an Ethos-U is kept, in `compiled`.
+        uses_pytorch: whether the tests do, whose processes then import it with our shortcuts.
         stop: set it to end all runs.
     """
 
@@ -72,6 +73,7 @@ class Suite:
     runner: Path
     directory: Path
     tosa: bool = False
+    uses_pytorch: bool = True
     stop: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -198,6 +200,8 @@ class Suite:
 
     def _command(self, *arguments: str) -> list[str]:
         options = ["-p", "deuteron_conformance", "-p", "no:cacheprovider", "-c", os.devnull]
+        if self.uses_pytorch:
+            options += ["-p", "deuteron_shortcuts"]
         options.append("--continue-on-collection-errors")
         return [sys.executable, "-m", "pytest", *options, "--rootdir", str(self.directory), *arguments]
 

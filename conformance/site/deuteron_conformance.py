@@ -14,7 +14,6 @@ call of ExecuTorch's Ethos-U backend: `conformance/tosa.py` runs both.
 A file that cannot be imported stands for its tests, whose ids nobody knows: it is listed, and fails when it is run.
 """
 
-import gc
 import hashlib
 import json
 import os
@@ -25,7 +24,6 @@ from pathlib import Path
 import pytest
 
 from deuteron.errors import DeuteronError
-from deuteron.frontend import shortcuts
 from deuteron.npu.neutron.sdk import Session
 
 COLLECT = os.environ.get("DEUTERON_CONFORMANCE_COLLECT")
@@ -59,26 +57,6 @@ def pytest_configure() -> None:
         return result
 
     EthosUBackend._compile_tosa_flatbuffer = staticmethod(compile_and_keep)  # noqa: SLF001
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Spares the imports what takes long for no reason."""
-    with shortcuts.importing():
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtestloop() -> Generator[None, object, object]:
-    """Lets PyTorch work out once what it would for each program of each test; no byte of a program changes by it."""
-    with shortcuts.active():
-        return (yield)
-
-
-def pytest_collection_finish() -> None:
-    """Lets Python look for unreachable objects seldom, and not among those of imports: a fifth of the tests' time."""
-    gc.freeze()
-    gc.set_threshold(1_000_000, 20, 100)
 
 
 def pytest_pycollect_makeitem(obj: object) -> None:

@@ -9,8 +9,6 @@ from conformance.suite import Job, Result, Suite
 
 from deuteron.errors import InternalError
 
-pytestmark = pytest.mark.slow
-
 FILE = """
 import os, time, unittest
 import pytest
@@ -47,12 +45,13 @@ class TestHidden(unittest.TestCase):
 
 
 def small(folder: Path) -> Suite:
-    """The suite of that file, and of one that cannot be imported."""
+    """The suite of that file, and of one that cannot be imported; its processes load nothing that it does not use."""
     tests = folder / "tests"
     tests.mkdir()
     (tests / "test_file.py").write_text(FILE)
     (tests / "test_broken.py").write_text("import not_there\n")
-    return Suite(replace(NXP, test_seconds=20), folder / "work", folder / "runner", tests)
+    backend = replace(NXP, test_seconds=20, environment={**NXP.environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    return Suite(backend, folder / "work", folder / "runner", tests, uses_pytorch=False)
 
 
 @pytest.fixture
@@ -126,7 +125,7 @@ def test_tests_after_one_that_dies_still_run(suite: Suite) -> None:
 
 
 def test_a_test_that_hangs(suite: Suite) -> None:
-    quick = replace(suite, backend=replace(NXP, test_seconds=6))
+    quick = replace(suite, backend=replace(NXP, test_seconds=2))
     results = run(quick, "test_hangs", "test_paths")
     assert results["test_hangs"].outcome == "timeout"
     assert results["test_paths"].outcome == "passed"
