@@ -59,6 +59,8 @@ def test_stripes_compute_the_same_bytes(build: Path, bundle: Bundle, firmware: H
         assert bool(arena.chains) == (budget < WHOLE)
         ours, executorchs = _run(build, arena.bundle, firmware, tmp_path / str(budget))
         assert ours == executorchs, budget
+    ours, executorchs = _run(build, planned(bundle, ALWAYS, CORE).bundle, firmware, tmp_path / "always")
+    assert ours == executorchs
 
 
 @pytest.mark.slow

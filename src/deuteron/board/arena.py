@@ -11,9 +11,10 @@ from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.board.bundle import Bundle
 from deuteron.board.calls import ENDS, bundle_of, program_of
 from deuteron.board.rows import CPU, Counted, macs
+from deuteron.board.shadow import hazards
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import Manifest
-from deuteron.errors import CapacityError
+from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.plan.cascades import Cascades
@@ -98,8 +99,11 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str) -> Arena:
     rates = Counted(cores.load(core))
     whole = _plan(program_of(bundle))
     plan = _chosen(bundle, whole, memory, rates)
+    after = bundle_of(bundle, plan.program, plan.offsets, plan.memory.nbytes)
+    if plan is not whole:
+        _check_rows(bundle, after, whole.program, plan.program)
     return Arena(
-        bundle_of(bundle, plan.program, plan.offsets, plan.memory.nbytes),
+        after,
         plan.memory,
         _names(bundle, plan.program),
         _chains(bundle, plan.program),
@@ -109,13 +113,24 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str) -> Arena:
     )
 
 
+def _check_rows(bundle: Bundle, after: Bundle, whole: Program, program: Program) -> None:
+    """Checks that no row is read before it is written, or after something else took its place."""
+    calls, cut = ([call for call in each.calls if call.origin != ENDS] for each in (whole, program))
+    found = hazards(bundle, after, calls, cut)
+    if found:
+        raise InternalError(
+            f"the stripes of `{bundle.name}` are unsound: {found[0]}",
+            hint="report the model with this text; `--depth-first never` makes no stripes",
+        )
+
+
 def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted) -> _Plan:
     working = bundle.memories[-1].bytes
     budget = None if memory.sram_budget is None else memory.sram_budget - working
     if memory.depth_first is not DepthFirst.ALWAYS and (budget is None or whole.memory.nbytes <= budget):
         return whole
     search = None if memory.depth_first is DepthFirst.NEVER else Cascades(whole.program, rates, CPU)
-    least = search.least() if search else None
+    least = search.least(area=None) if search else None  # weights stay where they are
     if search and least and budget is not None and memory.depth_first is DepthFirst.AUTO:
         for limit in _limits(least.scratch, whole.memory.bound):
             cut = search.with_alive(limit, None) if limit <= budget else None

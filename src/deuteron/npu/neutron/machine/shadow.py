@@ -1,25 +1,20 @@
 """What every byte of every memory holds while a program runs, and where that is not what a kernel needs.
 
-Each byte is a pair: a value of the program and the byte of that value. Calls and fetches move the pairs as they would
-move the bytes, and every read is held against the program's own record of values.
+Calls and fetches move pairs of a value and a byte of it, and every read is held against the program's own record of
+values.
 """
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from deuteron.npu.dataflow import Dataflow
-from deuteron.npu.neutron.kernels import params as p
+from deuteron.npu.neutron.kernels.contents import LEFTOVER, Contents
+from deuteron.npu.neutron.kernels.reached import Ints, reached_by
 from deuteron.npu.neutron.kernels.regions import WRITABLE, Place, Region
 from deuteron.npu.neutron.kernels.rules import may_write_onto
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Wait
 from deuteron.npu.timeline import Hazard
-
-Ints = npt.NDArray[np.int64]
-_NOTHING = -1
-_LEFTOVER = -2
-"""Owners of a byte that is no value's: never written, or left by a kernel's workspace."""
 
 
 def hazards(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
@@ -37,20 +32,6 @@ def hazards(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
                 machine.flights.pop(command.channel, None)
     machine.end(len(decoded.commands), calls)
     return tuple(machine.found)
-
-
-class _Memory:
-    """One memory, byte by byte: whose value it holds, which byte of it, and the command that put it there."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.owner = np.full(nbytes, _NOTHING, np.int32)
-        self.byte = np.zeros(nbytes, np.uint32)
-        self.writer = np.full(nbytes, -1, np.int32)
-
-    def put(self, at: Ints, owner: int, byte: Ints | int, writer: int) -> None:
-        self.owner[at] = owner
-        self.byte[at] = byte
-        self.writer[at] = writer
 
 
 class _Machine:
@@ -73,7 +54,7 @@ class _Machine:
             Region.WEIGHTS: (header.weights_bytes,),
             Region.PREFETCH: (header.prefetch_bytes,),
         }
-        self._memories = {(region, i): _Memory(n) for region, all_ in sizes.items() for i, n in enumerate(all_)}
+        self._memories = {(region, i): Contents(n) for region, all_ in sizes.items() for i, n in enumerate(all_)}
         for i, name in enumerate(values.inputs):
             whole = np.arange(decoded.input_bytes[i])
             self._memories[Region.INPUT, i].put(whole, self._ids[name], whole, -1)
@@ -107,7 +88,7 @@ class _Machine:
             if operand.region not in WRITABLE:
                 self._report(index, f"{what} would be written to {_bytes(operand)}, which is read only")
             elif call.kernel.operands[at] == "workspace":
-                memory.put(where, _LEFTOVER, 0, index)
+                memory.put(where, LEFTOVER, 0, index)
             else:
                 memory.put(where, self._ids[use.buffer], reached + use.offset, index)
 
@@ -168,21 +149,9 @@ class _Machine:
         """Reports the first byte that is not what it should be."""
         self._check_landed(index, what, operand)
         memory = self._memories[_memory(operand)]
-        owner, byte = expected
-        wrong = np.flatnonzero((memory.owner[where] != owner) | (memory.byte[where] != byte))
-        if not len(wrong):
-            return
-        at = int(where[wrong[0]])
-        place = f"byte {at} of {_region(operand)}"
-        needed = f"byte {int(byte[wrong[0]])} of `{self._names[owner]}`"
-        holder, writer = int(memory.owner[at]), int(memory.writer[at])
-        if holder == _NOTHING:
-            self._report(index, f"{what} needs {needed} at {place}, which nothing has written")
-            return
-        left = holder == _LEFTOVER
-        held = "leftovers of a workspace" if left else f"byte {memory.byte[at]} of `{self._names[holder]}`"
-        by = f", written by command {writer}" if writer >= 0 else ""
-        self._report(index, f"{what} needs {needed} at {place}, which holds {held}{by}")
+        wrong = memory.wrong(where, *expected, self._names.__getitem__, (_region(operand), "command"))
+        if wrong:
+            self._report(index, f"{what} {wrong}")
 
     def _check_landed(self, index: int, what: str, operand: Place) -> None:
         for channel, (started, flight) in self.flights.items():
@@ -205,28 +174,3 @@ def _region(operand: Place) -> str:
 
 def _bytes(operand: Place) -> str:
     return f"bytes {operand.offset}..{operand.offset + operand.nbytes - 1} of {_region(operand)}"
-
-
-def reached_by(params: p.KernelParams) -> dict[int, Ints]:
-    """For each operand that a kernel reads or writes with strides, the bytes that it reaches, from its first."""
-    match params:
-        case p.CopyParams():
-            return {
-                0: params.in_start + _grid(params.dims, params.in_strides),
-                1: _grid(params.dims, params.out_strides),
-            }
-        case p.Conv2DParams():
-            positions = params.batches * params.out_h * params.out_w
-            return {4: _grid((positions, params.out_c), (params.out_pitch, 1))}
-        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
-            return {0: _grid(params.dims, params.a_strides), 1: _grid(params.dims, params.b_strides)}
-        case _:
-            return {}
-
-
-def _grid(dims: Sequence[int], strides: Sequence[int]) -> Ints:
-    reached = np.zeros(1, np.int64)
-    for dim, stride in zip(dims, strides, strict=True):
-        steps = np.arange(dim) * stride if stride else np.zeros(1, np.int64)
-        reached = (reached[:, None] + steps).ravel()
-    return reached

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deuteron.npu.dataflow import Constant, Dataflow, Use
+from deuteron.npu.neutron.kernels.reached import Ints, reached_by
 from deuteron.npu.neutron.kernels.regions import Place, Region
-from deuteron.npu.neutron.machine.shadow import Ints, reached_by
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch
 
 _WEIGHTS = "weights"

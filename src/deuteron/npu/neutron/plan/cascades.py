@@ -86,13 +86,16 @@ class Cascades:
             return None
         return Cut(program, step.cascades, step.cycles, place(lifetimes(program), FAST_EFFORT).nbytes)
 
-    def least(self) -> Cut | None:
-        """The program that takes the least scratch of those that are found; None where no chain makes it smaller."""
+    def least(self, area: int | None = 0) -> Cut | None:
+        """The program that takes the least scratch of those that are found; None where no chain makes it smaller.
+
+        `area` is as in `fastest`.
+        """
         low, high = 0, max(self._alive, default=0)
         best = None
         while low + 1 < high:
             middle = (low + high) // 2
-            cut = self.with_alive(middle, 0)
+            cut = self.with_alive(middle, area)
             if cut is None:
                 low = middle
             else:
