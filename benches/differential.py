@@ -4,7 +4,12 @@ Each graph's outputs must be those of the IR interpreter bit for bit, each opera
 `spec/rounding.md` of LiteRT, and each kernel call and TFLite operator must name the other. Every fourth graph runs on
 the reference kernels, too. A graph that fails, crashes or hangs shrinks itself into `tests/regressions/`.
 
+With `--budgets` each program is planned once more for a part of its memory, drawn at random, and for the least that the
+planner's error asks for, where it is refused: by rows where that is faster or fits alone, and as far as it can be. Its
+bytes must be the same, no row may be read that is not there, and no byte beside its memories may be written.
+
 make bench-differential
+make bench-differential ARGS=--budgets
 """
 
 import argparse
@@ -15,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +32,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.differential import regressions
-from tests.differential.check import Checked, Driver, Failure, OpTally, check
+from tests.differential.check import Checked, Driver, Failure, Kind, OpTally, check
 from tests.differential.isolated import Worker, wait_any
 from tests.differential.shrink import shrink
 from tests.graphs import random_graph, random_inputs
@@ -38,15 +43,18 @@ from deuteron.runtime import driver
 GRAPHS = 20_000
 REFERENCE_EVERY = 4
 MAX_FAILURES = 10
+SHARES = (0.0, 0.25, 0.5, 0.75)
+"""Of its memory, in which a graph that failed in some budget shrinks."""
 
 Case = tuple[Graph, tuple[npt.NDArray[np.generic], ...]]
 
 
 @dataclass(slots=True)
 class Totals:
-    """All graphs together: operators, kernel calls, and the failures by seed."""
+    """All graphs together: operators, kernel calls, programs that compute some rows at a time, failures by seed."""
 
     graphs: int = 0
+    striped: int = 0
     kernels: Counter[str] = field(default_factory=Counter[str])
     operators: dict[str, OpTally] = field(default_factory=dict[str, OpTally])
     failures: dict[int, Failure] = field(default_factory=dict[int, Failure])
@@ -54,6 +62,7 @@ class Totals:
     def add(self, seed: int, checked: Checked) -> None:
         """Take a graph's results in."""
         self.graphs += 1
+        self.striped += checked.striped
         self.kernels.update(checked.kernels)
         for name, tally in checked.operators.items():
             self.operators.setdefault(name, OpTally()).add(tally)
@@ -72,15 +81,20 @@ def case(seed: int) -> Case:
     return graph, tuple(random_inputs(graph, seed))
 
 
-def check_seed(seed: int) -> Checked:
-    """What comes of the graph of a seed."""
+def drawn(seed: int) -> Sequence[float]:
+    """The parts of its memory in which the graph of a seed is planned again."""
+    return (np.random.default_rng(seed).random(),)
+
+
+def check_seed(seed: int, *, budgets: bool = False) -> Checked:
+    """What comes of the graph of a seed, and in part of its memory if asked."""
     drivers = [_driver("driver")] + [_driver("driver_ref")] * (seed % REFERENCE_EVERY == 0)
-    return check(*case(seed), drivers)
+    return check(*case(seed), drivers, drawn(seed) if budgets else ())
 
 
-def check_case(given: Case) -> Checked:
+def check_case(given: Case, shares: Sequence[float] = ()) -> Checked:
     """What comes of a case on both drivers."""
-    return check(*given, [_driver("driver"), _driver("driver_ref")])
+    return check(*given, [_driver("driver"), _driver("driver_ref")], shares)
 
 
 def results(
@@ -111,7 +125,7 @@ def results(
 
 def keep(seed: int, failure: Failure) -> Path:
     """The file of the shrunk graph of a seed that fails."""
-    with Worker(check_case) as worker:
+    with Worker(partial(check_case, shares=SHARES if failure.kind is Kind.BUDGET else ())) as worker:
 
         def fails(graph: Graph, inputs: Sequence[npt.NDArray[np.generic]]) -> bool:
             return any(found.kind is failure.kind for found in worker.run((graph, tuple(inputs))).failures)
@@ -150,15 +164,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--graphs", type=int, default=GRAPHS, help=f"how many graphs (default: {GRAPHS:,})")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first; the others follow it (default: 0)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--budgets", action="store_true", help="also in part of their memory")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     args = parser.parse_args(argv)
 
     totals, began = Totals(), time.perf_counter()
+    seeds = range(args.seed, args.seed + args.graphs)
     text = TextColumn("{task.description}")
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), text)
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=args.graphs)
-        for seed, checked in results(range(args.seed, args.seed + args.graphs), args.jobs):
+        for seed, checked in results(seeds, args.jobs, partial(check_seed, budgets=args.budgets)):
             totals.add(seed, checked)
             progress.update(task, advance=1, description=f"{len(totals.failures)} failures")
             if len(totals.failures) >= MAX_FAILURES:
@@ -166,7 +182,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     seconds = time.perf_counter() - began
     Console(width=130).print(table(totals))
     calls = f"{totals.kernels.total():,} calls of {len(totals.kernels)} kernels"
-    print(f"{totals.graphs:,} graphs, {calls}, {len(totals.failures)} failures; {seconds:.0f} s measured")
+    cut = f"{totals.striped:,} programs in stripes, " if args.budgets else ""
+    print(f"{totals.graphs:,} graphs, {calls}, {cut}{len(totals.failures)} failures; {seconds:.0f} s measured")
     for seed, failure in sorted(totals.failures.items()):
         print(f"seed {seed}: {failure.kind.value}: {failure.text}", flush=True)
         print(f"  {keep(seed, failure)}", flush=True)
@@ -181,6 +198,7 @@ def _as_json(totals: Totals, first: int, seconds: float) -> dict[str, object]:
         "seconds": seconds,
         "first_seed": first,
         "graphs": totals.graphs,
+        "striped": totals.striped,
         "kernels": dict(sorted(totals.kernels.items())),
         "operators": {name: asdict(tally) for name, tally in sorted(totals.operators.items())},
         "failures": {seed: f"{found.kind.value}: {found.text}" for seed, found in sorted(totals.failures.items())},

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from tests.differential import litert, provenance
+from tests.differential import budgets, litert, provenance
 
 from deuteron.npu.neutron.convert import ConvertOptions, convert
 from deuteron.npu.neutron.ir import interpret, ops
@@ -43,6 +43,7 @@ class Kind(Enum):
     DRIVER = "driver"
     LITERT = "litert"
     PROVENANCE = "provenance"
+    BUDGET = "budget"
     CRASH = "crash"
 
 
@@ -81,24 +82,40 @@ class Checked:
         failures: one of each kind at most.
         kernels: calls of the program, per kernel.
         operators: tally by the operator's name.
+        striped: of its programs in part of their memory, those that compute some rows at a time.
     """
 
     failures: list[Failure] = field(default_factory=list[Failure])
     operators: dict[str, OpTally] = field(default_factory=dict[str, OpTally])
     kernels: list[str] = field(default_factory=list[str])
+    striped: int = 0
 
     def fail(self, kind: Kind, text: str) -> None:
         """Note a failure."""
         self.failures.append(Failure(kind, text))
 
 
-def check(graph: Graph, inputs: Sequence[Array], drivers: Sequence[Driver]) -> Checked:
-    """What comes of the graph on these inputs; exceptions are failures, too."""
+def check(graph: Graph, inputs: Sequence[Array], drivers: Sequence[Driver], shares: Sequence[float] = ()) -> Checked:
+    """What comes of the graph on these inputs; exceptions are failures, too.
+
+    Args:
+        graph: the graph.
+        inputs: its inputs.
+        drivers: what runs the program.
+        shares: of the memory that it takes layer by layer, in which it must compute the same.
+    """
     checked = Checked()
+    kind = Kind.ERROR
     try:
         _check(graph, inputs, drivers, checked)
+        kind = Kind.BUDGET
+        if shares:
+            found = budgets.check(emit(graph), TARGET, [value.tobytes() for value in inputs], shares)
+            checked.striped = found.striped
+            if found.problems:
+                checked.fail(Kind.BUDGET, found.problems[0])
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
-        checked.fail(Kind.ERROR, f"{type(error).__name__}: {error}")
+        checked.fail(kind, f"{type(error).__name__}: {error}")
     return checked
 
 

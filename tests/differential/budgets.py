@@ -1,0 +1,95 @@
+"""A graph in less memory than it would like: the same bytes, no hazard, and nothing beside what the plan says."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from deuteron.arch import targets
+from deuteron.arch.memory import DepthFirst, MemoryOptions
+from deuteron.errors import CapacityError
+from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
+from deuteron.npu.neutron.machine import hazards
+from deuteron.npu.neutron.microcode.container import Container
+from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.plan import Budget, budget
+from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
+from deuteron.runtime.driver import Driver, _Block
+
+GUARD = 256
+"""Bytes on each side of a memory that nobody may touch."""
+PAINT = b"\xa5"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How many of a graph's programs compute some rows at a time, and what is wrong with them."""
+
+    striped: int
+    problems: tuple[str, ...]
+
+
+def check(tflite: bytes, target: str, inputs: Sequence[bytes], shares: Sequence[float]) -> Found:
+    """What comes of the programs of a file in these shares of the memory that it takes layer by layer.
+
+    A share that is too small is planned in what the error says would do, and in one byte less, which must not fit.
+    """
+    options, arch = ConvertOptions(), targets.load(target)
+    lowered = lower_model(decode_tflite(tflite), arch, options)
+    whole = planned(lowered, options, None)
+    if whole.container is None:
+        return Found(0, ())
+    expected, _ = painted(whole.container, inputs)
+    striped, problems = 0, list[str]()
+    needs = whole.plan.scratch_bytes + whole.plan.constant_bytes
+    for share in shares:
+        for depth_first in (DepthFirst.AUTO, DepthFirst.ALWAYS):
+            within = budget(arch, MemoryOptions(sram_budget=max(int(needs * share), 1), depth_first=depth_first))
+            try:
+                conversion = planned(lowered, options, within)
+            except CapacityError as error:
+                within = replace(within, sram=error.needed)
+                conversion = planned(lowered, options, within)
+                if _fits(lowered, replace(within, sram=error.needed - 1)):
+                    problems.append(f"the error asks for {error.needed} bytes, and one less does")
+            problems += _wrong(conversion, within, expected, inputs)
+            striped += any(call.stripe for call in conversion.program.calls)
+    return Found(striped, tuple(problems))
+
+
+def _fits(lowered: Lowered, within: Budget) -> bool:
+    """Whether a plan is found."""
+    try:
+        planned(lowered, ConvertOptions(), within)
+    except CapacityError:
+        return False
+    return True
+
+
+def _wrong(conversion: Conversion, within: Budget, expected: list[bytes], inputs: Sequence[bytes]) -> Iterator[str]:
+    """What is wrong with a program in its budget."""
+    where = f"in {within.sram} bytes, depth first {within.depth_first.value}"
+    container, plan = conversion.container, conversion.plan
+    assert container is not None
+    taken = plan.scratch_bytes + (plan.prefetch_bytes or plan.constant_bytes)
+    if taken > within.sram:
+        yield f"{where}: {taken} bytes are taken"
+    found = hazards(decode(container), conversion.dataflow)
+    if found:
+        yield f"{where}: command {found[0].command}: {found[0].message}"
+    outputs, is_clean = painted(container, inputs)
+    if outputs != expected:
+        yield f"{where}: other bytes"
+    if not is_clean:
+        yield f"{where}: bytes beside its memories are overwritten"
+
+
+def painted(container: Container, inputs: Sequence[bytes]) -> tuple[list[bytes], bool]:
+    """The outputs of a run, and whether it left the paint around scratch and prefetch area as it was."""
+    with Driver().load(container) as model:
+        sizes = [memory.size + 2 * GUARD for memory in (model._scratch, model._prefetch)]
+        blocks = [_Block(size, PAINT * size) for size in sizes]
+        scratch, prefetch = (block.address + GUARD for block in blocks)
+        model._data.scratch, model._data.scratchWeights = scratch, prefetch
+        model._data.outputs[len(model._outputs)] = scratch
+        outputs = model.run(inputs)
+        guards = (block.read()[part] for block in blocks for part in (slice(GUARD), slice(-GUARD, None)))
+        return outputs, all(guard == PAINT * GUARD for guard in guards)
