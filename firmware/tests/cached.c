@@ -82,9 +82,9 @@ static void cache(cached_action_t action, const void *data, size_t bytes)
            (kinds[kind].action != action || kinds[kind].part != part || kinds[kind].after != has_run)) {
         kind++;
     }
-    CHECK(kind < kind_count && part + bytes <= CACHED_BYTES, "a call for %u bytes at %u that is no kind",
-          (unsigned)bytes, (unsigned)part);
-    if (kind == kind_count) {
+    const bool is_right = kind < kind_count && bytes > 0 && bytes <= CACHED_BYTES - part;
+    CHECK(is_right, "a call for %u bytes at %u that is no kind", (unsigned)bytes, (unsigned)part);
+    if (!is_right) {
         return;
     }
     cached_calls[kind]++;

@@ -423,6 +423,32 @@ static void check_refused(uint64_t *state, uint32_t opcode, uint64_t value, uint
     stream_free(&stream);
 }
 
+/* A resize to results of 64 bits, of which a register's value is one whose effect on these nobody knows. */
+static void check_wide(uint64_t *state, uint32_t opcode, uint32_t value, dtn_ethosu_fault_t expected)
+{
+    const int32_t sizes[3] = {2, 2, 4};
+    const u85_turn_t none = {{0, 1, 2}, 3, 0};
+    test_map_t in = {1, IN_AT, 2, 2, 4, 1, true, false, 0};
+    test_map_t out = {1, U85_OUT_AT, 2, 2, 4, 8, true, false, 0};
+    stream_t stream;
+    stream_new(&stream, "ethos-u85-256", state);
+    put_window(&stream, 4, 2, 2);
+    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    u85_put_output(&stream, &none, sizes, &out, true);
+    u85_put_scale(&stream, REG_OFM_SCALE, 1, 16, 1);
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        stream_short(&stream, axis == 0 ? REG_RESIZE_Y_SCALE_N_M1 : REG_RESIZE_X_SCALE_N_M1, 0);
+        stream_short(&stream, axis == 0 ? REG_RESIZE_Y_OFFSET : REG_RESIZE_X_OFFSET, 0);
+        stream_long(&stream, axis == 0 ? REG_RESIZE_Y_STEP : REG_RESIZE_X_STEP, UINT64_C(1) << 32);
+    }
+    stream_short(&stream, opcode, value);
+    stream_op(&stream, DTN_ETHOSU_OP_RESIZE, 0);
+    dtn_ethosu_event_t event = {0};
+    CHECK_EQUAL(stream_run(&stream, &event), expected);
+    CHECK_EQUAL(event.detail, expected == DTN_ETHOSU_OK ? 0 : opcode);
+    stream_free(&stream);
+}
+
 static void test_refused(uint64_t *state)
 {
     const uint32_t average = 1, sum = 3, chained = 2U << 14, pool = DTN_ETHOSU_OP_POOL, precision = REG_OFM_PRECISION;
@@ -454,6 +480,9 @@ static void test_refused(uint64_t *state)
     check_refused(state, REG_ACC_FORMAT, 0, DTN_ETHOSU_OP_RESIZE, 1, DTN_ETHOSU_UNSUPPORTED, DTN_ETHOSU_OP_RESIZE);
     check_refused(state, REG_ACC_FORMAT, 0, DTN_ETHOSU_OP_RESIZE, 0, DTN_ETHOSU_UNSET, REG_RESIZE_Y_SCALE_N_M1);
     check_refused(state, REG_ACC_FORMAT, 0, DTN_ETHOSU_OP_ELEMENTWISE, 12, DTN_ETHOSU_FIELD, DTN_ETHOSU_OP_ELEMENTWISE);
+    check_wide(state, REG_OFM_ZERO_POINT, 0, DTN_ETHOSU_OK);
+    check_wide(state, REG_OFM_ZERO_POINT, 1, DTN_ETHOSU_UNSUPPORTED);
+    check_wide(state, REG_ACTIVATION, 0, DTN_ETHOSU_UNSUPPORTED);
 }
 
 int main(int count, char **arguments)

@@ -24,6 +24,9 @@ pytestmark = pytest.mark.slow
 SLOT_BYTES = 12 * 1024
 """`DTN_SLOT_BYTES`: calls with larger values are left out."""
 
+LEAST = 300
+"""Calls that are left, some of each operator."""
+
 TIMES = 4
 """Random calls of each operator that Deuteron adds."""
 
@@ -50,13 +53,18 @@ def expecting(bundle: Bundle, expected: Sequence[bytes]) -> Bundle:
 def test_random_calls_give_the_hosts_bytes_and_stay_within_their_values(board: str) -> None:
     marks.load()
     bench, maker, expected = Bench(InnerWork.PORTABLE), cortex_m.Maker(), list[bytes]()
+    operators = dict[str, int]()
     for call in calls():
+        operators.setdefault(call.operator, 0)
         if max(array.nbytes for array in (*call.inputs, call.output)) > SLOT_BYTES:
             continue
         symbol = BY_OPERATOR[call.operator].symbol if call.operator in BY_OPERATOR else call.operator
         scratch = call.scratch[0] if call.scratch else None
         maker.add(cortex_m.Call(symbol, call.inputs, call.params, scratch, call.output, 0), call.operator)
+        operators[call.operator] += 1
         expected.append(bench.run(call.operator, call.inputs, call.params, call.output, call.scratch).tobytes())
+    assert len(expected) >= LEAST
+    assert all(operators.values())
     machine, name = boards.load(board), f"steps-{board}"
     sources = (*START, "tests/board/steps.c", *generate(expecting(maker.bundle(), expected), name))
     done = run(machine, build(machine, name, sources, archived=library.core(machine)))

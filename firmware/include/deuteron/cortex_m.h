@@ -322,9 +322,7 @@ typedef struct {
  * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
  * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
  * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
- * are at most 32767. A run refuses factors that are out of range. For some rows of a map alone `in_h` are those that
- * they depend on and `pad_h` what lies above them; what windows reach below them is padding. The transposed operator,
- * and maps of several batches, have all rows.
+ * are at most 32767. A run refuses factors that are out of range.
  *
  * Values: input, weights, multipliers, shifts, bias if has_bias, kernel_sum if has_kernel_sum, scratch, output.
  */
@@ -349,9 +347,7 @@ typedef dtn_cm_quantized_conv2d_params_t dtn_cm_quantized_depthwise_conv2d_param
  * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
  * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
  * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
- * are at most 32767. A run refuses factors that are out of range. For some rows of a map alone `in_h` are those that
- * they depend on and `pad_h` what lies above them; what windows reach below them is padding. The transposed operator,
- * and maps of several batches, have all rows.
+ * are at most 32767. A run refuses factors that are out of range.
  *
  * Values: input, weights, multipliers, shifts, bias if has_bias, scratch, output.
  */
@@ -376,9 +372,7 @@ typedef dtn_cm_quantized_conv2d_params_t dtn_cm_quantized_transpose_conv2d_param
  * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
  * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
  * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
- * are at most 32767. A run refuses factors that are out of range. For some rows of a map alone `in_h` are those that
- * they depend on and `pad_h` what lies above them; what windows reach below them is padding. The transposed operator,
- * and maps of several batches, have all rows.
+ * are at most 32767. A run refuses factors that are out of range.
  *
  * Values: input, weights, multipliers, shifts, bias if has_bias, scratch, output_scratch, output.
  */

@@ -86,7 +86,8 @@ static const struct {
     enum ethosu_pmu_event_type type;
     uint32_t what;
 } events[] = {{ETHOSU_PMU_NPU_ACTIVE, 0x23}, {ETHOSU_PMU_MAC_ACTIVE, 0x30}};
-enum { EVENTS = sizeof events / sizeof events[0], EVENT_COUNTERS = (1 << EVENTS) - 1 };
+enum { EVENTS = sizeof events / sizeof events[0] };
+#define COUNTERS (ETHOSU_PMU_CCNT_Msk | ((1UL << EVENTS) - 1))
 
 /* Of all jobs so far: between two of them the NPU may have no power, and its counters nothing. */
 static uint32_t cycles;
@@ -101,12 +102,13 @@ void ethosu_inference_begin(struct ethosu_driver *drv, void *user_arg)
     }
     ETHOSU_PMU_CYCCNT_Reset(drv);
     ETHOSU_PMU_EVCNTR_ALL_Reset(drv);
-    ETHOSU_PMU_CNTR_Enable(drv, ETHOSU_PMU_CCNT_Msk | EVENT_COUNTERS);
+    ETHOSU_PMU_CNTR_Enable(drv, COUNTERS);
 }
 
 void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg)
 {
     (void)user_arg;
+    ETHOSU_PMU_CNTR_Disable(drv, COUNTERS);
     cycles += (uint32_t)ETHOSU_PMU_Get_CCNTR(drv);
     for (uint32_t i = 0; i < EVENTS; i++) {
         counts[i] += ETHOSU_PMU_Get_EVCNTR(drv, i);

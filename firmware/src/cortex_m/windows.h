@@ -35,8 +35,9 @@ bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch);
 bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation);
 
 /**
- * True when the height of the output is what a convolution makes of the map, or the rows are some of a larger map's:
- * more or fewer, as long as the first window reaches the map and the last starts on it. Below it is padding.
+ * True when the height of the output is what a convolution makes of the map, or its rows are some of a larger one's:
+ * then `in_h` are the rows that they depend on and `pad_h` what lies above these, the first window reaches them and the
+ * last starts on them; what windows reach below is padding. Maps of several batches have all rows.
  */
 bool dtn_cm_has_rows(const dtn_cm_windows_t *p);
 

@@ -74,7 +74,8 @@ static dtn_ethosu_fault_t read_output_85(dtn_ethosu_t *m, const dtn_eu_map_t *ma
                                 .lo = INT32_MIN,
                                 .hi = INT32_MAX,
                                 .table = DTN_EU_NO_TABLE};
-    if (dtn_eu_field(m, REG_ACTIVATION, NO_CLIP_AT, 1) == 0) {
+    bool is_held = dtn_eu_field(m, REG_ACTIVATION, NO_CLIP_AT, 1) == 0;
+    if (is_held) {
         uint32_t lo = dtn_eu_short(m, REG_ACTIVATION_MIN);
         uint32_t hi = dtn_eu_short(m, REG_ACTIVATION_MAX);
         output->lo = map->is_signed ? (int16_t)lo : (int32_t)lo;
@@ -82,6 +83,13 @@ static dtn_ethosu_fault_t read_output_85(dtn_ethosu_t *m, const dtn_eu_map_t *ma
     }
     if (output->lo > output->hi) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACTIVATION_MIN);
+    }
+    /* What the NPU makes of these in results of 64 bits is not known; no table has such results. */
+    if (map->bytes == 8 && map->zero_point != 0) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_ZERO_POINT);
+    }
+    if (map->bytes == 8 && is_held) {
+        return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACTIVATION);
     }
     return function == NO_FUNCTION ? DTN_ETHOSU_OK : read_table_85(m, map, function, output);
 }

@@ -103,7 +103,7 @@ static void begin_step(const dtn_executor_t *executor, begun_t *begun)
     begun->start = ticks(executor);
 }
 
-/* What each counter has counted in the step; none of those that there were only before it or after it. */
+/* What each counter has counted in the step, up to the first that there was only before it or after it. */
 static void record_counters(dtn_executor_t *executor, const counters_t *before)
 {
     counters_t after;

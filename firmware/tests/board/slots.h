@@ -1,17 +1,19 @@
 /**
  * @file
  * Memory for the values of one call, each of which ends where the memory protection unit begins to refuse: what an
- * operator reads or writes behind it is a fault.
+ * operator reads or writes behind it is a fault. Of more values than there are guards the last ones share a slot. Below
+ * each value is a fence: bytes that the operator must leave as they are.
  */
 #ifndef DTN_SLOTS_H
 #define DTN_SLOTS_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "deuteron/bundle.h"
 #include "guards.h"
 
-enum { DTN_SLOT_BYTES = 12 * 1024 };
+enum { DTN_SLOT_BYTES = 12 * 1024, DTN_FENCE_BYTES = 32, DTN_FENCE = 0xA5 };
 
 typedef struct {
     uint8_t memory[DTN_SLOT_BYTES];
@@ -29,6 +31,18 @@ static inline void dtn_slots_on(void)
     dtn_guards_on(dtn_slots, sizeof dtn_slots);
 }
 
+/** The slot of a value. */
+static inline uint8_t *dtn_slots_of(uint32_t value)
+{
+    return dtn_slots[value < DTN_GUARDS ? value : DTN_GUARDS - 1].memory;
+}
+
+/** Where the fence starts of a value that starts there. */
+static inline uint32_t dtn_slots_fence(uint32_t start)
+{
+    return start < DTN_FENCE_BYTES ? 0 : (start - DTN_FENCE_BYTES) / 16 * 16;
+}
+
 /** Places each value at the end of a slot, the last ones in one if there are too many; false when one does not fit. */
 static inline bool dtn_slots_place(dtn_operator_call_t *call)
 {
@@ -42,10 +56,26 @@ static inline bool dtn_slots_place(dtn_operator_call_t *call)
         if (value->bytes > left[slot]) {
             return false;
         }
-        value->data = dtn_slots[slot].memory + left[slot] - value->bytes;
-        left[slot] = (left[slot] - value->bytes) / 16 * 16;
+        const uint32_t start = left[slot] - value->bytes;
+        left[slot] = dtn_slots_fence(start);
+        value->data = dtn_slots_of(i) + start;
+        memset(dtn_slots_of(i) + left[slot], DTN_FENCE, start - left[slot]);
     }
     return true;
+}
+
+/** False when something has been written below a value. */
+static inline bool dtn_slots_are_kept(const dtn_operator_call_t *call)
+{
+    bool are_kept = true;
+    for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
+        const uint8_t *slot = dtn_slots_of(i);
+        const uint32_t start = (uint32_t)((const uint8_t *)call->values[i].data - slot);
+        for (uint32_t at = dtn_slots_fence(start); at < start; at++) {
+            are_kept = are_kept && slot[at] == DTN_FENCE;
+        }
+    }
+    return are_kept;
 }
 
 #endif /* DTN_SLOTS_H */

@@ -22,7 +22,7 @@ static const uint8_t *content(const dtn_value_t *value)
     return (const uint8_t *)start + value->offset;
 }
 
-/* False when a value is too large, or the operator refuses the call. */
+/* False when a value is too large, the operator refuses the call, or it writes below a value. */
 static bool run(const dtn_step_t *step)
 {
     const uint32_t *words = dtn_bundle.words + step->first;
@@ -39,7 +39,8 @@ static bool run(const dtn_step_t *step)
         memcpy(call.values[i].data, content(&dtn_bundle.values[words[i]]), call.values[i].bytes);
     }
     dtn_operator_t operator = dtn_bundle.operators[step->index];
-    if (operator(&call, DTN_PHASE_CHECK) != DTN_OK || operator(&call, DTN_PHASE_RUN) != DTN_OK) {
+    if (operator(&call, DTN_PHASE_CHECK) != DTN_OK || operator(&call, DTN_PHASE_RUN) != DTN_OK ||
+        !dtn_slots_are_kept(&call)) {
         return false;
     }
     for (uint32_t i = step->inputs; i < count; i++) {

@@ -19,6 +19,7 @@ void ETHOSU_PMU_Set_EVTYPER(struct ethosu_driver *drv, uint32_t num, enum ethosu
 void ETHOSU_PMU_CYCCNT_Reset(struct ethosu_driver *drv);
 void ETHOSU_PMU_EVCNTR_ALL_Reset(struct ethosu_driver *drv);
 void ETHOSU_PMU_CNTR_Enable(struct ethosu_driver *drv, uint32_t mask);
+void ETHOSU_PMU_CNTR_Disable(struct ethosu_driver *drv, uint32_t mask);
 uint64_t ETHOSU_PMU_Get_CCNTR(struct ethosu_driver *drv);
 uint32_t ETHOSU_PMU_Get_EVCNTR(struct ethosu_driver *drv, uint32_t num);
 

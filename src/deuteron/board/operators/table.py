@@ -76,9 +76,7 @@ class QuantizedConvolutionParams(KernelParams):
     Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
     its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
     Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
-    are at most 32767. A run refuses factors that are out of range. For some rows of a map alone `in_h` are those that
-    they depend on and `pad_h` what lies above them; what windows reach below them is padding. The transposed operator,
-    and maps of several batches, have all rows.
+    are at most 32767. A run refuses factors that are out of range.
     """
 
     batches: int
