@@ -6,7 +6,8 @@ the NPU has; the signal to noise that the build says of its worst output, in dB;
 samples of the calibration; whether the emulated board gives the host's bits; and the processor time of the build.
 
 With `--rows` each row is kept in a folder with the commit that made it, and is not made again, so that the bench can be
-stopped and goes on; `--minutes` bounds how long it begins new ones.
+stopped and goes on; `--minutes` bounds how long it begins new ones. `--markdown` writes what is there as the table of
+`docs/reference/measured.md`.
 
 make bench-models ARGS="--rows build/benches/models"
 """
@@ -162,6 +163,27 @@ def report(rows: Sequence[Row]) -> Table:
     return table
 
 
+def markdown(rows: Sequence[Row]) -> str:
+    """The rows as a table of the docs: a line for each network, a column for what each target gives."""
+    of = {(r.model, r.target): r for r in rows}
+    targets = [target for target in BOARDS if any(r.target == target for r in rows)]
+    lines = [f"| network | {' | '.join(f'`{target}`' for target in targets)} |", f"|---|{'---|' * len(targets)}"]
+    for model in dict.fromkeys(r.model for r in rows):
+        cells = [cell(of[model, target]) if (model, target) in of else "" for target in targets]
+        lines.append(f"| {model} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(r: Row) -> str:
+    """A row as a cell of that table: partitions, shares of MACs and cycles, dB, seconds, and what is wrong."""
+    if r.refused:
+        return f"refused: {r.refused}"
+    cycles = "-" if r.cycles is None else f"{r.cycles:.0%}"
+    on_npu = f"{r.partitions}: {r.macs:.0%}, {cycles}; " if r.partitions else ""
+    wrong = [text for text, is_so in (("does not agree", not r.agrees), (f"board: {r.board}", r.board)) if is_so]
+    return "; ".join([f"{on_npu}{r.sqnr:.1f} dB; {r.seconds:.0f} s", *wrong])
+
+
 def problems(rows: Sequence[Row]) -> list[str]:
     """What is not as it must be, of rows one by one, and of all together once all are there."""
     listed = [f"{r.model} on {r.target} {r.problem}" for r in rows if r.problem]
@@ -180,6 +202,7 @@ def main() -> int:
     parser.add_argument("--model", action="append", choices=MODELS, help="of these only; may be repeated")
     parser.add_argument("--target", action="append", choices=BOARDS, help="of these only; may be repeated")
     parser.add_argument("--rows", type=Path, help="keep each row in this folder, and take from it what is there")
+    parser.add_argument("--markdown", type=Path, help="also write the results to this file, as a table of the docs")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no row after so many")
     options = parser.parse_args()
     rows: list[Row] = []
@@ -191,6 +214,8 @@ def main() -> int:
                 rows.append(ending.kept(options.rows, f"{name}.{target}", Row, partial(row, name, target)))
                 print(rows[-1], file=sys.stderr, flush=True)
     Console(width=160).print(report(rows))
+    if options.markdown is not None:
+        options.markdown.write_text(markdown(rows), encoding="utf-8")
     return ending.finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems(rows), options.json)
 
 

@@ -64,13 +64,14 @@ def test_build_says_what_runs_where(deuteron: Run, build: Path, tmp_path: Path):
     result = deuteron("build", f"{build.parent}/net.py:net", "-o", tmp_path / "again")
     manifest = api.read_manifest(build)
     (part,) = manifest.partitions
-    npu, cpu = result.out.splitlines()
+    npu, cpu, quality = result.out.splitlines()
     assert npu == (
         f"npu 0: {len(part.ops)} TFLite operators in {len(part.kernels)} kernel calls; microcode "
         f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch "
         f"{part.scratch_bytes:,} B (proven optimal)"
     )
     assert cpu.startswith("cpu: ")
+    assert quality == f"signal to quantisation noise: output 0 {manifest.quality.outputs[0].sqnr:.1f} dB"
     assert result.err.splitlines()[-1] == f"wrote `{tmp_path}/again/build.json`"
     assert (tmp_path / "again" / "model.pte").read_bytes() == (build / "model.pte").read_bytes()
 

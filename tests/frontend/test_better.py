@@ -64,6 +64,17 @@ def test_channels_get_like_ranges_and_the_float_model_the_same_bits(groups: int,
     assert equalise(model, [(image,)]) == 0  # once is enough
 
 
+def test_a_channel_that_is_next_to_nothing_takes_no_bits_from_the_others() -> None:
+    module = Two(lambda _, x: torch.relu(x))
+    with torch.no_grad():
+        module.first.weight[0] *= 1e-36
+        cast(Tensor, module.first.bias)[0] = 1e-38
+    model = exported(module, IMAGE)
+    wanted = model(IMAGE)
+    assert equalise(model, [(IMAGE,)]) == 1
+    assert torch.equal(model(IMAGE), wanted)
+
+
 def test_channels_of_like_ranges_stay_as_they_are() -> None:
     model = exported(Two(lambda _, x: torch.relu(x)), IMAGE)
     with torch.no_grad():
@@ -148,8 +159,8 @@ def test_what_no_16_bits_reach_is_refused() -> None:
         UnsupportedError, Small(), rows(1)[0], target="cortex-m33", calibration=rows(16), options=options
     ) == (
         "90 dB of signal to quantisation noise are out of reach: int8 has 37.3 dB, and activations of 16 bits wherever "
-        "they can be 41.7 dB, as weights keep 8\n\nhint: ask for less, such as `--min-sqnr 41`, or train with "
-        "`--use-qat`"
+        "they can be 41.7 dB, as weights keep 8\n\nhint: ask for at most `--min-sqnr 41`, or lose less elsewhere: "
+        "with `--equalise --correct-biases`, or by training with `--use-qat`"
     )
 
 

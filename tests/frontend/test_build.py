@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,15 @@ import pytest
 import torch
 from tests.frontend.building import FC, Applies, X
 from torch import Tensor, nn
+from torch.nn import functional
 
 import deuteron
 from deuteron import api
+from deuteron.arch import targets
+from deuteron.builds.manifest import KEPT
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend.build import NO_CALIBRATION, NOTHING_DELEGATED, STEPS
+from deuteron.frontend.cpu import much_in_float
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.tflite import decode as flat
 from deuteron.npu.neutron.tflite.neutron import unwrap
@@ -193,6 +198,43 @@ def test_nothing_to_delegate_is_a_warning_and_the_program_runs(tmp_path: Path):
     (y,) = api.run(tmp_path / "out", [X.numpy()])
     assert np.allclose(y, np.cumsum(X.numpy(), -1), atol=0.1)
     assert compare(tmp_path / "out", [(X.numpy(),)]).passed
+
+
+class ByItsOwn(nn.Module):
+    """A convolution whose weights are an input, which no NPU takes, between two that it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Conv2d(2, 4, 3), nn.Conv2d(4, 4, 3)
+
+    def forward(self, x: Tensor, weights: Tensor) -> Tensor:
+        between = functional.conv2d(torch.relu(self.first(x)), weights)
+        return self.last(between)
+
+
+def test_much_work_in_float_on_the_cpu_is_a_warning(tmp_path: Path) -> None:
+    batches = [(torch.randn(1, 2, 12, 12), torch.randn(4, 4, 3, 3)) for _ in range(4)]
+    built = api.build(ByItsOwn(), batches[0], calibration=batches, output=tmp_path / "out").manifest
+    line = inspect.getsourcelines(ByItsOwn.forward)[1] + 1
+    assert built.warnings == (
+        f"43% of the multiply-accumulates stay on the CPU in float: `aten::convolution` at test_build.py:{line}; "
+        "`deuteron explain` says why the NPU leaves each; the CPU of `imxrt700cm` computes in int8 what the NPU leaves",
+    )
+    assert compare(tmp_path / "out", [tuple(x.numpy() for x in batches[0])]).passed
+    nodes = built.nodes
+    neutron, int8, alone = map(targets.load, ("mcxn947", "imxrt700cm", "cortex-m55"))
+    assert not list(much_in_float(int8, nodes)) + list(much_in_float(alone, nodes))
+    assert not list(much_in_float(neutron, [replace(node, why=f"{KEPT} `--partition cost`") for node in nodes]))
+    several = [
+        replace(node, partition=None, why="no", source=node.source[: i % 2], op=f"{node.op}{i % 6}")
+        for i, node in enumerate([node for node in nodes if node.macs] * 3)
+    ]
+    assert list(much_in_float(neutron, several)) == [
+        "100% of the multiply-accumulates stay on the CPU in float: "
+        f"`aten::convolution1` at test_build.py:{line} x2, `aten::convolution4`, `aten::convolution0` x2, "
+        f"`aten::convolution3` at test_build.py:{line} and 2 others; `deuteron explain` says why the NPU leaves each"
+    ]
 
 
 class Indexed(nn.Module):

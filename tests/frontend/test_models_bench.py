@@ -37,6 +37,21 @@ def test_a_row_that_is_kept_is_not_made_again(tmp_path: Path) -> None:
     assert kept(tmp_path, "m.imxrt700cm", models.Row, lambda: pytest.fail("it is there")) == ROW
 
 
+def test_the_table_of_the_docs_has_a_cell_for_each_row() -> None:
+    rows = [
+        ROW,
+        replace(ROW, model="n", agrees=False, board="the program is too large"),
+        replace(ROW, target="cortex-m33", partitions=0, cycles=None, seconds=2.6),
+        replace(ROW, model="n", target="imxrt700", refused="no"),
+    ]
+    assert models.markdown(rows) == (
+        "| network | `imxrt700cm` | `imxrt700` | `cortex-m33` |\n"
+        "|---|---|---|---|\n"
+        "| m | 1: 100%, 90%; 40.0 dB; 0 s |  | 40.0 dB; 3 s |\n"
+        "| n | 1: 100%, 90%; 40.0 dB; 0 s; does not agree; board: the program is too large | refused: no |  |\n"
+    )
+
+
 @pytest.mark.slow
 def test_a_network_is_measured() -> None:
     row = models.row("embedding_mean", "imxrt700cm")

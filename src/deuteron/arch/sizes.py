@@ -1,4 +1,4 @@
-"""Sizes, rates and frequencies as users write them: `512Ki`, `400MB/s`, `324M`."""
+"""Sizes, rates and frequencies as users write them: `512Ki`, `400MB/s`, `325M`."""
 
 import re
 from fractions import Fraction
@@ -14,13 +14,13 @@ _KINDS = {
         "bytes per second",
         "give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`",
     ),
-    "--clock": ("frequency", ("", "Hz"), "Hz", "give Hz, or a number with k or M: `324M`"),
+    "--clock": ("frequency", ("", "Hz"), "Hz", "give Hz, or a number with k or M: `325M`"),
 }
 _SIZE = ("size", ("", "B"), "bytes", "give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`")
 
 
 def parse_size(option: str, text: str) -> int:
-    """The bytes, bytes per second or Hz that the value of `option` says: `512Ki`, `1.5M`, `400MB/s`, `324MHz`.
+    """The bytes, bytes per second or Hz that the value of `option` says: `512Ki`, `1.5M`, `400MB/s`, `325MHz`.
 
     Raises:
         OptionError: when it says none.

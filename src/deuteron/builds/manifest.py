@@ -22,6 +22,9 @@ PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
 SAMPLES = "samples.npz"
+KEPT = "kept on the CPU by"
+"""How `Node.why` begins where an option of the build says so; the option follows."""
+
 FILE = RecordFile(NAME, 8, "deuteron build MODEL -o DIR", "build the model again")
 
 
@@ -147,6 +150,11 @@ class Node:
     def macs(self) -> int:
         """Its multiply-accumulates."""
         return self.terms if self.work.multiplies else 0
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is on the CPU because an option says so."""
+        return self.why.startswith(KEPT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from deuteron.records import Source
 MOST = 150.0
 """Decibels of what is equal: float32 itself has no more."""
 
+LITTLE = 20.0
+"""Decibels that int8 has of most networks and more."""
+
 _LISTED = 8
 """Channels that a text lists."""
 
@@ -99,6 +102,14 @@ class Quality:
     outputs: tuple[OutputQuality, ...] = ()
     layers: tuple[LayerQuality, ...] = ()
     metrics: tuple[Metric, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The signal to noise of each output, and what may give more where one has little; empty where none has any."""
+        listed = [f"output {i} {output.sqnr:.1f} dB" for i, output in enumerate(self.outputs) if output.channels]
+        is_little = any(output.sqnr < LITTLE for output in self.outputs if output.channels)
+        more = "; `--equalise --correct-biases` may give more" if is_little else ""
+        return f"signal to quantisation noise: {', '.join(listed)}{more}" if listed else ""
 
     @property
     def title(self) -> str:

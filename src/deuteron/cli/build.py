@@ -162,6 +162,8 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         on_cpu[op.op] = on_cpu.get(op.op, 0) + 1
     listed = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in sorted(on_cpu.items()))
     printer.data(f"cpu: {listed or 'nothing'}")
+    if manifest.quality.summary:
+        printer.data(manifest.quality.summary)
     for name, entry in manifest.files.items():
         printer.note(f"wrote `{output / name}`, {entry.bytes:,} B")
     printer.note(f"wrote `{output / 'build.json'}`")

@@ -35,7 +35,7 @@ from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.frontend import combined, saved, shortcuts, sides
 from deuteron.frontend.cortex_m import lints, values
-from deuteron.frontend.cpu import need_runnable, no_out_variant, with_instructions
+from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import check_runs, not_exported
 from deuteron.frontend.flow import Flow, Stage
@@ -143,6 +143,7 @@ def build(
         files[ETRECORD] = etrecord(compiled.manager, [partition.kernels for partition in partitions])
     warnings = [NO_CALIBRATION] * (calibration is None)
     warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
+    warnings += much_in_float(arch, nodes) if partitions else ()
     warnings += side.warnings(recording, partitions)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
     outputs = _outputs(program)

@@ -116,7 +116,7 @@ def quantizer(
             asks = partial(partitioner, arch, side, refused=refused, recording=recording, delegates=False)
             while arch.npu and _leaves_more(model, side, Trial(), asks, refused, sample()):
                 pass
-            if search:
+            if search:  # whose neighbours may go with none any more: then the lowering ends with LeftOverError
                 search.choose(model, Trial())
                 refused.on_cpu |= dict.fromkeys(search.wide, mixed.WHY) if arch.npu else {}
             return super().transform_for_annotation(model)

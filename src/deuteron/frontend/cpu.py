@@ -1,6 +1,7 @@
 """What stays on the CPU, and whether ExecuTorch's runtime on the CPU can run it."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from deuteron.arch import targets
 from deuteron.arch.cores import Work
+from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.builds.manifest import CpuOp, Node
-from deuteron.errors import InternalError, UnsupportedError, all_refused
+from deuteron.errors import InternalError, UnsupportedError, all_refused, counted
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
 from deuteron.frontend.rewrites import REWRITES
@@ -42,6 +45,12 @@ _ADDED = {
 
 _OTHER = Work.UNKNOWN, "was added when the model was lowered for the CPU"
 _MISSING_OUT = re.compile(r"[\w.]+::[\w.]+")
+
+_MUCH = 0.1
+"""The part of the multiply-accumulates that is worth a warning."""
+
+_LISTED = 4
+"""Operators that a warning names."""
 
 _KEY = "deuteron_cpu_op"
 """Key of a node's metadata, which what is emitted for it keeps: its index among what stays on the CPU."""
@@ -107,6 +116,26 @@ def _calls(plan: Any) -> Iterator[tuple[int, str]]:
 def _results(node: fx.Node) -> int:
     value: object = node.meta["val"]
     return value.numel() if isinstance(value, Tensor) else 0
+
+
+def much_in_float(arch: Arch, nodes: Sequence[Node]) -> Iterator[str]:
+    """A warning where much of the work stays on a CPU without int8 operators, though there is an NPU and nobody asked."""
+    total = sum(node.macs for node in nodes)
+    left = [node for node in nodes if node.macs and node.partition is None and not node.is_kept]
+    share = sum(node.macs for node in left) / max(total, 1)
+    if arch.npu is None or arch.cpu.operators is CpuOperators.CORTEX_M or share < _MUCH:
+        return
+    left.sort(key=lambda node: node.macs, reverse=True)
+    places = Counter(f"`{node.op}`{f' at {node.source[0].short}' if node.source else ''}" for node in left)
+    listed = [f"{place} x{count}" if count > 1 else place for place, count in places.items()]
+    others = f" and {counted(len(listed) - _LISTED, 'other')}" if len(listed) > _LISTED else ""
+    others_of_npu = (other for name in targets.npu_names() if (other := targets.load(name)).npu == arch.npu)
+    twin = next((other.name for other in others_of_npu if other.cpu.operators is CpuOperators.CORTEX_M), None)
+    hint = f"; the CPU of `{twin}` computes in int8 what the NPU leaves" if twin else ""
+    yield (
+        f"{share:.0%} of the multiply-accumulates stay on the CPU in float: {', '.join(listed[:_LISTED])}{others}; "
+        f"`deuteron explain` says why the NPU leaves each{hint}"
+    )
 
 
 def need_runnable(plan: Any, ops: Sequence[CpuOp]) -> None:

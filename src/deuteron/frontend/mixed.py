@@ -57,11 +57,12 @@ class Search:
         enough = len(values)
         best, _ = sqnr(_around(model, values, able))
         if best < self.least:
-            less = f"ask for less, such as `--min-sqnr {int(best)}`, or " if best >= 1 else ""
+            most = int(max(before, best))
+            less = f"ask for at most `--min-sqnr {most}`, or " if most >= 1 else ""
             raise UnsupportedError(
                 f"{self.least:g} dB of signal to quantisation noise are out of reach: int8 has {before:.1f} dB, and "
                 f"activations of 16 bits wherever they can be {best:.1f} dB, as weights keep 8",
-                hint=f"{less}train with `--use-qat`",
+                hint=f"{less}lose less elsewhere: with `--equalise --correct-biases`, or by training with `--use-qat`",
             )
         few = 0
         while enough - few > 1:

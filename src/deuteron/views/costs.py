@@ -13,7 +13,7 @@ from deuteron.arch.cores import Core, Work
 from deuteron.arch.engine import engine
 from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.board.partition import delegate_of, matrices_of
-from deuteron.builds.manifest import Manifest
+from deuteron.builds.manifest import KEPT, Manifest
 from deuteron.errors import OptionError
 from deuteron.npu.firmware import FirmwarePartition
 from deuteron.runtime import pte
@@ -164,7 +164,7 @@ def kept_by_cost(manifest: Manifest, estimate: Costs) -> dict[str, str]:
     for index, island in enumerate(estimate.islands):
         if island.gain is not None and island.gain < 0:
             why = (
-                f"kept on the CPU by `--partition cost`: its part of the NPU's work would take {island.npu:,} cycles "
+                f"{KEPT} `--partition cost`: its part of the NPU's work would take {island.npu:,} cycles "
                 f"there (simulated) and {(island.turns or 0) + (island.copies or 0):,} for copies at its edges, on the "
                 f"CPU it takes {island.cpu:,} (estimated)"
             )

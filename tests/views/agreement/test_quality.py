@@ -12,7 +12,7 @@ from torch import nn
 
 from deuteron import api
 from deuteron.builds import samples
-from deuteron.builds.quality import MOST, PROGRAM, PYTORCH, OutputQuality, decibels
+from deuteron.builds.quality import MOST, NOT_MEASURED, PROGRAM, PYTORCH, OutputQuality, Quality, decibels
 from deuteron.errors import DeuteronError, InputError, InternalError, MissingToolError, OptionError
 from deuteron.frontend.build import BuildResult
 from deuteron.frontend.build import build as build_in_memory
@@ -215,3 +215,12 @@ def test_what_is_no_number_is_told():
 )
 def test_decibels(signal: float, noise: float, wanted: float):
     assert decibels(signal, noise) == wanted
+
+
+def test_a_summary_has_each_output_and_says_where_there_is_little() -> None:
+    much, little, integers = (OutputQuality(sqnr, 1, (sqnr,) if sqnr else ()) for sqnr in (37.04, 19.9, 0))
+    assert Quality(outputs=(much, integers)).summary == "signal to quantisation noise: output 0 37.0 dB"
+    assert Quality(outputs=(much, little)).summary == (
+        "signal to quantisation noise: output 0 37.0 dB, output 1 19.9 dB; `--equalise --correct-biases` may give more"
+    )
+    assert NOT_MEASURED.summary == Quality(outputs=(integers,)).summary == ""

@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 
 from deuteron.arch.targets import EthosU
 from deuteron.arch.vela import VelaOptions
+from deuteron.builds import manifest
 from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import recording as recordings
@@ -111,7 +112,7 @@ def partitioner(npu: EthosU, options: BuildOptions, tell: Tell) -> Any:
         def is_node_supported(self, submodules: Any, node: fx.Node) -> bool:
             named = _named(node, options)
             if named and WHY not in node.meta:
-                keep(node, f"kept on the CPU by `--operators-not-to-delegate {named}`")
+                keep(node, f"{manifest.KEPT} `--operators-not-to-delegate {named}`")
             return _KEPT not in node.meta
 
     class Telling(base):

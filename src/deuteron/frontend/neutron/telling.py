@@ -7,6 +7,7 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
+from deuteron.builds import manifest
 from deuteron.frontend.neutron.refusals import BACKEND, refusal
 from deuteron.frontend.nodes import WHY, computing
 from deuteron.frontend.operators import operator_name
@@ -68,7 +69,7 @@ def _why(node: fx.Node, support: Any, converters: Mapping[object, Any]) -> str:
     """Why a node is left: the first of the partitioner's own questions that it answers with no."""
     if not support.is_node_delegatable(node):
         names = ",".join(name for name in support.operators_not_to_delegate if name in node.name)
-        return f"kept on the CPU by `--operators-not-to-delegate {names}`"
+        return f"{manifest.KEPT} `--operators-not-to-delegate {names}`"
     converter = converters.get(node.target)
     cluster = support.qdq_clusters.get(node.meta.get("cluster"))
     if converter is None and (cluster is None or cluster.compute_node is node):

@@ -30,6 +30,9 @@ _KEEPS_IMAGES = frozenset(_POOLS.split())
 _STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """How much of the way to equal ranges is tried; the first changes nothing."""
 
+_MOST = 24
+"""The exponent of the largest factor: no product of it with a sane weight or activation leaves float32's range."""
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -141,7 +144,7 @@ def _apply(model: fx.GraphModule, link: Link, channels: _Channels) -> bool:
         return False
     levels = torch.where(alive, channels.largest, channels.largest[alive].median()).log2()
     distances = levels - levels.median()
-    tried = [(strength * distances).round().exp2() for strength in _STRENGTHS]
+    tried = [(strength * distances).round().clamp(-_MOST, _MOST).exp2() for strength in _STRENGTHS]
     noises = [_noise(factors, channels, columns) for factors in tried]
     best = min(range(len(tried)), key=noises.__getitem__)
     if not best:

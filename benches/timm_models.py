@@ -1,0 +1,103 @@
+"""Networks of timm at their sizes on imxrt700cm: whether they build, in how much processor time, and agree.
+
+Untrained, with seeded weights. It needs the extra `timm`: `pip install -e '.[timm]'`. Where torchvision's library was
+compiled for another PyTorch, for CUDA's say, the bench does without it.
+
+make bench-timm-models
+"""
+
+import argparse
+import importlib
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from ending import finish
+from rich.console import Console
+from rich.table import Table
+
+from deuteron import api
+from deuteron.extras import require
+
+TARGET = "imxrt700cm"
+SIZES = {"mobilenetv3_small_050": 224, "efficientnet_lite0": 224, "resnet18": 224}
+"""The networks, and the width and height of their images."""
+
+MOST_SECONDS = 60.0
+CALIBRATION = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One network: partitions on the NPU, signal to noise in dB, agreement, seconds of processor time for the build."""
+
+    model: str
+    partitions: int
+    sqnr: float
+    agrees: bool
+    seconds: float
+
+    @property
+    def problem(self) -> str:
+        """What is not as it must be; empty if all is."""
+        if not self.agrees:
+            return "does not agree with its reference"
+        return f"takes {self.seconds:.0f} s to build" if self.seconds > MOST_SECONDS else ""
+
+
+def imported() -> Any:
+    """The package; torchvision, which it imports for its data sets and detectors, with or without its own library.
+
+    Without, it cannot be imported: it describes two operators of the library, which nobody has declared then. No
+    network that classifies has either, so that declarations without an implementation serve.
+    """
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        for name in ("nms", "qnms"):
+            torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return importlib.import_module("timm")
+
+
+def row(name: str, size: int) -> Row:
+    """One build, compared."""
+    torch.manual_seed(0)
+    module = imported().create_model(name, pretrained=False).eval()
+    generator = torch.Generator().manual_seed(1)
+    calibration = [torch.randn(1, 3, size, size, generator=generator) for _ in range(CALIBRATION)]
+    with tempfile.TemporaryDirectory() as folder:
+        build = Path(folder) / "build"
+        begin = time.process_time()
+        manifest = api.build(module, calibration[0], target=TARGET, calibration=calibration, output=build).manifest
+        seconds = time.process_time() - begin
+        agrees = api.compare(build, [(calibration[0].numpy(),)]).passed
+    return Row(name, len(manifest.partitions), manifest.quality.outputs[0].sqnr, agrees, round(seconds, 1))
+
+
+def main() -> int:
+    """1 when a network is not as it must be."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument("--model", action="append", choices=SIZES, help="of these only; may be repeated")
+    options = parser.parse_args()
+    require("timm", "timm", "this bench")
+    rows: list[Row] = []
+    for name in options.model or SIZES:
+        rows.append(row(name, SIZES[name]))
+        print(rows[-1], file=sys.stderr, flush=True)
+    table = Table("model", "partitions", "SQNR, dB", "agrees", "build, s")
+    for r in rows:
+        table.add_row(r.model, str(r.partitions), f"{r.sqnr:.1f}", "yes" if r.agrees else "no", f"{r.seconds:.1f}")
+    Console(width=100).print(table)
+    problems = [f"{r.model} {r.problem}" for r in rows if r.problem]
+    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems, options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
