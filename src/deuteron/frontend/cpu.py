@@ -119,7 +119,7 @@ def _results(node: fx.Node) -> int:
 
 
 def much_in_float(arch: Arch, nodes: Sequence[Node]) -> Iterator[str]:
-    """A warning where much of the work stays on a CPU without int8 operators, though there is an NPU and nobody asked."""
+    """A warning where much of a model for an NPU stays on a CPU without int8 operators, and nobody asked for that."""
     total = sum(node.macs for node in nodes)
     left = [node for node in nodes if node.macs and node.partition is None and not node.is_kept]
     share = sum(node.macs for node in left) / max(total, 1)
