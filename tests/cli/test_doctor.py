@@ -23,7 +23,6 @@ VERSIONS = {
     "jinja2": "3.1.6",
     "numpy": "2.2.0",
     "ortools": "9.15.6755",
-    "perfetto": "0.59.1",
     "pyelftools": "0.33",
     "rich": "14.0.0",
     "tflite": "2.18.0",
@@ -71,7 +70,6 @@ ok       click                 8.3.0          >=8.1
 ok       flatbuffers           25.2.10        >=24.3.25
 ok       jinja2                3.1.6          >=3.1
 ok       numpy                 2.2.0          >=2.0
-ok       perfetto              0.59.1         >=0.16
 ok       pyelftools            0.33           >=0.31
 ok       rich                  14.0.0         >=13
 ok       tflite                2.18.0         ==2.18.0
