@@ -14,7 +14,7 @@ from tests.npu.ethosu import mixed as ethosu
 from torch import Tensor, nn
 
 from deuteron import api
-from deuteron.builds.manifest import ETRECORD, PROGRAM, Manifest
+from deuteron.builds.manifest import ETRECORD, PROGRAM, REFERENCE, Manifest
 from deuteron.errors import FormatError, InputError
 from deuteron.runtime import etrecord
 from deuteron.runtime.as_build import build_directory
@@ -206,16 +206,75 @@ def test_what_others_have_made(deuteron: Run, foreign: tuple[Path, Path]) -> Non
     assert "cpu    aten::erf  test_pte_builds.py:" in explained.out
     assert "computed by aten::erf\n" in explained.out
     assert deuteron("profile", program, "--by", "operator", "--etrecord", record).code == 0
+    compared = deuteron("run", program, "--etrecord", record, "--compare")
+    assert compared.code == 0
+    assert "of 1 delegate nothing but the outputs is compared" in compared.out
     assert "cpu    delegate of XnnpackBackend\n" in deuteron("explain", program).out
     assert deuteron("sim", program) == Result(
         1,
         "",
         f"error: nothing of `{program}` runs on an NPU\n\n"
-        "hint: `deuteron inspect` shows what is in it, `deuteron profile` where its time goes\n",
+        "hint: `deuteron plan` shows its memory in firmware, `deuteron profile` where its time goes\n",
     )
     refused = deuteron("firmware", program, "--board", "an547", "-o", program.parent / "image")
     assert refused.code == 1
     assert "`XnnpackBackend`, firmware has `NeutronBackend` and `EthosUBackend` only" in refused.err
+
+
+@pytest.mark.slow
+def test_a_program_is_compared_with_its_etrecord(deuteron: Run, given: tuple[Path, Path], tmp_path: Path) -> None:
+    program, record = given
+    compared = deuteron("run", program, "--etrecord", record, "--compare")
+    assert (compared.code, compared.err) == (0, "")
+    assert compared.out.startswith(
+        "compared on 1 sample\n\n"
+        "of 2 delegates nothing but the outputs is compared: what they are to compute is in a build directory\n\n"
+        "end to end against quantised PyTorch\n  output 0: "
+    )
+    assert deuteron("run", program, "--compare") == Result(
+        2,
+        "",
+        f"error: `{program}` is a program without its build, and has nothing to be compared with\n\n"
+        "hint: give its ETRecord with `--etrecord`, or the directory that `deuteron build` wrote\n",
+    )
+    assert deuteron("run", program, "--etrecord", record, "--compare", "litert") == Result(
+        2,
+        "",
+        f"error: `{program}` is a program without its build, and has no `litert` to be compared with\n\n"
+        "hint: use `--compare` with its ETRecord, or give the directory that `deuteron build` wrote\n",
+    )
+    shorter = tmp_path / "shorter"
+    with zipfile.ZipFile(record) as whole, zipfile.ZipFile(shorter, "w") as parts:
+        for name in whole.namelist():
+            parts.writestr(name, b"" if name.endswith("_state_dict") else whole.read(name))
+    assert (
+        "error: PyTorch cannot read the program in the ETRecord: "
+        in deuteron("run", program, "--etrecord", shorter, "--compare").err
+    )
+
+
+@pytest.mark.slow
+def test_programs_of_a_cpu_are_compared_operator_by_operator(deuteron: Run, tmp_path: Path) -> None:
+    build, program, record = store.network(turns, "turns", target="cortex-m55"), tmp_path / "a.pte", tmp_path / "record"
+    shutil.copy(build / PROGRAM, program)
+    shutil.copy(build / ETRECORD, record)
+    of_program, of_build = (
+        json.loads(deuteron("run", *path, "--compare", "--seed", "1", "--json").out)
+        for path in ((program, "--etrecord", record), (build,))
+    )
+    compared = of_program["on_cpu"]
+    known = [one for one in compared if one["op"] != "dim_order_ops::_clone_dim_order"]  # ours say that it is none
+    assert [one["op"] for one in known] == [one["op"] for one in of_build["on_cpu"]]
+    assert all(one["elements"] and not one["beyond"] for one in compared)
+    assert "test_pte_builds.py:37" in " ".join(one["source"] for one in compared)
+    data = bytearray(program.read_bytes())
+    layer = dict(torch.export.load(build / REFERENCE).state_dict)["_frozen_param0"]
+    at = data.index(layer.permute(0, 2, 3, 1).contiguous().numpy().tobytes())
+    data[at : at + 36] = bytes(36)
+    program.write_bytes(data)
+    changed = deuteron("run", program, "--etrecord", record, "--compare")
+    assert changed.code == 1
+    assert f"bounds broken:\n  `cortex_m::quantized_conv2d` on the CPU, {__file__}:37: " in changed.out
 
 
 @pytest.mark.slow

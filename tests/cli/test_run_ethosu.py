@@ -169,5 +169,5 @@ def test_a_program_without_its_build_is_compared_with_nothing(
     assert deuteron("run", program, "--compare") == Result(
         2, "",
         f"error: `{program}` is a program without its build, and has nothing to be compared with\n\n"
-        "hint: give the directory that `deuteron build` wrote\n",
+        "hint: give its ETRecord with `--etrecord`, or the directory that `deuteron build` wrote\n",
     )  # fmt: skip

@@ -294,9 +294,18 @@ def test_a_converted_file_that_is_damaged(deuteron: Run, converted: Path):
 
 def test_an_etrecord_that_nothing_reads_is_refused(deuteron: Run, net: Path, tmp_path: Path) -> None:
     program = tmp_path / "m.pte"
-    said = "`--etrecord` has the lines for what a board runs of a `.pte`, and no use here"
-    refusal = Result(2, "", f"error: {said}\n\nhint: leave it out\n")
     program.write_bytes(b"")
-    assert deuteron("run", program, "--etrecord", "none") == refusal
+    assert deuteron("run", program, "--etrecord", "none") == Result(
+        2,
+        "",
+        "error: `--etrecord` says what a `.pte` was made from, which `--compare` and boards alone ask for\n\n"
+        "hint: leave it out, or add `--compare`\n",
+    )
+    refusal = Result(
+        2,
+        "",
+        f"error: `--etrecord` says what a program was made from, and `{net}` is none without its build\n\n"
+        "hint: leave it out, or give the `.pte` file\n",
+    )
     assert deuteron("run", net, "--etrecord", "none") == refusal
     assert deuteron("run", net, "--etrecord", "none", "--on", "an505") == refusal

@@ -102,7 +102,7 @@ def subject(
         path: a build directory, a TFLite file, a program, or with `on` also the directory of firmware.
         on: a board, in an emulator; the host by default.
         target: what a TFLite file is converted for, unless it has been.
-        etrecord: of a program, for `on`: steps have their lines from there.
+        etrecord: of a program: what it is compared with on the host, and the lines of its steps on a board.
         time_out: seconds after which an emulator counts as hung.
         flash: of an emulated board.
         origin: the build that firmware was made from, to be compared with.

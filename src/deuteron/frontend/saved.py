@@ -1,10 +1,13 @@
-"""`reference.pt2`: the quantised PyTorch program."""
+"""The quantised PyTorch program, from `reference.pt2` or an ETRecord."""
 
 import importlib
 import io
+import pickle
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -12,7 +15,22 @@ from torch.export import ExportedProgram
 
 from deuteron.errors import FormatError
 from deuteron.frontend.inputs import copies
+from deuteron.frontend.operators import is_quantise
 from deuteron.frontend.quiet import quiet
+
+_PARTS = ("", "_state_dict", "_constants", "_example_inputs")
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    pickle.UnpicklingError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What ExecuTorch raises of damage, and of operators that nobody has defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +68,12 @@ class Reference:
     inputs: tuple[Affine | None, ...]
     outputs: tuple[Affine | None, ...]
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether any value has 16 bits."""
+        module: Any = self.module
+        return any(is_quantise(node) and torch.int16 in node.args for node in module.graph.nodes)
+
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The program's outputs."""
         with torch.no_grad():
@@ -79,6 +103,32 @@ def load(path: Path) -> Reference:
             raise FormatError(
                 f"`{path.name}` cannot be read: {type(e).__name__}", where=str(path), hint="build the model again"
             ) from e
+    return _reference(program)
+
+
+def recorded(path: Path, method: str = "forward") -> Reference:
+    """The edge program of an ETRecord: its nodes have the names that `runtime.etrecord` tells.
+
+    Raises:
+        FormatError: when it is damaged, or has operators that nobody defines here.
+    """
+    with quiet():
+        from executorch.exir.serde.export_serialize import SerializedArtifact
+        from executorch.exir.serde.serialize import deserialize
+
+        importlib.import_module("torch.ao.quantization.fx._decomposed")
+        try:
+            with zipfile.ZipFile(path) as archive:
+                parts = [archive.read(f"edge_dialect_exported_program/{method}{part}") for part in _PARTS]
+            return _reference(deserialize(SerializedArtifact(*parts)))
+        except _UNREADABLE as e:
+            raise FormatError(
+                f"PyTorch cannot read the program in the ETRecord: {type(e).__name__}: {str(e).partition(chr(10))[0]}",
+                hint="read it with the release of ExecuTorch that saved it, or have it saved again by this one",
+            ) from e
+
+
+def _reference(program: ExportedProgram) -> Reference:
     nodes = {node.name: node for node in program.graph.nodes}
     return Reference(
         program.module(check_guards=False),

@@ -61,7 +61,7 @@ class OnCpu:
     def __init__(self, manifest: Manifest, reference: Reference, twice: Collection[str]) -> None:
         module: Any = reference.module
         self._module = module
-        quantised = {node.name: node.quantised for node in manifest.nodes}
+        quantised = {node.name: node.quantised or node.name for node in manifest.nodes}  # an ETRecord has one name
         nodes = {node.name: node for node in module.graph.nodes}
         computing = [op for op in manifest.cpu_ops if op.computes and op.instructions]
         self.computing = len(computing)

@@ -12,6 +12,9 @@ Three comparisons, each on the same inputs:
    computes in int16, or as many as PyTorch's own outputs move when values near a rounding tie fall to the other side
    (`spread.py`), but never more than `MAX_TIED_STEPS`. Where it holds the scores of classes, the best of each row is
    the same, or one that PyTorch has at most a step below its best, or no further below than ties move these two.
+
+A program with its ETRecord is compared in the same way, with the edge program there; of its partitions nothing says
+what they are to compute.
 """
 
 import math
@@ -153,7 +156,10 @@ class OutputResult:
 
 @dataclass(frozen=True, slots=True)
 class PytorchComparison(BoundedComparison):
-    """The result; `passed` tells whether all bounds hold, `definition` what the NPU is compared with."""
+    """The result; `passed` tells whether all bounds hold, `definition` what the NPU is compared with.
+
+    Of `unseen` delegates nothing is known that says what they are to compute.
+    """
 
     samples: int
     partitions: tuple[PartitionResult, ...]
@@ -164,6 +170,7 @@ class PytorchComparison(BoundedComparison):
     coverage: Coverage = NO_COVERAGE
     on_cpu: tuple[CpuResult, ...] = ()
     on_cpu_computing: int = 0
+    unseen: int = 0
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each bound that is broken."""
@@ -209,11 +216,17 @@ class PytorchComparison(BoundedComparison):
     def text(self) -> str:
         """The result as lines for a terminal."""
         lines = [f"compared on {counted(self.samples, 'sample')}", ""]
-        lines += [f"NPU against {self.definition.removeprefix('the ')}, bit for bit"]
-        lines += [
-            f"  partition {p.index}: {p.mismatches:,} of {p.elements:,} results differ in {p.calls} calls"
-            for p in self.partitions
-        ] or ["  nothing was delegated"]
+        if self.unseen:
+            parts = counted(self.unseen, "delegate")
+            lines += [
+                f"of {parts} nothing but the outputs is compared: what they are to compute is in a build directory"
+            ]
+        else:
+            lines += [f"NPU against {self.definition.removeprefix('the ')}, bit for bit"]
+            lines += [
+                f"  partition {p.index}: {p.mismatches:,} of {p.elements:,} results differ in {p.calls} calls"
+                for p in self.partitions
+            ] or ["  nothing was delegated"]
         lines += on_the_way.lines(self.tensors, self.coverage) if self.coverage.operators else []
         lines += ["", *_operator_table(self.operators)] if self.operators else []
         lines += ["", *on_cpu.lines(self.on_cpu, self.on_cpu_computing)] if self.on_cpu else []
@@ -270,19 +283,23 @@ def compare(
     manifest = manifests.read(folder)
     if not samples:
         raise InputError("there are no samples to compare on")
-    if not (folder / manifests.REFERENCE).is_file():
+    is_recorded = manifests.ETRECORD in manifest.files and manifests.REFERENCE not in manifest.files
+    if not is_recorded and not (folder / manifests.REFERENCE).is_file():
         raise InputError(
             f"`{directory}` holds no `{manifests.REFERENCE}` to compare with", hint="put it back, or build again"
         )
-    reference = saved.load(folder / manifests.REFERENCE)
+    reference = saved.recorded(folder / manifests.ETRECORD) if is_recorded else saved.load(folder / manifests.REFERENCE)
     runner = HostRunner(folder / manifests.PROGRAM)
     is_ethosu = isinstance(targets.load(manifest.target).npu, targets.EthosU)
-    partitions = [*(_in_tosa(manifest, folder) if is_ethosu else _in_tflite(manifest, folder))]
+    delegates = _delegates(folder)
+    partitions = (
+        [*(_in_tosa(manifest, folder) if is_ethosu else _in_tflite(manifest, folder))] if not is_recorded else []
+    )
     batches = {info.shape[0] for info in manifest.inputs if info.shape}
-    is_wide = is_ethosu and manifest.options.activations is Activations.INT16
+    is_wide = is_ethosu and (reference.is_wide if is_recorded else manifest.options.activations is Activations.INT16)
     allowed = MAX_WIDE_STEPS if is_wide else MAX_STEPS
     twice = rounded_twice(manifest, reference)
-    cpu = None if partitions else OnCpu(manifest, reference, twice)
+    cpu = None if delegates else OnCpu(manifest, reference, twice)
     outputs = [
         OutputResult(i, _are_scores(info.shape, batches), allowed, allowed) for i, info in enumerate(manifest.outputs)
     ]
@@ -290,7 +307,7 @@ def compare(
         for done, sample in enumerate(samples):
             with runner.observe() as calls:
                 actual = runner.run(sample)
-            for call in calls:
+            for call in () if is_recorded else calls:
                 _partition_of(call, partitions).check(call)
             if cpu:
                 cpu.check(_real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample))
@@ -310,7 +327,13 @@ def compare(
         sum((p.coverage for p in partitions), NO_COVERAGE),
         cpu.results if cpu else (),
         cpu.computing if cpu else 0,
+        delegates if is_recorded else 0,
     )
+
+
+def _delegates(folder: Path) -> int:
+    """How many delegates a program has."""
+    return sum(len(method.delegates) for method in pte.read((folder / manifests.PROGRAM).read_bytes()).methods)
 
 
 @contextmanager

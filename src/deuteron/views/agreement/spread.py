@@ -41,7 +41,7 @@ def rounded_twice(manifest: Manifest, reference: Reference) -> frozenset[str]:
     if isinstance(targets.load(manifest.target).npu, targets.EthosU):
         return frozenset(node.name for node in _graph(reference).nodes if node.op == "call_function")
     computed = {op.computes for op in manifest.cpu_ops if op.op.startswith(CORTEX_M) and _is_rounded(op.op)}
-    return frozenset(node.quantised for node in manifest.nodes if node.name in computed)
+    return frozenset(node.quantised or node.name for node in manifest.nodes if node.name in computed)
 
 
 def _is_rounded(operator: str) -> bool:

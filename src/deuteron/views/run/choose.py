@@ -30,14 +30,15 @@ def subject(
     ):
         if value and not on:
             raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
-    if etrecord and not (on and is_program(path)):
+    if etrecord and (not is_program(path) or build_around(path)):
         raise OptionError(
-            "`--etrecord` has the lines for what a board runs of a `.pte`, and no use here", hint="leave it out"
+            f"`--etrecord` says what a program was made from, and `{path}` is none without its build",
+            hint="leave it out, or give the `.pte` file",
         )
     if on:
         chosen = _on_board(path, on, target, etrecord, time_out, flash, origin)
     else:
-        chosen = _on_host(path, target or DEFAULT_TARGET)
+        chosen = _on_host(path, target or DEFAULT_TARGET, Path(etrecord) if etrecord else None)
     if target and chosen.is_compiled and not (on and is_program(path)):
         raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
     return chosen
@@ -63,11 +64,11 @@ def _on_board(
     return OnBoard(path, board, time_out, flash, origin)
 
 
-def _on_host(path: Path, target: str) -> Subject:
+def _on_host(path: Path, target: str, etrecord: Path | None) -> Subject:
     """What runs on this machine; a file is what its content or its name says."""
     if not path.is_file():
         return BuildOnHost(path)
     if is_program(path):
         build = build_around(path)
-        return BuildOnHost(build) if build else ProgramOnHost(path)
+        return BuildOnHost(build) if build else ProgramOnHost(path, etrecord)
     return TfliteOnHost(path, target)

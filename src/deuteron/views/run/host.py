@@ -11,6 +11,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_model
+from deuteron.runtime.as_build import build_directory
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.run.subjects import FLOAT, Comparison, Progress, Subject
 
@@ -92,8 +93,9 @@ class _Program:
 class ProgramOnHost(_OnHost):
     """A `.pte` file without its build, which ExecuTorch's runtime runs."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, etrecord: Path | None = None) -> None:
         self.path = path
+        self._etrecord = etrecord
 
     @cached_property
     def _runner(self) -> "HostRunner":
@@ -118,11 +120,21 @@ class ProgramOnHost(_OnHost):
         )
 
     def check(self, reference: str | None) -> None:
-        """Refuse every reference: what the program was made from is not known."""
-        if reference is not None:
+        """Refuse what is no reference of a program; PyTorch is one where its ETRecord is there."""
+        if reference is None and self._etrecord:
+            raise OptionError(
+                "`--etrecord` says what a `.pte` was made from, which `--compare` and boards alone ask for",
+                hint="leave it out, or add `--compare`",
+            )
+        if reference not in (None, "reference", "pytorch"):
+            raise OptionError(
+                f"`{self.path}` is a program without its build, and has no `{reference}` to be compared with",
+                hint="use `--compare` with its ETRecord, or give the directory that `deuteron build` wrote",
+            )
+        if reference and not self._etrecord:
             raise OptionError(
                 f"`{self.path}` is a program without its build, and has nothing to be compared with",
-                hint="give the directory that `deuteron build` wrote",
+                hint="give its ETRecord with `--etrecord`, or the directory that `deuteron build` wrote",
             )
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
@@ -130,8 +142,10 @@ class ProgramOnHost(_OnHost):
         return self._runner.run
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
-        """Never called: `check` refuses."""
-        raise NotImplementedError
+        """The program beside the edge program of its ETRecord, which PyTorch runs."""
+        from deuteron.views.agreement.pytorch import compare
+
+        return compare(build_directory(self.path, etrecord=self._etrecord), samples, progress)
 
 
 class TfliteOnHost(_OnHost):
