@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import distributions, version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from deuteron.errors import MissingToolError
 
@@ -46,10 +46,6 @@ EXECUTORCH_PARTS = frozenset(
 """The files that are linked with ExecuTorch's runtime."""
 
 
-BUILD_AGAIN = "remove it, and it is compiled again" if IS_WHEEL else "run `make native` again"
-"""What to do with a library that is there and of no use."""
-
-
 def cache_directory() -> Path:
     """Where what is compiled on this machine is kept: `build/` of a checkout, otherwise a place of the user's own.
 
@@ -71,6 +67,41 @@ def runner() -> Path:
 def library(name: LibraryName) -> Path:
     """The path of a native library; MissingToolError when it has not been built."""
     return _file(file_of(name), f"the native library `{file_of(name)}` is not built")
+
+
+def load(name: LibraryName) -> ctypes.CDLL:
+    """A native library, in this process.
+
+    Raises:
+        MissingToolError: it is not built or does not load; or, of what is returned, it lacks a function.
+    """
+    path = library(name)
+    try:
+        return _Library(str(path))
+    except OSError as error:
+        message = f"the native library `{path.name}` does not load: {error}"
+        raise MissingToolError(message, where=str(path), hint=build_again(path)) from error
+
+
+class _Library(ctypes.CDLL):
+    """One that says what to do where it lacks a function, as one that was built from older sources does."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            if name.startswith("__"):
+                raise
+            path = Path(self._name)
+            message = f"the native library `{path.name}` has no `{name}`: it was built from other sources"
+            raise MissingToolError(message, where=str(path), hint=build_again(path)) from error
+
+
+def build_again(path: Path) -> str:
+    """What to do with a library that is there and of no use."""
+    if not IS_WHEEL:
+        return "run `make native` in Deuteron's checkout"
+    return "remove it, and it is compiled again" if path.name in EXECUTORCH_PARTS else "install Deuteron's wheel again"
 
 
 def file_of(name: LibraryName) -> str:
@@ -120,9 +151,9 @@ def _file(name: str, absent: str) -> Path:
         if (directory / name).is_file():
             return directory / name
     if not IS_WHEEL:
-        raise MissingToolError(absent, where=str(LIBRARY_DIRECTORY), hint="run `make native` in Deuteron's checkout")
+        raise MissingToolError(absent, where=str(LIBRARY_DIRECTORY), hint=build_again(Path(name)))
     if name not in EXECUTORCH_PARTS:
-        raise MissingToolError(absent, where=str(LIBRARY_DIRECTORY), hint="install Deuteron's wheel again")
+        raise MissingToolError(absent, where=str(LIBRARY_DIRECTORY), hint=build_again(Path(name)))
     _compile_parts()
     return executorch_directory() / name
 
@@ -145,18 +176,12 @@ def _compile_parts() -> None:
 
 def stale(operators: Iterable[str]) -> MissingToolError:
     """The error for operators of ours that the library lacks, once it is loaded."""
-    names = ", ".join(f"`{name}`" for name in operators)
+    names, path = ", ".join(f"`{name}`" for name in operators), library("cortex_m")
     message = f"the native library of Cortex-M operators lacks {names}: it was built from other sources"
-    hint = f"remove `{executorch_directory()}`" if IS_WHEEL else "run `make native` in Deuteron's checkout"
-    return MissingToolError(message, where=str(LIBRARY_DIRECTORY), hint=hint)
+    return MissingToolError(message, where=str(path), hint=build_again(path))
 
 
 @cache
 def load_cortex_m() -> None:
     """Give ExecuTorch's runtime, which must be loaded, its Cortex-M backend's operators that it lacks."""
-    path = library("cortex_m")
-    try:
-        ctypes.CDLL(str(path))
-    except OSError as error:
-        message = f"the library of Cortex-M operators does not load: {error}"
-        raise MissingToolError(message, where=str(path), hint=BUILD_AGAIN) from error
+    load("cortex_m")

@@ -111,6 +111,18 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
             "error: no such option `--jsn`\n\nhint: did you mean `--json`?\n",
         ),
         (
+            ["build", "--taget"],
+            "error: no such option `--taget`\n\nhint: did you mean `--target`?\n",
+        ),
+        (
+            ["build", "digits", "-o", ""],
+            "error: `--output` is empty\n\nhint: is a variable that should hold it not set?\n",
+        ),
+        (
+            ["explain", ""],
+            "error: the path is empty\n\nhint: is a variable that should hold it not set?\n",
+        ),
+        (
             ["targets", "all"],
             "error: got unexpected extra argument (all)\n\nhint: `deuteron targets --help` lists what is allowed\n",
         ),

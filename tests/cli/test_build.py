@@ -94,19 +94,19 @@ Run = Callable[..., Result]
             ["digits", "-o", "out", "--sram-budget", "16Zi"],
             2,
             "error: `16Zi` is no size for `--sram-budget`\n\n"
-            "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+            "hint: give bytes, or a number with k, Ki, M, Mi, G or Gi: `512Ki`, `1.5M`\n",
         ),
         (
             ["digits", "-o", "out", "--weights-budget", "-5"],
             2,
             "error: `-5` is no size for `--weights-budget`\n\n"
-            "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+            "hint: give bytes, or a number with k, Ki, M, Mi, G or Gi: `512Ki`, `1.5M`\n",
         ),
         (
             ["digits", "-o", "out", "--flash-bandwidth", "fast"],
             2,
             "error: `fast` is no rate for `--flash-bandwidth`\n\n"
-            "hint: give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`\n",
+            "hint: give bytes per second, or a number with k, Ki, M, Mi, G or Gi: `100MB/s`\n",
         ),
         (
             ["digits", "-o", "out", "--sram-budget", "0"],

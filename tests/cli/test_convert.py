@@ -169,7 +169,7 @@ def test_profiling_is_an_option_of_the_microcode(deuteron: Run, net: Path, tmp_p
         (
             "--weights-budget=much",
             "`much` is no size for `--weights-budget`\n\n"
-            "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`",
+            "hint: give bytes, or a number with k, Ki, M, Mi, G or Gi: `512Ki`, `1.5M`",
         ),
         (
             "--target=other",

@@ -401,27 +401,32 @@ ONE_OR_TWO = (
         ),
         (
             ("a", "--clock", "fast"),
-            "error: `fast` is no frequency for `--clock`\n\nhint: give Hz, or a number with k or M: `325M`\n",
+            "error: `fast` is no frequency for `--clock`\n\nhint: give Hz, or a number with k, M or G: `325M`\n",
         ),
         (
             ("a", "--flash-bandwidth", "0.001B/s"),
             "error: `0.001B/s` for `--flash-bandwidth` is no whole number of bytes per second\n\n"
-            "hint: give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`\n",
+            "hint: give bytes per second, or a number with k, Ki, M, Mi, G or Gi: `100MB/s`\n",
+        ),
+        (
+            ("a", "--sram-budget", "999999999999Gi"),
+            "error: `999999999999Gi` for `--sram-budget` is too large: at most 1,099,511,627,776 bytes are possible\n\n"
+            "hint: give bytes, or a number with k, Ki, M, Mi, G or Gi: `512Ki`, `1.5M`\n",
         ),
         (
             ("a", "--sram-budget", "1.5"),
             "error: `1.5` for `--sram-budget` is no whole number of bytes\n\n"
-            "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+            "hint: give bytes, or a number with k, Ki, M, Mi, G or Gi: `512Ki`, `1.5M`\n",
         ),
         (
             ("a", "--flash-bandwidth", "100Mb/s"),
             "error: `100Mb/s` is no rate for `--flash-bandwidth`\n\n"
-            "hint: give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`\n",
+            "hint: give bytes per second, or a number with k, Ki, M, Mi, G or Gi: `100MB/s`\n",
         ),
         (
             ("a", "--sram-budget", "100MB/s"),
             "error: `100MB/s` is no size for `--sram-budget`\n\n"
-            "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`\n",
+            "hint: give bytes, or a number with k, Ki, M, Mi, G or Gi: `512Ki`, `1.5M`\n",
         ),
     ],
 )  # fmt: skip
@@ -434,7 +439,7 @@ def test_a_build_without_an_npu(deuteron: Run, tmp_path: Path) -> None:
     (tmp_path / manifests.NAME).write_text(manifest.to_json())
     assert deuteron("sim", tmp_path).err == (
         f"error: nothing of `{tmp_path}` runs on an NPU\n\n"
-        "hint: `deuteron inspect` shows what is in it, `deuteron profile` where its time goes\n"
+        "hint: `deuteron plan` shows its memory in firmware, `deuteron profile` where its time goes\n"
     )
 
 

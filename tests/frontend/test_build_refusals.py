@@ -17,7 +17,7 @@ from deuteron.builds.manifest import CpuOp, Source
 from deuteron.errors import InputError, InternalError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.cpu import need_runnable, no_out_variant
 from deuteron.frontend.neutron import seam
-from deuteron.native import LIBRARY_DIRECTORY
+from deuteron.native import library
 from deuteron.npu.neutron.sdk import surface
 from deuteron.npu.neutron.tflite import decode as flat
 from deuteron.npu.neutron.tflite.encode import encode
@@ -230,6 +230,6 @@ def test_a_library_without_an_operator_of_ours_is_not_the_models_fault():
     with pytest.raises(MissingToolError) as caught:
         need_runnable(SimpleNamespace(operators=[SimpleNamespace(name="deuteron::later", overload="out")]), ())
     assert str(caught.value) == (
-        f"{LIBRARY_DIRECTORY}: the native library of Cortex-M operators lacks `deuteron::later.out`: it was built from "
-        "other sources\n\nhint: run `make native` in Deuteron's checkout"
+        f"{library('cortex_m')}: the native library of Cortex-M operators lacks `deuteron::later.out`: it was built "
+        "from other sources\n\nhint: run `make native` in Deuteron's checkout"
     )

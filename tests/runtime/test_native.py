@@ -39,6 +39,27 @@ def test_a_wheel_that_lacks_a_library(monkeypatch: pytest.MonkeyPatch, tmp_path:
     )
 
 
+def test_a_library_that_was_built_from_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingToolError) as caught:
+        native.load("driver").dtn_later()
+    assert str(caught.value) == (
+        f"{native.library('driver')}: the native library `libdeuteron_driver.so` has no `dtn_later`: it was built from "
+        "other sources\n\nhint: run `make native` in Deuteron's checkout"
+    )
+    assert not hasattr(native.load("driver"), "__wrapped__")
+    monkeypatch.setattr(native, "IS_WHEEL", True)
+    assert native.build_again(native.library("driver")) == "install Deuteron's wheel again"
+    assert native.build_again(native.library("delegate")) == "remove it, and it is compiled again"
+
+
+def test_a_library_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
+    (tmp_path / "libdeuteron_packing.so").write_bytes(b"cut")
+    with pytest.raises(MissingToolError) as caught:
+        native.load("packing")
+    assert caught.value.message.startswith("the native library `libdeuteron_packing.so` does not load: ")
+
+
 def test_a_wheel_compiles_what_joins_executorch_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ours, cache = tmp_path / "lib", tmp_path / "cache"
     ours.mkdir()

@@ -208,11 +208,11 @@ WRONG = {
     "models = ['a']\ntargets = ['imxrt70']": "unknown target `imxrt70`\n\nhint: did you mean `imxrt700`, `imxrt700cm`? "
     "`deuteron targets` lists all",
     "models = ['a']\ntargets = ['imxrt700']\nclock = ['fast']": "`fast` is no frequency for `clock`\n\n"
-    "hint: give Hz, or a number with k or M: `325M`",
+    "hint: give Hz, or a number with k, M or G: `325M`",
     "models = ['a']\ntargets = ['imxrt700']\nclock = 0": "`clock` is 0, it must be 1 or more",
     "models = ['a']\ntargets = ['imxrt700']\nflash_latency = -3": "`flash_latency` is -3, it must be 0 or more",
     "models = ['a']\ntargets = ['imxrt700']\nsram_budget = 'abc'": "`abc` is no size for `sram_budget`\n\n"
-    "hint: give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`",
+    "hint: give bytes, or a number with k, Ki, M, Mi, G or Gi: `512Ki`, `1.5M`",
     "models = ['a']\ntargets = ['imxrt700']\neffort = 'most'": "`effort` cannot be `most`\n\n"
     "hint: allowed are `fast`, `exact`",
     "models = ['a']\ntargets = ['imxrt700']\nflash_latency = 'short'": "`flash_latency` cannot be 'short'\n\n"
@@ -225,8 +225,8 @@ WRONG = {
     'hint: give one function: `evaluate = "file.py:function"`',
     "models = ['a']\ntargets = ['imxrt700']\nevaluate = 'nets.py:f'": "the file `nets.py` of `evaluate` "
     "cannot be read: No such file or directory",
-    "models = ['a']\ntargets = ['imxrt700']\nclock = '9223372036854775808'": "`clock` is 9223372036854775808, "
-    "it must be at most 9223372036854775807",
+    "models = ['a']\ntargets = ['imxrt700']\nclock = '9223372036854775808'": "`9223372036854775808` for `clock` is "
+    "too large: at most 1,099,511,627,776 Hz are possible\n\nhint: give Hz, or a number with k, M or G: `325M`",
     "models = ['a']\ntargets = ['imxrt700']\nflash_latency = 9223372036854775808": "`flash_latency` is "
     "9223372036854775808, it must be at most 9223372036854775807",
 }

@@ -5,18 +5,25 @@ from fractions import Fraction
 
 from deuteron.errors import OptionError
 
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)(i?)(B?|B/s|Hz)")
-_FACTORS = {("", ""): 1, ("k", ""): 1000, ("m", ""): 1000**2, ("k", "i"): 1024, ("m", "i"): 1024**2}
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgG]?)(i?)(B?|B/s|Hz)")
+_FACTORS = {
+    ("", ""): 1,
+    **{(letter, ""): 1000**power for power, letter in enumerate("kmg", 1)},
+    **{(letter, "i"): 1024**power for power, letter in enumerate("kmg", 1)},
+}
+_MOST = 2**40
+"""More than any memory, rate or clock of a microcontroller, and far less than the planner's words of 64 bits hold."""
+
 _KINDS = {
     "--flash-bandwidth": (
         "rate",
         ("", "B", "B/s"),
         "bytes per second",
-        "give bytes per second, or a number with k, Ki, M or Mi: `100MB/s`",
+        "give bytes per second, or a number with k, Ki, M, Mi, G or Gi: `100MB/s`",
     ),
-    "--clock": ("frequency", ("", "Hz"), "Hz", "give Hz, or a number with k or M: `325M`"),
+    "--clock": ("frequency", ("", "Hz"), "Hz", "give Hz, or a number with k, M or G: `325M`"),
 }
-_SIZE = ("size", ("", "B"), "bytes", "give bytes, or a number with k, Ki, M or Mi: `512Ki`, `1.5M`")
+_SIZE = ("size", ("", "B"), "bytes", "give bytes, or a number with k, Ki, M, Mi, G or Gi: `512Ki`, `1.5M`")
 
 
 def parse_size(option: str, text: str) -> int:
@@ -33,4 +40,6 @@ def parse_size(option: str, text: str) -> int:
     value = Fraction(match[1]) * factor
     if value.denominator != 1:
         raise OptionError(f"`{text}` for `{option}` is no whole number of {what}", hint=hint)
+    if value > _MOST:
+        raise OptionError(f"`{text}` for `{option}` is too large: at most {_MOST:,} {what} are possible", hint=hint)
     return int(value)

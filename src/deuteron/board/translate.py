@@ -253,6 +253,17 @@ def _check_outputs(step: Step, values: Sequence[Value]) -> None:
 
 
 def _refused(operator: str, why: str, origin: Origin, where: str) -> UnsupportedError:
+    if operator.startswith("tflite::"):
+        from deuteron.runtime.tflite_calls import on_boards  # what reads TFLite files takes a while to load
+
+        name = operator.partition("::")[2].partition(".")[0]
+        listed = ", ".join(f"`{known}`" for known in on_boards())
+        return UnsupportedError(
+            f"of `{name}` firmware has no form for its types and options",
+            where=f"tensor `{origin.node}`",
+            hint=f"of what the NPU leaves of a TFLite file boards have {listed}: write the model with these, or run it "
+            "on this computer with `deuteron run`",
+        )
     code = f", at `{origin.lines[0].code}`" if origin.lines else ""
     known = ", ".join(f"`{name}`" for name in operators.supported() if not name.startswith(CORTEX_M))
     return UnsupportedError(

@@ -19,6 +19,9 @@ from deuteron.errors import DeuteronError, InputError, InternalError, OptionErro
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What the operating system says of output that cannot be written: no defect of ours."""
 
+_NEAR = 0.75
+"""How like what was typed another option must be to be offered beside the most alike."""
+
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells give it."""
 
@@ -183,7 +186,8 @@ def _run(args: Sequence[str] | None, printer: Printer) -> int:
 def _usage_error(e: click.UsageError) -> OptionError:
     """What click found wrong, in our form: backticks, no full stop, small first letter, and a hint."""
     if isinstance(e, click.NoSuchOption) and e.possibilities:
-        near = " or ".join(f"`{name}`" for name in e.possibilities)
+        nearest = difflib.get_close_matches(e.option_name, e.possibilities, cutoff=_NEAR) or e.possibilities[:1]
+        near = " or ".join(f"`{name}`" for name in nearest)
         return OptionError(f"no such option `{e.option_name}`", hint=f"did you mean {near}?")
     text = e.format_message().strip().removesuffix(".").replace("'", "`")
     command = e.ctx.command_path if e.ctx else "deuteron"

@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch import targets
 from deuteron.cli.memory import memory_options
-from deuteron.cli.options import choice, target_option
+from deuteron.cli.options import PATH, choice, target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.cli.vela import vela_options
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @new_command
 @click.argument("model")
-@click.option("-o", "--output", metavar="DIR", required=True, type=Path, help="Directory to write.")
+@click.option("-o", "--output", metavar="DIR", required=True, type=PATH, help="Directory to write.")
 @target_option
 @click.option(
     "--converter",

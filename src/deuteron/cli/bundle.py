@@ -4,16 +4,16 @@ from pathlib import Path
 
 import click
 
-from deuteron.cli.options import choice, etrecord_option, tell_missing, tflite_target_option
+from deuteron.cli.options import PATH, choice, etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("path", metavar="DIR|FILE", type=Path)
+@click.argument("path", metavar="DIR|FILE", type=PATH)
 @tflite_target_option
 @etrecord_option
-@click.option("-o", "--output", metavar="OUT", required=True, type=Path, help="Directory to write.")
+@click.option("-o", "--output", metavar="OUT", required=True, type=PATH, help="Directory to write.")
 @click.option("--symbol", default="dtn_bundle", show_default=True, metavar="NAME", help="C name of the program.")
 @click.option(
     "--kernels",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from deuteron.cli.memory import memory_options
+from deuteron.cli.options import PATH, target_option
 from deuteron.cli.options import command as new_command
-from deuteron.cli.options import target_option
 from deuteron.cli.printer import Printer
 from deuteron.errors import counted
 from deuteron.records import plain
@@ -31,8 +31,8 @@ FROM_NO_OPERATOR = "the copy of an input or a constant that is an output"
 
 
 @new_command
-@click.argument("source", metavar="IN.tflite", type=Path)
-@click.option("-o", "--output", metavar="OUT.tflite", required=True, type=Path, help="TFLite file to write.")
+@click.argument("source", metavar="IN.tflite", type=PATH)
+@click.option("-o", "--output", metavar="OUT.tflite", required=True, type=PATH, help="TFLite file to write.")
 @target_option
 @click.option("--use-profiling", is_flag=True, help="Let the microcode record when each kernel starts and stops.")
 @memory_options

@@ -8,17 +8,17 @@ import click
 from deuteron.arch.sizes import parse_size
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
-from deuteron.cli.options import choice, etrecord_option, tell_missing, tflite_target_option
+from deuteron.cli.options import PATH, choice, etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("path", metavar="DIR|FILE", type=Path)
+@click.argument("path", metavar="DIR|FILE", type=PATH)
 @tflite_target_option
 @etrecord_option
 @click.option("--board", required=True, metavar="an500|an505|an547", help="The board to build for.")
-@click.option("-o", "--output", metavar="OUT", required=True, type=Path, help="Directory to write.")
+@click.option("-o", "--output", metavar="OUT", required=True, type=PATH, help="Directory to write.")
 @click.option(
     "--kernels",
     default="selected",
@@ -40,10 +40,10 @@ from deuteron.cli.printer import Printer
 @click.option(
     "--ethos-u-driver",
     metavar="DIR",
-    type=Path,
+    type=PATH,
     help="Arm's driver: a checkout, or its headers and library. The image is for silicon then, not for the emulator.",
 )
-@click.option("--diff", "other", metavar="OTHER", type=Path, help="Show what changed from another firmware directory.")
+@click.option("--diff", "other", metavar="OTHER", type=PATH, help="Show what changed from another firmware directory.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
     printer: Printer,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from deuteron.cli.options import PATH
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -19,7 +20,7 @@ def command() -> None:
 
 
 @new_command
-@click.argument("directory", metavar="DIR", type=Path)
+@click.argument("directory", metavar="DIR", type=PATH)
 @click.option("--force", is_flag=True, help="Replace programs and images of these names that are there.")
 def install(printer: Printer, *, directory: Path, force: bool) -> None:
     """Write programs with the simulators' names into DIR.

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
+from deuteron.cli.options import PATH
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("path", type=Path)
+@click.argument("path", type=PATH)
 def command(printer: Printer, *, path: Path) -> None:
     """Show what is in PATH: a build directory, a .pte, a microcode file, or a TFLite file.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deuteron.cli.options import PATH
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -28,8 +29,8 @@ def command() -> None:
 
 
 @new_command
-@click.argument("files", metavar="FILE.c|BUILD...", nargs=-1, required=True, type=Path)
-@click.option("-o", "--output", metavar="OUT.c", required=True, type=Path, help="File to write.")
+@click.argument("files", metavar="FILE.c|BUILD...", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", metavar="OUT.c", required=True, type=PATH, help="File to write.")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
 def merge(printer: Printer, *, files: tuple[Path, ...], output: Path, force: bool) -> None:
     """Write one file that selects the kernels of all: kernel selection files, and directories of builds.
@@ -45,7 +46,7 @@ def merge(printer: Printer, *, files: tuple[Path, ...], output: Path, force: boo
 
 
 @new_command
-@click.argument("path", metavar="ELF|FILE|DIR", type=Path)
+@click.argument("path", metavar="ELF|FILE|DIR", type=PATH)
 @click.option(
     "--check-override",
     is_flag=False,

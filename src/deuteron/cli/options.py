@@ -69,10 +69,27 @@ tflite_target_option = click.option(
 """The same where a build says it."""
 
 
+class _PathType(click.ParamType[Path]):
+    """A path; an empty one, as of a variable that is not set, would be the current directory."""
+
+    name = "path"
+
+    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path."""
+        if value == "":
+            what = f"`{param.opts[-1]}`" if isinstance(param, click.Option) else "the path"
+            raise OptionError(f"{what} is empty", hint="is a variable that should hold it not set?")
+        return Path(value)
+
+
+PATH = _PathType()
+"""The type of all paths on the command line."""
+
+
 etrecord_option = click.option(
     "--etrecord",
     metavar="FILE",
-    type=Path,
+    type=PATH,
     help="Of a .pte: ExecuTorch's record of the model, which has lines, modules and names.",
 )
 """What says the rest of a program without its build."""

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import click
 
+from deuteron.cli.options import PATH, etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.options import command as new_command
-from deuteron.cli.options import etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("path", metavar="DIR|FILE", type=Path)
+@click.argument("path", metavar="DIR|FILE", type=PATH)
 @tflite_target_option
 @etrecord_option
-@click.option("--svg", metavar="FILE", type=Path, help="Also write the memories over time as a picture.")
+@click.option("--svg", metavar="FILE", type=PATH, help="Also write the memories over time as a picture.")
 @click.option("--force", is_flag=True, help="Replace the picture if it exists.")
 def command(
     printer: Printer, *, path: Path, target: str | None, etrecord: Path | None, svg: Path | None, force: bool

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deuteron.cli.options import PATH, etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.options import command as new_command
-from deuteron.cli.options import etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 from deuteron.views.events.text import SORTS
@@ -20,11 +20,11 @@ BY = ("module", "line", "operator", "kernel")
 
 
 @new_command
-@click.argument("directory", metavar="DIR|FILE", type=Path, required=False)
+@click.argument("directory", metavar="DIR|FILE", type=PATH, required=False)
 @tflite_target_option
 @etrecord_option
 @click.option("--on", metavar=ON, help="Where the build runs.  [default: host]")
-@click.option("-o", "--output", metavar="OUT", type=Path, help="Directory to write.  [default: DIR/profile_ON]")
+@click.option("-o", "--output", metavar="OUT", type=PATH, help="Directory to write.  [default: DIR/profile_ON]")
 @click.option(
     "--runs",
     type=click.IntRange(1),
@@ -36,10 +36,10 @@ BY = ("module", "line", "operator", "kernel")
     "inputs",
     multiple=True,
     metavar="X.npy",
-    type=Path,
+    type=PATH,
     help="One file per input of the model, in order; one dimension more than the input means several runs.",
 )
-@click.option("--from-events", metavar="FILE", type=Path, help="Do not run: read what a board or ExecuTorch has sent.")
+@click.option("--from-events", metavar="FILE", type=PATH, help="Do not run: read what a board or ExecuTorch has sent.")
 @click.option(
     "--ticks-per-second", type=click.IntRange(1), metavar="N", help="With an ETDump in FILE: the rate of its clock."
 )

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
+from deuteron.cli.options import PATH
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("profile", metavar="PROFILE", type=Path)
-@click.option("-o", "--output", metavar="FILE", type=Path, help="Page to write.  [default: report.html beside PROFILE]")
+@click.argument("profile", metavar="PROFILE", type=PATH)
+@click.option("-o", "--output", metavar="FILE", type=PATH, help="Page to write.  [default: report.html beside PROFILE]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def command(printer: Printer, *, profile: Path, output: Path | None, force: bool) -> None:
     """Write a page that shows PROFILE, which is a `profile.json` or the directory of one; no build is needed."""

@@ -9,8 +9,8 @@ import click
 
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
+from deuteron.cli.options import PATH, etrecord_option, tell_missing
 from deuteron.cli.options import command as new_command
-from deuteron.cli.options import etrecord_option, tell_missing
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 
@@ -38,13 +38,13 @@ class _Command(click.Command):
 
 
 @partial(new_command, cls=_Command)
-@click.argument("path", metavar="DIR|FILE", type=Path)
+@click.argument("path", metavar="DIR|FILE", type=PATH)
 @click.option(
     "--input",
     "inputs",
     multiple=True,
     metavar="X.npy",
-    type=Path,
+    type=PATH,
     help="One file per input of the model, in order; one dimension more than the input means several samples.",
 )
 @click.option(
@@ -52,7 +52,7 @@ class _Command(click.Command):
     "outputs",
     multiple=True,
     metavar="Y.npy",
-    type=Path,
+    type=PATH,
     help="One file per output of the model, in order; several samples are stacked along a new first dimension.",
 )
 @click.option(
@@ -81,7 +81,7 @@ class _Command(click.Command):
     "--on", metavar="BOARD", help="Run on a board (`an500`, `an505`, `an547`) in an emulator, not on the host."
 )
 @click.option(
-    "--build", "origin", metavar="DIR", type=Path, help="What firmware was made from, for `--compare host` with it."
+    "--build", "origin", metavar="DIR", type=PATH, help="What firmware was made from, for `--compare host` with it."
 )
 @click.option(
     "--time-out",

@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.arch.sizes import parse_size
-from deuteron.cli.options import choice, etrecord_option, tell_missing, tflite_target_option
+from deuteron.cli.options import PATH, choice, etrecord_option, tell_missing, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @new_command
-@click.argument("path", metavar="DIR|FILE", type=Path, required=False)
+@click.argument("path", metavar="DIR|FILE", type=PATH, required=False)
 @tflite_target_option
 @etrecord_option
 @click.option("--compare", metavar="A B", type=(Path, Path), help="Two builds, the largest changes first, not one DIR.")
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--fetch-constants-to-sram", metavar="auto|always|never", help="Plan anew, fetching weights so.")
 @click.option("--clock", metavar="HZ", help="Of NPU and CPU (`325M`), instead of the target's.")
 @click.option("--first-run", is_flag=True, help="Resident weights are not in SRAM yet.")
-@click.option("--trace", metavar="FILE", type=Path, help="Also write a trace for the Perfetto UI.")
+@click.option("--trace", metavar="FILE", type=PATH, help="Also write a trace for the Perfetto UI.")
 @click.option("--force", is_flag=True, help="Replace the trace if it exists.")
 def command(
     printer: Printer,

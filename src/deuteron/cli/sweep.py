@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from deuteron.cli.options import PATH
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -11,8 +12,8 @@ from deuteron.errors import OptionError
 
 @new_command
 @click.argument("what", metavar="SPEC.toml|show")
-@click.argument("directory", metavar="[DIR]", type=Path, required=False)
-@click.option("-o", "--output", metavar="DIR", type=Path, help="Directory of the dataset; goes on with what it has.")
+@click.argument("directory", metavar="[DIR]", type=PATH, required=False)
+@click.option("-o", "--output", metavar="DIR", type=PATH, help="Directory of the dataset; goes on with what it has.")
 @click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster (`tcp://host:8786`), instead of this computer.")
 @click.option("--workers", metavar="N", type=int, help="On this computer; one per core by default, 1 for no others.")
 @click.option("--search", metavar="N", type=int, help="Look at N of the combinations only, chosen by those before.")

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from deuteron.errors import DeuteronError, FormatError, InputError, InternalError, UnsupportedError, counted
-from deuteron.native import library
+from deuteron.native import load as load_native
 from deuteron.npu.neutron.kernels.catalogue import BY_KIND
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import (
@@ -256,7 +256,7 @@ def _truncated(what: str, needed: int, size: int) -> FormatError:
 
 @cache
 def _load(name: Literal["driver", "driver_ref"]) -> ctypes.CDLL:
-    loaded = ctypes.CDLL(str(library(name)))
+    loaded = load_native(name)
     loaded.dtn_error_string.restype = ctypes.c_char_p
     loaded.neutronGetModelContextSize.restype = ctypes.c_size_t
     for function in ("neutronModelPrepare", "neutronModelUnprepare", "neutronRunBlocking"):

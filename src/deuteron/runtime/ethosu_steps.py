@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from deuteron.errors import FormatError
-from deuteron.native import library
+from deuteron.native import load as load_native
 from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.memory import (
     FAST_SCRATCH,
@@ -88,7 +88,7 @@ class Steps:
 
 @cache
 def _load() -> ctypes.CDLL:
-    loaded = ctypes.CDLL(str(library("ethosu_watch")))
+    loaded = load_native("ethosu_watch")
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     stream = pointer, pointer, pointer, size, pointer
     for name, result, arguments in (

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, InternalError, MissingToolError, UnsupportedError, counted
 from deuteron.extras import require
-from deuteron.native import BUILD_AGAIN, CORTEX_M, library, load_cortex_m, stale
+from deuteron.native import CORTEX_M, library, load_cortex_m, stale
+from deuteron.native import load as load_native
 from deuteron.npu.families import NEUTRON, Family, family_of
 from deuteron.runtime import pte
 from deuteron.runtime.observer import DelegateCall, observing
@@ -176,7 +177,7 @@ def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> tup
 def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
     """Our delegate's library and ExecuTorch's runtime with it; loaded once per process."""
     require("executorch", "executorch", "a run in ExecuTorch's runtime")
-    path = library("delegate")
+    library("delegate")  # where it is to be compiled first, that is told
     with _quiet():
         try:
             with _bare("executorch.exir"):
@@ -186,12 +187,7 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
         except ImportError as error:
             message = f"ExecuTorch's runtime is not installed: {error}"
             raise MissingToolError(message, hint="run `make setup`, or `pip install 'deuteron[executorch]'`") from error
-        try:
-            delegate = _load(path)
-        except OSError as error:
-            message = f"the delegate does not load: {error}"
-            raise MissingToolError(message, where=str(path), hint=BUILD_AGAIN) from error
-    return delegate, Runtime.get()
+        return _load(), Runtime.get()
 
 
 @contextmanager
@@ -226,9 +222,9 @@ def _load_backend(family: Family, runtime: "Runtime") -> ctypes.CDLL:
     return loaded
 
 
-def _load(path: Path) -> ctypes.CDLL:
+def _load() -> ctypes.CDLL:
     """Our delegate's library; the runtime logs once that Python had a log before ours."""
-    delegate = ctypes.CDLL(str(path))
+    delegate = load_native("delegate")
     delegate.deuteron_keep_log.argtypes = ()
     delegate.deuteron_keep_log.restype = None
     delegate.deuteron_take_log.argtypes = (ctypes.c_char_p, ctypes.c_size_t)

@@ -54,6 +54,11 @@ def call_of(site: Site) -> Call:
     return call or Call(f"{NAMESPACE}::{op.title}.out", (*(Ref(i) for i in op.inputs if i >= 0), *outputs))
 
 
+def on_boards() -> tuple[str, ...]:
+    """TFLite's operators that become such calls, where their types and options allow."""
+    return tuple(_FORMS)
+
+
 def _operands(site: Site) -> tuple[Ref, ...]:
     return tuple(Ref(i) for i in site.op.inputs)
 

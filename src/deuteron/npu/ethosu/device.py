@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from deuteron.errors import FormatError
-from deuteron.native import library
+from deuteron.native import load as load_native
 from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, SHRAM_BYTES, Event, Memory
 
@@ -101,7 +101,7 @@ class Device:
 @cache
 def load() -> ctypes.CDLL:
     """The library, with the types of what is called in it."""
-    loaded = ctypes.CDLL(str(library("ethosu_driver")))
+    loaded = load_native("ethosu_driver")
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     for name, result, arguments in (
         ("dtn_ethosu_device_bytes", size, ()),

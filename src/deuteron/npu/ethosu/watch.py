@@ -11,7 +11,7 @@ from enum import IntEnum
 from functools import cache
 
 from deuteron.errors import InternalError
-from deuteron.native import library
+from deuteron.native import load as load_native
 from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.memory import (
     FAST_SCRATCH,
@@ -215,7 +215,7 @@ def _is_fast(stream: Stream) -> bool:
 
 @cache
 def _load() -> ctypes.CDLL:
-    loaded = ctypes.CDLL(str(library("ethosu_watch")))
+    loaded = load_native("ethosu_watch")
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64
     for name, result, arguments in (
         ("dtn_ethosu_config", pointer, (ctypes.c_char_p,)),

@@ -247,7 +247,7 @@ def open_build(directory: Path) -> OpenBuild:
     if method is None or not partitions:
         raise InputError(
             f"nothing of `{directory}` runs on an NPU",
-            hint="`deuteron inspect` shows what is in it, `deuteron profile` where its time goes",
+            hint="`deuteron plan` shows its memory in firmware, `deuteron profile` where its time goes",
         )
     return OpenBuild(directory, manifest, arch, partitions, sum(method.arenas))
 

@@ -15,7 +15,7 @@ from functools import cache
 from math import gcd
 
 from deuteron.errors import InternalError
-from deuteron.native import library
+from deuteron.native import load as load_native
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.plan.lifetimes import Lifetime
 
@@ -195,7 +195,7 @@ def _crowd(blocks: Sequence[Lifetime]) -> list[int]:
 
 @cache
 def _load() -> ctypes.CDLL:
-    loaded = ctypes.CDLL(str(library("packing")))
+    loaded = load_native("packing")
     loaded.dtn_packing_bytes.restype = ctypes.c_size_t
     loaded.dtn_packing_bytes.argtypes = (ctypes.c_void_p,)
     loaded.dtn_packing_init.restype = ctypes.c_void_p

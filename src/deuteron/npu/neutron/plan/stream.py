@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from deuteron.errors import CapacityError, InternalError, OptionError
-from deuteron.native import library
+from deuteron.native import load as load_native
 from deuteron.npu.neutron.kernels.limits import CHANNELS
 from deuteron.npu.neutron.plan.chunks import Chunk
 
@@ -269,7 +269,7 @@ def _words() -> "ctypes.Array[ctypes.c_uint32]":
 
 @cache
 def _load() -> ctypes.CDLL:
-    loaded, pointer = ctypes.CDLL(str(library("packing"))), ctypes.c_void_p
+    loaded, pointer = load_native("packing"), ctypes.c_void_p
     loaded.dtn_fetching_bytes.restype = ctypes.c_size_t
     loaded.dtn_fetching_bytes.argtypes = (pointer,)
     loaded.dtn_fetching_init.restype = pointer
