@@ -17,6 +17,9 @@ STRIPES_BUDGET = 16 * 1024
 CPU_STRIPES_BUDGET = 10 * 1024
 """Of `stripes_on_cpu`, whose layers need 14,080 bytes as a whole."""
 
+BESIDE_BUDGET = 9 * 1024
+"""Of `stripes_beside`, whose tensors need 9,504 bytes as a whole, beside what the partitions have."""
+
 Made = tuple[nn.Module, tuple[Tensor, ...], BuildOptions]
 
 
@@ -62,6 +65,26 @@ class Stripes(nn.Module):
         return self.linear(x.mean((2, 3)))
 
 
+class Beside(nn.Module):
+    """Two partitions, before and between which the CPU's convolutions have maps that are large for their channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, 8, 3, padding=1)
+        self.deep = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.narrow = nn.Conv2d(8, 16, 1, stride=2)
+        self.wide = nn.Conv2d(16, 128, 1)
+        self.last = nn.Conv2d(128, 8, 3, padding=1)
+        self.linear = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.first(x))
+        x = torch.relu(self.deep(x))
+        x = functional.max_pool2d(self.narrow(x), 2)
+        x = torch.relu(self.wide(x))
+        return self.linear(self.last(x).mean((2, 3)))
+
+
 def view() -> Made:
     torch.manual_seed(0)
     return View().eval(), (torch.randn(1, 3, 8, 8),), BuildOptions(operators_not_to_delegate=("aten::view_copy",))
@@ -89,6 +112,15 @@ def stripes_on_cpu() -> Made:
     """The same on a CPU alone, in less memory than its layers need as a whole there."""
     module, inputs, options = stripes()
     return module, inputs, replace(options, memory=MemoryOptions(sram_budget=CPU_STRIPES_BUDGET))
+
+
+def stripes_beside() -> Made:
+    """On an NPU and a CPU, whose part has stripes."""
+    torch.manual_seed(0)
+    options = BuildOptions(
+        operators_not_to_delegate=("aten::convolution",), memory=MemoryOptions(sram_budget=BESIDE_BUDGET)
+    )
+    return Beside().eval(), (torch.randn(1, 1, 24, 24),), options
 
 
 def int8(made: Made) -> Made:

@@ -1,16 +1,19 @@
 """A model that fits only depth first, all the way: told by every view, the same bits on the host and on a board."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests import store
-from tests.board.models import stripes
+from tests.board.models import stripes, stripes_beside
 
 from deuteron import api
 from deuteron.arch.memory import DepthFirst
-from deuteron.board import boards, qemu, record
+from deuteron.board import boards, image, qemu, record
+from deuteron.board.bundle import StepKind
 from deuteron.errors import CapacityError
+from deuteron.runtime.inputs import Array
 from deuteron.views.agreement.pytorch import compare
 from deuteron.views.events import tables, text
 from deuteron.views.simulate import open_build
@@ -30,6 +33,31 @@ def test_a_model_that_fits_only_so_goes_all_the_way(target: str, tmp_path: Path)
     data = api.seeded_inputs(manifest, 1)
     assert replace(compare(build, data), outputs=()).failures() == ()
     _check_views(build, tmp_path / "profile")
+    _check_board(build, data)
+
+
+@pytest.mark.slow
+def test_the_cpu_beside_an_npu_computes_in_stripes_between_its_partitions() -> None:
+    build = store.network(stripes_beside, "stripes_beside", target="imxrt700cm")
+    steps = image.bundle_of(build).steps
+    kinds = [step.kind for step in steps]
+    first, last = (at for at, kind in enumerate(kinds) if kind is StepKind.DELEGATE)
+    cut = [at for at, step in enumerate(steps) if "in stripe " in step.title]
+    assert cut[0] < first < cut[-1] < last
+    plan = list(api.plan(build).lines())
+    assert plan[1:3] == [
+        "SRAM: 7,776 B inputs, outputs and CPU tensors + 352 B linked weights + 576 B largest partition = 8,704 B of "
+        "9,216 B",
+        "  depth first: 7,776 B instead of 9,504 B, 122,880 MACs again, +19.7% instructions (estimated)",
+    ]
+    assert sum("in 6 stripes of rows, with all of chain 1" in line for line in api.explain(build).lines()) == 3
+    data = api.seeded_inputs(api.read_manifest(build), 1)
+    assert replace(compare(build, data), outputs=()).failures() == ()
+    _check_board(build, data)
+
+
+def _check_board(build: Path, data: Sequence[Sequence[Array]]) -> None:
+    """Check that a board gives the host's bytes."""
     wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
     firmware = store.firmware(build, BOARD)
     report = qemu.run(firmware, record.read(firmware), BOARD, data, time_out=300)

@@ -210,7 +210,7 @@ def plan(
     from deuteron.views import memory
 
     with opened(path, target, etrecord=etrecord) as directory:
-        planning = replace(memory.arena_planning(directory) or memory.planning(directory), path=str(path))
+        planning = replace(memory.of_build(directory), path=str(path))
     if svg is not None:
         memory.write_svg(planning, Path(svg), force=force)
     return planning

@@ -3,12 +3,13 @@
 What single steps need beside their operands shares the memory, too, and lives as long as the step alone.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from deuteron.arch import cores, targets
 from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.board.bundle import Bundle
+from deuteron.arch.targets import Arch, CpuOperators, Neutron
+from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.calls import ENDS, bundle_of, program_of
 from deuteron.board.rows import CPU, Counted, macs
 from deuteron.board.shadow import hazards
@@ -16,7 +17,7 @@ from deuteron.board.translate import translate
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.program import KernelCall, Program
 from deuteron.npu.neutron.plan.cascades import Cascades
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import place
@@ -39,7 +40,8 @@ class Arena:
         chains: of steps that run depth first; `calls` and `ops` count the instructions of the program.
         whole_bytes: that the values take where every step runs as a whole.
         instructions: that a run takes, estimated, and that it takes where every step runs as a whole.
-        uncounted: steps that nobody has counted, of which `instructions` has the calls alone; they are never cut.
+        uncounted: steps of the CPU that nobody has counted, of which `instructions` has the calls alone; they are never
+            cut. Of what an NPU computes it has nothing.
     """
 
     bundle: Bundle
@@ -65,13 +67,45 @@ class _Plan:
 
 
 def arena_of(bundle: Bundle, manifest: Manifest) -> Arena | None:
-    """The memory of a build's bundle; None for a target with an NPU, where ExecuTorch's plan stays.
+    """The memory of a build's bundle; None where ExecuTorch's plan stays.
+
+    That stays where an NPU computes, unless the CPU beside it has operators that can be cut, and the plan does not fit
+    beside what partitions have, or all is to be cut.
 
     Raises:
-        CapacityError: when it does not fit into the budget of the build.
+        CapacityError: for a CPU alone, when it does not fit into the budget of the build.
     """
-    arch = targets.load(manifest.target)
-    return None if arch.npu is not None else planned(bundle, manifest.options.memory, arch.cpu.name)
+    arch, memory = targets.load(manifest.target), manifest.options.memory
+    if arch.npu is None:
+        return planned(bundle, memory, arch.cpu.name)
+    if not may_be_cut(arch):
+        return None
+    sram = memory.sram(arch)
+    taken = sum(each.bytes for each in bundle.memories[:-1]) + _beside(bundle)
+    if taken <= sram and memory.depth_first is not DepthFirst.ALWAYS:
+        return None
+    try:
+        return planned(bundle, replace(memory, sram_budget=sram), arch.cpu.name)
+    except CapacityError:
+        return None  # of ExecuTorch's plan a budget does not bound what single steps need
+
+
+def may_be_cut(arch: Arch) -> bool:
+    """Whether bundles of a target with a Neutron may have a memory of our own plan."""
+    return isinstance(arch.npu, Neutron) and arch.cpu.operators is CpuOperators.CORTEX_M
+
+
+def sizes(program: bytes, arch: Arch, depth_first: DepthFirst) -> Iterator[int]:
+    """Bytes of what lies between the steps of a program, as its bundle may have them: as whole steps, in the least.
+
+    Raises:
+        UnsupportedError: when it cannot be a bundle.
+    """
+    bundle = translate(pte.read(program), name="")
+    whole = planned(bundle, MemoryOptions(depth_first=DepthFirst.NEVER), arch.cpu.name)
+    yield whole.memory.nbytes
+    if depth_first is not DepthFirst.NEVER:
+        yield planned(bundle, MemoryOptions(depth_first=DepthFirst.ALWAYS), arch.cpu.name).memory.nbytes
 
 
 def check(program: bytes, manifest: Manifest) -> None:
@@ -90,7 +124,7 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str) -> Arena:
 
     Args:
         bundle: as ExecuTorch's plan has it.
-        memory: the budget, which holds the working memory of partitions, too, and which chains run depth first.
+        memory: the budget, which holds what partitions have, too, and which chains run depth first.
         core: the CPU, whose counts decide between plans.
 
     Raises:
@@ -108,8 +142,8 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str) -> Arena:
         _names(bundle, plan.program),
         _chains(bundle, plan.program),
         whole.memory.nbytes,
-        (_instructions(plan.program, rates), _instructions(whole.program, rates)),
-        sum(not rates.is_counted(call.params) for call in whole.program.calls if call.origin != ENDS),
+        (_instructions(bundle, plan.program, rates), _instructions(bundle, whole.program, rates)),
+        sum(not rates.is_counted(call.params) for call in _on_cpu(bundle, whole.program)),
     )
 
 
@@ -125,8 +159,8 @@ def _check_rows(bundle: Bundle, after: Bundle, whole: Program, program: Program)
 
 
 def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted) -> _Plan:
-    working = bundle.memories[-1].bytes
-    budget = None if memory.sram_budget is None else memory.sram_budget - working
+    beside = _beside(bundle)
+    budget = None if memory.sram_budget is None else memory.sram_budget - beside
     if memory.depth_first is not DepthFirst.ALWAYS and (budget is None or whole.memory.nbytes <= budget):
         return whole
     search = None if memory.depth_first is DepthFirst.NEVER else Cascades(whole.program, rates, CPU)
@@ -139,8 +173,17 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted)
     cut = whole if least is None else _plan(least.program)
     best = cut if cut.memory.nbytes < whole.memory.nbytes else whole
     if budget is not None and best.memory.nbytes > budget:
-        raise _too_large(bundle, best, working, memory)
+        raise _too_large(bundle, best, beside, memory)
     return best
+
+
+def _beside(bundle: Bundle) -> int:
+    """Bytes of SRAM that partitions have, as budgets count them: weights that stay, and the working memory of one."""
+    partitions = [delegate.partition for delegate in bundle.delegates]
+    weights = [
+        block.data for each in partitions if not each.fetches_weights for block in each.blocks if block.is_weights
+    ]
+    return sum(map(len, weights)) + max((each.budget_bytes for each in partitions), default=0)
 
 
 def _limits(least: int, whole: int) -> Iterable[int]:
@@ -159,8 +202,15 @@ def _plan(program: Program) -> _Plan:
     return _Plan(program, Memory("memory", packing.nbytes, packing.bound, tuple(placed)))
 
 
-def _instructions(program: Program, rates: Counted) -> int:
-    return sum(rates.dispatch + rates.work(call.params) for call in program.calls if call.origin != ENDS)
+def _on_cpu(bundle: Bundle, program: Program) -> Iterator[KernelCall]:
+    """The calls of operators."""
+    for call in program.calls:
+        if call.origin != ENDS and bundle.steps[call.origin[0]].kind is StepKind.OPERATOR:
+            yield call
+
+
+def _instructions(bundle: Bundle, program: Program, rates: Counted) -> int:
+    return sum(rates.dispatch + rates.work(call.params) for call in _on_cpu(bundle, program))
 
 
 def _names(bundle: Bundle, program: Program) -> Mapping[str, str]:
@@ -185,7 +235,7 @@ def _chains(bundle: Bundle, program: Program) -> tuple[Cascade, ...]:
     return cascades(origins, [macs(program.calls[origin.index].params) for origin in origins])
 
 
-def _too_large(bundle: Bundle, best: _Plan, working: int, memory: MemoryOptions) -> CapacityError:
+def _too_large(bundle: Bundle, best: _Plan, beside: int, memory: MemoryOptions) -> CapacityError:
     """Says at which step the most is alive, and how much would do."""
     alive = [
         sum(round_up(block.nbytes) for block in best.memory.blocks if block.first <= at <= block.last)
@@ -194,7 +244,7 @@ def _too_large(bundle: Bundle, best: _Plan, working: int, memory: MemoryOptions)
     call = best.program.calls[alive.index(max(alive))]
     where = "" if call.origin == ENDS else bundle.steps[call.origin[0]].source
     title = "the inputs or outputs" if call.origin == ENDS else f"`{bundle.steps[call.origin[0]].title}`"
-    least = best.memory.nbytes + working
+    least = best.memory.nbytes + beside
     other = ", or leave out `--depth-first never`" if memory.depth_first is DepthFirst.NEVER else ""
     return CapacityError(
         f"inputs, outputs and what lies between operators need {least:,} bytes of SRAM, the budget is "

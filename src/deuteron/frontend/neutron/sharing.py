@@ -1,9 +1,10 @@
 """The partitions of a build in one SRAM: whether they fit as they were converted, and what does if they do not."""
 
 from deuteron.arch.targets import Arch
+from deuteron.board import arena
 from deuteron.builds.options import BuildOptions, Converter
 from deuteron.builds.places import with_lines
-from deuteron.errors import CapacityError, DeuteronError
+from deuteron.errors import CapacityError, DeuteronError, UnsupportedError
 from deuteron.frontend.neutron.partition import describe
 from deuteron.frontend.neutron.seam import Recording
 from deuteron.npu.neutron import partitions
@@ -26,12 +27,42 @@ def needs_sharing(recording: Recording, tensors: int, arch: Arch, options: Build
     return not partitions.fits(usages, tensors, options.memory, arch)
 
 
-def shared(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> tuple[Conversion, ...]:
+def shared(
+    recording: Recording, program: bytes, tensors: int, arch: Arch, options: BuildOptions
+) -> tuple[Conversion, ...]:
     """Conversions of the partitions, in their order, that fit together.
+
+    They are beside the tensors as ExecuTorch plans them; where that does not do, as the bundle of firmware has them.
+
+    Args:
+        recording: of the session.
+        program: ExecuTorch's, whose partitions have what each wants.
+        tensors: bytes that ExecuTorch plans.
+        arch: the target.
+        options: of the build.
 
     Raises:
         CapacityError: there are none; lines of the model are named.
     """
+    try:
+        return _beside(recording, tensors, arch, options)
+    except CapacityError as error:
+        if not arena.may_be_cut(arch):
+            raise
+        least = error
+    try:
+        for fewer in arena.sizes(program, arch, options.memory.depth_first):
+            try:
+                return _beside(recording, fewer, arch, options)
+            except CapacityError as error:
+                least = error
+    except UnsupportedError:
+        pass  # no firmware has it: ExecuTorch's plan is all there is
+    raise least
+
+
+def _beside(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> tuple[Conversion, ...]:
+    """The conversions beside so many bytes of tensors."""
     asked = ConvertOptions(profiling=options.use_profiling, memory=options.memory, verify_each=options.verify_each)
 
     def placed(number: int, error: CapacityError) -> DeuteronError:

@@ -93,7 +93,8 @@ class NeutronSide(Side):
         tensors = sum(manager.executorch_program.execution_plan[0].non_const_buffer_sizes)
         if not needs_sharing(recording, tensors, self._arch, self._options):
             return manager
-        return emit_again(manager, recording, shared(recording, tensors, self._arch, self._options))
+        program = bytes(manager.buffer)
+        return emit_again(manager, recording, shared(recording, program, tensors, self._arch, self._options))
 
     def describe(self, recording: Recording) -> tuple[Partition, ...]:
         """The manifest's entry for each partition."""

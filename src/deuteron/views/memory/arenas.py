@@ -1,4 +1,4 @@
-"""The memory of a program that a CPU runs alone: what lies where from step to step of its bundle."""
+"""The memory of a program that a CPU runs, alone or with an NPU: what lies where from step to step of its bundle."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlanning:
-    """What is planned for a build without an NPU; instructions are estimated."""
+    """What is planned for what a CPU works on; instructions are estimated."""
 
     path: str
     manifest: Manifest
@@ -35,6 +35,10 @@ class ArenaPlanning:
         of = "" if budget is None else f" of {budget:,} B"
         yield f"{self.path} on {self.manifest.target}"
         yield f"SRAM: {memory.nbytes:,} B{of}, at most {memory.bound:,} B alive at once"
+        yield from self.details()
+
+    def details(self) -> Iterator[str]:
+        """What runs depth first, and the memory over time, as text."""
         yield from self.depth_first()
         yield ""
         drawing = self.drawing()
@@ -98,7 +102,7 @@ class ArenaPlanning:
 
 
 def arena_planning(directory: Path) -> ArenaPlanning | None:
-    """What is planned for the build in a directory; None for a target with an NPU.
+    """What is planned for the build in a directory; None where ExecuTorch's plan stays.
 
     Raises:
         DeuteronError: as `deuteron.board.image.bundle_of`.

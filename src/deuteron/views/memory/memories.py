@@ -9,6 +9,7 @@ from deuteron.builds import hazards
 from deuteron.builds.output import check_file, write_files
 from deuteron.errors import FormatError
 from deuteron.npu.program import NO_SRAM, PREFETCH_AREA, Content, Memory
+from deuteron.views.memory.arenas import ArenaPlanning, arena_planning
 from deuteron.views.memory.drawing import Drawing, picture, svg
 from deuteron.views.simulate import PartitionRun, Simulation, simulate_build
 
@@ -91,12 +92,16 @@ class Planning:
     target: str
     simulation: Simulation
     partitions: tuple[PartitionPlan, ...]
+    arena: ArenaPlanning | None = None
+    """What is planned for the CPU's steps where ExecuTorch's plan does not stay."""
 
     def lines(self) -> Iterator[str]:
         """The report as text."""
         yield f"{self.path} on {self.target}"
         if self.partitions:
             yield self.total()
+        if self.arena is not None:
+            yield from self.arena.details()
         for number, part in enumerate(self.partitions):
             yield ""
             yield f"npu {number}: {part.summary()}"
@@ -116,7 +121,8 @@ class Planning:
         linked = sum(part.linked_bytes for part in self.partitions)
         working = [[memory for memory in part.memories if memory.name not in NO_SRAM] for part in self.partitions]
         names = "largest partition" if len(working) > 1 else " and ".join(memory.name for memory in working[0])
-        parts = {"inputs, outputs and CPU tensors": self.simulation.tensors, "linked weights": linked}
+        tensors = self.simulation.tensors if self.arena is None else self.arena.arena.memory.nbytes
+        parts = {"inputs, outputs and CPU tensors": tensors, "linked weights": linked}
         parts[names] = max(sum(memory.nbytes for memory in memories) for memories in working)
         listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
         of = f" of {self.simulation.sram:,} B" if self.simulation.sram else ""
@@ -150,6 +156,7 @@ class Planning:
             "clock": self.simulation.engine.clock,
             "sram": self.simulation.sram,
             "tensors": self.simulation.tensors,
+            "bundle": None if self.arena is None else self.arena.to_json(),
             "warnings": list(self.warnings),
             "partitions": [asdict(part) for part in self.partitions],
         }
@@ -164,19 +171,31 @@ class Planning:
 
     def svg(self) -> str:
         """The memories over time as a picture."""
-        return svg([drawing for number, part in enumerate(self.partitions) for drawing in part.drawings(number)])
+        own = [] if self.arena is None else [self.arena.drawing()]
+        parts = (drawing for number, part in enumerate(self.partitions) for drawing in part.drawings(number))
+        return svg([*own, *parts])
 
 
 def _size(memory: Memory) -> int:
     return memory.nbytes
 
 
+def of_build(directory: Path) -> Planning | ArenaPlanning:
+    """What is planned for the build in a directory, whatever its target; errors as `planning`."""
+    arena = arena_planning(directory)
+    return _planning(directory, arena) if arena is None or arena.manifest.partitions else arena
+
+
 def planning(directory: Path) -> Planning:
-    """What is planned for the build in a directory; errors as `simulate_build`.
+    """What is planned for the build in a directory, whose target has an NPU; errors as `simulate_build`.
 
     Raises:
         FormatError: also when its microcode is unsound, unless another's compiler may have made it so.
     """
+    return _planning(directory, arena_planning(directory))
+
+
+def _planning(directory: Path, arena: ArenaPlanning | None) -> Planning:
     simulation = simulate_build(directory)
     for number, run in enumerate(simulation.partitions):
         if run.hazards and not run.program.advice:
@@ -186,7 +205,7 @@ def planning(directory: Path) -> Planning:
                 hint="`deuteron sim` lists all that is wrong; build the model again",
             )
     parts = tuple(_partition(run) for run in simulation.partitions)
-    return Planning(str(directory), simulation.target, simulation, parts)
+    return Planning(str(directory), simulation.target, simulation, parts, arena)
 
 
 class Picture(Protocol):
