@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import store
+from tests.board.conftest import Built
 from tests.board.host import HostFirmware
 from tests.board.models import CPU_STRIPES_BUDGET, stripes_on_cpu
 from tests.board.programs import Maker
@@ -16,9 +17,11 @@ from deuteron.board import boards, image, qemu, record, rows
 from deuteron.board.arena import check, planned
 from deuteron.board.arrays import to_bytes
 from deuteron.board.bundle import Bundle
+from deuteron.board.record import Arenas, FirmwareOptions
+from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
-from deuteron.errors import CapacityError
+from deuteron.errors import CapacityError, OptionError
 from deuteron.runtime.program import TensorValue
 from deuteron.views.memory.arenas import ArenaPlanning
 
@@ -118,7 +121,7 @@ def test_whole_steps_stay_as_they_are(bundle: Bundle) -> None:
         ),
         (
             MemoryOptions(sram_budget=CPU_STRIPES_BUDGET, depth_first=DepthFirst.NEVER),
-            "models.py:60: x = torch.relu(self.deep(x)) + x: inputs, outputs and what lies between operators need "
+            "models.py:63: x = torch.relu(self.deep(x)) + x: inputs, outputs and what lies between operators need "
             "13,824 bytes of SRAM, the budget is 10,240; most are alive with `cortex_m::quantized_add.out, node "
             "cortex_m_quantized_add_default`\n\n"
             "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
@@ -136,7 +139,7 @@ def test_what_does_not_fit_says_what_would(build: Path, memory: MemoryOptions, t
 
 
 @pytest.mark.slow
-def test_a_board_computes_the_same_and_every_view_says_how(build: Path, tmp_path: Path) -> None:
+def test_a_board_computes_the_same_in_its_own_memory_and_every_view_says_how(build: Path) -> None:
     plan = "\n".join(api.plan(build).lines())
     assert "SRAM: 10,176 B of 10,240 B, at most 10,176 B alive at once\n" in plan
     assert "  depth first: 10,176 B instead of 13,824 B, 0 MACs again, +1.3% instructions (estimated)\n" in plan
@@ -146,13 +149,32 @@ def test_a_board_computes_the_same_and_every_view_says_how(build: Path, tmp_path
     assert STRIPE in plan
     assert "       depth first, in 5 stripes of rows, with all of chain 0" in api.explain(build).lines()
     board = boards.load("an547")
-    firmware = store.firmware(build, board)
+    firmware = store.firmware(build, board, FirmwareOptions(arenas=Arenas.TCM))
     image_record = record.read(firmware)
+    assert (image_record.arenas, image_record.sizes.reserved["arenas"]) == ("tcm", 0)
+    assert image_record.sizes.reserved["arenas in tightly coupled memory"] == 10_176
     assert any(step.title.endswith(STRIPE) for step in image_record.steps)
     data = api.seeded_inputs(api.read_manifest(build), 1)
     report = qemu.run(firmware, image_record, board, data)
     wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
     assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted
+
+
+@pytest.mark.slow
+def test_memory_of_the_cores_own_is_for_boards_that_have_it_and_programs_without_partitions(built: Built) -> None:
+    options, toolchain = FirmwareOptions(arenas=Arenas.TCM), Toolchain.find(image.OBJECTS)
+    with pytest.raises(OptionError) as refused:
+        image.build(built("two"), boards.load("an505"), options, toolchain)
+    assert str(refused.value) == (
+        "the board `an505` has no tightly coupled memory: its cortex-m33 has its data in SRAM\n\n"
+        "hint: leave out `--arenas tcm`, or use a board that has it: `an547`"
+    )
+    with pytest.raises(OptionError) as refused:
+        image.build(built("two"), boards.load("an547"), options, toolchain)
+    assert str(refused.value) == (
+        "`two` has partitions for an NPU, which does not reach the core's tightly coupled memory\n\n"
+        "hint: leave out `--arenas tcm`, or build the model for the CPU alone"
+    )
 
 
 def test_tensors_over_the_same_bytes_stay_so() -> None:

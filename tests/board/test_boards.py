@@ -55,7 +55,7 @@ def test_an_unknown_board():
          "'-mfpu=fpv5-sp-d16', '-DDTN_DATA_CACHE=0'], which is no list of str"),
         ("[cpu]", "[cpu]\ncores = 2", "board `b`, table `cpu`: unknown field `cores`"),
         ("[emulator]", "[emulator", "board `b`: not a TOML file: Expected ']' at the end of a table declaration "
-         "(at line 12, column 10)"),
+         "(at line 13, column 10)"),
     ],
 )  # fmt: skip
 def test_a_damaged_preset(old: str, new: str, error: str):

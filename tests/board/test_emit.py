@@ -178,7 +178,16 @@ def test_memories_in_flash_are_refused() -> None:
     with pytest.raises(OptionError) as caught:
         EmitOptions(arenas=Placement.FLASH)
     assert str(caught.value) == (
-        "memories cannot lie in flash: they are written to\n\nhint: choose `sram` or `external`"
+        "memories cannot lie in flash: they are written to\n\nhint: choose `sram`, `external` or `tcm`"
+    )
+
+
+def test_weights_in_tightly_coupled_memory_are_refused() -> None:
+    with pytest.raises(OptionError) as caught:
+        EmitOptions(weights=Placement.TCM)
+    assert str(caught.value) == (
+        "weights cannot lie in tightly coupled memory: nothing copies them there\n\n"
+        "hint: choose `flash`, `sram` or `external`"
     )
 
 

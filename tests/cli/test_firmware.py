@@ -55,7 +55,7 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
     more = ("firmware", build, "--board", "an505", "-o", out, "--kernels", "all", "--io-copy", "dma", "-q")
     result = deuteron(*more, "--weights", "sram", "--json")
     data = json.loads(result.out)
-    assert (data["schema"], data["directory"], data["weights"]) == (5, str(out), "sram")
+    assert (data["schema"], data["directory"], data["weights"]) == (6, str(out), "sram")
     assert data["options"] == {
         "kernels": "all", "weights": "sram", "io_copy": "dma", "stack": None, "flash": FLASH, "use_profiling": False,
         "ethosu_driver": None,
@@ -171,7 +171,7 @@ def test_a_bundle(build: Path, firmware: Path, tmp_path: Path, deuteron: Run):
         f"error: `{out}` already exists\n\nhint: choose another output directory, or replace this one with `--force`\n",
     )
     assert deuteron("bundle", build, "-o", tmp_path / "x", "--arenas", "flash") == Result(
-        2, "", "error: memories cannot lie in flash: they are written to\n\nhint: choose `sram` or `external`\n"
+        2, "", "error: memories cannot lie in flash: they are written to\n\nhint: choose `sram`, `external` or `tcm`\n"
     )
 
 

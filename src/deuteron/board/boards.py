@@ -20,6 +20,7 @@ class Board:
         name: the name of its preset, and of its directory in `firmware/port/`.
         title: what its maker calls it.
         dma: whether it has a DMA that can copy inputs and outputs.
+        tcm: whether data lies in memory of the core's own, which is not its SRAM.
         cpu: the core.
         flags: what the compiler is told of the core.
         machine: what QEMU calls the board.
@@ -29,6 +30,7 @@ class Board:
     name: str
     title: str
     dma: bool
+    tcm: bool
     cpu: str
     flags: tuple[str, ...]
     machine: str
@@ -70,6 +72,7 @@ def parse(name: str, text: str) -> Board:
         name=name,
         title=table.text("title"),
         dma=table.flag("dma"),
+        tcm=table.flag("tcm"),
         cpu=cpu.text("name"),
         flags=cpu.texts("flags"),
         machine=emulator.text("machine"),

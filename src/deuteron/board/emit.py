@@ -22,6 +22,7 @@ class Placement(Enum):
     FLASH = "flash"
     SRAM = "sram"
     EXTERNAL = "external"
+    TCM = "tcm"
 
 
 class Data(Enum):
@@ -61,6 +62,7 @@ _CONTENT_SECTIONS = {
 _ARENA_SECTIONS = {
     Placement.SRAM: ('.dtn_arena.{}, "aw", %nobits'),
     Placement.EXTERNAL: ('.dtn_ext_arena.{}, "aw", %nobits'),
+    Placement.TCM: ('.dtn_tcm_arena.{}, "aw", %nobits'),
 }
 
 
@@ -71,7 +73,7 @@ class EmitOptions:
     Attributes:
         symbol: the C name of the bundle; file names and every other global name start with it.
         weights: where weights and constants lie. All else of a partition always lies in flash.
-        arenas: where the memories lie: in SRAM or external memory.
+        arenas: where the memories lie: in SRAM, external memory or the core's tightly coupled memory.
         data: an assembler file that includes them from a file, or C arrays, for compilers without `.incbin`.
     """
 
@@ -92,7 +94,11 @@ class EmitOptions:
                 hint=f"choose a name that does not start with `dtn_` or `neutron`; `{_DEFAULT_SYMBOL}` is the default",
             )
         if self.arenas is Placement.FLASH:
-            raise OptionError("memories cannot lie in flash: they are written to", hint="choose `sram` or `external`")
+            hint = "choose `sram`, `external` or `tcm`"
+            raise OptionError("memories cannot lie in flash: they are written to", hint=hint)
+        if self.weights is Placement.TCM:
+            hint = "choose `flash`, `sram` or `external`"
+            raise OptionError("weights cannot lie in tightly coupled memory: nothing copies them there", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

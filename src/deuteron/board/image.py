@@ -13,7 +13,7 @@ from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.link import link
 from deuteron.board.override import check_override
-from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, StepInfo
+from deuteron.board.record import Arenas, Firmware, FirmwareOptions, IoCopy, Kernels, StepInfo
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
@@ -51,6 +51,8 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     manifest = manifests.read(directory)
     _check_core(board, manifest)
     bundle = bundle_of(directory)
+    if options.arenas is Arenas.TCM:
+        _check_tcm(board, bundle)
     kernels = KERNELS if options.kernels is Kernels.ALL else called(bundle)
     program_sha256 = manifest.files[manifests.PROGRAM].sha256
     with tempfile.TemporaryDirectory(prefix="deuteron-firmware-") as scratch:
@@ -161,6 +163,21 @@ def _check_core(board: Board, manifest: manifests.Manifest) -> None:
             f"{what} `{target}` and its {wanted.value.upper()} instructions, which the {board.cpu} of the board "
             f"`{board.name}` lacks",
             hint=f"use a board whose core has them: {able}; or {mend}",
+        )
+
+
+def _check_tcm(board: Board, bundle: Bundle) -> None:
+    """Refuses tightly coupled memory that the board does not have, or that an NPU of the program does not reach."""
+    if not board.tcm:
+        able = ", ".join(f"`{name}`" for name in boards.names() if boards.load(name).tcm)
+        raise OptionError(
+            f"the board `{board.name}` has no tightly coupled memory: its {board.cpu} has its data in SRAM",
+            hint=f"leave out `--arenas tcm`, or use a board that has it: {able}",
+        )
+    if bundle.delegates:
+        raise OptionError(
+            f"`{bundle.name}` has partitions for an NPU, which does not reach the core's tightly coupled memory",
+            hint="leave out `--arenas tcm`, or build the model for the CPU alone",
         )
 
 

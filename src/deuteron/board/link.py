@@ -10,7 +10,7 @@ from deuteron.board import ethosu_driver, library, record
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, emit
-from deuteron.board.record import FirmwareOptions, IoCopy, Kernels, Weights
+from deuteron.board.record import Arenas, FirmwareOptions, IoCopy, Kernels, Weights
 from deuteron.board.size import NPU_DRIVER
 from deuteron.board.tensor_places import padded
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
@@ -89,7 +89,7 @@ def link(
     local = replace(toolchain, cache=work / "objects")
     buffers = _runner_bytes(bundle) if application is None else 0
     needed: tuple[Region, ...] = ()
-    for placement in _placements(options.weights):
+    for placement in _placements(options):
         generated = (*_write_model(bundle, placement, work), *table)
         objects = (
             *port,
@@ -134,10 +134,11 @@ def _runner_bytes(bundle: Bundle) -> int:
     return sum(map(padded, tensors)) + padded(_EVENT_BYTES * events)
 
 
-def _placements(weights: Weights) -> Sequence[EmitOptions]:
+def _placements(options: FirmwareOptions) -> Sequence[EmitOptions]:
     """Where weights and arenas may lie, the best first."""
+    weights = options.weights
     allowed = (Placement.FLASH, Placement.EXTERNAL) if weights is Weights.AUTO else (Placement(weights.value),)
-    arenas = (Placement.SRAM, Placement.EXTERNAL)
+    arenas = (Placement.TCM,) if options.arenas is Arenas.TCM else (Placement.SRAM, Placement.EXTERNAL)
     return tuple(EmitOptions(weights=place, arenas=arena) for arena, place in product(arenas, allowed))
 
 

@@ -30,6 +30,13 @@ class Weights(Enum):
     EXTERNAL = "external"
 
 
+class Arenas(Enum):
+    """Where the program's memories lie."""
+
+    AUTO = "auto"
+    TCM = "tcm"
+
+
 class IoCopy(Enum):
     """Who copies the program's inputs and outputs."""
 
@@ -50,6 +57,7 @@ class FirmwareOptions:
         use_profiling: record and send events of each run; without it nothing of that is in the image.
         ethosu_driver: directory of Arm's driver, by which the image runs on silicon; None for the stand-in of an
             Ethos-U that emulated boards have.
+        arenas: `auto` is SRAM where all fits, else external memory.
     """
 
     kernels: Kernels = Kernels.SELECTED
@@ -59,6 +67,7 @@ class FirmwareOptions:
     flash: FlashOptions = field(default_factory=FlashOptions)
     use_profiling: bool = False
     ethosu_driver: str | None = None
+    arenas: Arenas = Arenas.AUTO
 
     def __post_init__(self) -> None:
         if self.stack is not None and not 0 < self.stack < 1 << 32:
@@ -118,7 +127,7 @@ class Firmware:
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("firmware.json", 5, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+FILE = RecordFile("firmware.json", 6, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
 ELF = "firmware.elf"
 MAP = "firmware.map"
 

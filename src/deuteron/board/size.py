@@ -10,7 +10,12 @@ from elftools.elf.elffile import ELFFile
 
 from deuteron.board.mapfile import PADDING, Piece, pieces
 
-RESERVED = {".stack": "stack", ".dtn_arena": "arenas", ".dtn_ext_arena": "arenas in external memory"}
+RESERVED = {
+    ".stack": "stack",
+    ".dtn_arena": "arenas",
+    ".dtn_ext_arena": "arenas in external memory",
+    ".dtn_tcm_arena": "arenas in tightly coupled memory",
+}
 """Sections that only keep memory free: told apart from what the program's variables take."""
 
 NPU_DRIVER = "npu_driver"

@@ -25,7 +25,9 @@ from deuteron.cli.printer import Printer
 @click.option(
     "--weights", default="flash", show_default=True, metavar="flash|sram|external", help="Where weights shall lie."
 )
-@click.option("--arenas", default="sram", show_default=True, metavar="sram|external", help="Where arenas shall lie.")
+@click.option(
+    "--arenas", default="sram", show_default=True, metavar="sram|external|tcm", help="Where arenas shall lie."
+)
 @click.option(
     "--data",
     default="assembler",

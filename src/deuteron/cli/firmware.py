@@ -33,6 +33,13 @@ from deuteron.cli.printer import Printer
     metavar="auto|flash|sram|external",
     help="Where weights lie; `auto` is flash where all fits, else external memory.",
 )
+@click.option(
+    "--arenas",
+    default="auto",
+    show_default=True,
+    metavar="auto|tcm",
+    help="Where arenas lie; `auto` is SRAM where all fits, else external memory.",
+)
 @click.option("--io-copy", default="cpu", show_default=True, metavar="cpu|dma", help="Who copies inputs and outputs.")
 @click.option("--stack", metavar="SIZE", help="What to keep for the stack (`16Ki`).  [default: 8Ki]")
 @flash_options
@@ -55,6 +62,7 @@ def command(
     output: Path,
     kernels: str,
     weights: str,
+    arenas: str,
     io_copy: str,
     stack: str | None,
     flash: FlashOptions,
@@ -78,6 +86,7 @@ def command(
         flash,
         use_profiling,
         None if ethos_u_driver is None else str(ethos_u_driver),
+        choice(record.Arenas, "--arenas", arenas),
     )
     before = record.read(other) if other else None
     with printer.work(f"building firmware for {board}"):
