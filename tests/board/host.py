@@ -33,8 +33,13 @@ class HostFirmware:
         self._archive = build / "libdeuteron_core.a"
         self._port = FIRMWARE / "port" / "host" / "port.c"
 
-    def load(self, bundle: Bundle, folder: Path, options: EmitOptions = EmitOptions()) -> "HostBundle":
-        """The bundle, written to a folder, compiled with every warning an error, and initialised."""
+    def load(
+        self, bundle: Bundle, folder: Path, options: EmitOptions = EmitOptions(), extra: Sequence[Path] = ()
+    ) -> "HostBundle":
+        """The bundle, written to a folder, compiled with every warning an error, and initialised.
+
+        Operators that the firmware does not have are in the `extra` files.
+        """
         folder.mkdir()
         for name, data in emit(bundle, options).items():
             (folder / name).write_bytes(data)
@@ -44,7 +49,7 @@ class HostFirmware:
         command("cc", *WARNINGS, "-fPIC", "-c", *include, folder / f"{symbol}.c", "-o", folder / "tables.o")
         command("cc", *WARNINGS, "-fPIC", "-c", *include, *names, HERE / "host.c", "-o", folder / "host.o")
         (data,) = folder.glob(f"{symbol}_data.[Sc]")
-        parts = (folder / "tables.o", folder / "host.o", data, self._port, self._archive)
+        parts = (folder / "tables.o", folder / "host.o", data, *extra, self._port, self._archive)
         command("cc", "-shared", "-fPIC", "-Wl,-Bsymbolic", *include, *parts, "-o", library)
         return HostBundle(bundle, library)
 

@@ -1,5 +1,6 @@
 """The memory of bundles, planned anew: the same bytes in less, whole or in stripes, and what is said where it fails."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests import store
 from tests.board.conftest import Built
 from tests.board.host import HostFirmware
 from tests.board.models import CPU_STRIPES_BUDGET, stripes_on_cpu
+from tests.board.painted import OPERATORS, PAINT, painted
 from tests.board.programs import Maker
 
 from deuteron import api
@@ -17,8 +19,9 @@ from deuteron.board import boards, image, qemu, record, rows
 from deuteron.board.arena import check, planned
 from deuteron.board.arrays import to_bytes
 from deuteron.board.bundle import Bundle
-from deuteron.board.record import Arenas, FirmwareOptions
-from deuteron.board.toolchain import Toolchain
+from deuteron.board.link import link
+from deuteron.board.record import Arenas, FirmwareOptions, StepInfo
+from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.errors import CapacityError, OptionError
@@ -30,6 +33,7 @@ WHOLE, LEAST = 13_824, 8_640
 BUDGETS = 4
 STRIPE = "rows 0-4 in stripe 0 of chain 0"
 ALWAYS = MemoryOptions(depth_first=DepthFirst.ALWAYS)
+TCM = FirmwareOptions(arenas=Arenas.TCM)
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +48,14 @@ def bundle(build: Path) -> Bundle:
     return image.translated(build, manifests.read(build))
 
 
-def _run(build: Path, bundle: Bundle, firmware: HostFirmware, folder: Path) -> tuple[list[bytes], list[bytes]]:
+def _run(
+    build: Path, bundle: Bundle, firmware: HostFirmware, folder: Path, extra: Sequence[Path] = ()
+) -> tuple[list[bytes], list[bytes]]:
     """What the bundle computes of an input, and what ExecuTorch's runtime does."""
     data = api.seeded_inputs(api.read_manifest(build), 1)
     given = [to_bytes(bundle.values[i], x) for x, i in zip(data[0], bundle.inputs, strict=True)]
     (wanted,) = api.run_each(build, data)
-    return firmware.load(bundle, folder).run(given), [y.tobytes() for y in wanted]
+    return firmware.load(bundle, folder, extra=extra).run(given), [y.tobytes() for y in wanted]
 
 
 @pytest.mark.slow
@@ -64,6 +70,46 @@ def test_stripes_compute_the_same_bytes(build: Path, bundle: Bundle, firmware: H
         assert ours == executorchs, budget
     ours, executorchs = _run(build, planned(bundle, ALWAYS, CORE).bundle, firmware, tmp_path / "always")
     assert ours == executorchs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [ALWAYS, MemoryOptions()], ids=["stripes", "whole"])
+def test_a_plan_uses_no_more_than_it_says(
+    build: Path, bundle: Bundle, memory: MemoryOptions, firmware: HostFirmware, tmp_path: Path
+) -> None:
+    """All else is painted before each step, and must be so after it; what is read of it is not the host's bytes."""
+    painting = painted(planned(bundle, memory, CORE))
+    assert sum(painting.operators[step.index] == PAINT for step in painting.steps) >= len(bundle.steps)
+    ours, executorchs = _run(build, painting, firmware, tmp_path / "painted", [OPERATORS])
+    assert ours == executorchs
+
+
+@pytest.mark.slow
+def test_painted_memory_tells_a_plan_that_says_too_little(
+    build: Path, bundle: Bundle, firmware: HostFirmware, tmp_path: Path
+) -> None:
+    """One without its first block, which is painted over, and one without its last, which paints over the paint."""
+    arena = planned(bundle, MemoryOptions(), CORE)
+    blocks = sorted(arena.memory.blocks, key=lambda block: block.first)
+    first, last = (replace(arena, memory=replace(arena.memory, blocks=each)) for each in (blocks[1:], blocks[:-1]))
+    ours, executorchs = _run(build, painted(first), firmware, tmp_path / "first", [OPERATORS])
+    assert ours != executorchs
+    with pytest.raises(AssertionError, match="a CPU operator got values or parameters that it does not take"):
+        _run(build, painted(last), firmware, tmp_path / "last", [OPERATORS])
+
+
+@pytest.mark.slow
+def test_a_board_uses_no_more_than_a_plan_says(build: Path, bundle: Bundle, tmp_path: Path) -> None:
+    board, toolchain = boards.load("an547"), Toolchain.find(image.OBJECTS)
+    source = Source("test.painted", OPERATORS)
+    painting = painted(planned(bundle, ALWAYS, CORE))
+    firmware = record.read(store.firmware(build, board, TCM))
+    link(painting, board, TCM, (), toolchain, tmp_path, extra=(source,))
+    data = api.seeded_inputs(api.read_manifest(build), 1)
+    titles = tuple(StepInfo(step.title, "") for step in painting.steps)
+    report = qemu.run(tmp_path, replace(firmware, steps=titles), board, data)
+    wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
+    assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted
 
 
 @pytest.mark.slow
@@ -149,7 +195,7 @@ def test_a_board_computes_the_same_in_its_own_memory_and_every_view_says_how(bui
     assert STRIPE in plan
     assert "       depth first, in 5 stripes of rows, with all of chain 0" in api.explain(build).lines()
     board = boards.load("an547")
-    firmware = store.firmware(build, board, FirmwareOptions(arenas=Arenas.TCM))
+    firmware = store.firmware(build, board, TCM)
     image_record = record.read(firmware)
     assert (image_record.arenas, image_record.sizes.reserved["arenas"]) == ("tcm", 0)
     assert image_record.sizes.reserved["arenas in tightly coupled memory"] == 10_176
@@ -162,15 +208,15 @@ def test_a_board_computes_the_same_in_its_own_memory_and_every_view_says_how(bui
 
 @pytest.mark.slow
 def test_memory_of_the_cores_own_is_for_boards_that_have_it_and_programs_without_partitions(built: Built) -> None:
-    options, toolchain = FirmwareOptions(arenas=Arenas.TCM), Toolchain.find(image.OBJECTS)
+    toolchain = Toolchain.find(image.OBJECTS)
     with pytest.raises(OptionError) as refused:
-        image.build(built("two"), boards.load("an505"), options, toolchain)
+        image.build(built("two"), boards.load("an505"), TCM, toolchain)
     assert str(refused.value) == (
         "the board `an505` has no tightly coupled memory: its cortex-m33 has its data in SRAM\n\n"
         "hint: leave out `--arenas tcm`, or use a board that has it: `an547`"
     )
     with pytest.raises(OptionError) as refused:
-        image.build(built("two"), boards.load("an547"), options, toolchain)
+        image.build(built("two"), boards.load("an547"), TCM, toolchain)
     assert str(refused.value) == (
         "`two` has partitions for an NPU, which does not reach the core's tightly coupled memory\n\n"
         "hint: leave out `--arenas tcm`, or build the model for the CPU alone"

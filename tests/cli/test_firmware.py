@@ -58,6 +58,7 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
     assert (data["schema"], data["directory"], data["weights"]) == (6, str(out), "sram")
     assert data["options"] == {
         "kernels": "all", "weights": "sram", "io_copy": "dma", "stack": None, "flash": FLASH, "use_profiling": False,
+        "arenas": "auto",
         "ethosu_driver": None,
     }  # fmt: skip
     assert "neutron_kernel_selection.c" not in data["files"]
