@@ -193,7 +193,7 @@ class Model:
 
     def _use_panels(self, driver: Driver) -> _Block | None:
         """The memory of the weights in the form that this processor's kernels multiply; a reference driver has none."""
-        if not hasattr(driver.library, "dtn_panel_bytes"):
+        if driver.name == "driver_ref":
             return None
         driver.library.dtn_panel_bytes.restype = ctypes.c_size_t
         block = _Block(driver.library.dtn_panel_bytes(self._handle))
