@@ -1,6 +1,6 @@
 """The numbers that the cycle model needs, taken from a target and what a user wants to change of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deuteron.arch.targets import Arch, EthosU, MemoryKind
 from deuteron.errors import OptionError
@@ -37,6 +37,10 @@ class Engine:
     def transfer(self, nbytes: int) -> int:
         """Cycles that `nbytes` take on the way from flash, without latency."""
         return -(-nbytes * self.clock // self.flash_bandwidth)
+
+    def without_flash(self) -> "Engine":
+        """The same for all flashes: what calls take depends on nothing else."""
+        return replace(self, fetch_setup=0, fetch_latency=0, flash_bandwidth=1)
 
     def microseconds(self, cycles: int) -> float:
         """The time that `cycles` take."""

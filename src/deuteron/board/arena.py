@@ -5,6 +5,7 @@ What single steps need beside their operands shares the memory, too, and lives a
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from deuteron.arch import cores, targets
 from deuteron.arch.memory import DepthFirst, MemoryOptions
@@ -163,7 +164,7 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted)
     budget = None if memory.sram_budget is None else memory.sram_budget - beside
     if memory.depth_first is not DepthFirst.ALWAYS and (budget is None or whole.memory.nbytes <= budget):
         return whole
-    search = None if memory.depth_first is DepthFirst.NEVER else Cascades(whole.program, rates, CPU)
+    search = None if memory.depth_first is DepthFirst.NEVER else _cascades(whole.program, rates.core.name)
     least = search.least(area=None) if search else None  # weights stay where they are
     if search and least and budget is not None and memory.depth_first is DepthFirst.AUTO:
         for limit in _limits(least.scratch, whole.memory.bound):
@@ -175,6 +176,12 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted)
     if budget is not None and best.memory.nbytes > budget:
         raise _too_large(bundle, best, beside, memory)
     return best
+
+
+@lru_cache(maxsize=2)
+def _cascades(program: Program, core: str) -> Cascades:
+    """The chains of a program, with what is known of them from plans for other budgets."""
+    return Cascades(program, Counted(cores.load(core)), CPU)
 
 
 def _beside(bundle: Bundle) -> int:

@@ -13,7 +13,8 @@ from deuteron.arch import targets
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import EthosU, Neutron
 from deuteron.board import image
-from deuteron.board.arena import planned
+from deuteron.board.arena import Arena, planned
+from deuteron.board.bundle import Bundle
 from deuteron.builds import hazards
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
@@ -123,6 +124,22 @@ def _all_in_sram(made: Made, effort: Effort, depth_first: DepthFirst) -> Checked
 
 
 @lru_cache(maxsize=64)
+def _arena(made: Made, memory: MemoryOptions) -> Arena | DeuteronError:
+    """The memory of a bundle of a CPU alone; or why it cannot be."""
+    try:
+        manifest, bundle = _bundle(made)
+        return planned(bundle, memory, targets.load(manifest.target).cpu.name)
+    except REFUSALS as e:
+        return e
+
+
+@lru_cache(maxsize=2)
+def _bundle(made: Made) -> tuple[Manifest, Bundle]:
+    manifest = manifests.read(made.directory)
+    return manifest, image.translated(made.directory, manifest)
+
+
+@lru_cache(maxsize=64)
 def _cpu_cycles(made: Made) -> int | None:
     """Estimated cycles of the operators on the CPU, by a Neutron's clock if there is one; None where not counted."""
     program = (made.directory / manifests.PROGRAM).read_bytes()
@@ -183,11 +200,9 @@ def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
     """The row of a point that runs on the CPU alone; no command tells its figures."""
     arch, cycles, sram = targets.load(manifest.target), _cpu_cycles(made), None
     if arch.npu is None:
-        memory = _memory_of(point, manifest.options.memory) or manifest.options.memory
-        try:
-            plan = planned(image.translated(made.directory, manifest), memory, arch.cpu.name)
-        except REFUSALS as e:
-            return _refused(point, told(e))
+        plan = _arena(made, _memory_of(point, manifest.options.memory) or manifest.options.memory)
+        if isinstance(plan, DeuteronError):
+            return _refused(point, told(plan))
         cut, whole = plan.instructions
         cycles = None if cycles is None else cycles + cut - whole
         sram = sum(part.bytes for part in plan.bundle.memories)

@@ -106,6 +106,20 @@ def test_chains_are_looked_for_only_where_they_can_be_faster() -> None:
     assert Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None, whole + ENGINE.call_dispatch) is None
 
 
+def test_what_is_known_of_chains_holds_for_every_flash() -> None:
+    shared, cut = Cascades(PROGRAM, Simulated(ENGINE.without_flash())), 0
+    for bandwidth in (2_000_000, 50_000_000, 400_000_000):
+        engine = replace(ENGINE, flash_bandwidth=bandwidth)
+        alone, flash = Cascades(PROGRAM, Simulated(engine)), Simulated(engine)
+        for scratch in range(1_600, WHOLE.scratch_bytes, 900):
+            for area in (None, 0, 600, 4_000):
+                fastest = alone.fastest(scratch, area)
+                assert shared.fastest(scratch, area, flash=flash) == fastest
+                cut += fastest is not None
+        assert shared.least(flash=flash) == alone.least()
+    assert cut > 20
+
+
 def test_what_fits_in_no_way_says_what_would() -> None:
     with pytest.raises(CapacityError) as caught:
         plan_within(PROGRAM, replace(BUDGET, sram=1_000))

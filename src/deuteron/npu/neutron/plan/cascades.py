@@ -9,7 +9,7 @@ which may take more than the most that is alive at once.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from deuteron.npu.neutron.kernels.limits import round_up
@@ -25,6 +25,9 @@ LONGEST = 24
 
 TRIALS = 4
 """How often a smaller limit is tried where packing takes more than is alive at once."""
+
+KEPT = 64
+"""Cut programs that are kept for other limits and flashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +64,56 @@ class Cascades:
         self._alive = _alive(program)
         self._costs = [rates.dispatch + rates.work(call.params) for call in program.calls]
         self._facts: dict[Rows, _Facts | None] = {}
+        self._cuts: dict[tuple[Cascade, ...], Cut | None] = {}
 
-    def fastest(self, scratch: int, area: int | None, below: int | None = None) -> Cut | None:
+    def fastest(
+        self, scratch: int, area: int | None, below: int | None = None, flash: Costs | None = None
+    ) -> Cut | None:
         """The fastest program whose intermediate results take at most `scratch` bytes; None when none is found.
 
         Args:
             scratch: bytes for intermediate results.
             area: bytes for weights, where they are fetched.
             below: cycles of a program that is there; none that is slower is looked for.
+            flash: what fetches take, if it is not what the rates of calls say.
         """
         limit = scratch
         for _ in range(TRIALS):
-            cut = self.with_alive(limit, area, below)
+            cut = self.with_alive(limit, area, below, flash)
             if cut is None or cut.scratch <= scratch:
                 return cut
             limit -= cut.scratch - scratch
         return None
 
-    def with_alive(self, limit: int, area: int | None, below: int | None = None) -> Cut | None:
+    def with_alive(
+        self, limit: int, area: int | None, below: int | None = None, flash: Costs | None = None
+    ) -> Cut | None:
         """The fastest program with at most `limit` bytes alive at once, whatever they take; otherwise as `fastest`."""
-        step = self._way(limit, area, below)
-        program = None if step is None else striped(self._program, step.cascades, self._kernels)
-        if step is None or program is None:
+        step = self._way(limit, area, below, flash or self._rates)
+        if step is None:
             return None
-        return Cut(program, step.cascades, step.cycles, place(lifetimes(program), FAST_EFFORT).nbytes)
+        if step.cascades not in self._cuts:
+            if len(self._cuts) == KEPT:
+                self._cuts.clear()
+            self._cuts[step.cascades] = self._cut(step.cascades)
+        known = self._cuts[step.cascades]
+        return None if known is None else replace(known, cycles=step.cycles)
 
-    def least(self, area: int | None = 0) -> Cut | None:
+    def _cut(self, cascades: tuple[Cascade, ...]) -> Cut | None:
+        """The program with these chains cut, but for its cycles; None as `striped`."""
+        program = striped(self._program, cascades, self._kernels)
+        return None if program is None else Cut(program, cascades, 0, place(lifetimes(program), FAST_EFFORT).nbytes)
+
+    def least(self, area: int | None = 0, flash: Costs | None = None) -> Cut | None:
         """The program that takes the least scratch of those that are found; None where no chain makes it smaller.
 
-        `area` is as in `fastest`.
+        `area` and `flash` are as in `fastest`.
         """
         low, high = 0, max(self._alive, default=0)
         best = None
         while low + 1 < high:
             middle = (low + high) // 2
-            cut = self.with_alive(middle, area)
+            cut = self.with_alive(middle, area, flash=flash)
             if cut is None:
                 low = middle
             else:
@@ -103,7 +121,7 @@ class Cascades:
                 best = cut if best is None or cut.scratch < best.scratch else best
         return best
 
-    def _way(self, limit: int, area: int | None, below: int | None = None) -> _Step | None:
+    def _way(self, limit: int, area: int | None, below: int | None, flash: Costs) -> _Step | None:
         """The fastest way through all calls with at most `limit` bytes alive, and fewer than `below` cycles."""
         count = len(self._program.calls)
         before = [0, *accumulate(self._costs)]
@@ -124,7 +142,7 @@ class Cascades:
                     break
                 facts = self._known(first, last)
                 if facts is not None:
-                    for cycles, cascade in facts.choices(limit, area, slack):
+                    for cycles, cascade in facts.choices(limit, area, slack, flash):
                         _keep(steps, last, _Step(here.cycles + cycles, (*here.cascades, cascade)))
         return steps[count]
 
@@ -168,17 +186,19 @@ class _Facts:
         self._weights = sum(constants[name] for name in read)
         self._fetches = sum(any(ref.buffer in constants for ref in link.call.operands) for link in links)
         self._lives = chain.lives()
+        self._sharing = [tuple(self._shares(at, link)) for at, link in enumerate(links)]
+        self._workspaces = [round_up(k.call.operands[-1].nbytes) if k.call.kernel.workspace else 0 for k in links]
         counts = range(2, chain.count + 1)
         self._heights = sorted({-(-chain.count // count) for count in counts})
         self._peaks: dict[tuple[int, bool], int] = {}
         self._cycles: dict[tuple[int, bool], int] = {}
         self._narrow: dict[tuple[int, int, tuple[int, ...]], int] = {}
 
-    def choices(self, limit: int, area: int | None, slack: int | None) -> Iterator[tuple[int, Cascade]]:
+    def choices(self, limit: int, area: int | None, slack: int | None, flash: Costs) -> Iterator[tuple[int, Cascade]]:
         """Cycles and cuts with at most `limit` bytes of scratch: the highest stripes that fit.
 
         Where they may take `slack` cycles more than whole calls, none is tried whose dispatches alone take more: each
-        stripe has all calls.
+        stripe has all calls. Fetches take what `flash` says.
         """
         if not self._heights or self._around >= limit:
             return
@@ -194,7 +214,7 @@ class _Facts:
             cycles = self.cycles(height, keeps=keeps)
             again = area is not None and self._weights > area
             if area is not None:
-                transfer = self._rates.fetched(self._weights, self._fetches)
+                transfer = flash.fetched(self._weights, self._fetches)
                 cycles = max(cycles, transfer * (-(-self._chain.count // height) if again else 1))
             yield cycles, Cascade(self._first, self._last, height, keeps, again)
 
@@ -214,19 +234,26 @@ class _Facts:
 
     def _stripe_peak(self, rowset: Rowset) -> int:
         """The most of its rows that are alive at once, those that were kept for it and for others among them."""
-        none = (0, 0)
-        most = 0
-        parts = {name: self._bytes(name, rowset.rows.get(name, none)) for name in self._lives}
-        after = {name: self._bytes(name, rowset.kept.get(name, none)) for name in self._lives}
-        before = {name: self._bytes(name, self._kept_before(rowset, name)) for name in self._lives}
-        for at, link in enumerate(self._chain.links):
-            alive = 0
-            for name, (first, last) in self._lives.items():
-                alive += before[name] * (at <= first) + parts[name] * (first <= at <= last) + after[name] * (at >= last)
-            same = (name for name in self._shares(at, link) if rowset.rows.get(name) == rowset.rows.get(link.buffer))
-            shared = next((parts[name] for name in same), 0)
-            workspace = round_up(link.call.operands[-1].nbytes) if link.call.kernel.workspace else 0
-            most = max(most, alive - shared + workspace)
+        changes = [0] * (len(self._chain.links) + 1)
+        parts: dict[str, int] = {}
+        for name, rows in rowset.rows.items():
+            if name in self._lives:
+                first, last = self._lives[name]
+                parts[name] = self._bytes(name, rows)
+                changes[first] += parts[name]
+                changes[last + 1] -= parts[name]
+                before = self._bytes(name, (rows[0], rowset.new[name][0]))
+                changes[0] += before
+                changes[first + 1] -= before
+        for name, rows in rowset.kept.items():
+            changes[self._lives[name][1]] += self._bytes(name, rows)
+        most = alive = 0
+        for link, change, shares, workspace in zip(
+            self._chain.links, changes, self._sharing, self._workspaces, strict=False
+        ):
+            alive += change
+            same = (name for name in shares if rowset.rows.get(name) == rowset.rows.get(link.buffer))
+            most = max(most, alive - next((parts.get(name, 0) for name in same), 0) + workspace)
         return most
 
     def _bytes(self, name: str, rows: Rows) -> int:

@@ -43,9 +43,9 @@ def plan_within(program: Program, budget: Budget) -> Planned:
 
 def _planned(program: Program, budget: Budget) -> Planned:
     """`plan_within` where calls may be cut."""
-    cascades = _cascades(program, budget.engine)
+    cascades = _cascades(program, budget.engine.without_flash())
     if budget.depth_first is DepthFirst.ALWAYS:
-        least = cascades.least()
+        least = cascades.least(flash=Simulated(budget.engine))
         return plan_calls(program if least is None else least.program, budget)
     best = _fitting(program, budget)
     if best is not None and cycles(*best, budget) <= least_cycles(program, budget):
@@ -61,13 +61,13 @@ def _planned(program: Program, budget: Budget) -> Planned:
 
 @lru_cache(maxsize=4)
 def _cascades(program: Program, engine: Engine) -> Cascades:
-    """The chains of a program, with what is known of them from plans for other budgets."""
+    """The chains of a program, with what is known of them from plans for other budgets and flashes."""
     return Cascades(program, Simulated(engine))
 
 
 def _in_least(program: Program, cascades: Cascades, budget: Budget) -> Planned:
     """The plan of the cut with the least scratch, of all that is left to try; the error of what needs less, or it."""
-    least = cascades.least()
+    least = cascades.least(flash=Simulated(budget.engine))
     try:
         return plan_calls(program if least is None else least.program, budget)
     except CapacityError as cut:
@@ -117,8 +117,9 @@ def _weights(program: Program) -> int:
 def _finalists(program: Program, cascades: Cascades, budget: Budget, below: int | None) -> list[Cut]:
     """The cuts that may be the fastest within the budget, and faster than `below` cycles."""
     cuts: dict[object, Cut] = {}
+    flash = Simulated(budget.engine)
     for scratch, area in _rooms(program, budget):
-        cut = cascades.fastest(scratch, area, below) if scratch > 0 else None
+        cut = cascades.fastest(scratch, area, below, flash) if scratch > 0 else None
         if cut is not None and cut.cascades:
             cuts.setdefault(cut.cascades, cut)
     return sorted(cuts.values(), key=lambda cut: cut.cycles)[:FINALISTS]

@@ -90,9 +90,12 @@ def prefetch(
         improve: look at more schedules to improve the best of the first ones.
     """
     least = engine.flash_bandwidth * (engine.fetch_setup + engine.fetch_latency) * LEAST_FETCH_CYCLES // engine.clock
-    for parts in dict.fromkeys((chunks(program, min(least, area // 8)), chunks(program))):
-        if most_alive(parts) > area:
+    joined: tuple[Chunk, ...] | None = None
+    for size in (min(least, area // 8), 0):
+        parts = chunks(program, size)
+        if parts == joined or most_alive(parts) > area:
             continue
+        joined = parts
         costs = costs_of(program, parts, engine)
         bound = lower_bound(parts, costs, engine, area, keeps=keeps)
         best = _search(parts, costs, area, bound, frozenset(kept), keeps=keeps, improve=improve)

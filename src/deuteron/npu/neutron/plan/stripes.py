@@ -80,8 +80,9 @@ class Link:
 
     def own(self, wanted: Rows) -> Rows:
         """Of some rows of the buffer those that this call writes, counted from its first; none where ends meet."""
-        first, last = (min(max(row - self.start, 0), self.rows.count) for row in wanted)
-        return first, max(first, last)
+        first, last, count = wanted[0] - self.start, wanted[1] - self.start, self.rows.count
+        first = min(max(first, 0), count)
+        return first, max(first, min(last, count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +130,20 @@ class Chain:
         """The stripe of these rows of the exit, where of each buffer the rows before those in `done` are kept."""
         wanted, new = {self.exit: rows}, {self.exit: rows}
         for link in reversed(self.links):
-            own = link.own(new.get(link.buffer, _NONE))
+            if link.buffer not in new:
+                continue
+            own = link.own(new[link.buffer])
             if own[0] == own[1]:
                 continue
             for reading in link.readings:
                 name = reading.buffer
                 if name in self.inner:
                     first, last = reading.needs(own)
-                    known = wanted.get(name, (first, last))
-                    wanted[name] = min(first, known[0]), max(last, known[1])
-                    new[name] = max(wanted[name][0], done.get(name, 0)), max(wanted[name][1], done.get(name, 0))
+                    if name in wanted:
+                        first, last = min(first, wanted[name][0]), max(last, wanted[name][1])
+                    known = done.get(name, 0)
+                    wanted[name] = first, last
+                    new[name] = max(first, known), max(last, known)
         return Rowset(wanted, new, {})
 
 
