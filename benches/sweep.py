@@ -1,12 +1,17 @@
-"""How long a sweep takes when its models are lowered, on one worker and on more.
+"""A sweep of thousands of points: lowered from clean, killed and resumed, on one process and on more workers.
 
-Models x two targets x eight SRAM budgets x four flashes x three clocks. The models are lowered first, which is not
-timed; then the same points are evaluated by one process, where each shard is timed, and by the workers of this
-computer, whose dataset must be the same. Times are those of the processor, of all workers together, so that other work
-on the computer does not count; the clock on the wall is given beside. For more workers than there are cores the length
-is simulated: shards of the measured times go to whoever is free, in order. Left out are what a scheduler takes, the
-start of workers, and that each of them reads and decodes builds for itself; what the workers of this computer take in
-all beside one process says how much that is.
+Ten models x six targets x eight SRAM budgets x four flashes x three clocks, 5,760 points. First every model is lowered
+for every target, one after the other. Then the sweep runs on the workers of this computer as `deuteron sweep`, is
+killed twice at random and goes on to its end. That must leave the dataset of a run that nobody disturbs, byte for byte,
+and so must one process, where each shard is timed.
+
+Times are those of the processor, of all workers together, so that other work on the computer does not count; the clock
+on the wall is given beside. How long so many workers take is simulated from the measured times of the tasks: each goes
+to whoever is free, in order. Left out are what a scheduler takes, the start of workers, and that each of them reads and
+decodes builds for itself; what the workers of this computer take in all beside one process says how much that is.
+
+With `--directory` builds are kept there, with the time that each took, so that the bench can be stopped and goes on;
+`--minutes` bounds how long it begins to lower new ones.
 
 make bench-sweep ARGS="--models digits ds_cnn"
 """
@@ -15,8 +20,11 @@ import argparse
 import heapq
 import json
 import os
+import random
 import resource
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,19 +34,31 @@ from pathlib import Path
 
 from deuteron.sweeps import dataset, lowering, run, spec
 
-MODELS = ("digits", "ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder")
-AXES: dict[str, list[str]] = {
-    "targets": ["imxrt700", "mcxn947"],
+MODELS = (
+    "digits",
+    "refused_middle",
+    "attention",
+    "encoder_decoder",
+    "ds_cnn",
+    "deep_autoencoder",
+    "resnet8",
+    "mobilenet_v3_blocks",
+    "mobilenet_v1_025",
+    "mobilenet_v2",
+)
+TARGETS = ("imxrt700", "imxrt700cm", "mcxn947", "cortex-m33", "cortex-m55", "ethos-u55-128")
+AXES = {
     "sram_budget": ["48Ki", "64Ki", "96Ki", "128Ki", "192Ki", "256Ki", "384Ki", "512Ki"],
     "flash_bandwidth": ["50MB/s", "100MB/s", "200MB/s", "400MB/s"],
-    "clock": ["100M", "150M", "325M"],
+    "clock": ["100M", "150M", "324M"],
 }
-WORKERS = (2, 4, 16, 64, 256)
+WORKERS = (1, 2, 4, 16, 64, 256)
+KILLS = 2
 
 
 def shards_of(directory: Path) -> dict[str, bytes]:
-    """The files of a dataset."""
-    return {name: (directory / dataset.POINTS / name).read_bytes() for name in dataset.written(directory)}
+    """The files of a dataset, by name."""
+    return {name: (directory / dataset.POINTS / name).read_bytes() for name in sorted(dataset.written(directory))}
 
 
 def simulated(times: Sequence[float], workers: int) -> float:
@@ -55,48 +75,111 @@ def processor() -> float:
     return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
+def lowered(wanted: spec.Spec, directory: Path, minutes: float) -> list[float]:
+    """The seconds that each build of a sweep took, made now unless it was; exit where time is up before the last."""
+    record = directory / "lowered.json"
+    seconds: dict[str, float] = json.loads(record.read_text()) if record.exists() else {}
+    (directory / lowering.BUILDS).mkdir(parents=True, exist_ok=True)
+    limit = time.monotonic() + 60 * minutes
+    jobs = {shard.job.key: shard.job for shard in run.shards(wanted, directory, wanted.points())}
+    for number, (key, job) in enumerate(jobs.items()):
+        if key not in seconds:
+            if time.monotonic() > limit:
+                sys.exit(f"{number} of {len(jobs)} builds are made: give the command again to go on")
+            begun = processor()
+            made = lowering.make(job)
+            if made.failed:
+                sys.exit(f"{job.model} on {job.target}: {made.failed}")
+            seconds[key] = processor() - begun
+            record.write_text(json.dumps(seconds))
+            told = f", refused: {made.why}" if made.why else ""
+            print(f"  {job.model} on {job.target}: {seconds[key]:.1f} s{told}", flush=True)
+    return [seconds[key] for key in jobs]
+
+
+def killed(file: Path, directory: Path, workers: int, least: int) -> int:
+    """Start a sweep, kill it once there are so many shards, and return how many there are then."""
+    command = [sys.executable, "-P", "-m", "deuteron", "sweep", str(file), "-o", str(directory)]
+    process = subprocess.Popen([*command, "--workers", str(workers)], stdout=subprocess.DEVNULL)
+    while process.poll() is None and len(dataset.written(directory)) < least:
+        time.sleep(0.01)
+    if process.poll() is not None:
+        sys.exit(f"a sweep that was to be killed ended with {process.returncode}")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return len(dataset.written(directory))
+
+
 def main() -> None:
-    """Print the times; exit 1 where two workers make another dataset than one."""
+    """Print the times; exit 1 where a dataset is another than that of the undisturbed run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=MODELS, help="names, TFLite files, or functions of files")
-    parser.add_argument("--targets", nargs="+", default=AXES["targets"], help="names of targets with a Neutron NPU")
+    parser.add_argument("--targets", nargs="+", default=TARGETS, help="names of targets")
+    parser.add_argument("--workers", type=int, default=max(2, len(os.sched_getaffinity(0))), help="at least 2")
+    parser.add_argument("--seed", type=int, default=22, help="when to kill")
+    parser.add_argument("--directory", type=Path, help="where builds and datasets are kept")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="how long to begin to lower models")
     parser.add_argument("--json", type=Path, help="also write the results there")
     options = parser.parse_args()
-    axes = {**AXES, "targets": options.targets}
-    wanted = spec.parse({"models": [*options.models], **axes}, Path.cwd(), "the bench")
-    points = len(wanted.points())
     with tempfile.TemporaryDirectory() as scratch:
-        whole, again = Path(scratch) / "whole", Path(scratch) / "again"
-        for model in options.models:
-            lowered = spec.parse({"models": [model], "targets": options.targets}, Path.cwd(), "the bench")
-            for point in lowered.points():
-                (whole / lowering.BUILDS).mkdir(parents=True, exist_ok=True)
-                lowering.make(lowering.job_of(point, whole, wanted.folder, None))
-        shutil.copytree(whole, again)
-        marks, wall = [time.process_time()], time.perf_counter()
-        run.sweep(wanted, whole, workers=1, progress=lambda _: marks.append(time.process_time()))
-        wall = time.perf_counter() - wall
-        times = [after - before for before, after in pairwise(marks[1:])]
-        cores = max(2, len(os.sched_getaffinity(0)))
-        begun, used = time.perf_counter(), processor()
-        run.sweep(wanted, again, workers=cores)
-        there, used = time.perf_counter() - begun, processor() - used
-        if shards_of(whole) != shards_of(again):
-            sys.exit(f"{cores} workers made another dataset than one process")
-    alone = sum(times)
-    results = {"points": points, "shards": len(times), "alone": alone, "workers": cores, "there": used}
-    print(f"{points:,} points in {len(times)} shards, lowered; the longest shard takes {max(times):.2f} s (measured)")
-    rate = f"{points / alone:>8.1f} points per second, measured"
-    print(f"  one process      {alone:>8.1f} s  {rate} ({wall:.1f} s of the clock)")
-    print(f"  {cores} workers        {used:>8.1f} s  in all, measured with their start ({there:.1f} s of the clock)")
-    results["workers by one process"] = used / alone
-    print(f"  {cores} workers together take {used / alone:.2f} times the processor time of one process")
-    for workers in WORKERS:
-        seconds = simulated(times, workers)
-        results[f"simulated {workers}"] = seconds
-        print(f"  {workers:<3} workers      {seconds:>8.1f} s  {points / seconds:>8.1f} points per second, simulated")
+        results = measured(options, (options.directory or Path(scratch)).absolute())
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def measured(options: argparse.Namespace, directory: Path) -> dict[str, object]:
+    """What the bench finds, printed as it goes."""
+    axes = {"models": [*options.models], "targets": [*options.targets], **AXES}
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "sweep.toml"
+    models = [str(path.resolve()) if (path := Path(model)).is_file() else model for model in options.models]
+    file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in {**axes, "models": models}.items()))
+    wanted = spec.read(file)
+    whole, disturbed, alone = (directory / name for name in ("whole", "disturbed", "alone"))
+    builds = lowered(wanted, whole, options.minutes)
+    for other in (whole, disturbed, alone):
+        shutil.rmtree(other / dataset.POINTS, ignore_errors=True)
+        (other / dataset.NAME).unlink(missing_ok=True)
+        if other != whole:
+            other.mkdir(exist_ok=True)
+            (other / lowering.BUILDS).unlink(missing_ok=True)
+            (other / lowering.BUILDS).symlink_to(whole / lowering.BUILDS)
+    print(f"{len(builds)} builds: {sum(builds):.1f} s, the longest {max(builds):.1f} s (measured)")
+    used, wall = processor(), time.perf_counter()
+    points = run.sweep(wanted, whole, workers=options.workers).points
+    used, wall = processor() - used, time.perf_counter() - wall
+    print(f"{points:,} points, lowered, on {options.workers} workers: {used:.1f} s in all with their start (measured)")
+    print(f"  {wall:.1f} s of the clock, at a load of {os.getloadavg()[0]:.1f}")
+    shards, chance = shards_of(whole), random.Random(options.seed)  # noqa: S311 - reproducible, and nobody's secret
+    moments = sorted(chance.sample(range(1, len(shards)), KILLS))
+    kills = [killed(file, disturbed, options.workers, least) for least in moments]
+    run.sweep(wanted, disturbed, workers=options.workers)
+    marks, clock = [time.process_time()], time.perf_counter()
+    run.sweep(wanted, alone, workers=1, progress=lambda _: marks.append(time.process_time()))
+    clock = time.perf_counter() - clock
+    for what, other in ((f"killed with {kills} shards written, and resumed", disturbed), ("one process", alone)):
+        if shards_of(other) != shards:
+            sys.exit(f"{what}: another dataset than that of the undisturbed run")
+        print(f"{what}: the same {len(shards)} files, byte for byte")
+    times = [after - before for before, after in pairwise(marks[1:])]
+    print(
+        f"one process: {sum(times):.1f} s (measured; {clock:.1f} s of the clock); the longest shard {max(times):.2f} s"
+    )
+    print(f"{options.workers} workers together take {used / sum(times):.2f} times that")
+    growth = {n: (simulated([*builds, *times], n), simulated(times, n)) for n in WORKERS}
+    for workers, (clean, there) in growth.items():
+        print(f"  {workers:>3} workers: {clean:8.1f} s from clean, {there:8.1f} s when lowered (simulated)")
+    return {
+        "points": points,
+        "shards": len(shards),
+        "lowering": builds,
+        "workers": options.workers,
+        "workers, processor": used,
+        "workers, clock": wall,
+        "alone": times,
+        "kills": kills,
+        "simulated": growth,
+    }
 
 
 if __name__ == "__main__":
