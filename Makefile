@@ -85,7 +85,7 @@ bench-activations bench-boards bench-cortex-m bench-cortex-m-elements bench-cort
 bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to build/benches/
 	@echo "== bench: $*"
 	@mkdir -p build/benches
-	@$(PY) benches/$(subst -,_,$*).py --json build/benches/$*.json $(ARGS)
+	@$(PY) benches/$(subst -,_,$*).py --json build/benches/$*.json $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(ARGS)
 
 clean: ## Remove what was built; .venv stays
 	rm -rf build dist src/deuteron/runtime/lib demo-out .pytest_cache .ruff_cache .hypothesis

@@ -8,7 +8,7 @@ With `--budgets` each program is planned once more for a part of its memory, dra
 planner's error asks for, where it is refused: by rows where that is faster or fits alone, and as far as it can be. Its
 bytes must be the same, no row may be read that is not there, and no byte beside its memories may be written.
 
-make bench-differential
+make bench-differential [SCHEDULER=tcp://host:8786]
 make bench-differential ARGS=--budgets
 """
 
@@ -39,12 +39,16 @@ from tests.graphs import random_graph, random_inputs
 
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.runtime import driver
+from deuteron.sweeps.campaign import PYTHON, REPORT, Part, add_option, campaign
 
 GRAPHS = 20_000
 REFERENCE_EVERY = 4
 MAX_FAILURES = 10
 SHARES = (0.0, 0.25, 0.5, 0.75)
 """Of its memory, in which a graph that failed in some budget shrinks."""
+CHECKOUT = Path(__file__).resolve().parents[1]
+PART = 200
+"""Graphs that go to one of several workers."""
 
 Case = tuple[Graph, tuple[npt.NDArray[np.generic], ...]]
 
@@ -68,6 +72,18 @@ class Totals:
             self.operators.setdefault(name, OpTally()).add(tally)
         if checked.failures:
             self.failures[seed] = checked.failures[0]
+
+    def add_report(self, report: str) -> None:
+        """Take in what another run wrote as JSON, whose failures are shrunk and kept."""
+        told = json.loads(report)
+        self.graphs += told["graphs"]
+        self.striped += told["striped"]
+        self.kernels.update(told["kernels"])
+        for name, tally in told["operators"].items():
+            self.operators.setdefault(name, OpTally()).add(OpTally(**tally))
+        for seed, failure in told["failures"].items():
+            kind, _, text = failure.partition(": ")
+            self.failures[int(seed)] = Failure(Kind(kind), text)
 
 
 @cache
@@ -123,6 +139,15 @@ def results(
             worker.close()
 
 
+def parts(seeds: Sequence[int], *, budgets: bool) -> list[Part]:
+    """The graphs of these seeds, which follow each other, as commands for workers."""
+    command = (PYTHON, "benches/differential.py", "--json", REPORT, *(["--budgets"] if budgets else []))
+    return [
+        Part(f"{own[0]}", (*command, "--seed", f"{own[0]}", "--graphs", f"{len(own)}"), CHECKOUT)
+        for own in (seeds[begin : begin + PART] for begin in range(0, len(seeds), PART))
+    ]
+
+
 def keep(seed: int, failure: Failure) -> Path:
     """The file of the shrunk graph of a seed that fails."""
     with Worker(partial(check_case, shares=SHARES if failure.kind is Kind.BUDGET else ())) as worker:
@@ -166,6 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--budgets", action="store_true", help="also in part of their memory")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
+    add_option(parser)
     args = parser.parse_args(argv)
 
     totals, began = Totals(), time.perf_counter()
@@ -174,9 +200,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), text)
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=args.graphs)
-        for seed, checked in results(seeds, args.jobs, partial(check_seed, budgets=args.budgets)):
-            totals.add(seed, checked)
-            progress.update(task, advance=1, description=f"{len(totals.failures)} failures")
+        for _ in _take_in(totals, seeds, args):
+            progress.update(task, completed=totals.graphs, description=f"{len(totals.failures)} failures")
             if len(totals.failures) >= MAX_FAILURES:
                 break
     seconds = time.perf_counter() - began
@@ -186,10 +211,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{totals.graphs:,} graphs, {calls}, {cut}{len(totals.failures)} failures; {seconds:.0f} s measured")
     for seed, failure in sorted(totals.failures.items()):
         print(f"seed {seed}: {failure.kind.value}: {failure.text}", flush=True)
-        print(f"  {keep(seed, failure)}", flush=True)
+        if not args.scheduler:  # else the worker has
+            print(f"  {keep(seed, failure)}", flush=True)
     if args.json is not None:
         args.json.write_text(json.dumps(_as_json(totals, args.seed, seconds), indent=1))
     return int(bool(totals.failures))
+
+
+def _take_in(totals: Totals, seeds: Sequence[int], args: argparse.Namespace) -> Iterator[None]:
+    """Take in what comes of the seeds, here or by the workers of a scheduler, a step at a time."""
+    if args.scheduler:
+        for part, ended in campaign(parts(seeds, budgets=args.budgets), args.scheduler):
+            yield totals.add_report(ended.checked(part).report)
+    else:
+        for seed, checked in results(seeds, args.jobs, partial(check_seed, budgets=args.budgets)):
+            yield totals.add(seed, checked)
 
 
 def _as_json(totals: Totals, first: int, seconds: float) -> dict[str, object]:

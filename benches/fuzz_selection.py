@@ -15,15 +15,19 @@ import re
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from deuteron.errors import FormatError
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.kernels.selection import Selection, parse
+from deuteron.sweeps.campaign import PYTHON, REPORT, Part, add_option, campaign
 
 RUNS = 1_000_000
+CHUNK = 20_000
 MAX_FINDINGS = 5
+CHECKOUT = Path(__file__).resolve().parents[1]
 NAME = "f.c"
 PLACED = re.compile(rf"{re.escape(NAME)}:[1-9]\d*")
 SOURCES = tuple(
@@ -98,17 +102,32 @@ def fuzz(seed: int, tally: Tally) -> None:
         tally.outcomes["undamaged"] += 1
 
 
+def fuzzed(seeds: Sequence[int], scheduler: str | None, tally: Tally) -> Iterator[None]:
+    """Take in what becomes of the files of these seeds, which follow each other, a step at a time."""
+    if scheduler is None:
+        for seed in seeds:
+            yield fuzz(seed, tally)
+        return
+    command = (PYTHON, "benches/fuzz_selection.py", "--json", REPORT)
+    chunks = (seeds[begin : begin + CHUNK] for begin in range(0, len(seeds), CHUNK))
+    parts = [Part(f"{c[0]}", (*command, "--first", f"{c[0]}", "--runs", f"{len(c)}"), CHECKOUT) for c in chunks]
+    for part, ended in campaign(parts, scheduler):
+        told = json.loads(ended.checked(part).report)
+        tally.outcomes.update(told["outcomes"])
+        yield tally.findings.extend((seed, "told by a worker") for seed in told["findings"])
+
+
 def main() -> int:
     """Exit status: 1 when there was a finding."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS, help=f"how many files (default {RUNS})")
     parser.add_argument("--first", type=int, default=1, help="seed of the first file")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
+    add_option(parser)
     arguments = parser.parse_args()
     tally = Tally()
     began = time.perf_counter()
-    for seed in range(arguments.first, arguments.first + arguments.runs):
-        fuzz(seed, tally)
+    for _ in fuzzed(range(arguments.first, arguments.first + arguments.runs), arguments.scheduler, tally):
         if len(tally.findings) >= MAX_FINDINGS:
             break
     seconds = time.perf_counter() - began

@@ -13,8 +13,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from deuteron.sweeps.campaign import Part, add_option, campaign
 
 CHECKOUT = Path(__file__).parents[1]
 RUNS = 1_000_000
@@ -70,21 +73,40 @@ def build(target: Target) -> None:
 
 
 def fuzz(target: Target, first: int, count: int, tally: Tally) -> None:
-    """Add `count` runs from seed `first` on to the tally, narrowing a failure down to its seeds."""
+    """Add `count` runs from seed `first` on to the tally."""
     done = subprocess.run(target.command(count, first), capture_output=True, text=True, check=False)
-    words = done.stdout.split()
-    if done.returncode == 0:
+    take_in(target, first, count, (done.returncode, done.stdout, done.stderr), tally)
+
+
+def take_in(target: Target, first: int, count: int, done: tuple[int, str, str], tally: Tally) -> None:
+    """Add what a command ended with and printed to the tally, narrowing a failure down to its seeds here."""
+    status, out, err = done
+    words = out.split()
+    if status == 0:
         # "runs N refused N too_large N failed N ran N"
         tally.outcomes.update({name: int(number) for name, number in zip(words[2::2], words[3::2], strict=True)})
     elif words:
-        sys.exit(f"error: the mutations test too little: {done.stdout.strip()}")
+        sys.exit(f"error: the mutations test too little: {out.strip()}")
     elif count == 1:
-        tally.findings.append((first, done.stderr))
+        tally.findings.append((first, err))
     else:
         half = count // 2
         for start, size in ((first, half), (first + half, count - half)):
             if len(tally.findings) < MAX_FINDINGS:
                 fuzz(target, start, size, tally)
+
+
+def fuzzed(target: Target, chunks: Mapping[int, int], scheduler: str | None, tally: Tally) -> Iterator[None]:
+    """Take in what comes of so many runs from each seed on, here or by the workers of a scheduler, a step at a time."""
+    if scheduler is None:
+        for first, count in chunks.items():
+            yield fuzz(target, first, count, tally)
+        return
+    parts = [Part(str(first), tuple(target.command(count, first)), CHECKOUT) for first, count in chunks.items()]
+    shared = {Path(file).parent for file in target.files}
+    for part, ended in campaign(parts, scheduler, shared=[*shared]):
+        first = int(part.name)
+        yield take_in(target, first, chunks[first], (ended.status, ended.out, ended.err), tally)
 
 
 def main(target: Target, description: str | None, runs: int = RUNS) -> int:
@@ -93,14 +115,16 @@ def main(target: Target, description: str | None, runs: int = RUNS) -> int:
     parser.add_argument("--runs", type=int, default=runs, help=f"how many inputs (default {runs})")
     parser.add_argument("--first", type=int, default=1, help="seed of the first input")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
+    add_option(parser)
     arguments = parser.parse_args()
     build(target)
     tally = Tally()
     began = time.perf_counter()
-    for start in range(0, arguments.runs, CHUNK):
-        fuzz(target, arguments.first + start, min(CHUNK, arguments.runs - start), tally)
+    starts = range(arguments.first, arguments.first + arguments.runs, CHUNK)
+    chunks = {start: min(CHUNK, starts.stop - start) for start in starts}
+    for number, _ in enumerate(fuzzed(target, chunks, arguments.scheduler, tally), start=1):
         if sys.stderr.isatty():
-            print(f"\r{start + CHUNK} runs", end="", file=sys.stderr)
+            print(f"\r{number * CHUNK} runs", end="", file=sys.stderr)
         if len(tally.findings) >= MAX_FINDINGS:
             break
     seconds = time.perf_counter() - began

@@ -8,19 +8,24 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from deuteron.errors import DeuteronError, OptionError
+from deuteron.sweeps import campaign
 
 from . import deviations, report, tosa
 from .backends import BACKENDS, HERE, NXP, Backend
+from .part import part_of
 from .suite import Job, Result, Suite
 
 # Few enough for the memory of a process, so many that starting Python and torch and importing the tests does not count.
 TESTS_PER_PROCESS = 200
+
+# As many are lost with a worker, and go to one of several.
+TESTS_PER_WORKER = 40
 
 
 def main() -> int:
@@ -52,6 +57,7 @@ def _parse() -> argparse.Namespace:
         "-k", metavar="TEXT", action="append", default=[], help="run only tests whose id contains TEXT (may repeat)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes that run tests at the same time (default: 2)")
+    campaign.add_option(parser)
     parser.add_argument("--list", action="store_true", help="print the ids of the selected tests and stop")
     parser.add_argument("--report", action="store_true", help="run nothing, print the tables of the earlier results")
     parser.add_argument(
@@ -100,15 +106,13 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     todo = [test for test in tests if test not in results and (test not in deviating or deviating[test].runs)]
     if not options.report:
         tosa.forget(suite.compiled, {*todo})
-        console.print(f"{len(todo)} of {len(tests)} selected tests to run, {options.jobs} at a time")
-        _run_all(
-            suite,
-            [Job(test, test in deviating and deviating[test].lifts) for test in todo],
-            options.jobs,
-            results,
-            kept,
-            console,
-        )
+        where = f"by the workers of {options.scheduler}" if options.scheduler else f"{options.jobs} at a time"
+        console.print(f"{len(todo)} of {len(tests)} selected tests to run, {where}")
+        jobs = [Job(test, test in deviating and deviating[test].lifts) for test in todo]
+        if options.scheduler:
+            run_elsewhere(suite, jobs, options.scheduler, Results(results, kept, console))
+        else:
+            _run_all(suite, jobs, options.jobs, Results(results, kept, console))
     found = report.account(tests, results, deviating)
     report.show(Console(width=200), backend, tests, results, found)
     good = not found.failed and not found.missing
@@ -178,10 +182,34 @@ def _line(result: Result) -> str:
     return json.dumps(asdict(result)) + "\n"
 
 
-def _run_all(
-    suite: Suite, jobs: Sequence[Job], count: int, results: dict[str, Result], kept: Path, console: Console
-) -> None:
-    """Runs the jobs in `count` threads, each of which feeds one process after the other; fills `results` and `kept`."""
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Where results go: into `results`, to the end of the file `kept`, and on the console."""
+
+    results: dict[str, Result]
+    kept: Path
+    console: Console
+
+    def add(self, result: Result) -> None:
+        """Take a result in."""
+        with self.kept.open("a", encoding="utf-8") as file:
+            file.write(_line(result))
+        self.results[result.test] = result
+        mark = "" if result.outcome in report.GOOD else f"  {report.cause(result)}"
+        self.console.out(f"{result.outcome:8} {result.seconds:6.1f} s  {result.test}{mark}", highlight=False)
+
+
+def run_elsewhere(suite: Suite, jobs: Sequence[Job], scheduler: str, results: Results) -> None:
+    """Runs the jobs by the workers of a scheduler, who share the suite's directories."""
+    starts = range(0, len(jobs), TESTS_PER_WORKER)
+    parts = [part_of(suite, f"{start:04}", jobs[start : start + TESTS_PER_WORKER]) for start in starts]
+    for part, ended in campaign.campaign(parts, scheduler, shared=[suite.work]):
+        for line in ended.checked(part).report.splitlines():
+            results.add(Result(**json.loads(line)))
+
+
+def _run_all(suite: Suite, jobs: Sequence[Job], count: int, results: Results) -> None:
+    """Runs the jobs in `count` threads, each of which feeds one process after the other."""
     work: queue.SimpleQueue[tuple[str, Sequence[Job]]] = queue.SimpleQueue()
     size = min(TESTS_PER_PROCESS, max(1, -(-len(jobs) // count)))
     for start in range(0, len(jobs), size):
@@ -197,11 +225,8 @@ def _run_all(
                 return
             try:
                 for result in suite.run(name, part):
-                    with lock, kept.open("a", encoding="utf-8") as file:
-                        file.write(_line(result))
-                        results[result.test] = result
-                        mark = "" if result.outcome in report.GOOD else f"  {report.cause(result)}"
-                        console.out(f"{result.outcome:8} {result.seconds:6.1f} s  {result.test}{mark}", highlight=False)
+                    with lock:
+                        results.add(result)
             except (DeuteronError, KeyboardInterrupt) as error:
                 errors.append(error)
 

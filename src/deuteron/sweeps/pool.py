@@ -250,7 +250,7 @@ def _check_workers(client: Any, scheduler: str, shared: Sequence[Path]) -> None:
         if missing:
             raise OptionError(
                 f"worker `{worker}` has no directory `{missing[0]}`",
-                hint="put the sweep and its models where all workers have them under the same path",
+                hint="put what is worked on where all workers have it under the same path",
             )
 
 

@@ -1,0 +1,90 @@
+"""Campaigns of tests and fuzzers: commands of a checkout, run by workers of a Dask scheduler or of this computer."""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from deuteron.errors import InputError
+from deuteron.sweeps.pool import Task, pool
+
+PYTHON = "{python}"
+"""Stands in a command for the Python of the worker."""
+
+REPORT = "{report}"
+"""Stands in a command for a file that it writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A command of a campaign.
+
+    Attributes:
+        name: tells it from others.
+        command: words, `PYTHON` and `REPORT` among them.
+        folder: where it runs.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of a command: its status, what it printed, and what it wrote to `REPORT`; empty if nothing."""
+
+    status: int
+    out: str
+    err: str
+    report: str
+
+    def checked(self, part: Part) -> "Ended":
+        """The same, of a command that ends with 0 or 1 and writes a report; InputError where it did not."""
+        if self.status not in (0, 1) or not self.report:
+            last = self.err.strip().rpartition("\n")[2]
+            raise InputError(f"part {part.name} ended with {self.status}{last and ': '}{last}")
+        return self
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--scheduler` to a campaign's command line."""
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="run on the workers of this Dask scheduler, who share this checkout"
+    )
+
+
+def campaign(
+    parts: Sequence[Part], scheduler: str | None, workers: int | None = None, shared: Sequence[Path] = ()
+) -> Iterator[tuple[Part, Ended]]:
+    """Each part and what came of it, in the order in which they end.
+
+    Args:
+        parts: the commands.
+        scheduler: see `pool`.
+        workers: see `pool`.
+        shared: directories that all workers must have, beside those of the commands.
+
+    Raises:
+        DeuteronError: as `pool`.
+    """
+    by_name = {part.name: part for part in parts}
+    folders = dict.fromkeys([*(part.folder for part in parts), *shared])
+    with pool(scheduler, workers, [*folders]) as workers_of:
+        tasks = [Task(part.name, run, (part,), f"part {part.name}") for part in parts]
+        for task, ended in workers_of.results(tasks):
+            yield by_name[task.key], cast("Ended", ended)
+
+
+def run(part: Part) -> Ended:
+    """What comes of a part, run by this process."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report"
+        words = {PYTHON: sys.executable, REPORT: str(report)}
+        command = [words.get(word, word) for word in part.command]
+        done = subprocess.run(command, cwd=part.folder, capture_output=True, text=True, errors="replace", check=False)
+        return Ended(done.returncode, done.stdout, done.stderr, report.read_text("utf-8") if report.exists() else "")
