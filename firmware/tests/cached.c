@@ -16,7 +16,7 @@ static uint8_t fetched[CACHED_BYTES];
 
 static const cached_kind_t *kinds;
 static size_t kind_count;
-static bool has_run;
+static bool has_run, is_on_core;
 
 static void write_back(size_t line)
 {
@@ -50,14 +50,20 @@ void cached_reset(void)
     has_run = false;
 }
 
-void cached_run(void)
+void cached_run(bool on_core)
 {
     has_run = false;
+    is_on_core = on_core;
 }
 
-void cached_npu_ran(bool on_core)
+uint8_t *cached_there(void)
 {
-    for (size_t line = 0; line < LINES && !on_core; line++) {
+    return is_on_core ? cached_seen : cached_held;
+}
+
+void cached_npu_ran(void)
+{
+    for (size_t line = 0; line < LINES && !is_on_core; line++) {
         write_back(line); /* the core has written nothing since it started */
     }
     has_run = true;

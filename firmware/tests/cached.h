@@ -39,11 +39,14 @@ void cached_kinds(const cached_kind_t *kinds, size_t count);
 /** Starts a program: the core sees zeros, the memories hold something else. */
 void cached_reset(void);
 
-/** Starts a run of the program, in which the NPU has not run. */
-void cached_run(void);
+/** Starts a run of the program, in which the NPU has not run; the core may compute in its place. */
+void cached_run(bool on_core);
+
+/** The memories as who computes in this run sees them. */
+uint8_t *cached_there(void);
 
 /** The NPU has run: lines that were dirty are written back, if it computed beside the core. */
-void cached_npu_ran(bool on_core);
+void cached_npu_ran(void);
 
 /** Whether the NPU has run since `cached_run`. */
 bool cached_has_run(void);

@@ -2,9 +2,8 @@
  * the executor's calls to it is left out. */
 #include <string.h>
 
-#include "cached.h"
+#include "cached_runs.h"
 #include "deuteron/io.h"
-#include "program.h"
 #include "test.h"
 
 enum { TENSOR = 48, WORKING = 4 * CACHED_LINE, BLOCK = 32, CONTEXT = DTN_CONTEXT_BYTES };
@@ -35,7 +34,6 @@ static const cached_kind_t kinds_apart[] = {
 };
 
 static const dtn_npu_t *family;
-static bool on_core; /* whether the family computes on the core, as it would without an NPU */
 
 /* A family whose NPU adds the block's bytes, and how often it has run, to those of the input. */
 
@@ -62,13 +60,13 @@ static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t
 
 static NeutronError compute(const dtn_partition_t *partition, size_t input_at, size_t output_at)
 {
-    uint8_t *memory = on_core ? cached_seen : cached_held;
+    uint8_t *memory = cached_there();
     CHECK(*(const uint8_t *)partition->context == 0x5C, "the context was not kept");
     memory[WORKING_AT]++;
     for (size_t i = 0; i < TENSOR; i++) {
         memory[output_at + i] = (uint8_t)(memory[input_at + i] + memory[BLOCK_AT + i % BLOCK] + memory[WORKING_AT]);
     }
-    cached_npu_ran(on_core);
+    cached_npu_ran();
     return ENONE;
 }
 
@@ -125,37 +123,6 @@ static void start(program_t *program)
     program->memories[PROGRAM_WORKING].data = cached_seen + CONTEXT_AT;
 }
 
-/* Whether three runs, of which the second computes on the core, give what they should. */
-static bool is_right(void)
-{
-    static program_t program;
-    dtn_executor_t executor;
-    bool right = true;
-    cached_reset();
-    for (size_t i = 0; i < BLOCK; i++) {
-        cached_seen[BLOCK_AT + i] = (uint8_t)(3 * i);
-    }
-    start(&program);
-    CHECK_EQUAL(dtn_executor_init(&executor, &program.bundle, program.memories), ENONE);
-    for (unsigned runs = 1; runs <= 3; runs++) {
-        uint8_t input[TENSOR];
-        uint8_t output[TENSOR];
-        const void *inputs[] = {input};
-        void *outputs[] = {output};
-        memset(input, (int)(7 * runs), sizeof input);
-        memset(dtn_executor_input(&executor, 0), 0x11, 2 * TENSOR); /* what other steps have left in the memory */
-        on_core = runs == 2;
-        cached_run();
-        CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), ENONE);
-        for (size_t i = 0; i < TENSOR; i++) {
-            right = right && output[i] == (uint8_t)(7 * runs + 3 * (i % BLOCK) + runs);
-        }
-    }
-    CHECK_EQUAL(dtn_executor_deinit(&executor), ENONE);
-    program_free(&program);
-    return right;
-}
-
 /* Copies that fail, by their number in a run: the program's input is 0, that of the partition 1, and so on. */
 static int copies, failing = -1;
 
@@ -170,19 +137,11 @@ int32_t dtn_io_copy_wait(void)
     return copies++ == failing ? -1 : 0;
 }
 
-/* Right with every call, one of each kind for a run or block; wrong without those of any kind. */
 static void test_calls(const dtn_npu_t *npu, const cached_kind_t *table, size_t count)
 {
+    const cached_adder_t of_family = {start, TENSOR, BLOCK_AT, BLOCK_AT, BLOCK, 0};
     family = npu;
-    cached_kinds(table, count);
-    CHECK(is_right(), "wrong with every call");
-    for (size_t i = 0; i < count; i++) {
-        CHECK(cached_calls[i] == (table[i].part == BLOCK_AT ? 1 : 3), "%u calls to %s", (unsigned)cached_calls[i],
-              table[i].name);
-    }
-    for (cached_left_out = 0; cached_left_out < count; cached_left_out++) {
-        CHECK(!is_right(), "right without the calls to %s", table[cached_left_out].name);
-    }
+    cached_test(&of_family, table, count, count);
 }
 
 /* Copies of a partition's tensors that fail end the run, and the next is right. */
@@ -202,12 +161,12 @@ static void test_failed_copies(void)
     for (uint32_t tensor = 0; tensor < 2; tensor++) {
         copies = 0;
         failing = 1 + (int)tensor;
-        cached_run();
+        cached_run(false);
         CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), dtn_error(DTN_REASON_NPU_COPY, tensor));
         CHECK_EQUAL(executor.step, 0);
         CHECK(cached_has_run() == (tensor == 1), "the NPU ran on an input that was not there, or did not run");
         failing = -1;
-        cached_run();
+        cached_run(false);
         CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), ENONE);
         CHECK_EQUAL(output[TENSOR - 1], 1 + 2 * tensor);
     }

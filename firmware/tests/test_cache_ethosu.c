@@ -2,10 +2,9 @@
  * test's own: its NPU reads commands and weights, adds to the input, and writes output and fast scratch memory. */
 #include <string.h>
 
-#include "cached.h"
+#include "cached_runs.h"
 #include "deuteron/io.h"
 #include "ethosu_driver.h"
-#include "program.h"
 #include "test.h"
 
 enum { TENSOR = 40, SCRATCH = 2 * CACHED_LINE + TENSOR, FAST = 24, WEIGHTS = 32, CONTEXT = DTN_CONTEXT_BYTES };
@@ -34,7 +33,6 @@ enum { KINDS = sizeof kinds / sizeof kinds[0], UNNEEDED = 0 };
 
 static struct ethosu_driver driver;
 static bool is_reserved;
-static bool on_core; /* the commands are executed there, as by the stand-in */
 
 struct ethosu_driver *ethosu_reserve_driver(void)
 {
@@ -54,7 +52,7 @@ static uint8_t *there(uint64_t address)
 {
     const size_t at = cached_at((const void *)(uintptr_t)address);
     CHECK(at < CACHED_BYTES, "an address is elsewhere");
-    return (on_core ? cached_seen : cached_held) + at;
+    return cached_there() + at;
 }
 
 int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
@@ -73,7 +71,7 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, con
     for (size_t i = 0; i < TENSOR; i++) {
         scratch[OWN_OUTPUT + i] = (uint8_t)(scratch[OWN_INPUT + i] + weights[i % WEIGHTS] + stream[ADDED] + fast[0]);
     }
-    cached_npu_ran(on_core);
+    cached_npu_ran();
     return 0;
 }
 
@@ -94,12 +92,8 @@ static void start(program_t *program)
     const dtn_constant_t blocks[BLOCKS] = {{cached_seen + LAYOUT_AT, sizeof layout, 0},
                                            {cached_seen + COMMANDS_AT, sizeof commands, 0},
                                            {cached_seen + WEIGHTS_AT, WEIGHTS, 0}};
-    cached_reset();
     memcpy(cached_seen + LAYOUT_AT, layout, sizeof layout);
     memcpy(cached_seen + COMMANDS_AT, commands, sizeof commands);
-    for (size_t i = 0; i < WEIGHTS; i++) {
-        cached_seen[WEIGHTS_AT + i] = (uint8_t)(3 * i);
-    }
     program_start(program);
     program_partition(program, &dtn_npu_ethosu, blocks, BLOCKS, TENSOR, WORKING);
     program_finish(program);
@@ -107,45 +101,10 @@ static void start(program_t *program)
     program->memories[PROGRAM_WORKING].data = cached_seen + CONTEXT_AT;
 }
 
-/* Whether three runs, of which the second is the core's, give what they should. */
-static bool is_right(void)
-{
-    static program_t program;
-    dtn_executor_t executor;
-    bool right = true;
-    start(&program);
-    CHECK_EQUAL(dtn_executor_init(&executor, &program.bundle, program.memories), ENONE);
-    for (unsigned runs = 1; runs <= 3; runs++) {
-        uint8_t input[TENSOR];
-        uint8_t output[TENSOR];
-        const void *inputs[] = {input};
-        void *outputs[] = {output};
-        memset(input, (int)(7 * runs), sizeof input);
-        on_core = runs == 2;
-        cached_run();
-        CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), ENONE);
-        CHECK(cached_has_run() && !is_reserved, "the NPU has not run, or was not given back");
-        for (size_t i = 0; i < TENSOR; i++) {
-            right = right && output[i] == (uint8_t)(7 * runs + 3 * (i % WEIGHTS) + commands[ADDED] + runs);
-        }
-    }
-    CHECK_EQUAL(dtn_executor_deinit(&executor), ENONE);
-    program_free(&program);
-    return right;
-}
-
 int main(void)
 {
-    cached_kinds(kinds, KINDS);
-    CHECK(is_right(), "wrong with every call");
-    for (size_t i = 0; i < KINDS; i++) {
-        CHECK(cached_calls[i] == (kinds[i].part >= LAYOUT_AT ? 1 : 3), "%u calls to %s", (unsigned)cached_calls[i],
-              kinds[i].name);
-    }
-    for (cached_left_out = 0; cached_left_out < KINDS; cached_left_out++) {
-        const bool is_needed = cached_left_out != UNNEEDED;
-        CHECK(is_right() != is_needed, "%s without the calls to %s", is_needed ? "right" : "wrong",
-              kinds[cached_left_out].name);
-    }
+    const cached_adder_t adder = {start, TENSOR, LAYOUT_AT, WEIGHTS_AT, WEIGHTS, (uint8_t)commands[ADDED]};
+    cached_test(&adder, kinds, KINDS, UNNEEDED);
+    CHECK(!is_reserved, "the NPU was not given back");
     return test_result();
 }

@@ -37,3 +37,13 @@ def rewritten(
         torch.testing.assert_close(actual, wanted, rtol=rtol, atol=1e-5)
         assert node.meta["val"].shape == wanted.shape
     return [node.target for node in model.graph.nodes if node.op == "call_function"]
+
+
+def left(
+    write: Callable[[fx.GraphModule], None],
+    function: Callable[..., Tensor],
+    shape: tuple[int, ...],
+    *layers: nn.Module,
+) -> list[object]:
+    """What is left of a function of an input and of layers, which gives what it gave."""
+    return rewritten(Call(function, *layers), shape, write, rtol=1e-5)

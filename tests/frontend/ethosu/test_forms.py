@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from deuteron import api
 from deuteron.frontend.ethosu import forms
 from deuteron.frontend.quantise.forms import numbers
 
@@ -84,46 +83,3 @@ def test_recurrent_cells_are_written_as_operators_that_the_npu_takes(cell: Any) 
     forms.write(model)
     assert not [node for node in model.graph.nodes if "cell" in str(node.target) and node.op == "call_function"]
     torch.testing.assert_close(model(*inputs), module(*inputs))
-
-
-WITHOUT_A_BATCH = [
-    (nn.Conv1d(2, 3, 3), (2, 8)),
-    (nn.Conv1d(2, 3, 3, padding="same"), (2, 8)),
-    (nn.ConvTranspose1d(2, 3, 3), (2, 8)),
-    (nn.Conv2d(2, 4, 3, groups=2, stride=2), (2, 8, 8)),
-    (nn.Conv2d(2, 3, 3, padding="same"), (2, 8, 8)),
-    (nn.ConvTranspose2d(2, 3, 3, stride=2), (2, 8, 8)),
-    (nn.AvgPool2d(2), (2, 8, 8)),
-    (nn.MaxPool2d(3, padding=1), (2, 8, 8)),
-    (nn.AdaptiveAvgPool2d(2), (2, 8, 8)),
-]
-
-
-@pytest.mark.parametrize(("module", "shape"), WITHOUT_A_BATCH)
-def test_images_without_a_batch_get_one(module: nn.Module, shape: tuple[int, ...]) -> None:
-    x = torch.randn(shape)
-    model = torch.export.export(module, (x,), strict=True).module(check_guards=False)
-    assert isinstance(model, fx.GraphModule)
-    forms.write(model)
-    added = [node.target for node in model.graph.nodes if node.op == "call_function"]
-    assert (added[0], added[-1]) == (torch.ops.aten.unsqueeze.default, torch.ops.aten.squeeze.dim)
-    torch.testing.assert_close(model(x), module(x))
-
-
-class CellAndImage(nn.Module):
-    """A cell's step, and an image without a batch that is convolved and pooled."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cell = nn.GRUCell(4, 6)
-        self.image = nn.Sequential(nn.Conv2d(2, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.AvgPool2d(2))
-
-    def forward(self, x: Tensor, state: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:
-        return self.cell(x, state), self.image(image)
-
-
-def test_a_gru_cell_and_an_image_without_a_batch_run_on_the_npu() -> None:
-    inputs = torch.linspace(-1, 1, 4)[None], torch.linspace(-1, 1, 6)[None], torch.linspace(-1, 1, 32).view(2, 4, 4)
-    manifest = api.build(CellAndImage(), inputs, target="ethos-u55-128", calibration=[inputs]).manifest
-    assert sum(node.macs for node in manifest.nodes) == 3 * 6 * (4 + 6) + 6 * 2 * 9 * 16
-    assert {node.partition for node in manifest.nodes} == {0}

@@ -16,10 +16,8 @@ def write(model: fx.GraphModule) -> None:
     """Let pools whose one window is the whole image move by one step; write relu6 as hardtanh, cells as operators.
 
     By three is the most that a pool may move, and these do not. The backend takes hardtanh, and what a recurrent cell
-    consists of. Convolutions and pools get a batch of one where an image has none: the backend adds it behind the
-    quantisation, so that a partition gives integers where the program expects floats, or its passes fail.
+    consists of.
     """
-    apply(model, dict.fromkeys(_RANKS, _batched))
     apply(model, _FORMS)
 
 
@@ -38,27 +36,6 @@ def _unmoved(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
 def _hardtanh(_: fx.GraphModule, relu6: fx.Node) -> fx.Node:
     return call(relu6, aten.hardtanh.default, relu6.args[0], 0.0, 6.0)
 
-
-def _batched(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    x, *rest = cast("tuple[Any, ...]", node.args)
-    if x.meta["val"].dim() == _RANKS[node.target]:
-        return None
-    results = call(node, node.target, call(node, aten.unsqueeze.default, x, 0), *rest, **node.kwargs)
-    return call(node, aten.squeeze.dim, results, 0)
-
-
-_RANKS: Mapping[object, int] = {
-    aten.conv1d.default: 3,
-    aten.conv1d.padding: 3,
-    aten.conv_transpose1d.default: 3,
-    aten.conv2d.default: 4,
-    aten.conv2d.padding: 4,
-    aten.conv_transpose2d.input: 4,
-    aten.avg_pool2d.default: 4,
-    aten.max_pool2d.default: 4,
-    aten.adaptive_avg_pool2d.default: 4,
-}
-"""What takes images and sequences with a batch and without, and the rank with one."""
 
 _FORMS: Mapping[object, Form] = {
     aten.avg_pool2d.default: _unmoved,
