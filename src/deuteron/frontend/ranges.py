@@ -9,7 +9,7 @@ for each number.
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -124,23 +124,33 @@ def searched_by_numbers(original: Callable[[Any], tuple[Tensor, Tensor]]) -> Cal
 def _kept_bins(sums: list[float], total: float, error: Callable[[int, int], float]) -> tuple[int, int]:
     """The first and the last bin of the range, from the counts of all bins up to each and the error of a range.
 
-    PyTorch compares tensors of float32 with Python's numbers, which it rounds to float32 for that.
+    PyTorch compares tensors of float32 with Python's numbers, which it rounds to float32 for that. Steps that take off
+    no bin give up samples at the upper end alone, and are taken at once.
     """
     first, last = 0, len(sums) - 1
-    lower, upper = 0.0, 1.0
+    lower, upper = 0.0, 0
     least = math.inf
-    while lower < upper:
-        low, high = lower + STEP, upper - STEP
+    uppers = _upper_bounds()
+    most = (uppers * total).astype(np.float32)
+    while first < last and lower < uppers[upper]:
+        low = lower + STEP
         left = bisect_left(sums, float(np.float32(low * total)), first, last)
-        right = bisect_right(sums, float(np.float32(high * total)), first + 1, last + 1) - 1
-        is_left = left - first > last - right
-        lower, upper = (low, upper) if is_left else (lower, high)
-        chosen = (left, last) if is_left else (first, right)
-        if chosen == (first, last):
+        right = bisect_right(sums, float(most[upper + 1]), first + 1, last + 1) - 1
+        if (left, right) == (first, last):
+            upper = int(np.searchsorted(-most, -sums[last], side="right")) - 1
             continue
+        is_left = left - first > last - right
+        lower, upper = (low, upper) if is_left else (lower, upper + 1)
+        chosen = (left, last) if is_left else (first, right)
         value = error(*chosen)
         if value > least:
             break
         least = value
         first, last = chosen
     return first, last
+
+
+@cache
+def _upper_bounds() -> npt.NDArray[np.float64]:
+    """The shares of samples below the upper end, after each number of steps down to none; with PyTorch's rounding."""
+    return np.subtract.accumulate(np.append(1.0, np.full(round(1 / STEP) + 2, STEP)))
