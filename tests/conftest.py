@@ -1,8 +1,20 @@
-"""What holds for all tests of a run: their order, and what the garbage collector looks at."""
+"""What holds for all tests of a run: their order, how they compile, and what the garbage collector looks at."""
 
 import gc
+import os
+import shutil
+from pathlib import Path
 
 import pytest
+
+from deuteron.board import toolchain
+
+toolchain.FLAGS += ("-Werror", "-pedantic", "-Wmissing-prototypes", "-Wstrict-prototypes", "-Wconversion", "-Wvla")
+"""Whatever a test compiles for a board compiles without a warning, and has the objects that others had made."""
+
+if ccache := shutil.which("ccache"):
+    os.environ.setdefault("CCACHE_DIR", str(Path(__file__).parents[1] / "build" / "ccache"))
+    os.environ |= {"CMAKE_C_COMPILER_LAUNCHER": ccache, "CMAKE_CXX_COMPILER_LAUNCHER": ccache}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

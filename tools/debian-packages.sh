@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes sure that the programs which the build and the tests run are installed, through Debian's packages.
-# With the word `boards`, also those that build firmware for boards and run it, and that show reports of profiles.
+# With the word `boards`, also those that build firmware for boards and run it, that show reports of profiles, and that
+# keep what tests compile.
 # As root, or where sudo asks for no password, it installs what is missing; elsewhere it says what is missing and fails.
 set -eu
 
@@ -19,6 +20,7 @@ if [ "${1:-}" = boards ]; then
     need arm-none-eabi-gcc gcc-arm-none-eabi
     need arm-none-eabi-ar binutils-arm-none-eabi
     need qemu-system-arm qemu-system-arm
+    need ccache ccache
     need chromium chromium
     need chromedriver chromium-driver
     # The compiler answers with a path for the libraries that it finds.

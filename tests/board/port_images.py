@@ -7,14 +7,13 @@ from pathlib import Path
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, emit
+from deuteron.board.image import OBJECTS
 from deuteron.board.qemu import emulate
 from deuteron.board.toolchain import PLACE_ALL, Object, Source, Toolchain
 
 CHECKOUT = Path(__file__).parents[2]
 FIRMWARE = CHECKOUT / "firmware"
 BUILD = CHECKOUT / "build" / "board-tests"
-
-WARNINGS = ("-Werror", "-pedantic", "-Wmissing-prototypes", "-Wstrict-prototypes", "-Wconversion", "-Wvla")
 
 START = ("port/cortex_m/startup.c", "port/cortex_m/port.c", "semihost/semihost.c", "semihost/fault.c")
 """What every image takes."""
@@ -67,10 +66,10 @@ def build(
 
     Of the `archived` ones, and of the objects of the `library`, the linker takes what it needs.
     """
-    toolchain = Toolchain.find(BUILD / "objects")
+    toolchain = Toolchain.find(OBJECTS)
     placed = (FIRMWARE / source.format(board=board.name) if isinstance(source, str) else source for source in sources)
     folders = ("port/cortex_m", f"port/{board.name}", "port/template", "semihost")
-    options = (*board.flags, *WARNINGS, *(f"-I{FIRMWARE / folder}" for folder in folders))
+    options = (*board.flags, *(f"-I{FIRMWARE / folder}" for folder in folders))
     named = [
         file
         if isinstance(file, Source)
@@ -83,7 +82,7 @@ def build(
     image = directory / f"{name}.elf"
     inputs = [str(item.path) for item in objects]
     if archived or library:
-        toolchain.archive((*toolchain.compile(archived, options, FIRMWARE), *library), directory / f"{name}.a")
+        toolchain.archive((*toolchain.compile(archived, board.flags, FIRMWARE), *library), directory / f"{name}.a")
         inputs.append(f"{name}.a")
     if script is None:
         script, flags = FIRMWARE / "port" / board.name / f"{board.name}.ld", (PLACE_ALL, *flags)

@@ -39,6 +39,12 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *data, const int size
 struct ethosu_driver *ethosu_reserve_driver(void);
 void ethosu_release_driver(struct ethosu_driver *drv);
 void ethosu_irq_handler(struct ethosu_driver *drv);
+void *ethosu_semaphore_create(void);
+void ethosu_semaphore_destroy(void *sem);
+int ethosu_semaphore_take(void *sem, uint64_t timeout);
+int ethosu_semaphore_give(void *sem);
+void ethosu_inference_begin(struct ethosu_driver *drv, void *user_arg);
+void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg);
 """
 """What of Arm's header the firmware needs, and a name that only this one has."""
 
@@ -82,8 +88,6 @@ COUNTERS = library_of_boards.FIRMWARE / "tests" / "silicon" / "pmu_ethosu.h"
 COUNTED = """\
 #include "ethosu_driver.h"
 #include "pmu_ethosu.h"
-void ethosu_inference_begin(struct ethosu_driver *drv, void *user);
-void ethosu_inference_end(struct ethosu_driver *drv, void *user);
 int ethosu_invoke_async(struct ethosu_driver *drv, const void *data, const int size, uint64_t *const bases,
                         const size_t *sizes, const int count, void *user)
 {

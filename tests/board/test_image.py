@@ -217,7 +217,7 @@ def test_half_an_override_is_found_out(hook: str, other: str, tmp_path: Path):
     )
     (tmp_path / "half.c").write_text(f"{weak}int {hook}(void) {{ return 0; }}\n")
     toolchain = Toolchain.find(tmp_path / "objects")
-    (made,) = toolchain.compile([Source("half", tmp_path / "half.c")], BOARDS[0].flags, library.FIRMWARE)
+    (made,) = toolchain.compile([Source("half", tmp_path / "half.c")], (*BOARDS[0].flags, "-w"), library.FIRMWARE)
     with pytest.raises(InputError) as caught:
         override.check_override(made.path)
     assert str(caught.value) == (
@@ -230,7 +230,7 @@ def test_an_override_of_any_weak_function_can_be_asked_for(tmp_path: Path):
     weak, strong = "void arm_ethos_io_memcpy(void)", "void dtn_port_npu_cycles(void)"
     (tmp_path / "hooks.c").write_text(f"__attribute__((weak)) {weak} {{}}\n{strong} {{}}\n")
     toolchain = Toolchain.find(tmp_path / "objects")
-    (made,) = toolchain.compile([Source("hooks", tmp_path / "hooks.c")], BOARDS[0].flags, library.FIRMWARE)
+    (made,) = toolchain.compile([Source("hooks", tmp_path / "hooks.c")], (*BOARDS[0].flags, "-w"), library.FIRMWARE)
 
     def refusal(symbol: str) -> str:
         with pytest.raises(InputError) as caught:
@@ -254,7 +254,7 @@ def test_an_image_that_copies_nothing_has_no_override(tmp_path: Path):
         f"int {override.HOOKS[0]}(void);\nint x(void) {{ return {override.HOOKS[0]}(); }}\n"
     )
     toolchain = Toolchain.find(tmp_path / "objects")
-    (made,) = toolchain.compile([Source("none", tmp_path / "none.c")], BOARDS[0].flags, library.FIRMWARE)
+    (made,) = toolchain.compile([Source("none", tmp_path / "none.c")], (*BOARDS[0].flags, "-w"), library.FIRMWARE)
     with pytest.raises(InputError) as caught:
         override.check_override(made.path)
     assert str(caught.value) == (
