@@ -116,6 +116,8 @@ def test_without_an_etrecord_what_is_missing_is_named(deuteron: Run, given: tupl
     program, _ = given
     explained = deuteron("explain", program)
     assert "npu 0  conv2d_s8\n" in explained.out
+    row = next(line for line in explained.out.splitlines() if line.startswith("cpu   "))
+    assert row.split()[2:6] == ["not", "known"] * 2
     assert explained.err.startswith(
         "`turns.pte` does not say what its operators come from: lines and modules of the model are in the ETRecord "
         "that ExecuTorch saves with it, give that with `--etrecord`\n"

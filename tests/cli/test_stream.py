@@ -123,6 +123,10 @@ def test_windows_are_drawn_where_there_are_none(build: Path, deuteron: Run) -> N
             ["--stream", "1=1", "--compare", "float"],
             "the samples that a build has kept are no stream\n\nhint: leave out `--compare float` or `--stream`",
         ),
+        (
+            ["--stream", "1=1", "--input", "x.npy", "--input", "state.npy"],
+            "the model has 1 input besides those that `--stream` carries, `--input` is given 2 times",
+        ),
     ],
 )
 def test_what_is_no_stream_is_refused(args: list[str], error: str, build: Path, deuteron: Run) -> None:

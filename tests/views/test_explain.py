@@ -140,6 +140,12 @@ def test_what_nobody_has_counted_is_said_to_be_unknown():
         "cpu, added           4             0           0               not known",
     ]
     assert lines[-1] == "npu 0: 1,000, copies at its edges not known (50 B); on the CPU not known"
+    nodes = tuple(replace(node, nbytes=None) if node.name == "gelu" else node for node in BUILD.nodes)
+    uncounted = Explanation("out", replace(BUILD, nodes=nodes), COSTS)
+    assert list(uncounted.lines())[4] == "cpu                  2     not known   not known          890  estimated"
+    found = json.loads(json.dumps(uncounted.to_json()))
+    (share, node) = found["summary"][1], found["nodes"][1]
+    assert (share["macs"], share["nbytes"], node["macs"], node["bytes"]) == (None,) * 4
 
 
 def test_a_target_without_an_npu_has_no_part_for_it():

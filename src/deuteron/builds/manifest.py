@@ -132,7 +132,7 @@ class Node:
         work: what it does, if the CPU does it.
         elements: how many, as `work` counts them.
         terms: the same.
-        nbytes: of the tensors that it reads and writes.
+        nbytes: of the tensors that it reads and writes; None where nobody has counted, its MACs neither.
     """
 
     name: str
@@ -144,11 +144,11 @@ class Node:
     work: Work
     elements: int
     terms: int
-    nbytes: int
+    nbytes: int | None
 
     @property
     def macs(self) -> int:
-        """Its multiply-accumulates."""
+        """Its multiply-accumulates, as far as they are counted."""
         return self.terms if self.work.multiplies else 0
 
     @property

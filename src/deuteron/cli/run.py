@@ -140,7 +140,7 @@ def command(
     streamed = streams.Stream(subject, streams.parse(stream)) if stream else None
     files.check_outputs(len(subject.model.outputs), outputs, force=force)
     if inputs:
-        data = files.read_samples(streamed or subject.model, inputs)
+        data = files.read_samples(streamed or subject.model, inputs, is_stream=streamed is not None)
     else:
         data = [*subject.kept_samples().inputs] if compare == "float" else subject.draw(samples or 1, seed)
         data = streamed.windows(data) if streamed else data

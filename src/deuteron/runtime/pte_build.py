@@ -253,7 +253,7 @@ class _Program:
             first = computed[0].name
             ops.append(CpuOp(name, first, sources, first, _WHY, Work.UNKNOWN, results, (number,)))
             for node in computed:
-                whole = Node(node.name, node.op, "", node.source, None, _WHY, Work.UNKNOWN, results, 0, 0)
+                whole = Node(node.name, node.op, "", node.source, None, _WHY, Work.UNKNOWN, results, 0, None)
                 nodes.setdefault(node.name, whole)
         return tuple(nodes.values()), tuple(ops)
 

@@ -25,7 +25,7 @@ _CPU = {CpuOperators.CORTEX_M: "{} Cortex-M operators", CpuOperators.PORTABLE: "
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one processor does of a run; `cycles` is None where that of an operator is not known.
+    """What one processor does of a run; a number is None where that of an operator is not known.
 
     `clock` is whose clock these cycles are of, `npu` or `cpu`.
     """
@@ -33,8 +33,8 @@ class Share:
     runs_on: str
     kind: str
     operators: int
-    macs: int
-    nbytes: int
+    macs: int | None
+    nbytes: int | None
     cycles: int | None
     clock: str
 
@@ -97,9 +97,9 @@ class Explanation:
         yield ""
         yield f"{'runs on':<12}{'operators':>10}{'MACs':>14}{'bytes':>12}  {'cycles':>22}"
         for share in self.shares():
-            counts = "".join(f"{n:>{w},}" for n, w in ((share.operators, 10), (share.macs, 14), (share.nbytes, 12)))
             cycles = "not known" if share.cycles is None else f"{share.cycles:,}  {share.kind}"
-            yield f"{share.runs_on:<12}{counts}  {cycles:>22}"
+            macs, nbytes = _known(share.macs), _known(share.nbytes)
+            yield f"{share.runs_on:<12}{share.operators:>10,}{macs:>14}{nbytes:>12}  {cycles:>22}"
         if len({share.clock for share in self.shares() if share.cycles}) > 1:
             yield "The NPU's cycles are of its own clock, the CPU's of the CPU's: they do not add up"
         yield ""
@@ -150,11 +150,11 @@ class Explanation:
             yield ""
             yield "parts on the NPU, in cycles (simulated), beside the CPU (estimated):"
         for index, island in enumerate(self.costs.islands):
-            cpu = "not known" if island.cpu is None else f"{island.cpu:,}"
-            edges = (
-                "not known" if island.turns is None or island.copies is None else f"{island.turns + island.copies:,}"
+            edges = _known(_sum((island.turns, island.copies)))
+            yield (
+                f"npu {index}: {island.npu:,}, copies at its edges {edges} ({island.copied:,} B); "
+                f"on the CPU {_known(island.cpu)}"
             )
-            yield f"npu {index}: {island.npu:,}, copies at its edges {edges} ({island.copied:,} B); on the CPU {cpu}"
             if island.gain is not None and island.gain < 0:
                 yield f"       costs {-island.gain:,} cycles more than it saves by itself: {self._advice}"
 
@@ -183,7 +183,7 @@ class Explanation:
                     "why": node.why,
                     "computed_by": list(self.by(node)),
                     "source": [asdict(line) for line in node.source],
-                    "macs": node.macs,
+                    "macs": _macs((node,)),
                     "bytes": node.nbytes,
                     "estimated_cycles": estimates.get(node.name),
                 }
@@ -224,12 +224,16 @@ def _chains(directory: Path, manifest: Manifest) -> Mapping[str, Cascade]:
     return {op.computes: chain_of[at] for op in manifest.cpu_ops for at in op.instructions if at in chain_of}
 
 
-def _macs(nodes: Iterable[Node]) -> int:
-    return sum(node.macs for node in nodes)
+def _macs(nodes: Iterable[Node]) -> int | None:
+    return _sum(None if node.nbytes is None else node.macs for node in nodes)
 
 
-def _nbytes(nodes: Iterable[Node]) -> int:
-    return sum(node.nbytes for node in nodes)
+def _nbytes(nodes: Iterable[Node]) -> int | None:
+    return _sum(node.nbytes for node in nodes)
+
+
+def _known(count: int | None) -> str:
+    return "not known" if count is None else f"{count:,}"
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

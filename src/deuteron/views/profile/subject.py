@@ -179,7 +179,7 @@ def _cpu_ops(manifest: Manifest) -> Iterator[record.CpuOp]:
     nodes = {node.name: node for node in manifest.nodes}
     for index, op in enumerate(manifest.cpu_ops):
         node = nodes.pop(op.computes, None)
-        work = (node.macs, node.nbytes) if node else (0, 0)
+        work = (node.macs, node.nbytes or 0) if node else (0, 0)
         yield record.CpuOp(index, op.op, op.node, op.source, op.why, *work)
 
 

@@ -15,17 +15,19 @@ _ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"
 """How files begin that `numpy.save` and `numpy.savez` write."""
 
 
-def read_samples(model: Signature, paths: Sequence[Path]) -> list[Sample]:
+def read_samples(model: Signature, paths: Sequence[Path], *, is_stream: bool = False) -> list[Sample]:
     """The samples that the input files hold: one, or as many as their extra first dimension says.
+
+    `is_stream` says that the model's inputs are those that are no states.
 
     Raises:
         OptionError: there are more or fewer files than inputs.
         InputError: a file cannot be read, or they hold different numbers of samples.
     """
     if len(paths) != len(model.inputs):
-        raise OptionError(
-            f"the model has {counted(len(model.inputs), 'input')}, `--input` is given {counted(len(paths), 'time')}"
-        )
+        besides = " besides those that `--stream` carries" if is_stream else ""
+        inputs = counted(len(model.inputs), "input")
+        raise OptionError(f"the model has {inputs}{besides}, `--input` is given {counted(len(paths), 'time')}")
     columns: list[list[Array]] = []
     for path, wanted in zip(paths, model.inputs, strict=True):
         array = _read_array(path)
