@@ -39,7 +39,7 @@ ALLOWED = dict(_block("imports"))
 TORCH = {"torch", "executorch", "torchao"}
 TORCH_ROOMS = {room for room, _ in _block("torch")}
 
-START_UP_LOADS_NOT = {"torch", "executorch", "numpy", "rich", "tflite", "flatbuffers", "jinja2", "elftools"}
+START_UP_LOADS_NOT = {"torch", "executorch", "numpy", "tflite", "flatbuffers", "jinja2", "elftools"}
 
 
 def module_of(path: Path) -> str:

@@ -1,13 +1,16 @@
 """The printer: what goes where at each verbosity, and what libraries may say during long work."""
 
+import io
 import logging
 import os
+import re
 import subprocess
 import sys
 import warnings
 
 import pytest
 
+from deuteron.cli.live import LiveLine
 from deuteron.cli.printer import DEBUG, NORMAL, QUIET, VERBOSE, Printer
 
 
@@ -63,8 +66,10 @@ def test_long_work_draws_a_bar_on_a_terminal_only():
     import pty
 
     code = (
-        "import time\nfrom deuteron.cli.printer import Printer\np = Printer()\nwith p.work('building') as report:\n"
-        "    report('export', 1, 4)\n    print('library output')\n    time.sleep(0.3)\np.data('done')"
+        "import sys, time\nfrom deuteron.cli.printer import Printer\np = Printer()\n"
+        "with p.work('building') as report:\n"
+        "    report('export', 1, 4)\n    print('library output')\n    print('above', file=sys.stderr)\n"
+        "    time.sleep(1.2)\np.data('done')\np.note('a note')"
     )
     parent, child = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
@@ -75,6 +80,16 @@ def test_long_work_draws_a_bar_on_a_terminal_only():
     drawn = os.read(parent, 1 << 16).decode()
     os.close(parent)
     assert done.stdout == "done\n"
-    assert "1/4" in drawn
-    assert "building: export" in drawn
+    clear = "\r\x1b[K"
+    assert drawn.startswith(f"{clear}[#####...............] 1/4 0:00:0")
+    assert " building: export" in drawn
+    assert f"{clear}above\r\n" in drawn
+    assert len(set(re.findall(r"0:00:0\d", drawn))) > 1
+    assert drawn.endswith(f"{clear}a note\r\n")
     assert "library output" not in drawn
+
+
+def test_the_live_line_stays_in_its_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    line = LiveLine(io.StringIO(), "searching")
+    assert line.text() == "[....................] 0/? 0:00:00 sear"

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Generator
 from typing import Protocol, TextIO
 
+from deuteron.cli.live import live_line
 from deuteron.errors import DeuteronError, InternalError
 
 
@@ -82,32 +83,15 @@ class Printer:
         with contextlib.redirect_stdout(elsewhere), warnings.catch_warnings(), _library_logs(self.verbosity):
             if self.verbosity < VERBOSE:
                 warnings.simplefilter("ignore")
-            if self.verbosity == NORMAL and sys.stderr.isatty():
-                with _live_line(title) as report:
-                    yield report
+            if self.verbosity == NORMAL and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+                with live_line(title) as line:
+                    yield line.report
             else:
                 yield lambda step, index, count: self.detail(f"{title}: {index + 1}/{count} {step}")
 
     def _coloured(self, word: str, code: str) -> str:
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
         return word if plain else f"\x1b[{code}m{word}\x1b[0m"
-
-
-@contextlib.contextmanager
-def _live_line(title: str) -> Generator[Report]:
-    """A progress bar that is redrawn in place and gone at the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    text = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), text)
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True, redirect_stdout=False) as progress:
-        task = progress.add_task(title, total=None)
-
-        def report(step: str, index: int, count: int) -> None:
-            progress.update(task, description=f"{title}: {step}", completed=index, total=count or None)
-
-        yield report
 
 
 @contextlib.contextmanager
