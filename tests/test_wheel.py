@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from importlib.metadata import distribution
@@ -21,14 +22,42 @@ from deuteron.views.installation import REQUIREMENT
 ROOT = Path(__file__).parents[1]
 OLDEST_GLIBC = (2, 17)
 """What the platform tag of the released wheel promises."""
+LARGEST = 95_000_000
+"""Bytes of what the wheel depends on: with pip and the wheel itself an environment stays below 120 MB."""
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel; objects stay in `build/wheel`, so that it is compiled again only where sources changed."""
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the source distribution holds, in `build/sdist`.
+
+    Objects stay there, and files that are the same keep their time: only what has changed is compiled again.
+    """
+    folder, kept = tmp_path_factory.mktemp("sdist"), ROOT / "build" / "sdist"
+    backend = "from scikit_build_core.build import build_sdist; import sys; build_sdist(sys.argv[1])"
+    subprocess.run((sys.executable, "-c", backend, folder), cwd=ROOT, check=True, capture_output=True)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(folder, filter="data")
+    fresh = folder / archive.name.removesuffix(".tar.gz")
+    names = {path.relative_to(fresh) for path in fresh.rglob("*") if path.is_file()}
+    for path in kept.rglob("*"):
+        name = path.relative_to(kept)
+        if path.is_file() and name not in names and name.parts[0] != "build":
+            path.unlink()
+    for name in names:
+        content = (fresh / name).read_bytes()
+        if not (kept / name).is_file() or (kept / name).read_bytes() != content:
+            (kept / name).parent.mkdir(parents=True, exist_ok=True)
+            (kept / name).write_bytes(content)
+    return kept
+
+
+@pytest.fixture(scope="module")
+def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that is made from the source distribution."""
     output = tmp_path_factory.mktemp("dist")
     pip = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index")
-    subprocess.run((*pip, "--wheel-dir", output, ROOT), check=True)
+    subprocess.run((*pip, "--wheel-dir", output, sources), check=True)
     (path,) = output.iterdir()
     return path
 
@@ -105,6 +134,11 @@ def test_its_libraries_need_an_old_c_library_and_nothing_else(wheel: Path) -> No
                 used = [one.name for _, each in versions.iter_versions() for one in each]
                 assert used
                 assert all(tuple(map(int, v.removeprefix("GLIBC_").split("."))) <= OLDEST_GLIBC for v in used), name
+
+
+def test_what_it_needs_is_small() -> None:
+    files = (file for path in _installed("deuteron") for file in (path.rglob("*") if path.is_dir() else (path,)))
+    assert sum(file.stat().st_size for file in files if file.is_file()) < LARGEST
 
 
 def test_everything_but_builds_runs_without_pytorch(python: Path, tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""What an installation takes: the source distribution, the wheel made from it, an environment with nothing but that.
+
+The wheel is installed by pip with what it depends on, from where pip has its packages. The sizes are those of all files
+of the environment, with pip, and of the largest distributions in it. Then the environment is given PyTorch and
+ExecuTorch of the one that runs this bench, and the first `deuteron run` of a `.pte` compiles what joins ExecuTorch's
+runtime; the second finds it. Each time is with its processor time, and the machine's load before.
+
+make bench-installation
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import venv
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+from deuteron.builds.manifest import PROGRAM
+from deuteron.runtime.as_build import build_directory
+
+ROOT = Path(__file__).resolve().parents[1]
+Row = dict[str, str | float]
+
+
+def timed(what: str, command: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]) -> tuple[Row, str]:
+    """What a command took, and what it said on standard error."""
+    load, before, began = os.getloadavg()[0], processor_seconds(), time.perf_counter()
+    done = subprocess.run(command, cwd=cwd, env={**environment}, check=True, capture_output=True, text=True)
+    row: Row = {"what": what, "wall_s": time.perf_counter() - began}
+    return row | {"processor_s": processor_seconds() - before, "load_before": load}, done.stderr
+
+
+def processor_seconds() -> float:
+    """Processor time of all processes that were started from here and have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def nbytes(files: Iterator[Path]) -> int:
+    """The bytes of files; links count as what they are."""
+    return sum(path.lstat().st_size for path in files if path.is_file())
+
+
+def size_of(distribution: Distribution) -> int:
+    """The bytes of an installed distribution, with what Python has compiled of it."""
+    return nbytes(Path(str(distribution.locate_file(file))) for file in distribution.files or ())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="where to write the rows")
+    arguments = parser.parse_args()
+    rows, sizes = list[Row](), dict[str, int]()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        own, place = dict(os.environ), folder / "environment"
+        backend = "import scikit_build_core.build as b, sys; print(b.build_sdist(sys.argv[1]))"
+        rows.append(timed("source distribution", (sys.executable, "-c", backend, folder), ROOT, own)[0])
+        (archive,) = folder.glob("*.tar.gz")
+        with tarfile.open(archive) as file:
+            file.extractall(folder / "sources", filter="data")
+        (sources,) = (folder / "sources").iterdir()
+        pip = ("-m", "pip", "--disable-pip-version-check", "-q")
+        build = (sys.executable, *pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, sources)
+        rows.append(timed("wheel from it", build, folder, own)[0])
+        (wheel,) = folder.glob("*.whl")
+        sizes |= {archive.name: archive.stat().st_size, wheel.name: wheel.stat().st_size}
+        venv.create(place, with_pip=True)
+        python = place / "bin" / "python"
+        rows.append(timed("installation", (python, *pip, "install", wheel), folder, own)[0])
+        packages = next((place / "lib").glob("python*")) / "site-packages"
+        sizes["environment"] = nbytes(place.rglob("*"))
+        installed = {one.name: size_of(one) for one in distributions(path=[str(packages)])}
+        sizes |= dict(sorted(installed.items(), key=lambda item: -item[1]))
+        (packages / "executorch.pth").write_text(others())
+        clean = {"PATH": own["PATH"], "HOME": name, "DEUTERON_CACHE": str(folder / "cache")}
+        run = (place / "bin" / "deuteron", "run", build_directory(ROOT / "examples" / "digits.tflite") / PROGRAM)
+        for what in ("first run of a .pte", "second run"):
+            row, said = timed(what, run, folder, clean)
+            rows.append(row)
+            print(f"{what}: {said.strip().partition(chr(10))[0] or 'nothing said'}")
+    for row in rows:
+        print(
+            f"{row['what']:<20}{row['wall_s']:>8.1f} s, {row['processor_s']:.1f} s of processor time, load "
+            f"{row['load_before']:.1f}"
+        )
+    for what, size in sizes.items():
+        print(f"{what:<44}{size / 1e6:>8.1f} MB")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"rows": rows, "bytes": sizes}, indent=1) + "\n")
+
+
+def others() -> str:
+    """The folders of packages of the environment that runs this, as lines of a path file."""
+    return "".join(f"{path}\n" for path in sys.path if path.endswith("site-packages"))
+
+
+if __name__ == "__main__":
+    main()
