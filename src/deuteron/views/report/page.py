@@ -28,12 +28,12 @@ def assembled(package: str, template: str, names: Sequence[str], title: str, dat
 
     Args:
         package: whose `templates/` have the template and the scripts.
-        template: its name.
+        template: its name; it extends `page.html`.
         names: of the scripts, in the order in which they need each other.
         title: of the page.
         data: what the scripts find, as JSON.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     own = files(package) / "templates"
     folder = files("deuteron.views.report")
@@ -44,11 +44,12 @@ def assembled(package: str, template: str, names: Sequence[str], title: str, dat
     ]
     styles = [(charts / "uPlot.min.css").read_text("utf-8"), (folder / "templates" / "report.css").read_text("utf-8")]
     environment = Environment(
-        loader=PackageLoader(package),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(__package__ or "")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     return environment.get_template(template).render(
         title=title,
