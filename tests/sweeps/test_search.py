@@ -102,6 +102,8 @@ WRONG = {
     "hint: values are numbers, texts in quotes, tuples, True, False or None",
     "n.py:f(a=b)": "the parameters of `n.py:f(a=b)` are not of the form `name=value, ...`\n\n"
     "hint: values are numbers, texts in quotes, tuples, True, False or None",
+    "n.py:f(a={[]: 1})": "the parameters of `n.py:f(a={[]: 1})` are not of the form `name=value, ...`\n\n"
+    "hint: values are numbers, texts in quotes, tuples, True, False or None",
     "n.py:f(**a)": "the parameters of `n.py:f(**a)` are not of the form `name=value, ...`\n\n"
     "hint: values are numbers, texts in quotes, tuples, True, False or None",
 }
@@ -112,6 +114,11 @@ def test_parameters_that_are_none(model: str, tmp_path: Path) -> None:
     with pytest.raises(DeuteronError) as error:
         api.sweep({"models": model, "targets": "imxrt700"}, tmp_path / "sweep", workers=1)
     assert str(error.value) == f"the sweep: {WRONG[model]}"
+
+
+def test_parameters_that_python_does_not_parse() -> None:
+    with pytest.raises(OptionError, match="are not of the form"):
+        parameters.parse(f"n.py:f(a={'-' * 100_000}1)")
 
 
 def test_names_without_parameters_stay_as_they_are() -> None:

@@ -27,7 +27,7 @@ def parse(model: str) -> tuple[str, Mapping[str, object]]:
         values = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
         if len(values) < len(call.keywords):
             raise ValueError
-    except (SyntaxError, ValueError) as e:
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as e:  # of keys, and of deep nesting
         raise OptionError(
             f"the parameters of `{model}` are not of the form `name=value, ...`",
             hint="values are numbers, texts in quotes, tuples, True, False or None",

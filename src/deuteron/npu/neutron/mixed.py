@@ -1,6 +1,6 @@
 """TFLite files of which the NPU takes a part: its partitions, and the file with the other operators as they were."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
@@ -92,10 +92,11 @@ def convert_mixed(data: Buffer, target: str | targets.Arch, options: ConvertOpti
     arch = targets.load(target) if isinstance(target, str) else target
     model = decode(data, partial=True)
     check_order(model)
-    refused = _refused(model, arch, options)
+    readers = _readers(model)
+    refused = _refused(model, readers, arch, options)
     while True:
         groups = _groups(model, refused)
-        alone = {place: _alone(model, group) for place, group in groups.items()}
+        alone = {place: _alone(model, readers, group) for place, group in groups.items()}
         lowered = {place: lower_model(inner, arch, options) for place, (inner, _, _) in alone.items()}
         idle = [i for place, group in groups.items() if _is_idle(lowered[place]) for i in group]
         if not idle:
@@ -122,12 +123,23 @@ def convert_mixed(data: Buffer, target: str | targets.Arch, options: ConvertOpti
     return Mixed(model, tuple(steps), refused, _written(data, steps))
 
 
-def _refused(model: FlatModel, arch: targets.Arch, options: ConvertOptions) -> dict[int, UnsupportedError]:
+def _readers(model: FlatModel) -> Mapping[int, Collection[int]]:
+    """The operators that read a tensor, for each that any reads."""
+    readers: dict[int, set[int]] = {}
+    for index, op in enumerate(model.operators):
+        for tensor in op.inputs:
+            readers.setdefault(tensor, set()).add(index)
+    return readers
+
+
+def _refused(
+    model: FlatModel, readers: Mapping[int, Collection[int]], arch: targets.Arch, options: ConvertOptions
+) -> dict[int, UnsupportedError]:
     """Why the NPU does not take an operator, for each of which that is so."""
     refused: dict[int, UnsupportedError] = {}
     for index, op in enumerate(model.operators):
         tensors = [model.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0]
-        inner, _, outputs = _alone(model, (index,))
+        inner, _, outputs = _alone(model, readers, (index,))
         try:
             if problem := next((problem for tensor in tensors if (problem := _problem(tensor))), ""):
                 raise UnsupportedError(problem)
@@ -177,14 +189,18 @@ def _groups(model: FlatModel, refused: Collection[int]) -> dict[int, tuple[int, 
     return groups
 
 
-def _alone(model: FlatModel, group: tuple[int, ...]) -> tuple[FlatModel, tuple[int, ...], tuple[int, ...]]:
+def _alone(
+    model: FlatModel, readers: Mapping[int, Collection[int]], group: tuple[int, ...]
+) -> tuple[FlatModel, tuple[int, ...], tuple[int, ...]]:
     """These operators as a model of their own, with the tensors that it reads and writes in the whole one."""
     inside = [model.operators[i] for i in group]
     written = {tensor for op in inside for tensor in op.outputs}
     operands = dict.fromkeys(tensor for op in inside for tensor in op.inputs if tensor >= 0)
     inputs = tuple(i for i in operands if i not in written and not model.tensors[i].has_values)
-    outside = {i for index, op in enumerate(model.operators) if index not in group for i in op.inputs}
-    outputs = tuple(i for op in inside for i in op.outputs if i in outside or i in model.outputs)
+    own = {*group}
+    outputs = tuple(
+        i for op in inside for i in op.outputs if i in model.outputs or not own.issuperset(readers.get(i, ()))
+    )
     places = {NO_TENSOR: NO_TENSOR} | {old: new for new, old in enumerate(dict.fromkeys((*operands, *written)))}
     moved = tuple(
         replace(op, inputs=tuple(places[i] for i in op.inputs), outputs=tuple(places[i] for i in op.outputs))
