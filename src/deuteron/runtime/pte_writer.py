@@ -5,9 +5,10 @@ What `deuteron.runtime.pte` reads, and ExecuTorch's runtime, too. Slot numbers f
 
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import flatbuffers  # pyright: ignore[reportMissingTypeStubs]
 
@@ -73,6 +74,51 @@ def write(contents: Contents, delegate_id: str) -> bytes:
     return _Writer().file(contents, delegate_id)
 
 
+def _room(spec: TensorSpec) -> int:
+    """The bytes that are kept for a tensor."""
+    return -(-DTYPES[CODES[spec.dtype]][1] * math.prod(spec.shape) // ALIGNMENT) * ALIGNMENT
+
+
+def _offsets(contents: Contents) -> Mapping[int, int]:
+    """Where each tensor without a content lies: the largest first, as low as those allow that live when it does."""
+    offsets: dict[int, int] = {}
+    placed: list[tuple[int, int, int, int]] = []
+    lives = _lives(contents)
+    for number in sorted(lives, key=lambda number: -_room(contents.tensors[number])):
+        room, (first, last), offset = _room(contents.tensors[number]), lives[number], 0
+        for begin, end, other_first, other_last in placed:
+            if first <= other_last and other_first <= last:
+                if offset + room <= begin:
+                    break
+                offset = max(offset, end)
+        offsets[number] = offset
+        insort(placed, (offset, offset + room, first, last))
+    return offsets
+
+
+def _lives(contents: Contents) -> Mapping[int, tuple[int, int]]:
+    """The first and the last step at which a tensor without a content is in use; inputs are from before all."""
+    uses = [(-1, number) for number in contents.inputs]
+    for at, step in enumerate(contents.steps):
+        uses += ((at, number) for number in (step.args if isinstance(step, Delegated) else refs(step.args)))
+    uses += ((len(contents.steps), number) for number in contents.outputs)
+    lives: dict[int, tuple[int, int]] = {}
+    for at, number in uses:
+        if number not in contents.constants:
+            first, last = lives.get(number, (at, at))
+            lives[number] = min(first, at), max(last, at)
+    return lives
+
+
+def refs(args: Sequence[object]) -> Iterator[int]:
+    """The tensors that arguments name."""
+    for arg in args:
+        if isinstance(arg, Ref):
+            yield arg.tensor
+        elif isinstance(arg, tuple):
+            yield from refs(cast("tuple[object, ...]", arg))
+
+
 @dataclass(slots=True)
 class _Writer:
     """One file being written: its values, its instructions, and the memory that is planned for its tensors."""
@@ -88,7 +134,10 @@ class _Writer:
 
     def file(self, contents: Contents, delegate_id: str) -> bytes:
         """The bytes."""
-        places = {i: self._tensor(spec, contents.constants.get(i)) for i, spec in contents.tensors.items()}
+        offsets = _offsets(contents)
+        places = {
+            i: self._tensor(spec, contents.constants.get(i), offsets.get(i, 0)) for i, spec in contents.tensors.items()
+        }
         for step in contents.steps:
             if isinstance(step, Delegated):
                 self.payloads.append(step.payload)
@@ -131,13 +180,12 @@ class _Writer:
         self.builder.PrependUOffsetTRelativeSlot(1, vector, 0)
         self.instructions.append((kind, self.builder.EndObject()))
 
-    def _tensor(self, spec: TensorSpec, content: bytes | None) -> int:
-        """The index of a new tensor, with a content or memory of its own."""
+    def _tensor(self, spec: TensorSpec, content: bytes | None, offset: int) -> int:
+        """The index of a new tensor, with a content or a place in the planned memory."""
         code = CODES[spec.dtype]
-        nbytes = DTYPES[code][1] * math.prod(spec.shape)
         sizes = self._numbers(spec.shape, 4, self.builder.PrependInt32)
         order = self._numbers(spec.dim_order, 1, self.builder.PrependUint8)
-        place = self._place(nbytes) if content is None else 0
+        place = self._place(offset, offset + _room(spec)) if content is None else 0
         self.builder.StartObject(10)
         self.builder.PrependInt8Slot(0, code, 0)
         self.builder.PrependUOffsetTRelativeSlot(2, sizes, 0)
@@ -150,9 +198,9 @@ class _Writer:
             self.builder.PrependUOffsetTRelativeSlot(6, place, 0)
         return self._value(Kind.TENSOR, self.builder.EndObject())
 
-    def _place(self, nbytes: int) -> int:
-        """The next bytes of the memory that is planned."""
-        offset, self.arena = self.arena, self.arena + nbytes + -nbytes % ALIGNMENT
+    def _place(self, offset: int, end: int) -> int:
+        """These bytes of the memory that is planned."""
+        self.arena = max(self.arena, end)
         self.builder.StartObject(3)
         self.builder.PrependUint32Slot(0, 1, 0)
         self.builder.PrependUint32Slot(1, offset & 0xFFFFFFFF, 0)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -40,7 +39,7 @@ from deuteron.npu.neutron.tflite.site import Names, Site
 from deuteron.npu.provenance import Fate
 from deuteron.runtime import pte_writer, tflite_model, vela
 from deuteron.runtime.program import TensorSpec
-from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref
+from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 
 _LAYERS = {
@@ -172,20 +171,12 @@ def _delegated(payload: bytes, part: Part) -> Delegated:
 
 def _contents(model: FlatModel, calls: Sequence[Call | Delegated]) -> Contents:
     """The program of these calls, with the tensors that they name and the file's inputs and outputs."""
-    named = {i for call in calls for i in (call.args if isinstance(call, Delegated) else _refs(call.args))}
+    named = {i for call in calls for i in (call.args if isinstance(call, Delegated) else refs(call.args))}
     used = sorted(named | {*model.inputs, *model.outputs})
     tensors = {i: model.tensors[i] for i in used}
     specs = {i: TensorSpec(t.shape, t.dtype.lower(), tuple(range(len(t.shape)))) for i, t in tensors.items()}
     constants = {i: t.data for i, t in tensors.items() if t.data is not None}
     return Contents(specs, constants, model.inputs, model.outputs, calls)
-
-
-def _refs(args: Sequence[object]) -> Iterator[int]:
-    for arg in args:
-        if isinstance(arg, Ref):
-            yield arg.tensor
-        elif isinstance(arg, tuple):
-            yield from _refs(cast("tuple[object, ...]", arg))
 
 
 def _payload(part: Part) -> bytes:
