@@ -12,6 +12,7 @@ from tests import store
 from torch import nn
 
 from deuteron import api
+from deuteron.board import boards
 
 from .conftest import Result
 
@@ -88,6 +89,21 @@ def test_a_stream_gives_what_the_unrolled_float_model_gives(build: Path, tmp_pat
     assert np.abs(np.stack([score for score, _ in alone])[:, 0] - wanted).max() > 0.1  # the state does matter
 
 
+def test_a_board_carries_states_too(build: Path, tmp_path: Path, deuteron: Run) -> None:
+    windows = torch.randn(3, 1, FEATURES, generator=torch.Generator().manual_seed(4)).numpy()
+    np.save(tmp_path / "x.npy", windows)
+    firmware = store.firmware(build, boards.load("an505"))
+    args = ("run", firmware, "--on", "an505", "--stream", "1=1", "--input", tmp_path / "x.npy")
+    written = ("--output", tmp_path / "scores.npy", "--output", tmp_path / "states.npy")
+    result = deuteron(*args, *written)
+    assert (result.code, "samples 0 to 2: " in result.out) == (0, True)
+    on_host = list(api.stream(build, [[x] for x in windows], {1: 1}))
+    np.testing.assert_array_equal(np.load(tmp_path / "states.npy"), np.stack([state for _, state in on_host]))
+    from_python = list(api.stream(firmware, [[x] for x in windows[:2]], {1: 1}, on="an505"))
+    for outputs, wanted in zip(from_python, on_host[:2], strict=True):
+        assert all(map(np.array_equal, outputs, wanted))
+
+
 def test_what_has_been_is_kept_by_nobody(build: Path) -> None:
     """A stream may have no end."""
     states: list[weakref.ref[np.ndarray]] = []
@@ -114,10 +130,6 @@ def test_windows_are_drawn_where_there_are_none(build: Path, deuteron: Run) -> N
             ["--stream", "0=1"],
             "`--stream 0=1` joins float32 [1, 8] to float32 [1, 6]\n\n"
             "hint: a state has one shape and dtype on both sides",
-        ),
-        (
-            ["--stream", "1=1", "--on", "an505"],
-            "a board gets all samples at once, before there are states\n\nhint: stream without `--on BOARD`",
         ),
         (
             ["--stream", "1=1", "--compare", "float"],

@@ -12,7 +12,9 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.board import image
+from deuteron.builds.options import BuildOptions
 from deuteron.errors import UnsupportedError
+from deuteron.frontend import combined
 from deuteron.runtime import pte
 from deuteron.runtime.program import KernelCall, TensorValue
 from deuteron.views.agreement.pytorch import compare
@@ -303,6 +305,22 @@ def test_convolutions_of_groups_run_on_either_side(target: str) -> None:
     assert found.steps <= 1
     assert found.operators["cortex_m::quantized_conv2d"] == (0 if target == NPU else 1)
     assert found.partitions == (1 if target == NPU else 0)
+
+
+def test_the_npu_is_asked_by_trials_only_where_quantising_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+    leaves_more = combined._leaves_more
+    monkeypatch.setattr(combined, "_leaves_more", lambda *args: tried.append(args) or leaves_more(*args))
+    torch.manual_seed(0)
+    module, x = nn.Sequential(nn.Linear(8, 8), nn.Softmax(1)), torch.randn(1, 8)
+    programs: list[bytes] = []
+    for least in (None, 1):
+        options = BuildOptions(operators_not_to_delegate=("aten::_softmax",), min_sqnr=least)
+        built = api.build(module, x, target=NPU, calibration=[x], options=options)
+        assert [node.op for node in built.manifest.nodes if node.is_kept] == ["aten::_softmax"]
+        assert bool(tried) == (least is not None)
+        programs.append(built.pte)
+    assert programs[0] == programs[1]
 
 
 class Kept(nn.Module):

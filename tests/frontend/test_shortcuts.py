@@ -4,7 +4,7 @@ import copy
 import gc
 import importlib
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib import resources
 
 import pytest
@@ -16,11 +16,14 @@ from torch._export.utils import _collect_all_valid_cia_ops_for_namespace as comp
 from torch._higher_order_ops.auto_functionalize import auto_functionalized
 from torch.fx.traceback import NodeSource
 
+from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
 from deuteron.frontend import shortcuts
 from deuteron.frontend.build import build
 from deuteron.frontend.collecting import THRESHOLD, seldom_collecting
+from deuteron.frontend.flow import Flow
 from deuteron.frontend.neutron import seam
+from deuteron.frontend.neutron.side import NeutronSide
 
 POST_GRAD = "torch._inductor.fx_passes.post_grad"
 X = torch.linspace(-1, 1, 8).reshape(1, 8)
@@ -160,6 +163,22 @@ def test_operators_are_registered_at_the_same_place() -> None:
     assert places[0] == places[1]
     assert places[0][0] == places[0][1]
     assert places[0][0].startswith(f"{__file__}:")
+
+
+def test_a_recipe_takes_the_shortcuts_before_anything_imports_executorch() -> None:
+    plain = torch._library.utils.get_source
+    at_import: list[object] = []
+
+    class Watching(NeutronSide):
+        def imported(self) -> AbstractContextManager[object]:
+            at_import.append(torch._library.utils.get_source)
+            return super().imported()
+
+    flow = Flow(targets.load("imxrt700"), BuildOptions())
+    flow.side = Watching(flow.arch, flow.options)
+    flow.recipe()
+    assert at_import
+    assert plain not in at_import
 
 
 def test_collections_are_seldom_for_a_while() -> None:

@@ -67,7 +67,7 @@ def run_each(
 
 
 def stream(
-    path: str | Path, windows: "Iterable[Sequence[Array]]", states: Mapping[int, int]
+    path: str | Path, windows: "Iterable[Sequence[Array]]", states: Mapping[int, int], *, on: str | None = None
 ) -> "Iterator[list[Array]]":
     """The outputs for one window of a stream after the other, by a program that keeps a state.
 
@@ -75,6 +75,7 @@ def stream(
         path: a build directory or a `.pte` file, which ExecuTorch's own runtime runs, or a TFLite file.
         windows: the inputs that are no states, in the model's order.
         states: the output that becomes each input that is a state, which begins as zeros: `{1: 1}`.
+        on: a board, in an emulator that is started for each window; the host by default.
 
     Raises:
         DeuteronError: there is nothing undamaged that can be run, or inputs or states are not the model's.
@@ -82,7 +83,7 @@ def stream(
     from deuteron.runtime.inputs import checked
     from deuteron.views.run.stream import Stream
 
-    streamed = Stream(subject(path), states)
+    streamed = Stream(subject(path, on=on), states)
     return (outputs for _, outputs in streamed.run(checked(streamed, windows)))
 
 

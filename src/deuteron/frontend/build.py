@@ -235,6 +235,7 @@ def _compile(
         trainer,
         told=steps.begin,
         refused=combined.Refused(keep),
+        repeats=True,
     )
     session = run(flow, model, inputs)
     manager = session.get_executorch_program_manager()
@@ -260,8 +261,8 @@ def _evidence(
 def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
     """ExecuTorch's session once it has made the program; what fails in it names the line of the model.
 
-    Where the NPU leaves nodes with the final ranges that it took on a trial, they are among the refused, and the model
-    is quantised again, with these for the CPU.
+    Where the NPU leaves nodes that were quantised for it, they are among the refused from then on, and the model is
+    quantised again, with these for the CPU.
     """
     recipe = flow.recipe()
     from executorch.export import ExportSession

@@ -1,7 +1,8 @@
 """A model on the NPU and the CPU together: the NPU has what it really takes, the Cortex-M all the rest in int8.
 
 Which nodes the NPU takes is asked of its own partitioner, on the quantised model: what it leaves is quantised again for
-the CPU, until nothing that was quantised for the NPU is left over.
+the CPU, until nothing that was quantised for the NPU is left over. Most models leave nothing, so the first to be asked
+is the real one; where it costs more to make than a trial, as with training, it is a trial quantised by one sample.
 """
 
 import copy
@@ -31,7 +32,7 @@ from deuteron.frontend.side import Side
 
 
 class LeftOverError(Exception):
-    """Nodes that the NPU took on a trial and has left with the final ranges; they are among the refused from now on."""
+    """Nodes that were quantised for the NPU and that it has left; they are among the refused from now on."""
 
 
 @dataclass(slots=True)
@@ -79,10 +80,13 @@ def quantizer(
     sample: Callable[[], Inputs],
     activations: Activations = Activations.INT8,
     search: mixed.Search | None = None,
+    *,
+    tries: bool = True,
 ) -> Any:
-    """PT2E's quantiser for a target with both; `refused` is filled by trials, for which it quantises a `sample`.
+    """PT2E's quantiser for a target with both.
 
-    A `search` says what has activations of 16 bits where others have 8.
+    A `search` says what has activations of 16 bits where others have 8. Before that `refused` is filled by trials, for
+    which it quantises a `sample`; unless it `tries`, the lowering fills it, which ends with LeftOverError then.
     """
     from torchao.quantization.pt2e.quantizer import Quantizer
 
@@ -114,7 +118,7 @@ def quantizer(
     class Composed(Trial):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             asks = partial(partitioner, arch, side, refused=refused, recording=recording, delegates=False)
-            while arch.npu and _leaves_more(model, side, Trial(), asks, refused, sample()):
+            while tries and arch.npu and _leaves_more(model, side, Trial(), asks, refused, sample()):
                 pass
             if search:  # whose neighbours may go with none any more: then the lowering ends with LeftOverError
                 search.choose(model, Trial())

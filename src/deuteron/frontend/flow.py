@@ -87,6 +87,7 @@ class Flow:
         side: the NPU's.
         recording: what went through its backend.
         refused: what the NPU's quantiser would have and its partitioner left.
+        repeats: whether a run that ends with `combined.LeftOverError` is begun again.
         stage: what the run is doing.
         on_cpu: what stays on the CPU, once the program is complete.
     """
@@ -100,6 +101,7 @@ class Flow:
     side: Side = field(init=False)
     recording: Recording[Any] = field(default_factory=Recording[Any])
     refused: combined.Refused = field(default_factory=combined.Refused)
+    repeats: bool = False
     stage: Stage = Stage.EXPORT
     on_cpu: tuple[CpuOp, ...] = ()
     _floats: fx.GraphModule | None = None
@@ -131,7 +133,7 @@ class Flow:
 
     def recipe(self, name: str = "deuteron") -> Any:
         """The recipe for ExecuTorch's `ExportSession`."""
-        with self.side.imported(), quiet(), shortcuts.importing():
+        with shortcuts.importing(), self.side.imported(), quiet():  # both others import ExecuTorch
             importlib.import_module("executorch.kernels.quantized")  # out variants of quantise and dequantise
             from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
@@ -178,6 +180,7 @@ class Flow:
                 lambda: self.sample,
                 self.options.activations,
                 None if least is None else mixed.Search(least, self._batches),
+                tries=not self.repeats or self.train is not None or least is not None,
             )
         else:
             quantizer = self.side.quantizer()

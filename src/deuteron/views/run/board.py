@@ -1,7 +1,8 @@
 """A build, or firmware, on a board in an emulator."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from deuteron.board.toolchain import Toolchain
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import OptionError
-from deuteron.runtime.inputs import Sample
+from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.agreement.board import HostComparison, compare
 from deuteron.views.run.host import BuildOnHost
 from deuteron.views.run.subjects import Progress, Subject
@@ -117,23 +118,34 @@ class OnBoard(Subject):
     def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
         """The outputs for each sample."""
         progress = progress or _report_to_nobody
-        if self._firmware:
-            return self._emulate(self._path, self._firmware, samples, progress)
-        with tempfile.TemporaryDirectory(prefix="deuteron-run-") as scratch:
-            progress(f"firmware for {self._board.name}", 0, 2)
-            built = image.build(self._path, self._board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
-            directory = Path(scratch) / "firmware"
-            image.write(built, directory, force=False)
-            return self._emulate(directory, built.record, samples, progress)
-
-    def _emulate(
-        self, directory: Path, firmware: record.Firmware, samples: Sequence[Sample], progress: Progress
-    ) -> list[Sample]:
-        progress(f"on {self._board.machine}", 1, 2)
-        firmware = replace(firmware, flash=self._flash.of(firmware.flash))
-        report = qemu.run(directory, firmware, self._board, samples, time_out=self._time_out)
+        progress(f"firmware for {self._board.name}", 0, 2)
+        with self._linked() as (directory, firmware):
+            progress(f"on {self._board.machine}", 1, 2)
+            report = qemu.run(directory, firmware, self._board, samples, time_out=self._time_out)
         self._ran = _Run(samples, firmware, report)
         return self._ran.outputs
+
+    def run_in_turn(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
+        """The outputs for one sample after the other, each in an emulator of its own; `text` tells of all."""
+        counted: list[qemu.Run] = []
+        with self._linked() as (directory, firmware):
+            for sample in samples:
+                report = qemu.run(directory, firmware, self._board, [sample], time_out=self._time_out)
+                (run,) = report.runs
+                counted.append(replace(run, outputs=()))
+                self._ran = _Run((), firmware, replace(report, runs=tuple(counted)))
+                yield list(run.outputs)
+
+    @contextmanager
+    def _linked(self) -> Generator[tuple[Path, record.Firmware]]:
+        """The firmware and where it is, made for a while unless it is there."""
+        with tempfile.TemporaryDirectory(prefix="deuteron-run-") as scratch:
+            directory, firmware = self._path, self._firmware
+            if firmware is None:
+                built = image.build(self._path, self._board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+                directory, firmware = Path(scratch) / "firmware", built.record
+                image.write(built, directory, force=False)
+            yield directory, replace(firmware, flash=self._flash.of(firmware.flash))
 
     def compare(
         self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None

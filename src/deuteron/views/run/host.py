@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 class _OnHost(Subject):
     """What runs sample by sample on this machine."""
 
-    runs_each_alone = True
-
     @abstractmethod
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
         """What runs one sample."""
@@ -41,6 +39,8 @@ class _OnHost(Subject):
     def run_each(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
         """The outputs for one sample after the other."""
         return map(self.runner(), samples)
+
+    run_in_turn = run_each
 
 
 class BuildOnHost(_OnHost):

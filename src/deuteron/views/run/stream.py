@@ -24,10 +24,6 @@ class Stream:
     states: Mapping[int, int]
 
     def __post_init__(self) -> None:
-        if not self.subject.runs_each_alone:
-            raise OptionError(
-                "a board gets all samples at once, before there are states", hint="stream without `--on BOARD`"
-            )
         inputs: Sequence[TensorInfo] = self.subject.model.inputs
         outputs = self.subject.model.outputs
         for state, output in self.states.items():
@@ -70,7 +66,7 @@ class Stream:
                 sample = tuple(state[i] if i in state else next(values) for i in range(len(inputs)))
                 yield sample
 
-        for outputs in self.subject.run_each(samples()):
+        for outputs in self.subject.run_in_turn(samples()):
             state |= {i: outputs[output] for i, output in self.states.items()}
             yield sample, outputs
 

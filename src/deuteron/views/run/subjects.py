@@ -57,11 +57,9 @@ class Subject(ABC):
 
     Attributes:
         is_compiled: whether its target is settled.
-        runs_each_alone: whether `run_each` has run a sample before it takes the next one.
     """
 
     is_compiled = True
-    runs_each_alone = False
 
     @property
     @abstractmethod
@@ -79,6 +77,10 @@ class Subject(ABC):
     def run_each(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
         """The outputs for one sample after the other; what runs all at once takes all at once."""
         return (list(outputs) for outputs in self.run(list(samples)))
+
+    @abstractmethod
+    def run_in_turn(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
+        """The outputs for one sample after the other, each of which has run before the next one is taken."""
 
     @property
     def build(self) -> Path | None:
