@@ -17,9 +17,11 @@ from deuteron.frontend import saved
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.runtime.observer import DelegateCall
+from deuteron.views.agreement import outputs
 from deuteron.views.agreement import pytorch as compare
 from deuteron.views.agreement.on_the_way import Coverage
 from deuteron.views.agreement.opinion import Opinion, opinion
+from deuteron.views.agreement.outputs import OutputResult
 from deuteron.views.agreement.spread import rounded_twice, spread
 
 Sample = tuple[npt.NDArray[np.generic], ...]
@@ -188,15 +190,15 @@ def test_outputs_far_from_pytorch_are_found(directory: Path, samples: list[Sampl
     ],
 )
 def test_classes_are_those_of_rows(shape: tuple[int, ...], batches: tuple[int, ...], scores: bool):
-    assert compare._are_scores(shape, batches) == scores
+    assert outputs.are_scores(shape, batches) == scores
 
 
 def test_best_scores_are_compared_where_there_are_classes_only():
     ours, wanted = np.array([[7.0, 8.0]], np.float32), np.array([[8.0, 7.0]], np.float32)
     affine = saved.Affine(1.0, 0)
-    classes, image = compare.OutputResult(0, scores=True), compare.OutputResult(1)
+    classes, image = OutputResult(0, scores=True), OutputResult(1)
     for result in (classes, image):
-        compare._check_output(result, ours, affine, wanted)
+        outputs.check(result, ours, affine, wanted)
     found = compare.PytorchComparison(1, (), (), (classes, image))
     assert found.failures() == ()  # each may be a step off
     differ = "2 of 2 values differ, the largest by 1 steps of 1"
@@ -204,8 +206,8 @@ def test_best_scores_are_compared_where_there_are_classes_only():
 
 
 def test_a_best_score_that_no_bound_explains():
-    result = compare.OutputResult(0, scores=True)
-    compare._check_output(result, np.array([[2.0, 9.0]], np.float32), saved.Affine(1.0, 0), np.array([[9.0, 2.0]]))
+    result = OutputResult(0, scores=True)
+    outputs.check(result, np.array([[2.0, 9.0]], np.float32), saved.Affine(1.0, 0), np.array([[9.0, 2.0]]))
     assert compare.PytorchComparison(1, (), (), (result,)).failures() == (
         "output 0: 7 steps from PyTorch's, at most 2 are allowed",
         "output 0: another best score than PyTorch's in 1 of 1, which no tie explains",
@@ -214,9 +216,9 @@ def test_a_best_score_that_no_bound_explains():
 
 def scores_apart(by: int, ties: int) -> tuple[str, ...]:
     """What fails where PyTorch's best score is `by` steps above ours, and ties move each of the two by some."""
-    result, moves = compare.OutputResult(0, scores=True), np.full((1, 2), float(ties))
+    result, moves = OutputResult(0, scores=True), np.full((1, 2), float(ties))
     ours, wanted = np.array([[8.0, 9.0]], np.float32), np.array([[8.0 + by, 8.0]], np.float32)
-    compare._check_output(result, ours, saved.Affine(1.0, 0), wanted, lambda: [moves])
+    outputs.check(result, ours, saved.Affine(1.0, 0), wanted, lambda: [moves])
     return compare.PytorchComparison(1, (), (), (result,)).failures()
 
 
@@ -227,29 +229,29 @@ def test_a_best_score_within_the_bounds_of_each_score():
 
 
 def test_a_row_of_scores_is_held_against_what_ties_move_in_it():
-    result, moves = compare.OutputResult(0, scores=True), np.array([[0.0, 0.0], [5.0, 5.0]])
+    result, moves = OutputResult(0, scores=True), np.array([[0.0, 0.0], [5.0, 5.0]])
     ours, wanted = np.array([[8.0, 9.0]] * 2, np.float32), np.array([[10.0, 8.0]] * 2, np.float32)
-    compare._check_output(result, ours, saved.Affine(1.0, 0), wanted, lambda: [moves])
+    outputs.check(result, ours, saved.Affine(1.0, 0), wanted, lambda: [moves])
     assert (result.rows, result.top1, result.worse) == (2, 0, 1)
 
 
 def test_ties_explain_16_steps_at_most():
-    result, wanted = compare.OutputResult(0), np.zeros((1, 2), np.float32)
+    result, wanted = OutputResult(0), np.zeros((1, 2), np.float32)
     moves = [np.array([[41.0, 0.0]])]
-    compare._check_output(result, np.full((1, 2), 16.0), saved.Affine(1.0, 0), wanted, lambda: moves)
+    outputs.check(result, np.full((1, 2), 16.0), saved.Affine(1.0, 0), wanted, lambda: moves)
     found = compare.PytorchComparison(1, (), (), (result,))
     assert found.passed
     assert "the largest by 16 steps of 1, of which ties explain 16\n" in found.text()
-    compare._check_output(result, np.full((1, 2), 17.0), saved.Affine(1.0, 0), wanted, lambda: moves)
+    outputs.check(result, np.full((1, 2), 17.0), saved.Affine(1.0, 0), wanted, lambda: moves)
     assert compare.PytorchComparison(1, (), (), (result,)).failures() == (
         "output 0: 17 steps from PyTorch's, at most 16 are allowed, though ties explain 41",
     )
 
 
 def test_the_bound_that_is_told_is_of_the_sample_that_broke_it():
-    result, wanted = compare.OutputResult(0), np.zeros((1, 2), np.float32)
+    result, wanted = OutputResult(0), np.zeros((1, 2), np.float32)
     for far, ties in ((8.0, 9.0), (5.0, 3.0)):
-        compare._check_output(
+        outputs.check(
             result, np.full((1, 2), far), saved.Affine(1.0, 0), wanted, lambda ties=ties: [np.full((1, 2), ties)]
         )
     assert compare.PytorchComparison(2, (), (), (result,)).failures() == (
@@ -293,10 +295,10 @@ def test_bounds_carry_through_a_softmax():
     (moved,) = spread(reference, [x], ())
     assert moved == pytest.approx((other - wanted).abs().numpy())
     assert moved.max() * 256 > 5
-    result = compare.OutputResult(0)
-    compare._check_output(result, other.numpy(), reference.outputs[0], wanted.numpy(), lambda: [moved])
+    result = OutputResult(0)
+    outputs.check(result, other.numpy(), reference.outputs[0], wanted.numpy(), lambda: [moved])
     assert compare.PytorchComparison(1, (), (), (result,)).passed
-    compare._check_output(result, (other + 0.2).numpy(), reference.outputs[0], wanted.numpy(), lambda: [moved])
+    outputs.check(result, (other + 0.2).numpy(), reference.outputs[0], wanted.numpy(), lambda: [moved])
     assert not compare.PytorchComparison(1, (), (), (result,)).passed
 
 
@@ -364,8 +366,8 @@ def test_an_image_one_step_off_passes(samples: list[Sample], tmp_path: Path, mon
     ],
 )
 def test_outputs_that_are_no_numbers_must_be_none_in_pytorch(ours: list[float], wanted: list[float], unlike: int):
-    result = compare.OutputResult(0)
-    compare._check_output(result, np.array(ours, np.float32), None, np.array(wanted, np.float32))
+    result = OutputResult(0)
+    outputs.check(result, np.array(ours, np.float32), None, np.array(wanted, np.float32))
     assert (result.elements, result.unlike, result.largest) == (3, unlike, 0)
     assert compare.PytorchComparison(1, (), (), (result,)).failures()[:1] == (
         (f"output 0: {unlike} of 3 values are NaN or infinite unlike PyTorch's",) if unlike else ()
@@ -373,20 +375,20 @@ def test_outputs_that_are_no_numbers_must_be_none_in_pytorch(ours: list[float], 
 
 
 def test_numbers_far_apart_are_found_beside_values_that_are_none():
-    result = compare.OutputResult(0)
+    result = OutputResult(0)
     found, wanted = np.array([5.0, np.nan, 3.0], np.float32), np.array([1.0, np.nan, 77.0], np.float32)
-    compare._check_output(result, found, None, wanted)
+    outputs.check(result, found, None, wanted)
     assert (result.unlike, result.mismatches, round(result.largest)) == (0, 2, 248)
 
 
 def test_integers_must_be_equal_and_have_no_step():
-    result = compare.OutputResult(0)
-    compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 1, 7]))
-    compare._check_output(result, np.array([True, False]), None, np.array([True, False]))
+    result = OutputResult(0)
+    outputs.check(result, np.array([4, 1, 7]), None, np.array([4, 1, 7]))
+    outputs.check(result, np.array([True, False]), None, np.array([True, False]))
     equal = compare.PytorchComparison(1, (), (), (result,))
     assert equal.passed
     assert "  output 0: 0 of 5 integers differ, the largest by 0\n" in equal.text()
-    compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 2, 9]))
+    outputs.check(result, np.array([4, 1, 7]), None, np.array([4, 2, 9]))
     other = compare.PytorchComparison(1, (), (), (result,))
     assert other.failures() == ("output 0: 2 of 8 integers differ from PyTorch's",)
     assert "  output 0: 2 of 8 integers differ, the largest by 2\n" in other.text()
@@ -394,17 +396,17 @@ def test_integers_must_be_equal_and_have_no_step():
 
 def test_integers_that_ties_change_in_pytorch_too():
     """The place of one of two scores that a tie makes equal."""
-    result, moves = compare.OutputResult(0), [np.array([0.0, 1.0, 0.0])]
-    compare._check_output(result, np.array([4, 1, 7]), None, np.array([4, 2, 7]), lambda: moves)
+    result, moves = OutputResult(0), [np.array([0.0, 1.0, 0.0])]
+    outputs.check(result, np.array([4, 1, 7]), None, np.array([4, 2, 7]), lambda: moves)
     found = compare.PytorchComparison(1, (), (), (result,))
     assert found.passed
     assert "  output 0: 1 of 3 integers differ, of which ties explain 1, the largest by 1\n" in found.text()
-    compare._check_output(result, np.array([5, 1, 7]), None, np.array([4, 2, 7]), lambda: moves)
+    outputs.check(result, np.array([5, 1, 7]), None, np.array([4, 2, 7]), lambda: moves)
     assert compare.PytorchComparison(1, (), (), (result,)).failures() == (
         "output 0: 3 of 6 integers differ from PyTorch's, and ties explain 2",
     )
-    far = compare.OutputResult(0)
-    compare._check_output(far, np.array([4, 900, 7]), None, np.array([4, 2, 7]), lambda: moves)
+    far = OutputResult(0)
+    outputs.check(far, np.array([4, 900, 7]), None, np.array([4, 2, 7]), lambda: moves)
     assert compare.PytorchComparison(1, (), (), (far,)).failures() == (
         "output 0: 1 of 3 integers differ from PyTorch's",
     )

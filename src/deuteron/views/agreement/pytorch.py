@@ -8,25 +8,24 @@ Three comparisons, each on the same inputs:
 2. For the Neutron, operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value
    correctly rounded, and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides
    (`spec/rounding.md`). Where nothing is delegated, the operators of the CPU, each on the program's own values.
-3. End to end, no output is further than `MAX_STEPS` quantisation steps from PyTorch's, or `MAX_WIDE_STEPS` where TOSA
-   computes in int16, or as many as PyTorch's own outputs move when values near a rounding tie fall to the other side
-   (`spread.py`), but never more than `MAX_TIED_STEPS`. Where it holds the scores of classes, the best of each row is
-   the same, or one that PyTorch has at most a step below its best, or no further below than ties move these two.
+3. End to end (`outputs.py`), no output is further than `MAX_STEPS` quantisation steps from PyTorch's, or
+   `MAX_WIDE_STEPS` where TOSA computes in int16, or as many as PyTorch's own outputs move when values near a rounding
+   tie fall to the other side (`spread.py`), but never more than `MAX_TIED_STEPS`. Where it holds the scores of classes,
+   the best of each row is the same, or one that PyTorch has at most a step below its best, or no further below than
+   ties move these two.
 
 A program with its ETRecord is compared in the same way, with the edge program there; of its partitions nothing says
 what they are to compute.
 """
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from deuteron.arch import targets
@@ -42,33 +41,13 @@ from deuteron.runtime.host import HostRunner
 from deuteron.runtime.observer import DelegateCall
 from deuteron.runtime.partitions import partitions_of
 from deuteron.runtime.results import operator_results
-from deuteron.views.agreement import on_cpu, on_the_way
+from deuteron.views.agreement import on_cpu, on_the_way, outputs
 from deuteron.views.agreement.counting import Array, BoundedComparison, Progress, by_kind, count, steps_apart
 from deuteron.views.agreement.on_cpu import CpuResult, OnCpu
 from deuteron.views.agreement.on_the_way import NO_COVERAGE, Coverage, OnTheWay, TensorResult
 from deuteron.views.agreement.opinion import opinion
-from deuteron.views.agreement.spread import Moves, rounded_twice, spread
-
-AskedMoves = Callable[[], Moves]
-Real = npt.NDArray[np.float64]
-
-MAX_STEPS = 2
-"""How many quantisation steps an output may be from PyTorch's."""
-
-MAX_WIDE_STEPS = 128
-"""How many it may be where an Ethos-U computes in int16: half a step of int8, what int8 loses by rounding an output.
-
-TOSA scales sums of 48 bits by numbers of 15 bits, so that each operator may be off by 2^-15 of its value, a whole step
-at the ends of int16, and its tables have 513 entries with straight lines between; PyTorch has neither. Later operators
-add up what earlier ones are off.
-"""
-
-MAX_TIED_STEPS = 16
-"""How many steps ties may explain, where the bound is not that large anyway.
-
-They explain that many where the model magnifies its own roundings, as a softmax does: what it gives is then as far from
-the float model as from this one, and no comparison with it says that a build is right.
-"""
+from deuteron.views.agreement.outputs import MAX_STEPS, MAX_WIDE_STEPS, OutputResult
+from deuteron.views.agreement.spread import rounded_twice, spread
 
 
 @dataclass(slots=True)
@@ -109,49 +88,6 @@ class OperatorResult:
     beyond: int = 0
     misrounded: int = 0
     largest: int = 0
-
-
-@dataclass(slots=True)
-class OutputResult:
-    """One output of the model against PyTorch's.
-
-    Attributes:
-        index: which output.
-        scores: True where each row is the scores of classes.
-        bound: how many steps it may be from PyTorch's in any case.
-        allowed: the same, or the most that ties allow of a sample, where they had to be asked for.
-        step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
-        integer: True where the CPU computes integers or bools, which have no step and must be equal.
-        tied: integers that differ by no more than ties alone move them in PyTorch, such as where one of equals is.
-        elements: values compared.
-        unlike: those where one is NaN or infinite and the other is not the same; none is allowed.
-        mismatches: those that differ by more than half a step.
-        largest: the largest difference, in steps.
-        rows: rows of scores, but for those with a NaN.
-        top1: rows whose best score is at the same place, or shares its value with the one that is.
-        worse: rows whose best score is more than a step below PyTorch's best, and than ties explain; none may be.
-        beyond: the largest difference of a sample that is more than its bound; 0 if none is.
-        broken: that bound.
-        explained: how many steps ties explain of that sample.
-    """
-
-    index: int
-    scores: bool = False
-    bound: int = MAX_STEPS
-    allowed: int = MAX_STEPS
-    step: float = 0.0
-    integer: bool = False
-    tied: int = 0
-    elements: int = 0
-    unlike: int = 0
-    mismatches: int = 0
-    largest: float = 0.0
-    rows: int = 0
-    top1: int = 0
-    worse: int = 0
-    beyond: float = 0.0
-    broken: int = 0
-    explained: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,22 +131,7 @@ class PytorchComparison(BoundedComparison):
         is_exact = self.partitions and not broken
         exact = f"; the NPU's own results are those of {self.definition}, bit for bit" if is_exact else ""
         for out in self.outputs:
-            if out.unlike:
-                broken.append(
-                    f"output {out.index}: {out.unlike} of {out.elements} values are NaN or infinite unlike PyTorch's"
-                )
-            if out.integer and out.mismatches > out.tied:
-                ties = f", and ties explain {out.tied}" if out.tied else ""
-                broken.append(
-                    f"output {out.index}: {out.mismatches} of {out.elements} integers differ from PyTorch's{ties}"
-                )
-            elif not out.integer and out.beyond:
-                steps = f"{out.beyond:g} steps from PyTorch's, at most {out.broken} are allowed"
-                tied = f", though ties explain {out.explained:.0f}" if out.explained > out.broken else ""
-                broken.append(f"output {out.index}: {steps}{tied}{exact}")
-            if out.worse:
-                best = f"another best score than PyTorch's in {out.worse} of {out.rows}"
-                broken.append(f"output {out.index}: {best}, which no tie explains")
+            broken += out.failures(exact)
         return tuple(broken)
 
     def text(self) -> str:
@@ -231,23 +152,8 @@ class PytorchComparison(BoundedComparison):
         lines += ["", *_operator_table(self.operators)] if self.operators else []
         lines += ["", *on_cpu.lines(self.on_cpu, self.on_cpu_computing)] if self.on_cpu else []
         lines += ["", "end to end against quantised PyTorch"]
-        lines += [_output_line(out) for out in self.outputs]
+        lines += [out.line() for out in self.outputs]
         return "\n".join([*lines, *self.verdict()])
-
-
-def _output_line(out: OutputResult) -> str:
-    if out.integer:
-        ties = f", of which ties explain {out.tied:,}" if out.tied else ""
-        return (
-            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} integers differ{ties}, the largest by "
-            f"{out.largest:.0f}"
-        )
-    best = f"; best score the same in {out.top1} of {out.rows}" if out.scores else ""
-    ties = f", of which ties explain {out.allowed}" if out.allowed > out.bound else ""
-    return (
-        f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ, the largest by "
-        f"{out.largest:.3g} steps of {out.step:.4g}{ties}{best}"
-    )
 
 
 def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
@@ -300,8 +206,9 @@ def compare(
     allowed = MAX_WIDE_STEPS if is_wide else MAX_STEPS
     twice = rounded_twice(manifest, reference)
     cpu = None if delegates else OnCpu(manifest, reference, twice)
-    outputs = [
-        OutputResult(i, _are_scores(info.shape, batches), allowed, allowed) for i, info in enumerate(manifest.outputs)
+    results = [
+        OutputResult(i, outputs.are_scores(info.shape, batches), allowed, allowed)
+        for i, info in enumerate(manifest.outputs)
     ]
     with _one_thread():
         for done, sample in enumerate(samples):
@@ -313,15 +220,15 @@ def compare(
                 cpu.check(_real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample))
             expected = _expected(reference, sample)
             moves = cache(partial(spread, reference, _real_inputs(reference, sample), twice))
-            for result, ours, affine, wanted in zip(outputs, actual, reference.outputs, expected, strict=True):
-                _check_output(result, ours, affine, wanted.numpy(), moves)
+            for result, ours, affine, wanted in zip(results, actual, reference.outputs, expected, strict=True):
+                outputs.check(result, ours, affine, wanted.numpy(), moves)
             if progress is not None:
                 progress(done + 1, len(samples))
     return PytorchComparison(
         len(samples),
         tuple(p.result for p in partitions),
         tuple(op for p in partitions for op in p.operators.values()),
-        tuple(outputs),
+        tuple(results),
         _InTosa.definition if is_ethosu else _Partition.definition,
         tuple(tensor for p in partitions for tensor in p.tensors),
         sum((p.coverage for p in partitions), NO_COVERAGE),
@@ -456,77 +363,3 @@ def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: 
     result.ties += int(np.count_nonzero(lowest != highest))
     result.beyond += int(np.count_nonzero((view.quantised < lowest) | (view.quantised > highest) | (difference > 1)))
     result.misrounded += int(np.count_nonzero(view.misrounded(stored)))
-
-
-def _check_output(
-    result: OutputResult, actual: Array, affine: saved.Affine | None, wanted: Array, moves: AskedMoves = lambda: ()
-) -> None:
-    """Adds one output of one sample to its result; `moves` tells by how much ties alone move PyTorch's outputs."""
-    ours = actual.astype(np.float64)
-    if affine is not None and actual.dtype.name in ("int8", "int16"):
-        ours = (ours - affine.zero_point) * affine.scale
-    reference = wanted.astype(np.float64)
-    finite = np.isfinite(ours) & np.isfinite(reference)
-    same = (ours == reference) | (np.isnan(ours) & np.isnan(reference))
-    span = float(np.ptp(reference[finite])) if finite.any() else 0.0
-    result.integer = affine is None and actual.dtype.kind in "iub"
-    inexact = max(result.step, span / 255, float(np.finfo(np.float32).tiny))
-    result.step = affine.scale if affine else 1.0 if result.integer else inexact
-
-    def in_steps(values: Real) -> Real:
-        steps = values / result.step
-        return np.rint(steps) if affine else steps  # both are whole steps; only float32 stands between
-
-    def explained() -> Real:
-        none = np.zeros(ours.shape)
-        return in_steps(dict(enumerate(moves())).get(result.index, none).reshape(ours.shape))
-
-    steps = in_steps(np.abs(ours[finite] - reference[finite]))
-    result.elements += ours.size
-    result.unlike += int(np.count_nonzero(~finite & ~same))
-    result.mismatches += int(np.count_nonzero(steps > 0.5))
-    largest = float(steps.max(initial=0))
-    if result.integer and largest:
-        result.tied += int(np.count_nonzero((steps > 0.5) & (steps <= explained()[finite])))
-    if largest > result.bound and not result.integer:
-        of_ties = float(explained().max(initial=0))
-        bound = max(result.bound, min(math.ceil(of_ties), MAX_TIED_STEPS))
-        result.allowed = max(result.allowed, bound)
-        if largest > max(bound, result.beyond):
-            result.beyond, result.broken, result.explained = largest, bound, of_ties
-    result.largest = max(result.largest, largest)
-    if result.scores and not result.integer:
-        width = ours.shape[-1]
-        ranked = ~(np.isnan(ours) | np.isnan(reference)).reshape(-1, width).any(axis=1)
-        rows, expected = ours.reshape(-1, width)[ranked], reference.reshape(-1, width)[ranked]
-        is_same = _same_best(rows, expected)
-        result.rows += len(rows)
-        result.top1 += int(np.count_nonzero(is_same))
-        below = in_steps(_below_best(rows, expected))
-        if (is_far := ~is_same & (below > 1)).any():
-            moved = explained().reshape(-1, width)[ranked]
-            number = np.arange(len(rows))
-            pair = moved[number, rows.argmax(axis=1)] + moved[number, expected.argmax(axis=1)]
-            result.worse += int(np.count_nonzero(is_far & (below > pair)))
-
-
-def _are_scores(shape: Sequence[int], batches: Collection[int]) -> bool:
-    """True for [classes] and [samples, classes].
-
-    The last dimension of an image, also of one of [height, width], or of a sequence holds no classes: where its largest
-    value is says nothing, and one step moves it. So the first of two dimensions must be 1, or the first of an input.
-    """
-    samples, classes = (1, *shape)[-2:] if 1 <= len(shape) <= 2 else (0, 0)
-    return classes > 1 and (samples == 1 or samples in batches)
-
-
-def _below_best(ours: Real, wanted: Real) -> Real:
-    """Per row: how far below its best the other's score is at the place of ours."""
-    return wanted.max(axis=1) - wanted[np.arange(len(ours)), ours.argmax(axis=1)]
-
-
-def _same_best(ours: Real, wanted: Real) -> npt.NDArray[np.bool_]:
-    """Per row: the best is at the same place, or shares its value with the other's best."""
-    rows = np.arange(len(ours))
-    a, b = ours.argmax(axis=1), wanted.argmax(axis=1)
-    return (ours[rows, b] == ours[rows, a]) | (wanted[rows, a] == wanted[rows, b])
