@@ -14,6 +14,7 @@ of the last reshape that reads it, of which a transpose that moves only axes of 
 the smallest values, or reads what they are of, the subtraction spreads some of its values over the others.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -24,8 +25,8 @@ from deuteron.frontend.operators import base_name
 _ACTIVATIONS = ("CLAMP", "TABLE")
 _RESHAPES = ("RESHAPE", "TRANSPOSE")
 _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
-_MOST_AXES = 4
-"""Of what a pool can take."""
+_AXES = 4
+"""Of what a pool takes: samples, rows, columns and channels."""
 _CONVOLUTIONS, _POOLS = ("CONV2D", "DEPTHWISE_CONV2D"), ("AVG_POOL2D", "MAX_POOL2D")
 _MOST_STRIDE, _MOST_DILATION, _MOST_WINDOW = 3, 2, 8
 """Beyond these Vela takes layers to pieces; the last is of average pools with pads."""
@@ -35,17 +36,17 @@ def keep_apart(module: fx.GraphModule) -> None:
     """Put such pools into a partition in TOSA's operators, as ExecuTorch's passes leave it."""
     wanted = [pair for node in module.graph.nodes for pair in _joined(node)]
     for source, reader in wanted:
-        if len(source.meta["val"].shape) > _MOST_AXES:
-            continue
         with module.graph.inserting_before(reader):
             reader.replace_input_with(source, _pooled(source))
     module.recompile()
 
 
 def _pooled(source: fx.Node) -> fx.Node:
-    """The node's values behind a pool, which takes four axes: fewer get leading ones, which are taken off again."""
+    """The node's values behind a pool, which takes four axes: others are reshaped to four, and back again."""
     shape = source.meta["val"].shape
-    planes = (*[1] * (4 - len(shape)), *shape)
+    planes = (*[1] * (_AXES - len(shape)), *shape)
+    if len(shape) > _AXES:
+        planes = (1, math.prod(shape[:-2]), *shape[-2:])
     reshaped = source if planes == (*shape,) else _reshaped(source, planes)
     pool = source.graph.call_function(_tosa().MAX_POOL2D.default, (reshaped, [1, 1], [1, 1], [0, 0, 0, 0]))
     pool.meta = dict(reshaped.meta)
