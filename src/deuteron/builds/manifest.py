@@ -53,7 +53,9 @@ class Partition:
     """One delegate call of the program: sizes in bytes, and what is in it.
 
     `prefetch_bound` are cycles that no plan which fetches the same pieces is faster than, `whole_scratch_bytes` what
-    the scratch would be if no chain of calls ran depth first, 0 where none does.
+    the scratch would be if no chain of calls ran depth first, 0 where none does. Of a run with such chains,
+    `planned_cycles` and `cycles_bound` are its cycles and those that no plan in the same memory is faster than, 0 where
+    none are known.
     """
 
     payload_sha256: str
@@ -72,6 +74,8 @@ class Partition:
     dataflow: Dataflow
     schedule: Schedule = NO_SCHEDULE
     whole_scratch_bytes: int = 0
+    planned_cycles: int = 0
+    cycles_bound: int = 0
 
     def source_of(self, op: int) -> Source | None:
         """The first line of the model that a TFLite operator comes from, if any is known."""
@@ -108,7 +112,7 @@ class Partition:
         if chains:
             yield (
                 f"depth first: {self.scratch_bytes:,} B of scratch instead of {self.whole_scratch_bytes:,} B, "
-                f"{sum(chain.again for chain in chains):,} MACs again"
+                f"{sum(chain.again for chain in chains):,} MACs again{self._gap()}"
             )
         for chain in chains:
             ends = [self.origins((chain.ops[at],)) for at in (0, -1)]
@@ -117,6 +121,14 @@ class Partition:
                 f"  chain {chain.number}: {chain.calls} calls in {stripes}, halo {chain.halo}, "
                 f"{chain.copies} copies of kept rows, {chain.again:,} MACs again; {' to '.join(dict.fromkeys(ends))}"
             )
+
+    def _gap(self) -> str:
+        """How much faster than with these chains a run may be at most, as an ending; empty where that is not known."""
+        if not self.cycles_bound:
+            return ""
+        if self.planned_cycles <= self.cycles_bound:
+            return ", time proven optimal"
+        return f", at most {self.planned_cycles / self.cycles_bound - 1:.1%} slower than any plan"
 
 
 @dataclass(frozen=True, slots=True)

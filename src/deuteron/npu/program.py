@@ -210,7 +210,8 @@ class ReplanRequest:
 class Replanned:
     """A partition that was compiled again: its program, the record of its kernel calls and values, and its scratch.
 
-    `whole_scratch_bytes` is what the scratch would be without chains that run depth first, 0 where there are none.
+    `whole_scratch_bytes` is what the scratch would be without chains that run depth first, 0 where there are none, of
+    which `planned_cycles` and `cycles_bound` say how good they are, as in a manifest.
     """
 
     program: NpuProgram
@@ -218,6 +219,8 @@ class Replanned:
     dataflow: Dataflow
     scratch_bytes: int = 0
     whole_scratch_bytes: int = 0
+    planned_cycles: int = 0
+    cycles_bound: int = 0
 
 
 Replanner = Callable[[MemoryOptions], tuple[Replanned, ...]]

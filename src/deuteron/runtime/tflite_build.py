@@ -220,6 +220,8 @@ def _partition(whole: FlatModel, part: Part, payload: bytes) -> Partition:
         kernels=conversion.provenance.kernels,
         dataflow=conversion.dataflow,
         whole_scratch_bytes=known.whole_scratch_bytes,
+        planned_cycles=known.planned_cycles,
+        cycles_bound=known.cycles_bound,
     )
 
 

@@ -39,6 +39,8 @@ def describe(partition: Lowered) -> Partition:
         kernels=metadata.provenance.kernels,
         dataflow=metadata.dataflow,
         whole_scratch_bytes=metadata.known.whole_scratch_bytes,
+        planned_cycles=metadata.known.planned_cycles,
+        cycles_bound=metadata.known.cycles_bound,
     )
 
 

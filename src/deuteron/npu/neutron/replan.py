@@ -32,4 +32,6 @@ def _replanned(number: int, conversion: Conversion) -> Replanned:
         conversion.dataflow,
         plan.scratch_bytes,
         plan.whole_scratch_bytes,
+        plan.planned_cycles,
+        plan.cycles_bound,
     )

@@ -135,6 +135,8 @@ class BuildReplanner:
                     dataflow=again.dataflow,
                     scratch_bytes=again.scratch_bytes,
                     whole_scratch_bytes=again.whole_scratch_bytes,
+                    planned_cycles=again.planned_cycles,
+                    cycles_bound=again.cycles_bound,
                 ),
             )
             for again, entry in zip(self.replan(memory), self.build.manifest.partitions, strict=True)

@@ -1,13 +1,15 @@
 """Programs that fit only depth first: what is planned for a budget, and what is said when nothing fits."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.graphs import random_graph
 from tests.npu.neutron.machine.plans import ENGINE
 from tests.npu.neutron.plan.test_stripes import NETWORK
 
-from deuteron.arch.memory import DepthFirst, FetchPolicy
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.dataflow import dataflow
@@ -15,12 +17,16 @@ from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.passes.pipeline import optimise
 from deuteron.npu.neutron.passes.select import select
 from deuteron.npu.neutron.plan import Budget, Plan, check, plan, plan_within
 from deuteron.npu.neutron.plan.cascades import Cascades
 from deuteron.npu.neutron.plan.depth_first import cycles, least_cycles
+from deuteron.npu.neutron.plan.lifetimes import lifetimes
+from deuteron.npu.neutron.plan.packing import place
 from deuteron.npu.neutron.plan.prefetch import costs_of
 from deuteron.npu.neutron.plan.processor import Simulated
+from deuteron.npu.neutron.plan.stripes import Cascade, Rowed, striped
 from deuteron.runtime.driver import Driver
 
 PROGRAM = select(parse_graph(NETWORK))
@@ -118,6 +124,57 @@ def test_what_is_known_of_chains_holds_for_every_flash() -> None:
                 cut += fastest is not None
         assert shared.least(flash=flash) == alone.least()
     assert cut > 20
+
+
+def _every(program: Program, rowed: Rowed, at: int = 0) -> Iterator[tuple[Cascade, ...]]:
+    """Every way to part the calls from `at` on into chains of two or more and whole calls."""
+    if at >= len(program.calls):
+        yield ()
+        return
+    yield from _every(program, rowed, at + 1)
+    for last in range(at + 2, len(program.calls) + 1):
+        chain = rowed.chain(at, last)
+        if chain is not None:
+            for height in range(1, chain.count):
+                for keeps in (False, True):
+                    own = Cascade(at, last, height, keeps)
+                    yield from ((own, *others) for others in _every(program, rowed, last))
+
+
+@pytest.mark.parametrize("seed", [None, 53, 91, 102, 106])
+def test_with_more_effort_no_way_is_faster(seed: int | None) -> None:
+    """All ways are tried; less effort may be slower, and no bound is above the fastest."""
+    program = PROGRAM if seed is None else select(optimise(random_graph(seed, stock=True)))
+    whole = plan(program)
+    ways: list[tuple[int, int]] = []
+    for cascades in _every(program, Rowed(program)):
+        pieces = striped(program, cascades)
+        if pieces is not None:
+            ways.append((place(lifetimes(pieces)).nbytes, sum(costs_of(pieces, (), ENGINE).calls)))
+    sizes = sorted({scratch for scratch, _ in ways if scratch < whole.scratch_bytes})
+    for size in sizes[:: max(1, len(sizes) // 3)]:
+        fastest = min(cycles for scratch, cycles in ways if scratch <= size)
+        budget = Budget(ENGINE, size + len(whole.weights), policy=FetchPolicy.NEVER)
+        fast = plan_within(program, budget)[1]
+        exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
+        assert exact.cycles_bound == exact.planned_cycles == fastest <= fast.planned_cycles
+        assert fast.cycles_bound <= fastest
+
+
+def test_less_effort_may_be_slower() -> None:
+    program = select(optimise(random_graph(91, stock=True)))
+    budget = Budget(ENGINE, 1072 + len(plan(program).weights), policy=FetchPolicy.NEVER)
+    exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
+    assert exact.planned_cycles < plan_within(program, budget)[1].planned_cycles / 3
+
+
+@pytest.mark.parametrize("policy", [FetchPolicy.AUTO, FetchPolicy.ALWAYS])
+def test_the_bound_holds_where_weights_are_fetched(policy: FetchPolicy) -> None:
+    for sram in (2_400, 3_600, 4_800):
+        budget = Budget(ENGINE, sram, policy=policy)
+        fast = plan_within(PROGRAM, budget)[1]
+        exact = plan_within(PROGRAM, replace(budget, effort=Effort.EXACT))[1]
+        assert fast.cycles_bound <= exact.cycles_bound <= exact.planned_cycles <= fast.planned_cycles
 
 
 def test_what_fits_in_no_way_says_what_would() -> None:

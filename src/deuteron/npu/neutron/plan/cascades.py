@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from deuteron.arch.memory import Effort
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.rows import Rows
@@ -58,8 +59,12 @@ class Cut:
 class Cascades:
     """Looks for the fastest chains; what is known of a chain is kept from one limit to the next."""
 
-    def __init__(self, program: Program, rates: Costs, kernels: Kernels = NEUTRON) -> None:
+    def __init__(
+        self, program: Program, rates: Costs, kernels: Kernels = NEUTRON, effort: Effort = Effort.FAST
+    ) -> None:
         self._program, self._rates, self._kernels = program, rates, kernels
+        self._effort = effort
+        self._longest = LONGEST if effort is Effort.FAST else len(program.calls)
         self._rowed = Rowed(program, kernels)
         self._alive = _alive(program)
         self._costs = [rates.dispatch + rates.work(call.params) for call in program.calls]
@@ -89,20 +94,38 @@ class Cascades:
         self, limit: int, area: int | None, below: int | None = None, flash: Costs | None = None
     ) -> Cut | None:
         """The fastest program with at most `limit` bytes alive at once, whatever they take; otherwise as `fastest`."""
-        step = self._way(limit, area, below, flash or self._rates)
-        if step is None:
-            return None
-        if step.cascades not in self._cuts:
-            if len(self._cuts) == KEPT:
-                self._cuts.clear()
-            self._cuts[step.cascades] = self._cut(step.cascades)
-        known = self._cuts[step.cascades]
-        return None if known is None else replace(known, cycles=step.cycles)
+        while True:
+            step = self._way(limit, area, below, flash or self._rates)
+            if step is None:
+                return None
+            if step.cascades not in self._cuts:
+                if len(self._cuts) == KEPT:
+                    self._cuts.clear()
+                self._cuts[step.cascades] = self._cut(step.cascades)
+            known = self._cuts[step.cascades]
+            if known is not None:
+                return replace(known, cycles=step.cycles)
+            self._refuse(step.cascades)
 
     def _cut(self, cascades: tuple[Cascade, ...]) -> Cut | None:
         """The program with these chains cut, but for its cycles; None as `striped`."""
         program = striped(self._program, cascades, self._kernels)
         return None if program is None else Cut(program, cascades, 0, place(lifetimes(program), FAST_EFFORT).nbytes)
+
+    def _refuse(self, cascades: tuple[Cascade, ...]) -> None:
+        """From now on leaves out those of them in which some rows start where kernels cannot read or write them."""
+        for cascade in cascades:
+            facts = self._known(cascade.first, cascade.last)
+            if facts is not None and striped(self._program, (cascade,), self._kernels) is None:
+                facts.refused.add((cascade.height, cascade.keeps))
+
+    def least_cycles(self, limit: int) -> int | None:
+        """Cycles that no cut with at most `limit` bytes alive takes less than; None where there is no such cut.
+
+        Only with `EXACT` effort, which leaves out no chain and no height.
+        """
+        cut = self.with_alive(limit, None)
+        return None if cut is None else cut.cycles
 
     def least(self, area: int | None = 0, flash: Costs | None = None) -> Cut | None:
         """The program that takes the least scratch of those that are found; None where no chain makes it smaller.
@@ -137,7 +160,7 @@ class Cascades:
             slack = None if below is None else below - here.cycles - (before[count] - before[first])
             if next_large == len(too_large) or (slack is not None and slack <= 0):
                 continue
-            for last in range(max(first + 2, too_large[next_large] + 1), min(first + LONGEST, count) + 1):
+            for last in range(max(first + 2, too_large[next_large] + 1), min(first + self._longest, count) + 1):
                 if slack is not None and slack <= (last - first) * self._rates.dispatch:
                     break
                 facts = self._known(first, last)
@@ -150,7 +173,7 @@ class Cascades:
         if (first, last) not in self._facts:
             chain = self._rowed.chain(first, last)
             self._facts[first, last] = (
-                None if chain is None else _Facts(self._program, chain, self._rates, self._kernels)
+                None if chain is None else _Facts(self._program, chain, self._rates, self._kernels, self._effort)
             )
         return self._facts[first, last]
 
@@ -171,10 +194,14 @@ def _alive(program: Program) -> list[int]:
 
 
 class _Facts:
-    """What a chain takes, for each height of its stripes that makes a difference."""
+    """What a chain takes, for each height of its stripes that makes a difference.
 
-    def __init__(self, program: Program, chain: Chain, rates: Costs, kernels: Kernels) -> None:
+    `refused` are heights, and whether rows are kept, that kernels cannot do.
+    """
+
+    def __init__(self, program: Program, chain: Chain, rates: Costs, kernels: Kernels, effort: Effort) -> None:
         self._chain, self._rates, self._kernels = chain, rates, kernels
+        self._is_exact = effort is Effort.EXACT
         links = chain.links
         self._first, self._last = links[0].at, links[-1].at + 1
         sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
@@ -189,13 +216,16 @@ class _Facts:
         self._sharing = [tuple(self._shares(at, link)) for at, link in enumerate(links)]
         self._workspaces = [round_up(k.call.operands[-1].nbytes) if k.call.kernel.workspace else 0 for k in links]
         counts = range(2, chain.count + 1)
-        self._heights = sorted({-(-chain.count // count) for count in counts})
+        self._heights = list(range(1, chain.count))
+        if not self._is_exact:
+            self._heights = sorted({-(-chain.count // count) for count in counts})
+        self.refused: set[tuple[int, bool]] = set()
         self._peaks: dict[tuple[int, bool], int] = {}
         self._cycles: dict[tuple[int, bool], int] = {}
         self._narrow: dict[tuple[int, int, tuple[int, ...]], int] = {}
 
     def choices(self, limit: int, area: int | None, slack: int | None, flash: Costs) -> Iterator[tuple[int, Cascade]]:
-        """Cycles and cuts with at most `limit` bytes of scratch: the highest stripes that fit.
+        """Cycles and cuts with at most `limit` bytes of scratch: the highest stripes that fit, or all with more effort.
 
         Where they may take `slack` cycles more than whole calls, none is tried whose dispatches alone take more: each
         stripe has all calls. Fetches take what `flash` says.
@@ -207,16 +237,21 @@ class _Facts:
             stripes = 1 + slack // (len(self._chain.links) * self._rates.dispatch)
             lowest = min(bisect_left(self._heights, -(-self._chain.count // stripes)), len(self._heights) - 1)
         for keeps in (False, True):
-            if self.peak(self._heights[lowest], keeps=keeps) > limit:
-                continue
-            fitting = bisect_left(self._heights, True, lowest, key=lambda h: self.peak(h, keeps=keeps) > limit)
-            height = self._heights[fitting - 1]
-            cycles = self.cycles(height, keeps=keeps)
-            again = area is not None and self._weights > area
-            if area is not None:
-                transfer = flash.fetched(self._weights, self._fetches)
-                cycles = max(cycles, transfer * (-(-self._chain.count // height) if again else 1))
-            yield cycles, Cascade(self._first, self._last, height, keeps, again)
+            for height in self._fitting(limit, lowest, keeps=keeps):
+                cycles = self.cycles(height, keeps=keeps)
+                again = area is not None and self._weights > area
+                if area is not None:
+                    transfer = flash.fetched(self._weights, self._fetches)
+                    cycles = max(cycles, transfer * (-(-self._chain.count // height) if again else 1))
+                yield cycles, Cascade(self._first, self._last, height, keeps, again)
+
+    def _fitting(self, limit: int, lowest: int, *, keeps: bool) -> Sequence[int]:
+        """Possible heights with at most `limit` bytes of scratch, from the one at `lowest` on: all, or the highest."""
+        heights = [height for height in self._heights[lowest:] if (height, keeps) not in self.refused]
+        if self._is_exact:
+            return [height for height in heights if self.peak(height, keeps=keeps) <= limit]
+        fitting = bisect_left(heights, True, key=lambda h: self.peak(h, keeps=keeps) > limit)
+        return heights[max(fitting - 1, 0) : fitting]
 
     def peak(self, height: int, *, keeps: bool) -> int:
         """The most bytes of scratch that are alive at once."""
@@ -225,8 +260,10 @@ class _Facts:
         return self._peaks[height, keeps]
 
     def _samples(self, height: int, *, keeps: bool) -> Sequence[Rowset]:
-        """Stripes that take the most memory, as far as can be seen without looking at all."""
+        """Stripes that take the most memory, as far as can be seen without looking at all, or all with more effort."""
         sets = self._sets(height, keeps=keeps)
+        if self._is_exact:
+            return sets
         return [sets[at] for at in sorted({0, 1, len(sets) // 2, max(len(sets) - 2, 0)})]
 
     def _sets(self, height: int, *, keeps: bool) -> Sequence[Rowset]:
@@ -283,7 +320,7 @@ class _Facts:
                 for at, link in enumerate(self._chain.links)
             )
             copies = sum(
-                2 * (self._rates.dispatch + self._rates.copied(self._bytes(name, rows)))
+                2 * (self._rates.dispatch + self._rates.copied((rows[1] - rows[0]) * self._chain.inner[name]))
                 for rowset in sets
                 for name, rows in rowset.kept.items()
             )

@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 
 from deuteron.arch.engine import Engine
-from deuteron.arch.memory import DepthFirst, FetchPolicy
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.plan.budget import Budget
 from deuteron.npu.neutron.plan.cascades import Cascades, Cut
 from deuteron.npu.neutron.plan.chunks import groups
+from deuteron.npu.neutron.plan.fit import least_room
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import place
 from deuteron.npu.neutron.plan.plan import Plan, plan_calls
@@ -19,10 +21,16 @@ from deuteron.npu.neutron.plan.prefetch import costs_of
 from deuteron.npu.neutron.plan.processor import Simulated
 
 SHARES = (1, 2, 3, 4, 6, 8, 10, 12)
-"""Sixteenths of the memory that are tried for weights."""
+"""Sixteenths of the memory that are tried for weights, beside the least that do."""
 
 FINALISTS = 4
 """Cuts whose fetches are planned."""
+
+SMALL = 16
+"""Calls of a program whose every cut is looked at for a bound, whatever the effort."""
+
+BOUNDS = 16
+"""Parts of the memory between whose ends a bound is taken."""
 
 Planned = tuple[Program, Plan]
 
@@ -37,37 +45,46 @@ def plan_within(program: Program, budget: Budget) -> Planned:
         return plan_calls(program, budget)
     pieces, planned = _planned(program, budget)
     if any(call.stripe for call in pieces.calls):
-        planned = replace(planned, whole_scratch_bytes=place(lifetimes(program)).nbytes)
+        is_known = budget.effort is Effort.EXACT or len(program.calls) <= SMALL
+        least = _least_in_stripes(program, budget) if is_known else least_cycles(program, budget)
+        planned = replace(
+            planned,
+            whole_scratch_bytes=place(lifetimes(program)).nbytes,
+            planned_cycles=cycles(pieces, planned, budget),
+            cycles_bound=0 if budget.depth_first is DepthFirst.ALWAYS else least,
+        )
     return pieces, planned
 
 
 def _planned(program: Program, budget: Budget) -> Planned:
     """`plan_within` where calls may be cut."""
-    cascades = _cascades(program, budget.engine.without_flash())
     if budget.depth_first is DepthFirst.ALWAYS:
-        least = cascades.least(flash=Simulated(budget.engine))
+        least = _cascades(program, budget.engine.without_flash(), budget.effort).least(flash=Simulated(budget.engine))
         return plan_calls(program if least is None else least.program, budget)
     best = _fitting(program, budget)
     if best is not None and cycles(*best, budget) <= least_cycles(program, budget):
         return best
-    below = None if best is None else cycles(*best, budget)
-    for candidate in _finalists(program, cascades, budget, below):
+    chosen, quick = None, replace(budget, effort=Effort.FAST)
+    for candidate in _finalists(program, budget, None if best is None else cycles(*best, budget)):
         if best is None or least_cycles(candidate.program, budget, candidate.scratch) < cycles(*best, budget):
-            planned = _fitting(candidate.program, budget)
+            planned = _fitting(candidate.program, quick)
             if planned is not None and (best is None or cycles(*planned, budget) < cycles(*best, budget)):
-                best = planned
-    return _in_least(program, cascades, budget) if best is None else best
+                best, chosen = planned, candidate
+    if best is None:
+        return _in_least(program, budget)
+    again = None if chosen is None or budget == quick else _fitting(chosen.program, budget)
+    return again if again is not None and cycles(*again, budget) < cycles(*best, budget) else best
 
 
 @lru_cache(maxsize=4)
-def _cascades(program: Program, engine: Engine) -> Cascades:
+def _cascades(program: Program, engine: Engine, effort: Effort) -> Cascades:
     """The chains of a program, with what is known of them from plans for other budgets and flashes."""
-    return Cascades(program, Simulated(engine))
+    return Cascades(program, Simulated(engine), effort=effort)
 
 
-def _in_least(program: Program, cascades: Cascades, budget: Budget) -> Planned:
+def _in_least(program: Program, budget: Budget) -> Planned:
     """The plan of the cut with the least scratch, of all that is left to try; the error of what needs less, or it."""
-    least = cascades.least(flash=Simulated(budget.engine))
+    least = _cascades(program, budget.engine.without_flash(), budget.effort).least(flash=Simulated(budget.engine))
     try:
         return plan_calls(program if least is None else least.program, budget)
     except CapacityError as cut:
@@ -92,12 +109,15 @@ def cycles(program: Program, planned: Plan, budget: Budget) -> int:
     return sum(costs_of(program, (), budget.engine).calls)
 
 
-def least_cycles(program: Program, budget: Budget, scratch: int = 0) -> int:
+def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: int | None = None) -> int:
     """Cycles that no run of these calls is faster than, given bytes that other weights cannot have.
 
-    All calls compute, and what has no room to stay is fetched in each run, in pieces that do have room.
+    All calls compute, for `computing` cycles at least, and what has no room to stay is fetched in each run, in pieces
+    that do have room.
     """
-    weights, computing = _weights(program), sum(costs_of(program, (), budget.engine).calls)
+    weights = _weights(program)
+    if computing is None:
+        computing = sum(costs_of(program, (), budget.engine).calls)
     area = max(budget.sram - scratch, 1)
     if budget.weights is not None:
         area = max(min(area, budget.weights), 1)
@@ -108,30 +128,58 @@ def least_cycles(program: Program, budget: Budget, scratch: int = 0) -> int:
     return max(computing, budget.engine.transfer(fetched))
 
 
+def _least_in_stripes(program: Program, budget: Budget) -> int:
+    """Cycles that no plan within the budget is faster than, whatever it cuts; tighter than `least_cycles`.
+
+    The more scratch a cut may have, the faster are its calls, and the less room is left for weights. So between two
+    sizes of scratch, calls are no faster than with the larger, and fetches no faster than with the smaller.
+    """
+    cascades = _cascades(program, budget.engine.without_flash(), Effort.EXACT)
+    bounds: list[int] = []
+    weights = _weights(program)
+    linked = cascades.least_cycles(budget.sram - weights)
+    if linked is not None and (budget.policy is not FetchPolicy.ALWAYS or not weights):
+        bounds.append(linked)
+    if weights and budget.policy is not FetchPolicy.NEVER:
+        most = budget.sram - least_room(program)
+        first = min(max(budget.sram - weights, 0), most) if budget.policy is FetchPolicy.AUTO else 0
+        sizes = [first + (most - first) * share // BOUNDS for share in range(BOUNDS + 1)]
+        for smaller, larger in pairwise(sizes):
+            computing = cascades.least_cycles(larger)
+            if computing is not None:
+                bounds.append(least_cycles(program, budget, smaller + 1, computing))
+    return min(bounds, default=0)
+
+
 def _weights(program: Program) -> int:
     """Bytes of all weights."""
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     return sum(round_up(sizes[name]) for group in groups(program) for name in group.names)
 
 
-def _finalists(program: Program, cascades: Cascades, budget: Budget, below: int | None) -> list[Cut]:
+def _finalists(program: Program, budget: Budget, below: int | None) -> list[Cut]:
     """The cuts that may be the fastest within the budget, and faster than `below` cycles."""
-    cuts: dict[object, Cut] = {}
+    finalists: dict[object, Cut] = {}
     flash = Simulated(budget.engine)
-    for scratch, area in _rooms(program, budget):
-        cut = cascades.fastest(scratch, area, below, flash) if scratch > 0 else None
-        if cut is not None and cut.cascades:
-            cuts.setdefault(cut.cascades, cut)
-    return sorted(cuts.values(), key=lambda cut: cut.cycles)[:FINALISTS]
+    for effort in (Effort.FAST,) if budget.effort is Effort.FAST else Effort:
+        cascades = _cascades(program, budget.engine.without_flash(), effort)
+        cuts: dict[object, Cut] = {}
+        for scratch, area in _rooms(program, budget):
+            cut = cascades.fastest(scratch, area, below, flash) if scratch > 0 else None
+            if cut is not None and cut.cascades:
+                cuts.setdefault(cut.cascades, cut)
+        fastest = sorted(cuts.values(), key=lambda cut: cut.cycles)[:FINALISTS]
+        finalists |= {cut.cascades: cut for cut in fastest}
+    return list(finalists.values())
 
 
 def _rooms(program: Program, budget: Budget) -> Iterator[tuple[int, int | None]]:
     """Ways to part the memory: bytes for intermediate results, and for weights where they are fetched."""
     weights = _weights(program)
-    if budget.policy is not FetchPolicy.ALWAYS and (budget.weights is None or weights <= budget.weights):
+    is_linked = budget.policy is not FetchPolicy.ALWAYS or not weights
+    if is_linked and (budget.weights is None or weights <= budget.weights):
         yield budget.sram - weights, None
-    if budget.policy is not FetchPolicy.NEVER:
-        for share in SHARES:
-            area = budget.sram * share // 16
+    if weights and budget.policy is not FetchPolicy.NEVER:
+        for area in (*(budget.sram * share // 16 for share in SHARES), least_room(program)):
             if budget.weights is None or area <= budget.weights:
                 yield budget.sram - area, area

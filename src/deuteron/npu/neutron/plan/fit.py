@@ -39,6 +39,11 @@ def area_for(program: Program, scratch: int, weights: int, budget: Budget) -> in
     return min(left, weights, left if budget.weights is None else budget.weights)
 
 
+def least_room(program: Program) -> int:
+    """Bytes of the smallest prefetch area that calls, cut as far as they can be, run with."""
+    return _least(program).nbytes
+
+
 def too_large(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
     """The error for a program that does not fit.
 

@@ -30,12 +30,17 @@ class Known:
         prefetch_bound: cycles that no plan which fetches the same pieces is faster than; 0 where nothing is fetched.
         prefetch_proven_optimal: whether no such plan is faster than this one.
         whole_scratch_bytes: what intermediate results take where no chain of calls runs depth first; 0 where none does.
+        planned_cycles: of a run, where chains run depth first.
+        cycles_bound: cycles that no plan in the same memory is faster than there, whatever it cuts; 0 where none is
+            known.
     """
 
     scratch_proven_optimal: bool = False
     prefetch_bound: int = 0
     prefetch_proven_optimal: bool = False
     whole_scratch_bytes: int = 0
+    planned_cycles: int = 0
+    cycles_bound: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ class Plan:
         packing: how they were placed.
         prefetch: how the transfers were found.
         whole_scratch_bytes: of scratch before chains of calls were cut into stripes; 0 where none was.
+        planned_cycles: of a run, where chains were cut.
+        cycles_bound: that no plan within the budget is faster than there; 0 where none is known.
     """
 
     placements: Mapping[str, Place]
@@ -67,6 +74,8 @@ class Plan:
     packing: Packing
     prefetch: Prefetch | None
     whole_scratch_bytes: int = 0
+    planned_cycles: int = 0
+    cycles_bound: int = 0
 
     @property
     def constant_bytes(self) -> int:
@@ -78,7 +87,8 @@ class Plan:
         """How good it is."""
         prefetch = self.prefetch
         bound, proven = (prefetch.bound, prefetch.proven) if prefetch else (0, False)
-        return Known(self.packing.proven, bound, proven, self.whole_scratch_bytes)
+        beside = (self.whole_scratch_bytes, self.planned_cycles, self.cycles_bound)
+        return Known(self.packing.proven, bound, proven, *beside)
 
 
 def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None = None) -> Plan:

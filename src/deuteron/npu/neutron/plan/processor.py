@@ -121,7 +121,7 @@ class Simulated:
 
     def copied(self, nbytes: int) -> int:
         """As `Costs` says."""
-        return nbytes // self.engine.elementwise
+        return self.work(row_copy(1, nbytes))
 
     def fetched(self, nbytes: int, fetches: int) -> int:
         """As `Costs` says."""
