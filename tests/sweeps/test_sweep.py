@@ -1,6 +1,7 @@
 """A sweep in this process: its rows are what the simulator says, and it goes on where it was ended."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from deuteron.arch.memory import MemoryOptions
 from deuteron.board import image
 from deuteron.board.arena import planned
 from deuteron.errors import DeuteronError, InputError
-from deuteron.sweeps import dataset, lowering, work
+from deuteron.sweeps import code, dataset, lowering, work
 from deuteron.sweeps.spec import Point, lacking
 from deuteron.views.simulate import CheckedBuild, open_build, simulate_build
 
@@ -173,6 +174,47 @@ def test_no_pytorch_in_what_evaluates(folder: Path, tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder).stdout == "False\n"
 
 
+def test_a_sweep_that_has_not_ended_says_so(whole: Path, tmp_path: Path) -> None:
+    left = shutil.copytree(whole, tmp_path / "left")
+    first, *_ = sorted((left / "points").iterdir())
+    first.unlink()
+    shown = api.sweep_table(left)
+    told = f"{len(shown.rows)} of {POINTS} points"
+    assert POINTS > len(shown.rows) > 0
+    ended = "the sweep has not ended, and the points that it lacks may be better; its command, given again, goes on"
+    lines = [*shown.lines()]
+    assert lines[0].startswith(f"{left}: {told}, ")
+    assert lines[1] == ended
+    assert f"{told}: {ended}" in api.sweep_page(left).read_text()
+    assert ended not in [*api.sweep_table(whole).lines()]
+
+
+def test_the_code_of_firmware_is_counted_once_for_a_build(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {"models": ["small.tflite"], "targets": ["imxrt700"], "clock": ["150M", "324M"], "code_size": True}
+    monkeypatch.chdir(folder)
+    api.sweep(spec, tmp_path / "sweep", workers=1)
+    one, other = dataset.rows(tmp_path / "sweep")
+    assert (one["code_bytes"], one["code"]) == (other["code_bytes"], other["code"])
+    build = tmp_path / "sweep" / str(one["command"]).split()[2]
+    firmware = api.firmware(build, "an505").record
+    own = firmware.sizes.module(*code.MODULES)
+    assert (one["code_bytes"], one["code"]) == (own.text + own.rodata, f"linked for an505, {firmware.compiler}")
+    (kept,) = (tmp_path / "sweep/builds").glob("*.code.json")
+    assert code.code_of(build, kept) == code.Code(own.text + own.rodata, str(one["code"]))
+    absent = tmp_path / "absent"
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", "")
+        told = code.code_of(build, absent)
+    assert told.nbytes is None
+    assert told.how.startswith("the compiler for Arm boards is not installed")
+    assert not absent.exists()
+    monkeypatch.setattr(code.boards, "names", lambda: ("an547",))
+    assert code.code_of(build, absent) == code.Code(None, "no board has a cortex-m33")
+    assert absent.exists()
+
+
 def test_a_full_disk(folder: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "sweep"
     write, written = Path.write_bytes, list[str]()
@@ -201,7 +243,8 @@ WRONG = {
     "models = ['a']\ntargets = ['imxrt700']\nclocks = ['1M']": "unknown entry `clocks`\n\nhint: did you mean `clock`?",
     "models = ['a']\ntargets = ['imxrt700']\nzzz = 1": "unknown entry `zzz`\n\nhint: allowed are `models`, `targets`, "
     "`partition`, `vela_system_config`, `memory_mode`, `optimise`, `arena_cache_size`, `fetch_constants_to_sram`, "
-    "`effort`, `sram_budget`, `weights_budget`, `flash_bandwidth`, `flash_latency`, `clock`, `evaluate`",
+    "`effort`, `sram_budget`, `weights_budget`, `flash_bandwidth`, `flash_latency`, `clock`, `evaluate`, `code_size`",
+    "models = ['a']\ntargets = ['imxrt700']\ncode_size = 1": "`code_size` is 1\n\nhint: give `true` or `false`",
     "targets = ['imxrt700']": '`models` is missing\n\nhint: such as `models = ["digits"]`',
     "models = []\ntargets = ['imxrt700']": "`models` is empty\n\nhint: give at least one value, or leave the entry out",
     "models = ['a', 'a']\ntargets = ['imxrt700']": "`models` has 'a' twice\n\nhint: leave one of them out",
@@ -262,8 +305,8 @@ def test_a_directory_of_another_sweep(folder: Path, whole: Path, tmp_path: Path)
     assert str(error.value) == f"`{whole}` holds another sweep: `clock` differs\n\n{hint}"
     copy = tmp_path / "copy"
     for described, told in {
-        '{"schema": 99}': f"{copy / 'sweep.json'}: `sweep.json` has schema 99, this version of Deuteron reads schema 2",
-        '{"schema": 2, "deuteron": "0.0.9"}': f"`{copy}` is of Deuteron 0.0.9, this is {lowering.fingerprint()}",
+        '{"schema": 99}': f"{copy / 'sweep.json'}: `sweep.json` has schema 99, this version of Deuteron reads schema 3",
+        '{"schema": 3, "deuteron": "0.0.9"}': f"`{copy}` is of Deuteron 0.0.9, this is {lowering.fingerprint()}",
         "{": f"{copy / 'sweep.json'}: `sweep.json` is not JSON: Expecting property name enclosed in double quotes: "
         "line 1 column 2 (char 1)",
     }.items():

@@ -44,7 +44,7 @@ def command(
     targets = ["imxrt700", "mcxn947"]
     sram_budget = ["512Ki", "1Mi"]          # bytes to plan for
     flash_bandwidth = ["100MB/s", "400MB/s"]
-    clock = ["150M", "325M"]
+    clock = ["150M", "324M"]
 
     A model's function may have parameters, with lists of values: "net.py:net(width=[0.25, 0.5], resolution=96)".
 

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -20,12 +21,12 @@ from typing import cast
 from deuteron.errors import FormatError, InputError, OptionError
 from deuteron.extras import require
 from deuteron.sweeps.lowering import BUILDS
-from deuteron.sweeps.spec import Point, Spec
+from deuteron.sweeps.spec import AXES, Point, Spec
 from deuteron.sweeps.work import COLUMNS, Row
 
 NAME = "sweep.json"
 POINTS = "points"
-SCHEMA = 2
+SCHEMA = 3
 AGAIN = "give another directory, or remove this one"
 
 
@@ -87,6 +88,12 @@ def read(directory: Path) -> dict[str, object]:
             hint=AGAIN,
         )
     return table
+
+
+def total(directory: Path) -> int | None:
+    """The points of the sweep in a directory when it has ended; None of a search. Errors as in `read`."""
+    described = read(directory)
+    return None if "search" in described else prod(len(cast("list[object]", described[name])) for name in AXES)
 
 
 def _check(there: dict[str, object], described: dict[str, object], directory: Path) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -25,6 +25,7 @@ from deuteron.builds import parameters
 from deuteron.builds.output import write_files
 from deuteron.errors import CapacityError, DeuteronError, InputError, OptionError, UnsupportedError
 from deuteron.runtime.as_build import build_around, build_directory, is_program, is_tflite
+from deuteron.sweeps.code import Code, code_of
 from deuteron.sweeps.spec import BUILD_AXES, Point
 
 BUILDS = "builds"
@@ -48,6 +49,7 @@ class BuildJob:
         model: as `deuteron build` takes it, a TFLite file, or a build.
         target: a name of a target.
         options: of `deuteron build`, as arguments.
+        code_size: the code of its firmware is counted.
     """
 
     key: str
@@ -56,6 +58,7 @@ class BuildJob:
     model: str
     target: str
     options: tuple[str, ...]
+    code_size: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Made:
         path: of the directory, as commands that are given in the sweep's name it.
         why: it cannot be, for this reason.
         failed: it could not be made this time, for this reason.
+        code: of its firmware, where that is counted.
     """
 
     directory: Path
@@ -75,6 +79,7 @@ class Made:
     path: str
     why: str = ""
     failed: str = ""
+    code: Code = field(default_factory=Code)
 
 
 @cache
@@ -96,7 +101,7 @@ def _version(package: str) -> str:
         return ""
 
 
-def job_of(point: Point, sweep: Path, folder: Path, evaluate: str | None) -> BuildJob:
+def job_of(point: Point, sweep: Path, folder: Path, evaluate: str | None, *, code_size: bool = False) -> BuildJob:
     """What has to be lowered for a point; InputError where its model's path cannot be looked at."""
     options = [*arguments(point, BUILD_AXES), *(["--evaluate", evaluate] if evaluate else [])]
     digest = hashlib.sha256(repr((point.model, point.target, options, fingerprint())).encode())
@@ -108,7 +113,7 @@ def job_of(point: Point, sweep: Path, folder: Path, evaluate: str | None) -> Bui
         except (OSError, ValueError) as e:
             why = e.strerror if isinstance(e, OSError) else str(e)
             raise InputError(f"`{text!r:.60}` cannot be read: {why}", hint="`models` and `evaluate` name files") from e
-    return BuildJob(digest.hexdigest()[:24], sweep, folder, point.model, point.target, tuple(options))
+    return BuildJob(digest.hexdigest()[:24], sweep, folder, point.model, point.target, tuple(options), code_size)
 
 
 def _source(folder: Path, model: str) -> Path:
@@ -124,11 +129,19 @@ def _content(path: Path) -> bytes:
 
 
 def make(job: BuildJob) -> Made:
-    """The build of a job, made now unless it was made before; a refusal is kept as well.
+    """The build of a job, made now unless it was made before; a refusal is kept as well, and the size of its code.
 
     Raises:
         InputError: the build cannot be written.
     """
+    made = _made(job)
+    if not job.code_size or made.why or made.failed:
+        return made
+    return replace(made, code=code_of(made.directory, job.sweep / BUILDS / f"{job.key}.code.json"))
+
+
+def _made(job: BuildJob) -> Made:
+    """`make` without the code."""
     made = Made(job.sweep / BUILDS / job.key, job.key, f"{BUILDS}/{job.key}")
     refusal = made.directory.with_suffix(".refused")
     try:

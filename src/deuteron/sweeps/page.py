@@ -13,7 +13,7 @@ from deuteron.builds.output import check_file, write_files
 from deuteron.errors import OptionError
 from deuteron.sweeps import dataset
 from deuteron.sweeps.spec import AXES
-from deuteron.sweeps.table import NOTE
+from deuteron.sweeps.table import NOTE, UNFINISHED
 from deuteron.sweeps.work import COLUMNS, Row
 from deuteron.views.report.page import assembled
 
@@ -53,7 +53,12 @@ def html(directory: Path, rows: Sequence[Row], folder: Path) -> str:
         "columns": list(COLUMNS),
         "axes": list(AXES),
         "rows": [[row[column] for column in COLUMNS] for row in rows],
-        "notes": [NOTE, *(f"{name}: {told}" for name, told in bands.items()), *_untimed(rows)],
+        "notes": [
+            *_unfinished(directory, rows),
+            NOTE,
+            *(f"{name}: {told}" for name, told in bands.items()),
+            *_untimed(rows),
+        ],
         "bands": bands,
         "profiles": {
             number: {
@@ -69,6 +74,13 @@ def html(directory: Path, rows: Sequence[Row], folder: Path) -> str:
 def _link(file: Path, folder: Path) -> str:
     """What a page in a folder names a file by."""
     return quote(Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix())
+
+
+def _unfinished(directory: Path, rows: Sequence[Row]) -> Iterator[str]:
+    """How many points are not there yet, where some are not."""
+    total = dataset.total(directory)
+    if total is not None and len(rows) < total:
+        yield f"{len(rows):,} of {total:,} points: {UNFINISHED}"
 
 
 def _untimed(rows: Sequence[Row]) -> Iterator[str]:

@@ -126,7 +126,7 @@ def shards(spec: Spec, directory: Path, points: Sequence[Point]) -> list[Shard]:
         alike = without(together[0], lacking(together[0]))
         key = lowered(alike)
         if key not in jobs:
-            jobs[key] = lowering.job_of(alike, directory, spec.folder, spec.evaluate)
+            jobs[key] = lowering.job_of(alike, directory, spec.folder, spec.evaluate, code_size=spec.code_size)
         for begin in range(0, len(together), LARGEST):
             part = together[begin : begin + LARGEST]
             parts.append(Shard(dataset.shard_name(part, jobs[key].key), jobs[key], part))
@@ -170,9 +170,10 @@ def evaluate(
     if failures:
         (model, target), reasons = next(iter(failures.items()))
         others = f", and {counted(len(failures) - 1, 'other')}" if len(failures) > 1 else ""
+        written = "all other points are written: " if done else ""
         raise InputError(
             f"`{model}` on `{target}`{others} could not be evaluated: {reasons[0]}",
-            hint="all other points are written: mend this, and give the same command again to go on",
+            hint=f"{written}mend this, and give the same command again{' to go on' if done else ''}",
         )
 
 

@@ -89,7 +89,7 @@ _CHOICES: Mapping[str, type[Enum]] = {
     "effort": Effort,
 }
 AXES = tuple(field.name for field in fields(Point))[1:]
-KEYS = ("models", "targets", *AXES[2:], "evaluate")
+KEYS = ("models", "targets", *AXES[2:], "evaluate", "code_size")
 
 
 def lacking(point: Point) -> tuple[str, ...]:
@@ -117,12 +117,14 @@ class Spec:
         axes: the values of each, by name, in the order of `Point`.
         written: the models as they are written, with lists of values for their parameters.
         evaluate: `FILE.py:FUNCTION` that measures each build, as `deuteron build --evaluate`; None for none.
+        code_size: the code of each build's firmware is counted.
     """
 
     folder: Path
     axes: Mapping[str, tuple[Value, ...]]
     written: tuple[str, ...]
     evaluate: str | None = None
+    code_size: bool = False
 
     @property
     def count(self) -> int:
@@ -164,7 +166,8 @@ class Spec:
 
     def to_json(self) -> dict[str, object]:
         """What makes one sweep another one: all but the folder."""
-        return {**{name: list(values) for name, values in self.axes.items()}, "evaluate": self.evaluate}
+        axes = {name: list(values) for name, values in self.axes.items()}
+        return {**axes, "evaluate": self.evaluate, "code_size": self.code_size}
 
 
 def read(path: Path) -> Spec:
@@ -196,13 +199,16 @@ def parse(table: Mapping[str, object], folder: Path, where: str) -> Spec:
     for key in _PLURALS:
         if key not in table:
             raise OptionError(f"`{key}` is missing", where=where, hint='such as `models = ["digits"]`')
-    axes = {_PLURALS.get(key, key): _values(key, table[key], where) if key in table else (None,) for key in KEYS[:-1]}
+    axes = {_PLURALS.get(key, key): _values(key, table[key], where) if key in table else (None,) for key in KEYS[:-2]}
     evaluate = table.get("evaluate")
     if evaluate is not None:
         evaluate = _evaluate(evaluate, folder, where)
     models = table["models"]
     written = tuple(str(m) for m in cast("Sequence[object]", models)) if isinstance(models, list | tuple) else (models,)
-    return Spec(folder, axes, cast("tuple[str, ...]", written), evaluate)
+    code_size = table.get("code_size", False)
+    if not isinstance(code_size, bool):
+        raise OptionError(f"`code_size` is {code_size!r}", where=where, hint="give `true` or `false`")
+    return Spec(folder, axes, cast("tuple[str, ...]", written), evaluate, code_size)
 
 
 def _evaluate(value: object, folder: Path, where: str) -> str:

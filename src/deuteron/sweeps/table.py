@@ -21,6 +21,7 @@ NOTE = (
     "latency: NPU simulated, by Vela estimated for an Ethos-U; with the CPU's operators (estimated), "
     "or > of the NPU alone where nobody has counted one of them"
 )
+UNFINISHED = "the sweep has not ended, and the points that it lacks may be better; its command, given again, goes on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,19 @@ class Table:
         rows: of all points.
         best: the numbers of those that no other betters, by model and latency.
         at_most: microseconds that they may take; None for any.
+        total: points that there will be; None where a search says how many.
     """
 
     path: str
     rows: tuple[Row, ...]
     best: tuple[Row, ...]
     at_most: float | None
+    total: int | None = None
+
+    @property
+    def missing(self) -> int:
+        """Points that are not there yet."""
+        return 0 if self.total is None else self.total - len(self.rows)
 
     def lines(self) -> Iterator[str]:
         """The report as text."""
@@ -45,7 +53,10 @@ class Table:
         limit = "" if self.at_most is None else f" of at most {self.at_most / 1000:g} ms"
         best = f"{len(self.best):,} that none betters{limit}"
         fit = "fits" if len(fitting) == 1 else "fit"
-        yield f"{self.path}: {_points(len(self.rows))}, {len(fitting):,} {fit}; {best}"
+        of = f"{len(self.rows):,} of {self.total:,} points" if self.missing else _points(len(self.rows))
+        yield f"{self.path}: {of}, {len(fitting):,} {fit}; {best}"
+        if self.missing:
+            yield UNFINISHED
         if self.best:
             yield NOTE
             yield from self._bands()
@@ -129,6 +140,7 @@ class Table:
             "schema": SCHEMA,
             "path": self.path,
             "points": len(self.rows),
+            "total": self.total,
             "fit": sum(bool(row["fits"]) for row in self.rows),
             "at_most_us": self.at_most,
             "best": list(self.best),
@@ -159,7 +171,7 @@ def table(directory: Path, *, at_most: float | None = None, minimise: Sequence[s
     rows = dataset.rows(directory)
     fitting = [row for row in rows if row["fits"] and _within(row, at_most)]
     best = [row for model in dict.fromkeys(row["model"] for row in fitting) for row in _front(fitting, model, minimise)]
-    return Table(str(directory), tuple(rows), tuple(best), at_most)
+    return Table(str(directory), tuple(rows), tuple(best), at_most, dataset.total(directory))
 
 
 def check_goals(goals: Sequence[str]) -> None:

@@ -232,6 +232,8 @@ def _begin(point: Point, made: Made, manifest: Manifest) -> Row:
     return {
         **asdict(point),
         "flash_bytes": (made.directory / manifests.PROGRAM).stat().st_size,
+        "code_bytes": made.code.nbytes,
+        "code": made.code.how or None,
         "npu_share": on_npu / macs if macs else None,
         "sqnr_db": min(outputs, default=None),
         "accuracy": metrics[0].program if metrics else None,
@@ -254,7 +256,7 @@ COLUMNS: Mapping[str, str] = {
     "effort": "string", "sram_budget": "int64", "weights_budget": "int64", "flash_bandwidth": "int64",
     "flash_latency": "int64", "clock": "int64", "ignored": "string", "fits": "bool", "why": "string", "kind": "string",
     "latency_us": "double", "npu_us": "double", "cpu_us": "double", "cycles": "int64", "bound": "string",
-    "sram_bytes": "int64", "flash_bytes": "int64", "fetched_bytes": "int64", "npu_share": "double",
-    "sqnr_db": "double", "accuracy": "double", "command": "string",
+    "sram_bytes": "int64", "flash_bytes": "int64", "code_bytes": "int64", "code": "string", "fetched_bytes": "int64",
+    "npu_share": "double", "sqnr_db": "double", "accuracy": "double", "command": "string",
 }  # fmt: skip
 """The columns of a row and their types; where a row has no value, it is null."""

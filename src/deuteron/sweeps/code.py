@@ -1,0 +1,55 @@
+"""How much code a build's firmware has, counted from an image that is linked for a board with the target's core."""
+
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from deuteron.arch import targets
+from deuteron.board import boards, image, record, size
+from deuteron.board.link import link
+from deuteron.board.record import FirmwareOptions
+from deuteron.board.toolchain import Toolchain
+from deuteron.builds import manifest as manifests
+from deuteron.builds.output import write_files
+from deuteron.errors import CapacityError, MissingToolError, UnsupportedError
+
+MODULES = ("executor", "operators", "cortex_m", "io", "driver", "kernels", "inner")
+"""What a model takes of the library: nothing of the model itself, the board, the compiler or the application."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Bytes of instructions and constants, and how they were counted; None where they were not, and why."""
+
+    nbytes: int | None = None
+    how: str = ""
+
+
+def code_of(build: Path, kept: Path) -> Code:
+    """The code of a build; what is counted is kept in a file for the next time."""
+    if kept.is_file():
+        return Code(**json.loads(kept.read_bytes()))
+    try:
+        counted = _counted(build)
+    except MissingToolError as e:
+        return Code(None, e.message)  # it may be there another time
+    write_files({kept: json.dumps(asdict(counted)).encode()})
+    return counted
+
+
+def _counted(build: Path) -> Code:
+    cpu = targets.load(manifests.read(build).target).cpu.name
+    board = next((board for board in map(boards.load, boards.names()) if board.cpu == cpu), None)
+    if board is None:
+        return Code(None, f"no board has a {cpu}")
+    toolchain = Toolchain.find(image.OBJECTS)
+    try:
+        bundle = image.bundle_of(build)
+        with tempfile.TemporaryDirectory(prefix="deuteron-code-") as scratch:
+            work = Path(scratch)
+            link(bundle, board, FirmwareOptions(), image.called(bundle), toolchain, work)
+            own = size.measure(work / record.ELF, work / record.MAP).module(*MODULES)
+    except (CapacityError, UnsupportedError) as e:
+        return Code(None, e.message)
+    return Code(own.text + own.rodata, f"linked for {board.name}, {toolchain.version}")
