@@ -95,7 +95,7 @@ def test_an_ethos_u_is_what_vela_calls_it(name: str):
 
 
 def test_a_figure_without_a_primary_source_says_so():
-    assert targets.load("imxrt700").need_neutron().clock.certainty is Certainty.UNVERIFIED
+    assert targets.load("imxrt700").need_neutron().sram_port.certainty is Certainty.UNVERIFIED
 
 
 def test_load_gives_the_same_record_each_time():
@@ -142,7 +142,7 @@ def test_unknown_target(name: str, text: str):
         (
             'certainty = "unverified"',
             'certainty = "sure"',
-            "target `t`, table `npu`, table `clock`: field `certainty` is `sure`, "
+            "target `t`, table `npu`, table `sram_port`: field `certainty` is `sure`, "
             "allowed are measured, quoted, derived, unverified",
         ),
         ('family = "neutron-c"', 'family = "n"\nsize = 1', "target `t`, table `npu`: unknown field `size`"),

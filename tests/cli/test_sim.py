@@ -50,17 +50,17 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
 
 
 BAND = str(silicon.band(targets.load("imxrt700")))
-SIM = """{path} on imxrt700, simulated: NPU at 325 MHz, flash at 400 MB/s; operators on the CPU not counted
+SIM = """{path} on imxrt700, simulated: NPU at 324 MHz, flash at 400 MB/s; operators on the CPU not counted
 {band}
 
-npu 0: 27.5 us, 8,934 cycles; 350,368 MACs, 61.3% of the array; bound by compute
-  dispatch 4.5 us (16.2%), kernel 23.0 us (83.8%)
+npu 0: 27.6 us, 8,934 cycles; 350,368 MACs, 61.3% of the array; bound by compute
+  dispatch 4.5 us (16.2%), kernel 23.1 us (83.8%)
     start us         us   stall us          MACs      bytes  bound     kernel
          0.9        0.3        0.0             0      1,536  dispatch  copy_s8  TRANSPOSE net.py:13
          2.1        4.0        0.0        55,296      3,128  compute   conv2d_s8  PADV2 net.py:13 CONV_2D RELU
-         7.0       16.9        0.0       294,912      7,488  compute   conv2d_s8  PADV2 net.py:14 CONV_2D RELU
-        24.8        1.6        0.0             0      4,112  compute   reduce_sum_s8  MEAN net.py:15
-        27.3        0.2        0.0           160        234  dispatch  fully_connected_s8  FULLY_CONNECTED net.py:15
+         7.0       17.0        0.0       294,912      7,488  compute   conv2d_s8  PADV2 net.py:14 CONV_2D RELU
+        24.9        1.6        0.0             0      4,112  compute   reduce_sum_s8  MEAN net.py:15
+        27.4        0.2        0.0           160        234  dispatch  fully_connected_s8  FULLY_CONNECTED net.py:15
 """
 
 LETTERED = "quantized_decomposed_dequantize_per_tensor_default"
@@ -108,7 +108,7 @@ def test_the_text_of_a_plan(deuteron: Run, builds: Builds) -> None:
 
 def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Builds) -> None:
     (part,) = json.loads(deuteron("plan", builds.small, "--json").out)["partitions"]
-    fetched, clock = part["prefetch"], 325.0
+    fetched, clock = part["prefetch"], 324.0
     told = deuteron("plan", builds.small).out.splitlines()
     assert told[-1] == f"simulated times: {BAND}"
     assert told[-3:-1] == [
@@ -148,14 +148,14 @@ def simulated(deuteron: Run, *args: str | Path) -> dict[str, Any]:
 def test_other_rates(deuteron: Run, builds: Builds) -> None:
     planned, slow, half = (
         simulated(deuteron, builds.small, *options)
-        for options in ((), ("--flash-bandwidth", "4MB/s"), ("--clock", "162500kHz"))
+        for options in ((), ("--flash-bandwidth", "4MB/s"), ("--clock", "162M"))
     )
     late = simulated(deuteron, builds.small, "--flash-latency", "2200")
     transfers = [report["partitions"][0]["totals"]["transfer"] for report in (planned, late)]
-    assert transfers[1] - transfers[0] == 3 * 650, "three fetches, each 2,000 ns later than the target's 200"
+    assert transfers[1] - transfers[0] == 3 * 648, "three fetches, each 2,000 ns later than the target's 200"
     stalls = [report["partitions"][0]["totals"]["stall"] for report in (planned, slow)]
     assert stalls[1] > 20 * stalls[0] > 0
-    assert (planned["clock"], half["clock"], slow["flash_bandwidth"]) == (325_000_000, 162_500_000, 4_000_000)
+    assert (planned["clock"], half["clock"], slow["flash_bandwidth"]) == (324_000_000, 162_000_000, 4_000_000)
     assert half["partitions"][0]["totals"]["kernel"] == planned["partitions"][0]["totals"]["kernel"]
     first = simulated(deuteron, builds.small, "--first-run")
     assert first["partitions"][0]["cycles"] >= planned["partitions"][0]["cycles"]
@@ -200,9 +200,9 @@ def test_a_build_beside_itself(deuteron: Run, builds: Builds) -> None:
     assert deuteron("sim", "--compare", builds.whole, builds.whole).out.splitlines() == [
         *(f"A: {line}" for line in head),
         *(f"B: {line}" for line in head),
-        "total: 27.5 us to 27.5 us (+0.0 us, +0.0%)",
+        "total: 27.6 us to 27.6 us (+0.0 us, +0.0%)",
         "  dispatch: 4.5 us to 4.5 us (+0.0 us, +0.0%)",
-        "  kernel: 23.0 us to 23.0 us (+0.0 us, +0.0%)",
+        "  kernel: 23.1 us to 23.1 us (+0.0 us, +0.0%)",
         "",
         "      A us       B us     change   A stall   B stall    A bytes    B bytes",
         "5 kernels take the same in both",
@@ -214,12 +214,12 @@ def test_two_builds_beside_each_other(deuteron: Run, builds: Builds) -> None:
     result = json.loads(deuteron("sim", "--compare", builds.whole, builds.small, "--json").out)
     (one,), (other,) = (simulated(deuteron, path)["partitions"] for path in (builds.whole, builds.small))
     for side, part in (("before", one), ("after", other)):
-        assert result[side]["microseconds"] == pytest.approx(part["cycles"] / 325)
+        assert result[side]["microseconds"] == pytest.approx(part["cycles"] / 324)
     rows = result["differences"]
     assert len(rows) + result["same"] == 5
     assert rows
     assert all(abs(a["change"]) >= abs(b["change"]) for a, b in pairwise(rows))
-    assert sum(row["after"]["stall"] for row in rows) == pytest.approx(other["totals"]["stall"] / 325)
+    assert sum(row["after"]["stall"] for row in rows) == pytest.approx(other["totals"]["stall"] / 324)
     text = deuteron("sim", "--compare", builds.whole, builds.small).out
     first = rows[0]
     assert f"{first['change']:>+10,.1f}" in text
@@ -233,9 +233,9 @@ def test_kernels_that_one_build_alone_has(builds: Builds) -> None:
     assert [row.change for row in removed.changes] == [-row.change for row in added.changes]
     assert len(added.changes) == 5
     assert [line for found in (removed, added) for line in found.lines() if "net.py:14" in line] == [
-        "      17.8          -      -17.8       0.0         -      7,488          -  npu 0 conv2d_s8  "
+        "      17.9          -      -17.9       0.0         -      7,488          -  npu 0 conv2d_s8  "
         "PADV2 net.py:14 CONV_2D RELU",
-        "         -       17.8      +17.8         -       0.0          -      7,488  npu 0 conv2d_s8  "
+        "         -       17.9      +17.9         -       0.0          -      7,488  npu 0 conv2d_s8  "
         "PADV2 net.py:14 CONV_2D RELU",
     ]
 
@@ -401,7 +401,7 @@ ONE_OR_TWO = (
         ),
         (
             ("a", "--clock", "fast"),
-            "error: `fast` is no frequency for `--clock`\n\nhint: give Hz, or a number with k, M or G: `325M`\n",
+            "error: `fast` is no frequency for `--clock`\n\nhint: give Hz, or a number with k, M or G: `324M`\n",
         ),
         (
             ("a", "--flash-bandwidth", "0.001B/s"),
@@ -463,7 +463,7 @@ def test_the_trace_is_the_run(deuteron: Run, builds: Builds, tmp_path: Path) -> 
     (part,) = report["partitions"]
     for track, title in (("npu", "NPU"), ("flash", "flash")):
         cycles = [event["stop"] - event["start"] for event in part["events"] if event["track"] == track]
-        assert lengths[title] == pytest.approx([1000 * n / 325 for n in cycles], abs=1)
+        assert lengths[title] == pytest.approx([1000 * n / 324 for n in cycles], abs=1)
 
 
 CHAINS = """

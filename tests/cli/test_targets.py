@@ -33,7 +33,7 @@ def test_text(deuteron: Run):
     result = deuteron("targets")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith(TEXT)
-    clock = "  neutron-c-n3-64 clock                      325,000,000 Hz  unverified  no published figure; "
+    clock = "  neutron-c-n3-64 clock                      324,000,000 Hz  quoted      MCUXpresso SDK examples "
     assert clock in result.out
 
 

@@ -14,7 +14,7 @@ SPEC = """models = ["small.tflite", "large.tflite", "absent.tflite"]
 targets = ["imxrt700", "ethos-u55-128"]
 sram_budget = ["600", "4Ki", "1Mi"]
 flash_bandwidth = ["20MB/s", "400MB/s"]
-clock = ["150M", "325M"]
+clock = ["150M", "324M"]
 """
 POINTS = 3 * 2 * 3 * 2 * 2
 

@@ -163,10 +163,10 @@ def test_a_cpu_alone(builds: dict[str, Path], tmp_path: Path, monkeypatch: pytes
     """A build for a chip with an NPU that runs nothing there: the chip's clock counts; no command tells a time."""
     manifest = replace(manifests.read(builds["small.tflite"]), partitions=())
     monkeypatch.setattr(work, "_opened", lambda _: manifest)
-    monkeypatch.setattr(work, "_cpu_cycles", lambda _: 325_000)
+    monkeypatch.setattr(work, "_cpu_cycles", lambda _: 324_000)
     (row,) = swept(tmp_path / "known", builds["small.tflite"])
     assert (row["latency_us"], row["bound"], row["command"]) == (1000.0, "CPU", None)
-    (row,) = swept(tmp_path / "asked", builds["small.tflite"], clock=["65M"])
+    (row,) = swept(tmp_path / "asked", builds["small.tflite"], clock=["64800k"])
     assert row["latency_us"] == 5000.0
     (row,) = swept(tmp_path / "budget", builds["small.tflite"], sram_budget=["1Mi"])
     assert (row["latency_us"], row["ignored"]) == (1000.0, "sram_budget")

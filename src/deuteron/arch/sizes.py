@@ -1,4 +1,4 @@
-"""Sizes, rates and frequencies as users write them: `512Ki`, `400MB/s`, `325M`."""
+"""Sizes, rates and frequencies as users write them: `512Ki`, `400MB/s`, `324M`."""
 
 import re
 from fractions import Fraction
@@ -21,13 +21,13 @@ _KINDS = {
         "bytes per second",
         "give bytes per second, or a number with k, Ki, M, Mi, G or Gi: `100MB/s`",
     ),
-    "--clock": ("frequency", ("", "Hz"), "Hz", "give Hz, or a number with k, M or G: `325M`"),
+    "--clock": ("frequency", ("", "Hz"), "Hz", "give Hz, or a number with k, M or G: `324M`"),
 }
 _SIZE = ("size", ("", "B"), "bytes", "give bytes, or a number with k, Ki, M, Mi, G or Gi: `512Ki`, `1.5M`")
 
 
 def parse_size(option: str, text: str) -> int:
-    """The bytes, bytes per second or Hz that the value of `option` says: `512Ki`, `1.5M`, `400MB/s`, `325MHz`.
+    """The bytes, bytes per second or Hz that the value of `option` says: `512Ki`, `1.5M`, `400MB/s`, `324MHz`.
 
     Raises:
         OptionError: when it says none.

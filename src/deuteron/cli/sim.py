@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--weights-budget", metavar="SIZE", help="Plan anew with so much of it for weights that are fetched.")
 @click.option("--effort", metavar="fast|exact", help="Plan anew, trying so hard.")
 @click.option("--fetch-constants-to-sram", metavar="auto|always|never", help="Plan anew, fetching weights so.")
-@click.option("--clock", metavar="HZ", help="Of NPU and CPU (`325M`), instead of the target's.")
+@click.option("--clock", metavar="HZ", help="Of NPU and CPU (`324M`), instead of the target's.")
 @click.option("--first-run", is_flag=True, help="Resident weights are not in SRAM yet.")
 @click.option("--trace", metavar="FILE", type=PATH, help="Also write a trace for the Perfetto UI.")
 @click.option("--force", is_flag=True, help="Replace the trace if it exists.")
