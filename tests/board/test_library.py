@@ -57,6 +57,28 @@ def test_kernels_have_the_inner_work_of_the_operators(inner: InnerWork) -> None:
         assert (source.path.parent / lines[-1].split('"')[1]).resolve() == origin
 
 
+def taken_in(path: Path) -> set[Path]:
+    """A file of the firmware with all that it includes."""
+    files, left = set[Path](), [path.resolve()]
+    while left:
+        file = left.pop()
+        if file not in files:
+            files.add(file)
+            names: list[str] = re.findall(r'^#include "(.+)"', file.read_text("utf-8"), re.MULTILINE)
+            places = ((folder / name).resolve() for name in names for folder in (file.parent, FIRMWARE / "include"))
+            left += [place for place in places if place.is_file()]
+    return files
+
+
+@pytest.mark.parametrize("board", boards.names())
+def test_what_knows_nothing_of_events_has_the_same_object_with_them(board: str) -> None:
+    sources = library.core(boards.load(board), profiling=True)
+    same = set(sources).intersection(library.recording(sources))
+    assert len(sources) > len(same) > 0.8 * len(sources)
+    knowing = (source for source in same if any("DTN_PROFILING" in f.read_text() for f in taken_in(source.path)))
+    assert [source.name for source in knowing] == []
+
+
 def test_a_device_has_each_kernel_once() -> None:
     sources = [source for source in library.kernels(InnerWork.PORTABLE) if source.name.startswith("kernels.")]
     chosen = {source.path.stem: source.path for source in sources}

@@ -1,6 +1,7 @@
 """Which C files an image is made of, and what the object of each is called: `<module>.<file>`."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from deuteron.arch import cores
@@ -39,6 +40,10 @@ _DEVICES = (*_DMA, "sleep", "timer")
 """What the override and the fetches of weights use, interrupts and all; the wait for an NPU takes all but the DMA."""
 _FAULT_INJECTION = "faults"
 _EVENTS = "events"
+PROFILING = "-DDTN_PROFILING=1"
+"""The compiler's flag for what records events."""
+_EVENTLESS = frozenset({"operators", "cortex_m", "io", "messages", "kernels", "inner"})
+"""Modules of which no file, with all that it includes, knows that flag."""
 
 
 def core(board: Board, *, profiling: bool = False) -> tuple[Source, ...]:
@@ -46,6 +51,14 @@ def core(board: Board, *, profiling: bool = False) -> tuple[Source, ...]:
     patterns = {**_LIBRARY, "profile": ("src/profile/*.c",)} if profiling else _LIBRARY
     inner = cores.load(board.cpu).inner
     return (*_named(patterns), *kernels(inner), *inner_work(inner))
+
+
+def recording(sources: Iterable[Source]) -> tuple[Source, ...]:
+    """The same for an image that records events: most sources know nothing of them, and have the same objects."""
+    return tuple(
+        source if source.name.partition(".")[0] in _EVENTLESS else replace(source, flags=(*source.flags, PROFILING))
+        for source in sources
+    )
 
 
 def kernels(inner: InnerWork) -> tuple[Source, ...]:

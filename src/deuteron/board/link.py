@@ -65,7 +65,7 @@ def link(
         CapacityError: when there is no such place.
     """
     profiling = options.use_profiling
-    core_flags = (*board.flags, "-DDTN_PROFILING=1") if profiling else board.flags
+    core_flags = (*board.flags, library.PROFILING) if profiling else board.flags
     flags = (*core_flags, *library.port_flags(board))
     firmwares = [delegate.firmware for delegate in bundle.delegates]
     starts, stand_ins = library.stand_ins(firmwares)
@@ -73,7 +73,8 @@ def link(
     archives, driver = (ARCHIVE,), _npu_driver(bundle, options)
     if driver:
         sources, starts, stand_ins = driver.calling(sources), driver.calling(library.silicon()), ()
-    core = toolchain.compile((*sources, *stand_ins), core_flags, library.FIRMWARE)
+    sources = (*sources, *stand_ins)
+    core = toolchain.compile(library.recording(sources) if profiling else sources, board.flags, library.FIRMWARE)
     toolchain.archive(core, work / ARCHIVE)
     if driver:
         archives = (*archives, NPU_ARCHIVE)
