@@ -177,7 +177,7 @@ def test_outputs_are_quantised_twice(x: Tensor) -> None:
 
 
 RUN = """
-import sys, torch
+import torch
 from executorch.exir import to_edge
 from executorch.runtime import Runtime
 class Sides(torch.nn.Module):
@@ -186,17 +186,16 @@ class Rows(torch.nn.Module):
     def forward(self, x):
         rows = (x + x).flatten(2)
         return rows + rows
-module = {"cat": Sides, "flatten": Rows}[sys.argv[1]]()
 x = torch.arange(32, dtype=torch.int8).reshape(1, 2, 4, 4).contiguous(memory_format=torch.channels_last)
-program = to_edge(torch.export.export(module, (x,))).to_executorch()
-method = Runtime.get().load_program(bytes(program.buffer)).load_method("forward")
-print(torch.equal(method.execute((x,))[0], module(x)))
+for module in (Sides(), Rows()):
+    program = to_edge(torch.export.export(module, (x,))).to_executorch()
+    method = Runtime.get().load_program(bytes(program.buffer)).load_method("forward")
+    print(torch.equal(method.execute((x,))[0], module(x)))
 """
 
 
-@pytest.mark.parametrize("what", ["cat", "flatten"])
-def test_executorchs_runtime_joins_and_views_images_in_channels_last_memory_wrongly(what: str, tmp_path: Path) -> None:
+def test_executorchs_runtime_joins_and_views_images_in_channels_last_memory_wrongly(tmp_path: Path) -> None:
     script = tmp_path / "run.py"
     script.write_text(RUN)
-    done = subprocess.run([sys.executable, script, what], capture_output=True, text=True, check=False)
-    assert done.stdout == "False\n", done.stderr
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.stdout == "False\nFalse\n", done.stderr
