@@ -3,6 +3,7 @@
 import copy
 import gc
 import importlib
+import pickle
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from importlib import resources
@@ -73,6 +74,7 @@ def test_nothing_stays() -> None:
         (torch.export.ExportedProgram, "run_decompositions"),
         (torch._export.utils, "_materialize_cpp_cia_ops"),
         (torch.library.Library, "define"),
+        (torch.fx.GraphModule, "recompile"),
     )
     before = [vars(owner)[name] for owner, name in names]
     with seam.converter(BuildOptions()), shortcuts.active():
@@ -112,6 +114,34 @@ def test_records_of_sources_are_shared_not_copied() -> None:
     with seam.converter(BuildOptions()), shortcuts.active():
         copied = copy.deepcopy([first])
     assert copied[0] is first
+
+
+def test_graphs_are_written_when_they_are_called_or_read() -> None:
+    with seam.converter(BuildOptions()), shortcuts.active():
+        module = torch.fx.symbolic_trace(Applies(torch.relu))
+        (relu,) = (node for node in module.graph.nodes if node.target is torch.relu)
+        assert "_code" not in vars(module)
+        assert torch.equal(module(X), torch.relu(X))
+        relu.target = torch.neg
+        written = module.recompile()
+        assert "_code" not in vars(module)
+        assert "torch.neg" in module.code
+        assert torch.equal(module(X), -X)
+        assert "torch.neg" in written.src
+        relu.target = torch.abs
+        module.recompile()
+        assert torch.equal(pickle.loads(pickle.dumps(module))(X), X.abs())
+        assert torch.equal(copy.deepcopy(module)(X), X.abs())
+        relu.target = torch.relu
+        module.recompile()
+    assert torch.equal(module(X), torch.relu(X))
+
+
+def test_an_export_reads_graphs_that_were_not_called() -> None:
+    with seam.converter(BuildOptions()), shortcuts.active():
+        module = torch.fx.symbolic_trace(Applies(torch.relu))
+        exported = torch.export.export(module, (X,), strict=True).module()
+    assert torch.equal(exported(X), torch.relu(X))
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from deuteron.frontend.ranges import searched_by_numbers
 
 _OPERATORS = "torch._export.utils"
 _POST_GRAD = "torch._inductor.fx_passes.post_grad"
+_GRAPHS = "torch.fx.graph_module"
+_EXPORT = "torch.export._trace"
 _OBSERVER = "torchao.quantization.pt2e.observer"
 _NEUTRON_PASS = "executorch.backends.nxp.edge_passes.neutron_edge_pass"  # noqa: S105 - no password
 
@@ -34,6 +36,8 @@ _PRIVATE = (
     ("torch.fx.traceback", "NodeSource"),
     (_OBSERVER, "HistogramObserver._non_linear_param_search"),
     (_NEUTRON_PASS, "NeutronEdgePass.recompile_module"),
+    (_GRAPHS, "GraphModule.recompile"),
+    (_EXPORT, "_strict_export"),
 )
 
 
@@ -50,6 +54,10 @@ def active() -> Generator[None]:
         stack.enter_context(_replaced(_NEUTRON_PASS, "NeutronEdgePass.recompile_module", _traced_once))
         stack.enter_context(_replaced(_OBSERVER, "HistogramObserver._non_linear_param_search", searched_by_numbers))
         stack.enter_context(_replaced("torch._ops", "Callable", _kept_annotation))
+        if _owner(_EXPORT, "_strict_export"):
+            stack.enter_context(_replaced(_GRAPHS, "GraphModule.recompile", _written_when_used))
+            stack.enter_context(_replaced(_GRAPHS, "GraphModule.__reduce__", _written_to_copy))
+            stack.enter_context(_replaced(_EXPORT, "_strict_export", _written_to_export))
         stack.enter_context(_sources_shared())
         stack.enter_context(_operators_listed_once())
         yield
@@ -191,6 +199,68 @@ class _Same:
         return isinstance(other, _Same) and self.value is other.value
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _written_when_used(original: Callable[[Any], Any]) -> Callable[[Any], object]:
+    """Writes a graph as Python when its module is called or its code read: between passes most are neither."""
+
+    def recompile(module: Any) -> object:
+        codegen = module._graph._codegen  # noqa: SLF001 - it has no public name
+        if hasattr(codegen, "pytree_info"):
+            module._in_spec, module._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec  # noqa: SLF001
+        for name in _WRITTEN:
+            module.__dict__.pop(name, None)
+            setattr(cast("type[object]", type(module)), name, _Later(name, original))  # each module has a type
+        return _Code(module, original)
+
+    return recompile
+
+
+_WRITTEN = ("forward", "_code", "_lineno_map", "_prologue_start")
+"""What a module has of its graph as Python."""
+
+
+class _Later:
+    """An attribute of a module that it has when its graph is written."""
+
+    def __init__(self, name: str, write: Callable[[Any], Any]) -> None:
+        self.name, self.write = name, write
+
+    def __get__(self, module: Any, owner: type) -> Any:
+        if module is None:
+            return self
+        self.write(module)
+        return getattr(module, self.name)
+
+
+class _Code:
+    """What PyTorch gives for a written graph, which few read."""
+
+    def __init__(self, module: Any, write: Callable[[Any], Any]) -> None:
+        self.module, self.write = module, write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.write(self.module), name)
+
+
+def _written_to_copy(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Writes a graph before all attributes of its module are taken to be stored."""
+
+    def reduce(module: Any) -> Any:
+        return module.code and original(module)
+
+    return reduce
+
+
+def _written_to_export(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Writes the graphs of a module before PyTorch reads the bytecode of all its parts."""
+
+    def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+        for part in mod.modules():
+            getattr(part, "forward", None)
+        return original(mod, *args, **kwargs)
+
+    return export
 
 
 @contextmanager
