@@ -38,15 +38,15 @@ class Joined(nn.Module):
 
 
 class Strided(nn.Module):
-    """A stride of four, whose windows do not meet all of their input: ExecuTorch's passes cut that."""
+    """A stride of four, whose windows do not meet all of their input: ExecuTorch's passes cut that; and integers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Conv2d(3, 4, 1)
         self.second = nn.Conv2d(4, 4, 3, 4, 1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.second(torch.relu(self.first(x)))
+    def forward(self, x: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+        return self.second(torch.relu(self.first(x))), torch.amin(numbers[:, 1:], 2, keepdim=True).permute(0, 2, 1)
 
 
 class Reduced(nn.Module):
@@ -68,9 +68,10 @@ def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
 
 
 def strided() -> tuple[Any, Sequence[Any], api.BuildOptions]:
-    """`Strided` with its input."""
+    """`Strided` with its inputs, of which a pool takes one."""
     torch.manual_seed(0)
-    return Strided().eval(), (torch.randn(1, 3, 12, 12),), api.BuildOptions()
+    numbers = torch.randint(-1000, 1000, (1, 4, 6), dtype=torch.int32)
+    return Strided().eval(), (torch.randn(1, 3, 12, 12), numbers), api.BuildOptions()
 
 
 def reduced() -> tuple[Any, Sequence[Any], api.BuildOptions]:
@@ -84,8 +85,8 @@ def reduced() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     [(joined, "ethos-u55-128", 6), (strided, "ethos-u85-256", 1), (reduced, "ethos-u55-128", 7)],
 )
 def test_vela_does_not_join_what_it_would_join_wrong(make: Any, target: str, pools: int) -> None:
-    directory, (x,) = built(make, target), make()[1]
+    directory, inputs = built(make, target), make()[1]
     graph = tosa.read((directory / "npu_0.tosa").read_bytes(), "npu_0.tosa")
-    comparison = compare(directory, [[x.numpy()], [x.numpy() * 0.7]])
+    comparison = compare(directory, [[x.numpy() for x in inputs], [x.flip(-1).numpy() for x in inputs]])
     assert comparison.passed, comparison.failures()
     assert [operator.name for operator in graph.operators].count("MAX_POOL2D") == pools

@@ -5,7 +5,8 @@ layer that it has to take to pieces may then go wrong: of a convolution or a poo
 above and left, and the results of a depthwise convolution with several channels for each of its input's it writes to
 the start of the greater tensor. On an Ethos-U55 and -U65 it also takes transposes to pieces: where an activation
 follows one, and then pads, its rows are written as far apart as they would be without the pads. A pool with a window of
-one value changes nothing and is never taken to pieces.
+one value changes nothing and is never taken to pieces; nor is the greater of a value and itself, for integers of 32
+bits, which pools lack.
 
 Greatest and smallest values it takes to pieces, too: of a slice it forgets where it begins, and what is padded or
 concatenated it overwrites. Where an accelerator has no smallest values it writes `-1 - x`, the greatest values of that,
@@ -18,6 +19,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+import torch
 from torch import fx
 
 from deuteron.frontend.operators import base_name
@@ -27,6 +29,7 @@ _RESHAPES = ("RESHAPE", "TRANSPOSE")
 _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
 _AXES = 4
 """Of what a pool takes: samples, rows, columns and channels."""
+_OF_POOLS = frozenset({torch.int8, torch.int16})
 _CONVOLUTIONS, _POOLS = ("CONV2D", "DEPTHWISE_CONV2D"), ("AVG_POOL2D", "MAX_POOL2D")
 _MOST_STRIDE, _MOST_DILATION, _MOST_WINDOW = 3, 2, 8
 """Beyond these Vela takes layers to pieces; the last is of average pools with pads."""
@@ -37,8 +40,17 @@ def keep_apart(module: fx.GraphModule) -> None:
     wanted = [pair for node in module.graph.nodes for pair in _joined(node)]
     for source, reader in wanted:
         with module.graph.inserting_before(reader):
-            reader.replace_input_with(source, _pooled(source))
+            reader.replace_input_with(source, _again(source))
     module.recompile()
+
+
+def _again(source: fx.Node) -> fx.Node:
+    """The node's values behind an operator that changes none."""
+    if source.meta["val"].dtype in _OF_POOLS:
+        return _pooled(source)
+    result = source.graph.call_function(_tosa().MAXIMUM.default, (source, source))
+    result.meta = dict(source.meta)
+    return result
 
 
 def _pooled(source: fx.Node) -> fx.Node:
