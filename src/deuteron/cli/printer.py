@@ -6,12 +6,12 @@ import json
 import logging
 import os
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Generator
 from typing import Protocol, TextIO
 
-from deuteron.cli.live import live_line
 from deuteron.errors import DeuteronError, InternalError
 
 
@@ -84,14 +84,42 @@ class Printer:
             if self.verbosity < VERBOSE:
                 warnings.simplefilter("ignore")
             if self.verbosity == NORMAL and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-                with live_line(title) as line:
-                    yield line.report
+                with _live_line(title) as report:
+                    yield report
             else:
                 yield lambda step, index, count: self.detail(f"{title}: {index + 1}/{count} {step}")
 
     def _coloured(self, word: str, code: str) -> str:
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
         return word if plain else f"\x1b[{code}m{word}\x1b[0m"
+
+
+@contextlib.contextmanager
+def _live_line(title: str) -> Generator[Report]:
+    """A progress bar that is redrawn in place and gone at the end; what others write meanwhile appears above it."""
+    from tqdm import tqdm
+    from tqdm.contrib import DummyTqdmFile
+
+    form = "[{bar:20}] {n_fmt}/{total_fmt} {elapsed} {desc}"
+    with tqdm(desc=title, file=sys.stderr, bar_format=form, ascii=".#", leave=False, dynamic_ncols=True) as bar:
+        ended = threading.Event()
+
+        def report(step: str, index: int, count: int) -> None:
+            bar.total, bar.n = count or None, index
+            bar.set_description_str(f"{title}: {step}")
+
+        def draw_until_ended() -> None:
+            while not ended.wait(0.25):
+                bar.refresh()
+
+        drawing = threading.Thread(target=draw_until_ended, daemon=True)
+        drawing.start()
+        try:
+            with contextlib.redirect_stderr(DummyTqdmFile(sys.stderr)):
+                yield report
+        finally:
+            ended.set()
+            drawing.join()
 
 
 @contextlib.contextmanager
