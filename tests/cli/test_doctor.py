@@ -23,8 +23,10 @@ VERSIONS = {
     "jinja2": "3.1.6",
     "numpy": "2.2.0",
     "ortools": "9.15.6755",
+    "perfetto": "0.59.1",
     "pyelftools": "0.33",
     "tflite": "2.18.0",
+    "tqdm": "4.67.1",
     "executorch": "1.5.1",
     "torch": "2.13.0+cpu",
     "ethos-u-vela": "5.1.0",
@@ -69,8 +71,10 @@ ok       click                 8.3.0          >=8.1
 ok       flatbuffers           25.2.10        >=24.3.25
 ok       jinja2                3.1.6          >=3.1
 ok       numpy                 2.2.0          >=2.0
+ok       perfetto              0.59.1         >=0.16
 ok       pyelftools            0.33           >=0.31
 ok       tflite                2.18.0         ==2.18.0
+ok       tqdm                  4.67.1         >=4.67
 ok       executorch            1.5.1          ==1.5.1
 ok       torch                 2.13.0+cpu     ==2.13.0
 ok       ethos-u-vela          5.1.0          ==5.1.0

@@ -67,7 +67,8 @@ def test_long_work_draws_a_bar_on_a_terminal_only():
     code = (
         "import sys, time\nfrom deuteron.cli.printer import Printer\np = Printer()\n"
         "with p.work('building') as report:\n"
-        "    report('export' + ' and more' * 9, 1, 4)\n    print('library output')\n    print('above', file=sys.stderr)\n"
+        "    report('export' + ' and more' * 9, 1, 4)\n"
+        "    print('library output')\n    print('above', file=sys.stderr)\n"
         "    time.sleep(1.2)\np.data('done')\np.note('a note')"
     )
     parent, child = pty.openpty()

@@ -10,7 +10,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Generator
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, cast
 
 from deuteron.errors import DeuteronError, InternalError
 
@@ -115,7 +115,7 @@ def _live_line(title: str) -> Generator[Report]:
         drawing = threading.Thread(target=draw_until_ended, daemon=True)
         drawing.start()
         try:
-            with contextlib.redirect_stderr(DummyTqdmFile(sys.stderr)):
+            with contextlib.redirect_stderr(cast(TextIO, DummyTqdmFile(sys.stderr))):
                 yield report
         finally:
             ended.set()

@@ -1,7 +1,6 @@
 """Gaps, tables, comparison and the record, on a profile made by hand."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from deuteron.errors import FormatError, InputError, OptionError
 from deuteron.views.events import changes, record, tables, text
 from deuteron.views.events.events import Event, Kind, Measure, Track
 from deuteron.views.events.exports.node_data import node_data
-from deuteron.views.events.exports.protobuf import message
 from deuteron.views.events.exports.trace import trace
 from deuteron.views.events.gaps import attributed, with_gaps
 from deuteron.views.events.record import Op, Source
@@ -394,32 +392,6 @@ def test_the_trace_has_every_event():
     assert conv.timestamp == 110_000
     assert notes["line"] == "model.py:7: x = self.conv(x)"
     assert notes["module"] == "block.conv"
-
-
-def test_the_trace_holds_nothing_but_fields_that_perfetto_defines():
-    from google.protobuf.message import Message
-    from google.protobuf.unknown_fields import UnknownFieldSet
-    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
-
-    def inside(whole: Message) -> Iterator[Message]:
-        yield whole
-        for field, value in whole.ListFields():
-            if field.message_type is not None:
-                for part in value if field.is_repeated else (value,):
-                    yield from inside(part)
-
-    profile = made.profile()
-    written = trace(profile.stream, "title", profile)
-    parsed = Trace.FromString(written)
-    messages = list(inside(parsed))
-    assert {type(one).__name__ for one in messages} == {
-        "Trace", "TracePacket", "TrackDescriptor", "ProcessDescriptor", "TrackEvent", "DebugAnnotation",
-    }  # fmt: skip
-    assert not [one for one in messages if len(UnknownFieldSet(one))]
-    assert parsed.ByteSize() == len(written)
-    assert message((1, 0), (10, 2**63 - 1), (2, "é"), (1, b"x" * 200)) == (
-        b"\x08\x00P" + b"\xff" * 8 + b"\x7f\x12\x02\xc3\xa9\x0a\xc8\x01" + b"x" * 200
-    )
 
 
 def test_a_kernel_without_a_tick_is_an_instant_of_the_trace():
