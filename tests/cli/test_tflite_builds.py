@@ -1,8 +1,9 @@
 """A TFLite file in the place of a build: everything that is asked of builds is asked of it, converted in memory."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,8 +108,30 @@ def mixed(tmp_path: Path) -> Path:
                      FusedActivationFunction=0)  # fmt: skip
     stored = net.maximum(net.relu(net.add("QUANTIZE", a, kind="QuantizeOptions")), 0)
     path = tmp_path / "mixed.tflite"
-    path.write_bytes(net.data(smaller, equal, joined, stored))
+    path.write_bytes(net.data(smaller, equal, joined, stored, *moved(net, a, b)))
     return path
+
+
+def moved(net: Net, a: int, b: int) -> Iterator[int]:
+    """What only moves or compares values, of two tensors of one type."""
+    kept: dict[str, Any] = {"dtype": net.tensors[a].dtype}
+    whole, half, three = SHAPE, (*SHAPE[:3], 4), (*SHAPE[:3], 3)
+    yield net.add("BROADCAST_TO", a, net.constant((2, 3, *whole[1:])), shape=(2, 3, *whole[1:]),
+                  kind="BroadcastToOptions", **kept)  # fmt: skip
+    yield net.add("EMBEDDING_LOOKUP", net.constant((0, 0)), a, shape=(2, *whole[1:]), **kept)
+    yield net.add("GATHER", a, net.constant((7, 0, 2)), shape=three, kind="GatherOptions", Axis=3, BatchDims=0, **kept)
+    yield net.add("PACK", a, b, shape=(1, 4, 2, 4, 8), kind="PackOptions", ValuesCount=2, Axis=2, **kept)
+    yield net.add("SLICE", a, net.constant((0, 1, 0, 0)), net.constant((1, 2, -1, -1)), shape=(1, 2, 4, 8),
+                  kind="SliceOptions", **kept)  # fmt: skip
+    yield net.parts("SPLIT", net.constant((3,), ()), a, sizes=(4, 4), kind="SplitOptions", NumSplits=2, **kept)
+    last = net.parts("SPLIT_V", a, net.constant((1, 4, 3)), net.constant((3,), ()), sizes=(1, 4, 3),
+                     kind="SplitVOptions", NumSplits=3, **kept)  # fmt: skip
+    yield from (last - 2, last - 1, last)
+    yield net.add("STRIDED_SLICE", a, net.constant((0, 0, 0, -7)), net.constant((1, 4, 4, 9)),
+                  net.constant((1, 1, 1, 2)), shape=half, kind="StridedSliceOptions", BeginMask=0, EndMask=8,
+                  EllipsisMask=0, NewAxisMask=0, ShrinkAxisMask=0, Offset=0, **kept)  # fmt: skip
+    yield net.add("REDUCE_MAX", a, net.constant((1, -2)), shape=(1, 8), kind="ReducerOptions", KeepDims=0, **kept)
+    yield net.add("GREATER", a, b, dtype="BOOL", kind="GreaterOptions")
 
 
 def test_a_file_that_the_npu_takes_in_part_is_a_build_too(deuteron: Run, mixed: Path, tmp_path: Path) -> None:
@@ -118,9 +141,23 @@ def test_a_file_that_the_npu_takes_in_part_is_a_build_too(deuteron: Run, mixed: 
     assert "npu 1: 128 B scratch + 256 B linked weights" in deuteron("plan", mixed).out
     result = deuteron("run", mixed, "--on", "an505", "--compare", "host", "--samples", "2")
     assert (result.code, result.out) == (0, "an505 and the host give the same bits for 2 samples\n")
+    need_the_same(mixed)
+
+
+def need_the_same(path: Path) -> None:
+    """Check that a file gives the same in LiteRT and as a program in ExecuTorch's runtime."""
     x = np.random.default_rng(1).integers(-128, 128, SHAPE, np.int8)
-    for in_litert, in_executorch in zip(api.run(mixed, [x]), api.run(build_directory(mixed), [x]), strict=True):
+    for in_litert, in_executorch in zip(api.run(path, [x]), api.run(build_directory(path), [x]), strict=True):
         np.testing.assert_array_equal(in_litert, in_executorch)
+
+
+def test_int8_values_that_the_npu_does_not_move(tmp_path: Path) -> None:
+    net, path = Net(), tmp_path / "moves.tflite"
+    path.write_bytes(net.data(*moved(net, net.relu(0), 0)))
+    assert {"aten::index_select", "aten::stack", "aten::split_with_sizes_copy", "aten::gt"} <= {
+        op.op for op in api.read_manifest(build_directory(path)).cpu_ops
+    }
+    need_the_same(path)
 
 
 def test_an_operator_that_boards_lack_is_named(deuteron: Run, tmp_path: Path) -> None:

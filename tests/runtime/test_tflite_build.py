@@ -42,6 +42,37 @@ FORMS: dict[str, Callable[[Net, int, int], int]] = {
         name: lambda net, a, b, name=name: net.add(name, a, **FLOATS)
         for name in ("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1")
     },
+    "BROADCAST_TO": lambda net, a, b: net.add(
+        "BROADCAST_TO", a, net.constant((3, *SHAPE[1:])), shape=(3, *SHAPE[1:]), kind="BroadcastToOptions", **FLOATS
+    ),
+    "EMBEDDING_LOOKUP": lambda net, a, b: net.add(
+        "EMBEDDING_LOOKUP", net.constant((0, 0)), a, shape=(2, *SHAPE[1:]), **FLOATS
+    ),
+    "GATHER": lambda net, a, b: net.add(
+        "GATHER", a, net.constant((0, 0)), shape=(2, *SHAPE[1:]), kind="GatherOptions", Axis=0, BatchDims=0, **FLOATS
+    ),
+    "PACK": lambda net, a, b: net.add(
+        "PACK", a, b, shape=(2, *SHAPE), kind="PackOptions", ValuesCount=2, Axis=0, **FLOATS
+    ),
+    "REDUCE_MAX": lambda net, a, b: net.add(
+        "REDUCE_MAX", a, net.constant((1, -2)), shape=(1, 1, 1, 8), kind="ReducerOptions", KeepDims=1, **FLOATS
+    ),
+    "SLICE": lambda net, a, b: net.add(
+        "SLICE", a, net.constant((0, 1, 0, 0)), net.constant((1, 2, -1, -1)), shape=(1, 2, 4, 8), kind="SliceOptions",
+        **FLOATS,
+    ),
+    "SPLIT": lambda net, a, b: net.parts(
+        "SPLIT", net.constant((3,)), a, sizes=(4, 4), kind="SplitOptions", NumSplits=2, **FLOATS
+    ),
+    "SPLIT_V": lambda net, a, b: net.parts(
+        "SPLIT_V", a, net.constant((1, 5, 2)), net.constant((-1,)), sizes=(1, 5, 2), kind="SplitVOptions", NumSplits=3,
+        **FLOATS,
+    ),
+    "STRIDED_SLICE": lambda net, a, b: net.add(
+        "STRIDED_SLICE", a, net.constant((0, -4, 0, -7)), net.constant((1, 9, 4, 8)), net.constant((1, 1, 1, 3)),
+        shape=(*SHAPE[:3], 3), kind="StridedSliceOptions", BeginMask=2, EndMask=3, EllipsisMask=0, NewAxisMask=0,
+        ShrinkAxisMask=0, **FLOATS,
+    ),
     "CONCATENATION": lambda net, a, b: net.add(
         "CONCATENATION", a, b, shape=(2, *SHAPE[1:]), kind="ConcatenationOptions", Axis=0, FusedActivationFunction=0,
         **FLOATS,

@@ -161,6 +161,8 @@ class _Writer:
                 return places[tensor]
             case float():
                 return self._double(arg)
+            case bool():
+                return self._bool(arg)
             case int():
                 return self._int(arg)
             case tuple():
@@ -206,6 +208,11 @@ class _Writer:
         self.builder.PrependUint32Slot(1, offset & 0xFFFFFFFF, 0)
         self.builder.PrependUint32Slot(2, offset >> 32, 0)
         return self.builder.EndObject()
+
+    def _bool(self, value: bool) -> int:
+        self.builder.StartObject(1)
+        self.builder.PrependBoolSlot(0, value, False)
+        return self._value(Kind.BOOL, self.builder.EndObject())
 
     def _int(self, number: int) -> int:
         self.builder.StartObject(1)

@@ -6,12 +6,13 @@ Others stand in a program under a name of their own, `tflite::`, so that whoever
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
+from deuteron.errors import counted
 from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.tflite.flat import FlatTensor
 from deuteron.npu.neutron.tflite.site import Site
@@ -20,9 +21,12 @@ from deuteron.runtime.pte_writer import CODES, Argument, Call, Ref
 QUANTIZE = "quantized_decomposed::quantize_per_tensor.out"
 DEQUANTIZE = "quantized_decomposed::dequantize_per_tensor.out"
 
+_SLICE = "aten::slice_copy.Tensor_out"
+
 NAMESPACE = "tflite"
 
-_ONE, _TWO, _ONE_OR_TWO, _ANY_NUMBER = range(1, 2), range(2, 3), range(1, 3), range(1, 1 << 16)
+_ONE, _TWO, _THREE, _FOUR = (range(n, n + 1) for n in (1, 2, 3, 4))
+_ONE_OR_TWO, _ANY_NUMBER = range(1, 3), range(1, 1 << 16)
 
 _Maker = Callable[[Site], "Call | None"]
 
@@ -34,10 +38,12 @@ class _Form:
     Attributes:
         call: the call; None where there is none for its types and options.
         inputs: the numbers of inputs that it may have.
+        outputs: the same of outputs.
     """
 
     call: _Maker
     inputs: range
+    outputs: range = _ONE
 
 
 def call_of(site: Site) -> Call:
@@ -48,7 +54,7 @@ def call_of(site: Site) -> Call:
     """
     op, form, call = site.op, _FORMS.get(site.op.name), None
     if form is not None:
-        site.check_form(form.inputs)
+        site.check_form(form.inputs, form.outputs)
         call = form.call(site)
     outputs = tuple(Ref(i) for i in op.outputs)
     return call or Call(f"{NAMESPACE}::{op.title}.out", (*(Ref(i) for i in op.inputs if i >= 0), *outputs))
@@ -114,11 +120,12 @@ def _arithmetic(name: str, *factor: int) -> _Form:
 
 
 def _relation(name: str) -> _Form:
-    """A comparison in float."""
+    """A comparison in float, or of int8 values of one scale, which have the order of what they stand for."""
 
     def call(site: Site) -> Call | None:
-        inputs, y = _tensors(site)
-        if any(tensor.dtype != "FLOAT32" for tensor in inputs) or y.dtype != "BOOL":
+        (a, b), y = _tensors(site)
+        is_stored = a.dtype == "INT8" and _same_type(a, b)
+        if not (is_stored or a.dtype == b.dtype == "FLOAT32") or y.dtype != "BOOL":
             return None
         return Call(f"aten::{name}.Tensor_out", (*_operands(site), *_end(site)))
 
@@ -166,27 +173,147 @@ def _concatenation(site: Site) -> Call | None:
     return Call("aten::cat.out", (_operands(site), site.axis(site.option("Axis"), len(y.shape)), *_end(site)))
 
 
+def _same_type(*tensors: FlatTensor) -> bool:
+    """Whether values move between tensors as they are stored."""
+    return len({(tensor.dtype, tensor.quant) for tensor in tensors}) == 1
+
+
+def _numbers_of(site: Site, *positions: int) -> list[tuple[int, ...]] | None:
+    """The whole numbers of these inputs; None where one is no constant."""
+    tensors = [site.input_tensor(position) for position in positions]
+    if any(tensor.data is None or tensor.dtype not in ("INT32", "INT64") for tensor in tensors):
+        return None
+    return [site.integers(position, "operand") for position in positions]
+
+
+def _part(site: Site, begins: Sequence[int], steps: Sequence[int]) -> Call | None:
+    """Elements of the first input from `begins` on in `steps`, where one dimension alone is cut."""
+    x, y = site.input_tensor(0), site.output_tensor()
+    if not len(begins) == len(steps) == len(x.shape) == len(y.shape):
+        raise site.malformed(f"{len(begins)} begins for a tensor of {len(x.shape)} dimensions")
+    last = [begin + (count - 1) * step for begin, count, step in zip(begins, y.shape, steps, strict=True)]
+    if any(not 0 <= begin <= end < size for begin, end, size in zip(begins, last, x.shape, strict=True)):
+        raise site.malformed(f"elements {list(begins)} to {last} of {list(x.shape)}")
+    cut = [i for i, (whole, part) in enumerate(zip(x.shape, y.shape, strict=True)) if whole != part] or [0]
+    if not _same_type(x, y) or len(cut) > 1:
+        return None
+    (dim,) = cut
+    return Call(_SLICE, (_operands(site)[0], dim, begins[dim], last[dim] + 1, steps[dim], *_end(site)))
+
+
+def _slice(site: Site) -> Call | None:
+    numbers = _numbers_of(site, 1, 2)
+    return None if numbers is None else _part(site, numbers[0], (1,) * len(numbers[0]))
+
+
+def _strided_slice(site: Site) -> Call | None:
+    numbers = _numbers_of(site, 1, 2, 3)
+    x, masks = site.input_tensor(0), ("EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset")
+    if numbers is None or any(map(site.option, masks)) or any(step < 1 for step in numbers[2]):
+        return None
+    mask = site.option("BeginMask")
+    begins = [0 if mask >> i & 1 else begin for i, begin in enumerate(numbers[0])]
+    if len(begins) == len(x.shape):
+        begins = [begin + size if begin < 0 else begin for begin, size in zip(begins, x.shape, strict=True)]
+    return _part(site, begins, numbers[2])
+
+
+def _chosen(site: Site, values: int, indices: int, axis: int) -> Call | None:
+    """Slices of the input at `values`, by the numbers in the one at `indices`."""
+    x, numbers, y = site.input_tensor(values), site.input_tensor(indices), site.output_tensor()
+    if not _same_type(x, y) or numbers.dtype not in ("INT32", "INT64") or len(numbers.shape) != 1:
+        return None
+    dim, refs = site.axis(axis, len(x.shape)), _operands(site)
+    if y.shape != (*x.shape[:dim], *numbers.shape, *x.shape[dim + 1 :]):
+        raise site.malformed(f"{numbers.shape[0]} slices of {list(x.shape)} along dimension {dim} are {list(y.shape)}")
+    return Call("aten::index_select.out", (refs[values], dim, refs[indices], *_end(site)))
+
+
+def _gather(site: Site) -> Call | None:
+    return None if site.option("BatchDims") else _chosen(site, 0, 1, site.option("Axis"))
+
+
+def _pack(site: Site) -> Call | None:
+    inputs, y = _tensors(site)
+    dim = site.axis(site.option("Axis"), len(y.shape))
+    one = (*y.shape[:dim], *y.shape[dim + 1 :])
+    if y.shape[dim] != len(inputs) or any(x.shape != one for x in inputs):
+        raise site.malformed(f"{counted(len(inputs), 'tensor')} along dimension {dim} of {list(y.shape)}")
+    if not _same_type(*inputs, y):
+        return None
+    return Call("aten::stack.out", (_operands(site), dim, *_end(site)))
+
+
+def _split(values: int, axis: int) -> _Maker:
+    """Neighbouring parts of the input at `values`, along the dimension that the one at `axis` says."""
+
+    def call(site: Site) -> Call | None:
+        inputs, numbers = [site.input_tensor(i) for i in range(len(site.op.inputs))], _numbers_of(site, axis)
+        x = inputs[values]
+        parts = [site.model.tensors[i] for i in site.op.outputs]
+        if numbers is None or not _same_type(x, *parts):
+            return None
+        if len(numbers[0]) != 1 or any(len(part.shape) != len(x.shape) for part in parts):
+            raise site.malformed(f"parts of {[list(part.shape) for part in parts]} along {list(numbers[0])}")
+        dim = site.axis(numbers[0][0], len(x.shape))
+        sizes = tuple(part.shape[dim] for part in parts)
+        if sum(sizes) != x.shape[dim]:
+            raise site.malformed(f"parts of {list(sizes)} elements along a dimension of {x.shape[dim]}")
+        outputs = tuple(Ref(i) for i in site.op.outputs)
+        return Call("aten::split_with_sizes_copy.out", (_operands(site)[values], sizes, dim, outputs, outputs))
+
+    return call
+
+
+def _greatest(site: Site) -> Call | None:
+    x, y = site.input_tensor(0), site.output_tensor()
+    numbers = _numbers_of(site, 1)
+    if numbers is None or not _same_type(x, y) or x.dtype not in ("FLOAT32", "INT8"):
+        return None
+    dims = tuple(sorted({site.axis(axis, len(x.shape)) for axis in numbers[0]}))
+    return Call("aten::amax.out", (_operands(site)[0], dims, bool(site.option("KeepDims")), *_end(site)))
+
+
+def _broadcast(site: Site) -> Call | None:
+    (x, _), y = _tensors(site)
+    missing = len(y.shape) - len(x.shape)
+    if missing < 0 or any(n not in (1, whole) for n, whole in zip(x.shape, y.shape[missing:], strict=True)):
+        raise site.malformed(f"{list(x.shape)} is not broadcast to {list(y.shape)}")
+    if not _same_type(x, y):
+        return None
+    return Call("aten::expand_copy.out", (_operands(site)[0], y.shape, False, *_end(site)))
+
+
 _FORMS: Mapping[str, _Form] = MappingProxyType(
     {
         "ADD": _arithmetic("add", 1),
+        "BROADCAST_TO": _Form(_broadcast, _TWO),
         "CONCATENATION": _Form(_concatenation, _ANY_NUMBER),
         "DEQUANTIZE": _Form(_dequantize, _ONE),
         "DIV": _arithmetic("div"),
+        "EMBEDDING_LOOKUP": _Form(lambda site: _chosen(site, 1, 0, 0), _TWO),
         "EQUAL": _relation("eq"),
         "EXPAND_DIMS": _Form(_view, _TWO),
+        "GATHER": _Form(_gather, _TWO),
         "GREATER": _relation("gt"),
         "GREATER_EQUAL": _relation("ge"),
         "LESS": _relation("lt"),
         "LESS_EQUAL": _relation("le"),
         "MUL": _arithmetic("mul"),
         "NOT_EQUAL": _relation("ne"),
+        "PACK": _Form(_pack, _ANY_NUMBER),
         "QUANTIZE": _Form(_quantize, _ONE),
+        "REDUCE_MAX": _Form(_greatest, _TWO),
         "RELU": _clamp(0.0, None),
         "RELU6": _clamp(0.0, 6.0),
         "RELU_0_TO_1": _clamp(0.0, 1.0),
         "RELU_N1_TO_1": _clamp(-1.0, 1.0),
         "RESHAPE": _Form(_view, _ONE_OR_TWO),
+        "SLICE": _Form(_slice, _THREE),
+        "SPLIT": _Form(_split(1, 0), _TWO, _ANY_NUMBER),
+        "SPLIT_V": _Form(_split(0, 2), _THREE, _ANY_NUMBER),
         "SQUEEZE": _Form(_view, _ONE),
+        "STRIDED_SLICE": _Form(_strided_slice, _FOUR),
         "SUB": _arithmetic("sub", 1),
         "TRANSPOSE": _Form(_permute, _TWO),
     }

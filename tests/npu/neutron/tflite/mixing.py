@@ -15,7 +15,7 @@ SHAPE = (1, 4, 4, 8)
 
 
 Extra = Callable[["FullEncoder"], dict[str, int]]
-VERSIONS = {"ARG_MAX": 2, "DEQUANTIZE": 2}
+VERSIONS = {"ARG_MAX": 2, "BROADCAST_TO": 3, "DEQUANTIZE": 2}
 
 
 class FullEncoder(Encoder):
@@ -78,6 +78,17 @@ class Net:
         number = len(self.tensors)
         self.tensors.append(FlatTensor(f"t{number}", shape, dtype, Q if dtype == "INT8" else None))
         self.operators.append(FlatOperator(name, inputs, (number,), kind, options))
+        return number
+
+    def parts(
+        self, name: str, *inputs: int, sizes: tuple[int, ...], dtype: str = "INT8", kind: str = "", **options: float
+    ) -> int:
+        """Parts along the last dimension; the last of them."""
+        first = len(self.tensors)
+        for size in sizes:
+            number = self.add(name, *inputs, dtype=dtype, shape=(*SHAPE[:3], size), kind=kind, **options)
+            self.operators.pop()
+        self.operators.append(FlatOperator(name, inputs, tuple(range(first, number + 1)), kind, options))
         return number
 
     def relu(self, x: int) -> int:

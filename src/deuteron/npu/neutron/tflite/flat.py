@@ -67,6 +67,8 @@ OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
         "FusedActivationFunction",
     ),
     "ReducerOptions": ("KeepDims",),
+    "GatherOptions": ("Axis", "BatchDims"),
+    "PackOptions": ("ValuesCount", "Axis"),
     "PadOptions": (),
     "PadV2Options": (),
     "ReshapeOptions": (),

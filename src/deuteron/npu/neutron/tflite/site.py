@@ -72,9 +72,9 @@ class Site:
         """The error for an operator that contradicts itself."""
         return FormatError(message, where=self.where, hint=HINT_MALFORMED)
 
-    def check_form(self, inputs: range) -> None:
-        """Check that the operator has one output, and one of these numbers of inputs."""
-        if len(self.op.inputs) not in inputs or len(self.op.outputs) != 1:
+    def check_form(self, inputs: range, outputs: range = range(1, 2)) -> None:
+        """Check that the operator has one of these numbers of inputs, and of outputs: one unless they say otherwise."""
+        if len(self.op.inputs) not in inputs or len(self.op.outputs) not in outputs:
             counts = f"{counted(len(self.op.inputs), 'input')} and {counted(len(self.op.outputs), 'output')}"
             raise self.malformed(f"{counts} are not a form of this operator")
 
