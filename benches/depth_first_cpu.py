@@ -1,9 +1,10 @@
 """How little memory a network needs on a CPU alone, depth first, and how many instructions more that takes.
 
 For each network: its memory layer by layer, half of that or, where nothing fits into half, the least, and for
-MobileNetV2 1.0 224 what the AN547's tightly coupled memory holds. Instructions of an inference are counted by the
-emulator, one per instruction whatever a core would need for it; outputs must be the host's bit for bit. Networks take
-and give int8, as quantising is left to the application, but for those of which the name says float.
+MobileNetV2 1.0 224 what the AN547's tightly coupled memory holds, in which its values lie then. Instructions of an
+inference are counted by the emulator, one per instruction whatever a core would need for it; outputs must be the host's
+bit for bit. Networks take and give int8, as quantising is left to the application, but for those of which the name says
+float.
 
 make bench-depth-first-cpu
 make bench-depth-first-cpu ARGS='mobilenet_v2_96 --builds DIR'
@@ -29,7 +30,7 @@ from deuteron import api  # noqa: E402
 from deuteron.arch.memory import DepthFirst, MemoryOptions  # noqa: E402
 from deuteron.board import boards, image, qemu  # noqa: E402
 from deuteron.board.arena import planned  # noqa: E402
-from deuteron.board.record import FirmwareOptions  # noqa: E402
+from deuteron.board.record import Arenas, FirmwareOptions  # noqa: E402
 from deuteron.board.toolchain import Toolchain  # noqa: E402
 from deuteron.builds import manifest as manifests  # noqa: E402
 from deuteron.errors import CapacityError  # noqa: E402
@@ -46,11 +47,12 @@ TIME_OUT = 3600
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A network in one budget: bytes of its memory, steps, MACs and instructions of an inference."""
+    """A network in one budget: bytes of its memory and where that is, steps, MACs and instructions of an inference."""
 
     network: str
     budget: int | None
     nbytes: int
+    arenas: str
     steps: int
     again: int
     instructions: int
@@ -68,7 +70,7 @@ def build(network: str, output: Path) -> None:
     api.build(module, inputs, target=TARGET, calibration=calibration, output=output, options=options, name=network)
 
 
-def row(network: str, directory: Path, memory: MemoryOptions, toolchain: Toolchain) -> Row:
+def row(network: str, directory: Path, memory: MemoryOptions, toolchain: Toolchain, arenas: Arenas) -> Row:
     """One budget, counted on the board."""
     data = api.seeded_inputs(api.read_manifest(directory), 1)
     machine = boards.load(BOARD)
@@ -79,21 +81,22 @@ def row(network: str, directory: Path, memory: MemoryOptions, toolchain: Toolcha
         changed = replace(manifest, options=replace(manifest.options, memory=memory))
         (other / manifests.NAME).write_text(changed.to_json())
         arena = planned(image.translated(other, changed), memory, TARGET)
-        firmware = image.build(other, machine, FirmwareOptions(), toolchain)
+        firmware = image.build(other, machine, FirmwareOptions(arenas=arenas), toolchain)
         image.write(firmware, Path(scratch) / "firmware", force=False)
         report = qemu.run(Path(scratch) / "firmware", firmware.record, machine, data, time_out=TIME_OUT)
     identical = compare(BOARD, [run.outputs for run in report.runs], list(api.run_each(directory, data))).passed
     again = sum(chain.again for chain in arena.chains)
     taken = firmware.record.memories[0].bytes
     steps = len(firmware.record.steps)
-    return Row(network, memory.sram_budget, taken, steps, again, report.runs[0].instructions, identical)
+    where = firmware.record.arenas
+    return Row(network, memory.sram_budget, taken, where, steps, again, report.runs[0].instructions, identical)
 
 
 def rows(network: str, directory: Path, toolchain: Toolchain) -> Iterator[Row]:
     """Those of a network: layer by layer, half of that or the least, and what its own budget is."""
     bundle = image.translated(directory, manifests.read(directory))
     whole = planned(bundle, MemoryOptions(), TARGET).whole_bytes
-    yield row(network, directory, MemoryOptions(), toolchain)
+    yield row(network, directory, MemoryOptions(), toolchain, Arenas.AUTO)
     half = MemoryOptions(sram_budget=whole // 2)
     try:
         planned(bundle, half, TARGET)
@@ -101,8 +104,8 @@ def rows(network: str, directory: Path, toolchain: Toolchain) -> Iterator[Row]:
         least = planned(bundle, MemoryOptions(depth_first=DepthFirst.ALWAYS), TARGET).memory.nbytes
         half = MemoryOptions(sram_budget=least)
     if network in DTCM:
-        yield row(network, directory, MemoryOptions(sram_budget=DTCM[network]), toolchain)
-    yield row(network, directory, half, toolchain)
+        yield row(network, directory, MemoryOptions(sram_budget=DTCM[network]), toolchain, Arenas.TCM)
+    yield row(network, directory, half, toolchain, Arenas.AUTO)
 
 
 def problems(found: Sequence[Row]) -> Iterator[str]:
@@ -126,7 +129,8 @@ def main() -> int:
     toolchain = Toolchain.find(image.OBJECTS)
     results: list[Row] = []
     wrong: list[str] = []
-    print(f"{'network':<24}{'memory':>12}{'share':>8}{'steps':>7}{'MACs again':>13}{'instructions':>14}{'more':>8}")
+    head = f"{'network':<24}{'memory':>12}{'in':>6}{'share':>8}{'steps':>7}{'MACs again':>13}"
+    print(f"{head}{'instructions':>14}{'more':>8}")
     with tempfile.TemporaryDirectory() as scratch:
         for network in options.networks or NETWORKS:
             directory = (options.builds or Path(scratch)) / network
@@ -138,7 +142,7 @@ def main() -> int:
                 own.append(each)
                 share, more = each.nbytes / own[0].nbytes, each.instructions / own[0].instructions - 1
                 print(
-                    f"{network:<24}{each.nbytes:>12,}{share:>8.1%}{each.steps:>7,}{each.again:>13,}"
+                    f"{network:<24}{each.nbytes:>12,}{each.arenas:>6}{share:>8.1%}{each.steps:>7,}{each.again:>13,}"
                     f"{each.instructions:>14,}{more:>8.2%}",
                     flush=True,
                 )

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import getsource
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests import store
+from tests.board import models
 from tests.board.conftest import Built
 from tests.board.host import HostFirmware
 from tests.board.models import CPU_STRIPES_BUDGET, stripes_on_cpu
@@ -26,11 +28,16 @@ from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.errors import CapacityError, OptionError
 from deuteron.runtime.program import TensorValue
-from deuteron.views.memory.arenas import ArenaPlanning
+from deuteron.views.events import tables, text
+from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
+from deuteron.views.memory.arenas import ArenaPlanning, arena_planning
+from deuteron.views.profile import subject as subjects
 
 CORE = "cortex-m55"
 WHOLE, LEAST = 13_824, 8_640
 BUDGETS = 4
+SUM_LINE = next(i for i, line in enumerate(getsource(models).splitlines(), 1) if "self.deep(x)) + x" in line)
+"""Of `models.py`, whose network is built here."""
 STRIPE = "rows 0-4 in stripe 0 of chain 0"
 ALWAYS = MemoryOptions(depth_first=DepthFirst.ALWAYS)
 TCM = FirmwareOptions(arenas=Arenas.TCM)
@@ -167,8 +174,8 @@ def test_whole_steps_stay_as_they_are(bundle: Bundle) -> None:
         ),
         (
             MemoryOptions(sram_budget=CPU_STRIPES_BUDGET, depth_first=DepthFirst.NEVER),
-            "models.py:63: x = torch.relu(self.deep(x)) + x: inputs, outputs and what lies between operators need "
-            "13,824 bytes of SRAM, the budget is 10,240; most are alive with `cortex_m::quantized_add.out, node "
+            f"models.py:{SUM_LINE}: x = torch.relu(self.deep(x)) + x: inputs, outputs and what lies between operators "
+            "need 13,824 bytes of SRAM, the budget is 10,240; most are alive with `cortex_m::quantized_add.out, node "
             "cortex_m_quantized_add_default`\n\n"
             "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
             "`--sram-budget 13824`, or leave out `--depth-first never`",
@@ -221,6 +228,24 @@ def test_memory_of_the_cores_own_is_for_boards_that_have_it_and_programs_without
         "`two` has partitions for an NPU, which does not reach the core's tightly coupled memory\n\n"
         "hint: leave out `--arenas tcm`, or build the model for the CPU alone"
     )
+
+
+@pytest.mark.slow
+def test_a_profile_of_firmware_tells_the_chains_of_the_cpu(build: Path) -> None:
+    event = Event(Kind.OPERATOR, Track.CPU, 0, 9, "cortex_m::quantized_add.out", index=4)
+    stream = Stream(Clock("", 1_000_000_000, "ns"), Measure.COUNTED, 1, (event, replace(event, kind=Kind.RUN)))
+    subject = replace(subjects.read(build), arena=arena_planning(build))
+    profile = subjects.profile(subject, "an547", stream)
+    assert list(text.depth_first(profile)) == [
+        "cpu: depth first: 10,176 B instead of 13,824 B, 0 MACs again, +1.3% instructions (estimated)",
+        "cpu: chain 0: 2 operators in 5 stripes of up to 5 rows, halo 0, 0 copies of kept rows, 0 MACs again; "
+        f"models.py:{SUM_LINE}",
+        "cpu: chain 1: 2 operators in 3 stripes of up to 4 rows, halo 0, 0 copies of kept rows, 0 MACs again; "
+        f"models.py:{SUM_LINE + 1}",
+    ]
+    (part,) = tables.parts(profile)
+    assert part.row.detail == f"models.py:{SUM_LINE}, in 5 stripes of chain 0"
+    assert list(text.depth_first(subjects.profile(subjects.read(build), "host", stream))) == []
 
 
 def test_tensors_over_the_same_bytes_stay_so() -> None:

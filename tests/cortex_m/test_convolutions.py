@@ -98,6 +98,28 @@ def test_refuses_numbers(bench: Bench, operator: str, change: dict[str, int]) ->
         bench.run(operator, inputs, changed.params, output, [0] * SCRATCH[operator])
 
 
+@pytest.mark.parametrize(
+    ("in_h", "pad_h", "batches", "is_taken"),
+    [(2, 3, 1, True), (2, 4, 1, False), (9, 4, 1, True), (9, 5, 1, False), (2, 3, 2, False)],
+    ids=["last row in reach", "last row beyond", "first row of a later input", "first row beyond", "batches"],
+)
+def test_takes_rows_of_a_transposed_call_that_its_input_reaches(
+    bench: Bench, in_h: int, pad_h: int, batches: int, *, is_taken: bool
+) -> None:
+    """Three rows of outputs; kernels of three rows, a stride of two, no size that a whole call has."""
+    call = valid("quantized_transpose_conv2d")
+    assert call.bias is not None
+    changed = with_params(call, batches=batches, in_h=in_h, out_h=3, pad_h=pad_h)
+    image = np.ones((batches, in_h, *call.input.shape[2:]), np.int8)
+    inputs = [image, call.weights, call.multipliers, call.shifts, call.bias]
+    output = np.zeros((batches, 3, changed.params.out_w, changed.params.out_c), np.int8)
+    if is_taken:
+        bench.run(call.operator, inputs, changed.params, output, [0, 0])
+    else:
+        with pytest.raises(RefusedError, match="72"):
+            bench.run(call.operator, inputs, changed.params, output, [0, 0])
+
+
 @pytest.mark.parametrize("operator", ["quantized_conv2d", "quantized_depthwise_conv2d"])
 @pytest.mark.parametrize(
     ("in_h", "pad_h", "is_taken"),

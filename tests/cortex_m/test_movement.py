@@ -10,7 +10,7 @@ from tests.cortex_m.wheel import wheel
 
 from deuteron.board import operators
 from deuteron.board.operators.table import GatherParams, PadParams, RegionCopyParams
-from deuteron.npu.neutron.kernels.params import CopyParams
+from deuteron.npu.neutron.kernels.params import CopyParams, Dims4
 from deuteron.runtime.program import Place, TensorSpec, TensorValue
 
 COPY = RegionCopyParams(1, 2, (1, 1, 1, 1, 2, 3), (0, 0, 0, 0, 5, 1), (0, 0, 0, 0, 1, 2))
@@ -45,6 +45,22 @@ def test_pad_refuses(bench: Bench, change: dict[str, int]) -> None:
     bench.run("pad", (x,), p, out)
     with pytest.raises(RefusedError, match="72"):
         bench.run("pad", (x,), replace(p, **change), out)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_taken"),
+    [((0, -2, 0, 0), True), ((0, -3, 0, 0), False), ((-1, 0, 0, 0), False), ((0, 0, -1, 0), False)],
+    ids=["a row", "no row", "batches", "columns"],
+)
+def test_pad_leaves_out_rows_alone(bench: Bench, before: Dims4, *, is_taken: bool) -> None:
+    p = PadParams((2, 3, 2, 4), before, (0, 0, 0, 0), 5)
+    x = np.arange(48, dtype=np.int8).reshape(2, 3, 2, 4)
+    shape = tuple(dim + more for dim, more in zip(x.shape, before, strict=True))
+    if is_taken:
+        np.testing.assert_array_equal(bench.run("pad", (x,), p, np.empty(shape, np.int8)), x[:, 2:])
+        return
+    with pytest.raises(RefusedError, match="72"):
+        bench.run("pad", (x,), p, np.empty(shape, np.int8))
 
 
 def tensor(index: int, x: Array, order: Sequence[int]) -> operators.Tensor:

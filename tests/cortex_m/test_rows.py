@@ -6,10 +6,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from tests.cortex_m.bench import Array, Bench
-from tests.cortex_m.convolutions import Call, random_conv, random_depthwise
+from tests.cortex_m.convolutions import Call, random_conv, random_depthwise, random_transposed
+from tests.cortex_m.test_added import resize_bilinear
 from tests.cortex_m.test_pools import axis
 
-from deuteron.board.operators.table import QuantizedAddParams, QuantizedLinearParams, RegionCopyParams
+from deuteron.board.operators.table import (
+    PadParams,
+    QuantizedAddParams,
+    QuantizedLinearParams,
+    QuantizedSoftmaxParams,
+    RegionCopyParams,
+)
 from deuteron.board.rows import COPY, CPU, ELEMENTWISE, RECORDS, CpuParams, Words
 from deuteron.npu.neutron.kernels.params import (
     AveragePoolParams,
@@ -18,6 +25,7 @@ from deuteron.npu.neutron.kernels.params import (
     KernelParams,
     LutParams,
     MaxPoolParams,
+    ResizeBilinearParams,
 )
 
 SEEDS = range(12)
@@ -33,12 +41,12 @@ class Case:
     nbytes: int
     inputs: Sequence[Array]
     size: int
-    scratch: bool = False
+    scratch: int = 0
     element: type[np.generic] = np.int8
 
     def params(self) -> CpuParams:
         """The call as chains know it."""
-        sizes = (*(x.nbytes for x in self.inputs), self.size, *([0] if self.scratch else []))
+        sizes = (*(x.nbytes for x in self.inputs), self.size, *[0] * self.scratch)
         return CpuParams(self.function, self.record, sizes, len(self.inputs))
 
     def run(self, bench: Bench, params: CpuParams, inputs: Sequence[bytes]) -> bytes:
@@ -46,14 +54,14 @@ class Case:
         arrays = [np.frombuffer(data, x.dtype) for data, x in zip(inputs, self.inputs, strict=True)]
         output = np.zeros(params.sizes[params.output] // np.dtype(self.element).itemsize, self.element)
         words = (0, *params.words()) if self.function == COPY else params.words()
-        scratch = [np.zeros(0, np.uint8)] if self.scratch else []
+        scratch = [np.zeros(0, np.uint8)] * self.scratch
         return bench.call(self.function, words, arrays, scratch, output).tobytes()
 
 
-def _convolution(call: Call) -> Case:
+def _convolution(call: Call, scratch: int = 1) -> Case:
     p = replace(call.params, batches=1)
     inputs = (call.input[:1], call.weights, call.multipliers, call.shifts, *([] if call.bias is None else [call.bias]))
-    return Case(f"dtn_cm_{call.operator}", p, p.out_w * p.out_c, inputs, p.out_h * p.out_w * p.out_c, scratch=True)
+    return Case(f"dtn_cm_{call.operator}", p, p.out_w * p.out_c, inputs, p.out_h * p.out_w * p.out_c, scratch)
 
 
 def _map(rng: Rng, *shape: int) -> Array:
@@ -65,7 +73,7 @@ def _pool(rng: Rng, *, average: bool) -> Case:
     sizes = (1, h, w, 3, out_h, out_w, kh, kw, sh, sw, ph, pw)
     record = AveragePoolParams(*sizes, 3, 2, 1, 3, -128, 127) if average else MaxPoolParams(*sizes, -128, 127)
     name = "dtn_cm_quantized_avg_pool2d" if average else "dtn_cm_quantized_max_pool2d"
-    return Case(name, record, out_w * 3, [_map(rng, h, w, 3)], out_h * out_w * 3, scratch=average)
+    return Case(name, record, out_w * 3, [_map(rng, h, w, 3)], out_h * out_w * 3, int(average))
 
 
 def _linear(rng: Rng) -> Case:
@@ -115,6 +123,30 @@ def _copy(rng: Rng) -> Case:
     return Case(COPY, record, width * channels, [_map(rng, rows * width * channels)], rows * width * channels)
 
 
+def _softmax(rng: Rng) -> Case:
+    """Over what lies innermost, or over a dimension before it."""
+    outer, depth, inner = (int(n) for n in rng.integers(1, 5, 3))
+    record = QuantizedSoftmaxParams(outer * 2, depth, inner, 1 << 30, 20)
+    size = depth * inner * int(rng.integers(1, 3))
+    return Case("dtn_cm_softmax", record, size, [_map(rng, outer * 2, depth, inner)], outer * 2 * depth * inner)
+
+
+def _pad(rng: Rng) -> Case:
+    """More above and below than a stripe may have rows."""
+    rows, width, channels, *pads = (int(n) for n in rng.integers((1, 1, 1, 0, 0, 0, 0), 5))
+    record = PadParams((1, rows, width, channels), (0, pads[0], pads[1], 0), (0, pads[2], pads[3], 1), -7)
+    row = (width + pads[1] + pads[3]) * (channels + 1)
+    return Case("dtn_cm_pad", record, row, [_map(rng, rows, width, channels)], row * (rows + pads[0] + pads[2]))
+
+
+def _resize(rng: Rng) -> Case:
+    record, inputs, output = resize_bilinear(rng)
+    assert isinstance(record, ResizeBilinearParams)
+    record = replace(record, batches=1)
+    row = record.out_w * record.channels
+    return Case("dtn_cm_resize_bilinear", record, row, [inputs[0][:1]], output[:1].nbytes)
+
+
 CASES: dict[str, Callable[[Rng], Case]] = {
     "dtn_cm_quantized_conv2d": lambda rng: _convolution(random_conv(rng)),
     "dtn_cm_quantized_depthwise_conv2d": lambda rng: _convolution(random_depthwise(rng)),
@@ -128,6 +160,10 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "dtn_op_quantize_per_tensor": _quantise,
     "dtn_op_dequantize_per_tensor": _dequantise,
     COPY: _copy,
+    "dtn_cm_quantized_transpose_conv2d": lambda rng: _convolution(random_transposed(rng), scratch=2),
+    "dtn_cm_softmax": _softmax,
+    "dtn_cm_pad": _pad,
+    "dtn_cm_resize_bilinear": _resize,
 }
 ALIKE = {"dtn_cm_quantized_mul", "dtn_cm_quantized_div"}
 """Elementwise as the sum is."""

@@ -567,6 +567,8 @@ typedef struct {
 /**
  * `value` before and after each dimension of a tensor; dimensions from the outermost in memory.
  *
+ * Less than none of the second dimension, for some of its rows alone, leaves out as many.
+ *
  * Values: input, output.
  */
 int32_t dtn_cm_pad_s16(const dtn_operator_call_t *call, dtn_phase_t phase);

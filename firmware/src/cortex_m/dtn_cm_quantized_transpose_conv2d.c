@@ -75,6 +75,13 @@ static bool is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int
     return out >= least && out < least + stride;
 }
 
+/* Some rows of a map: their windows are those of a map with up to stride - 1 more at the end, or a part of these. */
+static bool has_rows(const dtn_cm_windows_t *p)
+{
+    return p->batches == 1 && p->pad_h < p->kernel_h + p->stride_h &&
+           p->out_h + p->pad_h < p->in_h * p->stride_h + p->kernel_h;
+}
+
 static bool is_valid(const dtn_operator_call_t *call)
 {
     if (!dtn_cm_is_convolution(call, 2)) {
@@ -82,7 +89,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     const dtn_cm_windows_t *p = DTN_CM_PARAMS(call, dtn_cm_windows_t);
     return p->groups == 1 && p->has_kernel_sum == 0 && p->dilation_h == 1 && p->dilation_w == 1 &&
-           is_axis(p->in_h, p->out_h, p->kernel_h, p->stride_h, p->pad_h) &&
+           (has_rows(p) || is_axis(p->in_h, p->out_h, p->kernel_h, p->stride_h, p->pad_h)) &&
            is_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w);
 }
 

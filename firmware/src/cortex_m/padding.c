@@ -8,6 +8,9 @@ typedef dtn_cm_pad_params_t params_t;
 
 enum { RANK = sizeof((params_t *)0)->dims / sizeof(int32_t) };
 
+/* The dimension of which less than none may be added. */
+enum { ROWS = 1 };
+
 /* True when a value has as many bytes as the product of the four. */
 static bool has_size(const dtn_tensor_t *value, const uint32_t *dims)
 {
@@ -23,7 +26,7 @@ static void dims_of(const params_t *p, uint32_t *in, uint32_t *out)
 {
     for (uint32_t i = 0; i < RANK; i++) {
         in[i] = (uint32_t)p->dims[i];
-        out[i] = in[i] + (uint32_t)p->before[i] + (uint32_t)p->after[i];
+        out[i] = (uint32_t)(p->dims[i] + p->before[i] + p->after[i]);
     }
 }
 
@@ -41,8 +44,9 @@ static bool is_valid(const dtn_operator_call_t *call, uint32_t type)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const int32_t most = (int32_t)DTN_MAX_DIMENSION;
     for (uint32_t i = 0; i < RANK; i++) {
-        if (p->dims[i] < 1 || p->dims[i] > most || p->before[i] < 0 || p->before[i] > most || p->after[i] < 0 ||
-            p->after[i] > most) {
+        const int32_t least = i == ROWS ? -most : 0;
+        if (p->dims[i] < 1 || p->dims[i] > most || p->before[i] < least || p->before[i] > most || p->after[i] < least ||
+            p->after[i] > most || p->dims[i] + p->before[i] + p->after[i] < 1) {
             return false;
         }
     }
@@ -83,7 +87,12 @@ static void run(const dtn_operator_call_t *call)
     fill(&call->values[1], p->value);
     for (uint32_t i = 0; i < in[0]; i++) {
         for (uint32_t j = 0; j < in[1]; j++) {
-            uint32_t plane = (i + (uint32_t)p->before[0]) * out[1] + j + (uint32_t)p->before[1];
+            int32_t row_of = (int32_t)j + p->before[ROWS];
+            if (row_of < 0 || row_of >= (int32_t)out[ROWS]) {
+                from += in[2] * in[3] * size;
+                continue;
+            }
+            uint32_t plane = (i + (uint32_t)p->before[0]) * out[1] + (uint32_t)row_of;
             for (uint32_t k = 0; k < in[2]; k += pixels) {
                 uint32_t row = plane * out[2] + k + (uint32_t)p->before[2];
                 memcpy(to + (row * out[3] + (uint32_t)p->before[3]) * size, from, length);

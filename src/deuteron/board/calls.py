@@ -11,7 +11,7 @@ from itertools import chain
 
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.operators.table import QuantizedConvolutionParams, gather_bytes
-from deuteron.board.rows import COPY, DEPTHWISE, RECORDS, CpuParams, Words
+from deuteron.board.rows import CONVOLUTION, COPY, RECORDS, TRANSPOSED, CpuParams, Words
 from deuteron.npu.neutron.kernels.catalogue import Kernel
 from deuteron.npu.neutron.kernels.params import CopyParams, KernelParams
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
@@ -61,7 +61,8 @@ def _call(bundle: Bundle, blocks: "_Blocks", at: int, step: Step) -> KernelCall:
     refs = [blocks.refs[i] for i in (*step.inputs, *step.outputs)]
     function = bundle.operators[step.index] if step.kind is StepKind.OPERATOR else ""
     scratch = len(step.outputs) - 1
-    if not function or scratch > int(function in RECORDS) or any(ref.buffer in blocks.mixed for ref in refs):
+    most = 2 if function == TRANSPOSED else int(function in RECORDS)
+    if not function or scratch > most or any(ref.buffer in blocks.mixed for ref in refs):
         return _opaque(refs, (at,))
     reads, (*rooms, output) = refs[: len(step.inputs)], refs[len(step.inputs) :]
     record: KernelParams = Words(step.params)
@@ -71,7 +72,7 @@ def _call(bundle: Bundle, blocks: "_Blocks", at: int, step: Step) -> KernelCall:
         if isinstance(record, CopyParams):
             output = Ref(output.buffer, output.offset + words[0], output.nbytes - words[0])
     needed = 0
-    if isinstance(record, QuantizedConvolutionParams) and function != DEPTHWISE:
+    if isinstance(record, QuantizedConvolutionParams) and function == CONVOLUTION:
         needed = gather_bytes(record)
     rooms = [Ref(f"scratch of step {at}", 0, min(needed, ref.nbytes)) for ref in rooms]
     operands = (*reads, output, *rooms)

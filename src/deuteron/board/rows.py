@@ -9,7 +9,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from deuteron.arch.cores import Core, Work
-from deuteron.board.operators.table import QuantizedConvolutionParams, QuantizedLinearParams
+from deuteron.board.operators.table import (
+    PadParams,
+    QuantizedConvolutionParams,
+    QuantizedLinearParams,
+    QuantizedSoftmaxParams,
+)
 from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels import rows, rules
 from deuteron.npu.neutron.kernels.catalogue import Kernel
@@ -20,18 +25,24 @@ from deuteron.npu.neutron.kernels.rows import Rowwise, Window
 from deuteron.npu.neutron.plan.processor import row_copy
 
 COPY = "dtn_cm_copy"
+CONVOLUTION = "dtn_cm_quantized_conv2d"
 DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
+TRANSPOSED = "dtn_cm_quantized_transpose_conv2d"
 
 RECORDS: dict[str, type[KernelParams]] = {
     COPY: p.CopyParams,  # its first word is the offset of the operand
-    "dtn_cm_quantized_conv2d": QuantizedConvolutionParams,
+    CONVOLUTION: QuantizedConvolutionParams,
     DEPTHWISE: QuantizedConvolutionParams,
+    TRANSPOSED: QuantizedConvolutionParams,
     "dtn_cm_quantized_linear": QuantizedLinearParams,
     "dtn_cm_quantized_avg_pool2d": p.AveragePoolParams,
     "dtn_cm_quantized_max_pool2d": p.MaxPoolParams,
     "dtn_cm_quantized_activation": p.LutParams,
     "dtn_cm_minimum": p.ExtremumParams,
     "dtn_cm_maximum": p.ExtremumParams,
+    "dtn_cm_softmax": QuantizedSoftmaxParams,
+    "dtn_cm_pad": PadParams,
+    "dtn_cm_resize_bilinear": p.ResizeBilinearParams,
 }
 """Operators whose record says which rows their output has."""
 
@@ -52,6 +63,9 @@ _WORKS = {
     "dtn_cm_quantized_activation": Work.TABLE,
     "dtn_cm_minimum": Work.SUM,
     "dtn_cm_maximum": Work.SUM,
+    "dtn_cm_softmax": Work.SOFTMAX,
+    "dtn_cm_pad": Work.MOVE,
+    "dtn_cm_resize_bilinear": Work.RESIZE,
     **ELEMENTWISE,
 }
 
@@ -102,6 +116,8 @@ class CpuKernels:
         match _cpu(params).record:
             case QuantizedConvolutionParams() as record:
                 return record.out_w * record.out_c
+            case PadParams() as record:
+                return math.prod(_padded(record)[2:])
             case record:
                 return rows.natural_rows(record)
 
@@ -109,10 +125,16 @@ class CpuKernels:
         """The call as rows of `nbytes` bytes; None where it has no such rows."""
         own = _cpu(params)
         match own.record:
+            case QuantizedConvolutionParams() as record if own.function == TRANSPOSED:
+                return _transposed(own, record, nbytes)
             case QuantizedConvolutionParams() as record:
                 return _convolution(own, record, nbytes)
             case QuantizedLinearParams() as record:
                 return _linear(own, record, nbytes)
+            case QuantizedSoftmaxParams() as record:
+                return _softmax(own, record, nbytes)
+            case PadParams() as record:
+                return _pad(own, record, nbytes)
             case Words():
                 return _elementwise(own, nbytes) if own.function in ELEMENTWISE else None
             case record:
@@ -159,6 +181,64 @@ def _convolution(own: CpuParams, record: QuantizedConvolutionParams, nbytes: int
         return _sized(own, part, {0: (high - low) * window.nbytes, own.output: (last - first) * nbytes})
 
     return Rowwise(record.out_h, (window, *(None,) * (own.output - 1)), narrowed)
+
+
+def _transposed(own: CpuParams, record: QuantizedConvolutionParams, nbytes: int) -> Rowwise | None:
+    """Row i of the input adds to those of the output from i * stride - pad on, as many as the kernel has."""
+    kernel, stride, pad = record.kernel_h, record.stride_h, record.pad_h
+    if record.batches != 1 or nbytes != record.out_w * record.out_c or kernel < stride:
+        return None
+    window = Window(
+        record.in_w * record.in_c, record.in_h, pad - kernel + stride, length=kernel - stride + 1, unit=stride
+    )
+
+    def narrowed(first: int, last: int) -> KernelParams:
+        low, high = window.rows(first, last)
+        part = replace(record, in_h=high - low, out_h=last - first, pad_h=pad + first - low * stride)
+        return _sized(own, part, {0: (high - low) * window.nbytes, own.output: (last - first) * nbytes})
+
+    return Rowwise(record.out_h, (window, *(None,) * (own.output - 1)), narrowed)
+
+
+def _padded(record: PadParams) -> tuple[int, ...]:
+    """Dimensions of what a pad writes."""
+    return tuple(sum(each) for each in zip(record.before, record.dims, record.after, strict=True))
+
+
+def _pad(own: CpuParams, record: PadParams, nbytes: int) -> Rowwise | None:
+    """Rows along the second dimension; those of padding alone leave out the row that they have, too."""
+    out = _padded(record)
+    if out[0] != 1 or nbytes != math.prod(out[2:]):
+        return None
+    window = Window(math.prod(record.dims[2:]), record.dims[1], -record.before[1])
+
+    def narrowed(first: int, last: int) -> KernelParams:
+        low, high = window.rows(first, last)
+        above = record.before[1] - first + low
+        below = (last - first) - above - (high - low)
+        part = replace(
+            record,
+            dims=(1, high - low, *record.dims[2:]),
+            before=(0, above, *record.before[2:]),
+            after=(0, below, *record.after[2:]),
+        )
+        return _sized(own, part, {0: (high - low) * window.nbytes, own.output: (last - first) * nbytes})
+
+    return Rowwise(out[1], (window,), narrowed)
+
+
+def _softmax(own: CpuParams, record: QuantizedSoftmaxParams, nbytes: int) -> Rowwise | None:
+    size = record.depth * record.inner
+    if nbytes % size or record.outer % (nbytes // size):
+        return None
+    each = nbytes // size
+    window = Window(nbytes, record.outer // each)
+
+    def narrowed(first: int, last: int) -> KernelParams:
+        part = replace(record, outer=(last - first) * each)
+        return _sized(own, part, dict.fromkeys((0, own.output), (last - first) * nbytes))
+
+    return Rowwise(window.count, (window,), narrowed)
 
 
 def _linear(own: CpuParams, record: QuantizedLinearParams, nbytes: int) -> Rowwise | None:
@@ -255,6 +335,9 @@ def _work(own: CpuParams) -> tuple[Work, int, int]:
     match own.record:
         case QuantizedConvolutionParams() as record:
             taps = record.kernel_h * record.kernel_w
+            if own.function == TRANSPOSED:
+                each = taps * record.in_c * record.out_c
+                return Work.CONVOLUTION, elements, record.in_h * record.in_w * each
             if own.function == DEPTHWISE:
                 plain = (record.kernel_w, record.stride_w, record.dilation_w) == (3, 1, 1)
                 return (Work.DEPTHWISE if plain else Work.APART), elements, elements * taps

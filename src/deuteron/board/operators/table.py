@@ -208,7 +208,10 @@ class GatherParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class PadParams(KernelParams):
-    """`value` before and after each dimension of a tensor; dimensions from the outermost in memory."""
+    """`value` before and after each dimension of a tensor; dimensions from the outermost in memory.
+
+    Less than none of the second dimension, for some of its rows alone, leaves out as many.
+    """
 
     dims: Dims4
     before: Dims4

@@ -74,6 +74,7 @@ class CpuOp:
     Attributes:
         macs: multiply-accumulates of the model that it computes.
         nbytes: of the tensors that these read and write.
+        stripes: in how many it runs depth first, and of which chain, in words; empty where it runs as a whole.
     """
 
     index: int
@@ -83,6 +84,7 @@ class CpuOp:
     why: str
     macs: int = 0
     nbytes: int = 0
+    stripes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ class Profile:
         basis: what simulated and estimated times rest on; none of others.
         npu_measure: how the cycles of kernel calls came to be; where a compiler estimates them, MACs and bytes, too.
         quality: what the build has measured of its program beside the float model.
+        depth_first: sentences about the chains of the CPU's operators that run so in firmware, if any.
     """
 
     model: str
@@ -152,6 +155,7 @@ class Profile:
     basis: tuple[str, ...] = ()
     npu_measure: Measure = Measure.SIMULATED
     quality: Quality = NOT_MEASURED
+    depth_first: tuple[str, ...] = ()
 
 
 def read(path: Path) -> Profile:

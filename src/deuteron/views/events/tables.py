@@ -201,7 +201,7 @@ def part_of(profile: Profile, event: Event) -> Part:
             op = profile.cpu_ops[event.index]
             row = Row(
                 f"cpu {op.name}",
-                _where(op.sources),
+                ", ".join(filter(None, (_where(op.sources), op.stripes))),
                 calls=1,
                 own=event.ticks,
                 macs=op.macs,

@@ -58,7 +58,8 @@ def npu_counters(profile: Profile) -> Iterator[str]:
 
 
 def depth_first(profile: Profile) -> Iterator[str]:
-    """What runs depth first in each partition: the memory that it saves, and its chains."""
+    """What runs depth first on the CPU and in each partition: the memory that it saves, and its chains."""
+    yield from (f"cpu: {sentence.strip()}" for sentence in profile.depth_first)
     for number, partition in enumerate(profile.partitions):
         yield from (f"npu {number}: {sentence.strip()}" for sentence in partition.depth_first)
 

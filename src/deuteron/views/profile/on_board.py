@@ -17,6 +17,7 @@ from deuteron.views.events.exports import inspector
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import etdump, host
 from deuteron.views.events.sources import packets as board
+from deuteron.views.memory import arena_planning
 from deuteron.views.profile import subject as builds
 from deuteron.views.profile.subject import Build
 
@@ -56,7 +57,8 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
         report = qemu.run(directory, built.record, chosen, inputs, event_capacity=event_capacity)
     received = board.read(report.packets, build.program_sha256, PACKETS)
     stream = _stream(build, received.packets, PACKETS)
-    made_here = builds.profile(replace(build, sections=_sections(built.record)), name, stream)
+    running = replace(build, sections=_sections(built.record), arena=arena_planning(build.directory))
+    made_here = builds.profile(running, name, stream)
     stand_in = (_STAND_IN,) if built.record.sizes.module("stand_in").total else ()
     return Sent(made_here, report.packets, (*received.warnings, *stand_in))
 
@@ -103,7 +105,8 @@ def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -
             hint="give what `dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written",
         )
     received = board.read(data, build.program_sha256, str(path))
-    profiled = builds.profile(build, PLACE, _stream(build, received.packets, str(path)))
+    running = replace(build, arena=arena_planning(build.directory))
+    profiled = builds.profile(running, PLACE, _stream(build, received.packets, str(path)))
     return Sent(profiled, data, received.warnings)
 
 

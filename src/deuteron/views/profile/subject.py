@@ -15,7 +15,7 @@ from deuteron.runtime.program import DelegateCall, KernelCall, called
 from deuteron.views.events import record
 from deuteron.views.events.events import Kind, Measure, Stream
 from deuteron.views.events.instructions import Instructions, PartitionCalls
-from deuteron.views.memory import PartitionPlan, planning
+from deuteron.views.memory import ArenaPlanning, PartitionPlan, planning
 from deuteron.views.simulate import PartitionRun
 
 _UNTOLD = (
@@ -35,6 +35,7 @@ class Build:
         instructions: what the instructions of its program stand for.
         basis: what simulated times rest on.
         sections: sizes of the firmware that runs it, where there is one.
+        arena: the memory of that firmware's bundle, where it is planned anew.
         warnings: sentences about what is wrong with its partitions.
     """
 
@@ -44,6 +45,7 @@ class Build:
     instructions: Instructions
     basis: tuple[str, ...] = ()
     sections: tuple[record.Section, ...] = ()
+    arena: ArenaPlanning | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -131,11 +133,12 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         npu_hz=hz,
         stream=stream,
         partitions=tuple(_partition(run, plan, nodes) for run, plan in build.partitions),
-        cpu_ops=tuple(_cpu_ops(manifest)),
+        cpu_ops=tuple(_cpu_ops(build)),
         sections=build.sections,
         basis=build.basis if stream.measure in (Measure.SIMULATED, Measure.ESTIMATED) else (),
         npu_measure=next((run.timeline.measure for run, _ in build.partitions), Measure.SIMULATED),
         quality=_quality(manifest),
+        depth_first=tuple(build.arena.depth_first()) if build.arena else (),
     )
 
 
@@ -174,13 +177,16 @@ def warnings(build: Build, profiled: record.Profile) -> Iterator[str]:
         )
 
 
-def _cpu_ops(manifest: Manifest) -> Iterator[record.CpuOp]:
+def _cpu_ops(build: Build) -> Iterator[record.CpuOp]:
     """The operators on the CPU; where several compute one node of the model, its work counts with the first."""
-    nodes = {node.name: node for node in manifest.nodes}
-    for index, op in enumerate(manifest.cpu_ops):
+    nodes = {node.name: node for node in build.manifest.nodes}
+    chains = build.arena.arena.chains if build.arena else ()
+    stripes = {at: f"in {chain.stripes} stripes of chain {chain.number}" for chain in chains for at in chain.ops}
+    for index, op in enumerate(build.manifest.cpu_ops):
         node = nodes.pop(op.computes, None)
         work = (node.macs, node.nbytes or 0) if node else (0, 0)
-        yield record.CpuOp(index, op.op, op.node, op.source, op.why, *work)
+        cut = next((stripes[at] for at in op.instructions if at in stripes), "")
+        yield record.CpuOp(index, op.op, op.node, op.source, op.why, *work, cut)
 
 
 def _flat(options: Mapping[str, object], prefix: str = "") -> Sequence[tuple[str, str]]:
