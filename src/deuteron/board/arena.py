@@ -226,9 +226,9 @@ def _names(bundle: Bundle, program: Program) -> Mapping[str, str]:
     for call in program.calls:
         step = None if call.origin == ENDS else bundle.steps[call.origin[0]]
         rows = "" if call.stripe is None else f", {call.stripe}"
-        told = "an input" if step is None else f"{step.title}{rows} {step.source}".rstrip()
+        writer = "an input" if step is None else f"{step.title}{rows} {step.source}".rstrip()
         for ref in call.operands:
-            names.setdefault(ref.buffer, told)
+            names.setdefault(ref.buffer, writer)
     return names
 
 
