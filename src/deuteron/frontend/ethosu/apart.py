@@ -12,7 +12,8 @@ Greatest and smallest values it takes to pieces, too: of a slice it forgets wher
 concatenated it overwrites. Where an accelerator has no smallest values it writes `-1 - x`, the greatest values of that,
 and `-1 - x` again, and gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape
 of the last reshape that reads it, of which a transpose that moves only axes of one value is another: where one follows
-the smallest values, or reads what they are of, the subtraction spreads some of its values over the others.
+the smallest values, or reads what they are of, the subtraction spreads some of its values over the others. Of more than
+four axes the process ends, so that these have four.
 """
 
 import math
@@ -37,11 +38,28 @@ _MOST_STRIDE, _MOST_DILATION, _MOST_WINDOW = 3, 2, 8
 
 def keep_apart(module: fx.GraphModule) -> None:
     """Put such pools into a partition in TOSA's operators, as ExecuTorch's passes leave it."""
+    for node in list(module.graph.nodes):
+        if _kind(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
+            _flatten(module, node)
     wanted = [pair for node in module.graph.nodes for pair in _joined(node)]
     for source, reader in wanted:
         with module.graph.inserting_before(reader):
             reader.replace_input_with(source, _again(source))
     module.recompile()
+
+
+def _flatten(module: fx.GraphModule, least: fx.Node) -> None:
+    """Let smallest values be of four axes, the axis with what lies before and behind it."""
+    source, axis = least.all_input_nodes[0], cast(int, least.kwargs["axis"])
+    shape, result = source.meta["val"].shape, least.meta["val"].shape
+    planes = (1, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+    with module.graph.inserting_before(least):
+        least.replace_input_with(source, _reshaped(source, planes))
+    least.kwargs = {**least.kwargs, "axis": 2}
+    least.meta = least.meta | {"val": least.meta["val"].reshape(1, planes[1], 1, planes[3])}
+    with module.graph.inserting_before(least.next):
+        deep = _reshaped(least, result)
+    least.replace_all_uses_with(deep, delete_user_cb=lambda user: user is not deep)
 
 
 def _again(source: fx.Node) -> fx.Node:
