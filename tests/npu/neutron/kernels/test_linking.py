@@ -104,10 +104,10 @@ class LinkedDriver(Driver):
     def __init__(self, chosen: Selection) -> None:
         wanted = [f"-Wl,-u,{name}" for name in (*ENTRY_POINTS, *BESIDE_THEM)]
         parts = (*wanted, HOST.selection(chosen, self.folder), HOST.library())
-        output = self.folder / "libdeuteron_driver.so"
+        output = self.folder / "libdeuteron_driver_ref.so"
         HOST.link(output, "-shared", "-Wl,-Bsymbolic", *parts)
         assert functions(output) == symbols(chosen)
-        super().__init__()
+        super().__init__("driver_ref")  # like the reference, a device has no form of the weights for vectors
 
 
 def conversion(seed: int) -> Conversion:
