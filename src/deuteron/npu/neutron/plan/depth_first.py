@@ -21,7 +21,7 @@ from deuteron.npu.neutron.plan.prefetch import costs_of
 from deuteron.npu.neutron.plan.processor import Simulated
 
 SHARES = (1, 2, 3, 4, 6, 8, 10, 12)
-"""Sixteenths of the memory that are tried for weights, beside the least that do."""
+"""Sixteenths of the memory that are tried for weights; the least that do are, where none of these fits."""
 
 FINALISTS = 4
 """Cuts whose fetches are planned."""
@@ -71,7 +71,8 @@ def _planned(program: Program, budget: Budget) -> Planned:
             if planned is not None and (best is None or cycles(*planned, budget) < cycles(*best, budget)):
                 best, chosen = planned, candidate
     if best is None:
-        return _in_least(program, budget)
+        cut = _beside_least_room(program, budget)
+        return (None if cut is None else _fitting(cut.program, budget)) or _in_least(program, budget)
     again = None if chosen is None or budget == quick else _fitting(chosen.program, budget)
     return again if again is not None and cycles(*again, budget) < cycles(*best, budget) else best
 
@@ -80,6 +81,15 @@ def _planned(program: Program, budget: Budget) -> Planned:
 def _cascades(program: Program, engine: Engine, effort: Effort) -> Cascades:
     """The chains of a program, with what is known of them from plans for other budgets and flashes."""
     return Cascades(program, Simulated(engine), effort=effort)
+
+
+def _beside_least_room(program: Program, budget: Budget) -> Cut | None:
+    """The fastest cut that leaves weights only the room that they need at least; None where there is none."""
+    if budget.policy is FetchPolicy.NEVER or not _weights(program):
+        return None
+    area = least_room(program)
+    cascades = _cascades(program, budget.engine.without_flash(), budget.effort)
+    return cascades.fastest(budget.sram - area, area, flash=Simulated(budget.engine)) if budget.sram > area else None
 
 
 def _in_least(program: Program, budget: Budget) -> Planned:
@@ -180,6 +190,6 @@ def _rooms(program: Program, budget: Budget) -> Iterator[tuple[int, int | None]]
     if is_linked and (budget.weights is None or weights <= budget.weights):
         yield budget.sram - weights, None
     if weights and budget.policy is not FetchPolicy.NEVER:
-        for area in (*(budget.sram * share // 16 for share in SHARES), least_room(program)):
+        for area in (budget.sram * share // 16 for share in SHARES):
             if budget.weights is None or area <= budget.weights:
                 yield budget.sram - area, area

@@ -1,0 +1,135 @@
+"""Whole builds in little SRAM: from the PyTorch model to the program, inputs and outputs in the budget.
+
+Each network is built as a user builds it, with int8 inputs and outputs (`--remove-quant-io-ops`): without a budget,
+with one of 320 KiB, of 256 KiB, and where that is refused with the least that the error asks for. Of each build: SRAM
+of ExecuTorch's tensors, which inputs and outputs are among, scratch, room for weights, and all together, which must
+keep to the budget; cycles of its partitions, simulated, and how many more these are; whether ExecuTorch's runtime gives
+the bytes of the build without a budget, as it must; and the build's seconds of processor time.
+
+make bench-depth-first-builds
+make bench-depth-first-builds ARGS="mobilenet_v1_025 --targets imxrt700cm --budgets 131072"
+"""
+
+import argparse
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ending import finish
+from large_images import LARGE_IMAGES
+
+from deuteron import api
+from deuteron.arch.memory import MemoryOptions
+from deuteron.errors import CapacityError
+from deuteron.npu.neutron.program import SCRATCH
+from deuteron.npu.program import PREFETCH_AREA
+from deuteron.views.memory.memories import Planning
+
+NETWORKS = ("mobilenet_v2",)
+TARGETS = ("imxrt700", "imxrt700cm")
+BUDGETS = (320 << 10, 256 << 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One build; bytes of the budget are None without one, or where it is refused for a larger one."""
+
+    network: str
+    target: str
+    budget: int | None
+    tensors: int
+    scratch: int
+    weights: int
+    cycles: int
+    same: bool
+    seconds: float
+
+    @property
+    def total(self) -> int:
+        """Bytes of SRAM of all."""
+        return self.tensors + self.scratch + self.weights
+
+
+def row(network: str, target: str, budget: int | None, directory: Path, first: Path | None) -> Row:
+    """A build in `directory`, beside the one in `first` if there is one."""
+    module, example, calibration = LARGE_IMAGES[network]()
+    began = time.process_time()
+    options = api.BuildOptions(remove_quant_io_ops=True, memory=MemoryOptions(sram_budget=budget))
+    api.build(module, example, target=target, calibration=calibration, output=directory, options=options, name=network)
+    seconds = time.process_time() - began
+    data = api.seeded_inputs(api.read_manifest(directory), 2)
+    found, wanted = (
+        [[y.tobytes() for y in outputs] for outputs in api.run_each(path, data)]
+        for path in (directory, first or directory)
+    )
+    plan = api.plan(directory)
+    if not isinstance(plan, Planning):
+        raise SystemExit(f"{network} on {target} has no partition")
+    tensors = plan.simulation.tensors if plan.arena is None else plan.arena.arena.memory.nbytes
+    taken = {memory.name: memory.nbytes for part in plan.partitions for memory in part.memories}
+    linked = sum(part.linked_bytes for part in plan.partitions)
+    scratch, area = taken.get(SCRATCH, 0), taken.get(PREFETCH_AREA, 0)
+    cycles, same = plan.simulation.cycles, found == wanted
+    return Row(network, target, budget, tensors, scratch, linked + area, cycles, same, seconds)
+
+
+def rows(network: str, target: str, budgets: Sequence[int], folder: Path) -> Iterator[Row]:
+    """The builds of a network for a target, without a budget first; the last is the least where one is refused."""
+    first = folder / "whole"
+    yield row(network, target, None, first, None)
+    for budget in budgets:
+        try:
+            yield row(network, target, budget, folder / str(budget), first)
+        except CapacityError as error:
+            needed = re.search(r"--sram-budget (\d+)", error.hint or "")
+            if needed is None:
+                raise
+            print(f"{network} for {target} in {budget:,} bytes is refused: {error.message.splitlines()[0]}", flush=True)
+            yield row(network, target, int(needed[1]), folder / needed[1], first)
+            return
+
+
+def problems(found: Sequence[Row]) -> Iterator[str]:
+    """What is not as it must be."""
+    for each in found:
+        where = f"{each.network} for {each.target} in {each.budget or each.total:,} bytes"
+        if not each.same:
+            yield f"{where} gives other bytes"
+        if each.budget is not None and each.total > each.budget:
+            yield f"{where} takes {each.total:,}"
+
+
+def main() -> int:
+    """0 when every build keeps to its budget and gives the bytes of the one without."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", help=f"by default {' '.join(NETWORKS)}")
+    parser.add_argument("--targets", nargs="*", default=TARGETS, help=f"by default {' '.join(TARGETS)}")
+    parser.add_argument("--budgets", nargs="*", type=int, default=BUDGETS, help="bytes, largest first")
+    parser.add_argument("--json", type=Path, help="also write the results there")
+    options = parser.parse_args()
+    results: list[Row] = []
+    sizes = "budget    tensors    scratch    weights        all"
+    print(f"{'network':<20}{'target':<12}{sizes:>55}{'cycles':>12}{'more':>8}  bytes build s")
+    for network in options.networks or NETWORKS:
+        for target in options.targets:
+            with tempfile.TemporaryDirectory() as folder:
+                first = None
+                for each in rows(network, target, options.budgets, Path(folder)):
+                    first = first or each
+                    results.append(each)
+                    print(
+                        f"{network:<20}{target:<12}{each.budget or '':>11}{each.tensors:>11,}{each.scratch:>11,}"
+                        f"{each.weights:>11,}{each.total:>11,}{each.cycles:>12,}{each.cycles / first.cycles - 1:>8.1%}"
+                        f"  {'same' if each.same else 'OTHER'}{each.seconds:>8.1f}",
+                        flush=True,
+                    )
+    data = {"kind": "simulated", "rows": [asdict(each) for each in results]}
+    return finish(data, list(problems(results)), options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
