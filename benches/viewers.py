@@ -141,7 +141,7 @@ def explored(python: Path, chrome: webdriver.Chrome, record: Path, times: Path) 
         shown = text(chrome)
     (name,) = re.findall(r"^\d+ nodes$", shown, re.MULTILINE)
     (total,) = re.findall(r"^Sum ([\d.e-]+)$", shown, re.MULTILINE)
-    listed = re.findall(r"^\d+ \S+ ([\d.e-]*\d)$", shown[shown.rindex("Node data") :], re.MULTILINE)
+    listed = re.findall(r"^\d+ \w\S* ([\d.e-]*\d)$", shown[shown.rindex("Node data") :], re.MULTILINE)
     lacking = ours["results"].keys() - {*nodes.split()}
     is_listed = ours["name"] in shown and bool(listed) and {*map(float, listed)} <= {*values}
     is_sum = abs(float(total) - sum(values)) < 1e-6 * sum(values)
