@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.frontend.building import FC, Applies, X
+from tests.frontend.building import FC, Applies, X, failure
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -17,7 +17,7 @@ import deuteron
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.builds.manifest import KEPT
-from deuteron.errors import FormatError, InputError
+from deuteron.errors import FormatError, InputError, UnsupportedError
 from deuteron.frontend.build import NO_CALIBRATION, NOTHING_DELEGATED, STEPS
 from deuteron.frontend.cpu import much_in_float
 from deuteron.npu.neutron.microcode.decode import decode
@@ -235,6 +235,17 @@ def test_much_work_in_float_on_the_cpu_is_a_warning(tmp_path: Path) -> None:
         f"`aten::convolution1` at test_build.py:{line} x2, `aten::convolution4`, `aten::convolution0` x2, "
         f"`aten::convolution3` at test_build.py:{line} and 2 others; `deuteron explain` says why the NPU leaves each"
     ]
+
+
+@pytest.mark.parametrize("target", ["cortex-m33", "imxrt700cm", "ethos-u55-128"])
+def test_weights_that_are_an_input_are_refused_where_nothing_computes_in_float(target: str) -> None:
+    inputs = torch.randn(1, 2, 12, 12), torch.randn(4, 4, 3, 3)
+    code, first = inspect.getsourcelines(ByItsOwn.forward)
+    assert failure(UnsupportedError, ByItsOwn(), inputs, target=target, calibration=[inputs]) == (
+        f"{__file__}:{first + 1}: `aten::conv2d` has weights that depend on the model's inputs, at `{code[1].strip()}`"
+        "\n\nhint: make them a parameter or a buffer of the module, or build for a target that has floats beside a "
+        "Neutron, such as `imxrt700`"
+    )
 
 
 class Indexed(nn.Module):

@@ -228,6 +228,8 @@ class Flow:
         self.side.write(model)
         if self._has_cortex_m:
             lints.check_indices(model)
+        if self._has_cortex_m or not isinstance(self.arch.npu, Neutron):
+            lints.check_weights(model)
         annotations.part_biases(model)
         give_strides(model)
         return model

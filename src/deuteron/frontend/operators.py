@@ -31,6 +31,18 @@ def called(node: fx.Node) -> str:
     return base_name(node.target).removesuffix("_") if node.op == "call_function" else ""
 
 
+def reads_inputs(node: fx.Node) -> bool:
+    """Whether a value of an exported graph depends on what the program is given, and is not known before it runs."""
+    before, seen = [node], {node}
+    while before:
+        last = before.pop()
+        if last.op == "placeholder":
+            return True
+        before += [arg for arg in last.all_input_nodes if arg not in seen]
+        seen |= {*last.all_input_nodes}
+    return False
+
+
 def changes_operand(node: fx.Node) -> bool:
     """True for an operator that writes into what it reads."""
     schema = getattr(node.target, "_schema", None)

@@ -19,7 +19,7 @@ from deuteron.frontend.cortex_m.marks import is_quantised
 from deuteron.frontend.cortex_m.refusals import mixes, refusal
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.nodes import WHY
-from deuteron.frontend.operators import MOVES, base_name, is_qdq, operator_name
+from deuteron.frontend.operators import MOVES, base_name, called, is_qdq, operator_name, reads_inputs
 from deuteron.frontend.rewrites import BUILD
 from deuteron.native import CORTEX_M
 
@@ -48,6 +48,10 @@ _DILATION = {"max_pool2d_with_indices": 4}
 _EARLIER = f"compute it before the model, which then takes float32, or {BUILD}"
 _PORTABLE = f"write it with other operators, or {BUILD}"
 _INDICES = f"leave out `return_indices=True`, or {BUILD}"
+_WEIGHTS = (
+    "make them a parameter or a buffer of the module, or build for a target that has floats beside a Neutron, such as "
+    "`imxrt700`"
+)
 _SLICES = f"write it as `torch.maximum` of slices, or {BUILD}"
 
 
@@ -197,6 +201,17 @@ def check_indices(model: fx.GraphModule) -> None:
     """
     for node in model.graph.find_nodes(op="call_function", target=torch.ops.aten.max_pool2d_with_indices.default):
         raise refusal(node, "gives indices, which no operator for int8 on the CPU does", _INDICES)
+
+
+def check_weights(model: fx.GraphModule) -> None:
+    """Check that all convolutions of an exported model have weights that are known before it runs.
+
+    Raises:
+        UnsupportedError: for the first that has not.
+    """
+    for node in model.graph.nodes:
+        if called(node).startswith("conv") and reads_inputs(cast(fx.Node, node.args[1])):
+            raise refusal(node, "has weights that depend on the model's inputs", _WEIGHTS)
 
 
 def _base(node: fx.Node) -> str:

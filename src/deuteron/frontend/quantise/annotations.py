@@ -24,6 +24,7 @@ from torchao.quantization.pt2e.quantizer import (
 )
 
 from deuteron.frontend.cortex_m.marks import measured
+from deuteron.frontend.operators import reads_inputs
 
 _KEY = "quantization_annotation"
 _MARKS = ("quantizer_matched", "_arm_annotation_info")
@@ -47,7 +48,7 @@ def mend(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.Gra
     for node in model.graph.nodes:
         if (annotation := node.meta.get(_KEY)) is not None:
             _only_floats(node, annotation)
-            if _LAYER.search(str(node.target)) and _is_computed(node.args[1]):
+            if _LAYER.search(str(node.target)) and reads_inputs(node.args[1]):
                 annotation.input_qspec_map[node.args[1]] = measured  # no kernel quantises channels as the program runs
             if any_factor and _MUL.search(str(node.target)):
                 annotation.input_qspec_map = dict.fromkeys(annotation.input_qspec_map, measured)
@@ -84,11 +85,6 @@ def _is_float(node: fx.Node) -> bool:
     """True unless the node is known to be a tensor of another dtype than float32."""
     value: object = node.meta.get("val")
     return not isinstance(value, torch.Tensor) or value.dtype == torch.float32
-
-
-def _is_computed(weight: fx.Node) -> bool:
-    """True unless a tensor is known before the program runs."""
-    return weight.op != "get_attr" and (weight.op == "placeholder" or any(map(_is_computed, weight.all_input_nodes)))
 
 
 def _mend_shared(node: fx.Node, annotation: Any, measured: object) -> None:
