@@ -26,6 +26,34 @@ def test_a_copy_that_is_written_into_stays() -> None:
     assert aten.contiguous.default in rewritten(module, (1, 6, 5), forms.write)
 
 
+class Tokens(nn.Module):
+    """Layers over the rows and over the columns of a matrix, as mixers have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.tokens, self.channels = nn.Linear(6, 6), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.channels(x + self.tokens(x.transpose(1, 2)).transpose(1, 2))
+
+
+def test_a_layer_over_moved_rows_is_one_over_a_matrix() -> None:
+    assert rewritten(Tokens(), (1, 6, 4), forms.write) == [
+        *(aten.transpose.int, aten.reshape.default, aten.linear.default, aten.reshape.default, aten.transpose.int),
+        *(aten.add.Tensor, aten.linear.default),
+    ]
+
+
+@pytest.mark.slow
+def test_layers_over_rows_and_columns_are_one_partition(tmp_path: Path) -> None:
+    x = torch.randn(1, 6, 4, generator=torch.Generator().manual_seed(1))
+    manifest = api.build(Tokens(), x, target="imxrt700", calibration=[x], output=tmp_path / "build").manifest
+    assert [node.partition for node in manifest.nodes if node.macs] == [0, 0]
+    assert len(manifest.partitions) == 1
+    assert api.compare(tmp_path / "build", [[x.numpy()]]).passed
+
+
 class Signals(nn.Module):
     """What 1-D networks have: batch norm, pools, a causal pad, a transposed convolution, a mean to one."""
 

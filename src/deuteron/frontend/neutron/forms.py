@@ -13,7 +13,7 @@ aten: Any = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write what is chosen by one index as a slice, of which a dimension is left out; leave copies out."""
+    """Write what one index chooses as a slice less a dimension, layers of moved rows by rows; leave copies out."""
     apply(model, _FORMS)
 
 
@@ -36,8 +36,20 @@ def _reshaped(_: fx.GraphModule, view: fx.Node) -> fx.Node:
     return call(view, aten.reshape.default, view.args[0], [*cast(Tensor, view.meta["val"]).shape])
 
 
+def _by_rows(_: fx.GraphModule, linear: fx.Node) -> fx.Node | None:
+    """A layer over rows that a transpose has moved, which PyTorch makes a product and a sum of, as one over a matrix."""
+    x = cast(fx.Node, linear.args[0])
+    value = cast(Tensor, x.meta["val"])
+    if value.dim() <= 2 or value.is_contiguous():
+        return None
+    rows = call(linear, aten.reshape.default, x, [value.numel() // value.shape[-1], value.shape[-1]])
+    result = call(linear, aten.linear.default, rows, *linear.args[1:], **linear.kwargs)
+    return call(linear, aten.reshape.default, result, [*cast(Tensor, linear.meta["val"]).shape])
+
+
 _FORMS: Mapping[object, Form] = {
     aten.select.int: _selected,
+    aten.linear.default: _by_rows,
     aten.contiguous.default: _uncopied,
     aten.view.default: _reshaped,
     aten.unflatten.int: _reshaped,
