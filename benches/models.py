@@ -177,10 +177,14 @@ def markdown(rows: Sequence[Row]) -> str:
 def cell(r: Row) -> str:
     """A row as a cell of that table: partitions, shares of MACs and cycles, dB, seconds, and what is wrong."""
     if r.refused:
-        return f"refused: {r.refused}"
+        return f"refused: {r.refused.partition(', at ')[0]}"
     cycles = "-" if r.cycles is None else f"{r.cycles:.0%}"
     on_npu = f"{r.partitions}: {r.macs:.0%}, {cycles}; " if r.partitions else ""
-    wrong = [text for text, is_so in (("does not agree", not r.agrees), (f"board: {r.board}", r.board)) if is_so]
+    wrong = [
+        text
+        for text, is_so in (("does not agree", not r.agrees), (f"board: {r.board.partition(', at ')[0]}", r.board))
+        if is_so
+    ]
     return "; ".join([f"{on_npu}{r.sqnr:.1f} dB; {r.seconds:.0f} s", *wrong])
 
 

@@ -37,7 +37,7 @@ def _reshaped(_: fx.GraphModule, view: fx.Node) -> fx.Node:
 
 
 def _by_rows(_: fx.GraphModule, linear: fx.Node) -> fx.Node | None:
-    """A layer over rows that a transpose has moved, which PyTorch makes a product and a sum of, as one over a matrix."""
+    """A layer over rows that a transpose has moved, which PyTorch makes a product and a sum of, as one of a matrix."""
     x = cast(fx.Node, linear.args[0])
     value = cast(Tensor, x.meta["val"])
     if value.dim() <= 2 or value.is_contiguous():
