@@ -55,7 +55,7 @@ FORMS: dict[str, Callable[[Net, int, int], int]] = {
         "PACK", a, b, shape=(2, *SHAPE), kind="PackOptions", ValuesCount=2, Axis=0, **FLOATS
     ),
     "REDUCE_MAX": lambda net, a, b: net.add(
-        "REDUCE_MAX", a, net.constant((1, -2)), shape=(1, 1, 1, 8), kind="ReducerOptions", KeepDims=1, **FLOATS
+        "REDUCE_MAX", a, net.constant((1, -2)), shape=(1, 8), kind="ReducerOptions", KeepDims=0, **FLOATS
     ),
     "SLICE": lambda net, a, b: net.add(
         "SLICE", a, net.constant((0, 1, 0, 0)), net.constant((1, 2, -1, -1)), shape=(1, 2, 4, 8), kind="SliceOptions",
@@ -158,6 +158,88 @@ def test_an_operator_that_contradicts_itself_is_named(tmp_path: Path, name: str,
         f"op {len(net.operators) - 1} {name}, output `{net.tensors[y].name}`: {message}\n\n"
         "hint: make the file again; it is damaged or its exporter has a defect"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "says"),
+    [
+        ("BROADCAST_TO", (2, 4, 4, 8), "[3, 4, 4, 8]"),
+        ("REDUCE_MAX", (1, 1, 1, 8), "[1, 8]"),
+        ("RESHAPE", (2, 64), "[1, 128]"),
+        ("SLICE", (1, 3, 4, 8), "[1, 2, 4, 8]"),
+        ("SPLIT", (1, 4, 4, 3), "[1, 4, 4, 4]"),
+        ("SPLIT_V", (1, 4, 4, 1), "[1, 4, 4, 2]"),
+        ("STRIDED_SLICE", (1, 4, 4, 2), "[1, 4, 4, 3]"),
+        ("TRANSPOSE", (1, 4, 8, 4), "[1, 8, 4, 4]"),
+    ],
+)  # fmt: skip
+def test_an_output_of_another_shape_than_its_operands_give_is_told(name: str, shape: tuple[int, ...], says: str):
+    net, y = net_of(name)
+    net.tensors[y] = replace(net.tensors[y], shape=shape)
+    with pytest.raises(FormatError) as caught:
+        call(net)
+    assert caught.value.message == f"the operands give `t{y}` the shape {says}, it is recorded as {list(shape)}"
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "message"),
+    [
+        ("BROADCAST_TO", {1: (3, 4, 4)}, "the operands give `{}` the shape [3, 4, 4], it is recorded as [3, 4, 4, 8]"),
+        ("REDUCE_MAX", {1: (4,)}, "axis 4 of a tensor of 4 dimensions"),
+        ("SLICE", {1: (0, 1, 0)}, "3 begins and 4 sizes for 4 dimensions"),
+        ("SLICE", {2: (1, 4, -1, -1)}, "[1, 4, -1, -1] elements from [0, 1, 0, 0] on of [1, 4, 4, 8]"),
+        ("SLICE", {2: (1, 2, -2, -1)}, "[1, 2, -2, -1] elements from [0, 1, 0, 0] on of [1, 4, 4, 8]"),
+        ("SLICE", {1: (0, -3, 0, 0)}, "[1, 2, -1, -1] elements from [0, -3, 0, 0] on of [1, 4, 4, 8]"),
+        ("SPLIT", {0: (1, 3)}, "2 numbers as the dimension to split"),
+        ("SPLIT_V", {1: (1, 5)}, "3 parts of [1, 5] along a dimension of 8"),
+        ("SPLIT_V", {1: (4, 5, -1)}, "3 parts of [4, 5, -1] along a dimension of 8"),
+        ("SPLIT_V", {1: (-1, 9, -1)}, "3 parts of [-1, 9, -1] along a dimension of 8"),
+        ("STRIDED_SLICE", {3: (1, 1, 1)}, "[4, 4, 3] begins, ends and steps for 4 dimensions"),
+    ],
+)  # fmt: skip
+def test_operands_that_give_no_shape_are_told(name: str, operands: dict[int, tuple[int, ...]], message: str):
+    net, y = net_of(name)
+    inputs = list(net.operators[-1].inputs)
+    for position, values in operands.items():
+        inputs[position] = net.constant(values)
+    net.operators[-1] = replace(net.operators[-1], inputs=tuple(inputs))
+    with pytest.raises(FormatError) as caught:
+        call(net)
+    assert caught.value.message == message.format(net.tensors[y].name)
+
+
+def test_operands_mean_what_they_mean_to_litert(tmp_path: Path):
+    net = Net()
+    a = net.real(net.relu(0))
+
+    def add(name: str, kind: str, shape: tuple[int, ...], *operands: tuple[int, ...], **options: int) -> int:
+        return net.add(name, a, *map(net.constant, operands), shape=shape, kind=f"{kind}Options", **options, **FLOATS)
+
+    def strided(
+        shape: tuple[int, ...], begins: tuple[int, ...], ends: tuple[int, ...], steps: tuple[int, ...], **masks: int
+    ) -> int:
+        none = dict.fromkeys(("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset"), 0)
+        return add("STRIDED_SLICE", "StridedSlice", shape, begins, ends, steps, **none | masks)
+
+    ends = [
+        strided((1, 3, 4, 8), (0, -9, 0, 0), (1, 3, 4, 8), (1, 1, 1, 1)),
+        strided((1, 4, 4, 2), (0, 0, 0, 0), (1, 4, 4, -2), (1, 1, 1, 3)),
+        strided((1, 2, 4, 8), (0, 1, 0, 0), (10, 10, 10, 10), (1, 2, 1, 1)),
+        strided((1, 4, 4, 2), (1, 2, 3, 2), (0, 0, 0, 4), (1, 1, 1, 1), BeginMask=7, EndMask=7),
+        strided((1, 2, 4, 8), (0, 1), (1, 3), (1, 1)),
+        add("SLICE", "Slice", (1, 4, 4, 3), (0, 0, 0, 5), (-1, 4, -1, -1)),
+        add("REDUCE_MAX", "Reducer", (1, 1, 1, 8), (1, -2, 1), KeepDims=1),
+        add("BROADCAST_TO", "BroadcastTo", (2, 3, 4, 4, 8), (2, 3, 4, 4, 8)),
+        add("TRANSPOSE", "Transpose", (1, 8, 4, 4), (0, -1, 1, 2)),
+        add("RESHAPE", "Reshape", (2, 64), (2, -1)),
+        net.parts("SPLIT_V", a, net.constant((3, -1)), net.constant((-1,)), sizes=(3, 5), kind="SplitVOptions",
+                  NumSplits=2, **FLOATS),
+    ]  # fmt: skip
+    x = np.random.default_rng(1).integers(-128, 128, SHAPE, np.int8)
+    in_litert, in_executorch = outputs(tmp_path / "net.tflite", net.data(*ends), x)
+    for end, ours, theirs in zip(ends, in_executorch, in_litert, strict=True):
+        assert ours.shape == net.tensors[end].shape
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_values_that_do_not_fit_their_form_are_told(tmp_path: Path):

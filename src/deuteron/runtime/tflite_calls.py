@@ -156,13 +156,22 @@ def _view(site: Site) -> Call | None:
     return Call("aten::view_copy.out", (_operands(site)[0], y.shape, *_end(site)))
 
 
+def _reshape(site: Site) -> Call | None:
+    if len(site.op.inputs) > 1 and (numbers := _numbers_of(site, 1)) is not None and numbers[0] != (0,):
+        elements, others = math.prod(site.input_tensor(0).shape), -math.prod(numbers[0])
+        shape = [elements // others if n == -1 and others > 0 else n for n in numbers[0]]
+        _check_shape(site, site.output_tensor(), shape)  # but for (0,): no dimensions, as old exporters write it
+    return _view(site)
+
+
 def _permute(site: Site) -> Call | None:
-    (x, order), _ = _tensors(site)
+    (x, order), y = _tensors(site)
     if order.data is None or order.dtype != "INT32":
         return None
-    dims = site.integers(1, "order of dimensions")
+    dims = tuple(dim + len(x.shape) if dim < 0 else dim for dim in site.integers(1, "order of dimensions"))
     if sorted(dims) != [*range(len(x.shape))]:
         raise site.malformed(f"{list(dims)} is no order of {len(x.shape)} dimensions")
+    _check_shape(site, y, [x.shape[dim] for dim in dims])
     return Call("aten::permute_copy.out", (_operands(site)[0], dims, *_end(site)))
 
 
@@ -186,24 +195,35 @@ def _numbers_of(site: Site, *positions: int) -> list[tuple[int, ...]] | None:
     return [site.integers(position, "operand") for position in positions]
 
 
-def _part(site: Site, begins: Sequence[int], steps: Sequence[int]) -> Call | None:
-    """Elements of the first input from `begins` on in `steps`, where one dimension alone is cut."""
+def _check_shape(site: Site, y: FlatTensor, shape: Sequence[int]) -> None:
+    """Check that an output is recorded with the shape that the operands give it."""
+    if y.shape != tuple(shape):
+        raise site.malformed(f"the operands give `{y.name}` the shape {list(shape)}, it is recorded as {list(y.shape)}")
+
+
+def _part(site: Site, elements: Sequence[range]) -> Call | None:
+    """These elements of each dimension of the first input, where one dimension alone is cut."""
     x, y = site.input_tensor(0), site.output_tensor()
-    if not len(begins) == len(steps) == len(x.shape) == len(y.shape):
-        raise site.malformed(f"{len(begins)} begins for a tensor of {len(x.shape)} dimensions")
-    last = [begin + (count - 1) * step for begin, count, step in zip(begins, y.shape, steps, strict=True)]
-    if any(not 0 <= begin <= end < size for begin, end, size in zip(begins, last, x.shape, strict=True)):
-        raise site.malformed(f"elements {list(begins)} to {last} of {list(x.shape)}")
-    cut = [i for i, (whole, part) in enumerate(zip(x.shape, y.shape, strict=True)) if whole != part] or [0]
-    if not _same_type(x, y) or len(cut) > 1:
+    _check_shape(site, y, [len(part) for part in elements])
+    cut = [dim for dim, (whole, part) in enumerate(zip(x.shape, y.shape, strict=True)) if whole != part] or [0]
+    if not _same_type(x, y) or len(cut) > 1 or 0 in y.shape:
         return None
     (dim,) = cut
-    return Call(_SLICE, (_operands(site)[0], dim, begins[dim], last[dim] + 1, steps[dim], *_end(site)))
+    part = elements[dim]
+    return Call(_SLICE, (_operands(site)[0], dim, part[0], part[-1] + 1, part.step, *_end(site)))
 
 
 def _slice(site: Site) -> Call | None:
-    numbers = _numbers_of(site, 1, 2)
-    return None if numbers is None else _part(site, numbers[0], (1,) * len(numbers[0]))
+    numbers, x = _numbers_of(site, 1, 2), site.input_tensor(0)
+    if numbers is None:
+        return None
+    begins, sizes = numbers
+    if not len(begins) == len(sizes) == len(x.shape):
+        raise site.malformed(f"{len(begins)} begins and {len(sizes)} sizes for {counted(len(x.shape), 'dimension')}")
+    ends = [whole if size == -1 else begin + size for begin, size, whole in zip(begins, sizes, x.shape, strict=True)]
+    if any(not 0 <= begin <= end <= whole for begin, end, whole in zip(begins, ends, x.shape, strict=True)):
+        raise site.malformed(f"{list(sizes)} elements from {list(begins)} on of {list(x.shape)}")
+    return _part(site, [*map(range, begins, ends)])
 
 
 def _strided_slice(site: Site) -> Call | None:
@@ -211,11 +231,16 @@ def _strided_slice(site: Site) -> Call | None:
     x, masks = site.input_tensor(0), ("EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset")
     if numbers is None or any(map(site.option, masks)) or any(step < 1 for step in numbers[2]):
         return None
-    mask = site.option("BeginMask")
-    begins = [0 if mask >> i & 1 else begin for i, begin in enumerate(numbers[0])]
-    if len(begins) == len(x.shape):
-        begins = [begin + size if begin < 0 else begin for begin, size in zip(begins, x.shape, strict=True)]
-    return _part(site, begins, numbers[2])
+    counts = [len(operand) for operand in numbers]
+    if len(set(counts)) > 1 or counts[0] > len(x.shape):
+        raise site.malformed(f"{counts} begins, ends and steps for {counted(len(x.shape), 'dimension')}")
+    from_start, to_end = site.option("BeginMask"), site.option("EndMask")
+    # As in Python: bounds outside of the tensor are brought to its edge, and dimensions without bounds are whole.
+    elements = [range(whole) for whole in x.shape]
+    for dim, (begin, end, step) in enumerate(zip(*numbers, strict=True)):
+        bounds = slice(None if from_start >> dim & 1 else begin, None if to_end >> dim & 1 else end, step)
+        elements[dim] = elements[dim][bounds]
+    return _part(site, elements)
 
 
 def _chosen(site: Site, values: int, indices: int, axis: int) -> Call | None:
@@ -244,38 +269,58 @@ def _pack(site: Site) -> Call | None:
     return Call("aten::stack.out", (_operands(site), dim, *_end(site)))
 
 
-def _split(values: int, axis: int) -> _Maker:
-    """Neighbouring parts of the input at `values`, along the dimension that the one at `axis` says."""
+def _split(values: int, axis: int, sizes: int | None = None) -> _Maker:
+    """Neighbouring parts of the input at `values`, along the dimension that the one at `axis` says.
+
+    They are of the sizes in the input at `sizes`, of which one may be what is left; all of one size without it.
+    """
 
     def call(site: Site) -> Call | None:
-        inputs, numbers = [site.input_tensor(i) for i in range(len(site.op.inputs))], _numbers_of(site, axis)
-        x = inputs[values]
+        positions = (axis,) if sizes is None else (axis, sizes)
+        x, numbers = site.input_tensor(values), _numbers_of(site, *positions)
         parts = [site.model.tensors[i] for i in site.op.outputs]
         if numbers is None or not _same_type(x, *parts):
             return None
-        if len(numbers[0]) != 1 or any(len(part.shape) != len(x.shape) for part in parts):
-            raise site.malformed(f"parts of {[list(part.shape) for part in parts]} along {list(numbers[0])}")
+        if len(numbers[0]) != 1:
+            raise site.malformed(f"{counted(len(numbers[0]), 'number')} as the dimension to split")
         dim = site.axis(numbers[0][0], len(x.shape))
-        sizes = tuple(part.shape[dim] for part in parts)
-        if sum(sizes) != x.shape[dim]:
-            raise site.malformed(f"parts of {list(sizes)} elements along a dimension of {x.shape[dim]}")
+        of_parts = _sizes(numbers[1], x.shape[dim]) if numbers[1:] else (x.shape[dim] // len(parts),) * len(parts)
+        if min(of_parts, default=0) < 0 or len(of_parts) != len(parts) or sum(of_parts) != x.shape[dim]:
+            raise site.malformed(
+                f"{counted(len(parts), 'part')} of {list(of_parts)} along a dimension of {x.shape[dim]}"
+            )
+        for part, size in zip(parts, of_parts, strict=True):
+            _check_shape(site, part, (*x.shape[:dim], size, *x.shape[dim + 1 :]))
         outputs = tuple(Ref(i) for i in site.op.outputs)
-        return Call("aten::split_with_sizes_copy.out", (_operands(site)[values], sizes, dim, outputs, outputs))
+        return Call("aten::split_with_sizes_copy.out", (_operands(site)[values], of_parts, dim, outputs, outputs))
 
     return call
+
+
+def _sizes(numbers: tuple[int, ...], whole: int) -> tuple[int, ...]:
+    """Sizes of parts of `whole` elements, of which one may be -1: what the others leave."""
+    if numbers.count(-1) != 1:
+        return numbers
+    left = whole - sum(numbers) - 1
+    return tuple(left if number == -1 else number for number in numbers)
 
 
 def _greatest(site: Site) -> Call | None:
     x, y = site.input_tensor(0), site.output_tensor()
     numbers = _numbers_of(site, 1)
-    if numbers is None or not _same_type(x, y) or x.dtype not in ("FLOAT32", "INT8"):
-        return None
+    if not numbers or not numbers[0] or not _same_type(x, y) or x.dtype not in ("FLOAT32", "INT8"):
+        return None  # of no dimensions the call would take all
     dims = tuple(sorted({site.axis(axis, len(x.shape)) for axis in numbers[0]}))
-    return Call("aten::amax.out", (_operands(site)[0], dims, bool(site.option("KeepDims")), *_end(site)))
+    keeps = bool(site.option("KeepDims"))
+    _check_shape(site, y, [1 if dim in dims else n for dim, n in enumerate(x.shape) if keeps or dim not in dims])
+    return Call("aten::amax.out", (_operands(site)[0], dims, keeps, *_end(site)))
 
 
 def _broadcast(site: Site) -> Call | None:
     (x, _), y = _tensors(site)
+    if (numbers := _numbers_of(site, 1)) is None:
+        return None
+    _check_shape(site, y, numbers[0])
     missing = len(y.shape) - len(x.shape)
     if missing < 0 or any(n not in (1, whole) for n, whole in zip(x.shape, y.shape[missing:], strict=True)):
         raise site.malformed(f"{list(x.shape)} is not broadcast to {list(y.shape)}")
@@ -308,10 +353,10 @@ _FORMS: Mapping[str, _Form] = MappingProxyType(
         "RELU6": _clamp(0.0, 6.0),
         "RELU_0_TO_1": _clamp(0.0, 1.0),
         "RELU_N1_TO_1": _clamp(-1.0, 1.0),
-        "RESHAPE": _Form(_view, _ONE_OR_TWO),
+        "RESHAPE": _Form(_reshape, _ONE_OR_TWO),
         "SLICE": _Form(_slice, _THREE),
         "SPLIT": _Form(_split(1, 0), _TWO, _ANY_NUMBER),
-        "SPLIT_V": _Form(_split(0, 2), _THREE, _ANY_NUMBER),
+        "SPLIT_V": _Form(_split(0, 2, 1), _THREE, _ANY_NUMBER),
         "SQUEEZE": _Form(_view, _ONE),
         "STRIDED_SLICE": _Form(_strided_slice, _FOUR),
         "SUB": _arithmetic("sub", 1),
