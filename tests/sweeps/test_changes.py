@@ -194,6 +194,37 @@ def test_times_that_are_not_whole_compete_among_themselves(whole: Path, tmp_path
         )
 
 
+def test_points_without_a_time_hide_none_that_have_one(whole: Path, tmp_path: Path) -> None:
+    """A CPU alone whose clock or operators nobody knows takes no time on an NPU, which is not a short one."""
+    (tmp_path / dataset.POINTS).mkdir()
+    shutil.copy(whole / dataset.NAME, tmp_path)
+    base = next(row for row in dataset.rows(whole) if row["fits"]) | {"cpu_us": None, "latency_us": None}
+    alone: Row = {"npu_us": 0.0, "bound": "CPU", "target": "cortex-m55", "sram_bytes": 1, "flash_bytes": 1}
+    points: list[Row] = [
+        {"npu_us": 400.0},
+        {**alone, "cycles": 500},
+        {**alone, "cycles": 600},  # slower, whatever the clock is
+        {**alone, "cycles": 400, "target": "cortex-m33", "sram_bytes": 2},
+        {**alone, "cycles": None},
+        {"npu_us": 300.0, "cpu_us": 9.0, "latency_us": 309.0},
+    ]
+    rows: list[Row] = [{**base, "number": number, **point} for number, point in enumerate(points)]
+    dataset.append(tmp_path, "0.parquet", rows)
+    shown = api.sweep_table(tmp_path)
+    assert [row["number"] for row in shown.best] == [5, 0, 3, 1, 4]
+    lines = [*shown.lines()]
+    assert [line.split()[1] for line in lines if line[:8].strip().isdigit()] == ["309.0", ">400.0", "-", "-", "-"]
+    assert lines[2:5] == [
+        "1 point that fits has the time of the NPU alone (>), as an operator of the CPU is not counted or, beside an "
+        "Ethos-U, its clock is not known: it is compared with such alone",
+        "3 points that fit have no time, as the clock of cortex-m55, cortex-m33 is not known, give `clock`: they are "
+        "compared with such on the same target alone",
+        "1 point that fits has no time, as an operator of the CPU is not counted: it is compared with such on the same "
+        "target alone",
+    ]
+    assert [*api.sweep_table(tmp_path, at_most=1).lines()][2:5] == lines[2:5]
+
+
 def test_what_is_ignored_is_told_of_those_that_ignore_it(whole: Path) -> None:
     base = next(row for row in dataset.rows(whole) if row["fits"])
     points = [("cpu", "sram_budget"), ("npu", ""), ("mixed", "sram_budget"), ("mixed", "")]

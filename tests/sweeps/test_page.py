@@ -133,6 +133,7 @@ def test_where_it_is_written(whole: Path, tmp_path: Path, monkeypatch: pytest.Mo
     profile = next(str(row["command"]).split()[2] for row in dataset.rows(whole) if row["command"])
     (tmp_path / profile / "profile_sim").mkdir(parents=True)
     (tmp_path / profile / "profile_sim" / "report.html").touch()
+    (tmp_path / dataset.NAME).write_bytes((whole / dataset.NAME).read_bytes())
     rows = dataset.rows(whole)
     for folder, link in (
         (tmp_path, f"{profile}/profile_sim/report.html"),
@@ -144,25 +145,34 @@ def test_where_it_is_written(whole: Path, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_what_is_ignored_or_not_known(browser: Chrome, whole: Path, tmp_path: Path) -> None:
-    """A point without a time is in no chart, and last in the table however it is sorted; the page says so."""
+    """A point without a time is in no chart, last in the table, and betters none that has one; the page says so."""
     (tmp_path / dataset.POINTS).mkdir()
     (tmp_path / dataset.NAME).write_bytes((whole / dataset.NAME).read_bytes())
     base = next(row for row in dataset.rows(whole) if row["fits"])
     base |= {"npu_us": 400.0, "cpu_us": 0.0, "latency_us": 400.0, "sram_budget": 4096, "ignored": "sram_budget, clock"}
-    changes: list[work.Row] = [{}, {"sram_budget": 600, "latency_us": 500.0}, {"cpu_us": None, "latency_us": None}]
+    alone: work.Row = {"npu_us": 0.0, "cpu_us": None, "latency_us": None, "sram_bytes": 1}
+    changes: list[work.Row] = [
+        {},
+        {"sram_budget": 600, "latency_us": 500.0},
+        {"cpu_us": None, "latency_us": None},
+        {**alone, "cycles": 6},
+        {**alone, "cycles": 5},
+        {**alone, "cycles": None},
+    ]
     dataset.append(tmp_path, "0.parquet", [{**base, "number": i, **change} for i, change in enumerate(changes)])
     browser.get(api.sweep_page(tmp_path).as_uri())
-    assert f"{base['target']}: " in browser.find_element(By.ID, "notes").text
-    assert browser.find_element(By.ID, "notes").text.splitlines()[-1] == (
-        "1 point that fits has no time, as one of the CPU's operators is not counted or its clock is not known: "
-        "it is only in the table of all points, with > of the NPU alone"
-    )
+    notes = browser.find_element(By.ID, "notes").text
+    assert f"{base['target']}: " in notes
+    told = [line for line in api.sweep_table(tmp_path).lines() if " that fit" in line and "compared with" in line]
+    assert notes.splitlines()[-3:] == [f"{line}, and in no chart" for line in told]
+    assert "give `clock`" in told[1]
     assert browser.find_element(By.CSS_SELECTOR, "#answers li").text.startswith(
         f"{base['model']}: {base['target']}: 400 µs, "
     )
     assert _shown(browser) == [{0, 1}, {0, 1}]
+    assert _rows(browser) == [0, 2, 4, 5] == [row["number"] for row in api.sweep_table(tmp_path).best]
     browser.find_element(By.ID, "best-only").click()
-    for numbers in ([0, 1, 2], [1, 0, 2]):
+    for numbers in ([0, 1, 2, 3, 4, 5], [1, 0, 2, 3, 4, 5]):
         assert _rows(browser) == numbers
         browser.find_element(By.CSS_SELECTOR, "[data-column=latency_us] button").click()
     cells = browser.find_elements(By.CSS_SELECTOR, "#table tbody td:last-child")

@@ -13,7 +13,7 @@ from deuteron.builds.output import check_file, write_files
 from deuteron.errors import OptionError
 from deuteron.sweeps import dataset
 from deuteron.sweeps.spec import AXES
-from deuteron.sweeps.table import NOTE, UNFINISHED
+from deuteron.sweeps.table import NOTE, UNFINISHED, untimed
 from deuteron.sweeps.work import COLUMNS, Row
 from deuteron.views.report.page import assembled
 
@@ -57,7 +57,7 @@ def html(directory: Path, rows: Sequence[Row], folder: Path) -> str:
             *_unfinished(directory, rows),
             NOTE,
             *(f"{name}: {told}" for name, told in bands.items()),
-            *_untimed(rows),
+            *(f"{told}, and in no chart" for told in untimed(rows)),
         ],
         "bands": bands,
         "profiles": {
@@ -81,14 +81,3 @@ def _unfinished(directory: Path, rows: Sequence[Row]) -> Iterator[str]:
     total = dataset.total(directory)
     if total is not None and len(rows) < total:
         yield f"{len(rows):,} of {total:,} points: {UNFINISHED}"
-
-
-def _untimed(rows: Sequence[Row]) -> Iterator[str]:
-    """How many points have no time, and where they are."""
-    count = sum(bool(row["fits"]) and row["latency_us"] is None for row in rows)
-    if count:
-        points, they = ("point that fits has", "it is") if count == 1 else ("points that fit have", "they are")
-        yield (
-            f"{count:,} {points} no time, as one of the CPU's operators is not counted or its clock is not known: "
-            f"{they} only in the table of all points, with > of the NPU alone"
-        )

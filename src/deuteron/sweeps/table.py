@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import cast
 
@@ -57,6 +58,7 @@ class Table:
         yield f"{self.path}: {of}, {len(fitting):,} {fit}; {best}"
         if self.missing:
             yield UNFINISHED
+        yield from untimed(self.rows)
         if self.best:
             yield NOTE
             yield from self._bands()
@@ -192,10 +194,10 @@ def _front(rows: Sequence[Row], model: object, minimise: Sequence[str]) -> list[
 
     Those that lack a figure come last, and are compared with those that lack the same.
     """
-    scores: dict[tuple[bool, ...], dict[tuple[float, ...], Row]] = {}
+    scores: dict[tuple[tuple[_Lack, str], ...], dict[tuple[float, ...], Row]] = {}
     for row in rows:
         if row["model"] == model:
-            lacking = tuple(row[GOALS[goal]] is None for goal in minimise)
+            lacking = tuple(_lacking(row, goal) for goal in minimise)
             scores.setdefault(lacking, {}).setdefault(tuple(_score(row, goal) for goal in minimise), row)
     return [row for lacking in sorted(scores) for row in _unbettered(scores[lacking])]
 
@@ -209,10 +211,50 @@ def _unbettered(scores: Mapping[tuple[float, ...], Row]) -> Iterator[Row]:
             yield scores[score]
 
 
+class _Lack(IntEnum):
+    """What is missing of a figure of a point; points are compared with those of which the same is."""
+
+    NOTHING = 0
+    PART = 1
+    CLOCK = 2
+    TIME = 3
+
+
+_LACKS = {
+    _Lack.PART: (
+        "the time of the NPU alone (>), as an operator of the CPU is not counted or, beside an Ethos-U, its clock is "
+        "not known",
+        "such",
+    ),
+    _Lack.CLOCK: ("no time, as the clock of {targets} is not known, give `clock`", "such on the same target"),
+    _Lack.TIME: ("no time, as an operator of the CPU is not counted", "such on the same target"),
+}
+"""What points have of their time, and what they are compared with."""
+
+
+def untimed(rows: Sequence[Row]) -> Iterator[str]:
+    """How many points have no whole time, why, and what they are compared with."""
+    for lack, (what, rivals) in _LACKS.items():
+        those = [row for row in rows if row["fits"] and _lacking(row, "latency")[0] is lack]
+        if those:
+            has, they = ("point that fits has", "it is") if len(those) == 1 else ("points that fit have", "they are")
+            targets = ", ".join(dict.fromkeys(str(row["target"]) for row in those))
+            yield f"{len(those):,} {has} {what.format(targets=targets)}: {they} compared with {rivals} alone"
+
+
+def _lacking(row: Row, goal: str) -> tuple[_Lack, str]:
+    """What is missing of a figure; without any time also the target, as cycles tell nothing of others."""
+    if row[GOALS[goal]] is not None:
+        return _Lack.NOTHING, ""
+    if goal != "latency" or row["npu_us"]:
+        return _Lack.PART, ""
+    return _Lack.TIME if row["cycles"] is None else _Lack.CLOCK, str(row["target"])
+
+
 def _score(row: Row, goal: str) -> float:
     value = row[GOALS[goal]]
     if value is None and goal == "latency":
-        value = row["npu_us"]  # of those that lack the CPU's, this is compared
+        value = row["npu_us"] or row["cycles"]  # 0 us of an NPU on which nothing runs is no time
     if value is None:
         return 0.0
     return -float(value) if goal == "accuracy" else float(value)

@@ -47,14 +47,18 @@ function kept() {
       && point[box.goal] !== null && point[box.goal] >= box.low && point[box.goal] <= box.high)));
 }
 
-/** What a point is compared by: time first; little is good of each. Null where a figure is missing. */
-const scores = (point) => [point.latency_us, ...GOALS.map((goal) =>
+/** What is missing of a point's time; points are compared with those of which the same is. */
+const lacking = (point) => (point.latency_us !== null ? "0" : point.npu_us ? "1" : `${point.cycles === null ? 3 : 2} ${point.target}`);
+
+/** What a point is compared by: what is known of its time first; little is good of each. Null where a figure is missing. */
+const scores = (point) => [point.latency_us ?? (point.npu_us || point.cycles), ...GOALS.map((goal) =>
   (point[goal.name] === null ? null : goal.isGood ? -point[goal.name] : point[goal.name]))];
 
-/** Of each model, the points that no other of it betters; of equal ones the first. */
+/** Of each model, the points that no other of it betters of those that lack the same; of equal ones the first. */
 function best(candidates) {
-  return unique(candidates.map((point) => point.model)).flatMap((model) => {
-    const own = candidates.filter((point) => point.model === model && point.latency_us !== null)
+  const alike = (point) => JSON.stringify([point.model, lacking(point)]);
+  return unique(candidates.map(alike)).flatMap((kind) => {
+    const own = candidates.filter((point) => alike(point) === kind)
       .map((point) => ({ point, score: scores(point).map((score) => score ?? Infinity) }))
       .sort((a, b) => a.score.reduce((order, value, i) => order || (value < b.score[i] ? -1 : value > b.score[i] ? 1 : 0), 0));
     const front = [];
