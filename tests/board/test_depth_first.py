@@ -79,7 +79,9 @@ def _check_views(build: Path, output: Path) -> None:
     assert [source.code for source in first.sources] == ["x = torch.relu(self.first(x))"]
     for view in (api.inspect(build), api.plan(build), simulation):
         assert STRIPE in "\n".join(view.lines())
-    assert "       depth first, in 4 stripes of rows, with all of chain 0" in api.explain(build).lines()
+    explained = list(api.explain(build).lines())
+    assert "       depth first, in 4 stripes of rows, with all of chain 0" in explained
+    assert f"       depth first, {chains[0].split(', ')[-1]}" in explained
     weights = [line for line in api.plan(build).lines() if ": weights of " in line]
     assert weights
     assert not any("stripe" in line for line in weights)

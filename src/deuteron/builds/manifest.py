@@ -112,7 +112,7 @@ class Partition:
         if chains:
             yield (
                 f"depth first: {self.scratch_bytes:,} B of scratch instead of {self.whole_scratch_bytes:,} B, "
-                f"{sum(chain.again for chain in chains):,} MACs again{self._gap()}"
+                f"{sum(chain.again for chain in chains):,} MACs again{self.gap()}"
             )
         for chain in chains:
             ends = [self.origins((chain.ops[at],)) for at in (0, -1)]
@@ -122,8 +122,8 @@ class Partition:
                 f"{chain.copies} copies of kept rows, {chain.again:,} MACs again; {' to '.join(dict.fromkeys(ends))}"
             )
 
-    def _gap(self) -> str:
-        """How much faster than with these chains a run may be at most, as an ending; empty where that is not known."""
+    def gap(self) -> str:
+        """How much slower than any plan one with these chains is at most, as an ending; empty where it is not known."""
         if not self.cycles_bound:
             return ""
         if self.planned_cycles <= self.cycles_bound:

@@ -155,6 +155,8 @@ class Explanation:
                 f"npu {index}: {island.npu:,}, copies at its edges {edges} ({island.copied:,} B); "
                 f"on the CPU {_known(island.cpu)}"
             )
+            if gap := self.manifest.partitions[index].gap():
+                yield f"       depth first{gap}"
             if island.gain is not None and island.gain < 0:
                 yield f"       costs {-island.gain:,} cycles more than it saves by itself: {self._advice}"
 

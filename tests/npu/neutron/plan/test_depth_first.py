@@ -1,5 +1,6 @@
 """Programs that fit only depth first: what is planned for a budget, and what is said when nothing fits."""
 
+import base64
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from tests.npu.neutron.machine.plans import ENGINE
 from tests.npu.neutron.plan.test_stripes import NETWORK
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
-from deuteron.errors import CapacityError
+from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.dataflow import dataflow
 from deuteron.npu.neutron.kernels.program import Program
@@ -19,7 +20,7 @@ from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.pipeline import optimise
 from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import Budget, Plan, check, plan, plan_within
+from deuteron.npu.neutron.plan import Budget, Plan, check, depth_first, plan, plan_within
 from deuteron.npu.neutron.plan.cascades import Cascades
 from deuteron.npu.neutron.plan.depth_first import cycles, least_cycles
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
@@ -29,7 +30,25 @@ from deuteron.npu.neutron.plan.processor import Simulated
 from deuteron.npu.neutron.plan.stripes import Cascade, Rowed, striped
 from deuteron.runtime.driver import Driver
 
+SKIPPING = f"""graph network {{
+  input %x: i8[1,24,24,4] q(0.5:3)
+  const %w: i8[16,3,3,8] q(0.25:0) = base64"{base64.b64encode(bytes(range(72)) * 16).decode()}"
+  const %v: i8[8,1,1,16] q(0.25:0) = base64"{base64.b64encode(bytes(range(64)) * 2).decode()}"
+  const %u: i8[8,1,1,4] q(0.25:0) = base64"{base64.b64encode(bytes(range(32))).decode()}"
+  const %b: i32[8] = [{",".join("5" * 8)}]
+  const %c: i32[16] = [{",".join("5" * 16)}]
+  %l: i8[1,24,24,8] q(8.0:-5) = conv2d(%x, %u, %b) @[0]
+  %p: i8[1,12,12,8] q(8.0:-5) = max_pool2d(%l) window=(2,2) stride=(2,2) @[1]
+  %a: i8[1,12,12,16] q(8.0:-5) = conv2d(%p, %w, %c) pads=(1,1,1,1) @[2]
+  %m: i8[1,2,2,8] q(8.0:-5) = conv2d(%a, %v, %b) stride=(8,8) @[3]
+  output %p
+  output %m
+}}
+"""
+"""Of `a`, which takes less memory than `l`, two rows of twelve are read."""
+
 PROGRAM = select(parse_graph(NETWORK))
+SKIPS = select(parse_graph(SKIPPING))
 WHOLE = plan(PROGRAM)
 INPUT = np.random.default_rng(0).integers(-128, 128, 1024).astype(np.int8).tobytes()
 LINKED = len(WHOLE.weights)
@@ -141,10 +160,13 @@ def _every(program: Program, rowed: Rowed, at: int = 0) -> Iterator[tuple[Cascad
                     yield from ((own, *others) for others in _every(program, rowed, last))
 
 
-@pytest.mark.parametrize("seed", [None, 53, 91, 102, 106])
-def test_with_more_effort_no_way_is_faster(seed: int | None) -> None:
-    """All ways are tried; less effort may be slower, and no bound is above the fastest."""
-    program = PROGRAM if seed is None else select(optimise(random_graph(seed, stock=True)))
+@pytest.mark.parametrize("network", ["network", "skipping", 53, 91, 102, 106])
+def test_with_more_effort_no_way_is_faster(network: str | int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ways are tried; less effort may be slower, and no bound is above the fastest, that of many calls neither."""
+    if isinstance(network, int):
+        program = select(optimise(random_graph(network, stock=True)))
+    else:
+        program = {"network": PROGRAM, "skipping": SKIPS}[network]
     whole = plan(program)
     ways: list[tuple[int, int]] = []
     for cascades in _every(program, Rowed(program)):
@@ -159,6 +181,27 @@ def test_with_more_effort_no_way_is_faster(seed: int | None) -> None:
         exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
         assert exact.cycles_bound == exact.planned_cycles == fastest <= fast.planned_cycles
         assert fast.cycles_bound <= fastest
+        with monkeypatch.context() as patched:
+            patched.setattr(depth_first, "SMALL", 0)
+            assert 0 < plan_within(program, budget)[1].cycles_bound <= fastest
+
+
+def test_rows_that_nobody_reads_are_left_out_whatever_fits() -> None:
+    whole = plan(SKIPS)
+    sizes = range(2_816, whole.scratch_bytes, 384)
+    budgets = [Budget(ENGINE, size + len(whole.weights), policy=FetchPolicy.NEVER) for size in sizes]
+    taken = [plan_within(SKIPS, budget)[1].planned_cycles for budget in budgets]
+    assert len(taken) > 4
+    assert taken == sorted(taken, reverse=True)
+    assert taken[0] < sum(costs_of(SKIPS, (), ENGINE).calls)
+
+
+def test_a_bound_above_a_plan_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depth_first, "SMALL", 0)
+    monkeypatch.setattr(depth_first, "least_of_calls", lambda *_: (10**6,) * len(SKIPS.calls))
+    budget = Budget(ENGINE, 2_816 + len(plan(SKIPS).weights), policy=FetchPolicy.NEVER)
+    with pytest.raises(InternalError, match=r"a plan takes 4,940 cycles, fewer than the 4,000,000 that any takes"):
+        plan_within(SKIPS, budget)
 
 
 def test_less_effort_may_be_slower() -> None:

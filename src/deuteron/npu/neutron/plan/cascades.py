@@ -7,10 +7,11 @@ fastest way through all calls is then found call by call. Whether it is the fast
 which may take more than the most that is alive at once.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from operator import sub
 
 from deuteron.arch.memory import Effort
 from deuteron.npu.neutron.kernels.limits import round_up
@@ -60,14 +61,30 @@ class Cascades:
     """Looks for the fastest chains; what is known of a chain is kept from one limit to the next."""
 
     def __init__(
-        self, program: Program, rates: Costs, kernels: Kernels = NEUTRON, effort: Effort = Effort.FAST
+        self,
+        program: Program,
+        rates: Costs,
+        kernels: Kernels = NEUTRON,
+        effort: Effort = Effort.FAST,
+        least: Sequence[int] | None = None,
     ) -> None:
+        """Looks for chains of a program.
+
+        Args:
+            program: its calls.
+            rates: what they take.
+            kernels: of the processor that runs them.
+            effort: how many chains and heights are looked at.
+            least: what each call takes at least, whatever it is cut into, if less than as a whole; chains that may
+                save something so are looked at where all of their calls fit, too.
+        """
         self._program, self._rates, self._kernels = program, rates, kernels
         self._effort = effort
         self._longest = LONGEST if effort is Effort.FAST else len(program.calls)
         self._rowed = Rowed(program, kernels)
         self._alive = _alive(program)
         self._costs = [rates.dispatch + rates.work(call.params) for call in program.calls]
+        self._least = self._costs if least is None else least
         self._facts: dict[Rows, _Facts | None] = {}
         self._cuts: dict[tuple[Cascade, ...], Cut | None] = {}
 
@@ -147,7 +164,8 @@ class Cascades:
     def _way(self, limit: int, area: int | None, below: int | None, flash: Costs) -> _Step | None:
         """The fastest way through all calls with at most `limit` bytes alive, and fewer than `below` cycles."""
         count = len(self._program.calls)
-        before = [0, *accumulate(self._costs)]
+        before = [0, *accumulate(self._least)]
+        saved = [0, *accumulate(map(sub, self._costs, self._least))]
         steps: list[_Step | None] = [_Step(0, ()), *[None] * count]
         too_large = [at for at, alive in enumerate(self._alive) if alive > limit]
         for first in range(count):
@@ -158,9 +176,11 @@ class Cascades:
                 _keep(steps, first + 1, _Step(here.cycles + self._costs[first], here.cascades))
             next_large = bisect_left(too_large, first)
             slack = None if below is None else below - here.cycles - (before[count] - before[first])
-            if next_large == len(too_large) or (slack is not None and slack <= 0):
+            if slack is not None and slack <= 0:
                 continue
-            for last in range(max(first + 2, too_large[next_large] + 1), min(first + self._longest, count) + 1):
+            from_large = too_large[next_large] + 1 if next_large < len(too_large) else count + 1
+            from_saving = bisect_right(saved, saved[first])
+            for last in range(max(first + 2, min(from_large, from_saving)), min(first + self._longest, count) + 1):
                 if slack is not None and slack <= (last - first) * self._rates.dispatch:
                     break
                 facts = self._known(first, last)
@@ -227,7 +247,7 @@ class _Facts:
     def choices(self, limit: int, area: int | None, slack: int | None, flash: Costs) -> Iterator[tuple[int, Cascade]]:
         """Cycles and cuts with at most `limit` bytes of scratch: the highest stripes that fit, or all with more effort.
 
-        Where they may take `slack` cycles more than whole calls, none is tried whose dispatches alone take more: each
+        Where they may take `slack` cycles more than the least, none is tried whose dispatches alone take more: each
         stripe has all calls. Fetches take what `flash` says.
         """
         if not self._heights or self._around >= limit:

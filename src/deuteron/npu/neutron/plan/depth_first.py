@@ -7,13 +7,14 @@ from itertools import pairwise
 
 from deuteron.arch.engine import Engine
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
-from deuteron.errors import CapacityError
+from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.plan.budget import Budget
 from deuteron.npu.neutron.plan.cascades import Cascades, Cut
 from deuteron.npu.neutron.plan.chunks import groups
 from deuteron.npu.neutron.plan.fit import least_room
+from deuteron.npu.neutron.plan.least import least_of_calls
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import place
 from deuteron.npu.neutron.plan.plan import Plan, plan_calls
@@ -45,14 +46,12 @@ def plan_within(program: Program, budget: Budget) -> Planned:
         return plan_calls(program, budget)
     pieces, planned = _planned(program, budget)
     if any(call.stripe for call in pieces.calls):
-        is_known = budget.effort is Effort.EXACT or len(program.calls) <= SMALL
-        least = _least_in_stripes(program, budget) if is_known else least_cycles(program, budget)
-        planned = replace(
-            planned,
-            whole_scratch_bytes=place(lifetimes(program)).nbytes,
-            planned_cycles=cycles(pieces, planned, budget),
-            cycles_bound=0 if budget.depth_first is DepthFirst.ALWAYS else least,
-        )
+        taken = cycles(pieces, planned, budget)
+        bound = 0 if budget.depth_first is DepthFirst.ALWAYS else _bound(program, budget)
+        if bound > taken:
+            raise InternalError(f"a plan takes {taken:,} cycles, fewer than the {bound:,} that any takes")
+        whole = place(lifetimes(program)).nbytes
+        planned = replace(planned, whole_scratch_bytes=whole, planned_cycles=taken, cycles_bound=bound)
     return pieces, planned
 
 
@@ -63,7 +62,7 @@ def _planned(program: Program, budget: Budget) -> Planned:
         return plan_calls(program if least is None else least.program, budget)
     best = _fitting(program, budget)
     if best is not None and cycles(*best, budget) <= least_cycles(program, budget):
-        return best
+        return best  # calls wait for nothing; chains would save only rows that nobody reads
     chosen, quick = None, replace(budget, effort=Effort.FAST)
     for candidate in _finalists(program, budget, None if best is None else cycles(*best, budget)):
         if best is None or least_cycles(candidate.program, budget, candidate.scratch) < cycles(*best, budget):
@@ -80,7 +79,7 @@ def _planned(program: Program, budget: Budget) -> Planned:
 @lru_cache(maxsize=4)
 def _cascades(program: Program, engine: Engine, effort: Effort) -> Cascades:
     """The chains of a program, with what is known of them from plans for other budgets and flashes."""
-    return Cascades(program, Simulated(engine), effort=effort)
+    return Cascades(program, Simulated(engine), effort=effort, least=least_of_calls(program, engine))
 
 
 def _beside_least_room(program: Program, budget: Budget) -> Cut | None:
@@ -120,10 +119,10 @@ def cycles(program: Program, planned: Plan, budget: Budget) -> int:
 
 
 def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: int | None = None) -> int:
-    """Cycles that no run of these calls is faster than, given bytes that other weights cannot have.
+    """Cycles that no run of these calls is faster than as they are, given bytes that weights cannot have.
 
-    All calls compute, for `computing` cycles at least, and what has no room to stay is fetched in each run, in pieces
-    that do have room.
+    All calls compute, for `computing` cycles at least (those of the calls, unless it is said), and what has no room to
+    stay is fetched in each run, in pieces that do have room.
     """
     weights = _weights(program)
     if computing is None:
@@ -138,8 +137,15 @@ def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: 
     return max(computing, budget.engine.transfer(fetched))
 
 
+def _bound(program: Program, budget: Budget) -> int:
+    """Cycles that no plan within the budget is faster than, whatever it cuts; tight with few calls, or more effort."""
+    if budget.effort is Effort.EXACT or len(program.calls) <= SMALL:
+        return _least_in_stripes(program, budget)
+    return least_cycles(program, budget, computing=sum(least_of_calls(program, budget.engine)))
+
+
 def _least_in_stripes(program: Program, budget: Budget) -> int:
-    """Cycles that no plan within the budget is faster than, whatever it cuts; tighter than `least_cycles`.
+    """`_bound` by every cut.
 
     The more scratch a cut may have, the faster are its calls, and the less room is left for weights. So between two
     sizes of scratch, calls are no faster than with the larger, and fetches no faster than with the smaller.

@@ -170,13 +170,13 @@ class Rowed:
         self._kernels = kernels
         self.nbytes = _row_sizes(program, kernels)
         self._sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
-        self._links = [self._link(at, call) for at, call in enumerate(program.calls)]
+        self.links = [self._link(at, call) for at, call in enumerate(program.calls)]
         self._spans = _spans(program)
         self._callers = {*program.inputs, *program.outputs, *(b.name for b in program.buffers if b.data is not None)}
 
     def chain(self, first: int, last: int) -> Chain | None:
         """The calls `first` up to `last` as a chain; None where they are none that can be cut."""
-        links = [link for link in self._links[first:last] if link is not None]
+        links = [link for link in self.links[first:last] if link is not None]
         if len(links) < last - first:
             return None
         exit_ = links[-1].buffer
