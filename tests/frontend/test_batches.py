@@ -65,6 +65,18 @@ def test_pads_of_other_dimensions_stay() -> None:
     assert operators(padded, IMAGE, nn.Conv2d(2, 1, 3)).count(aten.reshape.default) == 4
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_view_that_changes_in_place_changes_what_it_is_of(own: bool) -> None:
+    """An image of the model's own view, or of its input's."""
+
+    def changed(x: Tensor, conv: nn.Module) -> Tensor:
+        y = conv(x) if own else x + 1
+        functional.relu_(y[None].squeeze(0))
+        return conv(y) + y
+
+    assert aten.relu_.default in operators(changed, IMAGE, nn.Conv2d(2, 2, 3, padding=1))
+
+
 def test_a_model_with_batches_stays_as_it_is() -> None:
     found = operators(lambda x, conv: functional.relu(conv(x)[0]), (1, *IMAGE), nn.Conv2d(2, 3, 3))
     assert aten.reshape.default not in found

@@ -89,6 +89,27 @@ def test_signals_that_change_in_place_change_once() -> None:
     assert not {aten.add_.Tensor, aten.mul_.Tensor, aten.relu_.default} & set(found)
 
 
+@pytest.mark.parametrize("other_first", [False, True])
+def test_values_of_another_rank_beside_signals_stay(other_first: bool) -> None:
+    """A view of what is no signal, whose length meets the signal's channels once it has the dimension."""
+
+    def excited(x: Tensor, conv: nn.Module) -> Tensor:
+        y = functional.relu(conv(x))
+        gate = functional.relu(functional.adaptive_avg_pool1d(y, 1).squeeze(-1))
+        return gate + y if other_first else y + gate
+
+    assert operators(excited, (4, 4, 4), nn.Conv1d(4, 4, 3, padding=1))[-1] is aten.add.Tensor
+
+
+def test_signals_whose_views_change_in_place_change_with_them() -> None:
+    def changed(x: Tensor, conv: nn.Module) -> Tensor:
+        y = conv(x)
+        functional.relu_(y.unsqueeze(2).squeeze(2))
+        return conv(y)
+
+    assert aten.relu_.default in operators(changed, SIGNAL, nn.Conv1d(4, 4, 3))
+
+
 def test_what_is_no_signal_stays() -> None:
     """Rows of images, and a linear layer between two convolutions."""
     assert aten.reshape.default not in operators(lambda x: functional.relu(x[:, :, 0]), IMAGE)

@@ -84,7 +84,9 @@ class _Values:
         if (move := _MOVES.get(node.target)) is not None:
             return move(node, self._known, self._at)
         if node.target in _FOLLOWS or is_elementwise(node):
-            if changes_operand(node) and len(activations[0].users) > 1:  # others read what it changes
+            if any(arg.meta["val"].dim() != node.meta["val"].dim() for arg in activations):
+                return None  # the dimension of each would meet another one of the others
+            if changes_operand(node) and not _is_read_alone(activations[0]):
                 return None
             args = [self._known.get(arg, arg) if isinstance(arg, fx.Node) else arg for arg in node.args]
             return call(node, _new(node.target), *args, **node.kwargs)
@@ -115,6 +117,15 @@ _MOVES: Mapping[object, _Move] = {aten.cat.default: _joined, aten.pad.default: _
 
 def _is_number(node: fx.Node) -> bool:
     return node.op == "get_attr" and node.meta["val"].numel() == 1
+
+
+def _is_read_alone(x: fx.Node) -> bool:
+    """Whether nobody but its one reader reads the memory of a value, be it a view of others."""
+    while len(x.users) == 1:
+        if x.target not in _VIEWS:
+            return True
+        x = cast(fx.Node, x.args[0])
+    return False
 
 
 def _new(target: object) -> object:
