@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import click
 import pytest
 
 from deuteron import api
 from deuteron.arch import targets
-from deuteron.cli.app import COMMANDS
+from deuteron.cli.app import COMMANDS, app
+from deuteron.cli.options import PATH
 from deuteron.errors import InputError, InternalError, OptionError
 
 from .conftest import PROGRAM, Result
@@ -94,6 +96,26 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
         assert option in result.out
 
 
+def test_every_path_on_the_command_line_is_checked_to_be_one():
+    """No parameter is a bare `Path`, for which an empty word is the current directory."""
+    commands = [name.split() for entry in COMMANDS for name in GROUPS.get(entry.name, (entry.name,))]
+    params = [param for words in commands for param in _command(words).params]
+    kinds = [kind for param in params for kind in getattr(param.type, "types", [param.type])]
+    assert PATH in kinds
+    assert not [kind for kind in kinds if isinstance(kind, click.Path) or getattr(kind, "func", None) is Path]
+
+
+def _command(words: Sequence[str]) -> click.Command:
+    """The command of these words."""
+    command: click.Command = app
+    for word in words:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), word)
+        assert found is not None
+        command = found
+    return command
+
+
 @pytest.mark.parametrize(
     ("args", "err"),
     [
@@ -121,6 +143,10 @@ def test_every_command_explains_itself(deuteron: Run, name: str):
         (
             ["explain", ""],
             "error: the path is empty\n\nhint: is a variable that should hold it not set?\n",
+        ),
+        (
+            ["sim", "--compare", "", "x"],
+            "error: `--compare` is empty\n\nhint: is a variable that should hold it not set?\n",
         ),
         (
             ["targets", "all"],

@@ -43,7 +43,7 @@ BY = ("module", "line", "operator", "kernel")
 @click.option(
     "--ticks-per-second", type=click.IntRange(1), metavar="N", help="With an ETDump in FILE: the rate of its clock."
 )
-@click.option("--compare", metavar="A B", type=(Path, Path), help="Two profiles, the largest changes first, not a DIR.")
+@click.option("--compare", metavar="A B", type=(PATH, PATH), help="Two profiles, the largest changes first, not a DIR.")
 @click.option("--by", type=click.Choice(BY), multiple=True, help="Tables to show; all by default.")
 @click.option("--sort", metavar="time|order|macs|bytes|name", help="Order of the rows; modules are a tree by default.")
 @click.option("--top", type=click.IntRange(1), metavar="N", help="Show the first N rows, the others as one.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("path", metavar="DIR|FILE", type=PATH, required=False)
 @tflite_target_option
 @etrecord_option
-@click.option("--compare", metavar="A B", type=(Path, Path), help="Two builds, the largest changes first, not one DIR.")
+@click.option("--compare", metavar="A B", type=(PATH, PATH), help="Two builds, the largest changes first, not one DIR.")
 @click.option("--flash-bandwidth", metavar="RATE", help="Of the flash (`100MB/s`), instead of what was planned for.")
 @click.option("--flash-latency", metavar="NS", type=int, help="Of the flash, before a fetch's first byte.")
 @click.option("--sram-budget", metavar="SIZE", help="Plan anew for so much SRAM (`512Ki`); the build stays as it is.")
