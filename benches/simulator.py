@@ -62,7 +62,9 @@ def rows(directory: Path) -> list[Row]:
 def replans(build: OpenBuild) -> list[Row]:
     """The time of new plans, from the one that holds everything on."""
     replanner, memory = build.replanner(), build.manifest.options.memory
-    whole = build.tensors + sum(part.weights_bytes + part.scratch_bytes for part in build.manifest.partitions)
+    whole = build.between.planned_bytes + sum(
+        part.weights_bytes + part.scratch_bytes for part in build.manifest.partitions
+    )
     found: list[Row] = []
     for share in SHARES:
         begun = time.process_time()

@@ -1,6 +1,7 @@
 """A model that fits only depth first, all the way: told by every view, the same bits on the host and on a board."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,13 @@ from tests.board.models import stripes, stripes_beside
 from deuteron import api
 from deuteron.arch.memory import DepthFirst
 from deuteron.board import boards, image, qemu, record
+from deuteron.board.arena import arena_of
 from deuteron.board.bundle import StepKind
 from deuteron.errors import CapacityError
 from deuteron.runtime.inputs import Array
+from deuteron.sweeps import work
+from deuteron.sweeps.lowering import Made
+from deuteron.sweeps.spec import Point
 from deuteron.views.agreement.pytorch import compare
 from deuteron.views.events import tables, text
 from deuteron.views.simulate import open_build
@@ -54,6 +59,48 @@ def test_the_cpu_beside_an_npu_computes_in_stripes_between_its_partitions() -> N
     data = api.seeded_inputs(api.read_manifest(build), 1)
     assert replace(compare(build, data), outputs=()).failures() == ()
     _check_board(build, data)
+
+
+@pytest.mark.slow
+def test_what_a_build_accepts_beside_partitions_is_within_the_budget_in_every_plan() -> None:
+    """Replanned and in firmware; one partition has no weights, so that its block of them counts nowhere."""
+    build = store.network(stripes_beside, "stripes_beside", target="imxrt700cm")
+    opened = open_build(build)
+    manifest, bundle, replan = opened.manifest, image.translated(build, opened.manifest), opened.replanner()
+    accepted: dict[int, int] = {}
+    for budget in (*range(8_320, 8_768, 16), *range(10_032, 10_112, 16)):
+        memory = replace(manifest.options.memory, sram_budget=budget)
+        with suppress(CapacityError):
+            accepted[budget] = replan(memory).sram_bytes
+        own = replace(manifest, options=replace(manifest.options, memory=memory))
+        if budget < 8_704:  # what the build's own partitions need, which keep their weights
+            with pytest.raises(CapacityError) as refused:
+                arena_of(bundle, own)
+            assert refused.value.message == (
+                "inputs, outputs and what lies between operators need 7,776 bytes of SRAM beside 928 of partitions, "
+                f"the budget is {budget:,}; most are alive with `cortex_m::quantized_conv2d.out, node "
+                "cortex_m_quantized_conv2d_default_2`"
+            )
+            assert refused.value.hint.endswith(", or give `--sram-budget 8704`")
+        else:
+            arena = arena_of(bundle, own)
+            assert arena is not None
+            assert arena.memory.nbytes + 352 + 576 <= budget
+    assert min(accepted) == 8_352  # weights are fetched
+    assert all(sram <= budget for budget, sram in accepted.items())
+    assert [accepted[budget] for budget in (8_688, 8_704, 10_080)] == [8_352, 8_704, 10_080]
+
+
+@pytest.mark.slow
+def test_the_options_of_a_build_given_again_plan_the_same() -> None:
+    build = store.network(stripes_beside, "stripes_beside", target="imxrt700cm")
+    memory = api.read_manifest(build).options.memory
+    again = api.simulate(build, effort=memory.effort, sram_budget=memory.sram_budget)
+    assert [run.timeline for run in again.partitions] == [run.timeline for run in api.simulate(build).partitions]
+    points = [Point(0, "", "imxrt700cm", sram_budget=budget) for budget in (None, memory.sram_budget, 8_336)]
+    rows = work.evaluate(Made(build, "", ""), points)
+    assert isinstance(rows, list)
+    assert [(row["fits"], row.get("sram_bytes")) for row in rows] == [(True, 8_704), (True, 8_704), (False, None)]
 
 
 def _check_board(build: Path, data: Sequence[Sequence[Array]]) -> None:

@@ -68,45 +68,41 @@ class _Plan:
 
 
 def arena_of(bundle: Bundle, manifest: Manifest) -> Arena | None:
-    """The memory of a build's bundle; None where ExecuTorch's plan stays.
+    """The memory of a build's bundle; None where ExecuTorch's plan stays; errors as `beside`."""
+    partitions = [delegate.partition for delegate in bundle.delegates]
+    working = max((each.budget_bytes for each in partitions), default=0)
+    taken = sum(each.linked_bytes for each in partitions) + working
+    return beside(bundle, manifest.options.memory, targets.load(manifest.target), taken)
+
+
+def beside(bundle: Bundle, memory: MemoryOptions, arch: Arch, partitions: int) -> Arena | None:
+    """The memory of a bundle beside `partitions` bytes of a target's SRAM; None where ExecuTorch's plan stays.
 
     That stays where an NPU computes, unless the CPU beside it has operators that can be cut, and the plan does not fit
     beside what partitions have, or all is to be cut.
 
     Raises:
-        CapacityError: for a CPU alone, when it does not fit into the budget of the build.
+        CapacityError: it does not fit into the budget that is asked for.
     """
-    arch, memory = targets.load(manifest.target), manifest.options.memory
     if arch.npu is None:
         return planned(bundle, memory, arch.cpu.name)
     if not may_be_cut(arch):
         return None
     sram = memory.sram(arch)
-    taken = sum(each.bytes for each in bundle.memories[:-1]) + _beside(bundle)
+    taken = sum(each.bytes for each in bundle.memories[:-1]) + partitions
     if taken <= sram and memory.depth_first is not DepthFirst.ALWAYS:
         return None
     try:
-        return planned(bundle, replace(memory, sram_budget=sram), arch.cpu.name)
+        return planned(bundle, replace(memory, sram_budget=sram), arch.cpu.name, partitions)
     except CapacityError:
-        return None  # of ExecuTorch's plan a budget does not bound what single steps need
+        if memory.sram_budget is not None and bundle.planned_bytes + partitions > sram:
+            raise
+        return None  # of ExecuTorch's plan a budget does not bound what single steps need; without one boards say no
 
 
 def may_be_cut(arch: Arch) -> bool:
     """Whether bundles of a target with a Neutron may have a memory of our own plan."""
     return isinstance(arch.npu, Neutron) and arch.cpu.operators is CpuOperators.CORTEX_M
-
-
-def sizes(program: bytes, arch: Arch, depth_first: DepthFirst) -> Iterator[int]:
-    """Bytes of what lies between the steps of a program, as its bundle may have them: as whole steps, in the least.
-
-    Raises:
-        UnsupportedError: when it cannot be a bundle.
-    """
-    bundle = translate(pte.read(program), name="")
-    whole = planned(bundle, MemoryOptions(depth_first=DepthFirst.NEVER), arch.cpu.name)
-    yield whole.memory.nbytes
-    if depth_first is not DepthFirst.NEVER:
-        yield planned(bundle, MemoryOptions(depth_first=DepthFirst.ALWAYS), arch.cpu.name).memory.nbytes
 
 
 def check(program: bytes, manifest: Manifest) -> None:
@@ -120,20 +116,21 @@ def check(program: bytes, manifest: Manifest) -> None:
         arena_of(translate(pte.read(program), manifest, name=manifest.model.name), manifest)
 
 
-def planned(bundle: Bundle, memory: MemoryOptions, core: str) -> Arena:
+def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 0) -> Arena:
     """The bundle with its values in one memory, within the budget where there is one.
 
     Args:
         bundle: as ExecuTorch's plan has it.
-        memory: the budget, which holds what partitions have, too, and which chains run depth first.
+        memory: the budget, and which chains run depth first.
         core: the CPU, whose counts decide between plans.
+        partitions: bytes of the budget that they have.
 
     Raises:
         CapacityError: when no plan that is found fits, naming the least.
     """
     rates = Counted(cores.load(core))
     whole = _plan(program_of(bundle))
-    plan = _chosen(bundle, whole, memory, rates)
+    plan = _chosen(bundle, whole, memory, rates, partitions)
     after = bundle_of(bundle, plan.program, plan.offsets, plan.memory.nbytes)
     if plan is not whole:
         _check_rows(bundle, after, whole.program, plan.program)
@@ -159,9 +156,8 @@ def _check_rows(bundle: Bundle, after: Bundle, whole: Program, program: Program)
         )
 
 
-def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted) -> _Plan:
-    beside = _beside(bundle)
-    budget = None if memory.sram_budget is None else memory.sram_budget - beside
+def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted, partitions: int) -> _Plan:
+    budget = None if memory.sram_budget is None else memory.sram_budget - partitions
     if memory.depth_first is not DepthFirst.ALWAYS and (budget is None or whole.memory.nbytes <= budget):
         return whole
     search = None if memory.depth_first is DepthFirst.NEVER else _cascades(whole.program, rates.core.name)
@@ -174,7 +170,7 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted)
     cut = whole if least is None else _plan(least.program)
     best = cut if cut.memory.nbytes < whole.memory.nbytes else whole
     if budget is not None and best.memory.nbytes > budget:
-        raise _too_large(bundle, best, beside, memory)
+        raise _too_large(bundle, best, partitions, memory)
     return best
 
 
@@ -182,15 +178,6 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted)
 def _cascades(program: Program, core: str) -> Cascades:
     """The chains of a program, with what is known of them from plans for other budgets."""
     return Cascades(program, Counted(cores.load(core)), CPU)
-
-
-def _beside(bundle: Bundle) -> int:
-    """Bytes of SRAM that partitions have, as budgets count them: weights that stay, and the working memory of one."""
-    partitions = [delegate.partition for delegate in bundle.delegates]
-    weights = [
-        block.data for each in partitions if not each.fetches_weights for block in each.blocks if block.is_weights
-    ]
-    return sum(map(len, weights)) + max((each.budget_bytes for each in partitions), default=0)
 
 
 def _limits(least: int, whole: int) -> Iterable[int]:
@@ -242,7 +229,7 @@ def _chains(bundle: Bundle, program: Program) -> tuple[Cascade, ...]:
     return cascades(origins, [macs(program.calls[origin.index].params) for origin in origins])
 
 
-def _too_large(bundle: Bundle, best: _Plan, beside: int, memory: MemoryOptions) -> CapacityError:
+def _too_large(bundle: Bundle, best: _Plan, partitions: int, memory: MemoryOptions) -> CapacityError:
     """Says at which step the most is alive, and how much would do."""
     alive = [
         sum(round_up(block.nbytes) for block in best.memory.blocks if block.first <= at <= block.last)
@@ -251,12 +238,12 @@ def _too_large(bundle: Bundle, best: _Plan, beside: int, memory: MemoryOptions) 
     call = best.program.calls[alive.index(max(alive))]
     where = "" if call.origin == ENDS else bundle.steps[call.origin[0]].source
     title = "the inputs or outputs" if call.origin == ENDS else f"`{bundle.steps[call.origin[0]].title}`"
-    least = best.memory.nbytes + beside
+    beside = f" beside {partitions:,} of partitions" if partitions else ""
     other = ", or leave out `--depth-first never`" if memory.depth_first is DepthFirst.NEVER else ""
     return CapacityError(
-        f"inputs, outputs and what lies between operators need {least:,} bytes of SRAM, the budget is "
-        f"{memory.sram_budget:,}; most are alive with {title}",
+        f"inputs, outputs and what lies between operators need {best.memory.nbytes:,} bytes of SRAM{beside}, "
+        f"the budget is {memory.sram_budget:,}; most are alive with {title}",
         where=where or None,
         hint=f"make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
-        f"`--sram-budget {least}`{other}",
+        f"`--sram-budget {best.memory.nbytes + partitions}`{other}",
     )

@@ -125,6 +125,7 @@ class Bundle:
         operators: names of C functions.
         constants: bytes of constant tensors.
         delegates: the partitions.
+        planned_bytes: what ExecuTorch's plan has of the memories.
     """
 
     name: str
@@ -136,3 +137,4 @@ class Bundle:
     operators: tuple[str, ...]
     constants: tuple[bytes, ...]
     delegates: tuple[Delegate, ...]
+    planned_bytes: int = 0

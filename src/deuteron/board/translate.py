@@ -113,6 +113,7 @@ class _Translator:
             operators=tuple(self._functions),
             constants=self._places.constants,
             delegates=self._delegates,
+            planned_bytes=sum(self._method.arenas),
         )
 
     def _instructions(self) -> Sequence[Instruction]:

@@ -1,13 +1,13 @@
 """What runs on an NPU for one partition, as every view of a build sees it, whichever family's it is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Self
 
 from deuteron.arch.engine import Engine
-from deuteron.arch.memory import MemoryOptions
+from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.errors import CapacityError, DeuteronError
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.provenance import KernelOrigin
@@ -195,14 +195,14 @@ class ReplanRequest:
         tflites: their TFLite files.
         target: the build's.
         profiling: whether the programs shall record when each kernel starts and stops.
-        tensors: bytes of SRAM that ExecuTorch plans for inputs, outputs and what the CPU computes.
+        tensors: bytes of SRAM that inputs, outputs and what the CPU computes may have, in the order to try them in.
         placed: the error of a partition, given its number, with what the caller knows of the place.
     """
 
     tflites: tuple[bytes, ...]
     target: str
     profiling: bool
-    tensors: int
+    tensors: Callable[[DepthFirst], Iterable[int]]
     placed: Callable[[int, CapacityError], DeuteronError]
 
 

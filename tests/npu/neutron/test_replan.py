@@ -27,7 +27,7 @@ NOTHING = """graph nothing {
 
 def test_a_partition_of_which_nothing_is_left_is_named() -> None:
     tflites = tuple(emit(parse_graph(text)) for text in (CUT_OFF, NOTHING))
-    request = ReplanRequest(tflites, "imxrt700", False, 0, lambda _, error: error)
+    request = ReplanRequest(tflites, "imxrt700", False, lambda _: (0,), lambda _, error: error)
     with pytest.raises(UnsupportedError) as error:
         replanner(request)(MemoryOptions())
     assert str(error.value) == (

@@ -26,7 +26,7 @@ def build() -> Path:
 def test_totals_and_runs_are_those_of_a_fresh_reading(build: Path) -> None:
     once = open_build(build)
     checked, replan = once.checked(), once.replanner()
-    least = once.tensors + 9 * 1024
+    least = once.between.planned_bytes + 9 * 1024
     for rates in RATES:
         asked = {"flash_latency": rates.flash_latency, "clock": rates.clock, "first_run": rates.first_run}
         fresh = simulate_build(build, flash_bandwidth=rates.flash_bandwidth, **asked)  # pyright: ignore[reportArgumentType]
@@ -44,7 +44,8 @@ def test_neither_runs_nor_new_plans_need_pytorch(build: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from deuteron.arch.memory import MemoryOptions; "
         "from deuteron.views.simulate import open_build; build = open_build(Path(sys.argv[1])); "
-        "build.checked().totals(); build.replanner()(MemoryOptions(sram_budget=build.tensors + 9 * 1024)).totals(); "
+        "build.checked().totals(); budget = build.between.planned_bytes + 9 * 1024; "
+        "build.replanner()(MemoryOptions(sram_budget=budget)).totals(); "
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, build], capture_output=True, text=True, check=True)

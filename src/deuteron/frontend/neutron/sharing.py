@@ -1,15 +1,15 @@
 """The partitions of a build in one SRAM: whether they fit as they were converted, and what does if they do not."""
 
 from deuteron.arch.targets import Arch
-from deuteron.board import arena
+from deuteron.board.between import Between
 from deuteron.builds.options import BuildOptions, Converter
 from deuteron.builds.places import with_lines
-from deuteron.errors import CapacityError, DeuteronError, UnsupportedError
+from deuteron.errors import CapacityError, DeuteronError
 from deuteron.frontend.neutron.partition import describe
 from deuteron.frontend.neutron.seam import Recording
 from deuteron.npu.neutron import partitions
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions
-from deuteron.npu.neutron.microcode.layout import read_header
+from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.tflite.neutron import unwrap
 
 
@@ -20,10 +20,8 @@ def needs_sharing(recording: Recording, tensors: int, arch: Arch, options: Build
     """
     if options.converter is not Converter.OPEN or arch.npu is None:
         return False
-    headers = [read_header(unwrap(partition.converted)[0].microcode) for partition in recording.partitions]
-    usages = [
-        partitions.Usage(0 if h.prefetch_bytes else h.weights_bytes, h.scratch_bytes, h.prefetch_bytes) for h in headers
-    ]
+    programs = [decode(unwrap(partition.converted)[0]) for partition in recording.partitions]
+    usages = [partitions.Usage(p.linked_bytes, p.header.scratch_bytes, p.header.prefetch_bytes) for p in programs]
     return not partitions.fits(usages, tensors, options.memory, arch)
 
 
@@ -44,29 +42,11 @@ def shared(
     Raises:
         CapacityError: there are none; lines of the model are named.
     """
-    try:
-        return _beside(recording, tensors, arch, options)
-    except CapacityError as error:
-        if not arena.may_be_cut(arch):
-            raise
-        least = error
-    try:
-        for fewer in arena.sizes(program, arch, options.memory.depth_first):
-            try:
-                return _beside(recording, fewer, arch, options)
-            except CapacityError as error:
-                least = error
-    except UnsupportedError:
-        pass  # no firmware has it: ExecuTorch's plan is all there is
-    raise least
-
-
-def _beside(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> tuple[Conversion, ...]:
-    """The conversions beside so many bytes of tensors."""
-    asked = ConvertOptions(profiling=options.use_profiling, memory=options.memory, verify_each=options.verify_each)
 
     def placed(number: int, error: CapacityError) -> DeuteronError:
         return with_lines(error, describe(recording.partitions[number]).source_of)
 
+    asked = ConvertOptions(profiling=options.use_profiling, memory=options.memory, verify_each=options.verify_each)
     tflites = [partition.tflite for partition in recording.partitions]
-    return partitions.convert_together(tflites, arch.name, asked, tensors, placed)
+    between = Between(program, arch, tensors)
+    return partitions.convert_together(tflites, arch.name, asked, between.sizes, placed)

@@ -44,6 +44,7 @@ def partition_of(data: bytes, name: str) -> FirmwarePartition:
         blocks=blocks_of(payload.container),
         working_bytes=pointers + -pointers % ALIGNMENT + header.profile_bytes + budget,
         budget_bytes=budget,
+        linked_bytes=decoded.linked_bytes,
         fetches_weights=header.prefetch_bytes != 0,
         kernels=frozenset(call.kernel.name for call in decoded.calls),
     )

@@ -4,11 +4,11 @@ Weights that nothing fetches lie there all the time, and so does the memory that
 outputs of partitions are. Scratch and prefetch areas are working memory: one partition at a time has them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from deuteron.arch import targets
-from deuteron.arch.memory import UNLIMITED, FetchPolicy, MemoryOptions
+from deuteron.arch.memory import UNLIMITED, DepthFirst, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import Arch
 from deuteron.errors import CapacityError, DeuteronError
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
@@ -47,12 +47,15 @@ def fits(usages: Sequence[Usage], tensors: int, memory: MemoryOptions, arch: Arc
     return total(usages, tensors) <= memory.sram(arch) and not (weighs and linked > (memory.weights_budget or 0))
 
 
+Tensors = Callable[[DepthFirst], Iterable[int]]
+"""Gives bytes of SRAM that inputs, outputs and what the CPU computes may have, in the order in which they are tried."""
+
 Placed = Callable[[int, CapacityError], DeuteronError]
 """Gives the error of a partition, by its number, with what the caller knows of the place."""
 
 
 def convert_together(
-    tflites: Sequence[bytes], target: str, options: ConvertOptions, tensors: int, placed: Placed
+    tflites: Sequence[bytes], target: str, options: ConvertOptions, tensors: Tensors, placed: Placed
 ) -> tuple[Conversion, ...]:
     """The conversion of each partition of a program; together they keep to the SRAM budget.
 
@@ -60,13 +63,13 @@ def convert_together(
         tflites: their files.
         target: a name of a target with an NPU.
         options: what is asked of the compiler.
-        tensors: bytes of SRAM that ExecuTorch plans for inputs, outputs and what the CPU computes.
+        tensors: what they are beside.
         placed: of the error of a partition.
 
     Raises:
         CapacityError: they do not fit; of several partitions the one that needs most is named.
     """
-    return together(tflites, target, options).within(options.memory, tensors, placed)
+    return together(tflites, target, options).beside(options.memory, tensors, placed)
 
 
 def together(tflites: Sequence[bytes], target: str, options: ConvertOptions) -> "Together":
@@ -83,8 +86,18 @@ class Together:
     arch: Arch
     options: ConvertOptions
 
-    def within(self, memory: MemoryOptions, tensors: int, placed: Placed) -> tuple[Conversion, ...]:
+    def beside(self, memory: MemoryOptions, tensors: Tensors, placed: Placed) -> tuple[Conversion, ...]:
         """The conversions in such memories; arguments and errors as in `convert_together`."""
+        errors: list[CapacityError] = []
+        for nbytes in tensors(memory.depth_first):
+            try:
+                return self.within(memory, nbytes, placed)
+            except CapacityError as error:
+                errors.append(error)
+        raise errors[-1]
+
+    def within(self, memory: MemoryOptions, tensors: int, placed: Placed) -> tuple[Conversion, ...]:
+        """The conversions in such memories beside `tensors` bytes; other arguments and errors as in `beside`."""
         whole = budget(self.arch, memory)
         beside = ((tensors, TENSORS),) if tensors else ()
         if memory.fetch_constants_to_sram is not FetchPolicy.ALWAYS:

@@ -53,8 +53,8 @@ class NeutronProgram(NpuProgram):
         self.inputs = decoded.input_bytes
         self.outputs = decoded.output_bytes
         self.commands = tuple(map(_command, decoded.commands))
-        self.weights_bytes = header.weights_bytes
-        self.linked_bytes = 0 if header.prefetch_bytes else header.weights_bytes
+        self.weights_bytes = decoded.constant_bytes
+        self.linked_bytes = decoded.linked_bytes
         self.resident_bytes = header.resident_bytes
         self._priced: dict[tuple[int, ...], Priced] = {}
         self.records = header.profiling

@@ -228,7 +228,7 @@ def _partition(run: PartitionRun) -> PartitionPlan:
     return PartitionPlan(
         len(program.commands),
         tuple(placement.memory for placement in placements),
-        program.linked_bytes if run.entry.dataflow.constants else 0,
+        program.linked_bytes,
         run.entry.scratch_proven_optimal,
         {name: _words(run, content) for placement in placements for name, content in placement.contents.items()},
         _prefetch(run),

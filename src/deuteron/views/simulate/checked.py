@@ -8,6 +8,7 @@ from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
 from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import Arch, EthosU
+from deuteron.board.between import Between
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Partition
 from deuteron.builds.places import with_lines
@@ -50,14 +51,14 @@ class OpenBuild:
         manifest: its record.
         arch: its target, which has an NPU.
         partitions: those of its program; at least one.
-        tensors: bytes of SRAM that ExecuTorch plans.
+        between: what lies between the steps of its program.
     """
 
     directory: Path
     manifest: Manifest
     arch: Arch
     partitions: tuple[NpuPartition, ...]
-    tensors: int
+    between: Between
 
     def engine(self, rates: Rates, memory: MemoryOptions) -> Engine:
         """The rates of a run of programs that were planned for `memory`.
@@ -107,7 +108,7 @@ class OpenBuild:
         files = manifests.tflites(self.directory, self.manifest)
         profiling = self.manifest.options.use_profiling
         return BuildReplanner(
-            self, family.replan(ReplanRequest(files, self.manifest.target, profiling, self.tensors, placed))
+            self, family.replan(ReplanRequest(files, self.manifest.target, profiling, self.between.sizes, placed))
         )
 
 
@@ -171,10 +172,15 @@ class CheckedBuild:
 
     @property
     def sram_bytes(self) -> int:
-        """Bytes of SRAM: what ExecuTorch plans, weights that nothing fetches, and the largest working memory."""
+        """Bytes of SRAM: what lies between steps, weights that nothing fetches, and the largest working memory.
+
+        Raises:
+            CapacityError: programs as they were built do not fit into the budget of their build.
+        """
         working = [part.program.placements(part.entry.dataflow) for part in self.partitions]
         largest = max(sum(p.memory.nbytes for p in found if p.memory.name not in NO_SRAM) for found in working)
-        return self.build.tensors + sum(part.program.linked_bytes for part in self.partitions) + largest
+        taken = sum(part.program.linked_bytes for part in self.partitions) + largest
+        return self.build.between.beside(self.memory, taken) + taken
 
     def engine(self, rates: Rates = AS_PLANNED) -> Engine:
         """The engine whose cycles `totals` counts; errors as there."""
@@ -206,8 +212,9 @@ class CheckedBuild:
             for part in self.partitions
         )
         sram = self.memory.sram(build.arch) if build.arch.memories else 0
+        tensors = build.between.planned_bytes
         return Simulation(
-            str(build.directory), build.manifest.target, engine, runs, resident, build.tensors, sram, self.sram_budget
+            str(build.directory), build.manifest.target, engine, runs, resident, tensors, sram, self.sram_budget
         )
 
     def _resident(self, rates: Rates) -> Resident:
@@ -244,14 +251,15 @@ def open_build(directory: Path) -> OpenBuild:
         )
     manifest = manifests.read(directory)
     arch = targets.load(manifest.target)
-    method = pte.read((directory / manifests.PROGRAM).read_bytes()).methods[0] if arch.npu else None
+    program = (directory / manifests.PROGRAM).read_bytes()
+    method = pte.read(program).methods[0] if arch.npu else None
     partitions = partitions_of(method) if method else ()
     if method is None or not partitions:
         raise InputError(
             f"nothing of `{directory}` runs on an NPU",
             hint="`deuteron plan` shows its memory in firmware, `deuteron profile` where its time goes",
         )
-    return OpenBuild(directory, manifest, arch, partitions, sum(method.arenas))
+    return OpenBuild(directory, manifest, arch, partitions, Between(program, arch, sum(method.arenas)))
 
 
 def simulate_build(

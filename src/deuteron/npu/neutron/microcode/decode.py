@@ -56,6 +56,17 @@ class Decoded:
         """How many kernel calls come before each command, which is the number of a call, and before the `end`."""
         return tuple(accumulate((isinstance(command, Call) for command in self.commands), initial=0))
 
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of the weights that are constants: all, or none where no call reads any: no block is empty."""
+        regions = {operand.region for call in self.calls for operand in call.operands}
+        return self.header.weights_bytes if regions & {Region.WEIGHTS, Region.PREFETCH} else 0
+
+    @property
+    def linked_bytes(self) -> int:
+        """Those of them that lie in SRAM all the time, because nothing fetches them; what every budget counts."""
+        return 0 if self.header.prefetch_bytes else self.constant_bytes
+
 
 def decode(container: Container) -> Decoded:
     """The commands of a container.
