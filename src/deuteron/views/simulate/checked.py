@@ -251,7 +251,7 @@ def open_build(directory: Path) -> OpenBuild:
         )
     manifest = manifests.read(directory)
     arch = targets.load(manifest.target)
-    program = (directory / manifests.PROGRAM).read_bytes()
+    program = (directory / manifests.PROGRAM).read_bytes() if arch.npu else b""
     method = pte.read(program).methods[0] if arch.npu else None
     partitions = partitions_of(method) if method else ()
     if method is None or not partitions:
