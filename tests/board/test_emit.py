@@ -191,6 +191,18 @@ def test_weights_in_tightly_coupled_memory_are_refused() -> None:
     )
 
 
+def test_memories_that_an_npu_does_not_reach_are_refused() -> None:
+    options = EmitOptions(arenas=Placement.TCM)
+    with pytest.raises(OptionError) as caught:
+        emit(edges(), options)
+    assert str(caught.value) == (
+        "`edges` has partitions for an NPU, which does not reach the core's tightly coupled memory\n\n"
+        "hint: leave out `--arenas tcm`, or build the model for the CPU alone"
+    )
+    on_cpu = Bundle("plain", (), (), (), (), (Memory(64, "an arena"),), (), (), ())
+    assert ".dtn_tcm_arena.dtn_bundle_memory0" in emit(on_cpu, options)["dtn_bundle_data.S"].decode()
+
+
 def test_the_header_says_what_integers_stand_for() -> None:
     make = programs.Maker()
     x = make.tensor((1, 4, 3, 5), "int8", (0, 2, 3, 1))

@@ -122,7 +122,15 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
 
     The C and the assembler files are compiled and linked; the folder of all must be on the include path of both.
     The same bundle and options give the same bytes.
+
+    Raises:
+        OptionError: for memories in tightly coupled memory that an NPU of the bundle does not reach.
     """
+    if options.arenas is Placement.TCM and bundle.delegates:
+        raise OptionError(
+            f"`{bundle.name}` has partitions for an NPU, which does not reach the core's tightly coupled memory",
+            hint="leave out `--arenas tcm`, or build the model for the CPU alone",
+        )
     symbol = options.symbol
     contents = _contents(bundle, options)
     data = [content.data + bytes(-len(content.data) % ALIGNMENT) for content, _ in contents]

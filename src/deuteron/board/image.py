@@ -50,9 +50,9 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     _check_copier(board, options.io_copy)
     manifest = manifests.read(directory)
     _check_core(board, manifest)
-    bundle = bundle_of(directory)
     if options.arenas is Arenas.TCM:
-        _check_tcm(board, bundle)
+        _check_tcm(board)
+    bundle = bundle_of(directory)
     kernels = KERNELS if options.kernels is Kernels.ALL else called(bundle)
     program_sha256 = manifest.files[manifests.PROGRAM].sha256
     with tempfile.TemporaryDirectory(prefix="deuteron-firmware-") as scratch:
@@ -166,18 +166,13 @@ def _check_core(board: Board, manifest: manifests.Manifest) -> None:
         )
 
 
-def _check_tcm(board: Board, bundle: Bundle) -> None:
-    """Refuses tightly coupled memory that the board does not have, or that an NPU of the program does not reach."""
+def _check_tcm(board: Board) -> None:
+    """Refuses tightly coupled memory that the board does not have."""
     if not board.tcm:
         able = ", ".join(f"`{name}`" for name in boards.names() if boards.load(name).tcm)
         raise OptionError(
             f"the board `{board.name}` has no tightly coupled memory: its {board.cpu} has its data in SRAM",
             hint=f"leave out `--arenas tcm`, or use a board that has it: {able}",
-        )
-    if bundle.delegates:
-        raise OptionError(
-            f"`{bundle.name}` has partitions for an NPU, which does not reach the core's tightly coupled memory",
-            hint="leave out `--arenas tcm`, or build the model for the CPU alone",
         )
 
 
