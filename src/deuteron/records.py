@@ -3,6 +3,10 @@
 import dataclasses
 import hashlib
 import json
+import lzma
+import struct
+import zipfile
+import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -12,6 +16,22 @@ from types import UnionType
 from typing import Protocol, TypeVar, cast, get_args, get_origin, get_type_hints, runtime_checkable
 
 from deuteron.errors import FormatError, InputError
+
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    LookupError,
+    ArithmeticError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RuntimeError,
+)
+"""What reading an archive of others raises; RuntimeErrors are for entries that are encrypted, nested too deep or
+compressed otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from deuteron import api
 from deuteron.builds.manifest import ETRECORD, PROGRAM, REFERENCE, Manifest
 from deuteron.errors import FormatError, InputError
+from deuteron.frontend import saved
 from deuteron.runtime import etrecord
 from deuteron.runtime.as_build import build_directory
 
@@ -253,6 +254,67 @@ def test_a_program_is_compared_with_its_etrecord(deuteron: Run, given: tuple[Pat
         "error: PyTorch cannot read the program in the ETRecord: "
         in deuteron("run", program, "--etrecord", shorter, "--compare").err
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["", "_state_dict", "_constants", "_example_inputs"])
+def test_each_part_that_is_damaged_is_refused(part: str, foreign: tuple[Path, Path], tmp_path: Path) -> None:
+    """Compressed, as other tools may store them; PyTorch reads all of these, we the first alone."""
+    record, name = tmp_path / "record", f"edge_dialect_exported_program/forward{part}"
+    with zipfile.ZipFile(foreign[1]) as whole:
+        parts = {entry: whole.read(entry) for entry in whole.namelist()}
+
+    def stored(content: bytes) -> bytearray:
+        with zipfile.ZipFile(record, "w", zipfile.ZIP_DEFLATED) as archive:
+            for entry, data in (parts | {name: content}).items():
+                archive.writestr(entry, data)
+        return bytearray(record.read_bytes())
+
+    data = stored(parts[name])
+    saved.recorded(record)
+    at = data.index(name.encode()) + len(name)
+    data[at : at + 40] = b"\xff" * 40  # no block of deflate begins so
+    record.write_bytes(data)
+    readers: list[Callable[[], object]] = [lambda: saved.recorded(record)]
+    readers += [lambda: etrecord.read(record, "forward")] if not part else []
+    for read in readers:
+        with pytest.raises(FormatError):
+            read()
+    for length in (1, 10, len(parts[name]) // 2):
+        stored(parts[name][:length])
+        for read in readers:
+            with pytest.raises(FormatError):
+                read()
+
+
+@pytest.mark.slow
+def test_a_record_whose_signature_names_no_node_is_refused(foreign: tuple[Path, Path], tmp_path: Path) -> None:
+    record, name = tmp_path / "record", "edge_dialect_exported_program/forward"
+    with zipfile.ZipFile(foreign[1]) as whole, zipfile.ZipFile(record, "w") as archive:
+        for entry in whole.namelist():
+            data = whole.read(entry)
+            if entry == name:
+                program = json.loads(data)
+                (output,) = program["graph_module"]["signature"]["output_specs"]
+                output["user_output"]["arg"]["as_tensor"]["name"] = "another"
+                data = json.dumps(program).encode()
+            archive.writestr(entry, data)
+    with pytest.raises(FormatError) as refused:
+        saved.recorded(record)
+    assert str(refused.value) == (
+        "the program has no node `another`, which is one of its inputs or outputs\n\n"
+        "hint: have it saved again: the file is damaged"
+    )
+
+
+@pytest.mark.slow
+def test_a_defect_of_ours_is_not_told_as_damage(foreign: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect(_: object) -> None:
+        raise ValueError("ours")
+
+    monkeypatch.setattr(saved, "output_affine", defect)
+    with pytest.raises(ValueError, match="ours"):
+        saved.recorded(foreign[1])
 
 
 @pytest.mark.slow

@@ -17,20 +17,11 @@ from deuteron.errors import FormatError
 from deuteron.frontend.inputs import copies
 from deuteron.frontend.operators import is_quantise
 from deuteron.frontend.quiet import quiet
+from deuteron.records import DAMAGED
 
 _PARTS = ("", "_state_dict", "_constants", "_example_inputs")
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    pickle.UnpicklingError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    KeyError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What ExecuTorch raises of damage, and of operators that nobody has defined."""
+_UNREADABLE = (*DAMAGED, OSError, AssertionError, pickle.UnpicklingError)
+"""What PyTorch and ExecuTorch raise of damage, and of operators that nobody has defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +90,7 @@ def load(path: Path) -> Reference:
         importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the operators in the program
         try:
             program = torch.export.load(path)
-        except (RuntimeError, ValueError, KeyError, AssertionError) as e:
+        except _UNREADABLE as e:
             raise FormatError(
                 f"`{path.name}` cannot be read: {type(e).__name__}", where=str(path), hint="build the model again"
             ) from e
@@ -120,20 +111,30 @@ def recorded(path: Path, method: str = "forward") -> Reference:
         try:
             with zipfile.ZipFile(path) as archive:
                 parts = [archive.read(f"edge_dialect_exported_program/{method}{part}") for part in _PARTS]
-            return _reference(deserialize(SerializedArtifact(*parts)))
+            program = deserialize(SerializedArtifact(*parts))
         except _UNREADABLE as e:
             raise FormatError(
                 f"PyTorch cannot read the program in the ETRecord: {type(e).__name__}: {str(e).partition(chr(10))[0]}",
                 hint="read it with the release of ExecuTorch that saved it, or have it saved again by this one",
             ) from e
+    return _reference(program)
 
 
 def _reference(program: ExportedProgram) -> Reference:
+    """The program; FormatError where its signature is not of its graph."""
     nodes = {node.name: node for node in program.graph.nodes}
+    signature = program.graph_signature
+    inputs, outputs = ([str(name) for name in names] for names in (signature.user_inputs, signature.user_outputs))
+    for name in (*inputs, *outputs):
+        if name not in nodes:
+            raise FormatError(
+                f"the program has no node `{name}`, which is one of its inputs or outputs",
+                hint="have it saved again: the file is damaged",
+            )
     return Reference(
         program.module(check_guards=False),
-        tuple(input_affine(nodes[str(name)]) for name in program.graph_signature.user_inputs),
-        tuple(output_affine(nodes[str(name)]) for name in program.graph_signature.user_outputs),
+        tuple(input_affine(nodes[name]) for name in inputs),
+        tuple(output_affine(nodes[name]) for name in outputs),
     )
 
 

@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,11 @@ from typing import Any, cast
 
 from deuteron.builds.traces import last_user_line
 from deuteron.errors import DeuteronError, FormatError, InputError
-from deuteron.records import Source
+from deuteron.records import DAMAGED, Source
 
 _IDENTIFIER, _HANDLES, _DELEGATES = "ETRECORD_V0", "debug_handle_map", "delegate_map"
 _EDGE = "edge_dialect_exported_program"
 _OPERATORS = "executorch.exir.dialects.edge.ops."
-_DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, AttributeError, RuntimeError)
-"""What reading raises; RuntimeErrors are for entries that are encrypted, nested too deep or compressed otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ def read(path: Path, method: str) -> EtRecord:
         )
     except OSError as e:
         raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
-    except _DAMAGED as e:
+    except DAMAGED as e:
         raise _not_one(path, method) from e
 
 
