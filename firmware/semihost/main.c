@@ -5,6 +5,7 @@
 #include "events.h"
 #include "faults.h"
 #include "fetch.h"
+#include "heap.h"
 #include "npu.h"
 #include "options.h"
 #include "runner.h"
@@ -18,31 +19,11 @@ __attribute__((weak)) NeutronError dtn_fetch_install(uint32_t latency_ns, uint32
 
 /* The files and buffers of the program's tensors. */
 typedef struct {
-    dtn_file_t files[DTN_MAX_FILES];
-    void *buffers[DTN_MAX_FILES];
-    uint32_t bytes[DTN_MAX_FILES];
+    dtn_file_t *files;
+    void **buffers;
+    uint32_t *bytes;
     uint32_t count; /* 0 when none was named */
 } tensors_t;
-
-/* What of the free memory is not given out yet. */
-typedef struct {
-    uint8_t *at;
-    size_t left;
-} heap_t;
-
-/* Space for some items of a size; sizes are compared before they are rounded or multiplied, which might overflow. */
-static void *take(heap_t *heap, uint32_t items, size_t size)
-{
-    size_t room = heap->left & ~(size_t)15;
-    if (items > room / size) {
-        dtn_usage_error("the board's memory has no room for the buffers of inputs, outputs and events", "");
-    }
-    size_t whole = (items * size + 15) & ~(size_t)15;
-    uint8_t *memory = heap->at;
-    heap->at += whole;
-    heap->left -= whole;
-    return memory;
-}
 
 static dtn_file_t open_file(const char *name, bool write)
 {
@@ -60,17 +41,20 @@ static void write_file(dtn_file_t file, const void *data, size_t bytes)
     }
 }
 
-static void open_tensors(tensors_t *tensors, heap_t *heap, const char *const *names, uint32_t named,
+static void open_tensors(tensors_t *tensors, dtn_heap_t *heap, const char *const *names, uint32_t named,
                          const uint32_t *values, uint32_t count, bool write)
 {
     if (named != 0 && named != count) {
         dtn_usage_error("the number of files is not the program's number of ", write ? "outputs" : "inputs");
     }
     tensors->count = named;
+    tensors->files = (dtn_file_t *)dtn_heap_take(heap, named, sizeof *tensors->files);
+    tensors->buffers = (void **)dtn_heap_take(heap, named, sizeof *tensors->buffers);
+    tensors->bytes = (uint32_t *)dtn_heap_take(heap, named, sizeof *tensors->bytes);
     for (uint32_t i = 0; i < named; i++) {
         tensors->bytes[i] = dtn_bundle.values[values[i]].bytes;
         tensors->files[i] = open_file(names[i], write);
-        tensors->buffers[i] = take(heap, tensors->bytes[i], 1);
+        tensors->buffers[i] = dtn_heap_take(heap, tensors->bytes[i], 1);
     }
 }
 
@@ -133,15 +117,15 @@ static void prepare(dtn_executor_t *executor, const dtn_options_t *options, dtn_
 }
 
 /* Space for every event that a run can have. */
-static void prepare_events(dtn_executor_t *executor, heap_t *heap)
+static void prepare_events(dtn_executor_t *executor, dtn_heap_t *heap)
 {
     executor->event_capacity = dtn_bundle.step_count + dtn_bundle.input_count + dtn_bundle.output_count;
-    executor->events = (dtn_event_t *)take(heap, executor->event_capacity, sizeof(dtn_event_t));
+    executor->events = (dtn_event_t *)dtn_heap_take(heap, executor->event_capacity, sizeof(dtn_event_t));
 }
 
 #if DTN_PROFILING
 /* Space for as many events as were asked for, or as there is space. */
-static void prepare_profile(dtn_executor_t *executor, heap_t *heap, const dtn_options_t *options)
+static void prepare_profile(dtn_executor_t *executor, dtn_heap_t *heap, const dtn_options_t *options)
 {
     uint32_t most = (uint32_t)(heap->left / sizeof(dtn_event_t));
     if (options->profile == NULL) {
@@ -151,7 +135,7 @@ static void prepare_profile(dtn_executor_t *executor, heap_t *heap, const dtn_op
         dtn_usage_error("cannot open ", options->profile);
     }
     executor->event_capacity = options->event_capacity == 0 ? most : options->event_capacity;
-    executor->events = (dtn_event_t *)take(heap, executor->event_capacity, sizeof(dtn_event_t));
+    executor->events = (dtn_event_t *)dtn_heap_take(heap, executor->event_capacity, sizeof(dtn_event_t));
 }
 #endif
 
@@ -196,25 +180,24 @@ static bool close_tensors(const tensors_t *tensors)
     return closed;
 }
 
-static uint32_t run_all(dtn_executor_t *executor, const dtn_options_t *options, dtn_runner_header_t *header)
+static uint32_t run_all(dtn_executor_t *executor, dtn_heap_t *heap, const dtn_options_t *options,
+                        dtn_runner_header_t *header)
 {
     tensors_t inputs;
     tensors_t outputs;
-    heap_t heap;
-    heap.at = (uint8_t *)dtn_free_memory(&heap.left);
-    open_tensors(&inputs, &heap, options->inputs, options->input_count, dtn_bundle.inputs, dtn_bundle.input_count,
+    open_tensors(&inputs, heap, options->inputs, options->input_count, dtn_bundle.inputs, dtn_bundle.input_count,
                  false);
-    open_tensors(&outputs, &heap, options->outputs, options->output_count, dtn_bundle.outputs, dtn_bundle.output_count,
+    open_tensors(&outputs, heap, options->outputs, options->output_count, dtn_bundle.outputs, dtn_bundle.output_count,
                  true);
     check_sizes(&inputs, options);
     dtn_file_t events = DTN_NO_FILE;
     if (options->events != NULL) {
-        prepare_events(executor, &heap);
+        prepare_events(executor, heap);
         events = open_file(options->events, true);
         write_file(events, header, sizeof *header);
     }
 #if DTN_PROFILING
-    prepare_profile(executor, &heap, options);
+    prepare_profile(executor, heap, options);
 #endif
     bool good = true;
     for (uint32_t i = 0; i < options->runs; i++) {
@@ -239,7 +222,9 @@ int main(void)
 {
     dtn_options_t options;
     dtn_executor_t executor;
-    dtn_options_read(&options);
+    dtn_heap_t heap;
+    heap.at = (uint8_t *)dtn_free_memory(&heap.left);
+    dtn_options_read(&options, &heap);
     dtn_runner_header_t header = {
         .magic = DTN_RUNNER_MAGIC,
         .version = DTN_RUNNER_VERSION,
@@ -249,5 +234,5 @@ int main(void)
     };
     set_fault(&options);
     prepare(&executor, &options, &header);
-    dtn_semihost_exit(run_all(&executor, &options, &header));
+    dtn_semihost_exit(run_all(&executor, &heap, &options, &header));
 }

@@ -5,13 +5,6 @@
 
 #include "semihost.h"
 
-/* Longest command line in bytes. */
-#ifndef DTN_COMMAND_LINE_BYTES
-#define DTN_COMMAND_LINE_BYTES 1024
-#endif
-
-static char line[DTN_COMMAND_LINE_BYTES];
-
 void dtn_usage_error(const char *what, const char *name)
 {
     dtn_semihost_print("error: ");
@@ -53,21 +46,12 @@ static uint32_t number(const char *option, const char *word)
     return value;
 }
 
-static void add_file(const char **files, uint32_t *count, const char *option, const char *name)
-{
-    if (*count == DTN_MAX_FILES) {
-        dtn_usage_error("more than 16 times ", option);
-    }
-    files[*count] = name;
-    *count += 1;
-}
-
 static void set(dtn_options_t *options, const char *option, const char *value)
 {
     if (strcmp(option, "--input") == 0) {
-        add_file(options->inputs, &options->input_count, option, value);
+        options->inputs[options->input_count++] = value;
     } else if (strcmp(option, "--output") == 0) {
-        add_file(options->outputs, &options->output_count, option, value);
+        options->outputs[options->output_count++] = value;
     } else if (strcmp(option, "--events") == 0) {
         options->events = value;
     } else if (strcmp(option, "--fault") == 0) {
@@ -89,13 +73,20 @@ static void set(dtn_options_t *options, const char *option, const char *value)
     }
 }
 
-void dtn_options_read(dtn_options_t *options)
+void dtn_options_read(dtn_options_t *options, dtn_heap_t *heap)
 {
-    *options = (dtn_options_t){.runs = 1};
-    if (!dtn_semihost_command_line(line, sizeof line)) {
+    char *at = (char *)heap->at;
+    if (!dtn_semihost_command_line(at, heap->left)) {
         dtn_usage_error("the command line is too long", "");
     }
-    char *at = line;
+    uint32_t bytes = (uint32_t)strlen(at) + 1;
+    (void)dtn_heap_take(heap, bytes, 1);
+    uint32_t most_files = bytes / (uint32_t)sizeof "--input x"; /* none is named in fewer bytes */
+    *options = (dtn_options_t){
+        .inputs = (const char **)dtn_heap_take(heap, most_files, sizeof(char *)),
+        .outputs = (const char **)dtn_heap_take(heap, most_files, sizeof(char *)),
+        .runs = 1,
+    };
     (void)next_word(&at);
     for (const char *option = next_word(&at); option != NULL; option = next_word(&at)) {
         const char *value = next_word(&at);

@@ -8,17 +8,15 @@
 #include <stdint.h>
 
 #include "deuteron/executor.h"
-
-/** Most inputs, and most outputs, that can be named. */
-#define DTN_MAX_FILES 16
+#include "heap.h"
 
 /** Exit statuses of the runner. */
 enum { DTN_EXIT_OK = 0, DTN_EXIT_FAILED = 1, DTN_EXIT_USAGE = 2 };
 
 /** The options; names are NULL where none was given. */
 typedef struct {
-    const char *inputs[DTN_MAX_FILES];
-    const char *outputs[DTN_MAX_FILES];
+    const char **inputs;
+    const char **outputs;
     const char *events;
     const char *fault;
     uint32_t input_count;
@@ -32,8 +30,8 @@ typedef struct {
 #endif
 } dtn_options_t;
 
-/** Reads the command line; ends the program with a message when it is wrong. Strings stay valid. */
-void dtn_options_read(dtn_options_t *options);
+/** Reads the command line into memory of the heap; ends the program with a message when it is wrong. */
+void dtn_options_read(dtn_options_t *options, dtn_heap_t *heap);
 
 /** Prints `error: `, the texts, and the end of the line, and ends the program with DTN_EXIT_USAGE. */
 __attribute__((noreturn)) void dtn_usage_error(const char *what, const char *name);

@@ -18,6 +18,7 @@ TICKS_HZ = 20_000_000
 
 RUNNER = (
     "semihost/main.c",
+    "semihost/heap.c",
     "semihost/options.c",
     "port/cortex_m/fetch.c",
 )
