@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -153,6 +154,16 @@ def test_what_loses_most_gets_16_bits_and_no_more_than_that(target: str) -> None
     assert "deuteron::convolution_s16" in wide
 
 
+def test_values_that_have_other_names_when_they_are_annotated_get_16_bits() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv1d(2, 8, 3), nn.Tanh(), nn.Conv1d(8, 4, 3))  # written as 2-D, its nodes are renamed
+    batches = list(torch.randn(16, 1, 2, 16))
+    with_bits = api.build(
+        module, batches[0], target="cortex-m33", calibration=batches, options=api.BuildOptions(min_sqnr=39)
+    )
+    assert with_bits.manifest.quality.outputs[0].sqnr >= 39
+
+
 def test_what_no_16_bits_reach_is_refused() -> None:
     options = api.BuildOptions(min_sqnr=90)
     assert failure(
@@ -187,8 +198,9 @@ def test_readers_behind_diamonds_are_found_at_once() -> None:
 def test_no_less_is_hinted_at_than_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixed, "_measured", lambda *_: (0.5, ()))
     search = mixed.Search(2, list)
+    quantizer = SimpleNamespace(transform_for_annotation=lambda model: model)
     with pytest.raises(UnsupportedError) as caught:
-        search.choose(fx.symbolic_trace(nn.ReLU()), None)
+        search.choose(fx.symbolic_trace(nn.ReLU()), quantizer)
     assert caught.value.hint == (
         "lose less elsewhere: with `--equalise --correct-biases`, or by training with `--use-qat`"
     )

@@ -52,10 +52,11 @@ class Search:
         before, values = sqnr(frozenset())
         if before >= self.least:
             return
-        able = cortex_m.has_wide(model)
+        written = quantizer.transform_for_annotation(copy.deepcopy(model))  # as it is annotated: nodes get new names
+        able = cortex_m.has_wide(written)
         values = [value for value in values if value in able]
         enough = len(values)
-        best, _ = sqnr(_around(model, values, able))
+        best, _ = sqnr(_around(written, values, able))
         if best < self.least:
             most = int(max(before, best))
             less = f"ask for at most `--min-sqnr {most}`, or " if most >= 1 else ""
@@ -67,9 +68,9 @@ class Search:
         few = 0
         while enough - few > 1:
             half = (few + enough) // 2
-            is_enough = sqnr(_around(model, values[:half], able))[0] >= self.least
+            is_enough = sqnr(_around(written, values[:half], able))[0] >= self.least
             few, enough = (few, half) if is_enough else (half, enough)
-        self.wide = _around(model, values[:enough], able)
+        self.wide = _around(written, values[:enough], able)
 
 
 def _measured(model: fx.GraphModule, batches: Sequence[Inputs], quantizer: Any) -> tuple[float, list[str]]:
