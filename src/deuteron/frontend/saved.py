@@ -90,11 +90,12 @@ def load(path: Path) -> Reference:
         importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the operators in the program
         try:
             program = torch.export.load(path)
+            module = program.module(check_guards=False)
         except _UNREADABLE as e:
             raise FormatError(
                 f"`{path.name}` cannot be read: {type(e).__name__}", where=str(path), hint="build the model again"
             ) from e
-    return _reference(program)
+    return _reference(program, module)
 
 
 def recorded(path: Path, method: str = "forward") -> Reference:
@@ -112,16 +113,17 @@ def recorded(path: Path, method: str = "forward") -> Reference:
             with zipfile.ZipFile(path) as archive:
                 parts = [archive.read(f"edge_dialect_exported_program/{method}{part}") for part in _PARTS]
             program = deserialize(SerializedArtifact(*parts))
+            module = program.module(check_guards=False)
         except _UNREADABLE as e:
             raise FormatError(
                 f"PyTorch cannot read the program in the ETRecord: {type(e).__name__}: {str(e).partition(chr(10))[0]}",
                 hint="read it with the release of ExecuTorch that saved it, or have it saved again by this one",
             ) from e
-    return _reference(program)
+    return _reference(program, module)
 
 
-def _reference(program: ExportedProgram) -> Reference:
-    """The program; FormatError where its signature is not of its graph."""
+def _reference(program: ExportedProgram, module: nn.Module) -> Reference:
+    """The program as its module; FormatError where its signature is not of its graph."""
     nodes = {node.name: node for node in program.graph.nodes}
     signature = program.graph_signature
     inputs, outputs = ([str(name) for name in names] for names in (signature.user_inputs, signature.user_outputs))
@@ -132,7 +134,7 @@ def _reference(program: ExportedProgram) -> Reference:
                 hint="have it saved again: the file is damaged",
             )
     return Reference(
-        program.module(check_guards=False),
+        module,
         tuple(input_affine(nodes[name]) for name in inputs),
         tuple(output_affine(nodes[name]) for name in outputs),
     )
