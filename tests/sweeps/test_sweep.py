@@ -73,6 +73,8 @@ def test_plans_that_are_shared_are_those_of_the_replanner(whole: Path) -> None:
         assert (shared.totals(), shared.sram_bytes, shared.memory) == (alone.totals(), alone.sram_bytes, memory)
         assert [part.entry for part in shared.partitions] == [part.entry for part in alone.partitions]
         assert (work._linked(made, memory) is None) == (budget < roomy.sram_bytes)
+    refused = work._planned(made, replace(built, sram_budget=16))
+    assert isinstance(refused, str), "an error would keep what its traceback reaches"
 
 
 def test_what_a_target_lacks_is_ignored_and_told(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +204,13 @@ def test_the_code_of_firmware_is_counted_once_for_a_build(
     own = firmware.sizes.module(*code.MODULES)
     assert (one["code_bytes"], one["code"]) == (own.text + own.rodata, f"linked for an505, {firmware.compiler}")
     (kept,) = (tmp_path / "sweep/builds").glob("*.code.json")
-    assert code.code_of(build, kept) == code.Code(own.text + own.rodata, str(one["code"]))
+    counted = code.Code(own.text + own.rodata, str(one["code"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(code, "link", None)  # it is not linked again
+        assert code.code_of(build, kept) == counted
+    other_compiler = json.loads(kept.read_bytes()) | {"compiler": "another", "nbytes": 1}
+    kept.write_text(json.dumps(other_compiler))
+    assert code.code_of(build, kept) == code.code_of(build, kept) == counted
     absent = tmp_path / "absent"
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "")

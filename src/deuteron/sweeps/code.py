@@ -27,23 +27,24 @@ class Code:
 
 
 def code_of(build: Path, kept: Path) -> Code:
-    """The code of a build; what is counted is kept in a file for the next time."""
-    if kept.is_file():
-        return Code(**json.loads(kept.read_bytes()))
+    """The code of a build; what is counted is kept in a file for the next time with the same compiler."""
     try:
-        counted = _counted(build)
+        toolchain = Toolchain.find(image.OBJECTS)
     except MissingToolError as e:
         return Code(None, e.message)  # it may be there another time
-    write_files({kept: json.dumps(asdict(counted)).encode()})
+    there = json.loads(kept.read_bytes()) if kept.is_file() else {}
+    if there.pop("compiler", None) == toolchain.version:
+        return Code(**there)
+    counted = _counted(build, toolchain)
+    write_files({kept: json.dumps({**asdict(counted), "compiler": toolchain.version}).encode()})
     return counted
 
 
-def _counted(build: Path) -> Code:
+def _counted(build: Path, toolchain: Toolchain) -> Code:
     cpu = targets.load(manifests.read(build).target).cpu.name
     board = next((board for board in map(boards.load, boards.names()) if board.cpu == cpu), None)
     if board is None:
         return Code(None, f"no board has a {cpu}")
-    toolchain = Toolchain.find(image.OBJECTS)
     try:
         bundle = image.bundle_of(build)
         with tempfile.TemporaryDirectory(prefix="deuteron-code-") as scratch:

@@ -87,7 +87,7 @@ def _replanner(made: Made) -> BuildReplanner:
 
 
 @lru_cache(maxsize=64)
-def _planned(made: Made, memory: MemoryOptions | None) -> CheckedBuild | DeuteronError:
+def _planned(made: Made, memory: MemoryOptions | None) -> CheckedBuild | str:
     """The programs of a build, or of what it is in other memories; or why it cannot be."""
     try:
         build = open_build(made.directory)
@@ -98,7 +98,7 @@ def _planned(made: Made, memory: MemoryOptions | None) -> CheckedBuild | Deutero
             return replace(linked, memory=memory, sram_budget=memory.sram_budget)
         return _replanner(made)(memory)
     except REFUSALS as e:
-        return e
+        return told(e)  # an error would keep all that its traceback reaches
 
 
 def _linked(made: Made, memory: MemoryOptions) -> CheckedBuild | None:
@@ -124,13 +124,13 @@ def _all_in_sram(made: Made, effort: Effort, depth_first: DepthFirst) -> Checked
 
 
 @lru_cache(maxsize=64)
-def _arena(made: Made, memory: MemoryOptions) -> Arena | DeuteronError:
+def _arena(made: Made, memory: MemoryOptions) -> Arena | str:
     """The memory of a bundle of a CPU alone; or why it cannot be."""
     try:
         manifest, bundle = _bundle(made)
         return planned(bundle, memory, targets.load(manifest.target).cpu.name)
     except REFUSALS as e:
-        return e
+        return told(e)  # as above
 
 
 @lru_cache(maxsize=2)
@@ -164,8 +164,8 @@ def _row(point: Point, made: Made, build: OpenBuild) -> Row:
     """The row of a point with a part on an NPU."""
     try:
         planned = _planned(made, _memory_of(point, build.manifest.options.memory))
-        if isinstance(planned, DeuteronError):
-            return _refused(point, told(planned))
+        if isinstance(planned, str):
+            return _refused(point, planned)
         rates = Rates(point.flash_bandwidth, point.flash_latency, point.clock)
         runs, rated = planned.totals(rates), planned.engine(rates)
     except REFUSALS as e:
@@ -201,8 +201,8 @@ def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
     arch, cycles, sram = targets.load(manifest.target), _cpu_cycles(made), None
     if arch.npu is None:
         plan = _arena(made, _memory_of(point, manifest.options.memory) or manifest.options.memory)
-        if isinstance(plan, DeuteronError):
-            return _refused(point, told(plan))
+        if isinstance(plan, str):
+            return _refused(point, plan)
         cut, whole = plan.instructions
         cycles = None if cycles is None else cycles + cut - whole
         sram = sum(part.bytes for part in plan.bundle.memories)

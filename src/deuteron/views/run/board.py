@@ -139,13 +139,18 @@ class OnBoard(Subject):
     @contextmanager
     def _linked(self) -> Generator[tuple[Path, record.Firmware]]:
         """The firmware and where it is, made for a while unless it is there."""
+        if self._firmware is not None:
+            yield self._path, self._running(self._firmware)
+            return
         with tempfile.TemporaryDirectory(prefix="deuteron-run-") as scratch:
-            directory, firmware = self._path, self._firmware
-            if firmware is None:
-                built = image.build(self._path, self._board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
-                directory, firmware = Path(scratch) / "firmware", built.record
-                image.write(built, directory, force=False)
-            yield directory, replace(firmware, flash=self._flash.of(firmware.flash))
+            built = image.build(self._path, self._board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+            directory = Path(scratch) / "firmware"
+            image.write(built, directory, force=False)
+            yield directory, self._running(built.record)
+
+    def _running(self, firmware: record.Firmware) -> record.Firmware:
+        """Firmware with the flash that was asked for."""
+        return replace(firmware, flash=self._flash.of(firmware.flash))
 
     def compare(
         self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None
