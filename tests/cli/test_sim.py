@@ -467,7 +467,7 @@ def test_the_trace_is_the_run(deuteron: Run, builds: Builds, tmp_path: Path) -> 
 
 
 CHAINS = """
-  depth first: 5,248 B of scratch instead of 6,784 B, 48,384 MACs again, at most 97.2% slower than any plan
+  depth first: 5,248 B of scratch instead of 6,784 B, 48,384 MACs again, at most 97.1% slower than any plan
     chain 0: 3 calls in 8 stripes of up to 2 rows, halo 4, 0 copies of kept rows, 48,384 MACs again; \
 TRANSPOSE net.py:13 to RELU net.py:14
 """
