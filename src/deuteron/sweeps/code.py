@@ -4,6 +4,7 @@ import json
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from deuteron.arch import targets
 from deuteron.board import boards, image, record, size
@@ -32,7 +33,7 @@ def code_of(build: Path, kept: Path) -> Code:
         toolchain = Toolchain.find(image.OBJECTS)
     except MissingToolError as e:
         return Code(None, e.message)  # it may be there another time
-    there = json.loads(kept.read_bytes()) if kept.is_file() else {}
+    there: dict[str, Any] = json.loads(kept.read_bytes()) if kept.is_file() else {}
     if there.pop("compiler", None) == toolchain.version:
         return Code(**there)
     counted = _counted(build, toolchain)
