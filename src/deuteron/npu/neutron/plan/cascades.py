@@ -225,9 +225,15 @@ class _Facts:
         links = chain.links
         self._first, self._last = links[0].at, links[-1].at + 1
         sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
-        around = (name for name, (first, last) in spans(program).items() if first < self._last and last >= self._first)
         workspaces = {link.call.operands[-1].buffer for link in links if link.call.kernel.workspace}
-        self._around = sum(round_up(sizes[name]) for name in around if name not in chain.inner.keys() | workspaces)
+        around = {
+            name: own
+            for name, own in spans(program).items()
+            if own[0] < self._last and own[1] >= self._first and name not in chain.inner.keys() | workspaces
+        }
+        self._around = sum(round_up(sizes[name]) for name in around)
+        self._begins = [(first - self._first, round_up(sizes[n])) for n, (first, _) in around.items()]
+        self._ends = [(last - self._first, round_up(sizes[n])) for n, (_, last) in around.items()]
         constants = {b.name: round_up(b.nbytes) for b in program.buffers if b.data is not None}
         read = {ref.buffer for link in links for ref in link.call.operands if ref.buffer in constants}
         self._weights = sum(constants[name] for name in read)
@@ -276,7 +282,12 @@ class _Facts:
     def peak(self, height: int, *, keeps: bool) -> int:
         """The most bytes of scratch that are alive at once."""
         if (height, keeps) not in self._peaks:
-            self._peaks[height, keeps] = self._around + max(map(self._stripe_peak, self._samples(height, keeps=keeps)))
+            samples = self._samples(height, keeps=keeps)
+            at_ends = (samples[0], samples[-1]) if self._is_exact else ()
+            self._peaks[height, keeps] = self._around + max(
+                self._stripe_peak(rowset, is_first=rowset in at_ends[:1], is_last=rowset in at_ends[1:])
+                for rowset in samples
+            )
         return self._peaks[height, keeps]
 
     def _samples(self, height: int, *, keeps: bool) -> Sequence[Rowset]:
@@ -289,9 +300,19 @@ class _Facts:
     def _sets(self, height: int, *, keeps: bool) -> Sequence[Rowset]:
         return self._chain.stripes(height, keeps=keeps)
 
-    def _stripe_peak(self, rowset: Rowset) -> int:
-        """The most of its rows that are alive at once, those that were kept for it and for others among them."""
+    def _stripe_peak(self, rowset: Rowset, *, is_first: bool, is_last: bool) -> int:
+        """The most of its rows that are alive at once, those that were kept for it and for others among them.
+
+        Less what lies around the chain: in the first stripe until it is written, in the last from when it was read.
+        """
         changes = [0] * (len(self._chain.links) + 1)
+        for at, nbytes in self._begins if is_first else ():
+            if at > 0:
+                changes[0] -= nbytes
+                changes[at] += nbytes
+        for at, nbytes in self._ends if is_last else ():
+            if at < len(self._chain.links):
+                changes[at + 1] -= nbytes
         parts: dict[str, int] = {}
         for name, rows in rowset.rows.items():
             if name in self._lives:
