@@ -193,6 +193,7 @@ def test_what_does_not_fit_says_what_would(build: Path, memory: MemoryOptions, t
 
 @pytest.mark.slow
 def test_a_board_computes_the_same_in_its_own_memory_and_every_view_says_how(build: Path) -> None:
+    assert api.plan(build).summary() == "SRAM: 10,176 B of 10,240 B; 2 chains depth first, 13,824 B without"
     plan = "\n".join(api.plan(build).lines())
     assert "SRAM: 10,176 B of 10,240 B, at most 10,176 B alive at once\n" in plan
     assert "  depth first: 10,176 B instead of 13,824 B, 0 MACs again, +1.3% instructions (estimated)\n" in plan

@@ -76,6 +76,15 @@ def test_build_says_what_runs_where(deuteron: Run, build: Path, tmp_path: Path):
     assert (tmp_path / "again" / "model.pte").read_bytes() == (build / "model.pte").read_bytes()
 
 
+def test_a_build_for_a_cpu_alone_says_what_sram_it_takes(deuteron: Run, build: Path, tmp_path: Path):
+    result = deuteron(
+        "build", f"{build.parent}/net.py:net", "--target", "cortex-m33", "--sram-budget", "64Ki", "-o", tmp_path / "m"
+    )
+    _, memory, _ = result.out.splitlines()
+    assert memory == api.plan(tmp_path / "m").summary()
+    assert memory.endswith(" B of 65,536 B; nothing depth first")
+
+
 def test_build_json_is_the_manifest(deuteron: Run, build: Path, tmp_path: Path):
     result = deuteron("build", f"{build.parent}/net.py:net", "-o", tmp_path / "x", "--json", "-q")
     assert result.err == ""

@@ -12,7 +12,7 @@ from deuteron.cli.options import PATH, choice, target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.cli.vela import vela_options
-from deuteron.errors import counted
+from deuteron.errors import UnsupportedError, counted
 
 if TYPE_CHECKING:
     from deuteron.api import Build
@@ -162,8 +162,22 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         on_cpu[op.op] = on_cpu.get(op.op, 0) + 1
     listed = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in sorted(on_cpu.items()))
     printer.data(f"cpu: {listed or 'nothing'}")
+    if (memory := _memory(manifest.target, output)) is not None:
+        printer.data(memory)
     if manifest.quality.summary:
         printer.data(manifest.quality.summary)
     for name, entry in manifest.files.items():
         printer.note(f"wrote `{output / name}`, {entry.bytes:,} B")
     printer.note(f"wrote `{output / 'build.json'}`")
+
+
+def _memory(target: str, output: Path) -> str | None:
+    """What a CPU alone works on, as firmware has it; None beside an NPU, and where firmware lacks an operator."""
+    from deuteron import api
+
+    if targets.load(target).npu is not None:
+        return None
+    try:
+        return api.plan(output).summary()
+    except UnsupportedError:
+        return None

@@ -28,14 +28,21 @@ class ArenaPlanning:
         """None: whatever is wrong with such a plan is an error."""
         return ()
 
+    def summary(self) -> str:
+        """The SRAM that it takes, and whether chains run depth first, in a line."""
+        chains = self.arena.chains
+        cut = f"{counted(len(chains), 'chain')} depth first, {self.arena.whole_bytes:,} B without"
+        return f"SRAM: {self._total()}; {cut if chains else 'nothing depth first'}"
+
     def lines(self) -> Iterator[str]:
         """The report as text."""
-        budget = self.manifest.options.memory.sram_budget
-        memory = self.arena.memory
-        of = "" if budget is None else f" of {budget:,} B"
         yield f"{self.path} on {self.manifest.target}"
-        yield f"SRAM: {memory.nbytes:,} B{of}, at most {memory.bound:,} B alive at once"
+        yield f"SRAM: {self._total()}, at most {self.arena.memory.bound:,} B alive at once"
         yield from self.details()
+
+    def _total(self) -> str:
+        budget = self.manifest.options.memory.sram_budget
+        return f"{self.arena.memory.nbytes:,} B" + ("" if budget is None else f" of {budget:,} B")
 
     def details(self) -> Iterator[str]:
         """What runs depth first, and the memory over time, as text."""

@@ -99,7 +99,7 @@ class Planning:
         """The report as text."""
         yield f"{self.path} on {self.target}"
         if self.partitions:
-            yield self.total()
+            yield self.summary()
         if self.arena is not None:
             yield from self.arena.details()
         for number, part in enumerate(self.partitions):
@@ -116,7 +116,7 @@ class Planning:
         if self.simulation.band is not None and any(part.prefetch for part in self.partitions):
             yield f"{self.simulation.kind} times: {self.simulation.band}"
 
-    def total(self) -> str:
+    def summary(self) -> str:
         """The SRAM that all of it takes, beside what it was planned for, and the largest share of other memories."""
         linked = sum(part.linked_bytes for part in self.partitions)
         working = [[memory for memory in part.memories if memory.name not in NO_SRAM] for part in self.partitions]
