@@ -28,7 +28,7 @@ from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.export import check_exported, check_repeatable
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
-from deuteron.frontend.quantise import batches, biases, casts, equalise, forms, norms, rewrites, training
+from deuteron.frontend.quantise import batches, biases, casts, equalise, forms, norms, rewrites, signals, training
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.recording import Recording
 from deuteron.frontend.side import Side
@@ -224,6 +224,8 @@ class Flow:
             biases.add(model)
         if self._has_cortex_m or isinstance(self.arch.npu, Neutron):  # signals and attention on either
             cortex_m_forms.write(model, is_indexed=self._has_cortex_m, has_slopes=self.arch.npu is not None)
+        else:
+            signals.write(model)
         forms.write(model)
         self.side.write(model)
         if self._has_cortex_m:

@@ -49,6 +49,17 @@ class Pooled(nn.Module):
         return self.pool(torch.relu(self.norm(self.conv(x))))
 
 
+class Signal(nn.Module):
+    """A layer of signals, and a pool."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.pool = nn.Conv1d(2, 8, 3), nn.MaxPool1d(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.pool(torch.relu(self.conv(x)))
+
+
 class Flags(nn.Module):
     """A layer, and which of its results are above 0."""
 
@@ -82,6 +93,11 @@ def halves() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Halves` with its input."""
     torch.manual_seed(0)
     return Halves().eval(), (torch.randn(1, 8),), api.BuildOptions()
+
+
+def signal() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    torch.manual_seed(1)
+    return Signal(), (torch.linspace(-1, 1, 36).reshape(1, 2, 18),), api.BuildOptions()
 
 
 def flags() -> tuple[Any, Sequence[Any], api.BuildOptions]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from tests.frontend.ethosu.networks import Halves, Layer, built, halves, layer
+from tests.frontend.ethosu.networks import Halves, Layer, built, halves, layer, signal
 from tests.store import Network
 from torch import nn
 
@@ -82,6 +82,14 @@ def test_what_the_npu_leaves_says_why_and_parts_the_model() -> None:
         ("aten::where.self", f"{backend} input aten_gt_tensor that is not supported by TOSA-1.0+INT+int16+int4+u55"),
     ]
     assert ran(halves) == pytest.approx(in_float(halves), abs=0.02)
+
+
+def test_signals_are_pooled_on_the_npu() -> None:
+    manifest = manifests.read(built(signal))
+    (partition,) = manifest.partitions
+    assert [op.op.partition("::")[2] for op in manifest.cpu_ops] == ["quantize_per_tensor", "dequantize_per_tensor"]
+    assert len(partition.kernels) == 4  # a convolution, a pool, and a transposition before them and behind
+    assert ran(signal) == pytest.approx(in_float(signal), abs=0.02)
 
 
 def test_operators_can_be_kept_on_the_cpu() -> None:

@@ -1,17 +1,20 @@
 """Operators of a float model that are written otherwise for an Ethos-U: they give what they gave."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.frontend.ethosu import forms
 from deuteron.frontend.quantise.forms import numbers
 
-POOLS = {torch.ops.aten.avg_pool2d.default, torch.ops.aten.max_pool2d.default}
+aten = torch.ops.aten
+POOLS = {aten.avg_pool2d.default, aten.max_pool2d.default}
 
 
 class Pool(nn.Module):
@@ -59,6 +62,25 @@ def test_gaps_in_a_window_count() -> None:
 
 def test_a_size_that_is_rounded_up_counts_as_it_is() -> None:
     assert stride(functional.avg_pool2d, (1, 2, 4, 6), 5, 5, 1, ceil_mode=True) == [5, 5]
+
+
+@pytest.mark.parametrize("view", [lambda y: y.squeeze(2), lambda y: y.reshape(2, 3, 5), lambda y: y.view(2, 3, -1)])
+def test_a_row_is_before_the_channels_when_it_is_left_out(view: Callable[[Tensor], Tensor]) -> None:
+    found = rewritten(Call(lambda x: view(torch.relu(x))), (2, 3, 1, 5), forms.write)
+    assert found == [aten.relu.default, aten.permute.default, aten.reshape.default]
+
+
+@pytest.mark.parametrize(
+    ("view", "shape"),
+    [
+        (lambda x: x.squeeze(3), (2, 3, 5, 1)),
+        (lambda x: x.squeeze(2), (2, 3, 1)),
+        (lambda x: x.reshape(2, 5, 3), (2, 3, 1, 5)),
+        (lambda x: x.reshape(2, 15), (2, 3, 1, 5)),
+    ],
+)
+def test_other_views_stay(view: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> None:
+    assert aten.permute.default not in rewritten(Call(view), shape, forms.write)
 
 
 class Cell(nn.Module):

@@ -16,7 +16,7 @@ def write(model: fx.GraphModule) -> None:
     """Let pools whose one window is the whole image move by one step; write relu6 as hardtanh, cells as operators.
 
     By three is the most that a pool may move, and these do not. The backend takes hardtanh, and what a recurrent cell
-    consists of.
+    consists of. Images of one row become signals in one transposition, where Vela has one for each element of the row.
     """
     apply(model, _FORMS)
 
@@ -37,10 +37,19 @@ def _hardtanh(_: fx.GraphModule, relu6: fx.Node) -> fx.Node:
     return call(relu6, aten.hardtanh.default, relu6.args[0], 0.0, 6.0)
 
 
+def _without_row(_: fx.GraphModule, view: fx.Node) -> fx.Node | None:
+    """A view that leaves out the one row of images, once this stands before their channels."""
+    image, signal = cast(fx.Node, view.args[0]), [*view.meta["val"].shape]
+    if [*image.meta["val"].shape] != [*signal[:2], 1, *signal[2:]] or len(signal) != 3:
+        return None
+    return call(view, aten.reshape.default, call(view, aten.permute.default, image, [0, 2, 1, 3]), signal)
+
+
 _FORMS: Mapping[object, Form] = {
     aten.avg_pool2d.default: _unmoved,
     aten.max_pool2d.default: _unmoved,
     aten.relu6.default: _hardtanh,
     aten.relu6_.default: _hardtanh,
+    **dict.fromkeys((aten.reshape.default, aten.view.default, aten.squeeze.dim), _without_row),
     **recurrent.CELLS,
 }
