@@ -175,6 +175,19 @@ def test_what_no_16_bits_reach_is_refused() -> None:
     )
 
 
+def test_where_16_bits_throughout_reach_it_that_is_the_hint() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(8, 16), nn.Hardswish(), nn.Linear(16, 4))
+    options = api.BuildOptions(min_sqnr=41)
+    said = failure(UnsupportedError, module, rows(1)[0], target="cortex-m33", calibration=rows(4), options=options)
+    assert said == (
+        "41 dB of signal to quantisation noise are out of reach: int8 has 40.8 dB, and activations of 16 bits wherever "
+        "they can be 38.9 dB, beside those of 8\n\nhint: build with `--activations int16` instead, which has 42.7 dB, "
+        "or ask for at most `--min-sqnr 40`, or lose less elsewhere: with `--equalise --correct-biases`, or by "
+        "training with `--use-qat`"
+    )
+
+
 def test_a_recipe_has_to_give_what_is_measured_on() -> None:
     from executorch.export import ExportRecipe
 

@@ -94,8 +94,10 @@ def quantizer(
         return {*refused.on_cpu, *(search.wide if search else ())}
 
     class Trial(Quantizer):
+        chosen = activations
+
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            model = cortex_m.prepare(side.quantizer().transform_for_annotation(model), activations)
+            model = cortex_m.prepare(side.quantizer().transform_for_annotation(model), self.chosen)
             make_explicit(model)
             npu = _annotate_npu(model, side, on_cpu()) if arch.npu else frozenset[str]()
             rewrites.check(model, npu)
@@ -108,12 +110,15 @@ def quantizer(
             for node in model.graph.nodes:
                 marks = {QUANTISED: node.name} | ({MARK: node.name} if node.name in npu else {})
                 node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
-            cortex_m.annotate(model, activations, search.wide if search else ())
+            cortex_m.annotate(model, self.chosen, search.wide if search else ())
             annotations.mend_dangling(model)
             return model
 
         def validate(self, model: fx.GraphModule) -> None:
             pass
+
+    class Whole(Trial):
+        chosen = Activations.INT16
 
     class Composed(Trial):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -121,7 +126,7 @@ def quantizer(
             while tries and arch.npu and _leaves_more(model, side, Trial(), asks, refused, sample()):
                 pass
             if search:  # whose neighbours may go with none any more: then the lowering ends with LeftOverError
-                search.choose(model, Trial())
+                search.choose(model, Trial(), None if arch.npu else Whole())
                 refused.on_cpu |= dict.fromkeys(search.wide, mixed.WHY) if arch.npu else {}
             return super().transform_for_annotation(model)
 

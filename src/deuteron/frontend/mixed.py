@@ -37,17 +37,19 @@ class Search:
     batches: Callable[[], Iterable[Inputs]]
     wide: frozenset[str] = frozenset()
 
-    def choose(self, model: fx.GraphModule, quantizer: Any) -> None:
+    def choose(self, model: fx.GraphModule, quantizer: Any, whole: Any = None) -> None:
         """Set `wide` for a model; `quantizer` annotates by it.
+
+        `whole` annotates as `--activations int16` does, where the target has that; it is for the hint of an error.
 
         Raises:
             UnsupportedError: when outputs have less with 16 bits wherever these can be.
         """
         batches = evenly(list(self.batches()), _SAMPLES)
 
-        def sqnr(wide: frozenset[str]) -> tuple[float, Sequence[str]]:
+        def sqnr(wide: frozenset[str], by: Any = quantizer) -> tuple[float, Sequence[str]]:
             self.wide = wide
-            return _measured(copy.deepcopy(model), batches, quantizer)
+            return _measured(copy.deepcopy(model), batches, by)
 
         before, values = sqnr(frozenset())
         if before >= self.least:
@@ -58,12 +60,18 @@ class Search:
         enough = len(values)
         best, _ = sqnr(_around(written, values, able))
         if best < self.least:
-            most = int(max(before, best))
-            less = f"ask for at most `--min-sqnr {most}`, or " if most >= 1 else ""
+            all_wide = 0.0 if whole is None else sqnr(frozenset(), whole)[0]
+            why, hints = "as weights keep 8", list[str]()
+            if all_wide >= self.least:
+                why = "beside those of 8"
+                hints.append(f"build with `--activations int16` instead, which has {all_wide:.1f} dB")
+            if (most := int(max(before, best))) >= 1:
+                hints.append(f"ask for at most `--min-sqnr {most}`")
+            hints.append("lose less elsewhere: with `--equalise --correct-biases`, or by training with `--use-qat`")
             raise UnsupportedError(
                 f"{self.least:g} dB of signal to quantisation noise are out of reach: int8 has {before:.1f} dB, and "
-                f"activations of 16 bits wherever they can be {best:.1f} dB, as weights keep 8",
-                hint=f"{less}lose less elsewhere: with `--equalise --correct-biases`, or by training with `--use-qat`",
+                f"activations of 16 bits wherever they can be {best:.1f} dB, {why}",
+                hint=", or ".join(hints),
             )
         few = 0
         while enough - few > 1:
