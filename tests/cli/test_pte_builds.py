@@ -352,6 +352,62 @@ def test_another_programs_etrecord_is_refused(given: tuple[Path, Path], foreign:
     )
 
 
+EDGE = "edge_dialect_exported_program/forward"
+
+
+def _edited(record: Path, entry: str, old: str, new: str, path: Path) -> Path:
+    """The record with another text in one of its entries."""
+    with zipfile.ZipFile(record) as whole, zipfile.ZipFile(path, "w") as parts:
+        for name in whole.namelist():
+            data = whole.read(name)
+            if name == entry:
+                assert old.encode() in data
+                data = data.replace(old.encode(), new.encode())
+            parts.writestr(name, data)
+    return path
+
+
+@pytest.mark.slow
+def test_an_etrecord_with_the_same_delegates_is_refused_too(
+    deuteron: Run, given: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """What else tells programs apart, each taken from the record of another network."""
+    program, record = given
+    with zipfile.ZipFile(record) as whole:
+        graph = json.loads(whole.read(EDGE))["graph_module"]["graph"]
+        calls = json.loads(whole.read("delegate_map"))["forward"]["1"]["delegate_map"]
+    sizes = json.dumps(graph["tensor_values"]["x"]["sizes"])
+    scales = {
+        side: next(node for node in order if f".{name}." in node["target"])["inputs"][1]["arg"]["as_float"]
+        for side, name, order in (
+            ("input", "quantize_per_tensor", graph["nodes"]),
+            ("output", "dequantize_per_tensor", graph["nodes"][::-1]),
+        )
+    }
+    named = next(name for name in calls if " #" in name)
+    for entry, old, new, differs in (
+        (EDGE, sizes, sizes.replace("8", "9"), "its input 0 has the shape (1, 4, 9, 9), the program's (1, 4, 8, 8)"),
+        (EDGE, repr(scales["input"]), "0.5", "its input 0 is quantised by 0.5 from "),
+        (EDGE, repr(scales["output"]), "0.5", "its output 0 is quantised by 0.5 from "),
+        (
+            "delegate_map",
+            named,
+            "lut_s8 #70",
+            "its delegate at instruction 1 calls `lut_s8 #70`, the program's does not",
+        ),
+        ("debug_handle_map", '{"0"', '{"99": 1, "0"', "it has an instruction 99, the program's last is "),
+    ):
+        other = _edited(record, entry, old, new, tmp_path / "other")
+        with pytest.raises(InputError) as refused:
+            api.explain(program, etrecord=other)
+        said = f"`{other}` is the ETRecord of another program than `{program}`: {differs}"
+        assert refused.value.message.startswith(said)
+        assert refused.value.hint == "give the ETRecord that was saved with the program"
+    compared = deuteron("run", program, "--etrecord", other, "--compare")
+    assert (compared.code, compared.out) == (1, "")
+    assert compared.err.startswith(f"error: {said}")
+
+
 def test_what_is_no_etrecord_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "record"
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):

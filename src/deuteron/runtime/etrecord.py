@@ -14,6 +14,8 @@ from deuteron.records import DAMAGED, Source
 _IDENTIFIER, _HANDLES, _DELEGATES = "ETRECORD_V0", "debug_handle_map", "delegate_map"
 _EDGE = "edge_dialect_exported_program"
 _OPERATORS = "executorch.exir.dialects.edge.ops."
+QUANTISES, DEQUANTISES = "quantize_per_tensor", "dequantize_per_tensor"
+"""What programs begin and end with, as operators of the edge program and of what is made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,22 @@ class EdgeNode:
 
 @dataclass(frozen=True, slots=True)
 class DelegateRecord:
-    """A delegate: its backend, and the handles of each of its kernel calls; none where the backend does not tell."""
+    """A delegate: its backend, and the handles of each of its kernel calls; none where the backend does not tell.
+
+    `named` has the names of the calls' events, where the backend tells these, too.
+    """
 
     id: str
     calls: Mapping[int, tuple[int, ...]]
+    named: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """An input or output: its sizes, None where these are not fixed, and the scales and zero points of its readings."""
+
+    shape: tuple[int, ...] | None
+    quantised: frozenset[tuple[float, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +61,15 @@ class EtRecord:
         nodes: of its edge program, in order.
         instructions: the handles of what each instruction computes.
         delegates: by the instruction that calls it.
+        inputs: of the method, without parameters and buffers.
+        outputs: of the method, without buffers that it changes.
     """
 
     nodes: tuple[EdgeNode, ...]
     instructions: Mapping[int, tuple[int, ...]]
     delegates: Mapping[int, DelegateRecord]
+    inputs: tuple[Boundary, ...]
+    outputs: tuple[Boundary, ...]
 
 
 def read(path: Path, method: str) -> EtRecord:
@@ -64,11 +82,14 @@ def read(path: Path, method: str) -> EtRecord:
     try:
         with zipfile.ZipFile(path) as archive:
             handles, delegates = (json.loads(archive.read(name)) for name in (_HANDLES, _DELEGATES))
-            graph = json.loads(archive.read(f"{_EDGE}/{method}"))["graph_module"]["graph"]
+            module = json.loads(archive.read(f"{_EDGE}/{method}"))["graph_module"]
+        graph, signature = module["graph"], module["signature"]
         return EtRecord(
             tuple(_nodes(graph["nodes"])),
             {int(number): _numbers(of) for number, of in handles[method].items()},
             {int(number): _delegate(entry) for number, entry in delegates[method].items()},
+            tuple(_boundaries(signature["input_specs"], "user_input", graph)),
+            tuple(_boundaries(signature["output_specs"], "user_output", graph)),
         )
     except OSError as e:
         raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
@@ -105,7 +126,32 @@ def _module(stack: str) -> str:
 def _delegate(entry: Any) -> DelegateRecord:
     """The entry of a delegate, whose calls are also there by other names than their numbers."""
     calls = cast("dict[str, Any]", entry["delegate_map"] or {})
-    return DelegateRecord(entry["name"], {int(key): _numbers(of) for key, of in calls.items() if key.isdecimal()})
+    numbered = {int(key): _numbers(of) for key, of in calls.items() if key.isdecimal()}
+    return DelegateRecord(entry["name"], numbered, tuple(key for key in calls if " #" in key))
+
+
+def _boundaries(specs: Any, kind: str, graph: Any) -> Iterator[Boundary]:
+    """The inputs or outputs in a signature, and how the operators beside them quantise them."""
+    operator = QUANTISES if kind == "user_input" else DEQUANTISES
+    quantised: dict[str, set[tuple[float, int]]] = {}
+    for node in graph["nodes"]:
+        if f".{operator}." in str(node["target"]):
+            arguments = {one["name"]: one["arg"] for one in node["inputs"]}
+            at = arguments["input"] if kind == "user_input" else node["outputs"][0]
+            if "as_float" in arguments["scale"] and "as_int" in arguments["zero_point"]:
+                affine = float(arguments["scale"]["as_float"]), int(arguments["zero_point"]["as_int"])
+                quantised.setdefault(at["as_tensor"]["name"], set()).add(affine)
+    for spec in specs:
+        if kind in spec:
+            argument = spec[kind]["arg"]
+            name = argument["as_tensor"]["name"] if "as_tensor" in argument else ""
+            yield Boundary(_sizes(graph["tensor_values"][name]) if name else None, frozenset(quantised.get(name, ())))
+
+
+def _sizes(tensor: Any) -> tuple[int, ...] | None:
+    """The sizes of a tensor, None where they are not fixed."""
+    fixed = all("as_int" in size for size in tensor["sizes"])
+    return tuple(int(size["as_int"]) for size in tensor["sizes"]) if fixed else None
 
 
 def _numbers(of: Any) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ from deuteron.npu.schedule import Schedule
 from deuteron.npu.timeline import Activity
 from deuteron.runtime import etrecord, pte
 from deuteron.runtime.etrecord import EdgeNode, EtRecord
+from deuteron.runtime.origin import differences
 from deuteron.runtime.partitions import NpuPartition, partitions_of
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpec, TensorValue, called
 
@@ -145,17 +146,11 @@ class _Program:
 
     def _check_record(self, record: EtRecord) -> None:
         """Raise InputError for the record of another program."""
-        delegates = {
-            number: self._method.delegates[step.delegate].id
-            for number, step in enumerate(self._method.chains[0])
-            if isinstance(step, DelegateCall)
-        }
-        recorded = {number: delegate.id for number, delegate in record.delegates.items()}
-        steps = len(self._method.chains[0])
-        if recorded != delegates or any(number >= steps for number in record.instructions):
+        kernels = {part.instruction: [call.kernel for call in part.program.calls] for part in self._parts}
+        difference = next(differences(record, self._method, kernels), None)
+        if difference:
             raise InputError(
-                f"`{self._file}` is the ETRecord of another program than `{self._path}`: its delegates are "
-                f"{_listed(recorded)}, the program's {_listed(delegates)}",
+                f"`{self._file}` is the ETRecord of another program than `{self._path}`: {difference}",
                 hint="give the ETRecord that was saved with the program",
             )
 
@@ -312,10 +307,6 @@ def _tensors(specs: Sequence[TensorSpec | None], side: str) -> Iterator[TensorIn
     for i, spec in enumerate(specs):
         if spec is not None:
             yield TensorInfo(spec.shape, spec.dtype, f"{side} {i}")
-
-
-def _listed(delegates: Mapping[int, str]) -> str:
-    return ", ".join(f"`{name}` at instruction {number}" for number, name in sorted(delegates.items())) or "none"
 
 
 def _target(

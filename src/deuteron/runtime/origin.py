@@ -1,0 +1,74 @@
+"""Whether an ETRecord is of a program: by what both say of its inputs and outputs, delegates and kernel calls."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.runtime.etrecord import DEQUANTISES, QUANTISES, Boundary, EtRecord
+from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpec
+
+
+def differences(record: EtRecord, method: Method, kernels: Mapping[int, Sequence[str]]) -> Iterator[str]:
+    """What the record of another program says otherwise, a clause for each thing; nothing for the program's own.
+
+    Passes after the edge program may change types and operators, so that these are not compared; sizes, how inputs and
+    outputs are quantised, and what a delegate was compiled to stay.
+
+    Args:
+        record: of the method.
+        method: of the program.
+        kernels: of each delegate whose kernel calls are known, by the instruction that calls it.
+    """
+    calls = {i: step for i, step in enumerate(method.chains[0]) if isinstance(step, DelegateCall)}
+    delegates = {number: method.delegates[step.delegate].id for number, step in calls.items()}
+    recorded = {number: delegate.id for number, delegate in record.delegates.items()}
+    if recorded != delegates:
+        yield f"its delegates are {_listed(recorded)}, the program's {_listed(delegates)}"
+    steps, last = len(method.chains[0]), max(record.instructions, default=0)
+    if last >= steps:
+        yield f"it has an instruction {last}, the program's last is {steps - 1}"
+    outputs = len(method.outputs) - len(record.outputs)  # mutated buffers, which stand first, are none of the model's
+    yield from _apart("input", record.inputs, _boundary(method, method.inputs, QUANTISES))
+    yield from _apart("output", record.outputs, _boundary(method, method.outputs, DEQUANTISES)[max(0, outputs) :])
+    for number, names in kernels.items():
+        delegate = record.delegates.get(number)
+        here = {event_name(name, i) for i, name in enumerate(names)}
+        if delegate and (others := sorted(set(delegate.named) - here)):
+            yield f"its delegate at instruction {number} calls `{others[0]}`, the program's does not"
+
+
+def _apart(side: str, recorded: Sequence[Boundary], own: Sequence[Boundary]) -> Iterator[str]:
+    """What is said of the inputs or outputs of another program."""
+    for i, (theirs, ours) in enumerate(zip_longest(recorded, own)):
+        if theirs is None or ours is None:
+            yield f"it has {len(recorded)} {side}s, the program {len(own)}"
+        elif None not in (theirs.shape, ours.shape) and theirs.shape != ours.shape:
+            yield f"its {side} {i} has the shape {theirs.shape}, the program's {ours.shape}"
+        elif theirs.quantised and ours.quantised and not theirs.quantised & ours.quantised:
+            yield f"its {side} {i} is quantised by {_affines(theirs)}, the program's by {_affines(ours)}"
+
+
+def _boundary(method: Method, indices: Sequence[int], operator: str) -> list[Boundary]:
+    """The inputs or outputs of a method, and how the calls of the operator quantise them."""
+    quantised: dict[int, set[tuple[float, int]]] = {index: set() for index in indices}
+    for step in method.chains[0]:
+        if isinstance(step, KernelCall) and f"::{operator}." in method.operators[step.operator]:
+            value, scale, zero_point = step.args[0 if operator == QUANTISES else -1], *step.args[1:3]
+            affine = method.values[scale], method.values[zero_point]
+            if value in quantised and isinstance(affine[0], float) and isinstance(affine[1], int):
+                quantised[value].add((affine[0], affine[1]))
+    specs = method.input_specs if operator == QUANTISES else method.output_specs
+    return [Boundary(_shape(method, i, spec), frozenset(quantised[i])) for i, spec in zip(indices, specs, strict=True)]
+
+
+def _shape(method: Method, index: int, spec: TensorSpec | None) -> tuple[int, ...] | None:
+    """The sizes of a value; None for what is no tensor, or changes between runs."""
+    return None if spec is None or getattr(method.values[index], "dynamic", False) else spec.shape
+
+
+def _affines(boundary: Boundary) -> str:
+    return ", ".join(f"{scale:.6g} from {zero_point}" for scale, zero_point in sorted(boundary.quantised))
+
+
+def _listed(delegates: Mapping[int, str]) -> str:
+    return ", ".join(f"`{name}` at instruction {number}" for number, name in sorted(delegates.items())) or "none"
