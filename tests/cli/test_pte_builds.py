@@ -40,6 +40,10 @@ class Turns(nn.Module):
         return self.last(x.mean((2, 3)))
 
 
+GELU = Turns.forward.__code__.co_firstlineno + 1
+"""The line of the activation; the next one has the second layer."""
+
+
 def turns() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """The network, for profiles."""
     torch.manual_seed(0)
@@ -94,21 +98,24 @@ def test_each_view_of_a_build(deuteron: Run, given: tuple[Path, Path], tmp_path:
     of = (program, "--etrecord", record)
     explained = deuteron("explain", *of)
     assert explained.out.startswith(f"{program} on imxrt700cm: turns; on the CPU int8 Cortex-M operators\n")
-    assert "cpu    aten::gelu  test_pte_builds.py:37: x = nn.functional.gelu(self.first(x))\n" in explained.out
-    assert "npu 1  aten::convolution  test_pte_builds.py:38 second: x = torch.relu(self.second(x))\n" in explained.out
+    assert f"cpu    aten::gelu  test_pte_builds.py:{GELU}: x = nn.functional.gelu(self.first(x))\n" in explained.out
+    assert (
+        f"npu 1  aten::convolution  test_pte_builds.py:{GELU + 1} second: x = torch.relu(self.second(x))\n"
+        in explained.out
+    )
     assert explained.err == (
         "which value each kernel call is meant to read is in a build directory alone: that it finds the right one is "
         "not checked here\n"
     )
     simulated = deuteron("sim", *of)
     assert simulated.code == 0
-    assert "depthwise_conv2d_s8  aten::convolution test_pte_builds.py:38" in simulated.out
-    assert "result of conv2d_s8 aten::convolution test_pte_builds.py:37" in deuteron("plan", *of).out
+    assert f"depthwise_conv2d_s8  aten::convolution test_pte_builds.py:{GELU + 1}" in simulated.out
+    assert f"result of conv2d_s8 aten::convolution test_pte_builds.py:{GELU}" in deuteron("plan", *of).out
     profiled = deuteron("profile", *of, "--on", "sim", "--by", "line")
     assert profiled.code == 0
     assert (tmp_path / "turns.pte.profile_sim" / ETRECORD).read_bytes() == record.read_bytes()
     assert deuteron("bundle", *of, "-o", tmp_path / "bundle").code == 0
-    assert "test_pte_builds.py:37" in (tmp_path / "bundle" / "dtn_bundle.c").read_text()
+    assert f"test_pte_builds.py:{GELU}" in (tmp_path / "bundle" / "dtn_bundle.c").read_text()
     assert deuteron("run", program, "--on", "an505", "--compare", "host").code == 0
 
 
@@ -330,7 +337,7 @@ def test_programs_of_a_cpu_are_compared_operator_by_operator(deuteron: Run, tmp_
     known = [one for one in compared if one["op"] != "dim_order_ops::_clone_dim_order"]  # ours say that it is none
     assert [one["op"] for one in known] == [one["op"] for one in of_build["on_cpu"]]
     assert all(one["elements"] and not one["beyond"] for one in compared)
-    assert "test_pte_builds.py:37" in " ".join(one["source"] for one in compared)
+    assert f"test_pte_builds.py:{GELU}" in " ".join(one["source"] for one in compared)
     data = bytearray(program.read_bytes())
     layer = dict(torch.export.load(build / REFERENCE).state_dict)["_frozen_param0"]
     at = data.index(layer.permute(0, 2, 3, 1).contiguous().numpy().tobytes())
@@ -338,7 +345,7 @@ def test_programs_of_a_cpu_are_compared_operator_by_operator(deuteron: Run, tmp_
     program.write_bytes(data)
     changed = deuteron("run", program, "--etrecord", record, "--compare")
     assert changed.code == 1
-    assert f"bounds broken:\n  `cortex_m::quantized_conv2d` on the CPU, {__file__}:37: " in changed.out
+    assert f"bounds broken:\n  `cortex_m::quantized_conv2d` on the CPU, {__file__}:{GELU}: " in changed.out
 
 
 @pytest.mark.slow
