@@ -70,6 +70,15 @@ def test_a_missing_parent_is_named(tmp_path: Path):
     assert str(caught.value) == f"the folder `{tmp_path / 'a'}` does not exist\n\nhint: create it first"
 
 
+def test_a_parent_that_is_a_file_is_no_missing_folder(tmp_path: Path):
+    (tmp_path / "nets.py").touch()
+    with pytest.raises(InputError) as caught:
+        output.check_output(tmp_path / "nets.py" / "out", force=False)
+    assert str(caught.value) == (
+        f"`{tmp_path / 'nets.py'}` is a file, no folder\n\nhint: choose another output directory"
+    )
+
+
 def test_a_folder_that_takes_nothing_is_told_before_the_work():
     with pytest.raises(InputError) as caught:
         output.check_output(Path("/proc/build"), force=False)

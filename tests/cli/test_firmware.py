@@ -262,9 +262,10 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
         assert (result.code, result.out) == (2, "")
         return result.err
 
-    assert refused(build, "--on", "an505", "--compare", "pytorch") == (
-        "error: a board is compared with the host\n\nhint: use `--compare host`\n"
-    )
+    for reference in ("pytorch", "reference"):
+        assert refused(build, "--on", "an505", "--compare", reference) == (
+            "error: a board is compared with the host\n\nhint: use `--compare host`\n"
+        )
     assert refused(firmware, "--on", "an505", "--compare", "host") == (
         f"error: `{firmware}` holds firmware, which does not run on the host\n\n"
         "hint: name the build that it was made from with `--build DIR`\n"

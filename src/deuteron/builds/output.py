@@ -17,8 +17,11 @@ def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
         OptionError: when something is there that may not be replaced.
         InputError: when the parent directory does not exist, or nothing can be written into it.
     """
-    if not directory.absolute().parent.is_dir():
-        raise InputError(f"the folder `{directory.absolute().parent}` does not exist", hint="create it first")
+    parent = directory.absolute().parent
+    if parent.exists() and not parent.is_dir():
+        raise InputError(f"`{parent}` is a file, no folder", hint="choose another output directory")
+    if not parent.is_dir():
+        raise InputError(f"the folder `{parent}` does not exist", hint="create it first")
     try:
         with _beside(directory):
             pass

@@ -22,7 +22,10 @@ SHOWN = 20
 """Samples that the text report lists."""
 
 REFERENCES = ("reference", "pytorch", "litert", "host", "float")
-"""What `--compare` may name, see `views.run.subjects`; the first, the one that fits the model, need not be."""
+"""What `--compare` may name, see `views.run.subjects`.
+
+The first, the one that fits the model, need not be named, nor need the host, where a board runs.
+"""
 
 
 class _Command(click.Command):
@@ -32,8 +35,9 @@ class _Command(click.Command):
         """What is left of the arguments when the options are read."""
         following = (*args[1:], "")
         named = (arg == "--compare" and after not in REFERENCES for arg, after in zip(args, following, strict=True))
+        fits = "host" if any(arg.partition("=")[0] == "--on" for arg in args) else REFERENCES[0]
         return super().parse_args(
-            ctx, [f"{arg}={REFERENCES[0]}" if bare else arg for arg, bare in zip(args, named, strict=True)]
+            ctx, [f"{arg}={fits}" if bare else arg for arg, bare in zip(args, named, strict=True)]
         )
 
 

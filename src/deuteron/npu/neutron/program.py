@@ -222,7 +222,8 @@ def _area(decoded: Decoded) -> Placement:
         fetch = decoded.commands[index]
         if not isinstance(fetch, Fetch):
             continue
-        name = f"weights {fetch.source}{' resident' if fetch.resident else ''}"
+        stay = "resident" if fetch.resident else f"fetched at {index}"  # the same weights, each time for another call
+        name = f"weights {fetch.source} {stay}"
         first, last = (0, len(decoded.commands) - 1) if fetch.resident else (index, max((index, *reading)))
         blocks.append(Block(name, fetch.target, fetch.nbytes, first, last))
         contents[name] = Content("weights", reading, fetch.resident)

@@ -105,7 +105,7 @@ class OnBoard(Subject):
 
     def check(self, reference: str | None) -> None:
         """Refuse what is no reference of a board, and firmware whose build is not the one named."""
-        if reference in ("pytorch", "litert"):
+        if reference in ("reference", "pytorch", "litert"):
             raise OptionError("a board is compared with the host", hint="use `--compare host`")
         if reference and self._firmware:
             if self._origin is None:
