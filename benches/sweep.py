@@ -34,6 +34,7 @@ from pathlib import Path
 
 from deuteron.sweeps import dataset, lowering, run, spec
 
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "models"
 MODELS = (
     "digits",
     "refused_middle",
@@ -44,7 +45,7 @@ MODELS = (
     "resnet8",
     "mobilenet_v3_blocks",
     "mobilenet_v1_025",
-    "mobilenet_v2",
+    f"{EXAMPLES / 'mlperf_tiny.py'}:ds_cnn(channels=96)",
 )
 TARGETS = ("imxrt700", "imxrt700cm", "mcxn947", "cortex-m33", "cortex-m55", "ethos-u55-128")
 AXES = {

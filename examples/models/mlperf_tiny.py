@@ -35,13 +35,13 @@ def _separable(cin: int, cout: int, stride: int = 1) -> list[nn.Module]:
 class DsCnn(nn.Module):
     """Keyword spotting: 49x10 MFCC map to 12 classes."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        layers = _conv_bn_relu(1, 64, (10, 4), 2, (5, 1))
+        layers = _conv_bn_relu(1, channels, (10, 4), 2, (5, 1))
         for _ in range(4):
-            layers += _separable(64, 64)
+            layers += _separable(channels, channels)
         self.features = nn.Sequential(*layers)
-        self.classifier = nn.Linear(64, 12)
+        self.classifier = nn.Linear(channels, 12)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.features(x).mean((2, 3)))
@@ -113,9 +113,9 @@ class DeepAutoencoder(nn.Module):
         return self.net(x)
 
 
-def ds_cnn() -> Example:
-    """Keyword spotting."""
-    return seeded(DsCnn, (1, 49, 10))
+def ds_cnn(channels: int = 64) -> Example:
+    """Keyword spotting; MLPerf Tiny's network has 64 channels."""
+    return seeded(lambda: DsCnn(channels), (1, 49, 10))
 
 
 def resnet8() -> Example:
