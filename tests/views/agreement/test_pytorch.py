@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron import api
+from deuteron.builds import manifest as manifests
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend import saved
 from deuteron.npu.neutron.ir import ops
@@ -233,6 +234,19 @@ def test_a_row_of_scores_is_held_against_what_ties_move_in_it():
     ours, wanted = np.array([[8.0, 9.0]] * 2, np.float32), np.array([[10.0, 8.0]] * 2, np.float32)
     outputs.check(result, ours, saved.Affine(1.0, 0), wanted, lambda: [moves])
     assert (result.rows, result.top1, result.worse) == (2, 0, 1)
+
+
+def test_ties_explain_16_steps_of_int8_values_before_an_output_in_int16(directory: Path):
+    wide, narrow = saved.Affine(1.0, 0, -32768, 32767), saved.Affine(1.0, 0)
+    manifest = manifests.read(directory)
+    mixed = replace(manifest, options=replace(manifest.options, min_sqnr=30.0))
+
+    def most_tied(manifest: manifests.Manifest, affine: saved.Affine | None) -> int:
+        (result,) = outputs.results(manifest, [affine], is_wide=False)
+        return result.most_tied
+
+    assert [most_tied(mixed, affine) for affine in (wide, narrow, None)] == [16 << 8, 16, 16]
+    assert most_tied(manifest, wide) == 16
 
 
 def test_ties_explain_16_steps_at_most():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from deuteron.builds.manifest import Manifest
 from deuteron.frontend import saved
 from deuteron.views.agreement.counting import Array
 from deuteron.views.agreement.spread import Moves
@@ -32,6 +33,9 @@ They explain that many where the model magnifies its own roundings, as a softmax
 the float model as from this one, and no comparison with it says that a build is right.
 """
 
+MAX_TIED_WIDE_STEPS = MAX_TIED_STEPS << 8
+"""The same for an output in int16 behind values in int8, whose steps are so much larger."""
+
 
 @dataclass(slots=True)
 class OutputResult:
@@ -42,6 +46,7 @@ class OutputResult:
         scores: True where each row is the scores of classes.
         bound: how many steps it may be from PyTorch's in any case.
         allowed: the same, or the most that ties allow of a sample, where they had to be asked for.
+        most_tied: how many of it ties may explain.
         step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
         integer: True where the CPU computes integers or bools, which have no step and must be equal.
         tied: integers that differ by no more than ties alone move them in PyTorch, such as where one of equals is.
@@ -61,6 +66,7 @@ class OutputResult:
     scores: bool = False
     bound: int = MAX_STEPS
     allowed: int = MAX_STEPS
+    most_tied: int = MAX_TIED_STEPS
     step: float = 0.0
     integer: bool = False
     tied: int = 0
@@ -104,6 +110,22 @@ class OutputResult:
         return f"{count} values differ, the largest by {self.largest:.3g} steps of {self.step:.4g}{ties}{best}"
 
 
+def results(manifest: Manifest, affines: Sequence[saved.Affine | None], *, is_wide: bool) -> list[OutputResult]:
+    """The outputs of a build before anything is compared; `is_wide` where an Ethos-U computes in int16."""
+    batches = {info.shape[0] for info in manifest.inputs if info.shape}
+    allowed, is_mixed = MAX_WIDE_STEPS if is_wide else MAX_STEPS, manifest.options.min_sqnr is not None
+    return [
+        OutputResult(
+            index,
+            are_scores(info.shape, batches),
+            allowed,
+            allowed,
+            MAX_TIED_WIDE_STEPS if is_mixed and affine and affine.most > np.iinfo(np.int8).max else MAX_TIED_STEPS,
+        )
+        for index, (info, affine) in enumerate(zip(manifest.outputs, affines, strict=True))
+    ]
+
+
 def check(
     result: OutputResult, actual: Array, affine: saved.Affine | None, wanted: Array, moves: AskedMoves = lambda: ()
 ) -> None:
@@ -136,7 +158,7 @@ def check(
         result.tied += int(np.count_nonzero((steps > 0.5) & (steps <= explained()[finite])))
     if largest > result.bound and not result.integer:
         of_ties = float(explained().max(initial=0))
-        bound = max(result.bound, min(math.ceil(of_ties), MAX_TIED_STEPS))
+        bound = max(result.bound, min(math.ceil(of_ties), result.most_tied))
         result.allowed = max(result.allowed, bound)
         if largest > max(bound, result.beyond):
             result.beyond, result.broken, result.explained = largest, bound, of_ties

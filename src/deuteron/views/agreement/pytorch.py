@@ -10,9 +10,9 @@ Three comparisons, each on the same inputs:
    (`spec/rounding.md`). Where nothing is delegated, the operators of the CPU, each on the program's own values.
 3. End to end (`outputs.py`), no output is further than `MAX_STEPS` quantisation steps from PyTorch's, or
    `MAX_WIDE_STEPS` where TOSA computes in int16, or as many as PyTorch's own outputs move when values near a rounding
-   tie fall to the other side (`spread.py`), but never more than `MAX_TIED_STEPS`. Where it holds the scores of classes,
-   the best of each row is the same, or one that PyTorch has at most a step below its best, or no further below than
-   ties move these two.
+   tie fall to the other side (`spread.py`), but never more than `MAX_TIED_STEPS`, or `MAX_TIED_WIDE_STEPS` of an int16
+   output behind int8 values. Where it holds the scores of classes, the best of each row is the same, or one that
+   PyTorch has at most a step below its best, or no further below than ties move these two.
 
 A program with its ETRecord is compared in the same way, with the edge program there; of its partitions nothing says
 what they are to compute.
@@ -46,7 +46,7 @@ from deuteron.views.agreement.counting import Array, BoundedComparison, Progress
 from deuteron.views.agreement.on_cpu import CpuResult, OnCpu
 from deuteron.views.agreement.on_the_way import NO_COVERAGE, Coverage, OnTheWay, TensorResult
 from deuteron.views.agreement.opinion import opinion
-from deuteron.views.agreement.outputs import MAX_STEPS, MAX_WIDE_STEPS, OutputResult
+from deuteron.views.agreement.outputs import OutputResult
 from deuteron.views.agreement.spread import rounded_twice, spread
 
 
@@ -201,15 +201,10 @@ def compare(
     partitions = (
         [*(_in_tosa(manifest, folder) if is_ethosu else _in_tflite(manifest, folder))] if not is_recorded else []
     )
-    batches = {info.shape[0] for info in manifest.inputs if info.shape}
     is_wide = is_ethosu and (reference.is_wide if is_recorded else manifest.options.activations is Activations.INT16)
-    allowed = MAX_WIDE_STEPS if is_wide else MAX_STEPS
     twice = rounded_twice(manifest, reference)
     cpu = None if delegates else OnCpu(manifest, reference, twice)
-    results = [
-        OutputResult(i, outputs.are_scores(info.shape, batches), allowed, allowed)
-        for i, info in enumerate(manifest.outputs)
-    ]
+    results = outputs.results(manifest, reference.outputs, is_wide=is_wide)
     with _one_thread():
         for done, sample in enumerate(samples):
             with runner.observe() as calls:
