@@ -66,6 +66,7 @@ def test_a_program_becomes_tables() -> None:
         operators=("dtn_op_quantize_per_tensor", "dtn_op_dequantize_per_tensor"),
         constants=(),
         delegates=(delegate(SMALL),),
+        planned_bytes=240,
     )
 
 

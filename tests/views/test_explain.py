@@ -25,6 +25,7 @@ COPY = CpuOp("dim_order_ops::_clone_dim_order", "copy", (), "", COPIES, Work.TRA
 BUILD = replace(
     MANIFEST,
     target="imxrt700cm",
+    partitions=MANIFEST.partitions * 2,
     nodes=(
         Node("conv", "aten::convolution", "conv2d", (SOURCE,), 0, "", Work.CONVOLUTION, 100, 2700, 400),
         Node("gelu", "aten::gelu", "gelu", (SOURCE,), None, WHY, Work.TABLE, 100, 0, 200),
