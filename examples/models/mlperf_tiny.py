@@ -35,7 +35,7 @@ def _separable(cin: int, cout: int, stride: int = 1) -> list[nn.Module]:
 class DsCnn(nn.Module):
     """Keyword spotting: 49x10 MFCC map to 12 classes."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int = 64) -> None:
         super().__init__()
         layers = _conv_bn_relu(1, channels, (10, 4), 2, (5, 1))
         for _ in range(4):
