@@ -19,7 +19,6 @@ from deuteron import api
 from deuteron.errors import InputError, OptionError
 from deuteron.sweeps import lowering, pool, work
 
-PROGRAM = str(Path(sys.executable).with_name("deuteron"))
 DASK = [sys.executable, "-m", "dask"]
 
 
@@ -118,8 +117,14 @@ def test_ctrl_c(folder: Path, tmp_path: Path) -> None:
         f"models = ['{folder / 'large.tflite'}']\ntargets = ['imxrt700']\nsram_budget = [{budgets}]\n"
     )
     directory = tmp_path / "sweep"
-    command = [PROGRAM, "sweep", "long.toml", "-o", directory, "--workers", "2"]
-    first = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    # Who runs tests in the background has Ctrl-C ignored, and so has each program that they start.
+    code = (
+        "import signal\nfrom deuteron.cli import main\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"main(['sweep', 'long.toml', '-o', {str(directory)!r}, '--workers', '2'])"
+    )
+    first = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     while first.poll() is None and not [*directory.glob("points/[!.]*")]:
         time.sleep(0.05)
     assert first.returncode is None
