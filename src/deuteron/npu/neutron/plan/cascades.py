@@ -337,12 +337,6 @@ class _Facts:
     def _bytes(self, name: str, rows: Rows) -> int:
         return round_up((rows[1] - rows[0]) * self._chain.inner[name])
 
-    @staticmethod
-    def _kept_before(rowset: Rowset, name: str) -> Rows:
-        if name not in rowset.rows:
-            return 0, 0
-        return rowset.rows[name][0], rowset.new[name][0]
-
     def _shares(self, at: int, link: Link) -> Iterator[str]:
         """Buffers that the call may write its output onto, as nothing needs them after it."""
         if link.buffer in self._lives and self._lives[link.buffer][0] == at:
