@@ -28,7 +28,18 @@ from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.export import check_exported, check_repeatable
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
-from deuteron.frontend.quantise import batches, biases, casts, equalise, forms, norms, rewrites, signals, training
+from deuteron.frontend.quantise import (
+    batches,
+    biases,
+    casts,
+    equalise,
+    forms,
+    inplace,
+    norms,
+    rewrites,
+    signals,
+    training,
+)
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.recording import Recording
 from deuteron.frontend.side import Side
@@ -215,6 +226,7 @@ class Flow:
         check_repeatable(model)
         casts.settle(model)
         self._original = rewrites.original(model, self.sample)
+        inplace.write(model)
         batches.write(model)
         norms.write(model)
         seam.fold_batch_norms(model)
