@@ -1,8 +1,9 @@
 """What the Cortex-M operators cost: instructions per element and term, beside the figures in use.
 
-Each kind of work runs at several sizes on the emulated boards, with -O3; the layers of `cortex_m.py` are
-among them. A straight line through the counts (least squares of relative errors, beside a fixed cost per call) gives
-the figures that stand in `src/deuteron/arch/cores/`; the last column is how far the closed form with those is from each
+Each kind of work runs at several sizes on the emulated boards, in an image like those of `deuteron firmware`: operators
+have -O3, what calls them and the NPU's kernels that some of them call have -Os. The layers of `cortex_m.py` are among
+them. A straight line through the counts (least squares of relative errors, beside a fixed cost per call) gives the
+figures that stand in `src/deuteron/arch/cores/`; the last column is how far the closed form with those is from each
 count. Instructions are not cycles.
 
 make bench-cpu-costs
@@ -153,8 +154,7 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
         maker.add(case.call, case.name)
     bundle = replace(maker.bundle(), outputs=tuple(maker.outputs[:1]))  # nobody reads the others
     with tempfile.TemporaryDirectory() as scratch:
-        fast = replace(board, flags=(*board.flags, "-O3"))
-        link(bundle, fast, record.FirmwareOptions(), (), toolchain, Path(scratch))
+        link(bundle, board, record.FirmwareOptions(), (), toolchain, Path(scratch))
         run = qemu.run(Path(scratch), cortex_m.recorded(bundle, board), board, [[]]).runs[0]
     steps = [event.instructions for event in run.events if event.kind is qemu.EventKind.STEP]
     core = cores.load(board.cpu)
