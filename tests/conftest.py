@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from deuteron.board import toolchain
+from deuteron.npu.neutron.plan import depth_first
 
 toolchain.FLAGS += ("-Werror", "-pedantic", "-Wmissing-prototypes", "-Wstrict-prototypes", "-Wconversion", "-Wvla")
 """Whatever a test compiles for a board compiles without a warning, and has the objects that others had made."""
+
+depth_first.STRICT = True
+"""A bound above any plan is a defect."""
 
 if ccache := shutil.which("ccache"):
     os.environ.setdefault("CCACHE_DIR", str(Path(__file__).parents[1] / "build" / "ccache"))

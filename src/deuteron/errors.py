@@ -1,7 +1,8 @@
 """Every error that a user of Deuteron can meet; one root, children by audience."""
 
+import errno
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class DeuteronError(Exception):
@@ -99,6 +100,26 @@ class InternalError(DeuteronError):
     """A defect of Deuteron itself."""
 
     exit_code = 2
+
+
+_ADVICE: Mapping[int | None, str] = {
+    errno.ENOENT: "check its name and its folder",
+    errno.ENOTDIR: "check its name: what stands there as a folder is a file",
+    errno.EISDIR: "give a file: this is a folder",
+    errno.EACCES: "give the user who runs this the right to read it",
+}
+
+
+def unreadable(path: object, error: OSError) -> InputError:
+    """The error for a file that the operating system does not let us read."""
+    return InputError(f"`{path}` cannot be read: {error.strerror or error}", hint=_ADVICE.get(error.errno))
+
+
+def unwritable(path: object, error: OSError) -> InputError:
+    """The error for a file or folder that the operating system does not let us write."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    hint = "make room there, or choose another place" if is_full else "choose a folder that you may write to"
+    return InputError(f"`{path}` cannot be written: {error.strerror or error}", hint=hint)
 
 
 def counted(count: int, noun: str) -> str:

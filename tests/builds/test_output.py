@@ -1,3 +1,4 @@
+import itertools
 import os
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 from deuteron.builds import output
 from deuteron.errors import InputError, OptionError
 
+ROOM = "\n\nhint: make room there, or choose another place"
 FILES = {"model.pte": b"new", "build.json": b"{}"}
 
 
@@ -58,9 +60,9 @@ def test_force_does_not_replace_a_file_or_a_link(tmp_path: Path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "build").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "build")
-    for name in ("file", "link"):
+    for name, force in itertools.product(("file", "link"), (True, False)):
         with pytest.raises(OptionError) as caught:
-            output.write(tmp_path / name, FILES, force=True)
+            output.write(tmp_path / name, FILES, force=force)
         assert str(caught.value) == (f"`{tmp_path / name}` is not a directory\n\nhint: choose another output directory")
 
 
@@ -88,6 +90,24 @@ def test_a_folder_that_takes_nothing_is_told_before_the_work():
 
 
 @pytest.mark.parametrize("force", [False, True])
+def test_a_python_file_is_never_replaced(tmp_path: Path, force: bool):
+    path = tmp_path / "nets.py"
+    path.touch()
+    with pytest.raises(OptionError) as caught:
+        output.check_file(path, force=force)
+    assert str(caught.value) == f"`{path}` is a Python file, and is not replaced\n\nhint: choose another name"
+
+
+def test_a_file_in_no_folder_is_refused(tmp_path: Path):
+    path = tmp_path / "none" / "trace.json"
+    with pytest.raises(InputError) as caught:
+        output.check_file(path, force=False)
+    assert str(caught.value) == (
+        f"`{path}` cannot be written: there is no directory `{path.parent}`\n\nhint: create it first"
+    )
+
+
+@pytest.mark.parametrize("force", [False, True])
 def test_a_failure_while_writing_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
 ):
@@ -103,7 +123,7 @@ def test_a_failure_while_writing_leaves_everything_as_it_was(
     monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(InputError) as caught:
         output.write(tmp_path / "out", FILES, force=force)
-    assert str(caught.value) == f"`{tmp_path / 'out'}` cannot be written: No space left on device"
+    assert str(caught.value) == f"`{tmp_path / 'out'}` cannot be written: No space left on device{ROOM}"
     assert names(tmp_path) == (["out"] if force else [])
     if force:
         assert (tmp_path / "out" / "build.json").read_bytes() == b"old"

@@ -75,7 +75,7 @@ def test_no_command_shows_the_help_as_a_mistake(program: Run):
 
 def test_version(program: Run):
     formats = "".join(f"{name} {number}\n" for name, number in api.formats().items())
-    assert "microcode 1.0\n" in formats
+    assert "microcode 1.1\n" in formats
     assert program("--version") == Result(0, f"deuteron 0.1.0\n{formats}", "")
 
 
@@ -116,6 +116,9 @@ def _command(words: Sequence[str]) -> click.Command:
     return command
 
 
+NOT_SET = "is a variable that should hold it not set?"
+
+
 @pytest.mark.parametrize(
     ("args", "err"),
     [
@@ -138,15 +141,43 @@ def _command(words: Sequence[str]) -> click.Command:
         ),
         (
             ["build", "digits", "-o", ""],
-            "error: `--output` is empty\n\nhint: is a variable that should hold it not set?\n",
+            f"error: `--output` is empty\n\nhint: give it a value; {NOT_SET}\n",
         ),
         (
             ["explain", ""],
-            "error: the path is empty\n\nhint: is a variable that should hold it not set?\n",
+            f"error: the path is empty\n\nhint: give it a value; {NOT_SET}\n",
         ),
         (
             ["sim", "--compare", "", "x"],
-            "error: `--compare` is empty\n\nhint: is a variable that should hold it not set?\n",
+            f"error: `--compare` is empty\n\nhint: give it a value, or leave it out; {NOT_SET}\n",
+        ),
+        (
+            ["sweep", ""],
+            f"error: `SPEC.toml|show` is empty\n\nhint: give it a value; {NOT_SET}\n",
+        ),
+        (
+            ["sweep", "s.toml", "-o", "o", "--scheduler="],
+            f"error: `--scheduler` is empty\n\nhint: give it a value, or leave it out; {NOT_SET}\n",
+        ),
+        (
+            ["build", "", "-o", "x"],
+            f"error: `MODEL` is empty\n\nhint: give it a value; {NOT_SET}\n",
+        ),
+        (
+            ["build", "digits", "-o", "x", "--operators-not-to-delegate", ""],
+            f"error: `--operators-not-to-delegate` is empty\n\nhint: give it a value, or leave it out; {NOT_SET}\n",
+        ),
+        (
+            ["build", "digits", "-o", "x", "--sram-budget", ""],
+            f"error: `--sram-budget` is empty\n\nhint: give it a value, or leave it out; {NOT_SET}\n",
+        ),
+        (
+            ["ops", "conv", ""],
+            f"error: `NAME` is empty\n\nhint: give it a value, or leave it out; {NOT_SET}\n",
+        ),
+        (
+            ["exec", "--", ""],
+            f"error: `COMMAND` is empty\n\nhint: give it a value; {NOT_SET}\n",
         ),
         (
             ["targets", "all"],
@@ -178,6 +209,16 @@ def test_an_error_is_a_message_and_an_exit_code(
     shown = deuteron("targets", "-vv").err
     assert shown.startswith("Traceback (most recent call last):\n")
     assert shown.endswith(f"error: {error}\n")
+
+
+def test_files_that_may_not_be_read_are_no_defect(deuteron: Run, monkeypatch: pytest.MonkeyPatch):
+    fail_with(monkeypatch, PermissionError(13, "Permission denied", "build/model.pte"))
+    assert deuteron("targets") == Result(
+        1,
+        "",
+        "error: `build/model.pte` cannot be opened: Permission denied\n\n"
+        "hint: give the user who runs this the right to it\n",
+    )
 
 
 def test_the_form_of_an_error(deuteron: Run, monkeypatch: pytest.MonkeyPatch):

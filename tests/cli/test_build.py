@@ -201,7 +201,8 @@ def test_an_existing_directory_is_not_overwritten(deuteron: Run, tmp_path: Path,
     assert deuteron("build", "digits", "-o", "out") == Result(
         2,
         "",
-        "error: `out` already exists\n\nhint: choose another output directory, or replace this one with `--force`\n",
+        "error: `out` holds files but no `build.json`, and is not replaced\n\n"
+        "hint: choose another output directory, or empty this one yourself\n",
     )
     assert deuteron("build", "digits", "-o", "out", "--force") == Result(
         2,

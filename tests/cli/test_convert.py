@@ -208,7 +208,11 @@ def test_the_source_is_never_replaced(deuteron: Run, net: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "code", "err"),
     [
-        ("no/out.tflite", 1, "`{path}` cannot be written: there is no directory `{path.parent}`\n"),
+        (
+            "no/out.tflite",
+            1,
+            "`{path}` cannot be written: there is no directory `{path.parent}`\n\nhint: create it first\n",
+        ),
         ("folder", 2, "`{path}` is a directory\n\nhint: name a file\n"),
     ],
 )
@@ -228,7 +232,10 @@ def test_a_disk_that_refuses_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(outputs.Path, "write_bytes", refuse)
     assert deuteron("convert", net, "-o", tmp_path / "out.tflite", "--intermediates") == Result(
-        1, "", f"error: `{tmp_path}/out.kernels` cannot be written: No space left on device\n"
+        1,
+        "",
+        f"error: `{tmp_path}/out.kernels` cannot be written: No space left on device\n\n"
+        "hint: make room there, or choose another place\n",
     )
     assert list(tmp_path.iterdir()) == [net]
 
@@ -333,7 +340,7 @@ def test_a_model_that_computes_nothing(deuteron: Run, net: Path, tmp_path: Path)
 def test_files_that_are_no_tflite_model(deuteron: Run, tmp_path: Path):
     path = tmp_path / "net.tflite"
     assert deuteron("convert", path, "-o", tmp_path / "out.tflite") == Result(
-        1, "", f"error: `{path}` cannot be read: No such file or directory\n"
+        1, "", f"error: `{path}` cannot be read: No such file or directory\n\nhint: check its name and its folder\n"
     )
     path.write_bytes(b"%PDF-1.7 and so on")
     assert deuteron("convert", path, "-o", tmp_path / "out.tflite") == Result(

@@ -38,5 +38,8 @@ def test_paths_hold_in_every_folder(deuteron: Run, tmp_path: Path, monkeypatch: 
 def test_a_folder_that_cannot_be_written(deuteron: Run, tmp_path: Path) -> None:
     (tmp_path / "fvp").write_text("")
     assert deuteron("fvp", "install", tmp_path / "fvp") == Result(
-        1, "", f"error: `{tmp_path / 'fvp'}` cannot be written: Not a directory\n"
+        1,
+        "",
+        f"error: `{tmp_path / 'fvp'}` cannot be written: Not a directory\n\n"
+        "hint: choose a folder that you may write to\n",
     )

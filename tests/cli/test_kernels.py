@@ -187,7 +187,7 @@ def test_merge_of_builds_whose_kernels_are_others(
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (None, "`{path}` cannot be read: No such file or directory"),
+        (None, "`{path}` cannot be read: No such file or directory\n\nhint: check its name and its folder"),
         (
             b"int main;\n",
             "{path}:2: this is not a kernel selection file of Deuteron: the line does not name the version that wrote "

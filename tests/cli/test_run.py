@@ -169,7 +169,10 @@ def test_wrong_numbers_of_files(deuteron: Run, build: Path, tmp_path: Path):
     two = ["--output", "a.npy", "--output", "b.npy"]
     assert deuteron("run", build, *two).err == "error: the model has 1 output, `--output` is given 2 times\n"
     assert deuteron("run", build, "--output", tmp_path / "no" / "y.npy") == Result(
-        1, "", f"error: `{tmp_path}/no/y.npy` cannot be written: there is no directory `{tmp_path}/no`\n"
+        1,
+        "",
+        f"error: `{tmp_path}/no/y.npy` cannot be written: there is no directory `{tmp_path}/no`\n\n"
+        "hint: create it first\n",
     )
     assert deuteron("run", build, "--input", "x.npy", "--samples", "2") == Result(
         2, "", "error: `--samples` makes random samples, `--input` reads them\n\nhint: leave one of them out\n"

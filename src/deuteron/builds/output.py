@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from deuteron.builds.manifest import NAME
-from deuteron.errors import InputError, OptionError
+from deuteron.errors import InputError, OptionError, unwritable
 
 
 def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
@@ -26,21 +26,19 @@ def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
         with _beside(directory):
             pass
     except OSError as e:
-        raise InputError(
-            f"`{directory}` cannot be written: {e.strerror or e}", hint="choose a folder that you may write to"
-        ) from e
+        raise unwritable(directory, e) from e
     if not (directory.exists() or directory.is_symlink()):
         return
-    if not force:
-        raise OptionError(
-            f"`{directory}` already exists", hint="choose another output directory, or replace this one with `--force`"
-        )
     if directory.is_symlink() or not directory.is_dir():
         raise OptionError(f"`{directory}` is not a directory", hint="choose another output directory")
     if any(directory.iterdir()) and not (directory / record).is_file():
         raise OptionError(
             f"`{directory}` holds files but no `{record}`, and is not replaced",
             hint="choose another output directory, or empty this one yourself",
+        )
+    if not force:
+        raise OptionError(
+            f"`{directory}` already exists", hint="choose another output directory, or replace this one with `--force`"
         )
 
 
@@ -51,14 +49,16 @@ def check_file(path: Path, *, force: bool) -> None:
         OptionError: when something is there that may not be replaced.
         InputError: when there is no such folder.
     """
-    if path.exists() and not force:
-        raise OptionError(f"`{path}` exists", hint="choose another name, or replace it with `--force`")
     if path.is_dir():
         raise OptionError(f"`{path}` is a directory", hint="name a file")
     if path.exists() and not path.is_file():
         raise OptionError(f"`{path}` is no regular file, and is not replaced", hint="choose another name")
+    if path.exists() and path.suffix == ".py":
+        raise OptionError(f"`{path}` is a Python file, and is not replaced", hint="choose another name")
+    if path.exists() and not force:
+        raise OptionError(f"`{path}` exists", hint="choose another name, or replace it with `--force`")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"`{path}` cannot be written: there is no directory `{path.parent}`")
+        raise InputError(f"`{path}` cannot be written: there is no directory `{path.parent}`", hint="create it first")
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
@@ -79,7 +79,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
             for written in fresh.values():
                 written.unlink(missing_ok=True)
     except OSError as e:
-        raise InputError(f"`{path}` cannot be written: {e.strerror or e}") from e
+        raise unwritable(path, e) from e
 
 
 def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: str = NAME) -> None:
@@ -99,7 +99,7 @@ def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: s
                 (fresh / name).write_bytes(data)
             _replace(fresh, target, Path(scratch) / "old")
     except OSError as e:
-        raise InputError(f"`{directory}` cannot be written: {e.strerror or e}") from e
+        raise unwritable(directory, e) from e
 
 
 def _beside(directory: Path) -> tempfile.TemporaryDirectory[str]:

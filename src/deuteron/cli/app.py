@@ -87,7 +87,8 @@ class LazyGroup(click.Group):
             near = difflib.get_close_matches(name, known, n=2)
             listed = " or ".join(f"`{n}`" for n in near) if near else ", ".join(f"`{n}`" for n in known)
             raise OptionError(
-                f"unknown command `{name}`", hint=f"did you mean {listed}?" if near else f"the commands are {listed}"
+                f"unknown command `{name}`" if name else "the command is empty",
+                hint=f"did you mean {listed}?" if near else f"the commands are {listed}",
             )
         return super().resolve_command(ctx, args)
 
@@ -170,6 +171,13 @@ def _run(args: Sequence[str] | None, printer: Printer) -> int:
     except (click.Abort, KeyboardInterrupt):
         printer.note("interrupted")
         return INTERRUPTED
+    except PermissionError as e:  # what we would open is the user's, wherever that happens
+        error = InputError(
+            f"`{e.filename}` cannot be opened: {e.strerror}", hint="give the user who runs this the right to it"
+        )
+        error.__cause__ = e
+        printer.error(error)
+        return error.exit_code
     except Exception as e:  # the last line of defence: whatever it is, it is our defect
         if isinstance(e, OSError) and e.errno in UNWRITABLE:
             raise

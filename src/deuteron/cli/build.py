@@ -151,6 +151,7 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
             continue
         proven = " (proven optimal)" if part.scratch_proven_optimal else ""
         fetched = f" fetched into {part.prefetch_bytes:,} B of SRAM" if part.prefetch_bytes else ""
+        fetched = " fetched into scratch" if part.prefetch_bound and not fetched else fetched
         fetched += " (time proven optimal)" if part.prefetch_proven_optimal else ""
         printer.data(
             f"npu {i}: {len(part.ops)} TFLite operators in {len(part.kernels)} kernel calls; microcode "

@@ -7,7 +7,7 @@ from deuteron.cli.printer import Printer
 
 
 @new_command
-@click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(printer: Printer, *, words: tuple[str, ...]) -> int:
     """Run COMMAND, written after `--`, with our converter as `eiq_neutron_sdk`; exit with its code.
 

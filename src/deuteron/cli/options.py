@@ -1,10 +1,10 @@
 """What every command has: the printer as first argument, `-q`, `-v`, and `--json` where it reports."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import click
 
@@ -30,9 +30,28 @@ def _set_json(ctx: click.Context, _param: click.Parameter, as_json: bool) -> Non
     ctx.ensure_object(Printer).as_json = as_json
 
 
-def command(
-    function: Callable[Concatenate[Printer, P], int | None], cls: type[click.Command] = click.Command
-) -> click.Command:
+class Command(click.Command):
+    """A command that takes nothing empty, as what a variable gives that is not set."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What is left of the arguments when the options are read."""
+        values, _, _ = self.make_parser(ctx).parse_args([*args])
+        for param in self.get_params(ctx):
+            value: object = values.get(str(param.name))
+            each = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
+            if "" in (each[:1] if param.type is click.UNPROCESSED else each):  # another program may want it
+                if isinstance(param, click.Option):
+                    name = f"`{param.opts[-1]}`"
+                else:
+                    name = "the path" if param.type is PATH else f"`{param.make_metavar(ctx).strip('[].')}`"
+                out = "" if param.required else ", or leave it out"
+                raise OptionError(
+                    f"{name} is empty", hint=f"give it a value{out}; is a variable that should hold it not set?"
+                )
+        return super().parse_args(ctx, args)
+
+
+def command(function: Callable[Concatenate[Printer, P], int | None], cls: type[Command] = Command) -> click.Command:
     """The function as a command that gets the printer first and returns its exit code (None is 0)."""
 
     @click.pass_obj
@@ -70,15 +89,12 @@ tflite_target_option = click.option(
 
 
 class _PathType(click.ParamType[Path]):
-    """A path; an empty one, as of a variable that is not set, would be the current directory."""
+    """A path."""
 
     name = "path"
 
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path."""
-        if value == "":
-            what = f"`{param.opts[-1]}`" if isinstance(param, click.Option) else "the path"
-            raise OptionError(f"{what} is empty", hint="is a variable that should hold it not set?")
         return Path(value)
 
 

@@ -9,7 +9,7 @@ import click
 
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
-from deuteron.cli.options import PATH, etrecord_option, tell_missing
+from deuteron.cli.options import PATH, Command, etrecord_option, tell_missing
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -28,7 +28,7 @@ The first, the one that fits the model, need not be named, nor need the host, wh
 """
 
 
-class _Command(click.Command):
+class _Command(Command):
     """The command, whose `--compare` may stand before the path without a value of its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from deuteron.builds.traces import last_user_line
-from deuteron.errors import DeuteronError, FormatError, InputError
+from deuteron.errors import DeuteronError, FormatError, unreadable
 from deuteron.records import DAMAGED, Source
 
 _IDENTIFIER, _HANDLES, _DELEGATES = "ETRECORD_V0", "debug_handle_map", "delegate_map"
@@ -92,7 +92,7 @@ def read(path: Path, method: str) -> EtRecord:
             tuple(_boundaries(signature["output_specs"], "user_output", graph)),
         )
     except OSError as e:
-        raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
+        raise unreadable(path, e) from e
     except DAMAGED as e:
         raise _not_one(path, method) from e
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import deuteron
 from deuteron.builds.output import check_file, write_files
-from deuteron.errors import CapacityError, InputError, InternalError, OptionError, UnsupportedError
+from deuteron.errors import CapacityError, InputError, InternalError, OptionError, UnsupportedError, unwritable
 from deuteron.native import runner
 from deuteron.npu.ethosu import blob, stream
 from deuteron.npu.ethosu.isa import CONFIGS
@@ -253,7 +253,7 @@ def install(folder: Path, *, force: bool = False) -> tuple[Path, ...]:
         for path in images:
             path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"`{folder}` cannot be written: {error.strerror}") from error
+        raise unwritable(folder, error) from error
     write_files({path: text.encode() for path, text in (images | programs).items()})
     for path in programs:
         path.chmod(0o755)

@@ -24,7 +24,7 @@ from deuteron.builds.manifest import (
     entry_of,
 )
 from deuteron.builds.options import BuildOptions
-from deuteron.errors import InputError, OptionError, UnsupportedError
+from deuteron.errors import InputError, OptionError, UnsupportedError, unreadable
 from deuteron.npu.ethosu.program import EthosUProgram
 from deuteron.npu.families import ETHOSU, NEUTRON
 from deuteron.npu.program import NpuProgram
@@ -69,7 +69,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as e:
-        raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
+        raise unreadable(path, e) from e
 
 
 def build_of(path: Path, target: str | None, record: Path | None) -> tuple[Manifest, dict[str, bytes]]:

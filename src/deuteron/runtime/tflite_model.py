@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from deuteron.arch import targets
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError
+from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError, unreadable
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.ir.types import Quant
@@ -140,7 +140,7 @@ def read(path: Path) -> Buffer:
         with path.open("rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
-        raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
+        raise unreadable(path, error) from error
 
 
 def is_python(path: Path) -> InputError:

@@ -18,7 +18,7 @@ from deuteron.arch.targets import EthosU, Neutron
 from deuteron.arch.vela import Optimise
 from deuteron.builds.options import Partitioning
 from deuteron.builds.parameters import every
-from deuteron.errors import FormatError, InputError, OptionError
+from deuteron.errors import FormatError, InputError, OptionError, unreadable
 
 Value = str | int | None
 """A value of an axis; None leaves what the build, or its target, has."""
@@ -181,7 +181,7 @@ def read(path: Path) -> Spec:
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except OSError as e:
-        raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
+        raise unreadable(path, e) from e
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise FormatError(f"`{path}` is no TOML: {e}", hint="see `deuteron sweep --help` for an example") from e
     return parse(table, path.absolute().parent, str(path))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Partition
-from deuteron.errors import DeuteronError, FormatError, InputError, UnsupportedError
+from deuteron.errors import DeuteronError, FormatError, InputError, UnsupportedError, unreadable
 from deuteron.npu import families
 from deuteron.npu.ethosu.program import program_in as ethosu_program
 from deuteron.npu.neutron import payload as payloads
@@ -117,7 +117,7 @@ def inspect(path: Path) -> Inspection:
     except FileNotFoundError:
         raise InputError(f"`{path}` does not exist") from None
     except OSError as e:
-        raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
+        raise unreadable(path, e) from e
     return _content(path, None, data, _manifest_beside(path))
 
 

@@ -9,7 +9,7 @@ from deuteron.board import override
 from deuteron.builds import manifest as manifests
 from deuteron.builds.options import Converter
 from deuteron.builds.output import check_file
-from deuteron.errors import FormatError, InputError, OptionError
+from deuteron.errors import FormatError, InputError, OptionError, unreadable
 from deuteron.npu.neutron.kernels import image, selection
 from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
 from deuteron.views.inspect import Kind, inspect
@@ -111,7 +111,7 @@ def _file(path: Path, *, needs_table: bool) -> Holding:
     try:
         data = path.read_bytes()
     except OSError as e:
-        raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
+        raise unreadable(path, e) from e
     if not data.startswith(image.BINARY):
         if 0 in data[:_TEXT_START]:
             return _called(path)

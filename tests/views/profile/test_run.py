@@ -259,4 +259,7 @@ def test_what_cannot_be_profiled_is_said(build: Build, tmp_path: Path, capsys: p
     said = error([build("residual"), "--ticks-per-second", "9"], capsys)
     assert said == "error: a run here has a clock of its own\n\nhint: leave out `--ticks-per-second`\n"
     said = error([build("residual"), "--from-events", tmp_path / "none"], capsys)
-    assert said == f"error: `{tmp_path / 'none'}` cannot be read: No such file or directory\n"
+    assert said == (
+        f"error: `{tmp_path / 'none'}` cannot be read: No such file or directory\n\n"
+        "hint: check its name and its folder\n"
+    )

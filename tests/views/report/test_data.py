@@ -90,7 +90,8 @@ def test_the_command_writes_beside_the_profile_and_replaces_nothing(tmp_path: Pa
     assert json.loads(capsys.readouterr().out) == {"schema": 1, "report": str(tmp_path / "report.html")}
     assert command(tmp_path, "-o", tmp_path / "no" / "where.html") == 1
     assert capsys.readouterr().err == (
-        f"error: `{tmp_path / 'no' / 'where.html'}` cannot be written: there is no directory `{tmp_path / 'no'}`\n"
+        f"error: `{tmp_path / 'no' / 'where.html'}` cannot be written: there is no directory `{tmp_path / 'no'}`\n\n"
+        "hint: create it first\n"
     )
 
 

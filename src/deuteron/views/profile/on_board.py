@@ -9,7 +9,7 @@ from deuteron.board import boards, image, qemu
 from deuteron.board import record as firmwares
 from deuteron.board.bundle import Bundle, Step, StepKind
 from deuteron.board.toolchain import Toolchain
-from deuteron.errors import InputError, OptionError
+from deuteron.errors import InputError, OptionError, unreadable
 from deuteron.runtime.host import Array
 from deuteron.views.events import record
 from deuteron.views.events.events import Kind, Stream
@@ -79,7 +79,7 @@ def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -
     try:
         data = path.read_bytes()
     except OSError as e:
-        raise InputError(f"`{path}` cannot be read: {e.strerror}") from e
+        raise unreadable(path, e) from e
     if etdump.is_etdump(data):
         blocks = etdump.read(data, str(path))
         if inspector.is_dumped(blocks):

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from deuteron.builds.output import check_file, write_files
-from deuteron.errors import InputError, OptionError, counted
+from deuteron.errors import InputError, OptionError, counted, unreadable
 from deuteron.runtime.inputs import Array, Sample, Signature
 
 _ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"
@@ -99,6 +99,8 @@ def _read_array(path: Path) -> Array:
         array: object = np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"`{path}` does not exist") from None
+    except (IsADirectoryError, PermissionError) as e:
+        raise unreadable(path, e) from e
     except (ValueError, EOFError, OSError) as e:
         raise InputError(f"`{path}` is not a .npy file: {e}", hint="write it with `numpy.save`") from e
     if not isinstance(array, np.ndarray):
