@@ -60,7 +60,8 @@ size_t dtn_packing_bytes(const dtn_packing_config_t *config);
  * calls no more. */
 dtn_packing_t *dtn_packing_init(void *memory, const dtn_packing_config_t *config);
 
-/* Searches for at most `steps` steps, a step being a block looked at by the propagation, so about 40 ns.
+/* Searches for at most `steps` steps, a step being a block looked at by the propagation, so about 40 ns, or as
+ * many comparisons for the next branch as take so long.
  *
  * order: the number of each block, once, which is not checked; the one that is to be tried first in front.
  * offsets: set to the first unit of each block if the answer is FOUND.

@@ -6,11 +6,15 @@ static bool is_live(const dtn_state_t *state, uint32_t block)
     return state->earliest[block] != DTN_PLACED;
 }
 
+/* How many comparisons take as long as a step of the propagation. */
+#define DTN_LOOKS_PER_STEP 32U
+
 /* True when nothing that meets the block can lie below it at its lowest offset. */
-static bool is_lowest(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t block)
+static bool is_lowest(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t block, uint64_t *looks)
 {
     const dtn_packing_block_t *b = &packing->blocks[block];
     for (uint32_t s = b->first; s <= b->last; s++) {
+        (*looks)++;
         if (state->end[s] <= state->earliest[block]) {
             return false;
         }
@@ -19,15 +23,16 @@ static bool is_lowest(const dtn_packing_t *packing, const dtn_state_t *state, ui
 }
 
 /* How many blocks can be the lowest of a section; 0 if one of them may have something below it in another section. */
-static uint32_t ways(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t section)
+static uint32_t ways(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t section, uint64_t *looks)
 {
     uint32_t found = 0;
+    *looks += packing->members_start[section + 1] - packing->members_start[section];
     for (uint32_t i = packing->members_start[section]; i < packing->members_start[section + 1]; i++) {
         uint32_t block = packing->members[i];
         if (state->earliest[block] != state->floor[section]) {
             continue;
         }
-        if (!is_lowest(packing, state, block)) {
+        if (!is_lowest(packing, state, block, looks)) {
             return 0;
         }
         found++;
@@ -35,9 +40,9 @@ static uint32_t ways(const dtn_packing_t *packing, const dtn_state_t *state, uin
     return found;
 }
 
-void dtn_branch_choose(const dtn_packing_t *packing, const dtn_state_t *state, const dtn_goal_t *goal,
-                       dtn_frame_t *frame)
+void dtn_branch_choose(dtn_packing_t *packing, const dtn_state_t *state, const dtn_goal_t *goal, dtn_frame_t *frame)
 {
+    uint64_t looks = 0;
     uint64_t best_cost = UINT64_MAX;
     uint64_t best_weight = 1;
     /* One is found: where the floor is lowest of all, nothing can lie below it. */
@@ -45,7 +50,7 @@ void dtn_branch_choose(const dtn_packing_t *packing, const dtn_state_t *state, c
         if (state->rest[s] == 0) {
             continue;
         }
-        uint32_t blocks = ways(packing, state, s);
+        uint32_t blocks = ways(packing, state, s, &looks);
         if (blocks == 0) {
             continue;
         }
@@ -61,9 +66,10 @@ void dtn_branch_choose(const dtn_packing_t *packing, const dtn_state_t *state, c
             frame->offset = state->floor[s];
         }
         if (is_forced) {
-            return;
+            break;
         }
     }
+    packing->steps += looks / DTN_LOOKS_PER_STEP;
 }
 
 static bool are_alike(const dtn_packing_block_t *a, const dtn_packing_block_t *b)

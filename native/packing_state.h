@@ -94,8 +94,7 @@ void dtn_state_queue(dtn_packing_t *packing, uint32_t section);
 bool dtn_state_propagate(dtn_packing_t *packing, const dtn_state_t *state);
 
 /* Sets the frame's section and offset: the decision of the goal's that has the fewest ways, by how often it failed. */
-void dtn_branch_choose(const dtn_packing_t *packing, const dtn_state_t *state, const dtn_goal_t *goal,
-                       dtn_frame_t *frame);
+void dtn_branch_choose(dtn_packing_t *packing, const dtn_state_t *state, const dtn_goal_t *goal, dtn_frame_t *frame);
 
 /* The next block to try as the lowest of the frame's section, DTN_NONE after the last; advances `tried`. */
 uint32_t dtn_branch_next(const dtn_packing_t *packing, const dtn_state_t *state, dtn_frame_t *frame);

@@ -55,7 +55,7 @@ static dtn_packing_answer_t pack(const dtn_packing_block_t *blocks, uint32_t cou
         for (uint32_t i = 0; i < count; i++) {
             order[i] = (i + run) % count;
         }
-        answer = dtn_packing_search(packing, order, 5000, offsets);
+        answer = dtn_packing_search(packing, order, 20000, offsets);
     }
     free(memory);
     return answer;

@@ -41,6 +41,8 @@ CONSTANTS: tuple[tuple[str, str], ...] = (
     ("REQUANT_ROW_BYTES", "bytes per requantisation row"),
     ("LUT_BYTES", "bytes of a lut_s8 table"),
     ("SOFTMAX_TABLE_BYTES", "bytes of a softmax_s8 table"),
+    ("MINOR_OF_SCRATCH_FETCHES", "the first minor version that can fetch weights to scratch"),
+    ("FETCH_TO_SCRATCH", "bit beside the channel of a fetch whose target is in scratch"),
     ("PROFILE_RECORD_BYTES", "bytes per profile record"),
 )
 ENUMS: tuple[tuple[str, type[IntEnum] | type[IntFlag]], ...] = (

@@ -119,6 +119,11 @@ void build_fetch(build_t *build, uint32_t channel, uint32_t from, uint32_t to, u
     build->commands++;
 }
 
+void build_fetch_to_scratch(build_t *build, uint32_t channel, uint32_t from, uint32_t to, uint32_t bytes)
+{
+    build_fetch(build, channel | DTN_FETCH_TO_SCRATCH, from, to, bytes);
+}
+
 void build_wait(build_t *build, uint32_t channel)
 {
     append(build, DTN_OPCODE_WAIT | UINT32_C(2) << 16);

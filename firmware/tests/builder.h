@@ -55,6 +55,7 @@ build_ref_t build_constant(build_t *build, const void *data, uint32_t bytes);
 /** Append commands. `params` is the kernel's record, `operands` as many as the kernel has. */
 void build_call(build_t *build, uint32_t kind, const build_ref_t *operands, const void *params);
 void build_fetch(build_t *build, uint32_t channel, uint32_t from, uint32_t to, uint32_t bytes);
+void build_fetch_to_scratch(build_t *build, uint32_t channel, uint32_t from, uint32_t to, uint32_t bytes);
 void build_wait(build_t *build, uint32_t channel);
 
 /** Appends `end` and writes the blocks. */

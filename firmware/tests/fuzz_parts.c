@@ -110,29 +110,32 @@ void fuzz_no_copy_left(void)
     }
 }
 
-/* Each channel's own bytes at the start of a prefetch area; what calls read comes after them. */
+/* Each channel's own bytes at the start of the prefetch area or of scratch. */
 enum { SLOT_BYTES = DTN_ALIGNMENT, SLOTS_BYTES = SLOT_BYTES * DTN_CHANNELS };
 
-/* Makes the first command, a fetch, copy all weights, and lets the calls of `build` read their constants from the
- * prefetch area instead. */
-static void prefetch_constants(build_t *build)
+/* Makes the first command, a fetch, copy all weights, behind what is there, and lets the calls of `build` read their
+ * constants from the prefetch area or scratch instead. */
+static void prefetch_constants(build_t *build, uint32_t area)
 {
-    build->prefetch_bytes += build->weights_bytes;
+    uint32_t *bytes = area == DTN_REGION_SCRATCH ? &build->scratch_bytes : &build->prefetch_bytes;
+    uint32_t start = *bytes;
+    *bytes += build->weights_bytes;
+    build->stream[3] = start;
     build->stream[4] = build->weights_bytes;
     for (uint32_t at = 0; at < build->stream_words; at += build->stream[at] >> 16) {
         uint32_t operands = (build->stream[at] & 0xFFU) == DTN_OPCODE_CALL ? build->stream[at + 1] >> 16 & 0xFFU : 0;
         for (uint32_t i = 0; i < operands; i++) {
             uint32_t *region = &build->stream[at + 3 + i * DTN_OPERAND_WORDS];
             if (*region == DTN_REGION_WEIGHTS) {
-                region[0] = DTN_REGION_PREFETCH;
-                region[1] += SLOTS_BYTES;
+                region[0] = area;
+                region[1] += start;
             }
         }
     }
 }
 
 /* On some channels a fetch, on some a wait; bit c of `busy` says that channel c has a fetch in flight. */
-static void random_flights(build_t *build, uint64_t *state, uint32_t *busy)
+static void random_flights(build_t *build, uint64_t *state, uint32_t flag, uint32_t *busy)
 {
     for (uint32_t channel = 0; channel < DTN_CHANNELS; channel++) {
         bool is_busy = (*busy >> channel & 1U) != 0;
@@ -142,7 +145,7 @@ static void random_flights(build_t *build, uint64_t *state, uint32_t *busy)
         if (is_busy) {
             build_wait(build, channel);
         } else {
-            build_fetch(build, channel, 0, SLOT_BYTES * channel, SLOT_BYTES);
+            build_fetch(build, channel | flag, 0, SLOT_BYTES * channel, SLOT_BYTES);
         }
         *busy ^= UINT32_C(1) << channel;
     }
@@ -151,19 +154,21 @@ static void random_flights(build_t *build, uint64_t *state, uint32_t *busy)
 void fuzz_container(build_t *build, uint64_t *state)
 {
     bool prefetch = test_between(state, 0, 2) == 0;
+    uint32_t area = prefetch && test_between(state, 0, 1) == 0 ? DTN_REGION_SCRATCH : DTN_REGION_PREFETCH;
+    uint32_t flag = area == DTN_REGION_SCRATCH ? DTN_FETCH_TO_SCRATCH : 0;
     uint32_t busy = 0;
     build_start(build);
     build->profiling = test_between(state, 0, 2) == 0;
     if (prefetch) {
         uint32_t channel = (uint32_t)test_between(state, 0, 3);
-        build->prefetch_bytes = SLOTS_BYTES;
-        build_fetch(build, channel, 0, SLOTS_BYTES, 0);
+        *(area == DTN_REGION_SCRATCH ? &build->scratch_bytes : &build->prefetch_bytes) = SLOTS_BYTES;
+        build_fetch(build, channel | flag, 0, 0, 0);
         build_wait(build, channel);
         build_constant(build, NULL, SLOT_BYTES);
     }
     for (int32_t calls = test_between(state, 1, 3); calls > 0; calls--) {
         if (prefetch) {
-            random_flights(build, state, &busy);
+            random_flights(build, state, flag, &busy);
         }
         random_call(build, (uint32_t)test_between(state, 1, DTN_KERNEL_KINDS - 1), state);
     }
@@ -173,7 +178,7 @@ void fuzz_container(build_t *build, uint64_t *state)
         }
     }
     if (prefetch) {
-        prefetch_constants(build);
+        prefetch_constants(build, area);
     }
     build_finish(build);
 }

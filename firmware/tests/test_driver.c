@@ -363,6 +363,55 @@ static void test_resident(void)
     build_free(&build);
 }
 
+/* Weights in scratch are copied by every run, whatever the prefetch area keeps, and calls read them there. */
+static void test_fetched_to_scratch(void)
+{
+    static NeutronConfig hooks = {log_copy, log_wait};
+    uint8_t table[DTN_LUT_BYTES];
+    dtn_lut_s8_params_t lut = {16};
+    build_t build;
+    build_buffers_t buffers;
+    for (size_t i = 0; i < sizeof table; i++) {
+        table[i] = (uint8_t)(i ^ 0x80U);
+    }
+    build_start(&build);
+    build.profiling = true;
+    build.prefetch_bytes = build.resident_bytes = 64;
+    build_constant(&build, table, sizeof table);
+    build_ref_t target = build_scratch(&build, sizeof table);
+    build_ref_t operands[] = {build_input(&build, 16), target, build_output(&build, 16)};
+    build_fetch(&build, 0, 0, 0, 64);
+    build_wait(&build, 0);
+    build_fetch_to_scratch(&build, 3, 0, 0, sizeof table);
+    build_wait(&build, 3);
+    build_call(&build, DTN_KERNEL_LUT_S8, operands, &lut);
+    build_finish(&build);
+    build_buffers(&build, 1, &buffers);
+    NeutronModelConfig config = build_config(&build);
+    NeutronModelHandle handle = NULL;
+    CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+    CHECK_EQUAL(neutronInit(), ENONE);
+    CHECK_EQUAL(neutronSetConfig(&hooks), ENONE);
+    CHECK_EQUAL(dtn_model_keep_prefetch(handle, true), ENONE);
+    for (int run = 0; run < 2; run++) {
+        const char *log = run == 0 ? "copy 64 on 0;wait 0;copy 256 on 3;wait 3;" : "copy 256 on 3;wait 3;";
+        uint8_t *scratch = (uint8_t *)buffers.config.outputs[1];
+        const uint32_t *profile = (const uint32_t *)buffers.config.outputs[2];
+        log_text[0] = '\0';
+        memset(scratch, 0, sizeof table);
+        CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+        CHECK(strcmp(log_text, log) == 0, "run %d asked the hooks: %s", run, log_text);
+        CHECK(memcmp(scratch, table, sizeof table) == 0, "run %d: scratch does not hold the weights", run);
+        CHECK(memcmp(buffers.outputs[0], buffers.inputs[0], 16) == 0, "run %d: another table was read", run);
+        CHECK_EQUAL(profile[2 * DTN_PROFILE_RECORD_BYTES / DTN_WORD_BYTES],
+                    1 | 7 << 8 | 3 << 16); /* fetch, channel 3 */
+    }
+    CHECK_EQUAL(neutronDeinit(), ENONE);
+    CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+    build_buffers_free(&buffers);
+    build_free(&build);
+}
+
 static void test_errors(void)
 {
     NeutronError error = dtn_error(DTN_REASON_OPERAND_SIZE, 7);
@@ -390,7 +439,7 @@ static void test_other_npu(void)
     CHECK_EQUAL(GET_ERROR_CATEGORY(error), ERROR_CATEGORY_DRIVER_UNSUPPORTED);
     check_error(neutronRunNonBlocking(NULL, NULL), DTN_REASON_OTHER_NPU, 0, "neutronRunNonBlocking");
     CHECK(neutronMemAlloc(16, 16) == NULL, "neutronMemAlloc found memory");
-    CHECK_EQUAL(neutronGetSdkVersion().hashUint32, 0x10000);
+    CHECK_EQUAL(neutronGetSdkVersion().hashUint32, DTN_VERSION_MAJOR << 16 | DTN_VERSION_MINOR);
     CHECK_EQUAL(neutronSuspend(), ENONE);
     CHECK_EQUAL(neutronResume(), ENONE);
     CHECK_EQUAL(neutronDeinit(), ENONE);
@@ -408,6 +457,7 @@ int main(void)
     test_verify();
     test_progress();
     test_resident();
+    test_fetched_to_scratch();
     test_errors();
     test_other_npu();
     return test_result();

@@ -89,8 +89,13 @@ def single(layer: Layer) -> Container:
     return encode(program, Planned(ends | layer.places("a", Region.WEIGHTS, 0), layer.image))
 
 
-def double(first: Layer, second: Layer, *, overlapped: bool, prefetch_bytes: int = FETCHED_BYTES) -> Container:
-    """Two layers; the second one's weights are fetched before the first, and waited for after it or at once."""
+def double(
+    first: Layer, second: Layer, *, overlapped: bool, prefetch_bytes: int = FETCHED_BYTES, to_scratch: bool = False
+) -> Container:
+    """Two layers; the second one's weights are fetched before the first, and waited for after it or at once.
+
+    They go to the prefetch area, or behind what lies in scratch.
+    """
     names = [Buffer(name, TENSOR_BYTES) for name in ("x", "h", "y")]
     program = Program(
         (*names, *first.buffers("a"), *second.buffers("b")),
@@ -99,25 +104,30 @@ def double(first: Layer, second: Layer, *, overlapped: bool, prefetch_bytes: int
         (_call("a", "x", "h"), _call("b", "h", "y")),
     )
     ends = {"x": Place(Region.INPUT, 0, 0), "h": Place(Region.SCRATCH, 0, 0), "y": Place(Region.OUTPUT, 0, 0)}
-    places = ends | first.places("a", Region.WEIGHTS, 0) | second.places("b", Region.PREFETCH, 0)
+    region, at = (Region.SCRATCH, TENSOR_BYTES) if to_scratch else (Region.PREFETCH, 0)
+    prefetch_bytes = 0 if to_scratch else prefetch_bytes
+    places = ends | first.places("a", Region.WEIGHTS, 0) | second.places("b", region, at)
     half, whole = FEATURES * FEATURES // 2, FEATURES * FEATURES
     parts = ((0, half), (half, half), (whole, 4 * FEATURES), (whole + 4 * FEATURES, 8 * FEATURES))
     start = len(first.image)
-    fetches = tuple(Fetch(channel, start + at, at, size) for channel, (at, size) in enumerate(parts))
+    fetches = tuple(
+        Fetch(channel, start + part, at + part, size, region=region) for channel, (part, size) in enumerate(parts)
+    )
     waits = tuple(Wait(channel) for channel in range(FETCHES))
     transfers = {0: fetches, 1: waits} if overlapped else {0: (*fetches, *waits)}
-    container = encode(program, Planned(places, first.image + second.image, TENSOR_BYTES, prefetch_bytes, transfers))
+    scratch_bytes = TENSOR_BYTES + (FETCHED_BYTES if to_scratch else 0)
+    container = encode(program, Planned(places, first.image + second.image, scratch_bytes, prefetch_bytes, transfers))
     assert decode(container).header.prefetch_bytes == prefetch_bytes
     return container
 
 
 def bundle(rng: np.random.Generator) -> Bundle:
-    """The program: x through each layer; x through both, overlapped; x through both, serial. Three outputs."""
+    """The program: x through each layer; x through both, overlapped in scratch; x through both, serial. Outputs: 3."""
     first, second = Layer.random(rng), Layer.random(rng)
     containers = (
         single(first),
         single(second),
-        double(first, second, overlapped=True),
+        double(first, second, overlapped=True, to_scratch=True),
         double(first, second, overlapped=False),
     )
     tensors = ("x", "h", "one by one", "overlapped", "serial")

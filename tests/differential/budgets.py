@@ -11,8 +11,11 @@ from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.plan import Budget, budget
+from deuteron.npu.neutron.plan import depth_first as planner
 from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
 from deuteron.runtime.driver import Driver, _Block
+
+planner.STRICT = True
 
 GUARD = 256
 """Bytes on each side of a memory that nobody may touch."""

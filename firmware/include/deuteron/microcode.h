@@ -14,7 +14,7 @@
 #define DTN_MAGIC UINT32_C(0x64434D6E) /**< first word: any Neutron microcode */
 #define DTN_DEUTERON_MAGIC UINT32_C(0x314E5444) /**< second word: ours */
 #define DTN_VERSION_MAJOR UINT32_C(1) /**< the only major version that the driver takes */
-#define DTN_VERSION_MINOR UINT32_C(0) /**< the newest minor version that it takes */
+#define DTN_VERSION_MINOR UINT32_C(1) /**< the newest minor version that it takes */
 #define DTN_HEADER_WORDS UINT32_C(20) /**< words before the tensor size table */
 #define DTN_WORD_BYTES UINT32_C(4) /**< bytes per word */
 #define DTN_ALIGNMENT UINT32_C(16) /**< bytes: start of blocks and constants, sizes in the header */
@@ -31,6 +31,8 @@
 #define DTN_REQUANT_ROW_BYTES UINT32_C(8) /**< bytes per requantisation row */
 #define DTN_LUT_BYTES UINT32_C(256) /**< bytes of a lut_s8 table */
 #define DTN_SOFTMAX_TABLE_BYTES UINT32_C(1024) /**< bytes of a softmax_s8 table */
+#define DTN_MINOR_OF_SCRATCH_FETCHES UINT32_C(1) /**< the first minor version that can fetch weights to scratch */
+#define DTN_FETCH_TO_SCRATCH UINT32_C(256) /**< bit beside the channel of a fetch whose target is in scratch */
 #define DTN_PROFILE_RECORD_BYTES UINT32_C(16) /**< bytes per profile record */
 
 /** Index of each header word; those from 10 on that depend on the layout are in `LayoutA` and `LayoutB`. */

@@ -27,8 +27,9 @@ NeutronError dtn_kernels_check(const uint32_t *block, dtn_model_t *model)
     return ENONE;
 }
 
-/* Bytes of the prefetch area that a fetch writes. */
+/* Bytes of the prefetch area, or of scratch, that a fetch writes. */
 typedef struct {
+    uint32_t region;
     uint32_t offset;
     uint32_t bytes;
 } flight_t;
@@ -40,12 +41,12 @@ typedef struct {
     uint32_t resident_end;          /* of the last resident fetch */
 } fetches_t;
 
-/* True when a fetch of any channel still writes one of the bytes; they lie in the area, so that the sums fit. */
-static bool is_in_flight(const fetches_t *fetches, uint32_t offset, uint32_t bytes)
+/* True when a fetch of any channel still writes one of the bytes; they lie in the region, so that the sums fit. */
+static bool is_in_flight(const fetches_t *fetches, uint32_t region, uint32_t offset, uint32_t bytes)
 {
     for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
         const flight_t *flight = &fetches->flights[i];
-        if ((fetches->busy >> i & 1U) != 0 && offset < flight->offset + flight->bytes &&
+        if ((fetches->busy >> i & 1U) != 0 && region == flight->region && offset < flight->offset + flight->bytes &&
             flight->offset < offset + bytes) {
             return true;
         }
@@ -62,7 +63,7 @@ static bool is_block(uint32_t offset, uint32_t bytes, uint32_t size)
 /* The rule of resident fetches: inside the resident bytes, one after the other. */
 static dtn_reason_t resident_check(const dtn_model_t *model, flight_t flight, fetches_t *fetches)
 {
-    if (flight.offset >= model->resident_bytes) {
+    if (flight.region != DTN_REGION_PREFETCH || flight.offset >= model->resident_bytes) {
         return DTN_OK;
     }
     if (flight.bytes > model->resident_bytes - flight.offset || flight.offset < fetches->resident_end) {
@@ -74,19 +75,21 @@ static dtn_reason_t resident_check(const dtn_model_t *model, flight_t flight, fe
 
 static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *command, fetches_t *fetches)
 {
-    uint32_t channel = command[1];
-    flight_t flight = {command[3], command[4]};
-    if (channel >= DTN_CHANNELS) {
+    bool to_scratch = dtn_is_to_scratch(command[1]);
+    uint32_t minor = model->words[DTN_HEADER_VERSION] & 0xFFFFU;
+    uint32_t channel = dtn_fetch_channel(command[1]);
+    flight_t flight = {to_scratch ? DTN_REGION_SCRATCH : DTN_REGION_PREFETCH, command[3], command[4]};
+    if (channel >= DTN_CHANNELS || (to_scratch && minor < DTN_MINOR_OF_SCRATCH_FETCHES)) {
         return DTN_REASON_CHANNEL;
     }
     if ((fetches->busy >> channel & 1U) != 0) {
         return DTN_REASON_CHANNEL_BUSY;
     }
     if (flight.bytes == 0 || !is_block(command[2], flight.bytes, model->weights_bytes) ||
-        !is_block(flight.offset, flight.bytes, model->prefetch_bytes)) {
+        !is_block(flight.offset, flight.bytes, to_scratch ? model->scratch_bytes : model->prefetch_bytes)) {
         return DTN_REASON_FETCH_RANGE;
     }
-    if (is_in_flight(fetches, flight.offset, flight.bytes)) {
+    if (is_in_flight(fetches, flight.region, flight.offset, flight.bytes)) {
         return DTN_REASON_IN_FLIGHT;
     }
     fetches->flights[channel] = flight;
@@ -111,7 +114,7 @@ static dtn_reason_t call_check(const dtn_model_t *model, const uint32_t *command
     }
     const uint32_t *operand = command + 3;
     for (uint32_t i = 0; i < (command[1] >> 16 & 0xFFU); i++) {
-        if (operand[0] == DTN_REGION_PREFETCH && is_in_flight(fetches, operand[1], operand[2])) {
+        if (is_in_flight(fetches, operand[0], operand[1], operand[2])) { /* the index of these regions is 0 */
             return DTN_REASON_IN_FLIGHT;
         }
         operand += DTN_OPERAND_WORDS;

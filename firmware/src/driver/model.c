@@ -93,13 +93,16 @@ static void record(uint32_t *to, uint32_t code, uint32_t start, uint32_t stop)
 static dtn_reason_t fetch(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command,
                           uint32_t *flights)
 {
-    if (buffers->resident && command[3] < model->resident_bytes) {
+    bool to_scratch = dtn_is_to_scratch(command[1]);
+    uint32_t channel = dtn_fetch_channel(command[1]);
+    if (buffers->resident && !to_scratch && command[3] < model->resident_bytes) {
         return DTN_OK;
     }
-    if (!dtn_hooks()->copy(buffers->prefetch + command[3], model->weights + command[2], command[4], command[1])) {
+    uint8_t *target = (to_scratch ? buffers->scratch : buffers->prefetch) + command[3];
+    if (!dtn_hooks()->copy(target, model->weights + command[2], command[4], channel)) {
         return DTN_REASON_FETCH;
     }
-    *flights |= UINT32_C(1) << command[1];
+    *flights |= UINT32_C(1) << channel;
     return DTN_OK;
 }
 

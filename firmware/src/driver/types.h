@@ -52,6 +52,16 @@ static inline bool dtn_is_aligned(const void *pointer)
     return ((uintptr_t)pointer & (DTN_ALIGNMENT - 1U)) == 0;
 }
 
+/** The channel of a fetch with this word, and whether its target is in scratch. */
+static inline uint32_t dtn_fetch_channel(uint32_t word)
+{
+    return word & ~DTN_FETCH_TO_SCRATCH;
+}
+static inline bool dtn_is_to_scratch(uint32_t word)
+{
+    return (word & DTN_FETCH_TO_SCRATCH) != 0;
+}
+
 /** Opcode, or length in words, of the command with this first word. */
 static inline uint32_t dtn_opcode(uint32_t first)
 {

@@ -19,7 +19,7 @@ from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
 from deuteron.npu.neutron.kernels.program import KernelCall, Program
-from deuteron.npu.neutron.plan.cascades import Cascades
+from deuteron.npu.neutron.plan.cascades import Cascades, Cut
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import place
 from deuteron.npu.provenance import Cascade, KernelOrigin, cascades
@@ -163,10 +163,9 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted,
     search = None if memory.depth_first is DepthFirst.NEVER else _cascades(whole.program, rates.core.name)
     least = search.least(area=None) if search else None  # weights stay where they are
     if search and least and budget is not None and memory.depth_first is DepthFirst.AUTO:
-        for limit in _limits(least.scratch, whole.memory.bound):
-            cut = search.with_alive(limit, None) if limit <= budget else None
-            if cut is not None and cut.scratch <= budget:
-                return _plan(cut.program)
+        fitting = [cut for cut in _cuts(search, least.scratch, whole.memory.bound, budget) if cut.scratch <= budget]
+        if fitting:
+            return _plan(min(fitting, key=lambda cut: cut.cycles).program)
     cut = whole if least is None else _plan(least.program)
     best = cut if cut.memory.nbytes < whole.memory.nbytes else whole
     if budget is not None and best.memory.nbytes > budget:
@@ -178,6 +177,14 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted,
 def _cascades(program: Program, core: str) -> Cascades:
     """The chains of a program, with what is known of them from plans for other budgets."""
     return Cascades(program, Counted(cores.load(core)), CPU)
+
+
+def _cuts(search: Cascades, least: int, whole: int, budget: int) -> Iterator[Cut]:
+    """The fastest programs with limits up to a budget, the largest limit first; a smaller one may have a faster one."""
+    for limit in _limits(least, whole):
+        cut = search.with_alive(limit, None) if limit <= budget else None
+        if cut is not None:
+            yield cut
 
 
 def _limits(least: int, whole: int) -> Iterable[int]:

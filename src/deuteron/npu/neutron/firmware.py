@@ -6,7 +6,7 @@ from deuteron.errors import FormatError
 from deuteron.npu.firmware import Firmware, FirmwareBlock, FirmwarePartition, FirmwarePort
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.microcode.container import Container
-from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.microcode.decode import Fetch, decode
 from deuteron.npu.neutron.microcode.format import ALIGNMENT
 
 POINTER_BYTES = 8
@@ -45,7 +45,7 @@ def partition_of(data: bytes, name: str) -> FirmwarePartition:
         working_bytes=pointers + -pointers % ALIGNMENT + header.profile_bytes + budget,
         budget_bytes=budget,
         linked_bytes=decoded.linked_bytes,
-        fetches_weights=header.prefetch_bytes != 0,
+        fetches_weights=any(isinstance(command, Fetch) for command in decoded.commands),
         kernels=frozenset(call.kernel.name for call in decoded.calls),
     )
 

@@ -139,4 +139,4 @@ def _beside_others(whole: Budget, usages: Sequence[Usage], beside: tuple[tuple[i
 def usage(conversion: Conversion) -> Usage:
     """What a partition takes."""
     plan = conversion.plan
-    return Usage(0 if plan.prefetch_bytes else plan.constant_bytes, plan.scratch_bytes, plan.prefetch_bytes)
+    return Usage(0 if plan.transfers else plan.constant_bytes, plan.scratch_bytes, plan.prefetch_bytes)

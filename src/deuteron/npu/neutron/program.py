@@ -8,7 +8,7 @@ from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.machine import hazards, simulate
-from deuteron.npu.neutron.machine.bounds import fetch_bound, readers, serial_cycles
+from deuteron.npu.neutron.machine.bounds import fetch_bound, fetched_to_scratch, readers, serial_cycles
 from deuteron.npu.neutron.machine.totals import Priced, priced
 from deuteron.npu.neutron.machine.traced import traced
 from deuteron.npu.neutron.microcode import decode
@@ -52,7 +52,8 @@ class NeutronProgram(NpuProgram):
         self.decoded = decoded
         self.inputs = decoded.input_bytes
         self.outputs = decoded.output_bytes
-        self.commands = tuple(map(_command, decoded.commands))
+        fetched = fetched_to_scratch(decoded)
+        self.commands = tuple(_command(command, fetched.get(at, ())) for at, command in enumerate(decoded.commands))
         self.weights_bytes = decoded.constant_bytes
         self.linked_bytes = decoded.linked_bytes
         self.resident_bytes = header.resident_bytes
@@ -109,10 +110,10 @@ class NeutronProgram(NpuProgram):
         return tuple(placement for placement in placements if placement.memory.nbytes)
 
     def fetching(self, engine: Engine) -> Fetching | None:
-        """The fetches of weights to the prefetch area."""
-        if not self.decoded.header.prefetch_bytes:
-            return None
+        """The fetches of weights to the prefetch area and to scratch."""
         fetches = [command for command in self.decoded.commands if isinstance(command, Fetch)]
+        if not fetches:
+            return None
         return Fetching(
             tuple(fetch.nbytes for fetch in fetches if not fetch.resident),
             tuple(fetch.nbytes for fetch in fetches if fetch.resident),
@@ -131,12 +132,14 @@ def program_in(container: Container) -> NeutronProgram:
     return NeutronProgram(decode.decode(container))
 
 
-def _command(command: decode.Command) -> Command:
+def _command(command: decode.Command, fetched: Sequence[Place]) -> Command:
+    """What the views know of a command; `fetched` are those of its operands that lie in scratch and are weights."""
     match command:
         case Call():
             operands, reads = command.kernel.operands, len(command.kernel.reads)
             results = tuple(i for i, role in enumerate(operands) if i >= reads and role != "workspace")
-            weights = sum(o.nbytes for o in command.operands if o.region in (Region.WEIGHTS, Region.PREFETCH))
+            elsewhere = (o for o in command.operands if o.region in (Region.WEIGHTS, Region.PREFETCH))
+            weights = sum(operand.nbytes for operand in (*elsewhere, *fetched))
             written = sum(command.operands[i].nbytes for i in results)
             return Command(KernelCall(command.kernel.name, command.origin, weights, results, written))
         case Fetch():
@@ -165,16 +168,30 @@ def _weights_map(decoded: Decoded) -> tuple[Extent, ...]:
 
 
 def _scratch_map(decoded: Decoded) -> tuple[Extent, ...]:
-    """The values in scratch, each from the call that writes it to the last that reads it, by first use."""
+    """The values in scratch, each from the call that writes it to the last that reads it, by first use, and weights."""
     extents: list[Extent] = []
+    fetched = fetched_to_scratch(decoded)
     for index, call, name, operand in _uses(decoded, Region.SCRATCH):
+        if operand in fetched.get(index, ()):
+            continue
         if name in call.kernel.reads:
             at = next((i for i in reversed(range(len(extents))) if _covers(extents[i], operand)), None)
             if at is not None:
                 extents[at] = replace(extents[at], last=index)
         else:
             extents.append(Extent(operand.offset, operand.nbytes, f"{call.kernel.name} {name}", index, index))
-    return tuple(extents)
+    return tuple(extents) + tuple(
+        Extent(fetch.target, fetch.nbytes, f"weights+{fetch.source:#x}", index, max((index, *reading)))
+        for index, fetch, reading in _fetches(decoded, Region.SCRATCH)
+    )
+
+
+def _fetches(decoded: Decoded, region: Region) -> Iterator[tuple[int, Fetch, tuple[int, ...]]]:
+    """The fetches to a region: the command, the fetch, and the commands of the calls that read of it."""
+    for index, reading in readers(decoded).items():
+        fetch = decoded.commands[index]
+        if isinstance(fetch, Fetch) and fetch.region is region:
+            yield index, fetch, reading
 
 
 def _covers(extent: Extent, operand: Place) -> bool:
@@ -190,16 +207,16 @@ def _map_lines(name: str, extents: Sequence[Extent]) -> Iterator[str]:
 
 
 def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
-    """Each value from the command that writes it first to the one that reads it last, and what it is of."""
+    """Each value from the command that writes it first to the one that reads it last, and weights; what each is of."""
     spans: dict[tuple[str, int], list[int]] = {}
     places: dict[tuple[str, int], tuple[int, int]] = {}
     contents: dict[str, Content] = {}
-    calls = iter(values.uses())
+    calls, fetched = iter(values.uses()), fetched_to_scratch(decoded)
     for index, command in enumerate(decoded.commands):
         if not isinstance(command, Call):
             continue
         for role, operand, use in zip(command.kernel.operands, command.operands, next(calls), strict=True):
-            if operand.region is Region.SCRATCH:
+            if operand.region is Region.SCRATCH and operand not in fetched.get(index, ()):
                 start = operand.offset - use.offset
                 key = (use.buffer, start)
                 spans.setdefault(key, [index, index])[1] = index
@@ -208,26 +225,28 @@ def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
                 what = "workspace" if role == "workspace" else "result"
                 contents.setdefault(use.buffer, Content(what, (index,)))
     blocks = [Block(key[0], *places[key], first, last) for key, (first, last) in spans.items()]
+    weights, of = _weights(decoded, Region.SCRATCH)
+    blocks, contents = [*blocks, *weights], contents | of
     return Placement(Memory(SCRATCH, decoded.header.scratch_bytes, _alive(blocks), tuple(blocks)), contents)
 
 
 def _area(decoded: Decoded) -> Placement:
-    """The prefetch area: each fetch from where it starts to the last call that reads of it, and those calls.
+    """The prefetch area; what is resident is there in all of a run."""
+    blocks, contents = _weights(decoded, Region.PREFETCH)
+    return Placement(Memory(PREFETCH_AREA, decoded.header.prefetch_bytes, _alive(blocks), tuple(blocks)), contents)
 
-    What is resident is there in all of a run.
-    """
+
+def _weights(decoded: Decoded, region: Region) -> tuple[list[Block], dict[str, Content]]:
+    """Each fetch to a region from where it starts to the last call that reads of it, and those calls."""
     blocks: list[Block] = []
     contents: dict[str, Content] = {}
-    for index, reading in readers(decoded).items():
-        fetch = decoded.commands[index]
-        if not isinstance(fetch, Fetch):
-            continue
+    for index, fetch, reading in _fetches(decoded, region):
         stay = "resident" if fetch.resident else f"fetched at {index}"  # the same weights, each time for another call
         name = f"weights {fetch.source} {stay}"
         first, last = (0, len(decoded.commands) - 1) if fetch.resident else (index, max((index, *reading)))
         blocks.append(Block(name, fetch.target, fetch.nbytes, first, last))
         contents[name] = Content("weights", reading, fetch.resident)
-    return Placement(Memory(PREFETCH_AREA, decoded.header.prefetch_bytes, _alive(blocks), tuple(blocks)), contents)
+    return blocks, contents
 
 
 def _alive(blocks: Sequence[Block]) -> int:

@@ -10,7 +10,7 @@ from deuteron.npu.neutron.kernels import catalogue, limits
 from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.rows import ENTRIES, Rowwise, Window, natural_rows, rowwise
+from deuteron.npu.neutron.kernels.rows import ENTRIES, Rowwise, natural_rows, rowwise
 from deuteron.npu.neutron.kernels.rules import form_problem, limit_problem, operand_bytes
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.plan import plan
@@ -157,11 +157,11 @@ def _prelu(rng: Rng) -> Case:
 
 
 def _copy(rng: Rng) -> Case:
-    """A part of a map, its channels in another place, its rows backwards, or its planes as pixels."""
+    """A part of a map, its channels in another place, its rows backwards or apart, or its planes as pixels."""
     height, width, channels = (int(rng.integers(2, 6)) for _ in range(3))
     dims = (1, 1, 1, height, width, channels)
     pitch = channels + int(rng.integers(0, 3))
-    out = (0, 0, 0, width * pitch, pitch, 1)
+    out = (0, 0, 0, width * pitch * int(rng.integers(1, 4)), pitch, 1)
     row = (width + 2) * (channels + 1)
     match int(rng.integers(3)):
         case 0:
@@ -237,8 +237,9 @@ def _operands(case: Case, rows: Rowwise, rng: Rng) -> list[bytes]:
     return operands
 
 
-def _rows_of(output: np.ndarray, nbytes: int, count: int) -> list[bytes]:
-    return [output[at * nbytes : (at + 1) * nbytes].tobytes() for at in range(count)]
+def _rows_of(output: np.ndarray, nbytes: int, rows: Rowwise) -> list[bytes]:
+    step = nbytes * rows.every
+    return [output[at * step : at * step + nbytes].tobytes() for at in range(rows.count)]
 
 
 def test_every_kernel_has_an_entry() -> None:
@@ -256,12 +257,12 @@ def test_rows_depend_on_the_rows_that_are_said(name: str) -> None:
         if rows is None:
             continue
         operands = _operands(case, rows, rng)
-        before = _rows_of(_run(case.kernel, case.params, operands), case.nbytes, rows.count)
+        before = _rows_of(_run(case.kernel, case.params, operands), case.nbytes, rows)
         for at, window in enumerate(rows.reads):
             for row in range(0 if window is None else window.count):
                 assert window is not None
                 depends = {i for i in range(rows.count) if window.rows(i, i + 1)[0] <= row < window.rows(i, i + 1)[1]}
-                changed = _changed(case, operands, at, row, window, before, rng)
+                changed = _changed(case, rows, operands, at, row, before, rng)
                 assert changed <= depends, (seed, case, at, row)
                 assert changed == depends or not case.exact, (seed, case, at, row)
                 seen += len(changed)
@@ -269,23 +270,25 @@ def test_rows_depend_on_the_rows_that_are_said(name: str) -> None:
 
 
 def _changed(
-    case: Case, operands: Sequence[bytes], at: int, row: int, window: Window, before: Sequence[bytes], rng: Rng
+    case: Case, rows: Rowwise, operands: Sequence[bytes], at: int, row: int, before: Sequence[bytes], rng: Rng
 ) -> set[int]:
     """The rows of the output that some other content of a row of operand `at` changes."""
     changed: set[int] = set()
+    window = rows.reads[at]
+    assert window is not None
     for low, high in ((-128, -127), (126, 127), *((-128, 127),) * (CHANGES - 2)):
         other = np.frombuffer(operands[at], np.int8).copy()
         target = other[row * window.nbytes : (row + 1) * window.nbytes]
         target[:] = rng.integers(low, high + 1, len(target))
         result = _run(case.kernel, case.params, [*operands[:at], other.tobytes(), *operands[at + 1 :]])
-        after = _rows_of(result, case.nbytes, len(before))
+        after = _rows_of(result, case.nbytes, rows)
         changed |= {i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b}
     return changed
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_narrowed_call_computes_the_same_rows(name: str) -> None:
-    parts = 0
+    parts = apart = 0
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
         case = CASES[name](rng)
@@ -303,10 +306,12 @@ def test_a_narrowed_call_computes_the_same_rows(name: str) -> None:
             assert window is None or low + nbytes <= window.rows(first, last)[1] * window.nbytes
             some.append(data[low : low + nbytes] if window is not None else data)
         part = _run(case.kernel, params, some)
-        expected = whole[first * case.nbytes :][: len(part)]
+        expected = whole[first * rows.every * case.nbytes :][: len(part)]
         assert part.tobytes() == expected.tobytes(), (seed, case, first, last)
         parts += last - first < rows.count
+        apart += rows.every > 1
     assert parts
+    assert apart or name != "copy_s8"
 
 
 def test_the_parameters_of_a_window_say_what_its_rows_are() -> None:
@@ -322,11 +327,12 @@ def test_the_parameters_of_a_window_say_what_its_rows_are() -> None:
     [
         (p.LutParams(60), 7),
         (p.CopyParams(0, (1, 1, 1, 1, 4, 6), (0, 0, 0, 0, 6, 1), (0, 0, 0, 0, 1, 4)), 6),
+        (p.CopyParams(0, (1, 1, 1, 1, 4, 6), (0, 0, 0, 0, 6, 1), (0, 0, 0, 0, 12, 1)), 4),
         (p.ExtremumParams((1, 1, 1, 3, 4), (0, 0, 0, 1, 3), (0, 0, 0, 4, 1), 0), 4),
         (p.ExtremumParams((1, 1, 1, 1, 1), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0), 0), 1),
         (p.MaxPoolParams(2, 4, 4, 1, 4, 4, 1, 1, 1, 1, 0, 0, -128, 127), 4),
     ],
-    ids=["unequal rows", "between columns", "reads across its rows", "one element", "two maps"],
+    ids=["unequal rows", "between columns", "wider than a row", "reads across its rows", "one element", "two maps"],
 )
 def test_what_has_no_such_rows(params: p.KernelParams, nbytes: int) -> None:
     assert rowwise(params, nbytes) is None

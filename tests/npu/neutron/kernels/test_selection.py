@@ -80,7 +80,9 @@ def test_it_compiles_without_a_warning(tmp_path: Path, compiler: str, kernels: S
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(("microcode", "fits"), [((1, 0), True), ((1, 1), False), ((2, 0), False), ((0, 0), False)])
+@pytest.mark.parametrize(
+    ("microcode", "fits"), [((1, 0), True), ((1, 1), True), ((1, 2), False), ((2, 0), False), ((0, 0), False)]
+)
 def test_the_headers_refuse_a_format_that_their_driver_does_not_run(
     tmp_path: Path, microcode: tuple[int, int], fits: bool
 ) -> None:

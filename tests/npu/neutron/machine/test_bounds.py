@@ -10,11 +10,14 @@ from deuteron.npu.neutron.kernels import catalogue
 from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.machine import simulate
-from deuteron.npu.neutron.machine.bounds import fetch_bound, readers
+from deuteron.npu.neutron.kernels.regions import Region
+from deuteron.npu.neutron.kernels.transfers import Fetch, Wait
+from deuteron.npu.neutron.machine import hazards, simulate
+from deuteron.npu.neutron.machine.bounds import fetch_bound, fetched_to_scratch, readers
+from deuteron.npu.neutron.machine.traced import traced
 from deuteron.npu.neutron.microcode.decode import Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.npu.neutron.plan import Budget, plan_within
+from deuteron.npu.neutron.plan import Budget, plan, plan_within
 
 SMALL, LARGE = 256, 1024
 DEEP = 64
@@ -67,6 +70,58 @@ def test_what_has_room_comes_before() -> None:
     decoded = _decoded(LAYER + SMALL)
     idle = replace(ENGINE, flash_bandwidth=ENGINE.clock, call_dispatch=100_000)
     assert fetch_bound(decoded, idle) == SMALL + sum(price - CALL + 100_000 for price in _prices(decoded))
+
+
+def _to_scratch() -> Decoded:
+    """The layer's weights fetched to scratch, behind `mid`, before the first call; the tables to the prefetch area."""
+    program = _program()
+    linked = plan(program)
+    start, mid = linked.constants["w"], linked.placements["mid"]
+    places = {name: replace(linked.placements[name], region=Region.PREFETCH, offset=0) for name in ("one", "two")}
+    layer = {
+        name: replace(place, region=Region.SCRATCH, offset=linked.scratch_bytes + linked.constants[name] - start)
+        for name, place in linked.placements.items()
+        if name in ("w", "b", "r")
+    }
+    fetch = Fetch(0, start, linked.scratch_bytes, LAYER, region=Region.SCRATCH)
+    one, two = (Fetch(channel, linked.constants[n], 0, SMALL) for channel, n in ((1, "one"), (2, "two")))
+    assert mid.offset + mid.nbytes <= linked.scratch_bytes
+    planned = replace(
+        linked,
+        placements={**linked.placements, **places, **layer},
+        transfers={0: (one, Wait(1), fetch), 1: (Wait(0),), 2: (two, Wait(2))},
+        scratch_bytes=linked.scratch_bytes + LAYER,
+        prefetch_bytes=SMALL,
+    )
+    return decode(encode(program, planned))
+
+
+def test_room_in_scratch_is_room_for_what_comes_before() -> None:
+    """Beside the first call, `mid` is in use; what `next` will take is free, and the room of the area is `one`'s."""
+    decoded = _to_scratch()
+    first, second, third = _prices(decoded)
+    fetched = [reading for index, reading in sorted(readers(decoded).items())]
+    assert [len(reading) for reading in fetched] == [1, 1, 1]
+    byte_per_cycle = replace(ENGINE, flash_bandwidth=ENGINE.clock)
+    assert fetch_bound(decoded, byte_per_cycle) == max(
+        SMALL + LAYER + second + third, first + second + third, SMALL + LAYER + SMALL + third
+    )
+    assert fetch_bound(decoded, byte_per_cycle) <= simulate(decoded, byte_per_cycle).cycles
+    assert hazards(decoded, traced(decoded)) == ()
+    at = next(index for index, command in enumerate(decoded.commands) if command == decoded.calls[1])
+    assert fetched_to_scratch(decoded) == {at: decoded.calls[1].operands[1:4]}
+
+
+def test_readers_end_where_a_call_writes_over_what_was_fetched() -> None:
+    decoded = _to_scratch()
+    layer = decoded.calls[1]
+    over = replace(layer.operands[4], offset=layer.operands[1].offset)
+    again = replace(decoded.calls[0], operands=(layer.operands[1], *decoded.calls[0].operands[1:]))
+    written = replace(decoded.calls[0], operands=(*decoded.calls[0].operands[:2], over))
+    at = next(index for index, command in enumerate(decoded.commands) if command == layer)
+    commands = (*decoded.commands[: at + 1], written, again)
+    fetch = next(i for i, c in enumerate(commands) if isinstance(c, Fetch) and c.region is Region.SCRATCH)
+    assert readers(replace(decoded, commands=commands))[fetch] == (at,)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -15,6 +15,7 @@ from deuteron.npu.neutron.kernels import catalogue
 from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.dataflow import dataflow
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.container import Container
@@ -123,6 +124,99 @@ def test_weights_that_are_overwritten_before_their_kernel(small: tuple[Decoded, 
     assert [str(hazard) for hazard in found] == [
         "command 4: operand `table` of `lut_s8` needs byte 0 of `one` at byte 0 of prefetch, which holds byte 0 of "
         "`two`, written by command 2"
+    ]
+
+
+def _beside(tables: tuple[int, int] = (64, 64)) -> tuple[Decoded, Dataflow]:
+    """`PROGRAM` with both tables fetched to scratch, behind `mid` unless it is said: `tables` are their places."""
+    linked = plan(PROGRAM)
+    places = dict(linked.placements)
+    for name, at in zip(("one", "two"), tables, strict=True):
+        places[name] = replace(places[name], region=Region.SCRATCH, offset=at)
+    fetches = [
+        Fetch(channel, linked.constants[name], places[name].offset, 256, region=Region.SCRATCH)
+        for channel, name in enumerate(("one", "two"))
+    ]
+    transfers = {0: (fetches[0], Wait(0)), 1: (fetches[1], Wait(1))}
+    planned = replace(linked, placements=places, transfers=transfers, scratch_bytes=max(64, *tables) + 256)
+    return decode(encode(PROGRAM, planned)), dataflow(PROGRAM, planned.constants)
+
+
+def test_weights_in_scratch_are_sound_where_nothing_else_lies() -> None:
+    decoded, values = _beside()
+    assert hazards(decoded, values) == ()
+    assert [type(command) for command in decoded.commands] == [Fetch, Wait, Call, Fetch, Wait, Call]
+    inputs = [bytes(range(64))]
+    assert Driver().run(decoded.container, inputs) == Driver().run(encode(PROGRAM, plan(PROGRAM)), inputs)
+
+
+TABLE = "operand `table` of `lut_s8`, bytes 64..319 of scratch"
+
+
+@pytest.mark.parametrize(
+    ("broken", "found"),
+    [
+        ({1: None}, f"command 1: {TABLE}, is still being fetched on channel 0 by command 0"),
+        ({4: None}, f"command 4: {TABLE}, is still being fetched on channel 1 by command 3"),
+        (
+            {0: None, 1: None},
+            "command 0: operand `table` of `lut_s8` needs byte 0 of `one` at byte 64 of scratch, which nothing has "
+            "written",
+        ),
+        (
+            {3: None, 4: None},
+            "command 3: operand `table` of `lut_s8` needs byte 0 of `two` at byte 64 of scratch, which holds byte 0 of "
+            "`one`, written by command 0",
+        ),
+        (
+            {3: Fetch(1, 256, 32, 256, region=Region.SCRATCH)},  # over a result that is needed
+            "command 5: operand `input` of `lut_s8` needs byte 32 of `mid` at byte 32 of scratch, which holds byte 0 "
+            "of `two`, written by command 3",
+        ),
+        (
+            {0: Fetch(0, 0, 64, 256)},  # to the prefetch area instead, which is not there
+            "command 0: the target, bytes 64..319 of prefetch, leaves its 0 bytes",
+        ),
+        (
+            {3: Fetch(1, 256, 80, 256, region=Region.SCRATCH)},
+            "command 3: the target, bytes 80..335 of scratch, leaves its 320 bytes",
+        ),
+    ],
+)
+def test_broken_transfers_to_scratch(broken: dict[int, Fetch | None], found: str) -> None:
+    decoded, values = _beside()
+    commands = [broken.get(index, command) for index, command in enumerate(decoded.commands)]
+    kept = tuple(command for command in commands if command is not None)
+    assert str(hazards(replace(decoded, commands=kept), values)[0]) == found
+
+
+def test_a_call_that_writes_over_weights() -> None:
+    """`two` is fetched before the first call, which writes `mid` there: while it is on its way, or when it is there."""
+    decoded, values = _beside(tables=(320, 64))
+    one, waited, call, two, again, last = decoded.commands
+    assert isinstance(call, Call)
+    moved = replace(call, operands=(*call.operands[:2], replace(call.operands[2], offset=128)))
+    needs = "operand `table` of `lut_s8` needs byte 64 of `two` at byte 128 of scratch, which holds byte 0 of `mid`"
+    there = hazards(replace(decoded, commands=(one, waited, two, again, moved, last)), values)
+    assert [str(hazard) for hazard in there] == [
+        "command 5: operand `input` of `lut_s8` needs byte 0 of `mid` at byte 0 of scratch, which nothing has written",
+        f"command 5: {needs}, written by command 4",
+    ]
+    flying = hazards(replace(decoded, commands=(one, waited, two, moved, again, last)), values)
+    assert str(flying[0]) == (
+        "command 3: operand `output` of `lut_s8`, bytes 128..191 of scratch, is still being fetched on channel 1 by "
+        "command 2"
+    )
+
+
+def test_two_fetches_to_the_same_bytes_of_scratch() -> None:
+    decoded, values = _beside()
+    one, waited, call, two, again, last = decoded.commands
+    found = hazards(replace(decoded, commands=(one, two, waited, again, call, last)), values)
+    assert [str(hazard) for hazard in found] == [
+        "command 1: the target, bytes 64..319 of scratch, is still being fetched on channel 0 by command 0",
+        "command 4: operand `table` of `lut_s8` needs byte 0 of `one` at byte 64 of scratch, which holds byte 0 of "
+        "`two`, written by command 1",
     ]
 
 

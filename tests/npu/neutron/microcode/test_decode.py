@@ -15,6 +15,7 @@ from deuteron.errors import FormatError
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Fetch, Wait, decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.microcode.format import Region
 from deuteron.npu.neutron.passes.pipeline import optimise
 from deuteron.npu.neutron.passes.select import select
 from deuteron.npu.neutron.plan import plan
@@ -48,8 +49,8 @@ def _fails(container: Container, text: str) -> None:
     [
         ({0: 0x64434D6F}, "microcode: not Neutron microcode: word 0 is 0x64434D6F instead of 0x64434D6E"),
         ({1: 0x2A}, "microcode: microcode of another converter: word 1 is 0x0000002A instead of 0x314E5444"),
-        ({2: 0x20000}, "microcode: microcode format 2.0, this version reads 1.0 to 1.0"),
-        ({2: 0x10001}, "microcode: microcode format 1.1, this version reads 1.0 to 1.0"),
+        ({2: 0x20000}, "microcode: microcode format 2.0, this version reads 1.0 to 1.1"),
+        ({2: 0x10002}, "microcode: microcode format 1.2, this version reads 1.0 to 1.1"),
         ({3: 2}, "microcode: flags are 0x2, only bit 0 may be set"),
         ({6: 72}, "microcode: size 72 in the header is no multiple of 16 within 80..16777216"),
         ({7: 24}, "microcode: weights size 24 is no multiple of 16, at least 16"),
@@ -174,14 +175,14 @@ def test_a_kernels_block_that_lists_others() -> None:
 # Fetch and wait, which the compiler does not emit yet.
 
 
-def _with_fetches(*commands: tuple[int, ...], kernels: tuple[int, ...] = ()) -> Container:
-    """A container whose only commands are these and `end`, with a prefetch area of 64 bytes."""
+def _with_fetches(*commands: tuple[int, ...], kernels: tuple[int, ...] = (), minor: int = 0) -> Container:
+    """A container of version 1.`minor` whose only commands are these and `end`, with a prefetch area of 64 bytes."""
     words = [int(word) for word in words_of(CONTAINER.microcode)[:FIRST]]
     for command in commands:
         words += [command[0] | len(command) << 16, *command[1:]]
     words += [4 | 1 << 16]
     words += [0] * (-len(words) % 4)
-    words[4], words[6], words[10] = len(commands) + 1, len(words) * 4, 64
+    words[2], words[4], words[6], words[10] = 0x10000 | minor, len(commands) + 1, len(words) * 4, 64
     return sealed(
         Container(
             np.array(words, "<u4").tobytes(),
@@ -219,10 +220,87 @@ def test_bad_fetches(commands: tuple[tuple[int, ...], ...], text: str) -> None:
     _fails(_with_fetches(*commands), text)
 
 
-def _copy_from(offset: int) -> tuple[int, ...]:
-    """The words of a call that copies 16 bytes from there in the prefetch area to output 1."""
+SCRATCH_BIT = 0x100
+"""Beside the channel of a fetch to scratch."""
+
+
+def test_a_fetch_to_scratch_is_of_version_1_1() -> None:
+    command = (2, SCRATCH_BIT | 3, 16, 32, 48)
+    decoded = decode(_with_fetches(command, (3, 3), minor=1))
+    assert decoded.commands == (Fetch(3, 16, 32, 48, region=Region.SCRATCH), Wait(3))
+    assert decoded.header.minor == 1
+    _fails(_with_fetches((2, SCRATCH_BIT | 3, 16, 16, 48), (3, 3)), "command 0: channel 259, allowed are 0..3")
+
+
+def test_programs_without_fetches_to_scratch_stay_what_they_were() -> None:
+    fetch = Fetch(1, 0, 16, 32)
+    planned = replace(PLAN, prefetch_bytes=64, transfers={0: (fetch, Wait(1))})
+    assert [words_of(encode(PROGRAM, each).microcode)[2] for each in (PLAN, planned)] == [0x10000, 0x10000]
+    there = replace(planned, transfers={0: (replace(fetch, region=Region.SCRATCH, target=224), Wait(1))})
+    words, before = (words_of(encode(PROGRAM, each).microcode) for each in (there, planned))
+    assert words[2] == 0x10001
+    assert [int(word) for word in words[FIRST : FIRST + 5]] == [2 | 5 << 16, SCRATCH_BIT | 1, 0, 224, 32]
+    assert list(words[FIRST + 5 :]) == list(before[FIRST + 5 :])
+
+
+@pytest.mark.parametrize(
+    ("commands", "text"),
+    [
+        (((2, 0x100, 0, 280, 16), (3, 0)), "command 0: target 280 is no multiple of 16"),
+        (((2, 0x100, 0, 288, 16), (3, 0)), "command 0: bytes 288..304 leave scratch of 288 bytes"),
+        (((2, 0x104, 0, 0, 16), (3, 0)), "command 0: channel 4, allowed are 0..3"),
+        (((2, 0x300, 0, 0, 16), (3, 0)), "command 0: channel 512, allowed are 0..3"),
+        (((2, 0x100, 0, 0, 16), (2, 0, 0, 0, 16)), "command 1: channel 0 still fetches, a `wait` must come before"),
+        (
+            ((2, 0x100, 0, 16, 32), (2, 0x103, 32, 32, 16), (3, 0), (3, 3)),
+            "command 1: channel 0 still fetches to bytes 16..48 of scratch, a `wait` must come before",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_fetches_to_scratch(commands: tuple[tuple[int, ...], ...], text: str) -> None:
+    _fails(_with_fetches(*commands, minor=1), text)
+
+
+@pytest.mark.parametrize(
+    ("offset", "landed"), [(0, True), (1, False), (16, False), (31, False), (32, True)]
+)  # fmt: skip
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_call_during_a_fetch_to_scratch(offset: int, landed: bool, writes: bool) -> None:
+    call = _copy_to(offset) if writes else _copy_from(offset, 2)
+    container = _with_fetches((2, 0x102, 0, 16, 16), call, (3, 2), kernels=(10,), minor=1)
+    if landed:
+        assert [type(command) for command in decode(container).commands] == [Fetch, Call, Wait]
+    else:
+        _fails(
+            container,
+            f"command 1 (copy_s8), operand `{'output' if writes else 'input'}`: channel 2 still fetches to bytes "
+            "16..32 of scratch, a `wait` must come before",
+        )
+
+
+def _copy_to(offset: int) -> tuple[int, ...]:
+    """The words of a call that copies the first 16 bytes of the weights to there in scratch."""
     flat = (1, 1, 1, 1, 1, 16), (0, 0, 0, 0, 0, 1), (0, 0, 0, 0, 0, 1)
-    return (1, 10 | 2 << 16 | 19 << 24, 0, 4, offset, 16, 0x101, 0, 16, 0, *(value for part in flat for value in part))
+    words = (value for part in flat for value in part)
+    return (1, 10 | 2 << 16 | 19 << 24, 0, 3, 0, 16, 2, offset, 16, 0, *words)
+
+
+def _copy_from(offset: int, region: int = 4) -> tuple[int, ...]:
+    """The words of a call that copies 16 bytes from there in the prefetch area, or a region, to output 1."""
+    flat = (1, 1, 1, 1, 1, 16), (0, 0, 0, 0, 0, 1), (0, 0, 0, 0, 0, 1)
+    return (
+        1,
+        10 | 2 << 16 | 19 << 24,
+        0,
+        region,
+        offset,
+        16,
+        0x101,
+        0,
+        16,
+        0,
+        *(value for part in flat for value in part),
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from tests.npu.neutron.microcode.programs import CONTAINER, PROGRAM
 
 from deuteron.npu.neutron.kernels import params as p
+from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Decoded, Fetch, Wait, decode
 from deuteron.npu.neutron.microcode.disassemble import as_json, disassemble, shape
@@ -59,17 +60,18 @@ def test_origins_of_the_callers_choice() -> None:
 
 def test_fetches() -> None:
     decoded = decode(CONTAINER)
-    moved = Decoded(
-        Container(b"", b"", b""), decoded.header, (), (), (Fetch(1, 16, 32, 48), Wait(1))
-    )  # fmt: skip
+    commands = (Fetch(1, 16, 32, 48), Wait(1), Fetch(2, 0, 64, 16, region=Region.SCRATCH))
+    moved = Decoded(Container(b"", b"", b""), decoded.header, (), (), commands)
     assert disassemble(moved) == [
         "0  fetch weights+0x10 -> prefetch+0x20 48 B on channel 1",
         "1  wait for channel 1",
-        "2  end",
+        "2  fetch weights+0x0 -> scratch+0x40 16 B on channel 2",
+        "3  end",
     ]
     assert as_json(moved)["commands"] == [
         {"command": "fetch", "channel": 1, "weights_offset": 16, "prefetch_offset": 32, "bytes": 48},
         {"command": "wait", "channel": 1},
+        {"command": "fetch", "channel": 2, "weights_offset": 0, "scratch_offset": 64, "bytes": 16},
     ]
 
 

@@ -10,7 +10,7 @@ from tests.graphs import random_graph, random_inputs
 from tests.npu.neutron.machine.plans import ENGINE
 
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.kernels.catalogue import COPY
+from deuteron.npu.neutron.kernels.catalogue import COPY, FILL
 from deuteron.npu.neutron.kernels.dataflow import dataflow
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.machine import hazards
@@ -43,6 +43,41 @@ NETWORK = f"""graph network {{
   output %p
 }}
 """
+
+
+UPWARDS = f"""graph upwards {{
+  input %x: i8[1,8,8,16] q(0.5:3)
+  const %w: i8[8,4,4,16] q(0.25:0) = base64"{base64.b64encode(bytes(range(128)) * 16).decode()}"
+  const %v: i8[16,3,3,8] q(0.25:0) = base64"{base64.b64encode(bytes(range(72)) * 16).decode()}"
+  const %b: i32[8] = [{",".join("5" * 8)}]
+  const %c: i32[16] = [{",".join("5" * 16)}]
+  %u: i8[1,16,16,8] q(8.0:-5) = transpose_conv(%x, %w, %b) stride=(2,2) pads=(1,1,1,1) @[0]
+  %a: i8[1,16,16,16] q(8.0:-5) = conv2d(%u, %v, %c) pads=(1,1,1,1) @[1]
+  %p: i8[1,8,8,16] q(8.0:-5) = max_pool2d(%a) window=(2,2) stride=(2,2) @[2]
+  output %p
+}}
+"""
+"""A transposed convolution moves the rows of its input apart, between rows that are filled."""
+
+SKIPPED = f"""graph skipped {{
+  input %x: i8[1,16,16,8] q(0.5:3)
+  const %w: i8[16,4,4,16] q(0.25:0) = base64"{base64.b64encode(bytes(range(128)) * 32).decode()}"
+  const %v: i8[16,3,3,16] q(0.25:0) = base64"{base64.b64encode(bytes(range(72)) * 32).decode()}"
+  const %u: i8[16,3,3,8] q(0.25:0) = base64"{base64.b64encode(bytes(range(72)) * 16).decode()}"
+  const %k: i8[8,3,3,32] q(0.25:0) = base64"{base64.b64encode(bytes(range(72)) * 32).decode()}"
+  const %b: i32[8] = [{",".join("5" * 8)}]
+  const %c: i32[16] = [{",".join("5" * 16)}]
+  %a: i8[1,16,16,16] q(8.0:-5) = conv2d(%x, %u, %c) pads=(1,1,1,1) @[0]
+  %p: i8[1,8,8,16] q(8.0:-5) = max_pool2d(%a) window=(2,2) stride=(2,2) @[1]
+  %d: i8[1,8,8,16] q(8.0:-5) = conv2d(%p, %v, %c) pads=(1,1,1,1) @[2]
+  %e: i8[1,8,8,16] q(8.0:-5) = conv2d(%d, %v, %c) pads=(1,1,1,1) @[3]
+  %t: i8[1,16,16,16] q(8.0:-5) = transpose_conv(%e, %w, %c) stride=(2,2) pads=(1,1,1,1) @[4]
+  %j: i8[1,16,16,32] q(8.0:-5) = concat(%a, %t) axis=3 @[5]
+  %m: i8[1,16,16,8] q(8.0:-5) = conv2d(%j, %k, %b) pads=(1,1,1,1) @[6]
+  output %m
+}}
+"""
+"""What is read at once and, much later, once more: its rows are kept through stripes that read none or few of them."""
 
 
 def _cascades(program: Program, rng: np.random.Generator) -> Iterator[Cascade]:
@@ -107,6 +142,35 @@ def test_stripes_hold_the_rows_that_windows_reach(network: Program, keeps: bool)
     assert second.rows == {"p": (2, 4), "s": (4, 8), "n": (4, 8), "m": (3, 9), "a": (4 if keeps else 2, 10)}
     assert [second.new[name] for name in "am"] == ([(6, 10), (5, 9)] if keeps else [(2, 10), (3, 9)])
     assert first.kept == ({"a": (4, 6), "m": (3, 5)} if keeps else {})
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_rows_between_those_of_a_call_are_of_others(keeps: bool) -> None:
+    program = select(parse_graph(UPWARDS))
+    assert [call.kernel for call in program.calls[:2]] == [FILL, COPY]
+    chain = Rowed(program).chain(0, len(program.calls))
+    assert chain is not None
+    assert [link.rows.every for link in chain.links] == [1, 2, 1, 1, 1]
+    assert [chain.links[1].own(rows) for rows in ((0, 1), (1, 2), (1, 4), (2, 15))] == [(0, 1), (1, 1), (1, 2), (1, 8)]
+    value = np.random.default_rng(0).integers(-128, 128, 8 * 8 * 16).astype(np.int8).tobytes()
+    expected = _run(program, [value])
+    for height in range(1, chain.count):
+        pieces = striped(program, (Cascade(0, len(program.calls), height, keeps),))
+        assert pieces is not None
+        assert max_live(lifetimes(pieces)) < max_live(lifetimes(program))
+        assert _run(pieces, [value]) == expected
+
+
+def test_rows_are_kept_for_stripes_after_the_next() -> None:
+    program = select(parse_graph(SKIPPED))
+    chain = Rowed(program).chain(0, len(program.calls))
+    assert chain is not None
+    value = np.random.default_rng(0).integers(-128, 128, 16 * 16 * 8).astype(np.int8).tobytes()
+    expected = _run(program, [value])
+    for height in range(1, chain.count):
+        pieces = striped(program, (Cascade(0, len(program.calls), height, keeps=True),))
+        assert pieces is not None
+        assert _run(pieces, [value]) == expected
 
 
 def test_a_chain_ends_where_values_are_needed_as_a_whole(network: Program) -> None:

@@ -100,7 +100,9 @@ def test_a_kernel_selection_that_cannot_be_written(
     Path("_kernel_selection.c").mkdir()
     with pytest.raises(InputError) as caught:
         converter.convertModel(parallel(), _context(dumpKernelSelectionCode=True))
-    assert str(caught.value) == "`_kernel_selection.c` cannot be written: Is a directory"
+    assert str(caught.value) == (
+        "`_kernel_selection.c` cannot be written: Is a directory\n\nhint: choose a folder that you may write to"
+    )
     with pytest.raises(InputError):
         converter.session.raise_failure()
 
@@ -129,4 +131,6 @@ def test_the_vendors_command_merges(tmp_path: Path) -> None:
     assert selection.read(tmp_path / "c.c") == Selection.of([CONV2D, LUT])
     done = subprocess.run([*command, "a.c", "d.c"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: `d.c` cannot be read: No such file or directory\n"
+    assert (
+        done.stderr == "error: `d.c` cannot be read: No such file or directory\n\nhint: check its name and its folder\n"
+    )

@@ -49,11 +49,13 @@ class Rowwise:
             on all of it.
         narrowed: parameters of the call that computes rows `first` up to `last` alone, given of each operand the rows
             that these depend on and nothing else.
+        every: rows of the buffer from one row of the output to the next; those between are other calls'.
     """
 
     count: int
     reads: tuple[Window | None, ...]
     narrowed: Callable[[int, int], p.KernelParams]
+    every: int = 1
 
 
 def rowwise(params: p.KernelParams, nbytes: int) -> Rowwise | None:
@@ -158,20 +160,26 @@ def _table(params: p.LutParams, nbytes: int) -> Rowwise | None:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The dimension that rows of the output lie along: a row is `each` steps of dimension `at`."""
+    """The dimension that rows of the output lie along: a row is `each` of its steps, or a step is `every` rows."""
 
     at: int
     each: int
     count: int
+    every: int = 1
 
 
 def _axis(dims: tuple[int, ...], strides: tuple[int, ...], nbytes: int) -> _Axis | None:
-    """The dimension with the longest stride, if a row is a number of its steps and all others stay inside of one."""
+    """The dimension with the longest stride, if a row is a number of its steps, or a step is one of rows.
+
+    All others must stay inside of one of both.
+    """
     at = max((axis for axis, dim in enumerate(dims) if dim > 1), key=strides.__getitem__, default=None)
-    if at is None or nbytes % strides[at]:
+    if at is None or reach(_with(dims, at, 1), strides) > min(nbytes, strides[at]):
         return None
+    if strides[at] % nbytes == 0:
+        return _Axis(at, 1, dims[at], strides[at] // nbytes)
     each = nbytes // strides[at]
-    if dims[at] % each or reach(_with(dims, at, 1), strides) > strides[at]:
+    if nbytes % strides[at] or dims[at] % each:
         return None
     return _Axis(at, each, dims[at] // each)
 
@@ -215,7 +223,7 @@ def _copy(params: p.CopyParams, nbytes: int) -> Rowwise | None:
         dims = cast(p.Dims6, _with(params.dims, axis.at, (last - first) * axis.each))
         return replace(params, dims=dims, in_start=params.in_start + (first - low) * step)
 
-    return Rowwise(axis.count, (window,), narrowed)
+    return Rowwise(axis.count, (window,), narrowed, axis.every)
 
 
 def _with(dims: tuple[int, ...], at: int, dim: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Self
 
-from deuteron.errors import FormatError, InputError, OptionError
+from deuteron.errors import FormatError, OptionError, unreadable, unwritable
 from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
 from deuteron.npu.neutron.kernels.version import VERSION_MAJOR, VERSION_MINOR
 
@@ -122,7 +122,7 @@ def read(path: Path) -> Selection:
     try:
         data = path.read_bytes()
     except OSError as e:
-        raise InputError(f"`{path}` cannot be read: {e.strerror or e}") from e
+        raise unreadable(path, e) from e
     return parse(data, str(path))
 
 
@@ -135,7 +135,7 @@ def write(path: Path, selection: Selection) -> None:
     try:
         path.write_text(selection.to_c(), encoding="ascii", newline="\n")
     except OSError as e:
-        raise InputError(f"`{path}` cannot be written: {e.strerror or e}") from e
+        raise unwritable(path, e) from e
 
 
 def merge(paths: Sequence[Path], open_one: Callable[[Path], Selection] = read) -> Selection:

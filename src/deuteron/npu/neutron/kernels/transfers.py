@@ -7,9 +7,9 @@ from deuteron.npu.neutron.kernels.regions import Place, Region
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Start of a copy of `nbytes` bytes from `source` in the weights block to `target` in the prefetch area.
+    """Start of a copy of `nbytes` bytes from `source` in the weights block to `target` in the prefetch area or scratch.
 
-    A resident one may be left out while the area is kept as a run before has left it.
+    A resident one may be left out while the area is kept as a run before has left it; none to scratch is resident.
     """
 
     channel: int
@@ -17,6 +17,7 @@ class Fetch:
     target: int
     nbytes: int
     resident: bool = False
+    region: Region = Region.PREFETCH
 
     @property
     def read(self) -> Place:
@@ -26,7 +27,7 @@ class Fetch:
     @property
     def written(self) -> Place:
         """Where they are copied to."""
-        return Place(Region.PREFETCH, 0, self.target, self.nbytes)
+        return Place(self.region, 0, self.target, self.nbytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
+
 from deuteron.arch.engine import Engine
 from deuteron.npu.neutron.kernels.cost import cost
+from deuteron.npu.neutron.kernels.reached import reached_by
+from deuteron.npu.neutron.kernels.regions import Place, Region
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch
 
 
@@ -27,7 +31,8 @@ def fetch_bound(decoded: Decoded, engine: Engine) -> int:
         C(0..k) + (F(k+1..i) - ahead) / bandwidth + C(i..end)
 
     where `ahead` is what may have been started before call k: whole fetches, in the room of the area beside what is
-    resident and what call k or a later one still reads.
+    resident and what call k or a later one still reads. Of a program that fetches to scratch, scratch is room, too, but
+    for what else call k or a later one reads there, and what call k writes.
     """
     prices = [engine.call_dispatch + cost(call.params, engine).cycles for call in decoded.calls]
     before = list(accumulate(prices, initial=0))
@@ -37,8 +42,9 @@ def fetch_bound(decoded: Decoded, engine: Engine) -> int:
         needed += stream.nbytes
         bound = max(bound, engine.transfer(needed) + before[-1] - before[stream.first])
     area = decoded.header.prefetch_bytes - decoded.header.resident_bytes
+    free = _free_scratch(decoded)
     for k in range(len(prices)):
-        room = area - sum(stream.nbytes for stream in streams if stream.first <= k <= stream.last)
+        room = area + free[k] - sum(stream.nbytes for stream in streams if stream.first <= k <= stream.last)
         total = fitting = 0
         for stream in (stream for stream in streams if stream.first > k):
             total += stream.nbytes
@@ -63,7 +69,7 @@ def serial_cycles(decoded: Decoded, engine: Engine) -> int:
 
 
 def readers(decoded: Decoded) -> dict[int, tuple[int, ...]]:
-    """For each fetch, by its command, the commands that read of it before another fetch takes its place."""
+    """For each fetch, by its command, the commands that read of it before another fetch, or a call, writes there."""
     by_fetch: dict[int, list[int]] = {}
     there: dict[int, Fetch] = {}
     for index, command in enumerate(decoded.commands):
@@ -72,12 +78,60 @@ def readers(decoded: Decoded) -> dict[int, tuple[int, ...]]:
                 there = {at: fetch for at, fetch in there.items() if not fetch.written.overlaps(command.written)}
                 there[index], by_fetch[index] = command, []
             case Call():
+                reads = len(command.kernel.reads)
                 for at, fetch in there.items():
-                    if any(operand.overlaps(fetch.written) for operand in command.operands):
+                    if any(operand.overlaps(fetch.written) for operand in command.operands[:reads]):
                         by_fetch[at].append(index)
+                written = command.operands[reads:]
+                there = {at: fetch for at, fetch in there.items() if not any(map(fetch.written.overlaps, written))}
             case _:
                 pass
     return {at: tuple(reading) for at, reading in by_fetch.items()}
+
+
+def fetched_to_scratch(decoded: Decoded) -> dict[int, tuple[Place, ...]]:
+    """For each call, by its command, the operands in scratch that it reads of weights which were fetched there."""
+    fetched: dict[int, list[Place]] = {}
+    for index, reading in readers(decoded).items():
+        fetch = decoded.commands[index]
+        if isinstance(fetch, Fetch) and fetch.region is Region.SCRATCH:
+            for at in reading:
+                call = decoded.commands[at]
+                operands = call.operands[: len(call.kernel.reads)] if isinstance(call, Call) else ()
+                fetched.setdefault(at, []).extend(operand for operand in operands if operand.overlaps(fetch.written))
+    return {at: tuple(places) for at, places in fetched.items()}
+
+
+def _free_scratch(decoded: Decoded) -> list[int]:
+    """Bytes of scratch, for each call, that no result needs then or later; 0 where nothing is fetched there.
+
+    Fetched bytes are free here: what they take says `_streams`.
+    """
+    fetched = fetched_to_scratch(decoded)
+    if not fetched:
+        return [0] * len(decoded.calls)
+    alive = np.zeros(decoded.header.scratch_bytes, np.bool_)
+    free: list[int] = []
+    for index, command in reversed(list(enumerate(decoded.commands))):
+        if not isinstance(command, Call):
+            continue
+        strides, reads = reached_by(command.params), len(command.kernel.reads)
+        places = [
+            operand.offset + strides[at] if at in strides else slice(operand.offset, operand.offset + operand.nbytes)
+            for at, operand in enumerate(command.operands)
+        ]
+        ours = [at for at, operand in enumerate(command.operands) if operand.region is Region.SCRATCH]
+        ours = [at for at in ours if command.operands[at] not in fetched.get(index, ())]
+        during = alive.copy()
+        for at in ours:
+            during[places[at]] = True
+            if at >= reads:
+                alive[places[at]] = False
+        for at in ours:
+            if at < reads:
+                alive[places[at]] = True
+        free.append(len(alive) - int(np.count_nonzero(during)))
+    return free[::-1]
 
 
 def _streams(decoded: Decoded) -> list[_Stream]:

@@ -85,6 +85,7 @@ class _Machine:
                 self._read(index, what, operand, where, (self._ids[use.buffer], reached + use.offset))
                 continue
             self._check_apart(index, what, call, operand, where)
+            self._check_landed(index, what, operand)
             if operand.region not in WRITABLE:
                 self._report(index, f"{what} would be written to {_bytes(operand)}, which is read only")
             elif call.kernel.operands[at] == "workspace":
@@ -117,7 +118,7 @@ class _Machine:
         ):
             return
         self._check_landed(index, "the target", fetch.written)
-        weights, area = self._memories[Region.WEIGHTS, 0], self._memories[Region.PREFETCH, 0]
+        weights, area = self._memories[Region.WEIGHTS, 0], self._memories[fetch.region, 0]
         taken = slice(fetch.source, fetch.source + fetch.nbytes)
         to = slice(fetch.target, fetch.target + fetch.nbytes)
         area.owner[to], area.byte[to], area.writer[to] = weights.owner[taken], weights.byte[taken], index

@@ -17,6 +17,8 @@ from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch
 _WEIGHTS = "weights"
 """What all constants are called together."""
 _NOTHING = -1
+_FETCHED = -2
+"""What writes bytes of scratch that no call does."""
 
 
 def traced(decoded: Decoded) -> Dataflow:
@@ -56,6 +58,8 @@ class _Trace:
         for command in self._decoded.commands:
             if isinstance(command, Fetch):
                 fetches.append(command)
+                if command.region is Region.SCRATCH:
+                    self._writer[command.target : command.target + command.nbytes] = _FETCHED
             elif isinstance(command, Call):
                 calls.append(self._uses(command, len(calls), fetches))
         for uses in calls:
@@ -70,6 +74,9 @@ class _Trace:
                 continue
             where = reached.get(at, np.arange(operand.nbytes)) + operand.offset
             where = where[where < len(self._writer)]
+            if at < reads and len(where) and (self._writer[where] == _FETCHED).all():
+                uses.append(_elsewhere(operand, fetches))
+                continue
             name = f"{call.kernel.operands[at]} of call {number}"
             write = self._read(where) if at < reads else self._write(where, name)
             uses.append(_Part(write, operand.offset) if write != _NOTHING else Use("nothing", operand.offset))
@@ -85,7 +92,8 @@ class _Trace:
 
     def _read(self, where: Ints) -> int:
         """The value there: whatever writes are read together are one; _NOTHING where there is none."""
-        first, *others = map(self._value, map(int, np.unique(self._writer[where]).tolist() or [_NOTHING]))
+        writers = [int(writer) for writer in np.unique(self._writer[where]) if writer != _FETCHED]
+        first, *others = map(self._value, writers or [_NOTHING])
         if first == _NOTHING and others:
             first, *others = others
         for other in others:
@@ -105,8 +113,8 @@ class _Trace:
 
 
 def _elsewhere(operand: Place, fetches: Sequence[Fetch]) -> Use:
-    """The use of an operand outside scratch; one in the prefetch area is what was fetched there last."""
-    if operand.region is Region.PREFETCH:
+    """The use of an operand that no call has written; one in SRAM is what was fetched there last."""
+    if operand.region in (Region.PREFETCH, Region.SCRATCH):
         fetch = next((fetch for fetch in reversed(fetches) if fetch.written.overlaps(operand)), None)
         return Use(_WEIGHTS, operand.offset + (fetch.source - fetch.target if fetch else 0))
     if operand.region is Region.WEIGHTS:

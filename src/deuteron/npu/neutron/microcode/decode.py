@@ -59,13 +59,14 @@ class Decoded:
     @property
     def constant_bytes(self) -> int:
         """Bytes of the weights that are constants: all, or none where no call reads any: no block is empty."""
-        regions = {operand.region for call in self.calls for operand in call.operands}
-        return self.header.weights_bytes if regions & {Region.WEIGHTS, Region.PREFETCH} else 0
+        fetched = any(isinstance(command, Fetch) for command in self.commands)
+        return self.header.weights_bytes if fetched else self.linked_bytes
 
     @property
     def linked_bytes(self) -> int:
         """Those of them that lie in SRAM all the time, because nothing fetches them; what every budget counts."""
-        return 0 if self.header.prefetch_bytes else self.constant_bytes
+        regions = {operand.region for call in self.calls for operand in call.operands}
+        return self.header.weights_bytes if Region.WEIGHTS in regions else 0
 
 
 def decode(container: Container) -> Decoded:
@@ -322,22 +323,27 @@ class _Reader:
 
     def _fetch(self, body: tuple[int, ...], where: str) -> Fetch:
         _need_length(body, 4, where)
-        channel, source, target, nbytes = body
+        first, source, target, nbytes = body
+        to_scratch = self.header.minor >= fmt.MINOR_OF_SCRATCH_FETCHES and bool(first & fmt.FETCH_TO_SCRATCH)
+        channel = first ^ fmt.FETCH_TO_SCRATCH if to_scratch else first
+        region, size = (
+            (Region.SCRATCH, self.header.scratch_bytes) if to_scratch else (Region.PREFETCH, self.header.prefetch_bytes)
+        )
         for name, value in (("source", source), ("target", target), ("size", nbytes)):
             if value % fmt.ALIGNMENT:
                 raise _error(f"{name} {value} is no multiple of {fmt.ALIGNMENT}", where)
         if nbytes == 0:
             raise _error(f"size is 0, at least {fmt.ALIGNMENT} is required", where)
-        for name, end, size in (
+        for name, end, limit in (
             ("weights", source + nbytes, self.header.weights_bytes),
-            ("prefetch", target + nbytes, self.header.prefetch_bytes),
+            (region.name.lower(), target + nbytes, size),
         ):
-            if end > size:
-                raise _error(f"bytes {end - nbytes}..{end} leave {name} of {size} bytes", where)
-        resident = target < self.header.resident_bytes
+            if end > limit:
+                raise _error(f"bytes {end - nbytes}..{end} leave {name} of {limit} bytes", where)
+        resident = not to_scratch and target < self.header.resident_bytes
         if resident and target + nbytes > self.header.resident_bytes:
             raise _error(f"bytes {target}..{target + nbytes} are resident in part only", where)
-        return Fetch(_channel(channel, where), source, target, nbytes, resident)
+        return Fetch(_channel(channel, where), source, target, nbytes, resident, region)
 
 
 def _holds_words(kernel: Kernel, operand: int) -> bool:
@@ -390,5 +396,5 @@ def _check_landed(operand: Place, flights: Mapping[int, Place], where: str) -> N
     """No channel still fetches to bytes of the operand."""
     for channel, target in flights.items():
         if operand.overlaps(target):
-            fetched = f"bytes {target.offset}..{target.offset + target.nbytes} of prefetch"
+            fetched = f"bytes {target.offset}..{target.offset + target.nbytes} of {target.region.name.lower()}"
             raise _error(f"channel {channel} still fetches to {fetched}, a `wait` must come before", where)

@@ -48,7 +48,8 @@ def _command(command: Command) -> str:
             return f"{command.kernel.name} {shape(command.params)}  {operands}  {settings(command.params)}".rstrip()
         case Fetch():
             return (
-                f"fetch weights+{command.source:#x} -> prefetch+{command.target:#x} {command.nbytes} B "
+                f"fetch weights+{command.source:#x} -> {command.region.name.lower()}+{command.target:#x} "
+                f"{command.nbytes} B "
                 f"on channel {command.channel}"
             )
         case Wait():
@@ -141,7 +142,7 @@ def _command_json(command: Command) -> dict[str, object]:
                 "command": "fetch",
                 "channel": command.channel,
                 "weights_offset": command.source,
-                "prefetch_offset": command.target,
+                f"{command.region.name.lower()}_offset": command.target,
                 "bytes": command.nbytes,
             }
         case Wait():

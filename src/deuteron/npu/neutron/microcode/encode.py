@@ -53,6 +53,7 @@ def encode(program: Program, plan: Planned, profiling: bool = False) -> Containe
         inputs=len(program.inputs),
         outputs=len(program.outputs),
         first_command=first_command,
+        minor=_minor(plan),
     )
     words = np.zeros(nbytes // fmt.WORD_BYTES, "<u4")
     words[: fmt.HEADER_WORDS] = header_words(header)
@@ -76,6 +77,12 @@ def _check_bytes(program: Program, plan: Planned) -> None:
             raise CapacityError(f"{what} takes {nbytes} bytes, the format {_MAX_BYTES}", hint="split the model")
 
 
+def _minor(plan: Planned) -> int:
+    """The oldest version of the format that has all of the plan's commands."""
+    fetches = (step for steps in plan.transfers.values() for step in steps if isinstance(step, Fetch))
+    return fmt.MINOR_OF_SCRATCH_FETCHES if any(fetch.region is fmt.Region.SCRATCH for fetch in fetches) else 0
+
+
 def _call(call: KernelCall, plan: Planned) -> list[int]:
     words = [
         call.kernel.kind | len(call.operands) << 16 | call.params.word_count() << 24,
@@ -91,7 +98,8 @@ def _call(call: KernelCall, plan: Planned) -> list[int]:
 def _transfer(transfer: Transfer) -> list[int]:
     match transfer:
         case Fetch():
-            words = [transfer.channel, transfer.source, transfer.target, transfer.nbytes]
+            flag = fmt.FETCH_TO_SCRATCH if transfer.region is fmt.Region.SCRATCH else 0
+            words = [transfer.channel | flag, transfer.source, transfer.target, transfer.nbytes]
             return [_first_word(fmt.Opcode.FETCH, 1 + len(words)), *words]
         case Wait():
             return [_first_word(fmt.Opcode.WAIT, 2), transfer.channel]

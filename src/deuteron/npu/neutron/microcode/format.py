@@ -17,6 +17,7 @@ from deuteron.npu.neutron.kernels.limits import REQUANT_ROW_BYTES as REQUANT_ROW
 from deuteron.npu.neutron.kernels.limits import SOFTMAX_TABLE_BYTES as SOFTMAX_TABLE_BYTES
 from deuteron.npu.neutron.kernels.regions import WRITABLE as WRITABLE
 from deuteron.npu.neutron.kernels.regions import Region as Region
+from deuteron.npu.neutron.kernels.version import MINOR_OF_SCRATCH_FETCHES as MINOR_OF_SCRATCH_FETCHES
 from deuteron.npu.neutron.kernels.version import VERSION_MAJOR as VERSION_MAJOR
 from deuteron.npu.neutron.kernels.version import VERSION_MINOR as VERSION_MINOR
 
@@ -27,6 +28,7 @@ DEUTERON_MAGIC = 0x314E5444
 """Word 1: the bytes `DTN1`; a vendor's microcode has something else here."""
 
 VERSION = VERSION_MAJOR << 16 | VERSION_MINOR
+"""The newest that is read; a program says the oldest that it can do with."""
 
 HEADER_WORDS = 20
 WORD_BYTES = 4
@@ -43,6 +45,9 @@ UNALIGNED_KERNELS = frozenset({"copy_s8", "fill_s8"})
 OPERAND_WORDS = 3
 SOFTMAX_ONE = 1 << 30
 """First and largest word of a softmax table: fixed-point 1.0."""
+
+FETCH_TO_SCRATCH = 1 << 8
+"""Bit beside the channel of a fetch whose target is in scratch."""
 
 PROFILE_RECORD_BYTES = 16
 

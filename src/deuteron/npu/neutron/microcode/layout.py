@@ -11,7 +11,7 @@ from deuteron.npu.neutron.microcode.format import Header, LayoutA, LayoutB
 
 @dataclass(frozen=True, slots=True)
 class HeaderFields:
-    """The header's content; magics, version and the microcode's own CRC are not part of it."""
+    """The header's content; magics, major version and the microcode's own CRC are not part of it."""
 
     profiling: bool
     commands: int
@@ -26,6 +26,7 @@ class HeaderFields:
     inputs: int
     outputs: int
     first_command: int
+    minor: int = 0
 
 
 def header_words(fields: HeaderFields) -> tuple[int, ...]:
@@ -33,7 +34,7 @@ def header_words(fields: HeaderFields) -> tuple[int, ...]:
     words = [0] * fmt.HEADER_WORDS
     words[Header.MAGIC] = fmt.MAGIC
     words[Header.DEUTERON_MAGIC] = fmt.DEUTERON_MAGIC
-    words[Header.VERSION] = fmt.VERSION
+    words[Header.VERSION] = fmt.VERSION_MAJOR << 16 | fields.minor
     words[Header.FLAGS] = fmt.Flag.PROFILING if fields.profiling else 0
     words[Header.COMMANDS] = fields.commands
     words[Header.MICROCODE_BYTES] = fields.microcode_bytes
@@ -84,4 +85,5 @@ def parse_header(words: Sequence[int]) -> HeaderFields:
         inputs=words[layout.INPUTS],
         outputs=words[layout.OUTPUTS],
         first_command=words[Header.FIRST_COMMAND],
+        minor=words[Header.VERSION] & 0xFFFF,
     )

@@ -35,9 +35,10 @@ def _needs(rowed: Rowed) -> dict[int, AbstractSet[int]]:
     for call, link in zip(reversed(program.calls), reversed(rowed.links), strict=True):
         by_rows: set[int] = set()
         if link is not None:
-            every = range(link.start, link.start + link.rows.count)
-            wanted = set(every) if link.buffer in whole else rows.get(link.buffer, set()).intersection(every)
-            own = needs[link.at] = {row - link.start for row in wanted}
+            step = link.rows.every
+            written = range(link.start, link.start + link.rows.count * step, step)
+            wanted = set(written) if link.buffer in whole else rows.get(link.buffer, set()).intersection(written)
+            own = needs[link.at] = {(row - link.start) // step for row in wanted}
             for reading in link.readings:
                 if reading.window.nbytes == rowed.nbytes.get(reading.buffer):
                     by_rows.add(reading.operand)

@@ -80,7 +80,8 @@ class Link:
 
     def own(self, wanted: Rows) -> Rows:
         """Of some rows of the buffer those that this call writes, counted from its first; none where ends meet."""
-        first, last, count = wanted[0] - self.start, wanted[1] - self.start, self.rows.count
+        first, last = (-((self.start - row) // self.rows.every) for row in wanted)
+        count = self.rows.count
         first = min(max(first, 0), count)
         return first, max(first, min(last, count))
 
@@ -120,9 +121,11 @@ class Chain:
         if keeps:
             following: dict[str, int] = {}
             for at in reversed(range(len(sets))):
-                rows = sets[at].rows
+                own = sets[at].rows
+                rows = {name: (min(first, following.get(name, first)), last) for name, (first, last) in own.items()}
                 kept = {name: (following[name], last) for name, (_, last) in rows.items() if name in following}
-                sets[at] = replace(sets[at], kept={name: own for name, own in kept.items() if own[0] < own[1]})
+                kept = {name: own for name, own in kept.items() if own[0] < own[1]}
+                sets[at] = replace(sets[at], rows=rows, kept=kept)
                 following |= {name: first for name, (first, _) in rows.items() if name in self.inner}
         return tuple(sets)
 
@@ -141,8 +144,8 @@ class Chain:
                     first, last = reading.needs(own)
                     if name in wanted:
                         first, last = min(first, wanted[name][0]), max(last, wanted[name][1])
-                    known = done.get(name, 0)
-                    wanted[name] = first, last
+                    known = done.get(name, 0)  # kept, whether this stripe reads it or a later one
+                    wanted[name] = first, max(last, known)
                     new[name] = max(first, known), max(last, known)
         return Rowset(wanted, new, {})
 
@@ -409,5 +412,6 @@ def _narrowed(link: Link, own: Rows, parts: _Parts, made: _Made, *, again: bool)
     for reading in link.readings:
         at, row = reading.operand, reading.needs(own)[0]
         operands[at] = parts.at(reading.buffer, row, reading.window.nbytes, reading.within, sizes[at])
-    operands[output] = parts.at(link.buffer, own[0] + link.start, link.nbytes, link.within, sizes[output])
+    first = link.start + own[0] * link.rows.every
+    operands[output] = parts.at(link.buffer, first, link.nbytes, link.within, sizes[output])
     return replace(call, operands=tuple(operands), params=params)
