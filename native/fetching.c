@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A chunk in the area, with the byte after its last. */
+/* A chunk in the area or in scratch, with the byte after its last. */
 typedef struct {
     uint64_t offset;
     uint64_t end;
@@ -16,6 +16,7 @@ struct dtn_fetching {
     uint64_t *arrivals; /* of each chunk, NONE before its fetch is started */
     uint64_t *places;   /* of the chunks that stay */
     live_t *live;       /* by offset */
+    uint32_t *standing; /* walls that may be in the way, by offset */
     uint8_t *best;      /* what stays */
     uint8_t *candidate;
     uint32_t *others;
@@ -29,6 +30,8 @@ struct dtn_fetching {
     uint32_t step_count;
     uint32_t channels[DTN_FETCHING_MAX_CHANNELS]; /* the chunk that each fetches, chunk_count for none */
     uint32_t live_count;
+    uint32_t standing_count;
+    uint32_t next_wall; /* the first that has not been among them */
     uint32_t next;
     uint64_t start; /* of what does not stay */
     uint64_t now;
@@ -38,12 +41,20 @@ struct dtn_fetching {
 static bool is_in_range(const dtn_fetching_config_t *config)
 {
     if (config->chunk_count > UINT16_MAX || config->call_count > UINT32_MAX / 2U || config->tries > UINT16_MAX ||
-        config->channels == 0 || config->channels > DTN_FETCHING_MAX_CHANNELS) {
+        config->wall_count > UINT32_MAX / 2U || config->scratch > UINT64_MAX - config->area || config->channels == 0 ||
+        config->channels > DTN_FETCHING_MAX_CHANNELS) {
         return false;
     }
     for (uint32_t i = 0; i < config->chunk_count; i++) {
         const dtn_fetching_chunk_t *c = &config->chunks[i];
         if (c->last < c->first || c->last >= config->call_count || (i > 0 && c->first < c[-1].first)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < config->wall_count; i++) {
+        const dtn_fetching_wall_t *w = &config->walls[i];
+        if (w->last < w->first || w->nbytes > config->scratch || w->offset > config->scratch - w->nbytes ||
+            (i > 0 && w->first < w[-1].first)) {
             return false;
         }
     }
@@ -65,6 +76,7 @@ static size_t lay_out(dtn_fetching_t *s, unsigned char *memory, const dtn_fetchi
     s->arrivals = take(memory, &used, count, sizeof *s->arrivals);
     s->places = take(memory, &used, count, sizeof *s->places);
     s->live = take(memory, &used, count, sizeof *s->live);
+    s->standing = take(memory, &used, config->wall_count, sizeof *s->standing);
     s->best = take(memory, &used, count, sizeof *s->best);
     s->candidate = take(memory, &used, count, sizeof *s->candidate);
     s->others = take(memory, &used, count, sizeof *s->others);
@@ -127,21 +139,67 @@ static uint32_t channel_for(dtn_fetching_t *s, uint32_t call, bool must)
     return earliest;
 }
 
-/* Where a chunk goes: its spot, or the start of the first gap of its size. */
-static uint64_t room_for(const dtn_fetching_t *s, uint32_t chunk)
+/* Walls that begin by call `last`, but for those that end before `call`. */
+static void stand(dtn_fetching_t *s, uint32_t call, uint32_t last)
+{
+    const dtn_fetching_wall_t *walls = s->config.walls;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->standing_count; i++) {
+        if (walls[s->standing[i]].last >= call) {
+            s->standing[kept++] = s->standing[i];
+        }
+    }
+    for (; s->next_wall < s->config.wall_count && walls[s->next_wall].first <= last; s->next_wall++) {
+        uint32_t i = kept;
+        if (walls[s->next_wall].last >= call) {
+            for (; i > 0 && walls[s->standing[i - 1U]].offset > walls[s->next_wall].offset; i--) {
+                s->standing[i] = s->standing[i - 1U];
+            }
+            s->standing[i] = s->next_wall;
+            kept++;
+        }
+    }
+    s->standing_count = kept;
+}
+
+/* The start of the first gap of a chunk's size from `at` to `end`, past chunks and past walls that stand while calls up
+ * to its last run. */
+static uint64_t gap_for(const dtn_fetching_t *s, uint32_t chunk, uint64_t at, uint64_t end)
 {
     uint64_t nbytes = s->config.chunks[chunk].nbytes;
-    uint64_t at = s->start;
+    uint32_t i = 0;
+    for (uint32_t w = 0; i < s->live_count || w < s->standing_count;) {
+        const dtn_fetching_wall_t *wall = w < s->standing_count ? &s->config.walls[s->standing[w]] : NULL;
+        uint64_t offset;
+        uint64_t past;
+        if (wall != NULL && (i == s->live_count || s->config.area + wall->offset < s->live[i].offset)) {
+            w++;
+            if (wall->first > s->config.chunks[chunk].last) {
+                continue;
+            }
+            offset = s->config.area + wall->offset;
+            past = offset + wall->nbytes;
+        } else {
+            offset = s->live[i].offset;
+            past = s->live[i++].end;
+        }
+        if (offset >= end || (offset >= at && offset - at >= nbytes)) {
+            break;
+        }
+        at = past > at ? past : at;
+    }
+    return at <= end && end - at >= nbytes ? at : DTN_FETCHING_NONE;
+}
+
+/* Where a chunk goes whose fetch is started before `call`: its spot, or the first gap of its size. */
+static uint64_t room_for(dtn_fetching_t *s, uint32_t call, uint32_t chunk)
+{
     if (s->choice.offsets != NULL && s->choice.offsets[chunk] != DTN_FETCHING_NONE) {
         return s->choice.offsets[chunk];
     }
-    for (uint32_t i = 0; i < s->live_count; i++) {
-        if (s->live[i].offset >= at && s->live[i].offset - at >= nbytes) {
-            return at;
-        }
-        at = s->live[i].end > at ? s->live[i].end : at;
-    }
-    return at <= s->config.area && s->config.area - at >= nbytes ? at : DTN_FETCHING_NONE;
+    stand(s, call, s->config.chunks[chunk].last);
+    uint64_t offset = gap_for(s, chunk, s->config.area, s->config.area + s->config.scratch);
+    return offset != DTN_FETCHING_NONE ? offset : gap_for(s, chunk, s->start, s->config.area);
 }
 
 static void put(dtn_fetching_t *s, uint32_t chunk, uint64_t offset)
@@ -167,7 +225,9 @@ static bool issue_one(dtn_fetching_t *s, uint32_t call, bool must)
         return false;
     }
     uint32_t channel = channel_for(s, call, must);
-    uint64_t offset = channel == s->config.channels ? DTN_FETCHING_NONE : stays ? s->places[chunk] : room_for(s, chunk);
+    uint64_t offset = channel == s->config.channels ? DTN_FETCHING_NONE
+                      : stays                       ? s->places[chunk]
+                                                    : room_for(s, call, chunk);
     if (offset == DTN_FETCHING_NONE) {
         return false;
     }
@@ -203,7 +263,7 @@ static void wait_for(dtn_fetching_t *s, uint32_t call, uint32_t chunk)
     }
 }
 
-/* What no later call reads leaves the area. */
+/* What no later call reads leaves its room. */
 static void drop(dtn_fetching_t *s, uint32_t call)
 {
     uint32_t kept = 0;
@@ -219,7 +279,7 @@ static void begin(dtn_fetching_t *s, const dtn_fetching_choice_t *choice, dtn_fe
 {
     s->choice = *choice;
     s->steps = steps;
-    s->step_count = s->live_count = s->next = 0;
+    s->step_count = s->live_count = s->standing_count = s->next_wall = s->next = 0;
     s->start = s->now = s->free = 0;
     for (uint32_t channel = 0; channel < s->config.channels; channel++) {
         s->channels[channel] = s->config.chunk_count;

@@ -2,8 +2,11 @@
  * Which chunks of weights stay in SRAM from run to run, and when the others are fetched while kernels compute.
  *
  * One schedule follows a run call by call. Chunks are fetched in a given order, each as early as room and channels
- * allow, and room is handed out first fit behind what stays. The search schedules many choices of what stays, gives up
- * each as soon as it cannot be as fast as the best so far, and keeps the last of the fastest.
+ * allow. Room is handed out first fit: in scratch, where no wall is from the call before which the fetch is started to
+ * the last call that reads the chunk, else in the area, behind what stays. The search schedules many choices of what
+ * stays, gives up each as soon as it cannot be as fast as the best so far, and keeps the last of the fastest.
+ *
+ * Addresses are one line: the area, and scratch from the area's end on. No chunk lies in both.
  *
  * Memory is the caller's, and functions are reentrant. Times are cycles; all of a run together, every transfer and
  * every setup included, are less than 2^63. Sums of sizes are, too.
@@ -32,9 +35,18 @@ typedef struct {
     uint32_t last;
 } dtn_fetching_chunk_t;
 
-/* At most 65,535 chunks, in the order of their first calls, and 2^31 - 1 calls. `calls` are the cycles of each call,
- * `setup` those of the CPU per fetch; `tries` is the most choices that a search looks at, up to 65,535. All is read
- * until the search has ended. */
+/* Bytes that calls `first` to `last` use for something else; `offset` is that in scratch. */
+typedef struct {
+    uint64_t offset;
+    uint64_t nbytes;
+    uint32_t first;
+    uint32_t last;
+} dtn_fetching_wall_t;
+
+/* At most 65,535 chunks and 2^31 - 1 walls, both in the order of their first calls, and 2^31 - 1 calls. `calls` are the
+ * cycles of each call, `setup` those of the CPU per fetch; `tries` is the most choices that a search looks at, up to
+ * 65,535. `scratch` are the bytes of scratch, 0 where nothing is fetched there. All is read until the search has
+ * ended. */
 typedef struct {
     const dtn_fetching_chunk_t *chunks;
     const uint64_t *calls;
@@ -44,11 +56,14 @@ typedef struct {
     uint64_t area;
     uint32_t channels;
     uint32_t tries;
+    const dtn_fetching_wall_t *walls;
+    uint64_t scratch;
+    uint32_t wall_count;
 } dtn_fetching_config_t;
 
 /* `resident` has a byte per chunk, not 0 where it stays. `order` is that of the fetches, in which
  * each chunk stands once, NULL for that of the chunks.
- * With `spots` each other chunk is fetched right before that call or later, to `offsets` of the area where that is not
+ * With `spots` each other chunk is fetched right before that call or later, to `offsets` where that is not
  * DTN_FETCHING_NONE; both are NULL otherwise. */
 typedef struct {
     const uint8_t *resident;

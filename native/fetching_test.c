@@ -1,5 +1,5 @@
 /* Schedules random chunks and searches for what stays; prints what is wrong: chunks that overlap while both are needed,
- * are not there when they are, or times that the search reports and no schedule has.
+ * or meet walls, are not there when they are needed, or times that the search reports and no schedule has.
  * tests/npu/neutron/plan/test_search.py builds it with the sanitizers. */
 #include "fetching.h"
 
@@ -9,6 +9,8 @@
 
 #define CHUNKS 24U
 #define CALLS 16U
+#define WALLS 12U
+#define SCRATCH 1024U
 #define WORDS 512U
 #define ROUNDS 60U
 #define RUNS 200U
@@ -19,6 +21,20 @@ static uint32_t random_below(uint32_t limit)
 {
     seed = seed * 1664525U + 1013904223U;
     return (seed >> 16) % limit;
+}
+
+/* Half of all configurations have scratch, in which walls may overlap. */
+static void draw_walls(dtn_fetching_wall_t *walls, dtn_fetching_config_t *config)
+{
+    uint32_t first = 0;
+    config->scratch = random_below(2) != 0 ? SCRATCH : 0;
+    config->wall_count = config->scratch != 0 ? random_below(WALLS + 1U) : 0;
+    for (uint32_t i = 0; i < config->wall_count; i++) {
+        uint64_t offset = 16U * random_below(SCRATCH / 16U);
+        first += first + 2U < CALLS ? random_below(3) : 0;
+        walls[i] = (dtn_fetching_wall_t){offset, 16U * random_below((uint32_t)(SCRATCH - offset) / 16U + 1U), first,
+                                         first + random_below(CALLS - first)};
+    }
 }
 
 static void draw(dtn_fetching_chunk_t *chunks, uint64_t *calls, dtn_fetching_config_t *config)
@@ -36,6 +52,27 @@ static void draw(dtn_fetching_chunk_t *chunks, uint64_t *calls, dtn_fetching_con
     }
 }
 
+/* Whether a chunk lies in the area, or in scratch where no wall is from its fetch to the last call that reads it. */
+static bool is_free(const dtn_fetching_config_t *config, const dtn_fetching_step_t *step, bool stays)
+{
+    const dtn_fetching_chunk_t *chunk = &config->chunks[step->chunk];
+    uint64_t end = step->offset + chunk->nbytes;
+    if (end <= config->area) {
+        return true;
+    }
+    if (stays || step->offset < config->area || end > config->area + config->scratch) {
+        return false;
+    }
+    for (uint32_t i = 0; i < config->wall_count; i++) {
+        const dtn_fetching_wall_t *wall = &config->walls[i];
+        if (wall->first <= chunk->last && wall->last >= step->call && config->area + wall->offset < end &&
+            step->offset < config->area + wall->offset + wall->nbytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_sound(const dtn_fetching_config_t *config, const uint8_t *resident, const dtn_fetching_step_t *steps,
                      uint32_t count)
 {
@@ -47,7 +84,7 @@ static bool is_sound(const dtn_fetching_config_t *config, const uint8_t *residen
             is_there[steps[i].chunk] = fetch[steps[i].chunk] != NULL;
             continue;
         }
-        if (steps[i].offset + chunk->nbytes > config->area || steps[i].call > chunk->first) {
+        if (!is_free(config, &steps[i], resident[steps[i].chunk] != 0) || steps[i].call > chunk->first) {
             return false;
         }
         for (uint32_t other = 0; other < config->chunk_count; other++) {
@@ -102,7 +139,7 @@ static bool ends(void)
     const uint32_t words[2] = {UINT32_MAX, UINT32_MAX};
     for (uint32_t count = 0; count <= 3; count += 3) {
         uint8_t resident[3] = {0};
-        dtn_fetching_config_t config = {chunks, calls, count, 3, 1, 100, 1, ROUNDS};
+        dtn_fetching_config_t config = {chunks, calls, count, 3, 1, 100, 1, ROUNDS, NULL, 0, 0};
         void *memory = malloc(dtn_fetching_bytes(&config));
         dtn_fetching_t *search = memory == NULL ? NULL : dtn_fetching_init(memory, &config);
         if (search == NULL) {
@@ -132,8 +169,10 @@ int main(void)
         uint32_t number = seed;
         dtn_fetching_chunk_t chunks[CHUNKS];
         uint64_t calls[CALLS];
-        dtn_fetching_config_t config = {chunks, calls, 0, CALLS, 7, 0, 4, ROUNDS + 3U};
+        dtn_fetching_wall_t walls[WALLS + 1U];
+        dtn_fetching_config_t config = {chunks, calls, 0, CALLS, 7, 0, 4, ROUNDS + 3U, walls, 0, 0};
         draw(chunks, calls, &config);
+        draw_walls(walls, &config);
         void *memory = malloc(dtn_fetching_bytes(&config));
         dtn_fetching_t *search = memory == NULL ? NULL : dtn_fetching_init(memory, &config);
         if (search == NULL || !check(&config, search, &scheduled)) {
@@ -143,6 +182,12 @@ int main(void)
         chunks[0].last = CALLS;
         if (dtn_fetching_bytes(&config) != 0 || dtn_fetching_init(memory, &config) != NULL) {
             printf("run %u: a chunk that no call reads is taken\n", number);
+            return 1;
+        }
+        chunks[0].last = CALLS - 1U;
+        walls[config.wall_count++] = (dtn_fetching_wall_t){config.scratch, 16, CALLS - 1U, CALLS - 1U};
+        if (dtn_fetching_bytes(&config) != 0 || dtn_fetching_init(memory, &config) != NULL) {
+            printf("run %u: a wall that leaves scratch is taken\n", number);
             return 1;
         }
         free(memory);

@@ -7,6 +7,7 @@ from deuteron.npu.neutron.kernels.limits import CHANNELS
 from deuteron.npu.neutron.plan.chunks import Chunk
 from deuteron.npu.neutron.plan.prefetch import FIRST_WORK, MOST_TRIALS, WORK, _packing
 from deuteron.npu.neutron.plan.stream import Await, Costs, Issue, Schedule, Spot, Step
+from deuteron.npu.neutron.plan.walls import NO_SCRATCH, Scratch
 
 
 class Follow:
@@ -19,8 +20,9 @@ class Follow:
         resident: frozenset[int],
         area: int,
         spots: Mapping[int, Spot] | None,
+        scratch: Scratch = NO_SCRATCH,
     ) -> None:
-        self._chunks, self._costs, self._area = chunks, costs, area
+        self._chunks, self._costs, self._area, self._scratch = chunks, costs, area, scratch
         self._offsets: dict[int, int] = {}
         self._start = 0
         for chunk in sorted(resident):
@@ -69,7 +71,7 @@ class Follow:
         channel = self._channel(call, must=must)
         if channel is None:
             return False
-        offset = self._offsets[chunk] if chunk in self._resident else self._room(chunk)
+        offset = self._offsets[chunk] if chunk in self._resident else self._room(call, chunk)
         if offset is None:
             return False
         self._steps.append(Issue(call, chunk, offset, channel))
@@ -113,17 +115,32 @@ class Follow:
             yield chunk
         yield from waiting
 
-    def _room(self, chunk: int) -> int | None:
-        """Where a chunk goes: its spot, or the start of the first gap of its size."""
+    def _room(self, call: int, chunk: int) -> int | None:
+        """Where a chunk goes: its spot, or the start of the first gap of its size, in scratch or else in the area."""
         offset = self._spots[chunk].offset if self._spots is not None else None
         if offset is not None:
             return offset
-        nbytes, at = self._chunks[chunk].nbytes, self._start
-        for offset, end, _ in self._live:
-            if offset - at >= nbytes:
-                return at
-            at = max(at, end)
-        return at if self._area - at >= nbytes else None
+        last = self._chunks[chunk].last
+        walls = [
+            (self._area + wall.offset, self._area + wall.offset + wall.nbytes)
+            for wall in self._scratch.walls
+            if wall.first <= last and wall.last >= call
+        ]
+        taken = sorted([*walls, *((offset, end) for offset, end, _ in self._live)])
+        for at, end in ((self._area, self._area + self._scratch.nbytes), (self._start, self._area)):
+            gap = _gap(taken, self._chunks[chunk].nbytes, at, end)
+            if gap is not None:
+                return gap
+        return None
+
+
+def _gap(taken: Sequence[tuple[int, int]], nbytes: int, at: int, end: int) -> int | None:
+    """The first of `nbytes` free bytes between `at` and `end`."""
+    for start, past in (*(item for item in taken if item[0] < end), (end, end)):
+        if start - at >= nbytes:
+            return at
+        at = max(at, past)
+    return None
 
 
 class Search:

@@ -12,7 +12,8 @@ from deuteron.errors import CapacityError, InternalError, MissingToolError, Opti
 from deuteron.npu.neutron.plan import stream
 from deuteron.npu.neutron.plan.chunks import Chunk
 from deuteron.npu.neutron.plan.prefetch import _search, most_alive
-from deuteron.npu.neutron.plan.stream import MOST_CHUNKS, Costs, Spot, Streams, schedule
+from deuteron.npu.neutron.plan.stream import MOST_CHUNKS, Costs, Issue, Schedule, Spot, Streams, schedule
+from deuteron.npu.neutron.plan.walls import Scratch, Wall
 
 
 def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
@@ -31,6 +32,27 @@ def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
     return tuple(parts), costs, rng.randint(most_alive(parts), max(1, sum(chunk.nbytes for chunk in parts)))
 
 
+def _scratch(rng: random.Random, calls: int) -> Scratch:
+    """Up to 4,096 bytes with walls, which may overlap."""
+    nbytes = 16 * rng.randint(1, 256)
+    walls: list[Wall] = []
+    for first in sorted(rng.randrange(calls) for _ in range(rng.randint(0, 5))):
+        offset = 16 * rng.randrange(nbytes // 16)
+        walls.append(Wall(offset, 16 * rng.randint(1, (nbytes - offset) // 16), first, rng.randrange(first, calls)))
+    return Scratch(nbytes, tuple(walls))
+
+
+def _meets(parts: tuple[Chunk, ...], area: int, scratch: Scratch, planned: Schedule) -> bool:
+    """Whether some fetch to scratch meets a wall, or leaves scratch."""
+    for step in planned.steps:
+        if isinstance(step, Issue) and step.offset + parts[step.chunk].nbytes > area:
+            start, end = step.offset - area, step.offset - area + parts[step.chunk].nbytes
+            walls = (w for w in scratch.walls if w.first <= parts[step.chunk].last and w.last >= step.call)
+            if start < 0 or end > scratch.nbytes or any(w.offset < end and start < w.offset + w.nbytes for w in walls):
+                return True
+    return False
+
+
 def test_schedules_are_those_of_the_definition() -> None:
     without_room = 0
     for seed in range(300):
@@ -46,6 +68,47 @@ def test_schedules_are_those_of_the_definition() -> None:
         spots = {j: Spot(call, rng.choice((None, 16 * j))) for j, call in zip(others, calls, strict=True)}
         assert schedule(parts, costs, resident, area, spots) == Follow(parts, costs, resident, area, spots).run()
     assert 50 < without_room < 250
+
+
+def test_schedules_beside_walls_are_those_of_the_definition() -> None:
+    to_scratch = more = 0
+    for seed in range(300):
+        parts, costs, area = _instance(seed)
+        rng = random.Random(-seed)
+        resident = frozenset(rng.sample(range(len(parts)), rng.randint(0, len(parts) // 2)))
+        scratch = _scratch(rng, len(costs.calls))
+        area = 16 * rng.randrange(area // 16 + 1)
+        wanted = Follow(parts, costs, resident, area, None, scratch).run()
+        assert schedule(parts, costs, resident, area, scratch=scratch) == wanted
+        if wanted is not None:
+            assert not _meets(parts, area, scratch, wanted)
+            to_scratch += sum(isinstance(step, Issue) and step.offset >= area for step in wanted.steps)
+            more += schedule(parts, costs, resident, area) is None
+        others = [j for j in range(len(parts)) if j not in resident]
+        rng.shuffle(others)
+        calls = sorted(rng.randint(0, len(costs.calls) - 1) for _ in others)
+        spots = {j: Spot(call, rng.choice((None, None, 16 * j))) for j, call in zip(others, calls, strict=True)}
+        wanted = Follow(parts, costs, resident, area, spots, scratch).run()
+        assert schedule(parts, costs, resident, area, spots, scratch) == wanted
+    assert to_scratch > 300
+    assert more > 50
+
+
+def test_what_is_free_in_scratch_is_taken_before_the_area() -> None:
+    """The wall ends with call 0, and the next begins with call 3: what calls 1 and 2 read is fetched in between."""
+    parts = (Chunk(("a",), 64, 1, 1), Chunk(("b",), 64, 2, 2), Chunk(("c",), 64, 2, 3))
+    scratch = Scratch(128, (Wall(0, 128, 0, 0), Wall(0, 64, 3, 3)))
+    planned = schedule(parts, Costs((10, 1000, 10, 10), (5, 5, 5), 1), frozenset(), 64, scratch=scratch)
+    assert planned is not None
+    issues = [(step.call, step.chunk, step.offset) for step in planned.steps if isinstance(step, Issue)]
+    assert issues == [(0, 0, 0), (1, 1, 64), (1, 2, 128)]
+
+
+def test_walls_stand_in_scratch_and_in_order() -> None:
+    parts, costs, area = _instance(3)
+    for walls in ((Wall(16, 112, 0, 0), Wall(0, 129, 1, 1)), (Wall(0, 16, 1, 1), Wall(0, 16, 0, 0))):
+        with pytest.raises(InternalError, match=r"or walls, are not in the order of their first use, or walls leave"):
+            Streams(parts, costs, area, scratch=Scratch(128, walls))
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -1,8 +1,11 @@
 """How chunks get from flash to SRAM while kernels run: the schedule of one choice of resident chunks.
 
 Chunks are fetched in the order of their first use, each as early as room and channels allow, and room is handed out
-first fit. A small chunk can do better before a large one that has no room yet: for such orders someone else says where
-chunks go, and when.
+first fit: in scratch, where that is free from the fetch to the last call that reads the chunk, else in the area. A
+small chunk can do better before a large one that has no room yet: for such orders someone else says where chunks go,
+and when.
+
+Addresses are one line: the area, and scratch from the area's end on.
 
 Schedules are made in C (`native/fetching.h`), as a search looks at thousands of them.
 """
@@ -18,6 +21,7 @@ from deuteron.errors import CapacityError, InternalError, OptionError
 from deuteron.native import load as load_native
 from deuteron.npu.neutron.kernels.limits import CHANNELS
 from deuteron.npu.neutron.plan.chunks import Chunk
+from deuteron.npu.neutron.plan.walls import NO_SCRATCH, Scratch
 
 MOST_CYCLES = (1 << 63) - 1
 """Of a run: what the library counts."""
@@ -51,7 +55,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Before call `call`, the fetch of chunk `chunk` to `offset` of the prefetch area is started."""
+    """Before call `call`, the fetch of chunk `chunk` to `offset` is started."""
 
     call: int
     chunk: int
@@ -73,7 +77,7 @@ Step = Issue | Await
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a chunk goes: to `offset` in the prefetch area, first fit if None, right before call `call` or later."""
+    """Where a chunk goes: to `offset`, first fit if None, right before call `call` or later."""
 
     call: int
     offset: int | None
@@ -93,6 +97,7 @@ def schedule(
     resident: frozenset[int],
     area: int,
     spots: Mapping[int, Spot] | None = None,
+    scratch: Scratch = NO_SCRATCH,
 ) -> Schedule | None:
     """The schedule with these chunks resident in an area of `area` bytes, or None when some chunk finds no room.
 
@@ -103,11 +108,12 @@ def schedule(
         chunks: what is needed, in order of first use.
         costs: what calls and transfers take.
         resident: indices of the chunks that stay in place.
-        area: bytes for all chunks.
+        area: bytes for chunks alone.
         spots: where each of the others goes, and when, in the order of their fetches, calls ascending; None for first
             fit, as early as there is room.
+        scratch: where chunks that do not stay may lie, too.
     """
-    return Streams(chunks, costs, area).schedule(resident, spots)
+    return Streams(chunks, costs, area, scratch=scratch).schedule(resident, spots)
 
 
 class Streams:
@@ -116,8 +122,9 @@ class Streams:
     Args:
         chunks: what is needed, in order of first use.
         costs: what calls and transfers take.
-        area: bytes for all chunks.
+        area: bytes for chunks alone.
         rounds: the most changes of the best that `improve` tries.
+        scratch: where chunks that do not stay may lie, too.
 
     Raises:
         MissingToolError: the library is not built.
@@ -125,7 +132,9 @@ class Streams:
         CapacityError: there are more chunks than can be planned.
     """
 
-    def __init__(self, chunks: Sequence[Chunk], costs: Costs, area: int, rounds: int = 0) -> None:
+    def __init__(
+        self, chunks: Sequence[Chunk], costs: Costs, area: int, rounds: int = 0, scratch: Scratch = NO_SCRATCH
+    ) -> None:
         if sum(costs.calls) + sum(costs.transfers) + costs.setup * len(chunks) > MOST_CYCLES:
             raise OptionError(
                 f"a run of the program may take more than {MOST_CYCLES:,} cycles, which cannot be planned",
@@ -141,15 +150,26 @@ class Streams:
             *((c.nbytes, cycles, c.first, c.last) for c, cycles in zip(chunks, costs.transfers, strict=True))
         )
         self._calls = (ctypes.c_uint64 * len(costs.calls))(*costs.calls)
-        tries = FIRST_TRIES + rounds
+        walls = scratch.walls
+        self._walls = (_Wall * len(walls))(*((wall.offset, wall.nbytes, wall.first, wall.last) for wall in walls))
+        counts, tries = (len(chunks), len(costs.calls)), FIRST_TRIES + rounds
         self._config = _Config(
-            self._parts, self._calls, len(chunks), len(costs.calls), costs.setup, area, CHANNELS, tries
+            self._parts,
+            self._calls,
+            *counts,
+            costs.setup,
+            area,
+            CHANNELS,
+            tries,
+            self._walls,
+            scratch.nbytes,
+            len(walls),
         )
         nbytes = self._native.dtn_fetching_bytes(ctypes.byref(self._config))
         self._memory = ctypes.create_string_buffer(nbytes)
         handle = self._native.dtn_fetching_init(self._memory, ctypes.byref(self._config)) if nbytes else None
         if handle is None:
-            raise InternalError("chunks are not in the order of their first use")
+            raise InternalError("chunks, or walls, are not in the order of their first use, or walls leave scratch")
         self._handle = ctypes.c_void_p(handle)
 
     def schedule(self, resident: frozenset[int], spots: Mapping[int, Spot] | None = None) -> Schedule | None:
@@ -228,6 +248,15 @@ class _Chunk(ctypes.Structure):
     )
 
 
+class _Wall(ctypes.Structure):
+    _fields_ = (
+        ("offset", ctypes.c_uint64),
+        ("nbytes", ctypes.c_uint64),
+        ("first", ctypes.c_uint32),
+        ("last", ctypes.c_uint32),
+    )
+
+
 class _Config(ctypes.Structure):
     _fields_ = (
         ("chunks", ctypes.POINTER(_Chunk)),
@@ -238,6 +267,9 @@ class _Config(ctypes.Structure):
         ("area", ctypes.c_uint64),
         ("channels", ctypes.c_uint32),
         ("tries", ctypes.c_uint32),
+        ("walls", ctypes.POINTER(_Wall)),
+        ("scratch", ctypes.c_uint64),
+        ("wall_count", ctypes.c_uint32),
     )
 
 
