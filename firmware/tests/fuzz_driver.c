@@ -48,9 +48,9 @@ static fuzz_outcome_t run(const dtn_model_t *model)
     for (uint32_t i = 0; i < model->outputs; i++) {
         outputs[i] = (uint8_t *)(memory[blocks++] = build_alloc(sizes[model->inputs + i] + 1)) + 1;
     }
-    outputs[model->outputs] = memory[blocks++] = build_alloc(model->scratch_bytes);
+    outputs[model->outputs] = memory[blocks++] = build_alloc(model->memory_bytes[DTN_SCRATCH]);
     outputs[model->outputs + 1] = memory[blocks++] = build_alloc(model->profile_bytes);
-    memory[blocks++] = build_alloc(model->prefetch_bytes);
+    memory[blocks++] = build_alloc(model->memory_bytes[DTN_PREFETCH]);
     NeutronDataConfig data = {inputs, outputs, NULL, memory[blocks - 1]};
     fuzz_late_copies();
     NeutronError error = dtn_model_run(model, &data, false);

@@ -48,7 +48,8 @@ bool fuzz_is_bounded(const dtn_model_t *model)
 {
     const uint32_t *command = model->program;
     uint64_t steps = 0;
-    uint64_t bytes = (uint64_t)model->scratch_bytes + model->prefetch_bytes + model->profile_bytes;
+    uint64_t bytes =
+        (uint64_t)model->memory_bytes[DTN_SCRATCH] + model->memory_bytes[DTN_PREFETCH] + model->profile_bytes;
     for (uint32_t i = 0; i < model->inputs + model->outputs; i++) {
         bytes += model->words[DTN_HEADER_WORDS + i];
     }

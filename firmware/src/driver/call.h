@@ -7,6 +7,22 @@
 
 #include "types.h"
 
+/** The three words of an operand, read in place. */
+typedef struct {
+    uint32_t place; /**< the region in the low 8 bits, above them which of it */
+    uint32_t offset;
+    uint32_t bytes;
+} dtn_ref_t;
+
+/** The operands of the call at `command`. */
+static inline const dtn_ref_t *dtn_refs(const uint32_t *command)
+{
+    return (const dtn_ref_t *)(command + 3);
+}
+
+/** True when two operands that lie in their regions have no byte in common. */
+bool dtn_is_apart(const dtn_ref_t *a, const dtn_ref_t *b);
+
 /** Checks the call whose words, as many as its first word says, start at `command`. */
 dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command);
 

@@ -27,50 +27,28 @@ NeutronError dtn_kernels_check(const uint32_t *block, dtn_model_t *model)
     return ENONE;
 }
 
-/* Bytes of the prefetch area, or of scratch, that a fetch writes. */
-typedef struct {
-    uint32_t region;
-    uint32_t offset;
-    uint32_t bytes;
-} flight_t;
-
 /* What the fetches so far have left behind. */
 typedef struct {
-    flight_t flights[DTN_CHANNELS]; /* for each busy channel, its fetch */
-    uint32_t busy;                  /* a bit per channel: nothing has waited for its fetch */
-    uint32_t resident_end;          /* of the last resident fetch */
+    dtn_ref_t flights[DTN_CHANNELS]; /* for each busy channel, the bytes that its fetch writes */
+    uint32_t busy;                   /* a bit per channel: nothing has waited for its fetch */
+    uint32_t resident_end;           /* of the last resident fetch */
 } fetches_t;
 
-/* True when a fetch of any channel still writes one of the bytes; they lie in the region, so that the sums fit. */
-static bool is_in_flight(const fetches_t *fetches, uint32_t region, uint32_t offset, uint32_t bytes)
+/* True when a fetch of any channel still writes one of the bytes, which lie in their region. */
+static bool is_in_flight(const fetches_t *fetches, const dtn_ref_t *ref)
 {
     for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
-        const flight_t *flight = &fetches->flights[i];
-        if ((fetches->busy >> i & 1U) != 0 && region == flight->region && offset < flight->offset + flight->bytes &&
-            flight->offset < offset + bytes) {
+        if ((fetches->busy >> i & 1U) != 0 && !dtn_is_apart(&fetches->flights[i], ref)) {
             return true;
         }
     }
     return false;
 }
 
-/* True when `bytes` from `offset` on lie within `size`, and both are multiples of 16. */
+/* True when the bytes lie within `size`, and where they start and how many they are is a multiple of 16. */
 static bool is_block(uint32_t offset, uint32_t bytes, uint32_t size)
 {
     return (offset | bytes) % DTN_ALIGNMENT == 0 && bytes <= size && offset <= size - bytes;
-}
-
-/* The rule of resident fetches: inside the resident bytes, one after the other. */
-static dtn_reason_t resident_check(const dtn_model_t *model, flight_t flight, fetches_t *fetches)
-{
-    if (flight.region != DTN_REGION_PREFETCH || flight.offset >= model->resident_bytes) {
-        return DTN_OK;
-    }
-    if (flight.bytes > model->resident_bytes - flight.offset || flight.offset < fetches->resident_end) {
-        return DTN_REASON_RESIDENT;
-    }
-    fetches->resident_end = flight.offset + flight.bytes;
-    return DTN_OK;
 }
 
 static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *command, fetches_t *fetches)
@@ -78,23 +56,30 @@ static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *comman
     bool to_scratch = dtn_is_to_scratch(command[1]);
     uint32_t minor = model->words[DTN_HEADER_VERSION] & 0xFFFFU;
     uint32_t channel = dtn_fetch_channel(command[1]);
-    flight_t flight = {to_scratch ? DTN_REGION_SCRATCH : DTN_REGION_PREFETCH, command[3], command[4]};
+    dtn_ref_t target = {to_scratch ? DTN_REGION_SCRATCH : DTN_REGION_PREFETCH, command[3], command[4]};
     if (channel >= DTN_CHANNELS || (to_scratch && minor < DTN_MINOR_OF_SCRATCH_FETCHES)) {
         return DTN_REASON_CHANNEL;
     }
     if ((fetches->busy >> channel & 1U) != 0) {
         return DTN_REASON_CHANNEL_BUSY;
     }
-    if (flight.bytes == 0 || !is_block(command[2], flight.bytes, model->weights_bytes) ||
-        !is_block(flight.offset, flight.bytes, to_scratch ? model->scratch_bytes : model->prefetch_bytes)) {
+    if (target.bytes == 0 || !is_block(command[2], target.bytes, model->memory_bytes[DTN_WEIGHTS]) ||
+        !is_block(target.offset, target.bytes, model->memory_bytes[to_scratch ? DTN_SCRATCH : DTN_PREFETCH])) {
         return DTN_REASON_FETCH_RANGE;
     }
-    if (is_in_flight(fetches, flight.region, flight.offset, flight.bytes)) {
+    if (is_in_flight(fetches, &target)) {
         return DTN_REASON_IN_FLIGHT;
     }
-    fetches->flights[channel] = flight;
+    fetches->flights[channel] = target;
     fetches->busy |= UINT32_C(1) << channel;
-    return resident_check(model, flight, fetches);
+    if (!to_scratch && target.offset < model->resident_bytes) {
+        /* Resident fetches lie inside the resident bytes, one after the other. */
+        if (target.bytes > model->resident_bytes - target.offset || target.offset < fetches->resident_end) {
+            return DTN_REASON_RESIDENT;
+        }
+        fetches->resident_end = target.offset + target.bytes;
+    }
+    return DTN_OK;
 }
 
 static dtn_reason_t wait_check(const uint32_t *command, fetches_t *fetches)
@@ -112,12 +97,10 @@ static dtn_reason_t call_check(const dtn_model_t *model, const uint32_t *command
     if (reason != DTN_OK) {
         return reason;
     }
-    const uint32_t *operand = command + 3;
     for (uint32_t i = 0; i < (command[1] >> 16 & 0xFFU); i++) {
-        if (is_in_flight(fetches, operand[0], operand[1], operand[2])) { /* the index of these regions is 0 */
+        if (is_in_flight(fetches, dtn_refs(command) + i)) {
             return DTN_REASON_IN_FLIGHT;
         }
-        operand += DTN_OPERAND_WORDS;
     }
     return DTN_OK;
 }

@@ -150,8 +150,8 @@ NeutronError dtn_model_info(NeutronModelHandle hdl, dtn_model_info_t *info)
     info->inputs = model->inputs;
     info->outputs = model->outputs;
     info->tensor_bytes = model->words + DTN_HEADER_WORDS;
-    info->scratch_bytes = model->scratch_bytes;
-    info->prefetch_bytes = model->prefetch_bytes;
+    info->scratch_bytes = model->memory_bytes[DTN_SCRATCH];
+    info->prefetch_bytes = model->memory_bytes[DTN_PREFETCH];
     info->profile_bytes = model->profile_bytes;
     return ENONE;
 }

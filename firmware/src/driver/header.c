@@ -50,17 +50,24 @@ static dtn_reason_t identity_check(const uint32_t *words)
     return DTN_OK;
 }
 
+/* What is the same in both layouts, two words further on in B. */
+typedef char layouts_have_one_order[DTN_LAYOUT_B_INPUTS - DTN_LAYOUT_A_INPUTS ==
+                                                DTN_LAYOUT_B_PREFETCH_BYTES - DTN_LAYOUT_A_PREFETCH_BYTES &&
+                                            DTN_LAYOUT_B_OUTPUTS - DTN_LAYOUT_A_OUTPUTS ==
+                                                DTN_LAYOUT_B_PREFETCH_BYTES - DTN_LAYOUT_A_PREFETCH_BYTES
+                                        ? 1
+                                        : -1];
+
 /* Words 10 to 14 come in two layouts; the profiling flag chooses. */
 static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)
 {
+    const uint32_t *layout = words;
     if ((words[DTN_HEADER_FLAGS] & ~(uint32_t)DTN_FLAG_PROFILING) != 0) {
         return DTN_REASON_FLAGS;
     }
     if ((words[DTN_HEADER_FLAGS] & DTN_FLAG_PROFILING) != 0) {
         model->profile_bytes = words[DTN_LAYOUT_B_PROFILE_BYTES];
-        model->prefetch_bytes = words[DTN_LAYOUT_B_PREFETCH_BYTES];
-        model->inputs = words[DTN_LAYOUT_B_INPUTS];
-        model->outputs = words[DTN_LAYOUT_B_OUTPUTS];
+        layout += DTN_LAYOUT_B_PREFETCH_BYTES - DTN_LAYOUT_A_PREFETCH_BYTES;
         if (!is_multiple(words[DTN_LAYOUT_B_DEBUG_BYTES])) {
             return DTN_REASON_HEADER_SIZE;
         }
@@ -70,19 +77,19 @@ static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)
         }
     } else {
         model->profile_bytes = 0;
-        model->prefetch_bytes = words[DTN_LAYOUT_A_PREFETCH_BYTES];
-        model->inputs = words[DTN_LAYOUT_A_INPUTS];
-        model->outputs = words[DTN_LAYOUT_A_OUTPUTS];
         if (!all_zero(words, DTN_LAYOUT_A_OUTPUTS + 1, DTN_HEADER_FIRST_COMMAND)) {
             return DTN_REASON_RESERVED;
         }
     }
+    model->memory_bytes[DTN_PREFETCH] = layout[DTN_LAYOUT_A_PREFETCH_BYTES];
+    model->inputs = layout[DTN_LAYOUT_A_INPUTS];
+    model->outputs = layout[DTN_LAYOUT_A_OUTPUTS];
     return DTN_OK;
 }
 
 static dtn_reason_t weights_check(const dtn_model_t *model)
 {
-    bool same = model->words[DTN_HEADER_WEIGHTS_CRC] == dtn_crc32(0, model->weights, model->weights_bytes);
+    bool same = model->words[DTN_HEADER_WEIGHTS_CRC] == dtn_crc32(0, model->weights, model->memory_bytes[DTN_WEIGHTS]);
     return same ? DTN_OK : DTN_REASON_WEIGHTS_CRC;
 }
 
@@ -105,17 +112,17 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
     model->words = words;
     model->weights = (const uint8_t *)config->weights;
     model->word_count = words[DTN_HEADER_MICROCODE_BYTES] / DTN_WORD_BYTES;
-    model->weights_bytes = words[DTN_HEADER_WEIGHTS_BYTES];
-    model->scratch_bytes = words[DTN_HEADER_SCRATCH_BYTES];
+    model->memory_bytes[DTN_WEIGHTS] = words[DTN_HEADER_WEIGHTS_BYTES];
+    model->memory_bytes[DTN_SCRATCH] = words[DTN_HEADER_SCRATCH_BYTES];
     model->resident_bytes = words[DTN_HEADER_RESIDENT_BYTES];
     model->commands = words[DTN_HEADER_COMMANDS];
     reason = layout_read(words, model);
     if (reason != DTN_OK) {
         return reason;
     }
-    if (model->weights_bytes < DTN_MIN_WEIGHTS_BYTES || !is_multiple(model->weights_bytes) ||
-        !is_multiple(model->scratch_bytes) || !is_multiple(model->prefetch_bytes) ||
-        !is_multiple(model->resident_bytes) || model->resident_bytes > model->prefetch_bytes) {
+    const uint32_t *bytes = model->memory_bytes;
+    if (bytes[DTN_WEIGHTS] < DTN_MIN_WEIGHTS_BYTES || model->resident_bytes > bytes[DTN_PREFETCH] ||
+        !is_multiple(bytes[DTN_SCRATCH] | bytes[DTN_WEIGHTS] | bytes[DTN_PREFETCH] | model->resident_bytes)) {
         return DTN_REASON_HEADER_SIZE;
     }
     if (model->inputs > DTN_MAX_TENSORS || model->outputs > DTN_MAX_TENSORS) {

@@ -7,15 +7,26 @@
 #include "hooks.h"
 #include "progress.h"
 
+static dtn_reason_t block_check(const void *block)
+{
+    if (block == NULL) {
+        return DTN_REASON_NULL_POINTER;
+    }
+    return dtn_is_aligned(block) ? DTN_OK : DTN_REASON_MISALIGNED;
+}
+
 NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_t *kernels, dtn_model_t *model)
 {
-    if (config->microcode == NULL || config->weights == NULL || config->kernels == NULL) {
-        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    dtn_reason_t reason = block_check(config->microcode);
+    if (reason == DTN_OK) {
+        reason = block_check(config->weights);
     }
-    if (!dtn_is_aligned(config->microcode) || !dtn_is_aligned(config->weights) || !dtn_is_aligned(config->kernels)) {
-        return dtn_error(DTN_REASON_MISALIGNED, 0);
+    if (reason == DTN_OK) {
+        reason = block_check(config->kernels);
     }
-    dtn_reason_t reason = dtn_header_check(config, model);
+    if (reason == DTN_OK) {
+        reason = dtn_header_check(config, model);
+    }
     if (reason != DTN_OK) {
         return dtn_error(reason, 0);
     }
@@ -28,39 +39,29 @@ NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_
     return dtn_commands_check(model);
 }
 
+/* True when there are pointers to look at and their array, or one of them, is NULL. */
 static bool any_null(const void *const *pointers, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (pointers[i] == NULL) {
-            return true;
-        }
+    bool null = count != 0 && pointers == NULL;
+    for (uint32_t i = 0; !null && i < count; i++) {
+        null = pointers[i] == NULL;
     }
-    return false;
-}
-
-static dtn_reason_t block_check(const void *block)
-{
-    if (block == NULL) {
-        return DTN_REASON_NULL_POINTER;
-    }
-    return dtn_is_aligned(block) ? DTN_OK : DTN_REASON_MISALIGNED;
+    return null;
 }
 
 /* Checks the pointers of `data` and fills the buffers, which are NULL. A block that the model does not need is not
  * looked at: callers leave its pointer uninitialised. */
 static dtn_reason_t buffers_read(const dtn_model_t *model, const NeutronDataConfig *data, dtn_buffers_t *buffers)
 {
-    bool extra = model->scratch_bytes != 0 || model->profile_bytes != 0;
-    if ((model->inputs != 0 && data->inputs == NULL) || ((model->outputs != 0 || extra) && data->outputs == NULL)) {
-        return DTN_REASON_NULL_POINTER;
-    }
+    bool extra = model->memory_bytes[DTN_SCRATCH] != 0 || model->profile_bytes != 0;
     buffers->inputs = (const void *const *)data->inputs;
     buffers->outputs = (void *const *)data->outputs;
-    if (any_null(buffers->inputs, model->inputs) || any_null((const void *const *)buffers->outputs, model->outputs)) {
+    if (any_null(buffers->inputs, model->inputs) || any_null((const void *const *)buffers->outputs, model->outputs) ||
+        (extra && buffers->outputs == NULL)) {
         return DTN_REASON_NULL_POINTER;
     }
     dtn_reason_t reason = DTN_OK;
-    if (model->scratch_bytes != 0) {
+    if (model->memory_bytes[DTN_SCRATCH] != 0) {
         buffers->scratch = (uint8_t *)data->outputs[model->outputs];
         reason = block_check(buffers->scratch);
     }
@@ -68,7 +69,7 @@ static dtn_reason_t buffers_read(const dtn_model_t *model, const NeutronDataConf
         buffers->profile = (uint32_t *)data->outputs[model->outputs + 1];
         reason = block_check(buffers->profile);
     }
-    if (reason == DTN_OK && model->prefetch_bytes != 0) {
+    if (reason == DTN_OK && model->memory_bytes[DTN_PREFETCH] != 0) {
         buffers->prefetch = (uint8_t *)data->scratchWeights;
         reason = block_check(buffers->prefetch);
     }

@@ -17,15 +17,21 @@
     "microcode, weights and tables are little-endian and read in place: a big-endian target needs a converted payload"
 #endif
 
+/** The regions of one memory each, in their order. */
+enum {
+    DTN_SCRATCH = DTN_REGION_SCRATCH - DTN_REGION_SCRATCH,
+    DTN_WEIGHTS = DTN_REGION_WEIGHTS - DTN_REGION_SCRATCH,
+    DTN_PREFETCH = DTN_REGION_PREFETCH - DTN_REGION_SCRATCH,
+    DTN_MEMORIES,
+};
+
 /** A model whose header has been checked: pointers into the caller's blocks, and the header's numbers. */
 typedef struct {
     const uint32_t *words;
     const uint8_t *weights;
     const dtn_kernel_t *kernels; /**< the linked kernels by number */
     uint32_t word_count;
-    uint32_t weights_bytes;
-    uint32_t scratch_bytes;
-    uint32_t prefetch_bytes;
+    uint32_t memory_bytes[DTN_MEMORIES];
     uint32_t resident_bytes;
     uint32_t profile_bytes; /**< 0 without profiling */
     uint32_t inputs;

@@ -5,7 +5,7 @@
  */
 #include <stddef.h>
 
-#include "../driver/types.h"
+#include "../driver/driver.h"
 #include "deuteron/driver.h"
 #include "deuteron/npu.h"
 
@@ -15,9 +15,9 @@ enum { MICROCODE = 0, WEIGHTS = 1, KERNELS = 2, BLOCKS = 3 };
 typedef char pointer_fits_its_place[sizeof(void *) <= DTN_POINTER_BYTES ? 1 : -1];
 
 /* Bytes of the addresses of inputs, outputs, scratch and profile. */
-static uint32_t table_bytes(const dtn_model_info_t *info)
+static uint32_t table_bytes(const dtn_model_t *model)
 {
-    uint32_t bytes = (info->inputs + info->outputs + 2) * DTN_POINTER_BYTES;
+    uint32_t bytes = (model->inputs + model->outputs + 2) * DTN_POINTER_BYTES;
     return (bytes + DTN_ALIGNMENT - 1) / DTN_ALIGNMENT * DTN_ALIGNMENT;
 }
 
@@ -50,22 +50,22 @@ static NeutronError prepare(const dtn_partition_t *partition)
 
 static uint64_t working_bytes(const dtn_partition_t *partition)
 {
-    dtn_model_info_t info;
-    if (dtn_model_info(partition->context, &info) != ENONE) {
+    const dtn_model_t *model = dtn_model_of(partition->context);
+    if (model == NULL) {
         return 0;
     }
-    return (uint64_t)table_bytes(&info) + info.scratch_bytes + info.profile_bytes + info.prefetch_bytes;
+    return (uint64_t)table_bytes(model) + model->memory_bytes[DTN_SCRATCH] + model->profile_bytes +
+           model->memory_bytes[DTN_PREFETCH];
 }
 
 static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t *call)
 {
-    dtn_model_info_t info;
-    if (dtn_model_info(partition->context, &info) != ENONE || call->input_count != info.inputs ||
-        call->output_count != info.outputs) {
+    const dtn_model_t *model = dtn_model_of(partition->context);
+    if (model == NULL || call->input_count != model->inputs || call->output_count != model->outputs) {
         return DTN_REASON_DELEGATE;
     }
-    for (uint32_t i = 0; i < info.inputs + info.outputs; i++) {
-        if (dtn_npu_tensor(call, i).bytes != info.tensor_bytes[i]) {
+    for (uint32_t i = 0; i < model->inputs + model->outputs; i++) {
+        if (dtn_npu_tensor(call, i).bytes != model->words[DTN_HEADER_WORDS + i]) {
             return DTN_REASON_DELEGATE;
         }
     }
@@ -74,15 +74,14 @@ static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t
 
 static NeutronError run(const dtn_partition_t *partition, const dtn_npu_call_t *call)
 {
-    dtn_model_info_t info;
-    NeutronError error = dtn_model_info(partition->context, &info);
-    if (error != ENONE) {
-        return error;
+    const dtn_model_t *model = dtn_model_of(partition->context);
+    if (model == NULL) {
+        return dtn_error(DTN_REASON_BAD_HANDLE, 0);
     }
     uint32_t tensors = call->input_count + call->output_count;
     void **pointers = (void **)partition->working;
-    uint8_t *scratch = (uint8_t *)partition->working + table_bytes(&info);
-    uint8_t *profile = scratch + info.scratch_bytes;
+    uint8_t *scratch = (uint8_t *)partition->working + table_bytes(model);
+    uint8_t *profile = scratch + model->memory_bytes[DTN_SCRATCH];
     for (uint32_t i = 0; i < tensors; i++) {
         pointers[i] = dtn_npu_tensor(call, i).data;
     }
@@ -91,7 +90,7 @@ static NeutronError run(const dtn_partition_t *partition, const dtn_npu_call_t *
     NeutronDataConfig data = {
         .inputs = (const void **)(void *)pointers,
         .outputs = pointers + call->input_count,
-        .scratchWeights = profile + info.profile_bytes,
+        .scratchWeights = profile + model->profile_bytes,
     };
     return neutronRunBlocking(partition->context, &data);
 }
@@ -104,13 +103,13 @@ static NeutronError unprepare(const dtn_partition_t *partition)
 #if DTN_PROFILING
 static const uint32_t *records(const dtn_partition_t *partition, uint32_t *count)
 {
-    dtn_model_info_t info;
-    if (dtn_model_info(partition->context, &info) != ENONE) {
+    const dtn_model_t *model = dtn_model_of(partition->context);
+    if (model == NULL) {
         return NULL;
     }
     const uint8_t *working = (const uint8_t *)partition->working;
-    *count = info.profile_bytes / DTN_PROFILE_RECORD_BYTES;
-    return (const uint32_t *)(const void *)(working + table_bytes(&info) + info.scratch_bytes);
+    *count = model->profile_bytes / DTN_PROFILE_RECORD_BYTES;
+    return (const uint32_t *)(const void *)(working + table_bytes(model) + model->memory_bytes[DTN_SCRATCH]);
 }
 #endif
 

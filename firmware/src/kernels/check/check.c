@@ -60,17 +60,21 @@ bool dtn_is_mean_factor(int32_t multiplier, int32_t shift, int64_t count)
            count <= (INT64_C(1) << DTN_MAX_MEAN_SHIFT) >> shift;
 }
 
+/* The dimensions of an axis are read as one array, in the order in which they stand. */
+enum { AXIS_DIMENSIONS = offsetof(dtn_axis_t, pad) / sizeof(int32_t) };
+
 dtn_reason_t dtn_check_axis(dtn_axis_t axis)
 {
-    if (!dtn_are_dimensions(DTN_LIST(axis.in, axis.out, axis.kernel, axis.stride, axis.dilation))) {
+    if (!dtn_are_dimensions(&axis.in, AXIS_DIMENSIONS)) {
         return DTN_REASON_PARAMETER;
     }
-    int64_t span = (int64_t)(axis.kernel - 1) * axis.dilation + 1;
-    if (axis.pad < 0 || axis.pad >= span) {
+    /* Below 2^16 times at most 2^16: 32 bits hold both products, and the map with its pad. */
+    uint32_t reach = (uint32_t)(axis.kernel - 1) * (uint32_t)axis.dilation;
+    if (axis.pad < 0 || (uint32_t)axis.pad > reach) {
         return DTN_REASON_PARAMETER;
     }
-    int64_t last = (int64_t)(axis.out - 1) * axis.stride - axis.pad;
-    return last < axis.in ? DTN_OK : DTN_REASON_WINDOW;
+    uint32_t last = (uint32_t)(axis.out - 1) * (uint32_t)axis.stride;
+    return last < (uint32_t)axis.in + (uint32_t)axis.pad ? DTN_OK : DTN_REASON_WINDOW;
 }
 
 static bool is_s8(int32_t value)
@@ -87,7 +91,7 @@ dtn_reason_t dtn_check_range(int32_t in_zp, int32_t out_zp, int32_t act_min, int
 dtn_reason_t dtn_check_requant(const dtn_operand_t *operand, int32_t count)
 {
     const dtn_requant_row_t *rows = (const dtn_requant_row_t *)(const void *)operand->data;
-    if (operand->bytes != (uint64_t)(uint32_t)count * DTN_REQUANT_ROW_BYTES) {
+    if (operand->bytes % DTN_REQUANT_ROW_BYTES != 0 || operand->bytes / DTN_REQUANT_ROW_BYTES != (uint32_t)count) {
         return DTN_REASON_OPERAND_SIZE;
     }
     for (int32_t i = 0; rows != NULL && i < count; i++) {
@@ -98,15 +102,15 @@ dtn_reason_t dtn_check_requant(const dtn_operand_t *operand, int32_t count)
     return DTN_OK;
 }
 
-/* Element i of the operand is element i of the output. */
+/* Element i of the operand is element i of the output, whose size fits 32 bits. */
 static bool is_contiguous(const int32_t *dims, const int32_t *strides, size_t rank)
 {
-    uint64_t step = 1;
+    uint32_t step = 1;
     for (size_t i = rank; i-- > 0;) {
-        if (dims[i] > 1 && (uint64_t)strides[i] != step) {
+        if (dims[i] > 1 && (uint32_t)strides[i] != step) {
             return false;
         }
-        step *= (uint64_t)dims[i];
+        step *= (uint32_t)dims[i];
     }
     return true;
 }
@@ -126,8 +130,6 @@ dtn_reason_t dtn_check_broadcast(const dtn_call_t *call, const int32_t *dims, co
         if (!dtn_is_reach_inside(&call->operands[i], 0, dims, strides[i], RANK)) {
             return DTN_REASON_OPERAND_SIZE;
         }
-    }
-    for (size_t i = DTN_ADD_S8_A; i <= DTN_ADD_S8_B; i++) {
         if (call->operands[i].in_place && !is_contiguous(dims, strides[i], RANK)) {
             return DTN_REASON_OPERAND_OVERLAP;
         }
