@@ -62,6 +62,46 @@ class Reduced(nn.Module):
         return torch.relu(least), turned, shared, other, cut, padded, *of_five
 
 
+class Chained(nn.Module):
+    """Operators of one tensor that an Ethos-U85 computes while the one before goes on, before pads and joins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(3, 16, 1)
+
+    def forward(self, x: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+        y = self.first(x)
+        pooled = functional.avg_pool2d(y.abs(), 3, 1, 1)
+        together = torch.cat([self.second(x), torch.neg(y).abs()], 3)
+        padded = functional.pad((numbers + numbers * 3).abs(), (1, 1))
+        inverse = torch.cat([torch.bitwise_not(numbers * 3), numbers], 2)
+        return pooled, together, padded, inverse, torch.cat([torch.logical_not(numbers > 3), numbers > 4], 2)
+
+
+def chained() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Chained` with its inputs."""
+    torch.manual_seed(0)
+    numbers = torch.randint(-1000, 1000, (1, 7, 64), dtype=torch.int32)
+    return Chained().eval(), (torch.randn(1, 3, 8, 8), numbers), api.BuildOptions()
+
+
+class BeforePads(nn.Module):
+    """A layer and the distances of its results from 0, before pads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 16, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.avg_pool2d(self.layer(x).abs(), 3, 1, 1)
+
+
+def before_pads() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`BeforePads` with its input."""
+    torch.manual_seed(0)
+    return BeforePads().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
 def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Joined` with its input."""
     torch.manual_seed(0)
@@ -83,7 +123,7 @@ def reduced() -> tuple[Any, Sequence[Any], api.BuildOptions]:
 
 @pytest.mark.parametrize(
     ("make", "target", "pools"),
-    [(joined, "ethos-u55-128", 6), (strided, "ethos-u85-256", 1), (reduced, "ethos-u55-128", 9)],
+    [(joined, "ethos-u55-128", 6), (strided, "ethos-u85-256", 1), (reduced, "ethos-u55-128", 9), (chained, "ethos-u85-256", 2)],
 )
 def test_vela_does_not_join_what_it_would_join_wrong(make: Any, target: str, pools: int) -> None:
     directory, inputs = built(make, target), make()[1]
@@ -91,3 +131,12 @@ def test_vela_does_not_join_what_it_would_join_wrong(make: Any, target: str, poo
     comparison = compare(directory, [[x.numpy() for x in inputs], [x.flip(-1).numpy() for x in inputs]])
     assert comparison.passed, comparison.failures()
     assert [operator.name for operator in graph.operators].count("MAX_POOL2D") == pools
+
+
+def test_operators_of_one_tensor_stay_joined_where_nothing_is_chained() -> None:
+    """As on an Ethos-U55: what Vela writes into a padded tensor there is where it belongs."""
+    directory, inputs = built(before_pads, "ethos-u55-128"), before_pads()[1]
+    graph = tosa.read((directory / "npu_0.tosa").read_bytes(), "npu_0.tosa")
+    comparison = compare(directory, [[x.numpy() for x in inputs]])
+    assert comparison.passed, comparison.failures()
+    assert "MAX_POOL2D" not in [operator.name for operator in graph.operators]

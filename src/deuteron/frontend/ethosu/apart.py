@@ -6,7 +6,11 @@ above and left, and the results of a depthwise convolution with several channels
 the start of the greater tensor. On an Ethos-U55 and -U65 it also takes transposes to pieces: where an activation
 follows one, and then pads, its rows are written as far apart as they would be without the pads. A pool with a window of
 one value changes nothing and is never taken to pieces; nor is the greater of a value and itself, for integers of 32
-bits, which pools lack.
+bits, nor either of a truth and itself, which pools lack.
+
+On an Ethos-U85 an operator of one tensor is chained to the one before, so that what lies between them needs no memory.
+Vela gives it the shape of that operator's results, so that what is padded or concatenated has its rows as far apart as
+they would be without the pads and the other parts.
 
 Greatest and smallest values it takes to pieces, too: of a slice it forgets where it begins, and what is padded or
 concatenated it overwrites. Where an accelerator has no smallest values it writes `-1 - x`, the greatest values of that,
@@ -28,6 +32,8 @@ from deuteron.frontend.operators import base_name
 _ACTIVATIONS = ("CLAMP", "TABLE")
 _RESHAPES = ("RESHAPE", "TRANSPOSE")
 _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
+_OF_ONE = ("ABS", "BITWISE_NOT", "LOGICAL_NOT")
+"""Operators of one tensor that Vela has as such; a negation is a subtraction there."""
 _AXES = 4
 """Of what a pool takes: samples, rows, columns and channels."""
 _OF_POOLS = frozenset({torch.int8, torch.int16})
@@ -36,12 +42,17 @@ _MOST_STRIDE, _MOST_DILATION, _MOST_WINDOW = 3, 2, 8
 """Beyond these Vela takes layers to pieces; the last is of average pools with pads."""
 
 
-def keep_apart(module: fx.GraphModule) -> None:
-    """Put such pools into a partition in TOSA's operators, as ExecuTorch's passes leave it."""
+def keep_apart(module: fx.GraphModule, *, chains: bool) -> None:
+    """Put such pools into a partition in TOSA's operators, as ExecuTorch's passes leave it.
+
+    Args:
+        module: the partition.
+        chains: whether the accelerator is one that chains operators.
+    """
     for node in list(module.graph.nodes):
         if _kind(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
             _flatten(module, node)
-    wanted = [pair for node in module.graph.nodes for pair in _joined(node)]
+    wanted = [pair for node in module.graph.nodes for pair in _joined(node, chains=chains)]
     for source, reader in wanted:
         with module.graph.inserting_before(reader):
             reader.replace_input_with(source, _again(source))
@@ -64,9 +75,11 @@ def _flatten(module: fx.GraphModule, least: fx.Node) -> None:
 
 def _again(source: fx.Node) -> fx.Node:
     """The node's values behind an operator that changes none."""
-    if source.meta["val"].dtype in _OF_POOLS:
+    dtype = source.meta["val"].dtype
+    if dtype in _OF_POOLS:
         return _pooled(source)
-    result = source.graph.call_function(_tosa().MAXIMUM.default, (source, source))
+    either = _tosa().LOGICAL_OR if dtype is torch.bool else _tosa().MAXIMUM
+    result = source.graph.call_function(either.default, (source, source))
     result.meta = dict(source.meta)
     return result
 
@@ -93,7 +106,7 @@ def _reshaped(source: fx.Node, shape: Sequence[int]) -> fx.Node:
     return result
 
 
-def _joined(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
+def _joined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node, fx.Node]]:
     """What is to be kept apart from the node, and the node, or the one before it that reads that."""
     kind = _kind(node)
     if kind in (*_CONVOLUTIONS, *_POOLS):
@@ -114,7 +127,8 @@ def _joined(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
             before = next(iter(source.all_input_nodes), source)
             is_turned = kind == "PAD" and _kind(source) in _ACTIVATIONS and _kind(before) == "TRANSPOSE"
             is_multiplied = _kind(source) == "RESCALE" and _multiplies(before)
-            if is_turned or is_multiplied or _kind(source) in _REDUCTIONS:
+            is_chained = chains and _kind(before if _kind(source) == "RESCALE" else source) in _OF_ONE
+            if is_turned or is_multiplied or is_chained or _kind(source) in _REDUCTIONS:
                 yield source, node
 
 

@@ -203,9 +203,9 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
 
     to_tosa: Callable[..., fx.GraphModule] = ArmPassManager.transform_to_backend_pipeline
 
-    def to_tosa_(*args: Any, **kwargs: Any) -> fx.GraphModule:
-        module = to_tosa(*args, **kwargs)
-        keep_apart(module)
+    def to_tosa_(passes: Any, *args: Any, **kwargs: Any) -> fx.GraphModule:
+        module = to_tosa(passes, *args, **kwargs)
+        keep_apart(module, chains=not passes.tosa_spec.is_U55_subset)  # so the wheel has an Ethos-U65, too
         return module
 
     with (
