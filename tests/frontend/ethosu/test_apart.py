@@ -123,7 +123,12 @@ def reduced() -> tuple[Any, Sequence[Any], api.BuildOptions]:
 
 @pytest.mark.parametrize(
     ("make", "target", "pools"),
-    [(joined, "ethos-u55-128", 6), (strided, "ethos-u85-256", 1), (reduced, "ethos-u55-128", 9), (chained, "ethos-u85-256", 2)],
+    [
+        (joined, "ethos-u55-128", 6),
+        (strided, "ethos-u85-256", 1),
+        (reduced, "ethos-u55-128", 9),
+        (chained, "ethos-u85-256", 2),
+    ],
 )
 def test_vela_does_not_join_what_it_would_join_wrong(make: Any, target: str, pools: int) -> None:
     directory, inputs = built(make, target), make()[1]
