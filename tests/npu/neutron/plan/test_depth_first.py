@@ -197,7 +197,7 @@ def test_with_more_effort_no_way_is_faster(network: str | int, monkeypatch: pyte
         fast = plan_within(program, budget)[1]
         exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
         assert exact.cycles_bound == exact.planned_cycles == fastest <= fast.planned_cycles
-        assert fast.cycles_bound <= fastest
+        assert fast.cycles_bound <= fastest == fast.planned_cycles
         with monkeypatch.context() as patched:
             patched.setattr(depth_first, "SMALL", 0)
             assert 0 < plan_within(program, budget)[1].cycles_bound <= fastest
@@ -224,10 +224,12 @@ def test_a_bound_above_a_plan_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> No
     assert (planned.planned_cycles, planned.cycles_bound) == (4_940, 0)
 
 
-def test_less_effort_may_be_slower() -> None:
+def test_less_effort_may_be_slower_unless_calls_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     program = select(optimise(random_graph(91, stock=True)))
     budget = Budget(ENGINE, 1072 + len(plan(program).weights), policy=FetchPolicy.NEVER)
     exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
+    assert exact.planned_cycles == plan_within(program, budget)[1].planned_cycles
+    monkeypatch.setattr(depth_first, "SMALL", 0)
     assert exact.planned_cycles < plan_within(program, budget)[1].planned_cycles / 3
 
 

@@ -28,7 +28,7 @@ FINALISTS = 4
 """Cuts whose fetches are planned."""
 
 SMALL = 16
-"""Calls of a program whose every cut is looked at for a bound, whatever the effort."""
+"""Calls of a program whose every cut is looked at, for the plan and for a bound, whatever the effort."""
 
 BOUNDS = 16
 """Parts of the memory between whose ends a bound is taken."""
@@ -144,9 +144,16 @@ def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: 
 
 def _bound(program: Program, budget: Budget) -> int:
     """Cycles that no plan within the budget is faster than, whatever it cuts; tight with few calls, or more effort."""
-    if budget.effort is Effort.EXACT or len(program.calls) <= SMALL:
+    if Effort.EXACT in _efforts(program, budget):
         return _least_in_stripes(program, budget)
     return least_cycles(program, budget, computing=sum(least_of_calls(program, budget.engine)))
+
+
+def _efforts(program: Program, budget: Budget) -> tuple[Effort, ...]:
+    """How hard cuts are looked for: with little effort, and with more if that is asked for or takes little time."""
+    if budget.effort is Effort.EXACT or len(program.calls) <= SMALL:
+        return Effort.FAST, Effort.EXACT
+    return (Effort.FAST,)
 
 
 def _least_in_stripes(program: Program, budget: Budget) -> int:
@@ -182,7 +189,7 @@ def _finalists(program: Program, budget: Budget, below: int | None) -> list[Cut]
     """The cuts that may be the fastest within the budget, and faster than `below` cycles."""
     finalists: dict[object, Cut] = {}
     flash = Simulated(budget.engine)
-    for effort in (Effort.FAST,) if budget.effort is Effort.FAST else Effort:
+    for effort in _efforts(program, budget):
         cascades = _cascades(program, budget.engine.without_flash(), effort)
         cuts: dict[object, Cut] = {}
         for scratch, area in _rooms(program, budget):
