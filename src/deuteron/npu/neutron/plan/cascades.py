@@ -17,7 +17,8 @@ from deuteron.arch.memory import Effort
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.rows import Rows
-from deuteron.npu.neutron.plan.lifetimes import lifetimes, spans
+from deuteron.npu.neutron.plan.alive import Alive
+from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import FAST_EFFORT, place
 from deuteron.npu.neutron.plan.processor import NEUTRON, Costs, Kernels
 from deuteron.npu.neutron.plan.stripes import Cascade, Chain, Link, Rowed, Rowset, striped
@@ -224,23 +225,11 @@ class _Facts:
         self._is_exact = effort is Effort.EXACT
         links = chain.links
         self._first, self._last = links[0].at, links[-1].at + 1
-        sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
-        workspaces = {link.call.operands[-1].buffer for link in links if link.call.kernel.workspace}
-        around = {
-            name: own
-            for name, own in spans(program).items()
-            if own[0] < self._last and own[1] >= self._first and name not in chain.inner.keys() | workspaces
-        }
-        self._around = sum(round_up(sizes[name]) for name in around)
-        self._begins = [(first - self._first, round_up(sizes[n])) for n, (first, _) in around.items()]
-        self._ends = [(last - self._first, round_up(sizes[n])) for n, (_, last) in around.items()]
+        self._alive = Alive(program, chain, kernels)
         constants = {b.name: round_up(b.nbytes) for b in program.buffers if b.data is not None}
         read = {ref.buffer for link in links for ref in link.call.operands if ref.buffer in constants}
         self._weights = sum(constants[name] for name in read)
         self._fetches = sum(any(ref.buffer in constants for ref in link.call.operands) for link in links)
-        self._lives = chain.lives()
-        self._sharing = [tuple(self._shares(at, link)) for at, link in enumerate(links)]
-        self._workspaces = [round_up(k.call.operands[-1].nbytes) if k.call.kernel.workspace else 0 for k in links]
         counts = range(2, chain.count + 1)
         self._heights = list(range(1, chain.count))
         if not self._is_exact:
@@ -256,7 +245,7 @@ class _Facts:
         Where they may take `slack` cycles more than the least, none is tried whose dispatches alone take more: each
         stripe has all calls. Fetches take what `flash` says.
         """
-        if not self._heights or self._around >= limit:
+        if not self._heights or self._alive.around >= limit:
             return
         lowest = 0
         if slack is not None:
@@ -282,68 +271,17 @@ class _Facts:
     def peak(self, height: int, *, keeps: bool) -> int:
         """The most bytes of scratch that are alive at once."""
         if (height, keeps) not in self._peaks:
-            samples = self._samples(height, keeps=keeps)
-            at_ends = (samples[0], samples[-1]) if self._is_exact else ()
-            self._peaks[height, keeps] = self._around + max(
-                self._stripe_peak(rowset, is_first=rowset in at_ends[:1], is_last=rowset in at_ends[1:])
-                for rowset in samples
-            )
+            sets = self._sets(height, keeps=keeps)
+            if self._is_exact:
+                peak = self._alive.peak(sets)
+            else:  # of those stripes that take the most as far as can be seen without looking at all
+                samples = sorted({0, 1, len(sets) // 2, max(len(sets) - 2, 0)})
+                peak = max(self._alive.peak_of(sets[at]) for at in samples)
+            self._peaks[height, keeps] = peak
         return self._peaks[height, keeps]
-
-    def _samples(self, height: int, *, keeps: bool) -> Sequence[Rowset]:
-        """Stripes that take the most memory, as far as can be seen without looking at all, or all with more effort."""
-        sets = self._sets(height, keeps=keeps)
-        if self._is_exact:
-            return sets
-        return [sets[at] for at in sorted({0, 1, len(sets) // 2, max(len(sets) - 2, 0)})]
 
     def _sets(self, height: int, *, keeps: bool) -> Sequence[Rowset]:
         return self._chain.stripes(height, keeps=keeps)
-
-    def _stripe_peak(self, rowset: Rowset, *, is_first: bool, is_last: bool) -> int:
-        """The most of its rows that are alive at once, those that were kept for it and for others among them.
-
-        Less what lies around the chain: in the first stripe until it is written, in the last from when it was read.
-        """
-        changes = [0] * (len(self._chain.links) + 1)
-        for at, nbytes in self._begins if is_first else ():
-            if at > 0:
-                changes[0] -= nbytes
-                changes[at] += nbytes
-        for at, nbytes in self._ends if is_last else ():
-            if at < len(self._chain.links):
-                changes[at + 1] -= nbytes
-        parts: dict[str, int] = {}
-        for name, rows in rowset.rows.items():
-            if name in self._lives:
-                first, last = self._lives[name]
-                parts[name] = self._bytes(name, rows)
-                changes[first] += parts[name]
-                changes[last + 1] -= parts[name]
-                before = self._bytes(name, (rows[0], rowset.new[name][0]))
-                changes[0] += before
-                changes[first + 1] -= before
-        for name, rows in rowset.kept.items():
-            changes[self._lives[name][1]] += self._bytes(name, rows)
-        most = alive = 0
-        for link, change, shares, workspace in zip(
-            self._chain.links, changes, self._sharing, self._workspaces, strict=False
-        ):
-            alive += change
-            same = (name for name in shares if rowset.rows.get(name) == rowset.rows.get(link.buffer))
-            most = max(most, alive - next((parts.get(name, 0) for name in same), 0) + workspace)
-        return most
-
-    def _bytes(self, name: str, rows: Rows) -> int:
-        return round_up((rows[1] - rows[0]) * self._chain.inner[name])
-
-    def _shares(self, at: int, link: Link) -> Iterator[str]:
-        """Buffers that the call may write its output onto, as nothing needs them after it."""
-        if link.buffer in self._lives and self._lives[link.buffer][0] == at:
-            for reading in link.readings:
-                own = self._lives.get(reading.buffer)
-                if own is not None and own[1] == at and self._kernels.may_write_onto(link.call.params, reading.operand):
-                    yield reading.buffer
 
     def cycles(self, height: int, *, keeps: bool) -> int:
         """Cycles of all calls of all stripes."""
