@@ -64,13 +64,18 @@ def test_build_says_what_runs_where(deuteron: Run, build: Path, tmp_path: Path):
     result = deuteron("build", f"{build.parent}/net.py:net", "-o", tmp_path / "again")
     manifest = api.read_manifest(build)
     (part,) = manifest.partitions
-    npu, cpu, quality = result.out.splitlines()
+    npu, cpu, memory, quality = result.out.splitlines()
     assert npu == (
         f"npu 0: {len(part.ops)} TFLite operators in {len(part.kernels)} kernel calls; microcode "
         f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch "
         f"{part.scratch_bytes:,} B (proven optimal)"
     )
     assert cpu.startswith("cpu: ")
+    weights, scratch = part.weights_bytes, part.scratch_bytes
+    assert memory == (
+        f"SRAM: 320 B inputs, outputs and CPU tensors + {weights:,} B linked weights + {scratch:,} B scratch = "
+        f"{320 + weights + scratch:,} B of 7,864,320 B"
+    )
     assert quality == f"signal to quantisation noise: output 0 {manifest.quality.outputs[0].sqnr:.1f} dB"
     assert result.err.splitlines()[-1] == f"wrote `{tmp_path}/again/build.json`"
     assert (tmp_path / "again" / "model.pte").read_bytes() == (build / "model.pte").read_bytes()
@@ -83,6 +88,23 @@ def test_a_build_for_a_cpu_alone_says_what_sram_it_takes(deuteron: Run, build: P
     _, memory, _ = result.out.splitlines()
     assert memory == api.plan(tmp_path / "m").summary()
     assert memory.endswith(" B of 65,536 B; nothing depth first")
+
+
+def test_a_build_for_an_ethos_u_says_what_sram_it_takes(deuteron: Run, build: Path, tmp_path: Path):
+    result = deuteron("build", f"{build.parent}/net.py:net", "--target", "ethos-u55-128", "-o", tmp_path / "e")
+    _, _, memory, _ = result.out.splitlines()
+    (part,) = api.read_manifest(tmp_path / "e").partitions
+    scratch = part.scratch_bytes
+    assert memory == f"SRAM: 320 B inputs, outputs and CPU tensors + {scratch:,} B Sram = {320 + scratch:,} B"
+
+
+def test_a_build_with_nothing_on_the_npu_says_no_sram(deuteron: Run, build: Path, tmp_path: Path):
+    kept = ("--operators-not-to-delegate", "aten::convolution,aten::relu,aten::view_copy,aten::addmm")
+    result = deuteron("build", f"{build.parent}/net.py:net", "-o", tmp_path / "n", *kept)
+    assert (result.code, [line.partition(":")[0] for line in result.out.splitlines()]) == (
+        0,
+        ["cpu", "signal to quantisation noise"],
+    )
 
 
 def test_build_json_is_the_manifest(deuteron: Run, build: Path, tmp_path: Path):

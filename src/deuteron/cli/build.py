@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from deuteron.api import Build
     from deuteron.arch.memory import MemoryOptions
     from deuteron.arch.vela import VelaOptions
+    from deuteron.builds.manifest import Manifest
 
 
 @new_command
@@ -163,7 +164,7 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         on_cpu[op.op] = on_cpu.get(op.op, 0) + 1
     listed = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in sorted(on_cpu.items()))
     printer.data(f"cpu: {listed or 'nothing'}")
-    if (memory := _memory(manifest.target, output)) is not None:
+    if (memory := _memory(manifest, output)) is not None:
         printer.data(memory)
     if manifest.quality.summary:
         printer.data(manifest.quality.summary)
@@ -172,11 +173,14 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
     printer.note(f"wrote `{output / 'build.json'}`")
 
 
-def _memory(target: str, output: Path) -> str | None:
-    """What a CPU alone works on, as firmware has it; None beside an NPU, and where firmware lacks an operator."""
+def _memory(manifest: "Manifest", output: Path) -> str | None:
+    """The SRAM that a build takes; None where nothing runs on the NPU, or it cannot be told.
+
+    Of the vendor's microcode nothing is known, nor of a program with operators that firmware lacks.
+    """
     from deuteron import api
 
-    if targets.load(target).npu is not None:
+    if targets.load(manifest.target).npu is not None and not manifest.partitions:
         return None
     try:
         return api.plan(output).summary()
